@@ -1,0 +1,1 @@
+//! The tape, the ops, the checks.

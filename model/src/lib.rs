@@ -1,0 +1,1 @@
+//! GPT-1 and its checkpoints.

@@ -1,0 +1,1 @@
+//! Numbers in memory and the kernels over them.

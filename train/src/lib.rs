@@ -1,0 +1,1 @@
+//! Text, data, optimizers, the trainer and the `gradus` program.

@@ -1,0 +1,2 @@
+//! The `gradus` program.
+fn main() {}
