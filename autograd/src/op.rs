@@ -1,0 +1,171 @@
+//! What an op is: a function, its shape rule, its cost and its derivative.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Samples, Var};
+
+/// The mathematical content of an op, y = f(x₀, x₁, …). Everything in `ins` is differentiable; indices, axes, masks and
+/// seeds are fields of the op.
+pub trait Op<T: Real>: Debug + Send + Sync + 'static {
+    /// Its name, in messages and tables.
+    fn name(&self) -> &'static str;
+
+    /// The shape of y, or why these inputs do not fit.
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError>;
+
+    /// Arithmetic operations of one evaluation: each + − × ÷ and each elementary function counts 1, comparisons nothing.
+    fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
+
+    /// What the VJP reads; all else is freed as soon as its last user is done.
+    fn saves(&self) -> Saves;
+
+    /// y, and residuals if a VJP will come.
+    fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
+
+    /// The vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
+
+    /// A fused op is a theorem: this is its definition in primitives. It is the oracle of the fast kernels and the route of
+    /// second derivatives, for which a fused op saves all its inputs. `None`: the op is a primitive itself.
+    fn reference<'t>(&self, _ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        None
+    }
+}
+
+/// What an op states before a tape will record it. Nothing here has a default, so an op without samples, and hence
+/// without a check of its gradient, does not compile.
+pub trait Declared<T: Real>: Op<T> + Sized {
+    /// Its name; [`Op::name`] returns it.
+    const NAME: &'static str;
+    /// The function and its VJP on one line: `y = tanh x;  x̄ = ȳ ∘ (1 − y²)`.
+    const MATH: &'static str;
+    /// Inputs from its domain and at its edges, on which every witness runs.
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)>;
+}
+
+/// Will the value alone do, or does a VJP follow that reads residuals?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The value alone.
+    Value,
+    /// The value, and what the VJP would else compute again.
+    Vjp,
+}
+
+/// What an evaluation gives.
+#[derive(Debug)]
+pub struct Evaluated<T: Real> {
+    /// y.
+    pub out: Tensor<T>,
+    /// Intermediate results for the VJP, not differentiable themselves.
+    pub residuals: Vec<Tensor<T>>,
+}
+
+impl<T: Real> From<Tensor<T>> for Evaluated<T> {
+    fn from(out: Tensor<T>) -> Self {
+        Evaluated { out, residuals: Vec::new() }
+    }
+}
+
+/// Which values a VJP reads: a mask of inputs, and the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saves {
+    inputs: u32,
+    output: bool,
+}
+
+impl Saves {
+    /// Nothing: a linear op.
+    pub const NONE: Self = Saves { inputs: 0, output: false };
+    /// Every input.
+    pub const INPUTS: Self = Saves { inputs: u32::MAX, output: false };
+    /// The output.
+    pub const OUTPUT: Self = Saves { inputs: 0, output: true };
+    /// Every input and the output.
+    pub const ALL: Self = Saves { inputs: u32::MAX, output: true };
+
+    /// Input `i` alone.
+    pub const fn input(i: u32) -> Self {
+        Saves { inputs: 1 << i, output: false }
+    }
+    /// Is input `i` kept?
+    pub const fn keeps_input(&self, i: usize) -> bool {
+        self.inputs >> if i < 31 { i } else { 31 } & 1 == 1
+    }
+    /// Is the output kept?
+    pub const fn keeps_output(&self) -> bool {
+        self.output
+    }
+}
+
+/// What the tape kept of one application, handed to its VJP.
+#[derive(Debug)]
+pub struct Saved<'t, T: Real> {
+    pub(crate) name: &'static str,
+    pub(crate) shapes: Vec<Shape>,
+    pub(crate) needs: Vec<bool>,
+    pub(crate) ins: Vec<Option<Var<'t, T>>>,
+    pub(crate) out: Option<Var<'t, T>>,
+    pub(crate) residuals: Vec<Tensor<T>>,
+}
+
+impl<'t, T: Real> Saved<'t, T> {
+    /// Input `i`; panics where [`Op::saves`] did not keep it.
+    pub fn x(&self, i: usize) -> &Var<'t, T> {
+        self.ins[i].as_ref().unwrap_or_else(|| panic!("the VJP of `{}` reads input {i}, which its saves() does not keep", self.name))
+    }
+    /// The output; panics where [`Op::saves`] did not keep it.
+    pub fn y(&self) -> &Var<'t, T> {
+        self.out.as_ref().unwrap_or_else(|| panic!("the VJP of `{}` reads its output, which its saves() does not keep", self.name))
+    }
+    /// Residual `i` of the evaluation.
+    pub fn residual(&self, i: usize) -> &Tensor<T> {
+        let found = self.residuals.get(i);
+        found.unwrap_or_else(|| panic!("the VJP of `{}` reads residual {i}, of {} that eval left", self.name, self.residuals.len()))
+    }
+    /// The shape of input `i`, kept always.
+    pub fn shape(&self, i: usize) -> &Shape {
+        &self.shapes[i]
+    }
+    /// Does input `i` want a gradient?
+    pub fn needs(&self, i: usize) -> bool {
+        self.needs[i]
+    }
+    /// `f()` where input `i` wants a gradient: the usual element of a VJP's result.
+    pub fn grad(&self, i: usize, f: impl FnOnce() -> Var<'t, T>) -> Option<Var<'t, T>> {
+        self.needs[i].then(f)
+    }
+}
+
+/// An op with inputs to check it on.
+#[derive(Clone, Debug)]
+pub struct Sample<T: Real> {
+    /// The op.
+    pub op: Arc<dyn Op<T>>,
+    /// Its inputs.
+    pub inputs: Vec<Tensor<T>>,
+}
+
+/// A row of the list of ops, [`crate::ops::all`].
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<T: Real> {
+    /// [`Declared::NAME`].
+    pub name: &'static str,
+    /// [`Declared::MATH`].
+    pub math: &'static str,
+    /// [`Declared::samples`], the ops behind pointers.
+    pub samples: fn(&mut Samples) -> Vec<Sample<T>>,
+}
+
+impl<T: Real> Entry<T> {
+    /// The row of an op.
+    pub fn of<O: Declared<T>>() -> Self {
+        let samples = |g: &mut Samples| {
+            O::samples(g).into_iter().map(|(op, inputs)| Sample { op: Arc::new(op) as Arc<dyn Op<T>>, inputs }).collect()
+        };
+        Entry { name: O::NAME, math: O::MATH, samples }
+    }
+}

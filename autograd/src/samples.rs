@@ -1,0 +1,70 @@
+//! Random inputs for the checks of an op.
+
+use gradus_tensor::rng::{self, Philox};
+use gradus_tensor::{Real, Shape, Tensor};
+
+/// Draws inputs from a seed; extents grow with `size`. The same seed draws the same values for every scalar.
+#[derive(Debug)]
+pub struct Samples {
+    rng: Philox,
+    size: usize,
+}
+
+impl Samples {
+    /// Draws from `seed`, extents at most `size` (≥ 1).
+    pub fn new(seed: u64, size: usize) -> Self {
+        Samples { rng: Philox::new(seed), size: size.max(1) }
+    }
+    /// A random extent, 1 ..= size.
+    pub fn extent(&mut self) -> usize {
+        1 + self.index(self.size)
+    }
+    /// A random index below n (n ≥ 1).
+    pub fn index(&mut self, n: usize) -> usize {
+        rng::below(&mut self.rng, n as u64) as usize
+    }
+    /// `count` random indices below n.
+    pub fn ids(&mut self, count: usize, n: usize) -> Vec<u32> {
+        (0..count).map(|_| self.index(n) as u32).collect()
+    }
+    /// A random number in [low, high).
+    pub fn number(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * rng::uniform(&mut self.rng)
+    }
+    /// A random seed.
+    pub fn seed(&mut self) -> u64 {
+        rng::below(&mut self.rng, u64::MAX)
+    }
+    /// Standard normal values.
+    pub fn normal<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
+        Tensor::normal(shape, 1.0, &mut self.rng)
+    }
+    /// Values in [0.5, 2): the inside of a domain of positive numbers.
+    pub fn positive<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
+        Tensor::uniform(shape, 0.5, 2.0, &mut self.rng)
+    }
+    /// Values of either sign at a distance of 0.2 … 2 from 0: off the kink of |x| or relu, off the pole of 1/x.
+    pub fn off_zero<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
+        let x: Tensor<f64> = Tensor::uniform(shape, -1.0, 1.0, &mut self.rng);
+        x.map(|x| T::lit(if x < 0.0 { 1.8 * x - 0.2 } else { 1.8 * x + 0.2 }))
+    }
+    /// Values that differ by at least 0.2 from one another, shuffled: no ties, so that a maximum is smooth. O(n log n).
+    pub fn distinct<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
+        let shape = shape.into();
+        let n = shape.numel();
+        let mut order: Vec<usize> = (0..n).collect();
+        for i in (1..n).rev() {
+            order.swap(i, self.index(i + 1));
+        }
+        let middle = n as f64 / 2.0;
+        let values = order.into_iter().map(|i| T::lit(0.3 * (i as f64 - middle) + self.number(0.0, 0.1))).collect();
+        Tensor::new(shape, values)
+    }
+    /// The same values standing otherwise in memory: transposed storage, as a view. (The last two axes; rank ≥ 2.)
+    pub fn strided<T: Real>(&mut self, x: &Tensor<T>) -> Tensor<T> {
+        let mut axes: Vec<usize> = (0..x.shape().len()).collect();
+        let n = axes.len();
+        axes.swap(n - 1, n - 2);
+        x.permute(&axes).dense().permute(&axes)
+    }
+}

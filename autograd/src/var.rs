@@ -1,0 +1,52 @@
+//! A value on a tape.
+
+use std::fmt;
+
+use gradus_tensor::{Real, Shape, Tensor};
+
+use crate::Tape;
+use crate::tape::NodeId;
+
+/// A tensor and its place on a tape. A `Var` without a node is a constant: nothing flows back through it.
+#[derive(Clone)]
+pub struct Var<'t, T: Real = f32> {
+    pub(crate) tape: &'t Tape<T>,
+    pub(crate) value: Tensor<T>,
+    pub(crate) node: Option<NodeId>,
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// The tape it is on.
+    pub fn tape(&self) -> &'t Tape<T> {
+        self.tape
+    }
+    /// Its value.
+    pub fn value(&self) -> &Tensor<T> {
+        &self.value
+    }
+    /// Its value, without the place on the tape.
+    pub fn into_value(self) -> Tensor<T> {
+        self.value
+    }
+    /// The shape of its value.
+    pub fn shape(&self) -> &Shape {
+        self.value.shape()
+    }
+    /// Its node; `None` for a constant.
+    pub fn node(&self) -> Option<NodeId> {
+        self.node
+    }
+    /// The same value as a constant: the gradient stops here.
+    pub fn detach(&self) -> Self {
+        self.tape.constant(self.value.clone())
+    }
+}
+
+impl<T: Real> fmt::Debug for Var<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.node {
+            Some(n) => write!(f, "%{} = {:?}", n.index(), self.value),
+            None => write!(f, "constant {:?}", self.value),
+        }
+    }
+}

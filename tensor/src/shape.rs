@@ -1,0 +1,163 @@
+//! Shapes, strides and the errors of shapes that do not fit.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// Most axes a tensor may have.
+pub const MAX_RANK: usize = 8;
+
+/// The extents of a tensor's axes, outermost first; held inline, so that a shape costs no allocation.
+///
+/// ```
+/// use gradus_tensor::Shape;
+/// let s = Shape::from([2, 3]);
+/// assert_eq!((s.len(), s.numel(), s[1]), (2, 6, 3));
+/// assert_eq!(s.to_string(), "[2, 3]");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    dims: [usize; MAX_RANK],
+    rank: usize,
+}
+
+impl Shape {
+    /// A shape of these extents; panics beyond [`MAX_RANK`] axes.
+    pub fn new(dims: &[usize]) -> Self {
+        assert!(dims.len() <= MAX_RANK, "a shape has at most {MAX_RANK} axes, got {}: {dims:?}", dims.len());
+        let mut d = [0; MAX_RANK];
+        d[..dims.len()].copy_from_slice(dims);
+        Shape { dims: d, rank: dims.len() }
+    }
+
+    /// Number of elements, the product of the extents (1 for a scalar).
+    pub fn numel(&self) -> usize {
+        self.iter().product()
+    }
+
+    /// The extents, to change in place.
+    pub fn dims_mut(&mut self) -> &mut [usize] {
+        &mut self.dims[..self.rank]
+    }
+
+    /// This shape with one extent replaced.
+    pub fn with(&self, axis: usize, extent: usize) -> Self {
+        let mut s = *self;
+        s.dims_mut()[axis] = extent;
+        s
+    }
+
+    /// Row-major strides, in elements.
+    pub fn strides(&self) -> Shape {
+        let mut s = *self;
+        let mut step = 1;
+        for i in (0..self.rank).rev() {
+            s.dims[i] = step;
+            step *= self.dims[i];
+        }
+        s
+    }
+
+    /// Elements before, along and after an axis: a tensor seen as (outer, extent, inner).
+    pub fn around(&self, axis: usize) -> (usize, usize, usize) {
+        (self[..axis].iter().product(), self[axis], self[axis + 1..].iter().product())
+    }
+
+    /// The shape both broadcast to: aligned at the last axis, extents equal or one of them 1. `None` where they disagree.
+    pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        let rank = self.rank.max(other.rank);
+        let extent = |s: &Shape, i: usize| if i + s.rank < rank { 1 } else { s[i + s.rank - rank] };
+        let mut out = Shape { dims: [0; MAX_RANK], rank };
+        for i in 0..rank {
+            out.dims[i] = match (extent(self, i), extent(other, i)) {
+                (a, b) if a == b => a,
+                (1, b) => b,
+                (a, 1) => a,
+                _ => return None,
+            };
+        }
+        Some(out)
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.dims[..self.rank]
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Self {
+        Shape::new(dims)
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Self {
+        Shape::new(&dims)
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self[..])
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self[..])
+    }
+}
+
+/// Inputs whose shapes break an op's rule.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{op}: {rule}, got {}", list(.got))]
+pub struct ShapeError {
+    /// The op.
+    pub op: &'static str,
+    /// What it takes, e.g. `[m,k]·[k,n] → [m,n]`.
+    pub rule: String,
+    /// The shapes it was given.
+    pub got: Vec<Shape>,
+}
+
+impl ShapeError {
+    /// The error of `op`, whose rule the given shapes break.
+    pub fn new(op: &'static str, rule: impl Into<String>, got: &[&Shape]) -> Self {
+        ShapeError { op, rule: rule.into(), got: got.iter().map(|s| **s).collect() }
+    }
+}
+
+fn list(shapes: &[Shape]) -> String {
+    shapes.iter().map(Shape::to_string).collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasting_aligns_last_axes() {
+        let b = |a: &[usize], b: &[usize]| Shape::new(a).broadcast(&Shape::new(b)).map(|s| s.to_vec());
+        assert_eq!(b(&[2, 3], &[3]), Some(vec![2, 3]));
+        assert_eq!(b(&[2, 1], &[1, 4]), Some(vec![2, 4]));
+        assert_eq!(b(&[], &[5]), Some(vec![5]));
+        assert_eq!(b(&[0], &[1]), Some(vec![0]));
+        assert_eq!(b(&[2, 3], &[2]), None);
+    }
+
+    #[test]
+    fn strides_and_axes() {
+        let s = Shape::from([2, 3, 4]);
+        assert_eq!(s.strides()[..], [12, 4, 1]);
+        assert_eq!(s.around(1), (2, 3, 4));
+        assert_eq!(s.with(0, 7)[..], [7, 3, 4]);
+    }
+
+    #[test]
+    fn an_error_teaches() {
+        let e = ShapeError::new("matmul", "[m,k]·[k,n] → [m,n]", &[&Shape::from([2, 3]), &Shape::from([4, 5])]);
+        assert_eq!(e.to_string(), "matmul: [m,k]·[k,n] → [m,n], got [2, 3] · [4, 5]");
+    }
+}
