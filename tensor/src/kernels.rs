@@ -278,3 +278,6 @@ pub trait Kernels<T: Real>: Sync {
 }
 
 impl<T: Real> Kernels<T> for Naive {}
+
+impl Kernels<f32> for Fast {}
+impl Kernels<f64> for Fast {}

@@ -1,0 +1,50 @@
+//! The logarithm of softmax over rows.
+//!
+//! ```text
+//! yⱼ = xⱼ − lse x,   lse x = max x + ln Σₖ e^(xₖ − max x)          x̄ⱼ = ȳⱼ − e^yⱼ·Σₖ ȳₖ
+//! ```
+
+use super::{largest, row_count, same_len};
+use crate::Real;
+
+/// log Σ eˣ of one row.
+pub(crate) fn naive_lse<T: Real>(x: &[T]) -> T {
+    let most = largest(x);
+    let mut sum = T::zero();
+    for &x in x {
+        sum += (x - most).exp();
+    }
+    most + sum.ln()
+}
+
+/// Each row of n: y = x − log Σ eˣ.
+pub fn naive<T: Real>(x: &[T], y: &mut [T], n: usize) {
+    same_len("log_softmax", &[x.len(), y.len()]);
+    row_count("log_softmax", x.len(), n);
+    for (x, y) in x.chunks_exact(n.max(1)).zip(y.chunks_exact_mut(n.max(1))) {
+        let lse = naive_lse(x);
+        for (&x, y) in x.iter().zip(y) {
+            *y = x - lse;
+        }
+    }
+}
+
+/// x̄ = ȳ − eʸ·Σȳ, by rows of n.
+pub fn naive_vjp<T: Real>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
+    same_len("log_softmax_vjp", &[y.len(), gy.len(), gx.len()]);
+    row_count("log_softmax_vjp", y.len(), n);
+    let n = n.max(1);
+    for ((y, gy), gx) in y
+        .chunks_exact(n)
+        .zip(gy.chunks_exact(n))
+        .zip(gx.chunks_exact_mut(n))
+    {
+        let mut sum = T::zero();
+        for &gy in gy {
+            sum += gy;
+        }
+        for ((&y, &gy), gx) in y.iter().zip(gy).zip(gx) {
+            *gx = gy - y.exp() * sum;
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The CPU kernels, one file each. In every file the naive loops come first: they define the kernel, for any
+//! [`Real`](crate::Real), in an amount of arithmetic that depends on shapes alone.
+
+pub mod adam;
+pub mod attention;
+pub mod cross_entropy;
+pub mod dropout;
+pub mod elementwise;
+pub mod embedding;
+pub mod exp;
+pub mod gelu;
+pub mod layer_norm;
+pub mod linear_cross_entropy;
+pub mod log_softmax;
+pub mod matmul;
+pub mod reduce;
+pub mod sigmoid;
+pub mod softmax;
+pub mod tanh;
+
+/// Panics unless every length equals the first.
+#[track_caller]
+pub(crate) fn same_len(kernel: &str, lens: &[usize]) {
+    assert!(
+        lens.windows(2).all(|w| w[0] == w[1]),
+        "{kernel}: slices of one length expected, got {lens:?}"
+    );
+}
+
+/// The number of rows of n in `len` elements (0 rows where n is 0).
+#[track_caller]
+pub(crate) fn row_count(kernel: &str, len: usize, n: usize) -> usize {
+    let rows = len.checked_div(n).unwrap_or(0);
+    assert!(
+        rows * n == len,
+        "{kernel}: {len} elements are not whole rows of {n}"
+    );
+    rows
+}
+
+/// The largest of a row; comparisons alone, NaN passed over.
+pub(crate) fn largest<T: crate::Real>(row: &[T]) -> T {
+    let mut most = row[0];
+    for &x in row {
+        if x > most {
+            most = x;
+        }
+    }
+    most
+}
