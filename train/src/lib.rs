@@ -1,1 +1,2 @@
 //! Text, data, optimizers, the trainer and the `gradus` program.
+pub mod text;
