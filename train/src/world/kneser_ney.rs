@@ -197,8 +197,8 @@ fn discounts(n: &[u64; 5]) -> [f64; 3] {
     let y = n1 / (n1 + 2.0 * n2);
     [(1.0, n1, n2), (2.0, n2, n3), (3.0, n3, n4)].map(|(k, lower, upper)| {
         let d = k - (k + 1.0) * y * upper / lower;
-        // Small corpora leave some counts unseen; any D in [0, k] keeps the sums at 1.
-        if d.is_finite() { d.clamp(0.0, k) } else { 0.5 }
+        // Small or very regular corpora put D outside (0, k]: then half the count, as KenLM does.
+        if d > 0.0 && d <= k { d } else { 0.5 * k }
     })
 }
 

@@ -6,7 +6,7 @@
 //! enough can know these words; one with a short memory must guess them. Since −log p of each
 //! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
 //!
-//! The grammar is written once ([`tell`]) and used in three ways: to tell stories by chance, to
+//! The grammar is written once (in `tell.rs`) and used in three ways: to tell stories by chance, to
 //! read a text back and find its probability, and to visit all courses for exact properties.
 
 mod choose;

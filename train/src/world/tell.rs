@@ -115,7 +115,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         .map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 }))
         .collect();
     let needed = &tools[c.branch(&obstacles)?];
-    c.vary(&[("stopped", 2), ("met", 1), ("held up", 1)])?;
+    c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
     c.say(object)?;
     let rescuer = if needed.name == hero_tool {
         Some(Who::Hero)
