@@ -40,7 +40,7 @@ pub struct WorldConfig {
     pub names: usize,
     /// Natures of the hero, 1 to 8.
     pub traits: usize,
-    /// Kinds of animals, 2 to 12.
+    /// Kinds of animals, 2 to 10.
     pub animals: usize,
     /// Places, 2 to 12.
     pub places: usize,
@@ -50,10 +50,14 @@ pub struct WorldConfig {
     pub colours: usize,
     /// Things to long for, 1 to 16.
     pub things: usize,
-    /// People who know where the thing is, 1 to 8.
+    /// People who know where the thing is, 1 to 6.
     pub helpers: usize,
     /// Keepers of the thing, 1 to 8.
     pub keepers: usize,
+    /// Moods of the keepers, 1 to 8; never mentioned again.
+    pub moods: usize,
+    /// Kinds of weather, 1 to 8; never mentioned again.
+    pub weathers: usize,
     /// Tools and the obstacles they overcome, 2 to 8.
     pub tools: usize,
 }
@@ -70,6 +74,8 @@ impl Default for WorldConfig {
             things: words::THINGS.len(),
             helpers: words::HELPERS.len(),
             keepers: words::KEEPERS.len(),
+            moods: words::MOODS.len(),
+            weathers: words::WEATHERS.len(),
             tools: words::TOOLS.len(),
         }
     }
@@ -111,6 +117,8 @@ impl World {
             ("things", config.things, 1, all.things),
             ("helpers", config.helpers, 1, all.helpers),
             ("keepers", config.keepers, 1, all.keepers),
+            ("moods", config.moods, 1, all.moods),
+            ("weathers", config.weathers, 1, all.weathers),
             ("tools", config.tools, 2, all.tools),
         ] {
             if !(min..=max).contains(&found) {

@@ -10,8 +10,8 @@ use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::{Character, Facts, Price, Question, Who};
 use super::words::{
-    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, NAMES, PLACES, THINGS, TOOLS, TRAITS,
-    TREATS, Tool,
+    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS,
+    TRAITS, TREATS, Tool, WEATHERS,
 };
 
 /// How much likelier an obstacle is that the travellers are prepared for.
@@ -46,18 +46,15 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     );
     c.say(".")?;
 
-    // One day Tom was sad because he had lost his red kite.
-    c.vary(&[
-        ("one day", 1),
-        ("one morning", 1),
-        ("one evening", 1),
-        ("at noon", 1),
-    ])?;
+    // One rainy day Tom was sad because he had lost his red kite.
+    c.say("one")?;
+    c.pick(&WEATHERS[..config.weathers])?;
+    c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
     let longing = [Who::Hero, Who::Friend][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
     let one = if longing == Who::Hero { hero } else { friend };
     c.vary(&[("was", 2), ("felt", 1)])?;
     let feeling = c.pick(&FEELINGS[..config.feelings])?;
-    c.vary(&[("because", 2), (", for", 1), ("since", 1)])?;
+    c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
     c.say(one.gender.subject())?;
     let lost = c.branch(&[
         ("wanted a", 1),
@@ -77,7 +74,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     c.say(".")?;
 
     // So Mia took her rope, and Tom brought his key.
-    c.vary(&[("so", 2), ("then", 1), ("at once", 1)])?;
+    c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
     c.say(hero.name)?;
     c.vary(&[("took", 2), ("packed", 1), ("found", 1)])?;
     c.say(hero.gender.possessive())?;
@@ -103,12 +100,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     };
 
     // Soon a dark tunnel stopped them, but Tom used his lantern.
-    c.vary(&[
-        ("soon", 2),
-        ("on the way", 1),
-        ("at dusk", 1),
-        ("by and by", 1),
-    ])?;
+    c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
     let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
     let obstacles: Vec<Phrase<'_>> = tools
         .iter()
@@ -142,11 +134,17 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         }
     }
 
-    // At the lake a giant sold them the red kite for a song.
+    // At the lake a grumpy giant sold the two friends the red kite for a song.
+    let mishap = rescuer.is_none().then_some(needed.mishap);
     c.say(&format!("at the {place} a"))?;
+    c.pick(&MOODS[..config.moods])?;
     let keeper = c.pick(&KEEPERS[..config.keepers])?;
     c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
-    c.say(object)?;
+    if together {
+        c.say(&format!("the {} friends", mishap.unwrap_or("two")))?;
+    } else {
+        c.say(&format!("the {} {animal}", mishap.unwrap_or(nature)))?;
+    }
     c.say(if lost { "the" } else { "a" })?;
     c.say(&format!("{colour} {thing} for"))?;
     let mut prices: Vec<(String, u32, Price)> = TREATS
@@ -188,9 +186,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         (Question::What, Price::Treat(treat)) => format!("a {treat}"),
         (Question::What, Price::Tool(tool)) => format!("the {tool}"),
     };
-    let mishap = rescuer.is_none().then_some(needed.mishap);
-    let state = mishap.unwrap_or(nature);
-    c.say(&format!("\" {answer} , \" said the {state} {animal} ."))?;
+    c.say(&format!("\" {answer} , \" said the {nature} {animal} ."))?;
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
     c.say(one.name)?;
     c.vary(&[

@@ -21,6 +21,8 @@ fn small() -> World {
         things: 1,
         helpers: 1,
         keepers: 1,
+        moods: 1,
+        weathers: 1,
         tools: 2,
     };
     World::new(config).unwrap()

@@ -56,8 +56,8 @@ pub(super) const TRAITS: [&str; 8] = [
     "brave", "shy", "kind", "clever", "sleepy", "proud", "merry", "gentle",
 ];
 
-pub(super) const ANIMALS: [&str; 12] = [
-    "rabbit", "fox", "bear", "mouse", "cat", "dog", "hen", "goat", "duck", "frog", "pony", "lamb",
+pub(super) const ANIMALS: [&str; 10] = [
+    "rabbit", "fox", "bear", "mouse", "cat", "dog", "pig", "goat", "duck", "frog",
 ];
 
 pub(super) const PLACES: [&str; 12] = [
@@ -76,12 +76,18 @@ pub(super) const THINGS: [&str; 16] = [
     "crown", "shell", "balloon", "coat", "fiddle",
 ];
 
-pub(super) const HELPERS: [&str; 8] = [
-    "baker", "farmer", "sailor", "shepherd", "tailor", "monk", "miner", "piper",
-];
+pub(super) const HELPERS: [&str; 6] = ["baker", "farmer", "sailor", "shepherd", "tailor", "monk"];
 
 pub(super) const KEEPERS: [&str; 8] = [
     "giant", "witch", "troll", "wizard", "dragon", "pirate", "queen", "king",
+];
+
+pub(super) const MOODS: [&str; 8] = [
+    "grumpy", "friendly", "greedy", "lazy", "cheerful", "tiny", "mighty", "strange",
+];
+
+pub(super) const WEATHERS: [&str; 8] = [
+    "sunny", "rainy", "windy", "foggy", "snowy", "stormy", "cloudy", "warm",
 ];
 
 /// The physics of the world: what each tool overcomes, and what happens without it.
