@@ -221,13 +221,9 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 }
 
 fn character(name: &'static str, animal: &'static str) -> Character {
-    let gender = match NAMES.iter().find(|&&(known, _)| known == name) {
-        Some(&(_, gender)) => gender,
-        None => Gender::She,
-    };
     Character {
         name,
-        gender,
+        gender: Gender::of(name),
         animal,
     }
 }

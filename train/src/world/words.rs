@@ -11,6 +11,9 @@ pub enum Gender {
 }
 
 impl Gender {
+    pub(super) fn of(name: &str) -> Self {
+        if NAMES.contains(&(name, He)) { He } else { She }
+    }
     pub(super) fn subject(self) -> &'static str {
         match self {
             Gender::She => "she",
