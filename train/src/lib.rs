@@ -1,2 +1,4 @@
 //! Text, data, optimizers, the trainer and the `gradus` program.
+
 pub mod text;
+pub mod world;
