@@ -106,10 +106,13 @@ impl<T: Real> Tape<T> {
         let node = &mut self.nodes.borrow_mut()[i];
         let op = match &node.kind {
             Kind::Leaf => return None,
-            Kind::Freed(name) => panic!("backward has already passed this `{name}`: a tape runs backward once (pullback keeps it)"),
+            Kind::Freed(name) => {
+                panic!("backward has already passed this `{name}`: a tape runs backward once (pullback keeps it)")
+            }
             Kind::Op(op) => op.clone(),
         };
-        let kept = if keep { node.clone() } else { std::mem::replace(node, Node::bare(Kind::Freed(op.name()), node.site.clone())) };
+        let kept =
+            if keep { node.clone() } else { std::mem::replace(node, Node::bare(Kind::Freed(op.name()), node.site.clone())) };
         Some((op, kept))
     }
 

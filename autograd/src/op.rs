@@ -115,16 +115,22 @@ pub struct Saved<'t, T: Real> {
 impl<'t, T: Real> Saved<'t, T> {
     /// Input `i`; panics where [`Op::saves`] did not keep it.
     pub fn x(&self, i: usize) -> &Var<'t, T> {
-        self.ins[i].as_ref().unwrap_or_else(|| panic!("the VJP of `{}` reads input {i}, which its saves() does not keep", self.name))
+        self.ins[i]
+            .as_ref()
+            .unwrap_or_else(|| panic!("the VJP of `{}` reads input {i}, which its saves() does not keep", self.name))
     }
     /// The output; panics where [`Op::saves`] did not keep it.
     pub fn y(&self) -> &Var<'t, T> {
-        self.out.as_ref().unwrap_or_else(|| panic!("the VJP of `{}` reads its output, which its saves() does not keep", self.name))
+        self.out
+            .as_ref()
+            .unwrap_or_else(|| panic!("the VJP of `{}` reads its output, which its saves() does not keep", self.name))
     }
     /// Residual `i` of the evaluation.
     pub fn residual(&self, i: usize) -> &Tensor<T> {
         let found = self.residuals.get(i);
-        found.unwrap_or_else(|| panic!("the VJP of `{}` reads residual {i}, of {} that eval left", self.name, self.residuals.len()))
+        found.unwrap_or_else(|| {
+            panic!("the VJP of `{}` reads residual {i}, of {} that eval left", self.name, self.residuals.len())
+        })
     }
     /// The shape of input `i`, kept always.
     pub fn shape(&self, i: usize) -> &Shape {

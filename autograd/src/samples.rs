@@ -1,6 +1,6 @@
 //! Random inputs for the checks of an op.
 
-use gradus_tensor::rng::{self, Philox};
+use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Shape, Tensor};
 
 /// Draws inputs from a seed; extents grow with `size`. The same seed draws the same values for every scalar.
@@ -21,7 +21,7 @@ impl Samples {
     }
     /// A random index below n (n ≥ 1).
     pub fn index(&mut self, n: usize) -> usize {
-        rng::below(&mut self.rng, n as u64) as usize
+        self.rng.below(n as u64) as usize
     }
     /// `count` random indices below n.
     pub fn ids(&mut self, count: usize, n: usize) -> Vec<u32> {
@@ -29,11 +29,11 @@ impl Samples {
     }
     /// A random number in [low, high).
     pub fn number(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * rng::uniform(&mut self.rng)
+        low + (high - low) * self.rng.uniform_f64()
     }
     /// A random seed.
     pub fn seed(&mut self) -> u64 {
-        rng::below(&mut self.rng, u64::MAX)
+        self.rng.double_word()
     }
     /// Standard normal values.
     pub fn normal<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {

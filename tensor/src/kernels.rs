@@ -198,7 +198,17 @@ pub trait Kernels<T: Real>: Sync {
     }
     /// x̄ (rows), and gain and bias gradients (n), each written.
     #[allow(clippy::too_many_arguments)]
-    fn layer_norm_vjp(&self, x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
+    fn layer_norm_vjp(
+        &self,
+        x: &[T],
+        gain: &[T],
+        mean: &[T],
+        rstd: &[T],
+        gy: &[T],
+        gx: &mut [T],
+        ggain: &mut [T],
+        gbias: &mut [T],
+    ) {
         cpu::layer_norm::naive_vjp(x, gain, mean, rstd, gy, gx, ggain, gbias)
     }
     /// Rows of n logits: loss = lse − logit[target], and lse = log Σ e^logit; one of each a row.
@@ -211,17 +221,46 @@ pub trait Kernels<T: Real>: Sync {
     }
     /// Tied output and its loss. h (n, d), w (V, d): logits = h·wᵀ; writes loss (n), each row's −log p(target); with `grads`
     /// also the gradients of Σᵢ weightᵢ·lossᵢ: gh (n, d) and gw (V, d), written. Logits live a chunk of rows at a time.
-    fn linear_cross_entropy(&self, h: &[T], w: &[T], d: usize, targets: &[u32], weights: &[T], loss: &mut [T], grads: Option<(&mut [T], &mut [T])>) {
+    fn linear_cross_entropy(
+        &self,
+        h: &[T],
+        w: &[T],
+        d: usize,
+        targets: &[u32],
+        weights: &[T],
+        loss: &mut [T],
+        grads: Option<(&mut [T], &mut [T])>,
+    ) {
         cpu::linear_cross_entropy::naive(h, w, d, targets, weights, loss, grads)
     }
     /// o (B, Tq, H, D) dense; lse (B, H, Tq), the log-sum-exp of each row of scores.
     #[allow(clippy::too_many_arguments)]
-    fn attention(&self, spec: &AttentionSpec, q: Heads<'_, T>, k: Heads<'_, T>, v: Heads<'_, T>, bias: Option<ScoreBias<'_, T>>, o: &mut [T], lse: &mut [T]) {
+    fn attention(
+        &self,
+        spec: &AttentionSpec,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        bias: Option<ScoreBias<'_, T>>,
+        o: &mut [T],
+        lse: &mut [T],
+    ) {
         cpu::attention::naive(spec, q, k, v, bias, o, lse)
     }
     /// Gradients of [`Kernels::attention`]; `o` (B, Tq, H, D) dense, `go` read through strides, `lse` as the forward wrote it.
     #[allow(clippy::too_many_arguments)]
-    fn attention_vjp(&self, spec: &AttentionSpec, q: Heads<'_, T>, k: Heads<'_, T>, v: Heads<'_, T>, bias: Option<ScoreBias<'_, T>>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>) {
+    fn attention_vjp(
+        &self,
+        spec: &AttentionSpec,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        bias: Option<ScoreBias<'_, T>>,
+        o: &[T],
+        lse: &[T],
+        go: Heads<'_, T>,
+        grads: AttentionGrads<'_, T>,
+    ) {
         cpu::attention::naive_vjp(spec, q, k, v, bias, o, lse, go, grads)
     }
     /// y row i = table row ids[i]; rows of d. An id out of range panics.

@@ -63,12 +63,7 @@ impl Philox {
 
     /// One of the 2⁶⁴ independent streams of a seed, at its start.
     pub fn with_stream(seed: u64, stream: u64) -> Self {
-        Philox {
-            seed,
-            stream,
-            position: 0,
-            block: block_at(seed, stream, 0),
-        }
+        Philox { seed, stream, position: 0, block: block_at(seed, stream, 0) }
     }
 
     /// The seed.
@@ -128,18 +123,16 @@ impl Philox {
     pub fn fill_normal<T: Real>(&mut self, sigma: f64, out: &mut [T]) {
         let first = self.position.div_ceil(4);
         let (seed, stream) = (self.seed, self.stream);
-        out.par_chunks_mut(4096)
-            .enumerate()
-            .for_each(|(chunk, out)| {
-                for (pair, out) in out.chunks_mut(2).enumerate() {
-                    let b = block_at(seed, stream, first + (chunk * 2048 + pair) as u64);
-                    let join = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-                    let z = box_muller(join(b[0], b[1]), join(b[2], b[3]));
-                    for (out, z) in out.iter_mut().zip(z) {
-                        *out = T::lit(sigma * z);
-                    }
+        out.par_chunks_mut(4096).enumerate().for_each(|(chunk, out)| {
+            for (pair, out) in out.chunks_mut(2).enumerate() {
+                let b = block_at(seed, stream, first + (chunk * 2048 + pair) as u64);
+                let join = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+                let z = box_muller(join(b[0], b[1]), join(b[2], b[3]));
+                for (out, z) in out.iter_mut().zip(z) {
+                    *out = T::lit(sigma * z);
                 }
-            });
+            }
+        });
         self.set_position(4 * (first + out.len().div_ceil(2) as u64));
     }
 
@@ -168,12 +161,7 @@ impl Philox {
 }
 
 fn block_at(seed: u64, stream: u64, block: u64) -> [u32; 4] {
-    let counter = [
-        block as u32,
-        (block >> 32) as u32,
-        stream as u32,
-        (stream >> 32) as u32,
-    ];
+    let counter = [block as u32, (block >> 32) as u32, stream as u32, (stream >> 32) as u32];
     philox(counter, [seed as u32, (seed >> 32) as u32])
 }
 
@@ -251,17 +239,9 @@ impl DropoutKey {
     /// # Panics
     /// Where p is not in [0, 1): at 1 there would be nothing left to scale.
     pub fn new(p: f64, key: [u32; 2], site: u32, row0: u64) -> Self {
-        assert!(
-            (0.0..1.0).contains(&p),
-            "dropout: p must lie in [0, 1), got {p}"
-        );
+        assert!((0.0..1.0).contains(&p), "dropout: p must lie in [0, 1), got {p}");
         let threshold = ((p * 65536.0).round() as u32).min(65535);
-        DropoutKey {
-            threshold,
-            key,
-            site,
-            row0,
-        }
+        DropoutKey { threshold, key, site, row0 }
     }
 
     /// The probability of a drop, threshold/65536.
@@ -277,21 +257,9 @@ impl DropoutKey {
     /// Is the element at this (local) row and column kept?
     pub fn keeps(&self, row: u64, column: usize) -> bool {
         let row = self.row0.wrapping_add(row);
-        let block = philox(
-            [
-                (column / 8) as u32,
-                row as u32,
-                (row >> 32) as u32,
-                self.site,
-            ],
-            self.key,
-        );
+        let block = philox([(column / 8) as u32, row as u32, (row >> 32) as u32, self.site], self.key);
         let word = block[column % 8 / 2];
-        let half = if column.is_multiple_of(2) {
-            word & 0xFFFF
-        } else {
-            word >> 16
-        };
+        let half = if column.is_multiple_of(2) { word & 0xFFFF } else { word >> 16 };
         half >= self.threshold
     }
 }
@@ -303,22 +271,10 @@ mod tests {
 
     #[test]
     fn known_answers_of_random123() {
-        assert_eq!(
-            philox([0; 4], [0; 2]),
-            [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
-        );
-        assert_eq!(
-            philox([!0; 4], [!0; 2]),
-            [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
-        );
-        let (pi, more) = (
-            [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
-            [0xa409_3822, 0x299f_31d0],
-        );
-        assert_eq!(
-            philox(pi, more),
-            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
-        );
+        assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(philox([!0; 4], [!0; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        let (pi, more) = ([0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]);
+        assert_eq!(philox(pi, more), [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]);
     }
 
     #[test]
@@ -352,30 +308,21 @@ mod tests {
         let (n, mut rng) = (40_000, Philox::new(1));
         let moments = |xs: &[f64]| {
             let mean = xs.iter().sum::<f64>() / n as f64;
-            (
-                mean,
-                xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64,
-            )
+            (mean, xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64)
         };
         let uniform: Vec<f64> = (0..n).map(|_| rng.uniform_f64()).collect();
         let single: Vec<f64> = (0..n).map(|_| f64::from(rng.uniform_f32())).collect();
         for xs in [uniform, single] {
             assert!(xs.iter().all(|x| (0.0..1.0).contains(x)));
             let (mean, var) = moments(&xs);
-            assert!(
-                (mean - 0.5).abs() < 0.006 && (var - 1.0 / 12.0).abs() < 0.003,
-                "{mean} {var}"
-            );
+            assert!((mean - 0.5).abs() < 0.006 && (var - 1.0 / 12.0).abs() < 0.003, "{mean} {var}");
         }
         let one_by_one: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
         let mut filled = vec![0.0; n];
         rng.fill_normal(1.0, &mut filled);
         for xs in [one_by_one, filled] {
             let (mean, var) = moments(&xs);
-            assert!(
-                mean.abs() < 0.02 && (var - 1.0).abs() < 0.03,
-                "{mean} {var}"
-            );
+            assert!(mean.abs() < 0.02 && (var - 1.0).abs() < 0.03, "{mean} {var}");
             let beyond_two = xs.iter().filter(|x| x.abs() > 2.0).count() as f64 / n as f64;
             assert!((beyond_two - 0.0455).abs() < 0.005, "{beyond_two}");
         }
@@ -402,10 +349,7 @@ mod tests {
             counts[rng.below(7) as usize] += 1;
         }
         // Each count is binomial with σ = √(70000·(1/7)(6/7)) ≈ 93; five of them are allowed.
-        assert!(
-            counts.iter().all(|c| c.abs_diff(10_000) < 465),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|c| c.abs_diff(10_000) < 465), "{counts:?}");
         assert_eq!(rng.below(1), 0);
         let mut order: Vec<u32> = (0..100).collect();
         rng.shuffle(&mut order);
@@ -418,10 +362,7 @@ mod tests {
     fn dropout_keeps_its_share_by_rows_of_the_whole() {
         let key = DropoutKey::new(0.1, [1, 2], 3, 10);
         assert_eq!(key.threshold, 6554);
-        let kept = (0..200)
-            .flat_map(|r| (0..500).map(move |c| (r, c)))
-            .filter(|&(r, c)| key.keeps(r, c))
-            .count();
+        let kept = (0..200).flat_map(|r| (0..500).map(move |c| (r, c))).filter(|&(r, c)| key.keeps(r, c)).count();
         // Binomial with σ = √(100000·0.1·0.9) ≈ 95; five of them are allowed.
         assert!(kept.abs_diff(90_000) < 475, "{kept}");
         let whole = DropoutKey { row0: 0, ..key };

@@ -4,12 +4,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
-use rand::Rng;
-
 use crate::buffer::Buffer;
-use crate::rng;
+use crate::rng::Philox;
 use crate::{Real, Shape};
+use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
 /// An n-dimensional array. Cloning, permuting, slicing and expanding share the buffer; only [`Tensor::write`] and
 /// [`Tensor::to_mut`] change one, and only where nobody else can see it.
@@ -60,13 +58,13 @@ impl<T: Real> Tensor<T> {
     }
 
     /// Independent draws from N(0, std²), in row-major order.
-    pub fn normal(shape: impl Into<Shape>, std: f64, rng: &mut impl Rng) -> Self {
-        Self::write(shape, |out| out.iter_mut().for_each(|x| *x = T::lit(std * rng::normal(rng))))
+    pub fn normal(shape: impl Into<Shape>, std: f64, rng: &mut Philox) -> Self {
+        Self::write(shape, |out| rng.fill_normal(std, out))
     }
 
     /// Independent uniform draws from [low, high), in row-major order.
-    pub fn uniform(shape: impl Into<Shape>, low: f64, high: f64, rng: &mut impl Rng) -> Self {
-        Self::write(shape, |out| out.iter_mut().for_each(|x| *x = T::lit(low + (high - low) * rng::uniform(rng))))
+    pub fn uniform(shape: impl Into<Shape>, low: f64, high: f64, rng: &mut Philox) -> Self {
+        Self::write(shape, |out| out.iter_mut().for_each(|x| *x = T::lit(low + (high - low) * rng.uniform_f64())))
     }
 
     /// The extents of the axes.
@@ -97,7 +95,12 @@ impl<T: Real> Tensor<T> {
 
     /// The elements in row-major order; panics unless dense. See [`Tensor::dense`].
     pub fn as_slice(&self) -> &[T] {
-        assert!(self.is_dense(), "as_slice: a dense tensor, got shape {} with strides {}; call dense() first", self.shape, self.strides);
+        assert!(
+            self.is_dense(),
+            "as_slice: a dense tensor, got shape {} with strides {}; call dense() first",
+            self.shape,
+            self.strides
+        );
         &self.data[self.offset..self.offset + self.len()]
     }
 

@@ -18,15 +18,8 @@ use crate::simd::{Float, vectorized};
 pub fn naive<T: Real>(step: &AdamStep, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
     let [b1, a1, b2, a2] = [step.beta1, 1.0 - step.beta1, step.beta2, 1.0 - step.beta2].map(T::lit);
-    let [grad_scale, l2, rate, v_scale, eps, decay] = [
-        step.grad_scale,
-        step.l2,
-        step.step,
-        step.v_scale,
-        step.eps,
-        step.decay,
-    ]
-    .map(T::lit);
+    let [grad_scale, l2, rate, v_scale, eps, decay] =
+        [step.grad_scale, step.l2, step.step, step.v_scale, step.eps, step.decay].map(T::lit);
     for i in 0..p.len() {
         let g = g[i] * grad_scale + l2 * p[i];
         m[i] = b1 * m[i] + a1 * g;

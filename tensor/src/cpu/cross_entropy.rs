@@ -14,11 +14,7 @@ use crate::simd::{Float, vectorized};
 /// Columns of a row of logits, from the number of targets; panics where a target lies outside.
 pub(crate) fn columns(kernel: &str, len: usize, targets: &[u32]) -> usize {
     let n = len.checked_div(targets.len()).unwrap_or(0);
-    assert!(
-        n * targets.len() == len,
-        "{kernel}: {len} logits are not {} whole rows",
-        targets.len()
-    );
+    assert!(n * targets.len() == len, "{kernel}: {len} logits are not {} whole rows", targets.len());
     check_targets(kernel, targets, n);
     n
 }
@@ -26,10 +22,7 @@ pub(crate) fn columns(kernel: &str, len: usize, targets: &[u32]) -> usize {
 /// Panics where a target lies outside its row.
 pub(crate) fn check_targets(kernel: &str, targets: &[u32], n: usize) {
     if let Some(i) = targets.iter().position(|&t| t as usize >= n) {
-        panic!(
-            "{kernel}: target {} of row {i} is outside its {n} classes",
-            targets[i]
-        );
+        panic!("{kernel}: target {} of row {i} is outside its {n} classes", targets[i]);
     }
 }
 

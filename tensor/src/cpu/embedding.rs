@@ -19,10 +19,7 @@ pub fn naive<T: Real>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
 pub fn naive_scatter_add<T: Real>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
     check("scatter_add", table.len(), d, ids, x.len());
     for (i, &id) in ids.iter().enumerate() {
-        for (t, &x) in table[id as usize * d..][..d]
-            .iter_mut()
-            .zip(&x[i * d..][..d])
-        {
+        for (t, &x) in table[id as usize * d..][..d].iter_mut().zip(&x[i * d..][..d]) {
             *t += x;
         }
     }
@@ -36,10 +33,7 @@ fn check(kernel: &str, table: usize, d: usize, ids: &[u32], rows: usize) {
     if d > 0
         && let Some(i) = ids.iter().position(|&id| id as usize >= known)
     {
-        panic!(
-            "{kernel}: id {} at position {i} is outside the table's {known} rows",
-            ids[i]
-        );
+        panic!("{kernel}: id {} at position {i} is outside the table's {known} rows", ids[i]);
     }
 }
 

@@ -14,20 +14,9 @@ use crate::simd::{Float, sum_of, sum_of_2, vectorized};
 
 /// y, and each row's μ and r.
 #[allow(clippy::too_many_arguments)]
-pub fn naive<T: Real>(
-    x: &[T],
-    gain: &[T],
-    bias: &[T],
-    eps: f64,
-    y: &mut [T],
-    mean: &mut [T],
-    rstd: &mut [T],
-) {
+pub fn naive<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
     let n = gain.len();
-    same_len(
-        "layer_norm",
-        &[x.len(), y.len(), n * mean.len(), n * rstd.len()],
-    );
+    same_len("layer_norm", &[x.len(), y.len(), n * mean.len(), n * rstd.len()]);
     same_len("layer_norm", &[n, bias.len()]);
     let inverse = T::lit(1.0 / n as f64);
     for (i, (mean, rstd)) in mean.iter_mut().zip(rstd).enumerate() {
@@ -50,21 +39,9 @@ pub fn naive<T: Real>(
 
 /// x̄, gain and bias gradients.
 #[allow(clippy::too_many_arguments)]
-pub fn naive_vjp<T: Real>(
-    x: &[T],
-    gain: &[T],
-    mean: &[T],
-    rstd: &[T],
-    gy: &[T],
-    gx: &mut [T],
-    ggain: &mut [T],
-    gbias: &mut [T],
-) {
+pub fn naive_vjp<T: Real>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
     let n = gain.len();
-    same_len(
-        "layer_norm_vjp",
-        &[x.len(), gy.len(), gx.len(), n * mean.len(), n * rstd.len()],
-    );
+    same_len("layer_norm_vjp", &[x.len(), gy.len(), gx.len(), n * mean.len(), n * rstd.len()]);
     same_len("layer_norm_vjp", &[n, ggain.len(), gbias.len()]);
     let inverse = T::lit(1.0 / n as f64);
     ggain.fill(T::zero());

@@ -35,11 +35,7 @@ pub fn naive_vjp<T: Real>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("log_softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("log_softmax_vjp", y.len(), n);
     let n = n.max(1);
-    for ((y, gy), gx) in y
-        .chunks_exact(n)
-        .zip(gy.chunks_exact(n))
-        .zip(gx.chunks_exact_mut(n))
-    {
+    for ((y, gy), gx) in y.chunks_exact(n).zip(gy.chunks_exact(n)).zip(gx.chunks_exact_mut(n)) {
         let mut sum = T::zero();
         for &gy in gy {
             sum += gy;

@@ -24,20 +24,14 @@ mod testing;
 /// Panics unless every length equals the first.
 #[track_caller]
 pub(crate) fn same_len(kernel: &str, lens: &[usize]) {
-    assert!(
-        lens.windows(2).all(|w| w[0] == w[1]),
-        "{kernel}: slices of one length expected, got {lens:?}"
-    );
+    assert!(lens.windows(2).all(|w| w[0] == w[1]), "{kernel}: slices of one length expected, got {lens:?}");
 }
 
 /// The number of rows of n in `len` elements (0 rows where n is 0).
 #[track_caller]
 pub(crate) fn row_count(kernel: &str, len: usize, n: usize) -> usize {
     let rows = len.checked_div(n).unwrap_or(0);
-    assert!(
-        rows * n == len,
-        "{kernel}: {len} elements are not whole rows of {n}"
-    );
+    assert!(rows * n == len, "{kernel}: {len} elements are not whole rows of {n}");
     rows
 }
 

@@ -1,0 +1,50 @@
+//! # `add`
+//!
+//! ```text
+//! y = a + b        dy = da + db        ā = b̄ = ȳ
+//! ```
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::{numel, same};
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// y = a + b, of one shape (the operators insert the expansion that broadcasting wants).
+#[derive(Debug)]
+pub struct Add;
+
+impl<T: Real> Op<T> for Add {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        same("add", ins)
+    }
+    fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
+        numel(out)
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let (a, b) = (ins[0].dense(), ins[1].dense());
+        Tensor::write(*a.shape(), |y| T::kernels().add(a.as_slice(), b.as_slice(), y)).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![saved.grad(0, || gy.clone()), saved.grad(1, || gy.clone())]
+    }
+}
+
+impl<T: Real> Declared<T> for Add {
+    const NAME: &'static str = "add";
+    const MATH: &'static str = "y = a + b;  ā = ȳ,  b̄ = ȳ";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (m, n) = (g.extent(), g.extent());
+        let (a, b) = (g.normal([m, n]), g.normal([m, n]));
+        vec![
+            (Add, vec![g.strided(&a), b]),
+            (Add, vec![g.normal([]), g.normal([])]),
+            (Add, vec![g.normal([0, 2]), g.normal([0, 2])]),
+        ]
+    }
+}

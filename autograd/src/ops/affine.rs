@@ -1,0 +1,62 @@
+//! # `affine`
+//!
+//! ```text
+//! y = αx + β        dy = α dx        x̄ = αȳ
+//! ```
+//!
+//! α and β are constants: scaling, shifting and negation are all this op.
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::{numel, same};
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// y = αx + β.
+#[derive(Debug)]
+pub struct Affine {
+    /// α.
+    pub scale: f64,
+    /// β.
+    pub shift: f64,
+}
+
+impl<T: Real> Op<T> for Affine {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        same("affine", ins)
+    }
+    fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
+        2 * numel(out)
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        let (a, b) = (T::lit(self.scale), T::lit(self.shift));
+        Tensor::write(*x.shape(), |y| T::kernels().affine(x.as_slice(), a, b, y)).into()
+    }
+    fn vjp<'t>(&self, _: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![Some(gy.affine(self.scale, 0.0))]
+    }
+}
+
+impl<T: Real> Declared<T> for Affine {
+    const NAME: &'static str = "affine";
+    const MATH: &'static str = "y = αx + β;  x̄ = αȳ";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let n = g.extent();
+        let op = Affine { scale: g.number(0.5, 2.0), shift: g.number(-1.0, 1.0) };
+        vec![(op, vec![g.normal([n])]), (Affine { scale: -1.0, shift: 0.0 }, vec![g.normal([2, 0])])]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// αx + β.
+    #[track_caller]
+    pub fn affine(&self, scale: f64, shift: f64) -> Self {
+        self.tape().apply(Affine { scale, shift }, &[self])
+    }
+}

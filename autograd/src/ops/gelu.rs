@@ -1,0 +1,64 @@
+//! # `gelu`
+//!
+//! ```text
+//! y = ½ x (1 + tanh u),   u = √(2/π) (x + 0.044715 x³)                            (GPT-1 §4.1; the tanh form)
+//! y′ = ½ (1 + t) + ½ x (1 − t²) u′,   t = tanh u,   u′ = √(2/π) (1 + 3·0.044715 x²)
+//! x̄ = ȳ ∘ y′
+//! ```
+
+use gradus_tensor::cpu::gelu::{CUBIC, SCALE};
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::{numel, same};
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// The Gaussian error linear unit in its tanh form.
+#[derive(Debug)]
+pub struct Gelu;
+
+impl<T: Real> Op<T> for Gelu {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        same("gelu", ins)
+    }
+    fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
+        9 * numel(out)
+    }
+    fn saves(&self) -> Saves {
+        Saves::INPUTS
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        Tensor::write(*x.shape(), |y| T::kernels().gelu(x.as_slice(), y)).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let (x, gy) = (saved.x(0).value().dense(), gy.value().dense());
+        let gx = Tensor::write(*x.shape(), |gx| T::kernels().gelu_vjp(x.as_slice(), gy.as_slice(), gx));
+        vec![Some(saved.x(0).tape().constant(gx))]
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let x = &ins[0];
+        let u = SCALE * (x + CUBIC * (x * x * x));
+        Some(0.5 * x * (1.0 + u.tanh()))
+    }
+}
+
+impl<T: Real> Declared<T> for Gelu {
+    const NAME: &'static str = "gelu";
+    const MATH: &'static str = "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³);  x̄ = ȳ ∘ (½(1 + t) + ½x(1 − t²)u′), t = tanh u";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (m, n) = (g.extent(), g.extent());
+        let x = g.normal([m, n]);
+        vec![(Gelu, vec![g.strided(&x)]), (Gelu, vec![g.normal([])]), (Gelu, vec![g.normal([0])])]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// GELU in its tanh form, of every element.
+    #[track_caller]
+    pub fn gelu(&self) -> Self {
+        self.tape().apply(Gelu, &[self])
+    }
+}

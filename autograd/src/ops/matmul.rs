@@ -1,0 +1,95 @@
+//! # `matmul`
+//!
+//! ```text
+//! Y = AB        dY = dA B + A dB        Ā = Ȳ Bᵀ,   B̄ = Aᵀ Ȳ
+//!
+//! ⟨Ȳ, dA B⟩ = tr(Ȳᵀ dA B) = tr(B Ȳᵀ dA) = ⟨Ȳ Bᵀ, dA⟩, and likewise for B.
+//! ```
+//!
+//! Leading axes are a batch. A transposed operand is a view whose strides go to the kernel; nothing is copied.
+
+use super::numel;
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use gradus_tensor::kernels::{Mat, MatMut};
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+/// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes.
+#[derive(Debug)]
+pub struct MatMul;
+
+impl<T: Real> Op<T> for MatMul {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let (a, b) = (ins[0], ins[1]);
+        let r = a.len();
+        if r < 2 || b.len() != r || a[..r - 2] != b[..r - 2] || a[r - 1] != b[r - 2] {
+            return Err(ShapeError::new("matmul", "[…,m,k]·[…,k,n] → […,m,n] with equal leading axes", ins));
+        }
+        Ok(a.with(r - 1, b[r - 1]))
+    }
+    fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
+        2 * numel(out) * ins[0][ins[0].len() - 1] as u64
+    }
+    fn saves(&self) -> Saves {
+        Saves::INPUTS
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let r = ins[0].shape().len();
+        let lead = |t: &Tensor<T>| -> Tensor<T> {
+            let s = t.shape();
+            if r == 3 { t.clone() } else { t.reshape([s[..r - 2].iter().product(), s[r - 2], s[r - 1]]) }
+        };
+        let (m, n) = (ins[0].shape()[r - 2], ins[1].shape()[r - 1]);
+        let (a, b) = if r == 2 { (ins[0].clone(), ins[1].clone()) } else { (lead(ins[0]), lead(ins[1])) };
+        let out = Op::<T>::shape(self, &[ins[0].shape(), ins[1].shape()]).expect("checked by the tape");
+        Tensor::write(out, |y| {
+            if r == 2 {
+                return T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, false);
+            }
+            for (i, y) in y.chunks_mut((m * n).max(1)).enumerate() {
+                let (a, b) = (a.slice(0, i..i + 1), b.slice(0, i..i + 1));
+                T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, false);
+            }
+        })
+        .into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![saved.grad(0, || gy.matmul(&saved.x(1).t())), saved.grad(1, || saved.x(0).t().matmul(gy))]
+    }
+}
+
+/// The last two axes as a matrix.
+pub(crate) fn mat<T: Real>(t: &Tensor<T>) -> Mat<'_, T> {
+    let r = t.shape().len();
+    let (s, d) = (t.shape(), t.strides());
+    Mat { data: t.from_first(), rows: s[r - 2], cols: s[r - 1], row_stride: d[r - 2], col_stride: d[r - 1] }
+}
+
+impl<T: Real> Declared<T> for MatMul {
+    const NAME: &'static str = "matmul";
+    const MATH: &'static str = "Y = AB;  Ā = Ȳ Bᵀ,  B̄ = Aᵀ Ȳ";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (b, m, k, n) = (g.extent(), g.extent(), g.extent(), g.extent());
+        let (x, y) = (g.normal([m, k]), g.normal([k, n]));
+        let (u, v) = (g.normal([b, m, k]), g.normal([b, k, n]));
+        vec![
+            (MatMul, vec![x.clone(), y.clone()]),
+            (MatMul, vec![g.strided(&x), g.strided(&y)]),
+            (MatMul, vec![u.clone(), v.clone()]),
+            (MatMul, vec![g.strided(&u), g.strided(&v)]),
+            (MatMul, vec![g.normal([2, 2, m, k]), g.normal([2, 2, k, n])]),
+            (MatMul, vec![g.normal([m, 0]), g.normal([0, n])]),
+            (MatMul, vec![g.normal([0, k]), g.normal([k, n])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// (…, m, k)·(…, k, n) → (…, m, n).
+    #[track_caller]
+    pub fn matmul(&self, other: &Self) -> Self {
+        self.tape().apply(MatMul, &[self, other])
+    }
+}

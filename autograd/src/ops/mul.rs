@@ -1,0 +1,50 @@
+//! # `mul`
+//!
+//! ```text
+//! y = a ∘ b        dy = da ∘ b + a ∘ db        ā = ȳ ∘ b,   b̄ = ȳ ∘ a
+//! ```
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::{numel, same};
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// y = a ∘ b, element by element, of one shape.
+#[derive(Debug)]
+pub struct Mul;
+
+impl<T: Real> Op<T> for Mul {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        same("mul", ins)
+    }
+    fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
+        numel(out)
+    }
+    fn saves(&self) -> Saves {
+        Saves::INPUTS
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let (a, b) = (ins[0].dense(), ins[1].dense());
+        Tensor::write(*a.shape(), |y| T::kernels().mul(a.as_slice(), b.as_slice(), y)).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![saved.grad(0, || gy * saved.x(1)), saved.grad(1, || gy * saved.x(0))]
+    }
+}
+
+impl<T: Real> Declared<T> for Mul {
+    const NAME: &'static str = "mul";
+    const MATH: &'static str = "y = a ∘ b;  ā = ȳ ∘ b,  b̄ = ȳ ∘ a";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (m, n) = (g.extent(), g.extent());
+        let (a, b) = (g.normal([m, n]), g.normal([m, n]));
+        vec![
+            (Mul, vec![a, g.strided(&b)]),
+            (Mul, vec![g.normal([]), g.normal([])]),
+            (Mul, vec![g.normal([2, 0]), g.normal([2, 0])]),
+        ]
+    }
+}

@@ -1,0 +1,67 @@
+//! What elementwise functions of one input have in common; a file of such an op states only what differs.
+
+use std::fmt::Debug;
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// y = f(x), element by element.
+pub trait Pointwise<T: Real>: Copy + Debug + Send + Sync + 'static {
+    /// [`Declared::NAME`].
+    const NAME: &'static str;
+    /// [`Declared::MATH`].
+    const MATH: &'static str;
+    /// Operations an element.
+    const FLOPS: u64 = 1;
+    /// What the VJP reads.
+    const SAVES: Saves;
+
+    /// f of one element.
+    fn f(self, x: T) -> T;
+
+    /// f of many; a kernel where there is one.
+    fn map(self, x: &[T], y: &mut [T]) {
+        y.iter_mut().zip(x).for_each(|(y, &x)| *y = self.f(x));
+    }
+
+    /// x̄ = ȳ ∘ f′(x).
+    fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T>;
+
+    /// [`Declared::samples`].
+    fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)>;
+}
+
+/// A [`Pointwise`] function as an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Elementwise<P>(pub P);
+
+impl<T: Real, P: Pointwise<T>> Op<T> for Elementwise<P> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        super::same(P::NAME, ins)
+    }
+    fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
+        P::FLOPS * super::numel(out)
+    }
+    fn saves(&self) -> Saves {
+        P::SAVES
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        Tensor::write(*x.shape(), |y| self.0.map(x.as_slice(), y)).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![Some(self.0.vjp(saved, gy))]
+    }
+}
+
+impl<T: Real, P: Pointwise<T>> Declared<T> for Elementwise<P> {
+    const NAME: &'static str = P::NAME;
+    const MATH: &'static str = P::MATH;
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        P::samples(g).into_iter().map(|(op, x)| (Elementwise(op), vec![x])).collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! # `reshape`
+//!
+//! ```text
+//! y = the elements of x, in row-major order, under another shape        x̄ = ȳ under the shape of x
+//! ```
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// The same elements under another shape.
+#[derive(Debug)]
+pub struct Reshape {
+    /// The shape of y.
+    pub to: Shape,
+}
+
+impl<T: Real> Op<T> for Reshape {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let fits = ins[0].numel() == self.to.numel();
+        if fits { Ok(self.to) } else { Err(ShapeError::new("reshape", format!("as many elements as {}", self.to), ins)) }
+    }
+    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
+        0
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        ins[0].reshape(self.to).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![Some(gy.reshape(*saved.shape(0)))]
+    }
+}
+
+impl<T: Real> Declared<T> for Reshape {
+    const NAME: &'static str = "reshape";
+    const MATH: &'static str = "y = x under another shape;  x̄ = ȳ under the shape of x";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (m, n) = (g.extent(), g.extent());
+        let x = g.normal([m, n]);
+        vec![
+            (Reshape { to: [n * m].into() }, vec![g.strided(&x)]),
+            (Reshape { to: [1, 1].into() }, vec![g.normal([])]),
+            (Reshape { to: [2, 0].into() }, vec![g.normal([0])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// The same elements under `shape`; itself where it has that shape.
+    #[track_caller]
+    pub fn reshape(&self, shape: impl Into<Shape>) -> Self {
+        let to = shape.into();
+        if *self.shape() == to { self.clone() } else { self.tape().apply(Reshape { to }, &[self]) }
+    }
+
+    /// The same value as a node of its own.
+    pub(crate) fn alias(&self) -> Self {
+        self.tape().apply(Reshape { to: *self.shape() }, &[self])
+    }
+}

@@ -1,0 +1,100 @@
+//! # `sum`
+//!
+//! ```text
+//! y = Σ x over some axes, which stay with extent 1        x̄ = ȳ repeated along them
+//! ```
+//!
+//! Adjoint of `expand`.
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::numel;
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// Σ over `axes`, kept as extents of 1.
+#[derive(Debug)]
+pub struct Sum {
+    /// Axes summed over, ascending.
+    pub axes: Vec<usize>,
+}
+
+impl<T: Real> Op<T> for Sum {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let rank = ins[0].len();
+        if self.axes.iter().any(|&a| a >= rank) || self.axes.windows(2).any(|w| w[0] >= w[1]) {
+            return Err(ShapeError::new("sum", format!("ascending axes below the rank, {:?}", self.axes), ins));
+        }
+        Ok(self.axes.iter().fold(*ins[0], |s, &a| s.with(a, 1)))
+    }
+    fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
+        if self.axes.is_empty() || numel(out) == 0 { 0 } else { numel(ins[0]) }
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let (x, axes) = (ins[0], &self.axes);
+        let out = Op::<T>::shape(self, &[x.shape()]).expect("checked by the tape");
+        if axes.is_empty() {
+            return x.clone().into();
+        }
+        // The summed axes brought to the front or the back leave a matrix whose rows or columns are summed.
+        let rank = x.shape().len();
+        let rest: Vec<usize> = (0..rank).filter(|a| !axes.contains(a)).collect();
+        let trailing = axes[0] == rank - axes.len();
+        let order: Vec<usize> = if trailing { [&rest[..], axes].concat() } else { [&axes[..], &rest].concat() };
+        let x = x.permute(&order).dense();
+        let n = axes.iter().map(|&a| ins[0].shape()[a]).product::<usize>();
+        let kernels = T::kernels();
+        Tensor::write(out, |y| match (trailing, y.len()) {
+            _ if n == 0 => y.fill(T::zero()),
+            (true, _) => kernels.sum_cols(x.as_slice(), y, n),
+            (false, columns) => kernels.sum_rows(x.as_slice(), y, columns),
+        })
+        .into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![Some(gy.expand(*saved.shape(0)))]
+    }
+}
+
+impl<T: Real> Declared<T> for Sum {
+    const NAME: &'static str = "sum";
+    const MATH: &'static str = "y = Σ x over axes;  x̄ = ȳ repeated along them";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (a, b, c) = (g.extent(), g.extent(), g.extent());
+        let sum = |axes: &[usize]| Sum { axes: axes.to_vec() };
+        vec![
+            (sum(&[2]), vec![g.normal([a, b, c])]),
+            (sum(&[0]), vec![g.normal([a, b, c])]),
+            (sum(&[0, 2]), vec![g.normal([a, b, c])]),
+            (sum(&[0, 1, 2]), vec![g.normal([a, b, c])]),
+            (sum(&[]), vec![g.normal([a])]),
+            (sum(&[0]), vec![g.normal([0, b])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// Σ over `axes` (ascending), which stay with extent 1.
+    #[track_caller]
+    pub fn sum(&self, axes: &[usize]) -> Self {
+        self.tape().apply(Sum { axes: axes.to_vec() }, &[self])
+    }
+
+    /// Σ over all axes, without axes.
+    #[track_caller]
+    pub fn sum_all(&self) -> Self {
+        self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape([])
+    }
+
+    /// The mean over the last axis, which stays with extent 1.
+    #[track_caller]
+    pub fn mean_last(&self) -> Self {
+        let last = self.shape().len() - 1;
+        self.sum(&[last]).affine(1.0 / self.shape()[last] as f64, 0.0)
+    }
+}

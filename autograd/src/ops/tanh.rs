@@ -1,0 +1,48 @@
+//! # `tanh`
+//!
+//! ```text
+//! y = tanh x        dy = (1 − y²) dx        x̄ = ȳ ∘ (1 − y²)
+//! ```
+//!
+//! The derivative is a function of the *output*, so the input can be freed at once.
+
+use gradus_tensor::{Real, Tensor};
+
+use super::pointwise::{Elementwise, Pointwise};
+use crate::{Samples, Saved, Saves, Var};
+
+/// y = tanh x.
+#[derive(Clone, Copy, Debug)]
+pub struct Tanh;
+
+impl<T: Real> Pointwise<T> for Tanh {
+    const NAME: &'static str = "tanh";
+    const MATH: &'static str = "y = tanh x;  x̄ = ȳ ∘ (1 − y²)";
+    const SAVES: Saves = Saves::OUTPUT;
+
+    fn f(self, x: T) -> T {
+        x.tanh()
+    }
+
+    fn map(self, x: &[T], y: &mut [T]) {
+        T::kernels().tanh(x, y)
+    }
+
+    fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
+        let y = saved.y();
+        gy * (1.0 - y * y)
+    }
+
+    fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)> {
+        let n = g.extent();
+        vec![(Tanh, g.normal([n, 3])), (Tanh, g.normal([])), (Tanh, g.normal([0]))]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// tanh of every element.
+    #[track_caller]
+    pub fn tanh(&self) -> Self {
+        self.tape().apply(Elementwise(Tanh), &[self])
+    }
+}
