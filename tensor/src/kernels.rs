@@ -355,7 +355,17 @@ impl<T: Float> Kernels<T> for Fast {
         cpu::layer_norm::fast(x, gain, bias, eps, y, mean, rstd)
     }
     #[allow(clippy::too_many_arguments)]
-    fn layer_norm_vjp(&self, x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
+    fn layer_norm_vjp(
+        &self,
+        x: &[T],
+        gain: &[T],
+        mean: &[T],
+        rstd: &[T],
+        gy: &[T],
+        gx: &mut [T],
+        ggain: &mut [T],
+        gbias: &mut [T],
+    ) {
         cpu::layer_norm::fast_vjp(x, gain, mean, rstd, gy, gx, ggain, gbias)
     }
     fn cross_entropy(&self, logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
@@ -364,15 +374,44 @@ impl<T: Float> Kernels<T> for Fast {
     fn cross_entropy_vjp(&self, logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
         cpu::cross_entropy::fast_vjp(logits, targets, lse, gy, glogits)
     }
-    fn linear_cross_entropy(&self, h: &[T], w: &[T], d: usize, targets: &[u32], weights: &[T], loss: &mut [T], grads: Option<(&mut [T], &mut [T])>) {
+    fn linear_cross_entropy(
+        &self,
+        h: &[T],
+        w: &[T],
+        d: usize,
+        targets: &[u32],
+        weights: &[T],
+        loss: &mut [T],
+        grads: Option<(&mut [T], &mut [T])>,
+    ) {
         cpu::linear_cross_entropy::fast(h, w, d, targets, weights, loss, grads)
     }
     #[allow(clippy::too_many_arguments)]
-    fn attention(&self, spec: &AttentionSpec, q: Heads<'_, T>, k: Heads<'_, T>, v: Heads<'_, T>, bias: Option<ScoreBias<'_, T>>, o: &mut [T], lse: &mut [T]) {
+    fn attention(
+        &self,
+        spec: &AttentionSpec,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        bias: Option<ScoreBias<'_, T>>,
+        o: &mut [T],
+        lse: &mut [T],
+    ) {
         cpu::attention::fast(spec, q, k, v, bias, o, lse)
     }
     #[allow(clippy::too_many_arguments)]
-    fn attention_vjp(&self, spec: &AttentionSpec, q: Heads<'_, T>, k: Heads<'_, T>, v: Heads<'_, T>, bias: Option<ScoreBias<'_, T>>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>) {
+    fn attention_vjp(
+        &self,
+        spec: &AttentionSpec,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        bias: Option<ScoreBias<'_, T>>,
+        o: &[T],
+        lse: &[T],
+        go: Heads<'_, T>,
+        grads: AttentionGrads<'_, T>,
+    ) {
         cpu::attention::fast_vjp(spec, q, k, v, bias, o, lse, go, grads)
     }
     fn gather(&self, table: &[T], d: usize, ids: &[u32], y: &mut [T]) {

@@ -154,7 +154,7 @@ pub trait Float: Real {
         (r + r * r * series, shifted)
     }
 
-    /// eˣ within one unit in the last place; 0 at −∞, ∞ on overflow, NaN for NaN.
+    /// eˣ within 1.1 units in the last place; 0 at −∞, ∞ on overflow, NaN for NaN.
     #[inline(always)]
     fn fast_exp(self) -> Self {
         let [low, high] = Self::EXP_RANGE;
@@ -165,7 +165,7 @@ pub trait Float: Real {
         (Self::one() + m) * a * b
     }
 
-    /// tanh x within two units in the last place; NaN for NaN, −0 for −0.
+    /// tanh x within 2.5 units in the last place; NaN for NaN, −0 for −0.
     #[inline(always)]
     fn fast_tanh(self) -> Self {
         let x = self.magnitude();
@@ -342,7 +342,7 @@ mod tests {
             worst[1] = worst[1].max(ulps((x * 0.1).fast_tanh(), libm::tanh(f64::from(x * 0.1))));
             worst[2] = worst[2].max(ulps((x * 0.2).fast_sigmoid(), 1.0 / (1.0 + libm::exp(f64::from(-x * 0.2)))));
         }
-        assert!(worst[0] < 1.0 && worst[1] < 2.5 && worst[2] < 2.5, "{worst:?}");
+        assert!(worst[0] < 1.1 && worst[1] < 2.5 && worst[2] < 2.5, "{worst:?}");
     }
 
     #[test]

@@ -52,16 +52,8 @@ mod tests {
 
     /// Every operation is rounded once on both sides: the bits are equal.
     fn agrees<T: Float>() {
-        let step = AdamStep {
-            grad_scale: 0.7,
-            beta1: 0.9,
-            beta2: 0.999,
-            step: 0.01,
-            v_scale: 1.3,
-            eps: 1e-8,
-            decay: 0.001,
-            l2: 0.02,
-        };
+        let step =
+            AdamStep { grad_scale: 0.7, beta1: 0.9, beta2: 0.999, step: 0.01, v_scale: 1.3, eps: 1e-8, decay: 0.001, l2: 0.02 };
         for n in LENGTHS {
             let [p, m, v, g]: [Vec<T>; 4] = [1, 2, 3, 4].map(|seed| normals(n, seed));
             let state = || [p.clone(), m.clone(), v.iter().map(|&v| v * v).collect::<Vec<T>>()];
@@ -84,8 +76,7 @@ mod tests {
 
     #[test]
     fn one_step_by_hand() {
-        let step =
-            AdamStep { grad_scale: 0.5, beta1: 0.5, beta2: 0.75, step: 2.0, v_scale: 3.0, eps: 1.0, decay: 0.25, l2: 0.5 };
+        let step = AdamStep { grad_scale: 0.5, beta1: 0.5, beta2: 0.75, step: 2.0, v_scale: 3.0, eps: 1.0, decay: 0.25, l2: 0.5 };
         let (mut p, mut m, mut v) = ([4.0f64], [2.0], [3.0]);
         fast(&step, &mut p, &mut m, &mut v, &[4.0]);
         // g = 2 + 2 = 4; m = 1 + 2 = 3; v = 2.25 + 4 = 6.25; √v = 2.5; p = 4 − 2·3/(7.5 + 1) − 1

@@ -34,18 +34,14 @@ pub fn naive<T: Real>(
             for i in 0..spec.queries {
                 let at = (b * spec.heads + h) * spec.queries + i;
                 let seen = allowed(spec, i);
-                let s: Vec<T> = seen
-                    .iter()
-                    .map(|&j| score(spec, q, k, bias, [b, h, i, j]))
-                    .collect();
+                let s: Vec<T> = seen.iter().map(|&j| score(spec, q, k, bias, [b, h, i, j])).collect();
                 let most = largest(&s);
                 let mut sum = T::zero();
                 for &s in &s {
                     sum += (s - most).exp();
                 }
                 lse[at] = most + sum.ln();
-                let o =
-                    &mut o[((b * spec.queries + i) * spec.heads + h) * spec.width..][..spec.width];
+                let o = &mut o[((b * spec.queries + i) * spec.heads + h) * spec.width..][..spec.width];
                 o.fill(T::zero());
                 for (&j, &s) in seen.iter().zip(&s) {
                     let p = kept::<T>(spec, at, j) * ((s - most).exp() / sum);
@@ -74,11 +70,7 @@ pub fn naive_vjp<T: Real>(
     check(spec, q, k, v, bias, o, lse);
     check_grads(spec, bias, go, &grads);
     let d = spec.width;
-    let AttentionGrads {
-        data,
-        places,
-        mut gbias,
-    } = grads;
+    let AttentionGrads { data, places, mut gbias } = grads;
     let start = |which: usize, [b, h, t]: [usize; 3]| {
         let s = places[which].strides;
         places[which].offset + b * s[0] + h * s[1] + t * s[2]
@@ -104,11 +96,7 @@ pub fn naive_vjp<T: Real>(
                     let c: T = kept(spec, at, j);
                     let gs = p * (c * dot(go_i, v_j) - inner);
                     let scaled = T::lit(spec.scale) * gs;
-                    let [gq, gk, gv] = [
-                        start(0, [b, h, i]),
-                        start(1, [b, h, j]),
-                        start(2, [b, h, j]),
-                    ];
+                    let [gq, gk, gv] = [start(0, [b, h, i]), start(1, [b, h, j]), start(2, [b, h, j])];
                     for e in 0..d {
                         data[gq + e] += scaled * k_j[e];
                         data[gk + e] += scaled * q_i[e];
@@ -170,14 +158,9 @@ fn fits(len: usize, offset: usize, strides: [usize; 3], sizes: [usize; 3], width
     if sizes.contains(&0) || width == 0 {
         return true;
     }
-    let last = sizes
-        .iter()
-        .zip(strides)
-        .try_fold(offset, |last, (&size, stride)| {
-            last.checked_add((size - 1).checked_mul(stride)?)
-        });
-    last.and_then(|last| last.checked_add(width))
-        .is_some_and(|end| end <= len)
+    let last =
+        sizes.iter().zip(strides).try_fold(offset, |last, (&size, stride)| last.checked_add((size - 1).checked_mul(stride)?));
+    last.and_then(|last| last.checked_add(width)).is_some_and(|end| end <= len)
 }
 
 /// Panics unless sizes, strides and options agree.
@@ -191,32 +174,16 @@ fn check<T>(
     o: &[T],
     lse: &[T],
 ) {
-    let AttentionSpec {
-        batch,
-        heads,
-        queries,
-        keys,
-        width,
-        ..
-    } = *spec;
+    let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
     for (name, x, positions) in [("q", q, queries), ("k", k, keys), ("v", v, keys)] {
         let inside = fits(x.data.len(), 0, x.strides, [batch, heads, positions], width);
-        assert!(
-            inside,
-            "attention: {name} ({batch}, {heads}, {positions}, {width}) leaves its slice"
-        );
+        assert!(inside, "attention: {name} ({batch}, {heads}, {positions}, {width}) leaves its slice");
     }
     same_len("attention", &[o.len(), batch * heads * queries * width]);
     same_len("attention", &[lse.len(), batch * heads * queries]);
     match &spec.mask {
-        Mask::Full => assert!(
-            keys > 0 || queries == 0,
-            "attention: queries need at least one key"
-        ),
-        Mask::Causal => assert!(
-            keys >= queries,
-            "attention: causal needs Tk ≥ Tq, got {keys} keys, {queries} queries"
-        ),
+        Mask::Full => assert!(keys > 0 || queries == 0, "attention: queries need at least one key"),
+        Mask::Causal => assert!(keys >= queries, "attention: causal needs Tk ≥ Tq, got {keys} keys, {queries} queries"),
         Mask::Allowed(a) => {
             same_len("attention mask", &[a.len(), queries * keys]);
             for i in 0..queries {
@@ -232,42 +199,21 @@ fn check<T>(
             bias.batch,
             bias.heads
         );
-        same_len(
-            "attention bias",
-            &[bias.data.len(), bias.batch * bias.heads * queries * keys],
-        );
+        same_len("attention bias", &[bias.data.len(), bias.batch * bias.heads * queries * keys]);
     }
 }
 
 /// Panics unless the gradients have room.
 #[track_caller]
-fn check_grads<T>(
-    spec: &AttentionSpec,
-    bias: Option<ScoreBias<'_, T>>,
-    go: Heads<'_, T>,
-    grads: &AttentionGrads<'_, T>,
-) {
-    let AttentionSpec {
-        batch,
-        heads,
-        queries,
-        keys,
-        width,
-        ..
-    } = *spec;
+fn check_grads<T>(spec: &AttentionSpec, bias: Option<ScoreBias<'_, T>>, go: Heads<'_, T>, grads: &AttentionGrads<'_, T>) {
+    let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
     assert!(
         fits(go.data.len(), 0, go.strides, [batch, heads, queries], width),
         "attention_vjp: the output's gradient leaves its slice"
     );
     for (place, positions) in grads.places.iter().zip([queries, keys, keys]) {
         assert!(
-            fits(
-                grads.data.len(),
-                place.offset,
-                place.strides,
-                [batch, heads, positions],
-                width
-            ),
+            fits(grads.data.len(), place.offset, place.strides, [batch, heads, positions], width),
             "attention_vjp: a gradient's place leaves the buffer"
         );
     }
@@ -650,7 +596,9 @@ mod tests {
 
     #[test]
     fn fast_agrees_with_naive_on_odd_sizes() {
-        for sizes in [[1, 1, 1, 1, 1], [2, 3, 5, 5, 4], [1, 2, 65, 65, 8], [2, 2, 130, 130, 16], [1, 1, 1, 33, 8], [0, 1, 2, 2, 3]] {
+        for sizes in
+            [[1, 1, 1, 1, 1], [2, 3, 5, 5, 4], [1, 2, 65, 65, 8], [2, 2, 130, 130, 16], [1, 1, 1, 33, 8], [0, 1, 2, 2, 3]]
+        {
             for p in [0.0, 0.3] {
                 agrees_both(&spec(sizes, Mask::Causal, p), None);
                 agrees_both(&spec(sizes, Mask::Full, p), None);

@@ -94,7 +94,8 @@ mod tests {
             });
             // The naive 1 + tanh u cancels for negative x: an error of ε in absolute terms, times |x| < 10.
             assert_close(&fast_y, &y, 4.0 * epsilon::<T>(), 2.0);
-            assert_close(&fast_gx, &gx, 8.0 * epsilon::<T>(), 4.0);
+            // The derivative has two such terms, x·u′ as large as 10, and a cotangent of up to 4.
+            assert_close(&fast_gx, &gx, 16.0 * epsilon::<T>(), 4.0);
         }
     }
 

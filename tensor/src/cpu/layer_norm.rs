@@ -104,16 +104,7 @@ const BLOCK: usize = 64;
 
 /// [`naive_vjp`], vectorised and parallel by blocks of rows.
 #[allow(clippy::too_many_arguments)]
-pub fn fast_vjp<T: Float>(
-    x: &[T],
-    gain: &[T],
-    mean: &[T],
-    rstd: &[T],
-    gy: &[T],
-    gx: &mut [T],
-    ggain: &mut [T],
-    gbias: &mut [T],
-) {
+pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
     let n = gain.len();
     same_len("layer_norm_vjp", &[x.len(), gy.len(), gx.len(), n * mean.len(), n * rstd.len()]);
     same_len("layer_norm_vjp", &[n, ggain.len(), gbias.len()]);
