@@ -6,6 +6,7 @@ use crate::Entry;
 
 mod add;
 mod affine;
+mod attention;
 mod concat;
 mod cross_entropy;
 mod div;
@@ -17,6 +18,7 @@ mod gather;
 mod gelu;
 mod layer_norm;
 mod linear;
+mod linear_cross_entropy;
 mod log;
 mod log_softmax;
 mod matmul;
@@ -28,6 +30,7 @@ mod relu;
 mod reshape;
 mod scatter_add;
 mod select;
+mod self_attention;
 mod sigmoid;
 mod slice;
 mod softmax;
@@ -35,6 +38,8 @@ mod sqrt;
 mod sub;
 mod sum;
 mod tanh;
+
+pub use attention::Attention;
 
 pub mod operators;
 pub mod pointwise;
@@ -45,6 +50,7 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
     vec![
         Entry::of::<add::Add>(),
         Entry::of::<affine::Affine>(),
+        Entry::of::<attention::Attention>(),
         Entry::of::<concat::Concat>(),
         Entry::of::<cross_entropy::CrossEntropy>(),
         Entry::of::<div::Div>(),
@@ -56,6 +62,7 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
         Entry::of::<gelu::Gelu>(),
         Entry::of::<layer_norm::LayerNorm>(),
         Entry::of::<linear::Linear>(),
+        Entry::of::<linear_cross_entropy::LinearCrossEntropy>(),
         Entry::of::<Elementwise<log::Log>>(),
         Entry::of::<log_softmax::LogSoftmax>(),
         Entry::of::<matmul::MatMul>(),
@@ -67,6 +74,7 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
         Entry::of::<reshape::Reshape>(),
         Entry::of::<scatter_add::ScatterAdd>(),
         Entry::of::<select::Select>(),
+        Entry::of::<self_attention::SelfAttention>(),
         Entry::of::<Elementwise<sigmoid::Sigmoid>>(),
         Entry::of::<slice::Slice>(),
         Entry::of::<softmax::Softmax>(),

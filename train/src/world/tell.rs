@@ -10,8 +10,7 @@ use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::{Character, Facts, Price, Question, Who};
 use super::words::{
-    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS,
-    TRAITS, TREATS, Tool, WEATHERS,
+    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS,
 };
 
 /// How much likelier an obstacle is that the travellers are prepared for.
@@ -20,30 +19,19 @@ const PREPARED: u32 = 9;
 /// Tells one story with the decisions of `c`.
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
     // Once a brave rabbit named Mia lived by the mill near Tom the fox.
-    c.vary(&[
-        ("once", 3),
-        ("long ago", 2),
-        ("one spring", 1),
-        ("last winter", 1),
-    ])?;
+    c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
     c.say("a")?;
     let nature = c.pick(&TRAITS[..config.traits])?;
     let animal = c.pick(&ANIMALS[..config.animals])?;
     c.say("named")?;
-    let names: Vec<&'static str> = NAMES[..config.names]
-        .iter()
-        .map(|&(name, _)| name)
-        .collect();
+    let names: Vec<&'static str> = NAMES[..config.names].iter().map(|&(name, _)| name).collect();
     let hero = character(c.pick(&names)?, animal);
     c.say("lived by the")?;
     let home = c.pick(&PLACES[..config.places])?;
     c.vary(&[("near", 1), ("with", 1), ("beside", 1)])?;
     let friend_name = c.pick(&without(&names, hero.name))?;
     c.say("the")?;
-    let friend = character(
-        friend_name,
-        c.pick(&without(&ANIMALS[..config.animals], animal))?,
-    );
+    let friend = character(friend_name, c.pick(&without(&ANIMALS[..config.animals], animal))?);
     c.say(".")?;
 
     // One rainy day Tom was sad because he had lost his red kite.
@@ -56,11 +44,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let feeling = c.pick(&FEELINGS[..config.feelings])?;
     c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
     c.say(one.gender.subject())?;
-    let lost = c.branch(&[
-        ("wanted a", 1),
-        ("longed for a", 1),
-        (&format!("had lost {}", one.gender.possessive()), 2),
-    ])? == 2;
+    let lost = c.branch(&[("wanted a", 1), ("longed for a", 1), (&format!("had lost {}", one.gender.possessive()), 2)])? == 2;
     let colour = c.pick(&COLOURS[..config.colours])?;
     let thing = c.pick(&THINGS[..config.things])?;
     c.say(".")?;
@@ -93,19 +77,12 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         None
     };
     c.say(".")?;
-    let (subject, object) = if together {
-        ("they", "them")
-    } else {
-        (hero.gender.subject(), hero.gender.object())
-    };
+    let (subject, object) = if together { ("they", "them") } else { (hero.gender.subject(), hero.gender.object()) };
 
     // Soon a dark tunnel stopped them, but Tom used his lantern.
     c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
     let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
-    let obstacles: Vec<Phrase<'_>> = tools
-        .iter()
-        .map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 }))
-        .collect();
+    let obstacles: Vec<Phrase<'_>> = tools.iter().map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 })).collect();
     let needed = &tools[c.branch(&obstacles)?];
     c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
     c.say(object)?;
@@ -122,11 +99,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
             c.say(", but")?;
             c.say(rescuer.name)?;
             c.vary(&[("had", 1), ("used", 1)])?;
-            c.say(&format!(
-                "{} {} .",
-                rescuer.gender.possessive(),
-                needed.name
-            ))?;
+            c.say(&format!("{} {} .", rescuer.gender.possessive(), needed.name))?;
         }
         None => {
             c.say(&format!(", and without {} {}", needed.article, needed.name))?;
@@ -147,10 +120,8 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     }
     c.say(if lost { "the" } else { "a" })?;
     c.say(&format!("{colour} {thing} for"))?;
-    let mut prices: Vec<(String, u32, Price)> = TREATS
-        .iter()
-        .map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat)))
-        .collect();
+    let mut prices: Vec<(String, u32, Price)> =
+        TREATS.iter().map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat))).collect();
     for (who, tool) in [(hero, Some(hero_tool)), (friend, friend_tool)] {
         if let Some(tool) = tool {
             let phrase = format!("{} {tool}", who.gender.possessive());
@@ -189,11 +160,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     c.say(&format!("\" {answer} , \" said the {nature} {animal} ."))?;
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
     c.say(one.name)?;
-    c.vary(&[
-        ("was no longer", 2),
-        ("was never again", 1),
-        ("no longer felt", 1),
-    ])?;
+    c.vary(&[("was no longer", 2), ("was never again", 1), ("no longer felt", 1)])?;
     c.say(&format!("{feeling} ."))?;
 
     Ok(Facts {
@@ -221,24 +188,13 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 }
 
 fn character(name: &'static str, animal: &'static str) -> Character {
-    Character {
-        name,
-        gender: Gender::of(name),
-        animal,
-    }
+    Character { name, gender: Gender::of(name), animal }
 }
 
 fn without(words: &[&'static str], taken: &str) -> Vec<&'static str> {
-    words
-        .iter()
-        .copied()
-        .filter(|&word| word != taken)
-        .collect()
+    words.iter().copied().filter(|&word| word != taken).collect()
 }
 
 fn borrow(phrases: &[(String, u32)]) -> Vec<Phrase<'_>> {
-    phrases
-        .iter()
-        .map(|(phrase, weight)| (phrase.as_str(), *weight))
-        .collect()
+    phrases.iter().map(|(phrase, weight)| (phrase.as_str(), *weight)).collect()
 }
