@@ -26,35 +26,16 @@ pub(crate) struct AddedTokens {
 
 impl AddedTokens {
     /// Adds a token; `normalize` is the tokenizer's normaliser.
-    pub(crate) fn insert(
-        &mut self,
-        token: AddedToken,
-        normalize: impl Fn(&str) -> String,
-    ) -> Result<(), TextError> {
-        let refuse = |reason: &str| {
-            Err(TextError::Special {
-                token: token.content.clone(),
-                reason: reason.to_owned(),
-            })
-        };
-        let pattern = if token.normalized {
-            normalize(&token.content)
-        } else {
-            token.content.clone()
-        };
+    pub(crate) fn insert(&mut self, token: AddedToken, normalize: impl Fn(&str) -> String) -> Result<(), TextError> {
+        let refuse = |reason: &str| Err(TextError::Special { token: token.content.clone(), reason: reason.to_owned() });
+        let pattern = if token.normalized { normalize(&token.content) } else { token.content.clone() };
         if pattern.is_empty() {
-            return refuse(
-                "it matches nothing, since it is empty (after normalisation). Give it visible characters",
-            );
+            return refuse("it matches nothing, since it is empty (after normalisation). Give it visible characters");
         }
         if self.tokens.iter().any(|t| t.content == token.content) {
             return refuse("it is there twice. Remove one");
         }
-        let matcher = if token.normalized {
-            &mut self.normalized
-        } else {
-            &mut self.raw
-        };
+        let matcher = if token.normalized { &mut self.normalized } else { &mut self.raw };
         matcher.insert(pattern, token.id);
         let at = self.tokens.partition_point(|t| t.id < token.id);
         self.tokens.insert(at, token);
@@ -66,17 +47,11 @@ impl AddedTokens {
     }
 
     pub(crate) fn id(&self, content: &str) -> Option<u32> {
-        self.tokens
-            .iter()
-            .find(|t| t.content == content)
-            .map(|t| t.id)
+        self.tokens.iter().find(|t| t.content == content).map(|t| t.id)
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&AddedToken> {
-        self.tokens
-            .binary_search_by_key(&id, |t| t.id)
-            .ok()
-            .map(|i| &self.tokens[i])
+        self.tokens.binary_search_by_key(&id, |t| t.id).ok().map(|i| &self.tokens[i])
     }
 }
 
@@ -89,10 +64,7 @@ pub(crate) struct Matcher {
 
 impl Default for Matcher {
     fn default() -> Self {
-        Matcher {
-            patterns: Vec::new(),
-            starts: [false; 256],
-        }
+        Matcher { patterns: Vec::new(), starts: [false; 256] }
     }
 }
 
@@ -106,9 +78,7 @@ pub(crate) enum Piece<'a> {
 impl Matcher {
     pub(crate) fn insert(&mut self, pattern: String, id: u32) {
         self.starts[pattern.as_bytes()[0] as usize] = true;
-        let at = self
-            .patterns
-            .partition_point(|(p, _)| p.len() >= pattern.len());
+        let at = self.patterns.partition_point(|(p, _)| p.len() >= pattern.len());
         self.patterns.insert(at, (pattern, id));
     }
 
@@ -117,10 +87,7 @@ impl Matcher {
     }
 
     /// Cuts `text` into its tokens and the text between them. Each piece comes with its byte offset.
-    pub(crate) fn split<'a>(
-        &'a self,
-        text: &'a str,
-    ) -> impl Iterator<Item = (usize, Piece<'a>)> + 'a {
+    pub(crate) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, Piece<'a>)> + 'a {
         let mut at = 0;
         let mut found = None;
         std::iter::from_fn(move || {
@@ -155,15 +122,9 @@ impl Matcher {
         if self.is_empty() {
             return None;
         }
-        let candidates = bytes
-            .iter()
-            .enumerate()
-            .filter(|&(_, &b)| self.starts[b as usize]);
+        let candidates = bytes.iter().enumerate().filter(|&(_, &b)| self.starts[b as usize]);
         candidates.into_iter().find_map(|(i, _)| {
-            let (pattern, id) = self
-                .patterns
-                .iter()
-                .find(|(p, _)| bytes[i..].starts_with(p.as_bytes()))?;
+            let (pattern, id) = self.patterns.iter().find(|(p, _)| bytes[i..].starts_with(p.as_bytes()))?;
             Some((i, *id, pattern.len()))
         })
     }
@@ -181,20 +142,8 @@ mod tests {
         }
         let pieces: Vec<_> = matcher.split("x<a><b><a>é<a").collect();
         use Piece::{Text, Token};
-        assert_eq!(
-            pieces,
-            [
-                (0, Text("x")),
-                (1, Token(1)),
-                (7, Token(0)),
-                (10, Token(2)),
-                (12, Text("<a"))
-            ]
-        );
+        assert_eq!(pieces, [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]);
         assert_eq!(matcher.split("").count(), 0);
-        assert_eq!(
-            Matcher::default().split("<a>").collect::<Vec<_>>(),
-            [(0, Text("<a>"))]
-        );
+        assert_eq!(Matcher::default().split("<a>").collect::<Vec<_>>(), [(0, Text("<a>"))]);
     }
 }

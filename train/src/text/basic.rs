@@ -124,11 +124,7 @@ fn is_dropped(c: char) -> bool {
 }
 
 fn is_punctuation(c: char) -> bool {
-    if c.is_ascii() {
-        c.is_ascii_punctuation()
-    } else {
-        c.is_punctuation()
-    }
+    if c.is_ascii() { c.is_ascii_punctuation() } else { c.is_punctuation() }
 }
 
 /// The blocks of CJK ideographs, as BERT lists them (U+2B820–U+2B91F are not among them).
@@ -158,19 +154,10 @@ mod tests {
 
     #[test]
     fn words_of_every_kind() {
-        assert_eq!(
-            words("Hello,  WORLD!\r\n\tit's 3.14"),
-            ["hello", ",", "world", "!", "it", "'", "s", "3", ".", "14"]
-        );
-        assert_eq!(
-            words("Ünï\u{301}côde — “quoted”"),
-            ["unicode", "—", "“", "quoted", "”"]
-        );
+        assert_eq!(words("Hello,  WORLD!\r\n\tit's 3.14"), ["hello", ",", "world", "!", "it", "'", "s", "3", ".", "14"]);
+        assert_eq!(words("Ünï\u{301}côde — “quoted”"), ["unicode", "—", "“", "quoted", "”"]);
         assert_eq!(words("日本x語"), ["日", "本", "x", "語"]);
-        assert_eq!(
-            words("a\u{0}b\u{b}c\u{ad}d\u{fffd}e\u{a0}f\u{3000}g"),
-            ["abcde", "f", "g"]
-        );
+        assert_eq!(words("a\u{0}b\u{b}c\u{ad}d\u{fffd}e\u{a0}f\u{3000}g"), ["abcde", "f", "g"]);
         assert_eq!(words("≠ K İ ΣΑΣ ﬁ"), ["=", "k", "i", "σασ", "ﬁ"]);
         assert_eq!(words(""), Vec::<String>::new());
         assert_eq!(words(" \n\t"), Vec::<String>::new());
@@ -187,9 +174,7 @@ mod tests {
         for _ in 0..2000 {
             let text: String = (0..24)
                 .map(|_| {
-                    state = state
-                        .wrapping_mul(6364136223846793005)
-                        .wrapping_add(1442695040888963407);
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     alphabet[(state >> 33) as usize % alphabet.len()]
                 })
                 .collect();

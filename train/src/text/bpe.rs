@@ -93,13 +93,11 @@ impl Bpe {
             found: format!("{} tokens without it", tokens.len()),
         })?;
         let id_of = |token: &str, rank: usize, (a, b): &(String, String)| {
-            ids.get(token)
-                .copied()
-                .ok_or_else(|| TextError::Vocabulary {
-                    place: format!("merge {} ({a:?} + {b:?})", rank + 1),
-                    expected: "its two parts and its result among the tokens".into(),
-                    found: format!("no token {token:?}"),
-                })
+            ids.get(token).copied().ok_or_else(|| TextError::Vocabulary {
+                place: format!("merge {} ({a:?} + {b:?})", rank + 1),
+                expected: "its two parts and its result among the tokens".into(),
+                found: format!("no token {token:?}"),
+            })
         };
         let mut pairs = Vec::with_capacity(merges.len());
         let mut ranks = HashMap::with_capacity(merges.len());
@@ -107,13 +105,7 @@ impl Bpe {
             let pair = (id_of(&merge.0, rank, merge)?, id_of(&merge.1, rank, merge)?);
             let into = id_of(&format!("{}{}", merge.0, merge.1), rank, merge)?;
             pairs.push(pair);
-            ranks.insert(
-                pair,
-                Merge {
-                    rank: rank as u32,
-                    into,
-                },
-            );
+            ranks.insert(pair, Merge { rank: rank as u32, into });
         }
         let mut symbols = HashMap::new();
         for (id, token) in tokens.iter().enumerate() {
@@ -123,27 +115,11 @@ impl Bpe {
             };
             let mut chars = body.chars();
             if let (Some(c), None) = (chars.next(), chars.next()) {
-                let symbol = symbols.entry(c).or_insert(Symbol {
-                    inner: unknown,
-                    last: unknown,
-                });
-                *(if last {
-                    &mut symbol.last
-                } else {
-                    &mut symbol.inner
-                }) = id as u32;
+                let symbol = symbols.entry(c).or_insert(Symbol { inner: unknown, last: unknown });
+                *(if last { &mut symbol.last } else { &mut symbol.inner }) = id as u32;
             }
         }
-        Ok(Bpe {
-            mode: Mode::Basic,
-            tokens,
-            ids,
-            merges: pairs,
-            ranks,
-            symbols,
-            unknown,
-            cache: Cache::default(),
-        })
+        Ok(Bpe { mode: Mode::Basic, tokens, ids, merges: pairs, ranks, symbols, unknown, cache: Cache::default() })
     }
 
     /// How text becomes words.
@@ -163,12 +139,7 @@ impl Bpe {
 
     /// The merges, by rank, as pairs of tokens.
     pub fn merge_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.merges.iter().map(|&(a, b)| {
-            (
-                self.tokens[a as usize].as_str(),
-                self.tokens[b as usize].as_str(),
-            )
-        })
+        self.merges.iter().map(|&(a, b)| (self.tokens[a as usize].as_str(), self.tokens[b as usize].as_str()))
     }
 
     /// The id of a token.
@@ -211,10 +182,7 @@ impl Bpe {
         let mut chars = word.chars().peekable();
         while let Some(c) = chars.next() {
             let last = chars.peek().is_none();
-            let id = self
-                .symbols
-                .get(&c)
-                .map_or(self.unknown, |s| if last { s.last } else { s.inner });
+            let id = self.symbols.get(&c).map_or(self.unknown, |s| if last { s.last } else { s.inner });
             symbols.push(id);
         }
         let n = symbols.len();
@@ -225,9 +193,7 @@ impl Bpe {
             let merge = self.ranks.get(&(symbols[i], symbols[j]))?;
             Some(Reverse((merge.rank, i)))
         };
-        let mut heap: BinaryHeap<_> = (1..n)
-            .filter_map(|j| candidate(&symbols, j - 1, j))
-            .collect();
+        let mut heap: BinaryHeap<_> = (1..n).filter_map(|j| candidate(&symbols, j - 1, j)).collect();
         while let Some(Reverse((rank, i))) = heap.pop() {
             let j = next[i];
             if !alive[i] || j == NONE {
@@ -248,13 +214,7 @@ impl Bpe {
                 heap.extend(candidate(&symbols, previous[i], i));
             }
         }
-        ids.extend(
-            symbols
-                .iter()
-                .zip(&alive)
-                .filter(|&(_, &alive)| alive)
-                .map(|(&id, _)| id),
-        );
+        ids.extend(symbols.iter().zip(&alive).filter(|&(_, &alive)| alive).map(|(&id, _)| id));
     }
 }
 
@@ -286,31 +246,20 @@ impl Cache {
     const LONGEST_WORD: usize = 64; // bytes; longer ones are seldom met twice
 
     fn shard(&self, word: &str) -> &RwLock<HashMap<Box<str>, Box<[u32]>>> {
-        let hash = word.bytes().fold(word.len() as u32, |h, b| {
-            h.wrapping_mul(31).wrapping_add(u32::from(b))
-        });
+        let hash = word.bytes().fold(word.len() as u32, |h, b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
         &self.shards[(hash ^ (hash >> 16)) as usize % self.shards.len()]
     }
 
     /// Appends the word's ids if it is known.
     fn get(&self, word: &str, ids: &mut Vec<u32>) -> bool {
         // A poisoned lock is harmless: entries are inserted whole or not at all.
-        let shard = self
-            .shard(word)
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        shard
-            .get(word)
-            .inspect(|known| ids.extend_from_slice(known))
-            .is_some()
+        let shard = self.shard(word).read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(word).inspect(|known| ids.extend_from_slice(known)).is_some()
     }
 
     fn insert(&self, word: &str, ids: &[u32]) {
         if word.len() <= Self::LONGEST_WORD {
-            let mut shard = self
-                .shard(word)
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut shard = self.shard(word).write().unwrap_or_else(PoisonError::into_inner);
             if shard.len() < Self::WORDS_PER_SHARD {
                 shard.insert(word.into(), ids.into());
             }
@@ -332,10 +281,7 @@ mod tests {
                 tokens.push(token);
             }
         }
-        let merges: Vec<_> = merges
-            .iter()
-            .map(|(a, b)| (a.to_string(), b.to_string()))
-            .collect();
+        let merges: Vec<_> = merges.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
         Bpe::new(tokens, &merges).unwrap()
     }
 
@@ -343,24 +289,11 @@ mod tests {
     fn naive(bpe: &Bpe, word: &str) -> Vec<u32> {
         let n = word.chars().count();
         let name = |(i, c): (usize, char)| {
-            if i + 1 == n {
-                format!("{c}{END_OF_WORD}")
-            } else {
-                c.to_string()
-            }
+            if i + 1 == n { format!("{c}{END_OF_WORD}") } else { c.to_string() }
         };
-        let mut symbols: Vec<u32> = word
-            .chars()
-            .enumerate()
-            .map(name)
-            .map(|s| bpe.id(&s).unwrap_or(bpe.unknown()))
-            .collect();
+        let mut symbols: Vec<u32> = word.chars().enumerate().map(name).map(|s| bpe.id(&s).unwrap_or(bpe.unknown())).collect();
         while let Some((merge, i)) = (1..symbols.len())
-            .filter_map(|j| {
-                bpe.ranks
-                    .get(&(symbols[j - 1], symbols[j]))
-                    .map(|m| (*m, j - 1))
-            })
+            .filter_map(|j| bpe.ranks.get(&(symbols[j - 1], symbols[j])).map(|m| (*m, j - 1)))
             .min_by_key(|(m, i)| (m.rank, *i))
         {
             symbols[i] = merge.into;
@@ -374,36 +307,17 @@ mod tests {
         let bpe = bpe("lower", &[("e", "r</w>"), ("l", "o"), ("lo", "w")]);
         let mut ids = Vec::new();
         bpe.encode_into("LOWER löw x wx", &mut ids);
-        let tokens: Vec<_> = ids
-            .iter()
-            .map(|&i| bpe.tokens()[i as usize].as_str())
-            .collect();
-        assert_eq!(
-            tokens,
-            ["low", "er</w>", "lo", "w</w>", "<unk>", "w", "<unk>"]
-        );
+        let tokens: Vec<_> = ids.iter().map(|&i| bpe.tokens()[i as usize].as_str()).collect();
+        assert_eq!(tokens, ["low", "er</w>", "lo", "w</w>", "<unk>", "w", "<unk>"]);
     }
 
     #[test]
     fn the_heap_equals_the_definition() {
         // Overlaps (aa), one token from two pairs (aab), and merges whose rank is lower than that of their own parts.
-        let bpe = bpe(
-            "ab",
-            &[
-                ("aa", "b"),
-                ("a", "a"),
-                ("a", "ab"),
-                ("a", "b"),
-                ("b", "a"),
-                ("aa", "aa"),
-                ("ba", "b</w>"),
-            ],
-        );
+        let bpe = bpe("ab", &[("aa", "b"), ("a", "a"), ("a", "ab"), ("a", "b"), ("b", "a"), ("aa", "aa"), ("ba", "b</w>")]);
         for bits in 0..4096u32 {
             for n in 1..=12 {
-                let word: String = (0..n)
-                    .map(|i| if bits >> i & 1 == 0 { 'a' } else { 'b' })
-                    .collect();
+                let word: String = (0..n).map(|i| if bits >> i & 1 == 0 { 'a' } else { 'b' }).collect();
                 let mut ids = Vec::new();
                 bpe.merge_word(&word, &mut ids);
                 assert_eq!(ids, naive(&bpe, &word), "{word}");
@@ -414,9 +328,7 @@ mod tests {
     #[test]
     fn many_threads_give_one_answer() {
         let bpe = bpe("abc", &[("a", "b"), ("ab", "c</w>"), ("c", "a")]);
-        let text: String = (0..5000u32)
-            .map(|i| ["a", "b", "c", " ", "ab"][(i * i % 97 % 5) as usize])
-            .collect();
+        let text: String = (0..5000u32).map(|i| ["a", "b", "c", " ", "ab"][(i * i % 97 % 5) as usize]).collect();
         let encode = |bpe: &Bpe| {
             let mut ids = Vec::new();
             bpe.encode_into(&text, &mut ids);
@@ -434,14 +346,9 @@ mod tests {
     #[test]
     fn inconsistent_vocabularies() {
         let s = String::from;
-        let message = |tokens: Vec<String>, merges: &[(String, String)]| {
-            Bpe::new(tokens, merges).unwrap_err().to_string()
-        };
+        let message = |tokens: Vec<String>, merges: &[(String, String)]| Bpe::new(tokens, merges).unwrap_err().to_string();
         assert!(message(vec![s("a")], &[]).contains("<unk>"));
         assert!(message(vec![s("<unk>"), s("a"), s("a")], &[]).contains("ids 1 and 2"));
-        assert!(
-            message(vec![s("<unk>"), s("a"), s("b")], &[(s("a"), s("b"))])
-                .contains("no token \"ab\"")
-        );
+        assert!(message(vec![s("<unk>"), s("a"), s("b")], &[(s("a"), s("b"))]).contains("no token \"ab\""));
     }
 }

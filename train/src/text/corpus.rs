@@ -60,18 +60,11 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
 pub fn read_text(path: &Path) -> Result<String, TextError> {
     let bytes = fs::read(path).map_err(|e| TextError::io(path, "read", e))?;
     if let Some(offset) = bytes.iter().position(|&b| b == 0) {
-        return Err(TextError::Binary {
-            path: path.to_owned(),
-            offset,
-        });
+        return Err(TextError::Binary { path: path.to_owned(), offset });
     }
     let mut text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
-        TextError::NotUtf8 {
-            path: path.to_owned(),
-            offset,
-            byte: error.as_bytes()[offset],
-        }
+        TextError::NotUtf8 { path: path.to_owned(), offset, byte: error.as_bytes()[offset] }
     })?;
     if text.starts_with('\u{feff}') {
         text.drain(..'\u{feff}'.len_utf8());
@@ -94,9 +87,7 @@ pub fn read_corpus(path: &Path) -> Result<Vec<Document>, TextError> {
         documents.push(Document { path: file, text });
     }
     if documents.iter().all(|d| d.text.trim().is_empty()) {
-        return Err(TextError::Empty {
-            path: path.to_owned(),
-        });
+        return Err(TextError::Empty { path: path.to_owned() });
     }
     Ok(documents)
 }
@@ -121,11 +112,7 @@ impl Marker {
         let line = line.to_ascii_uppercase();
         let is_of_book = line.contains("PROJECT GUTENBERG") || line.contains("ETEXT");
         let stars = line.trim_start_matches(['*', ' ']);
-        let after = |word: &str| {
-            stars
-                .strip_prefix(word)
-                .is_some_and(|rest| rest.starts_with([' ', '*']))
-        };
+        let after = |word: &str| stars.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '*']));
         match line.starts_with('*') {
             true if after("START OF") && is_of_book => Some(Marker::Start),
             true if after("END OF") && is_of_book => Some(Marker::End),
@@ -143,11 +130,7 @@ impl Marker {
 pub fn strip_gutenberg(text: &str) -> Cow<'_, str> {
     const NOTICE_TO_END: usize = 10; // lines
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let markers: Vec<(usize, Marker)> = lines
-        .iter()
-        .enumerate()
-        .filter_map(|(i, l)| Some((i, Marker::of(l)?)))
-        .collect();
+    let markers: Vec<(usize, Marker)> = lines.iter().enumerate().filter_map(|(i, l)| Some((i, Marker::of(l)?))).collect();
     let mut marks = markers.iter().filter(|(_, m)| *m != Marker::Notice);
     let Some(first) = marks.next() else {
         return Cow::Borrowed(text);
@@ -159,9 +142,7 @@ pub fn strip_gutenberg(text: &str) -> Cow<'_, str> {
         match (marker, open) {
             (Marker::End, Some(from)) => {
                 let near = |j: usize| j >= from && j < i && i - j <= NOTICE_TO_END;
-                let notice = markers
-                    .iter()
-                    .find(|(j, m)| *m == Marker::Notice && near(*j));
+                let notice = markers.iter().find(|(j, m)| *m == Marker::Notice && near(*j));
                 books.push((from, notice.map_or(i, |&(j, _)| j)));
                 open = None;
             }
@@ -174,20 +155,9 @@ pub fn strip_gutenberg(text: &str) -> Cow<'_, str> {
     let book = |(from, to): (usize, usize)| {
         let body = lines[from..to].concat().replace("\r\n", "\n");
         let body = body.trim_start_matches('\n').trim_end();
-        if body.is_empty() {
-            String::new()
-        } else {
-            format!("{body}\n")
-        }
+        if body.is_empty() { String::new() } else { format!("{body}\n") }
     };
-    Cow::Owned(
-        books
-            .into_iter()
-            .map(book)
-            .filter(|b| !b.is_empty())
-            .collect::<Vec<_>>()
-            .join("\n"),
-    )
+    Cow::Owned(books.into_iter().map(book).filter(|b| !b.is_empty()).collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
@@ -202,35 +172,16 @@ mod tests {
     #[test]
     fn gutenberg() {
         assert_eq!(strip_gutenberg(BOOK), BODY);
-        assert_eq!(
-            strip_gutenberg(
-                &BOOK
-                    .replace("*** START", "***START")
-                    .replace("*** END", "***END")
-            ),
-            BODY
-        );
-        assert_eq!(
-            strip_gutenberg(&BOOK.repeat(2)),
-            format!("{BODY}\n{BODY}"),
-            "two books in one file"
-        );
-        let old =
-            "header\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*\n\nBody.\n";
+        assert_eq!(strip_gutenberg(&BOOK.replace("*** START", "***START").replace("*** END", "***END")), BODY);
+        assert_eq!(strip_gutenberg(&BOOK.repeat(2)), format!("{BODY}\n{BODY}"), "two books in one file");
+        let old = "header\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*\n\nBody.\n";
         assert_eq!(strip_gutenberg(old), "Body.\n");
-        assert_eq!(
-            strip_gutenberg("Body.\n*** END OF THE PROJECT GUTENBERG EBOOK X ***\nlicence"),
-            "Body.\n"
-        );
-        let other =
-            "No markers.\r\nEnd of the Project Gutenberg matter.\r\n*** START OF SOMETHING ***\r\n";
+        assert_eq!(strip_gutenberg("Body.\n*** END OF THE PROJECT GUTENBERG EBOOK X ***\nlicence"), "Body.\n");
+        let other = "No markers.\r\nEnd of the Project Gutenberg matter.\r\n*** START OF SOMETHING ***\r\n";
         assert!(matches!(strip_gutenberg(other), Cow::Borrowed(text) if text == other));
         // A notice far from any end is the author's own.
         let far = format!("*** END OF THE PROJECT GUTENBERG EBOOK X ***{}", "\n");
-        let text = format!(
-            "End of Project Gutenberg is discussed.\n{}{far}",
-            "x\n".repeat(20)
-        );
+        let text = format!("End of Project Gutenberg is discussed.\n{}{far}", "x\n".repeat(20));
         assert!(strip_gutenberg(&text).starts_with("End of Project Gutenberg is discussed.\n"));
     }
 
@@ -238,24 +189,12 @@ mod tests {
     fn folders_in_sorted_order() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("b")).unwrap();
-        for (name, text) in [
-            ("c.txt", "three"),
-            ("a.txt", "\u{feff}one"),
-            ("b/x.txt", "two"),
-            (".hidden", "\0"),
-        ] {
+        for (name, text) in [("c.txt", "three"), ("a.txt", "\u{feff}one"), ("b/x.txt", "two"), (".hidden", "\0")] {
             fs::write(dir.path().join(name), text).unwrap();
         }
-        let texts: Vec<_> = read_corpus(dir.path())
-            .unwrap()
-            .into_iter()
-            .map(|d| d.text)
-            .collect();
+        let texts: Vec<_> = read_corpus(dir.path()).unwrap().into_iter().map(|d| d.text).collect();
         assert_eq!(texts, ["one", "two", "three"]);
-        assert_eq!(
-            read_corpus(&dir.path().join("c.txt")).unwrap()[0].text,
-            "three"
-        );
+        assert_eq!(read_corpus(&dir.path().join("c.txt")).unwrap()[0].text, "three");
     }
 
     #[test]
@@ -273,10 +212,7 @@ mod tests {
         ] {
             fs::write(&file, bytes).unwrap();
             let message = message(dir.path());
-            assert!(
-                message.contains(words) && message.contains(dir.path().to_str().unwrap()),
-                "{message}"
-            );
+            assert!(message.contains(words) && message.contains(dir.path().to_str().unwrap()), "{message}");
         }
     }
 }

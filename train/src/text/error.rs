@@ -143,16 +143,9 @@ impl TextError {
         let remedy = match source.kind() {
             io::ErrorKind::NotFound => "Check the path",
             io::ErrorKind::PermissionDenied => "Check the permissions of the file and its folder",
-            io::ErrorKind::StorageFull => {
-                "Free some space and try again; what stood there before is untouched"
-            }
+            io::ErrorKind::StorageFull => "Free some space and try again; what stood there before is untouched",
             _ => "Check the file and its folder",
         };
-        TextError::Io {
-            path: path.to_owned(),
-            action,
-            source,
-            remedy,
-        }
+        TextError::Io { path: path.to_owned(), action, source, remedy }
     }
 }

@@ -13,19 +13,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plain::Characters;
-use super::{
-    AddedToken, AddedTokens, Bpe, Bytes, END_OF_WORD, Model, TextError, Tokenizer, UNKNOWN,
-};
+use super::{AddedToken, AddedTokens, Bpe, Bytes, END_OF_WORD, Model, TextError, Tokenizer, UNKNOWN};
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const GRADUS: &str = "gradus_tokenizer.json";
 const GRADUS_FORMAT: &str = "gradus-tokenizer";
 /// Vocabulary and merges as a pair of files: Hugging Face's names, then those of the original release.
-const PAIRS: [(&str, &str); 2] = [
-    ("vocab.json", "merges.txt"),
-    ("encoder_bpe_40000.json", "vocab_40000.bpe"),
-];
+const PAIRS: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")];
 
 impl Tokenizer {
     /// Writes the tokenizer into a folder, which is made if need be. A file is replaced whole or not at all.
@@ -34,11 +29,7 @@ impl Tokenizer {
     /// [`TextError::Io`]; [`TextError::Missing`] if the folder holds a tokenizer of the other form, which would leave two.
     pub fn save(&self, folder: &Path) -> Result<(), TextError> {
         fs::create_dir_all(folder).map_err(|e| TextError::io(folder, "make", e))?;
-        let other = if matches!(self.model, Model::Bpe(_)) {
-            GRADUS
-        } else {
-            TOKENIZER
-        };
+        let other = if matches!(self.model, Model::Bpe(_)) { GRADUS } else { TOKENIZER };
         if folder.join(other).exists() {
             return Err(TextError::Missing {
                 path: folder.to_owned(),
@@ -57,9 +48,7 @@ impl Tokenizer {
                 write_json(&folder.join(TOKENIZER), &Saved::of(bpe, &self.added))
             }
             Model::Byte(_) => write_json(&folder.join(GRADUS), &self.as_gradus(None)),
-            Model::Char(characters) => {
-                write_json(&folder.join(GRADUS), &self.as_gradus(Some(characters)))
-            }
+            Model::Char(characters) => write_json(&folder.join(GRADUS), &self.as_gradus(Some(characters))),
         }
     }
 
@@ -70,11 +59,7 @@ impl Tokenizer {
     /// [`TextError::Missing`], [`TextError::Io`], or [`TextError::Format`] with the file, the place in it and the remedy.
     pub fn load(path: &Path) -> Result<Self, TextError> {
         let metadata = fs::metadata(path).map_err(|e| TextError::io(path, "read", e))?;
-        if metadata.is_dir() {
-            load_folder(path)
-        } else {
-            load_file(path)
-        }
+        if metadata.is_dir() { load_folder(path) } else { load_file(path) }
     }
 
     fn as_gradus(&self, characters: Option<&Characters>) -> Gradus {
@@ -99,10 +84,7 @@ fn load_folder(folder: &Path) -> Result<Tokenizer, TextError> {
         }),
         (true, false) => load_hugging_face(&folder.join(TOKENIZER)),
         (false, true) => load_gradus(&folder.join(GRADUS)),
-        (false, false) => match PAIRS
-            .iter()
-            .find(|(vocabulary, merges)| has(vocabulary) || has(merges))
-        {
+        (false, false) => match PAIRS.iter().find(|(vocabulary, merges)| has(vocabulary) || has(merges)) {
             Some((vocabulary, merges)) => load_pair(&folder.join(vocabulary), &folder.join(merges)),
             None => Err(TextError::Missing {
                 path: folder.to_owned(),
@@ -119,16 +101,9 @@ fn load_folder(folder: &Path) -> Result<Tokenizer, TextError> {
 fn load_file(file: &Path) -> Result<Tokenizer, TextError> {
     let name = file.file_name().unwrap_or_default();
     if let Some((vocabulary, merges)) = PAIRS.iter().find(|(v, m)| name == *v || name == *m) {
-        return load_pair(
-            &file.with_file_name(vocabulary),
-            &file.with_file_name(merges),
-        );
+        return load_pair(&file.with_file_name(vocabulary), &file.with_file_name(merges));
     }
-    if name == GRADUS {
-        load_gradus(file)
-    } else {
-        load_hugging_face(file)
-    }
+    if name == GRADUS { load_gradus(file) } else { load_hugging_face(file) }
 }
 
 // ───────────────────────────── tokenizer.json ─────────────────────────────
@@ -253,10 +228,7 @@ fn required() -> [(&'static str, Vec<Value>); 16] {
         ("/model/type", vec![json!("BPE"), Value::Null]),
         ("/model/unk_token", vec![json!(UNKNOWN)]),
         ("/model/end_of_word_suffix", vec![json!(END_OF_WORD)]),
-        (
-            "/model/continuing_subword_prefix",
-            vec![Value::Null, json!("")],
-        ),
+        ("/model/continuing_subword_prefix", vec![Value::Null, json!("")]),
         ("/model/dropout", vec![Value::Null, json!(0.0), json!(0)]),
         ("/model/fuse_unk", vec![json!(false), Value::Null]),
         ("/model/byte_fallback", vec![json!(false), Value::Null]),
@@ -264,98 +236,40 @@ fn required() -> [(&'static str, Vec<Value>); 16] {
     ]
 }
 
-const NOT_OURS: &str =
-    "Gradus reads tokenizers of GPT-1's form (transformers' OpenAIGPTTokenizer) and its own";
-const DAMAGED: &str =
-    "The file is damaged or was edited: copy it again, or save the tokenizer again";
+const NOT_OURS: &str = "Gradus reads tokenizers of GPT-1's form (transformers' OpenAIGPTTokenizer) and its own";
+const DAMAGED: &str = "The file is damaged or was edited: copy it again, or save the tokenizer again";
 
 fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
     let document: Value = read_json(path)?;
     for (place, allowed) in required() {
         let found = document.pointer(place).unwrap_or(&Value::Null);
         if !allowed.contains(found) {
-            return Err(format_error(
-                path,
-                place,
-                &allowed[0].to_string(),
-                short(found),
-                NOT_OURS,
-            ));
+            return Err(format_error(path, place, &allowed[0].to_string(), short(found), NOT_OURS));
         }
     }
     // A template that adds tokens of its own would change the ids.
-    let adds = |template: &Value| {
-        template
-            .as_array()
-            .is_none_or(|items| items.iter().any(|i| i.get("Sequence").is_none()))
-    };
+    let adds = |template: &Value| template.as_array().is_none_or(|items| items.iter().any(|i| i.get("Sequence").is_none()));
     let processor = document.get("post_processor").unwrap_or(&Value::Null);
-    if !processor.is_null()
-        && (processor["type"] != "TemplateProcessing" || adds(&processor["single"]))
-    {
+    if !processor.is_null() && (processor["type"] != "TemplateProcessing" || adds(&processor["single"])) {
         let expected = "null, or a template that adds no tokens";
-        return Err(format_error(
-            path,
-            "/post_processor",
-            expected,
-            short(processor),
-            NOT_OURS,
-        ));
+        return Err(format_error(path, "/post_processor", expected, short(processor), NOT_OURS));
     }
-    let vocabulary = document
-        .pointer("/model/vocab")
-        .and_then(Value::as_object)
-        .ok_or_else(|| {
-            let found = short(document.pointer("/model/vocab").unwrap_or(&Value::Null));
-            format_error(
-                path,
-                "/model/vocab",
-                "an object of tokens and ids",
-                found,
-                DAMAGED,
-            )
-        })?;
+    let vocabulary = document.pointer("/model/vocab").and_then(Value::as_object).ok_or_else(|| {
+        let found = short(document.pointer("/model/vocab").unwrap_or(&Value::Null));
+        format_error(path, "/model/vocab", "an object of tokens and ids", found, DAMAGED)
+    })?;
     let mut ids = Vec::with_capacity(vocabulary.len());
     for (token, id) in vocabulary {
-        let bad = || {
-            format_error(
-                path,
-                &format!("/model/vocab, token {token:?}"),
-                "an id",
-                short(id),
-                DAMAGED,
-            )
-        };
-        ids.push((
-            token.clone(),
-            id.as_u64()
-                .and_then(|id| u32::try_from(id).ok())
-                .ok_or_else(bad)?,
-        ));
+        let bad = || format_error(path, &format!("/model/vocab, token {token:?}"), "an id", short(id), DAMAGED);
+        ids.push((token.clone(), id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(bad)?));
     }
     let mut merges = Vec::new();
     let listed = document.pointer("/model/merges").unwrap_or(&Value::Null);
-    let bad = |place: &str, found| {
-        format_error(
-            path,
-            place,
-            "merges: [\"a\", \"b\"] or \"a b\"",
-            found,
-            DAMAGED,
-        )
-    };
-    for (i, merge) in listed
-        .as_array()
-        .ok_or_else(|| bad("/model/merges", short(listed)))?
-        .iter()
-        .enumerate()
-    {
+    let bad = |place: &str, found| format_error(path, place, "merges: [\"a\", \"b\"] or \"a b\"", found, DAMAGED);
+    for (i, merge) in listed.as_array().ok_or_else(|| bad("/model/merges", short(listed)))?.iter().enumerate() {
         let parts: Vec<&str> = match merge {
             Value::String(line) => line.split(' ').collect(),
-            Value::Array(parts) => parts
-                .iter()
-                .map(|p| p.as_str().unwrap_or_default())
-                .collect(),
+            Value::Array(parts) => parts.iter().map(|p| p.as_str().unwrap_or_default()).collect(),
             _ => Vec::new(),
         };
         match parts[..] {
@@ -365,15 +279,8 @@ fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
     }
     let added = match document.get("added_tokens") {
         None | Some(Value::Null) => Vec::new(),
-        Some(list) => serde_json::from_value(list.clone()).map_err(|error| {
-            format_error(
-                path,
-                "/added_tokens",
-                "a list of {id, content, …}",
-                error.to_string(),
-                DAMAGED,
-            )
-        })?,
+        Some(list) => serde_json::from_value(list.clone())
+            .map_err(|error| format_error(path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED))?,
     };
     let config = path.with_file_name(CONFIG);
     if config.is_file() {
@@ -405,13 +312,7 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
             [a, b] if !a.is_empty() && !b.is_empty() => pairs.push((a.to_owned(), b.to_owned())),
             _ => {
                 let expected = "two symbols with one space between";
-                return Err(format_error(
-                    merges,
-                    &format!("line {}", i + 1),
-                    expected,
-                    format!("{line:?}"),
-                    DAMAGED,
-                ));
+                return Err(format_error(merges, &format!("line {}", i + 1), expected, format!("{line:?}"), DAMAGED));
             }
         }
     }
@@ -420,14 +321,9 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
     let mut added = Vec::new();
     if config.is_file() {
         let document: Value = read_json(&config)?;
-        for (id, token) in document["added_tokens_decoder"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
+        for (id, token) in document["added_tokens_decoder"].as_object().into_iter().flatten() {
             let place = format!("/added_tokens_decoder/{id}");
-            let bad =
-                |found| format_error(&config, &place, "an id with {content, …}", found, DAMAGED);
+            let bad = |found| format_error(&config, &place, "an id with {content, …}", found, DAMAGED);
             let mut token = token.clone();
             token["id"] = id.parse::<u32>().map_err(|_| bad(id.clone()))?.into();
             added.push(serde_json::from_value(token).map_err(|error| bad(error.to_string()))?);
@@ -443,8 +339,7 @@ fn assemble(
     merges: &[(String, String)],
     mut added: Vec<SavedToken>,
 ) -> Result<Tokenizer, TextError> {
-    let damaged =
-        |place: &str, expected: &str, found| format_error(path, place, expected, found, DAMAGED);
+    let damaged = |place: &str, expected: &str, found| format_error(path, place, expected, found, DAMAGED);
     let mut tokens = vec![None; ids.len()];
     for (token, id) in ids {
         let range = format!("ids 0 to {}, each once", tokens.len() - 1);
@@ -452,22 +347,14 @@ fn assemble(
         match tokens.get_mut(id as usize) {
             Some(slot @ None) => *slot = Some(token),
             Some(Some(other)) => {
-                return Err(damaged(
-                    &place,
-                    &range,
-                    format!("id {id}, which {other:?} has, too"),
-                ));
+                return Err(damaged(&place, &range, format!("id {id}, which {other:?} has, too")));
             }
             None => return Err(damaged(&place, &range, format!("id {id}"))),
         }
     }
     let tokens: Vec<String> = tokens.into_iter().flatten().collect();
     let bpe = Bpe::new(tokens, merges).map_err(|error| match error {
-        TextError::Vocabulary {
-            place,
-            expected,
-            found,
-        } => damaged(&place, &expected, found),
+        TextError::Vocabulary { place, expected, found } => damaged(&place, &expected, found),
         other => other,
     })?;
     let mut tokenizer = Tokenizer::bpe(bpe);
@@ -477,60 +364,23 @@ fn assemble(
 }
 
 /// Adds the tokens that a file lists. Each has the id that it has in the vocabulary, or the next after the last.
-fn insert_added(
-    path: &Path,
-    tokenizer: &mut Tokenizer,
-    mut added: Vec<SavedToken>,
-) -> Result<(), TextError> {
+fn insert_added(path: &Path, tokenizer: &mut Tokenizer, mut added: Vec<SavedToken>) -> Result<(), TextError> {
     added.sort_by_key(|t| t.id);
     for token in added {
         let place = format!("added token {:?}", token.content);
         if token.single_word || token.lstrip || token.rstrip {
             let found = "one of them true".to_owned();
             let remedy = "Gradus matches added tokens exactly: set the three to false and save the tokenizer again";
-            return Err(format_error(
-                path,
-                &place,
-                "single_word, lstrip and rstrip false",
-                found,
-                remedy,
-            ));
+            return Err(format_error(path, &place, "single_word, lstrip and rstrip false", found, remedy));
         }
-        let id = tokenizer
-            .token_id(&token.content)
-            .unwrap_or(tokenizer.vocab_size() as u32);
+        let id = tokenizer.token_id(&token.content).unwrap_or(tokenizer.vocab_size() as u32);
         if token.id != id {
-            return Err(format_error(
-                path,
-                &place,
-                &format!("id {id}"),
-                format!("id {}", token.id),
-                DAMAGED,
-            ));
+            return Err(format_error(path, &place, &format!("id {id}"), format!("id {}", token.id), DAMAGED));
         }
-        let SavedToken {
-            id,
-            content,
-            special,
-            normalized,
-            ..
-        } = token;
+        let SavedToken { id, content, special, normalized, .. } = token;
         tokenizer
-            .insert(AddedToken {
-                content,
-                id,
-                special,
-                normalized,
-            })
-            .map_err(|error| {
-                format_error(
-                    path,
-                    &place,
-                    "a token that can be matched",
-                    error.to_string(),
-                    DAMAGED,
-                )
-            })?;
+            .insert(AddedToken { content, id, special, normalized })
+            .map_err(|error| format_error(path, &place, "a token that can be matched", error.to_string(), DAMAGED))?;
     }
     Ok(())
 }
@@ -553,13 +403,7 @@ fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
     if (saved.format.as_str(), saved.version) != (GRADUS_FORMAT, 1) {
         let found = format!("{:?}, version {}", saved.format, saved.version);
         let remedy = "Use the version of Gradus that wrote it";
-        return Err(format_error(
-            path,
-            "/format",
-            &format!("{GRADUS_FORMAT:?}, version 1"),
-            found,
-            remedy,
-        ));
+        return Err(format_error(path, "/format", &format!("{GRADUS_FORMAT:?}, version 1"), found, remedy));
     }
     let model = match (saved.kind.as_str(), saved.characters) {
         ("byte", None) => Model::Byte(Bytes),
@@ -568,51 +412,23 @@ fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
             let characters = Characters::of([text.as_str()]);
             if characters.as_slice() != listed {
                 let found = "another order, or one of them twice".to_owned();
-                return Err(format_error(
-                    path,
-                    "/characters",
-                    "characters by code point, each once",
-                    found,
-                    DAMAGED,
-                ));
+                return Err(format_error(path, "/characters", "characters by code point, each once", found, DAMAGED));
             }
             Model::Char(characters)
         }
         (kind, characters) => {
-            let found = format!(
-                "{kind:?} {} characters",
-                if characters.is_some() {
-                    "with"
-                } else {
-                    "without"
-                }
-            );
-            return Err(format_error(
-                path,
-                "/kind",
-                "\"byte\", or \"char\" with characters",
-                found,
-                DAMAGED,
-            ));
+            let found = format!("{kind:?} {} characters", if characters.is_some() { "with" } else { "without" });
+            return Err(format_error(path, "/kind", "\"byte\", or \"char\" with characters", found, DAMAGED));
         }
     };
-    let mut tokenizer = Tokenizer {
-        model,
-        added: AddedTokens::default(),
-    };
+    let mut tokenizer = Tokenizer { model, added: AddedTokens::default() };
     insert_added(path, &mut tokenizer, saved.added_tokens)?;
     Ok(tokenizer)
 }
 
 // ───────────────────────────── reading and writing ─────────────────────────────
 
-fn format_error(
-    path: &Path,
-    place: &str,
-    expected: &str,
-    found: String,
-    remedy: &str,
-) -> TextError {
+fn format_error(path: &Path, place: &str, expected: &str, found: String, remedy: &str) -> TextError {
     TextError::Format {
         path: path.to_owned(),
         place: place.to_owned(),
@@ -636,13 +452,7 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TextError> {
     let text = super::read_text(path)?;
     serde_json::from_str(&text).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        format_error(
-            path,
-            &place,
-            "JSON of a tokenizer",
-            error.to_string(),
-            DAMAGED,
-        )
+        format_error(path, &place, "JSON of a tokenizer", error.to_string(), DAMAGED)
     })
 }
 
@@ -659,18 +469,9 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TextError> {
 /// # Errors
 /// Those of the file system.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let temporary: PathBuf = folder.join(format!(
-        ".{}.{}.tmp",
-        name.to_string_lossy(),
-        std::process::id()
-    ));
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let temporary: PathBuf = folder.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
     let written = File::create(&temporary)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, path));
@@ -679,11 +480,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
         return written;
     }
     // The rename itself lasts once the folder is on the disk. Not every system can open a folder.
-    if cfg!(unix) {
-        File::open(folder)?.sync_all()
-    } else {
-        Ok(())
-    }
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 #[cfg(test)]

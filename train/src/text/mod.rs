@@ -73,36 +73,20 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// A BPE tokenizer. `<unk>` in the text is its id, as in `transformers`.
     pub fn bpe(bpe: Bpe) -> Self {
-        let unknown = AddedToken {
-            content: UNKNOWN.into(),
-            id: bpe.unknown(),
-            special: true,
-            normalized: false,
-        };
+        let unknown = AddedToken { content: UNKNOWN.into(), id: bpe.unknown(), special: true, normalized: false };
         let mut added = AddedTokens::default();
-        added
-            .insert(unknown, str::to_owned)
-            .expect("the first token, and not empty");
-        Tokenizer {
-            model: Model::Bpe(bpe),
-            added,
-        }
+        added.insert(unknown, str::to_owned).expect("the first token, and not empty");
+        Tokenizer { model: Model::Bpe(bpe), added }
     }
 
     /// The byte tokenizer: ids 0 to 255.
     pub fn bytes() -> Self {
-        Tokenizer {
-            model: Model::Byte(Bytes),
-            added: AddedTokens::default(),
-        }
+        Tokenizer { model: Model::Byte(Bytes), added: AddedTokens::default() }
     }
 
     /// The character tokenizer of a corpus.
     pub fn characters<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        Tokenizer {
-            model: Model::Char(Characters::of(texts)),
-            added: AddedTokens::default(),
-        }
+        Tokenizer { model: Model::Char(Characters::of(texts)), added: AddedTokens::default() }
     }
 
     /// What this tokenizer is made of.
@@ -121,11 +105,7 @@ impl Tokenizer {
 
     /// Number of ids, added tokens included: the rows of a model's token embedding. Ids are 0 to this less one.
     pub fn vocab_size(&self) -> usize {
-        let beyond = self
-            .added
-            .as_slice()
-            .last()
-            .map_or(0, |t| t.id as usize + 1);
+        let beyond = self.added.as_slice().last().map_or(0, |t| t.id as usize + 1);
         self.model_size().max(beyond)
     }
 
@@ -144,10 +124,7 @@ impl Tokenizer {
             Model::Byte(_) => (0..=255).find(|&b| Bytes::name(b) == token).map(u32::from),
             Model::Char(characters) => {
                 let mut chars = token.chars();
-                chars
-                    .next()
-                    .filter(|_| chars.next().is_none())
-                    .and_then(|c| characters.id(c))
+                chars.next().filter(|_| chars.next().is_none()).and_then(|c| characters.id(c))
             }
         })
     }
@@ -159,10 +136,7 @@ impl Tokenizer {
             Model::Byte(_) => u8::try_from(id).ok().map(Bytes::name),
             Model::Char(characters) => characters.as_slice().get(id as usize).map(char::to_string),
         };
-        self.added
-            .get(id)
-            .map(|t| t.content.clone())
-            .or_else(of_model)
+        self.added.get(id).map(|t| t.content.clone()).or_else(of_model)
     }
 
     /// The added tokens, by id: `<unk>` of a BPE, and what [`add_special`](Self::add_special) or a file added.
@@ -179,24 +153,13 @@ impl Tokenizer {
             return Ok(id);
         }
         let id = self.token_id(content).unwrap_or(self.vocab_size() as u32);
-        self.insert(AddedToken {
-            content: content.to_owned(),
-            id,
-            special: true,
-            normalized: false,
-        })?;
+        self.insert(AddedToken { content: content.to_owned(), id, special: true, normalized: false })?;
         Ok(id)
     }
 
     fn insert(&mut self, token: AddedToken) -> Result<(), TextError> {
         let is_bpe = matches!(self.model, Model::Bpe(_));
-        self.added.insert(token, |text| {
-            if is_bpe {
-                basic::normalize(text)
-            } else {
-                text.to_owned()
-            }
-        })
+        self.added.insert(token, |text| if is_bpe { basic::normalize(text) } else { text.to_owned() })
     }
 
     /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the model's.
@@ -209,9 +172,7 @@ impl Tokenizer {
             match (piece, &self.model) {
                 (Piece::Token(id), _) => ids.push(id),
                 (Piece::Text(text), Model::Byte(_)) => ids.extend(text.bytes().map(u32::from)),
-                (Piece::Text(text), Model::Char(characters)) => {
-                    characters.encode_into(text, offset, &mut ids)?
-                }
+                (Piece::Text(text), Model::Char(characters)) => characters.encode_into(text, offset, &mut ids)?,
                 (Piece::Text(text), Model::Bpe(bpe)) if self.added.normalized.is_empty() => {
                     bpe.encode_into(text, &mut ids);
                 }
@@ -236,11 +197,7 @@ impl Tokenizer {
     pub fn decode(&self, ids: &[u32]) -> Result<String, TextError> {
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         for (position, &id) in ids.iter().enumerate() {
-            let unknown = || TextError::UnknownId {
-                id,
-                position,
-                vocab_size: self.vocab_size(),
-            };
+            let unknown = || TextError::UnknownId { id, position, vocab_size: self.vocab_size() };
             if let Some(token) = self.added.get(id) {
                 match (&self.model, token.normalized) {
                     (Model::Bpe(_), true) => bytes.extend(basic::normalize(&token.content).bytes()),
@@ -288,18 +245,12 @@ impl Tokenizer {
                 }
             }
             Model::Byte(_) => {}
-            Model::Char(characters) => characters
-                .as_slice()
-                .iter()
-                .for_each(|c| field(c.encode_utf8(&mut [0; 4]))),
+            Model::Char(characters) => characters.as_slice().iter().for_each(|c| field(c.encode_utf8(&mut [0; 4]))),
         }
         field("added");
         for token in self.added.as_slice() {
             field(&token.content);
-            field(&format!(
-                "{} {} {}",
-                token.id, token.special, token.normalized
-            ));
+            field(&format!("{} {} {}", token.id, token.special, token.normalized));
         }
         hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
     }
@@ -313,26 +264,15 @@ mod tests {
     fn bytes_and_characters_are_lossless() {
         let text = "Tab\t, CRLF\r\n, NUL \0, é, 日本, 😀  two spaces ";
         let mut bytes = Tokenizer::bytes();
-        assert_eq!(
-            (bytes.vocab_size(), bytes.encode("Aé").unwrap()),
-            (256, vec![65, 0xc3, 0xa9])
-        );
+        assert_eq!((bytes.vocab_size(), bytes.encode("Aé").unwrap()), (256, vec![65, 0xc3, 0xa9]));
         assert_eq!(bytes.decode(&bytes.encode(text).unwrap()).unwrap(), text);
         assert_eq!(bytes.add_special("<start>").unwrap(), 256);
         assert_eq!(bytes.encode("a<start>").unwrap(), [97, 256]);
         assert_eq!(bytes.decode(&[256, 97, 0xff]).unwrap(), "<start>a\u{fffd}");
 
         let characters = Tokenizer::characters([text]);
-        assert_eq!(
-            characters
-                .decode(&characters.encode(text).unwrap())
-                .unwrap(),
-            text
-        );
-        assert_eq!(
-            Tokenizer::characters(["bca", "ab"]).encode("abc").unwrap(),
-            [0, 1, 2]
-        );
+        assert_eq!(characters.decode(&characters.encode(text).unwrap()).unwrap(), text);
+        assert_eq!(Tokenizer::characters(["bca", "ab"]).encode("abc").unwrap(), [0, 1, 2]);
     }
 
     #[test]
@@ -352,10 +292,7 @@ mod tests {
         let error = characters.encode("<é>cd").unwrap_err().to_string();
         assert!(error.contains("byte 5") && error.contains("'d'"), "{error}");
         let error = characters.decode(&[0, 4]).unwrap_err().to_string();
-        assert!(
-            error.contains("id 4 at position 1") && error.contains("0 to 3"),
-            "{error}"
-        );
+        assert!(error.contains("id 4 at position 1") && error.contains("0 to 3"), "{error}");
         assert!(Tokenizer::bytes().decode(&[256]).is_err());
         assert!(Tokenizer::bytes().add_special("").is_err());
     }
@@ -364,12 +301,7 @@ mod tests {
     fn fingerprints_tell_contents_apart() {
         let mut with_special = Tokenizer::characters(["abc"]);
         with_special.add_special("<s>").unwrap();
-        let all = [
-            Tokenizer::bytes(),
-            Tokenizer::characters(["abc"]),
-            Tokenizer::characters(["abd"]),
-            with_special,
-        ];
+        let all = [Tokenizer::bytes(), Tokenizer::characters(["abc"]), Tokenizer::characters(["abd"]), with_special];
         for (i, a) in all.iter().enumerate() {
             assert_eq!(a.fingerprint(), a.clone().fingerprint());
             assert_eq!(a.fingerprint().len(), 64);

@@ -35,9 +35,7 @@ impl Characters {
         for text in texts {
             seen.extend(text.chars());
         }
-        Characters {
-            sorted: seen.into_iter().collect(),
-        }
+        Characters { sorted: seen.into_iter().collect() }
     }
 
     /// The characters, by id.
@@ -54,18 +52,9 @@ impl Characters {
     ///
     /// # Errors
     /// [`TextError::UnknownCharacter`].
-    pub(crate) fn encode_into(
-        &self,
-        text: &str,
-        offset: usize,
-        ids: &mut Vec<u32>,
-    ) -> Result<(), TextError> {
+    pub(crate) fn encode_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
         for (i, c) in text.char_indices() {
-            let unknown = || TextError::UnknownCharacter {
-                character: c,
-                offset: offset + i,
-                known: self.sorted.len(),
-            };
+            let unknown = || TextError::UnknownCharacter { character: c, offset: offset + i, known: self.sorted.len() };
             ids.push(self.id(c).ok_or_else(unknown)?);
         }
         Ok(())

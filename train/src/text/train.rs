@@ -42,12 +42,7 @@ pub struct BpeTrainer {
 impl BpeTrainer {
     /// A trainer for `vocab_size` ids in all, without specials.
     pub fn new(vocab_size: usize) -> Self {
-        BpeTrainer {
-            vocab_size,
-            specials: Vec::new(),
-            min_frequency: 2,
-            max_characters: None,
-        }
+        BpeTrainer { vocab_size, specials: Vec::new(), min_frequency: 2, max_characters: None }
     }
 
     /// An empty count that knows this trainer's specials: add each text of the corpus to it, then [`train`](Self::train).
@@ -57,10 +52,7 @@ impl BpeTrainer {
             specials.insert(special.clone(), 0);
         }
         specials.insert(UNKNOWN.to_owned(), 0);
-        WordCounts {
-            specials,
-            counts: HashMap::new(),
-        }
+        WordCounts { specials, counts: HashMap::new() }
     }
 
     /// Learns the vocabulary from the words counted. `progress(done, total)` is called now and then with the number of
@@ -72,11 +64,7 @@ impl BpeTrainer {
     /// # Errors
     /// [`TextError::TooSmall`] if `vocab_size` cannot hold the characters; [`TextError::Special`] for an empty or repeated
     /// special.
-    pub fn train(
-        &self,
-        words: &WordCounts,
-        mut progress: impl FnMut(usize, usize),
-    ) -> Result<Tokenizer, TextError> {
+    pub fn train(&self, words: &WordCounts, mut progress: impl FnMut(usize, usize)) -> Result<Tokenizer, TextError> {
         let characters = self.alphabet(words);
         let needed = 1 + 2 * characters.len() + self.specials.len();
         if self.vocab_size < needed {
@@ -117,12 +105,8 @@ impl BpeTrainer {
         let mut tokenizer = Tokenizer::bpe(Bpe::new(tokens, &merges)?);
         for special in &self.specials {
             if tokenizer.token_id(special).is_some() {
-                let reason =
-                    "it is in the vocabulary already. Choose another name, such as <start>".into();
-                return Err(TextError::Special {
-                    token: special.clone(),
-                    reason,
-                });
+                let reason = "it is in the vocabulary already. Choose another name, such as <start>".into();
+                return Err(TextError::Special { token: special.clone(), reason });
             }
             tokenizer.add_special(special)?;
         }
@@ -160,17 +144,13 @@ impl WordCounts {
         const PIECE: usize = 1 << 20; // bytes
         for (_, piece) in self.specials.split(text) {
             let Piece::Text(text) = piece else { continue };
-            let counts =
-                pieces(text, PIECE)
-                    .into_par_iter()
-                    .map(count)
-                    .reduce(HashMap::new, |a, b| {
-                        let (mut large, small) = if a.len() < b.len() { (b, a) } else { (a, b) };
-                        for (word, n) in small {
-                            *large.entry(word).or_default() += n;
-                        }
-                        large
-                    });
+            let counts = pieces(text, PIECE).into_par_iter().map(count).reduce(HashMap::new, |a, b| {
+                let (mut large, small) = if a.len() < b.len() { (b, a) } else { (a, b) };
+                for (word, n) in small {
+                    *large.entry(word).or_default() += n;
+                }
+                large
+            });
             for (word, n) in counts {
                 *self.counts.entry(word).or_default() += n;
             }
@@ -198,10 +178,7 @@ fn pieces(text: &str, size: usize) -> Vec<&str> {
     let mut rest = text;
     let mut pieces = Vec::new();
     while rest.len() > size {
-        match rest.as_bytes()[size..]
-            .iter()
-            .position(|b| matches!(b, b' ' | b'\n'))
-        {
+        match rest.as_bytes()[size..].iter().position(|b| matches!(b, b' ' | b'\n')) {
             Some(i) => {
                 let (piece, tail) = rest.split_at(size + i);
                 pieces.push(piece);
@@ -248,12 +225,7 @@ impl Pairs {
             }
             symbols
         };
-        let words: Vec<_> = words
-            .counts
-            .iter()
-            .map(|(w, &n)| (symbols(w), n))
-            .filter(|(s, _)| s.len() <= LONGEST_WORD)
-            .collect();
+        let words: Vec<_> = words.counts.iter().map(|(w, &n)| (symbols(w), n)).filter(|(s, _)| s.len() <= LONGEST_WORD).collect();
         let mut pairs: HashMap<Pair, Occurrences> = HashMap::new();
         for ((symbols, n), i) in words.iter().zip(0..) {
             for pair in neighbours(symbols) {
@@ -264,10 +236,7 @@ impl Pairs {
                 }
             }
         }
-        let heap = pairs
-            .iter()
-            .map(|(&pair, at)| (at.count, Reverse(pair)))
-            .collect();
+        let heap = pairs.iter().map(|(&pair, at)| (at.count, Reverse(pair))).collect();
         Pairs { words, pairs, heap }
     }
 
@@ -315,20 +284,13 @@ impl Pairs {
         self.pairs.remove(&pair);
         grown.sort_unstable();
         grown.dedup();
-        self.heap.extend(
-            grown
-                .into_iter()
-                .map(|p| (self.pairs.get(&p).map_or(0, |at| at.count), Reverse(p))),
-        );
+        self.heap.extend(grown.into_iter().map(|p| (self.pairs.get(&p).map_or(0, |at| at.count), Reverse(p))));
     }
 }
 
 /// The pairs of neighbours in a word; those with an unknown symbol are none.
 fn neighbours(symbols: &[u32]) -> impl Iterator<Item = Pair> + '_ {
-    symbols
-        .windows(2)
-        .map(|w| (w[0], w[1]))
-        .filter(|&(a, b)| a != 0 && b != 0)
+    symbols.windows(2).map(|w| (w[0], w[1])).filter(|&(a, b)| a != 0 && b != 0)
 }
 
 /// Replaces the pair from left to right.
@@ -377,25 +339,16 @@ mod tests {
             for (symbols, n) in &words {
                 neighbours(symbols).for_each(|p| *counts.entry(p).or_default() += n);
             }
-            let Some((&pair, _)) = counts
-                .iter()
-                .filter(|(_, n)| **n >= 2)
-                .max_by_key(|(p, n)| (**n, Reverse(**p)))
-            else {
+            let Some((&pair, _)) = counts.iter().filter(|(_, n)| **n >= 2).max_by_key(|(p, n)| (**n, Reverse(**p))) else {
                 break;
             };
-            let (a, b) = (
-                tokens[pair.0 as usize].clone(),
-                tokens[pair.1 as usize].clone(),
-            );
+            let (a, b) = (tokens[pair.0 as usize].clone(), tokens[pair.1 as usize].clone());
             let merged = format!("{a}{b}");
             let new = tokens.iter().position(|t| *t == merged).unwrap_or_else(|| {
                 tokens.push(merged);
                 tokens.len() - 1
             });
-            words
-                .iter_mut()
-                .for_each(|(symbols, _)| replace(symbols, pair, new as u32));
+            words.iter_mut().for_each(|(symbols, _)| replace(symbols, pair, new as u32));
             out.push((a, b));
         }
         out
@@ -403,37 +356,24 @@ mod tests {
 
     #[test]
     fn the_heap_equals_the_definition() {
-        let trainer = BpeTrainer {
-            vocab_size: 400,
-            ..BpeTrainer::new(0)
-        };
+        let trainer = BpeTrainer { vocab_size: 400, ..BpeTrainer::new(0) };
         let mut words = trainer.word_counts();
         words.add(CORPUS);
         let characters = trainer.alphabet(&words);
         let tokenizer = trainer.train(&words, |_, _| {}).unwrap();
-        let learned: Vec<_> = bpe(&tokenizer)
-            .merge_tokens()
-            .map(|(a, b)| (a.to_owned(), b.to_owned()))
-            .collect();
+        let learned: Vec<_> = bpe(&tokenizer).merge_tokens().map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
         assert!(learned.len() > 20);
         assert_eq!(learned, naive(&words, &characters, learned.len() + 1));
     }
 
     #[test]
     fn laid_out_as_gpt_1() {
-        let trainer = BpeTrainer {
-            specials: vec!["<start>".into(), "<end>".into()],
-            ..BpeTrainer::new(60)
-        };
+        let trainer = BpeTrainer { specials: vec!["<start>".into(), "<end>".into()], ..BpeTrainer::new(60) };
         let tokenizer = trained(&trainer, &["ab ab abc b <start> ab"]);
-        let tokens: Vec<_> = (0..tokenizer.vocab_size() as u32)
-            .map(|i| tokenizer.token(i).unwrap())
-            .collect();
+        let tokens: Vec<_> = (0..tokenizer.vocab_size() as u32).map(|i| tokenizer.token(i).unwrap()).collect();
         assert_eq!(
             tokens,
-            [
-                "<unk>", "a", "b", "c", "a</w>", "b</w>", "c</w>", "ab</w>", "<start>", "<end>"
-            ],
+            ["<unk>", "a", "b", "c", "a</w>", "b</w>", "c</w>", "ab</w>", "<start>", "<end>"],
             "only one pair occurs twice"
         );
         assert_eq!(tokenizer.encode("ab<start>C").unwrap(), [7, 8, 6]);
@@ -441,25 +381,13 @@ mod tests {
 
     #[test]
     fn vocabulary_counts_everything() {
-        let trainer = BpeTrainer {
-            specials: vec!["<start>".into()],
-            ..BpeTrainer::new(50)
-        };
+        let trainer = BpeTrainer { specials: vec!["<start>".into()], ..BpeTrainer::new(50) };
         assert_eq!(trained(&trainer, &[CORPUS]).vocab_size(), 50);
         let small = BpeTrainer::new(20);
         let mut words = small.word_counts();
         words.add(CORPUS);
-        assert!(
-            small
-                .train(&words, |_, _| {})
-                .unwrap_err()
-                .to_string()
-                .contains("vocabulary of 20 is too small")
-        );
-        let few = BpeTrainer {
-            max_characters: Some(3),
-            ..small
-        };
+        assert!(small.train(&words, |_, _| {}).unwrap_err().to_string().contains("vocabulary of 20 is too small"));
+        let few = BpeTrainer { max_characters: Some(3), ..small };
         let tokenizer = few.train(&words, |_, _| {}).unwrap();
         assert_eq!(bpe(&tokenizer).tokens()[1..4], ["a", "e", "w"]);
     }
@@ -471,17 +399,11 @@ mod tests {
         let reversed: Vec<&str> = texts.iter().rev().copied().collect();
         let trainer = BpeTrainer::new(70);
         let on = |threads| {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap();
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| trained(&trainer, &[&long]).fingerprint())
         };
         assert_eq!(on(1), on(4));
-        assert_eq!(
-            trained(&trainer, &texts).fingerprint(),
-            trained(&trainer, &reversed).fingerprint()
-        );
+        assert_eq!(trained(&trainer, &texts).fingerprint(), trained(&trainer, &reversed).fingerprint());
     }
 
     #[test]
