@@ -204,7 +204,7 @@ fn sizes_out_of_range_are_refused() {
             list: "names",
             found: 17,
             min: 2,
-            max: 16
+            max: 12
         }
     );
     assert!(
