@@ -1,1 +1,3 @@
 //! Text, data, optimizers, the trainer and the `gradus` program.
+
+pub mod optim;
