@@ -1,4 +1,3 @@
 //! Text, data, optimizers, the trainer and the `gradus` program.
 
-pub mod text;
-pub mod world;
+pub mod optim;
