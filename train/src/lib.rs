@@ -1,3 +1,5 @@
 //! Text, data, optimizers, the trainer and the `gradus` program.
 
-pub mod optim;
+pub mod files;
+pub mod metrics;
+pub mod progress;
