@@ -2,4 +2,8 @@
 
 pub mod files;
 pub mod metrics;
+pub mod optim;
 pub mod progress;
+pub mod text;
+pub mod trainer;
+pub mod world;
