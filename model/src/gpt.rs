@@ -135,6 +135,16 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
         self.hidden(config, ids, batch, None).logits()
     }
 
+    /// −log P(target) of each of the (B·T) predictions, in nats; the logits are never held all at once, nothing is recorded.
+    pub fn token_losses(&self, config: &GptConfig, inputs: &[u32], targets: &[u32], sequences: usize) -> Vec<T> {
+        let Hidden { states, output } = self.hidden(config, inputs, sequences, None);
+        let (h, w) = (states.value().dense(), output.value().dense());
+        let mut losses = vec![T::zero(); targets.len()];
+        let weights = vec![T::one(); targets.len()];
+        T::kernels().linear_cross_entropy(h.as_slice(), w.as_slice(), config.width, targets, &weights, &mut losses, None);
+        losses
+    }
+
     /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).
     pub fn loss(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> Var<'t, T> {
         let Hidden { states, output } = self.hidden(config, &batch.inputs, batch.sequences, noise);
