@@ -7,6 +7,7 @@
 use crate::Real;
 use crate::cpu;
 use crate::rng::DropoutKey;
+use crate::simd::Float;
 
 /// A matrix read through strides: element (i, j) is `data[i·row_stride + j·col_stride]`.
 #[derive(Clone, Copy, Debug)]
@@ -318,5 +319,138 @@ pub trait Kernels<T: Real>: Sync {
 
 impl<T: Real> Kernels<T> for Naive {}
 
-impl Kernels<f32> for Fast {}
-impl Kernels<f64> for Fast {}
+impl<T: Float> Kernels<T> for Fast {
+    fn matmul(&self, a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
+        cpu::matmul::fast(a, b, c, accumulate)
+    }
+    fn exp(&self, x: &[T], y: &mut [T]) {
+        cpu::exp::fast(x, y)
+    }
+    fn tanh(&self, x: &[T], y: &mut [T]) {
+        cpu::tanh::fast(x, y)
+    }
+    fn sigmoid(&self, x: &[T], y: &mut [T]) {
+        cpu::sigmoid::fast(x, y)
+    }
+    fn gelu(&self, x: &[T], y: &mut [T]) {
+        cpu::gelu::fast(x, y)
+    }
+    fn gelu_vjp(&self, x: &[T], gy: &[T], gx: &mut [T]) {
+        cpu::gelu::fast_vjp(x, gy, gx)
+    }
+    fn softmax(&self, x: &[T], y: &mut [T], n: usize) {
+        cpu::softmax::fast(x, y, n)
+    }
+    fn softmax_vjp(&self, y: &[T], gy: &[T], gx: &mut [T], n: usize) {
+        cpu::softmax::fast_vjp(y, gy, gx, n)
+    }
+    fn log_softmax(&self, x: &[T], y: &mut [T], n: usize) {
+        cpu::log_softmax::fast(x, y, n)
+    }
+    fn log_softmax_vjp(&self, y: &[T], gy: &[T], gx: &mut [T], n: usize) {
+        cpu::log_softmax::fast_vjp(y, gy, gx, n)
+    }
+    #[allow(clippy::too_many_arguments)]
+    fn layer_norm(&self, x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
+        cpu::layer_norm::fast(x, gain, bias, eps, y, mean, rstd)
+    }
+    #[allow(clippy::too_many_arguments)]
+    fn layer_norm_vjp(
+        &self,
+        x: &[T],
+        gain: &[T],
+        mean: &[T],
+        rstd: &[T],
+        gy: &[T],
+        gx: &mut [T],
+        ggain: &mut [T],
+        gbias: &mut [T],
+    ) {
+        cpu::layer_norm::fast_vjp(x, gain, mean, rstd, gy, gx, ggain, gbias)
+    }
+    fn cross_entropy(&self, logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
+        cpu::cross_entropy::fast(logits, targets, loss, lse)
+    }
+    fn cross_entropy_vjp(&self, logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
+        cpu::cross_entropy::fast_vjp(logits, targets, lse, gy, glogits)
+    }
+    fn linear_cross_entropy(
+        &self,
+        h: &[T],
+        w: &[T],
+        d: usize,
+        targets: &[u32],
+        weights: &[T],
+        loss: &mut [T],
+        grads: Option<(&mut [T], &mut [T])>,
+    ) {
+        cpu::linear_cross_entropy::fast(h, w, d, targets, weights, loss, grads)
+    }
+    #[allow(clippy::too_many_arguments)]
+    fn attention(
+        &self,
+        spec: &AttentionSpec,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        bias: Option<ScoreBias<'_, T>>,
+        o: &mut [T],
+        lse: &mut [T],
+    ) {
+        cpu::attention::fast(spec, q, k, v, bias, o, lse)
+    }
+    #[allow(clippy::too_many_arguments)]
+    fn attention_vjp(
+        &self,
+        spec: &AttentionSpec,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        bias: Option<ScoreBias<'_, T>>,
+        o: &[T],
+        lse: &[T],
+        go: Heads<'_, T>,
+        grads: AttentionGrads<'_, T>,
+    ) {
+        cpu::attention::fast_vjp(spec, q, k, v, bias, o, lse, go, grads)
+    }
+    fn gather(&self, table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
+        cpu::embedding::fast(table, d, ids, y)
+    }
+    fn scatter_add(&self, table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
+        cpu::embedding::fast_scatter_add(table, d, ids, x)
+    }
+    fn dropout(&self, key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
+        cpu::dropout::fast(key, x, y, n)
+    }
+    fn sum_rows(&self, x: &[T], y: &mut [T], n: usize) {
+        cpu::reduce::fast_sum_rows(x, y, n)
+    }
+    fn sum_cols(&self, x: &[T], y: &mut [T], n: usize) {
+        cpu::reduce::fast_sum_cols(x, y, n)
+    }
+    fn sum_squares(&self, x: &[T]) -> f64 {
+        cpu::reduce::fast_sum_squares(x)
+    }
+    fn accumulate(&self, y: &mut [T], x: &[T]) {
+        cpu::elementwise::fast_accumulate(y, x)
+    }
+    fn add(&self, x: &[T], y: &[T], z: &mut [T]) {
+        cpu::elementwise::fast_add(x, y, z)
+    }
+    fn sub(&self, x: &[T], y: &[T], z: &mut [T]) {
+        cpu::elementwise::fast_sub(x, y, z)
+    }
+    fn mul(&self, x: &[T], y: &[T], z: &mut [T]) {
+        cpu::elementwise::fast_mul(x, y, z)
+    }
+    fn affine(&self, x: &[T], a: T, b: T, y: &mut [T]) {
+        cpu::elementwise::fast_affine(x, a, b, y)
+    }
+    fn fill_rows(&self, bias: &[T], y: &mut [T]) {
+        cpu::elementwise::fast_fill_rows(bias, y)
+    }
+    fn adam(&self, step: &AdamStep, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
+        cpu::adam::fast(step, p, m, v, g)
+    }
+}

@@ -36,10 +36,15 @@ impl<T: Real> Tensor<T> {
 
     /// A tensor that `fill` writes. It is handed a recycled buffer of arbitrary values and must write every element.
     pub fn write(shape: impl Into<Shape>, fill: impl FnOnce(&mut [T])) -> Self {
+        let mut out = Self::unwritten(shape);
+        fill(out.get_mut().expect("just made"));
+        out
+    }
+
+    /// A tensor of arbitrary values, for kernels that write several results: each is to be written whole.
+    pub fn unwritten(shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
-        let mut data = Buffer::recycled(shape.numel());
-        fill(&mut data);
-        Tensor { shape, strides: shape.strides(), offset: 0, data: Arc::new(data) }
+        Tensor { shape, strides: shape.strides(), offset: 0, data: Arc::new(Buffer::recycled(shape.numel())) }
     }
 
     /// Every element `value`.

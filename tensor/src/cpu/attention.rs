@@ -9,9 +9,14 @@
 //! q̄ᵢ = scale·Σⱼ s̄ᵢⱼ·kⱼ        k̄ⱼ = scale·Σᵢ s̄ᵢⱼ·qᵢ        the bias's gradient is s̄, summed where it was broadcast
 //! ```
 
+use rayon::prelude::*;
+
+use super::dropout::row_factors;
+use super::parallel::Shared;
 use super::{largest, same_len};
 use crate::Real;
-use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, ScoreBias};
+use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Place, ScoreBias};
+use crate::simd::{Float, largest_of, sum_of, sum_of_2, vectorized};
 
 /// o (B, Tq, H, D) and lse (B, H, Tq).
 pub fn naive<T: Real>(
@@ -120,9 +125,7 @@ fn row<T>(x: Heads<'_, T>, width: usize, [b, h, t]: [usize; 3]) -> &[T] {
 
 /// The keys that query `i` may attend to.
 fn allowed(spec: &AttentionSpec, i: usize) -> Vec<usize> {
-    let seen: Vec<usize> = (0..spec.keys).filter(|&j| spec.mask.allows(i, j, spec.queries, spec.keys)).collect();
-    assert!(!seen.is_empty(), "attention: query {i} may attend to no key");
-    seen
+    (0..spec.keys).filter(|&j| spec.mask.allows(i, j, spec.queries, spec.keys)).collect()
 }
 
 fn score<T: Real>(
@@ -181,7 +184,12 @@ fn check<T>(
     match &spec.mask {
         Mask::Full => assert!(keys > 0 || queries == 0, "attention: queries need at least one key"),
         Mask::Causal => assert!(keys >= queries, "attention: causal needs Tk ≥ Tq, got {keys} keys, {queries} queries"),
-        Mask::Allowed(a) => same_len("attention mask", &[a.len(), queries * keys]),
+        Mask::Allowed(a) => {
+            same_len("attention mask", &[a.len(), queries * keys]);
+            for i in 0..queries {
+                assert!(a[i * keys..][..keys].contains(&true), "attention: query {i} may attend to no key");
+            }
+        }
     }
     if let Some(bias) = bias {
         let broadcast = |size: usize, full: usize| size == 1 || size == full;
@@ -212,5 +220,420 @@ fn check_grads<T>(spec: &AttentionSpec, bias: Option<ScoreBias<'_, T>>, go: Head
     if let Some(gbias) = &grads.gbias {
         let bias = bias.expect("attention_vjp: a gradient is asked of a bias that is not given");
         same_len("attention_vjp bias", &[gbias.len(), bias.data.len()]);
+    }
+}
+
+/// Queries that are scored at a time. Under a causal mask their scores stop at the last of them, so at most this much is
+/// computed in vain a row; a tile of scores stays in cache.
+const TILE: usize = 64;
+
+/// A tile of queries: (b, h), its first query, how many, and how many keys the last of them reaches.
+#[derive(Clone, Copy)]
+struct Tile {
+    b: usize,
+    h: usize,
+    first: usize,
+    rows: usize,
+    reach: usize,
+}
+
+impl Tile {
+    fn new(spec: &AttentionSpec, b: usize, h: usize, first: usize) -> Self {
+        let rows = TILE.min(spec.queries - first);
+        let reach = match spec.mask {
+            Mask::Causal => first + rows + spec.keys - spec.queries,
+            Mask::Full | Mask::Allowed(_) => spec.keys,
+        };
+        Tile { b, h, first, rows, reach }
+    }
+
+    /// How many keys query `i` reaches; the scores beyond are zero.
+    fn seen(&self, spec: &AttentionSpec, i: usize) -> usize {
+        if spec.mask == Mask::Causal { i + 1 + spec.keys - spec.queries } else { self.reach }
+    }
+
+    /// x·yᵀ for the tile's rows of x and the keys it reaches: (rows, D)·(D, reach).
+    fn scores<T: Float>(&self, spec: &AttentionSpec, x: Heads<'_, T>, y: Heads<'_, T>, s: &mut [T]) {
+        let (x_at, y_at) = (start(x, [self.b, self.h, self.first]), start(y, [self.b, self.h, 0]));
+        let (x_strides, y_strides) = ([x.strides[2], 1], [1, y.strides[2]]);
+        assert!(s.len() == self.rows * self.reach, "a tile's scores are (rows, reach)");
+        // SAFETY: `check` found all rows of x and y inside their slices; s holds (rows, reach) and is borrowed mutably.
+        unsafe {
+            let s = s.as_mut_ptr();
+            T::gemm(self.rows, spec.width, self.reach, x_at, x_strides, y_at, y_strides, T::zero(), s, self.reach)
+        }
+    }
+}
+
+fn start<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> *const T {
+    x.data.as_ptr().wrapping_add(b * x.strides[0] + h * x.strides[1] + t * x.strides[2])
+}
+
+/// Query i's row of a bias or of a mask over keys.
+fn bias_row<'a, T>(spec: &AttentionSpec, bias: Option<ScoreBias<'a, T>>, [b, h, i]: [usize; 3]) -> &'a [T] {
+    bias.map_or(&[], |bias| &bias.data[bias_at(spec, bias, [b, h, i, 0])..][..spec.keys])
+}
+
+fn mask_row(spec: &AttentionSpec, i: usize) -> &[bool] {
+    match &spec.mask {
+        Mask::Allowed(allowed) => &allowed[i * spec.keys..][..spec.keys],
+        Mask::Full | Mask::Causal => &[],
+    }
+}
+
+/// [`naive`] by tiles of queries, each a task of its own.
+pub fn fast<T: Float>(
+    spec: &AttentionSpec,
+    q: Heads<'_, T>,
+    k: Heads<'_, T>,
+    v: Heads<'_, T>,
+    bias: Option<ScoreBias<'_, T>>,
+    o: &mut [T],
+    lse: &mut [T],
+) {
+    check(spec, q, k, v, bias, o, lse);
+    let d = spec.width;
+    let (o, lse) = (Shared::new(o), Shared::new(lse));
+    let tiles = spec.queries.div_ceil(TILE);
+    let task = |task: usize| {
+        let (pair, tile) = (task / tiles, task % tiles);
+        let tile = Tile::new(spec, pair / spec.heads, pair % spec.heads, tile * TILE);
+        let Tile { b, h, first, rows, reach } = tile;
+        // SAFETY: a task owns its rows of lse, (B, H, Tq) by `check`.
+        let lse = unsafe { lse.slice(pair * spec.queries + first, rows) };
+        T::with_scratch(rows * reach + rows + reach, |scratch| {
+            let (s, scratch) = scratch.split_at_mut(rows * reach);
+            let (inverse, factors) = scratch.split_at_mut(rows);
+            tile.scores(spec, q, k, s);
+            for (r, s) in s.chunks_exact_mut(reach).enumerate() {
+                let i = first + r;
+                let (s, beyond) = s.split_at_mut(tile.seen(spec, i));
+                beyond.fill(T::zero());
+                let (most, sum) = exponentials(s, T::lit(spec.scale), bias_row(spec, bias, [b, h, i]), mask_row(spec, i));
+                lse[r] = most + sum.ln();
+                inverse[r] = T::one() / sum;
+                if let Some(key) = &spec.dropout {
+                    let factors = &mut factors[..s.len()];
+                    row_factors(key, (pair * spec.queries + i) as u64, factors);
+                    multiply(s, factors);
+                }
+            }
+            let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
+            let (v_at, v_strides) = (start(v, [b, h, 0]), [v.strides[2], 1]);
+            // SAFETY: v's rows lie in their slice and o is (B, Tq, H, D), by `check`; a task owns its rows of o.
+            unsafe { T::gemm(rows, reach, d, s.as_ptr(), [reach, 1], v_at, v_strides, T::zero(), o.at(at), o_stride) };
+            for (r, &inverse) in inverse.iter().enumerate() {
+                // SAFETY: as above.
+                for o in unsafe { o.slice(at + r * o_stride, d) } {
+                    *o = *o * inverse;
+                }
+            }
+        });
+    };
+    run(spec, spec.batch * spec.heads * tiles, task);
+}
+
+/// Tasks in parallel where there is enough to do.
+fn run(spec: &AttentionSpec, tasks: usize, task: impl Fn(usize) + Sync + Send) {
+    let scores = spec.batch * spec.heads * spec.queries * spec.keys;
+    if scores * spec.width.max(1) >= 1 << 18 && rayon::current_num_threads() > 1 {
+        (0..tasks).into_par_iter().for_each(task);
+    } else {
+        (0..tasks).for_each(task);
+    }
+}
+
+vectorized! {
+    /// s ← e^(scale·s + bias − max), 0 where not allowed; the maximum and the sum. An empty bias or mask is none.
+    fn exponentials<T: Float>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) -> (T, T) {
+        finish_scores(s, scale, bias, allowed);
+        let most = largest_of(s);
+        for s in s.iter_mut() {
+            *s = (*s - most).fast_exp();
+        }
+        (most, sum_of(s, |s| s))
+    }
+}
+
+/// s ← scale·s + bias, −∞ where not allowed.
+#[inline(always)]
+fn finish_scores<T: Float>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) {
+    for s in s.iter_mut() {
+        *s = *s * scale;
+    }
+    for (s, &bias) in s.iter_mut().zip(bias) {
+        *s += bias;
+    }
+    for (s, &allowed) in s.iter_mut().zip(allowed) {
+        *s = if allowed { *s } else { T::lit(f64::NEG_INFINITY) };
+    }
+}
+
+vectorized! {
+    fn multiply<T: Float>(x: &mut [T], y: &[T]) {
+        for (x, &y) in x.iter_mut().zip(y) {
+            *x = *x * y;
+        }
+    }
+}
+
+vectorized! {
+    fn inner<T: Float>(x: &[T], y: &[T]) -> T {
+        sum_of_2(x, y, |x, y| x * y)
+    }
+}
+
+/// [`naive_vjp`] by tiles of queries; a task owns the keys of its (b, h), and all (b, h) that share a bias whose gradient
+/// is asked.
+#[allow(clippy::too_many_arguments)]
+pub fn fast_vjp<T: Float>(
+    spec: &AttentionSpec,
+    q: Heads<'_, T>,
+    k: Heads<'_, T>,
+    v: Heads<'_, T>,
+    bias: Option<ScoreBias<'_, T>>,
+    o: &[T],
+    lse: &[T],
+    go: Heads<'_, T>,
+    grads: AttentionGrads<'_, T>,
+) {
+    check(spec, q, k, v, bias, o, lse);
+    check_grads(spec, bias, go, &grads);
+    let places = grads.places;
+    let data = Shared::new(grads.data);
+    let gbias = grads.gbias.map(|gbias| {
+        gbias.fill(T::zero());
+        Shared::new(gbias)
+    });
+    // The (b, h) of a task: one, or those whose scores one slice of the bias is added to, in order.
+    let (batches, heads) = match (bias, gbias) {
+        (Some(bias), Some(_)) => (bias.batch, bias.heads),
+        _ => (spec.batch, spec.heads),
+    };
+    let task = |task: usize| {
+        for b in (task / heads..spec.batch).step_by(batches) {
+            for h in (task % heads..spec.heads).step_by(heads) {
+                // SAFETY: this task alone writes what belongs to (b, h), and the slice of the bias's gradient that it reaches.
+                unsafe { pair_vjp(spec, [b, h], [q, k, v], bias, o, lse, go, data, &places, gbias) };
+            }
+        }
+    };
+    run(spec, batches * heads, task);
+}
+
+/// The gradients of one (b, h).
+///
+/// # Safety
+/// `check` and `check_grads` have passed, and nothing else touches the gradients of (b, h) meanwhile.
+#[allow(clippy::too_many_arguments)]
+unsafe fn pair_vjp<T: Float>(
+    spec: &AttentionSpec,
+    [b, h]: [usize; 2],
+    [q, k, v]: [Heads<'_, T>; 3],
+    bias: Option<ScoreBias<'_, T>>,
+    o: &[T],
+    lse: &[T],
+    go: Heads<'_, T>,
+    grads: Shared<T>,
+    places: &[Place; 3],
+    gbias: Option<Shared<T>>,
+) {
+    let d = spec.width;
+    let place = |which: usize, t: usize| {
+        let s = places[which].strides;
+        places[which].offset + b * s[0] + h * s[1] + t * s[2]
+    };
+    for which in [1, 2] {
+        for t in 0..spec.keys {
+            // SAFETY: the caller's; `check_grads` found the place inside the buffer.
+            unsafe { grads.slice(place(which, t), d) }.fill(T::zero());
+        }
+    }
+    let scale = T::lit(spec.scale);
+    for first in (0..spec.queries).step_by(TILE) {
+        let tile = Tile::new(spec, b, h, first);
+        let Tile { rows, reach, .. } = tile;
+        T::with_scratch(2 * rows * reach + reach, |scratch| {
+            let (s, scratch) = scratch.split_at_mut(rows * reach);
+            let (gs, factors) = scratch.split_at_mut(rows * reach);
+            tile.scores(spec, q, k, s);
+            tile.scores(spec, go, v, gs);
+            for (r, (s, gs)) in s.chunks_exact_mut(reach).zip(gs.chunks_exact_mut(reach)).enumerate() {
+                let i = first + r;
+                let at = (b * spec.heads + h) * spec.queries + i;
+                let ((s, s_beyond), (gs, gs_beyond)) = {
+                    let seen = tile.seen(spec, i);
+                    (s.split_at_mut(seen), gs.split_at_mut(seen))
+                };
+                s_beyond.fill(T::zero());
+                gs_beyond.fill(T::zero());
+                let factors: &[T] = match &spec.dropout {
+                    None => &[],
+                    Some(key) => {
+                        row_factors(key, at as u64, &mut factors[..s.len()]);
+                        &factors[..s.len()]
+                    }
+                };
+                let o_i = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
+                let mean = inner(row(go, d, [b, h, i]), o_i);
+                probabilities(s, scale, bias_row(spec, bias, [b, h, i]), mask_row(spec, i), lse[at]);
+                row_vjp(s, gs, factors, mean);
+                if let (Some(gbias), Some(bias)) = (gbias, bias) {
+                    // SAFETY: the caller's; `check_grads` found the gradient as long as the bias.
+                    let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), gs.len()) };
+                    for (gbias, &gs) in gbias.iter_mut().zip(&*gs) {
+                        *gbias += gs;
+                    }
+                }
+                for gs in gs {
+                    *gs = *gs * scale;
+                }
+            }
+            let [gq, gk, gv] = [(0, first), (1, 0), (2, 0)].map(|(which, t)| grads.at(place(which, t)));
+            let [q_ld, k_ld, v_ld] = [0, 1, 2].map(|which: usize| places[which].strides[2]);
+            let (q_at, k_at, go_at) = (start(q, [b, h, first]), start(k, [b, h, 0]), start(go, [b, h, first]));
+            let [q_strides, k_strides, go_strides] = [q, k, go].map(|x| [x.strides[2], 1]);
+            let (by_rows, transposed) = ([reach, 1], [1, reach]);
+            let (s, gs) = (s.as_ptr(), gs.as_ptr());
+            // SAFETY: the caller's; `check` and `check_grads` found every row of q, k, go, gq, gk, gv inside its slice, and s
+            // and gs hold (rows, reach).
+            unsafe {
+                T::gemm(reach, rows, d, s, transposed, go_at, go_strides, T::one(), gv, v_ld);
+                T::gemm(rows, reach, d, gs, by_rows, k_at, k_strides, T::zero(), gq, q_ld);
+                T::gemm(reach, rows, d, gs, transposed, q_at, q_strides, T::one(), gk, k_ld);
+            }
+        });
+    }
+}
+
+vectorized! {
+    /// s ← e^(scale·s + bias − lse), 0 where not allowed.
+    fn probabilities<T: Float>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool], lse: T) {
+        finish_scores(s, scale, bias, allowed);
+        for s in s {
+            *s = (*s - lse).fast_exp();
+        }
+    }
+}
+
+vectorized! {
+    /// From p and p̄/c = ⟨ō, v⟩: gs ← p·(c·gs − mean), p ← c·p. No factors c are all 1.
+    fn row_vjp<T: Float>(p: &mut [T], gs: &mut [T], factors: &[T], mean: T) {
+        if factors.is_empty() {
+            for (&mut p, gs) in p.iter_mut().zip(gs) {
+                *gs = p * (*gs - mean);
+            }
+        } else {
+            for ((p, gs), &c) in p.iter_mut().zip(gs).zip(factors) {
+                *gs = *p * (c * *gs - mean);
+                *p = c * *p;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::testing::*;
+    use super::*;
+    use crate::rng::DropoutKey;
+
+    /// q, k, v interleaved in one buffer, as a packed projection leaves them: (B, T, 3, H, D).
+    fn packed<'a, T>(data: &'a [T], spec: &AttentionSpec) -> [Heads<'a, T>; 3] {
+        let c = spec.heads * spec.width;
+        let t = spec.queries.max(spec.keys);
+        [0, 1, 2].map(|i| Heads { data: &data[(i * c).min(data.len())..], strides: [t * 3 * c, spec.width, 3 * c] })
+    }
+
+    fn spec(sizes: [usize; 5], mask: Mask, p: f64) -> AttentionSpec {
+        let [batch, heads, queries, keys, width] = sizes;
+        let dropout = (p > 0.0).then(|| DropoutKey::new(p, [1, 2], 3, 4));
+        AttentionSpec { batch, heads, queries, keys, width, scale: 1.0 / (width as f64).sqrt(), mask, dropout }
+    }
+
+    fn agrees<T: Float>(spec: &AttentionSpec, bias_sizes: Option<[usize; 2]>) {
+        let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
+        let (rows, scores) = (batch * heads * queries, queries * keys);
+        let data: Vec<T> = normals(batch * queries.max(keys) * 3 * heads * width, 1);
+        let [q, k, v] = packed(&data, spec);
+        let bias_data: Vec<T> = normals(bias_sizes.map_or(0, |[b, h]| b * h * scores), 2);
+        let bias = bias_sizes.map(|[batch, heads]| ScoreBias { data: &bias_data, batch, heads });
+        let go_data: Vec<T> = normals(rows * width, 3);
+        let go = Heads { data: &go_data, strides: [queries * heads * width, width, heads * width] };
+        let forward = |is_fast: bool| {
+            let mut out = vec![T::one(); rows * width + rows];
+            let (o, lse) = out.split_at_mut(rows * width);
+            let kernel = if is_fast { fast } else { naive };
+            kernel(spec, q, k, v, bias, o, lse);
+            out
+        };
+        let want = forward(false);
+        let (o, lse) = want.split_at(rows * width);
+        let backward = |is_fast: bool| {
+            // The places of the packed gradient; what lies between them must stay untouched.
+            let mut out = vec![T::lit(7.0); data.len() + bias_data.len()];
+            let (data, gbias) = out.split_at_mut(data.len());
+            let c = heads * width;
+            let t = queries.max(keys);
+            let places = [0, 1, 2].map(|i| Place { offset: i * c, strides: [t * 3 * c, width, 3 * c] });
+            let gbias = bias.is_some().then_some(gbias);
+            let kernel = if is_fast { fast_vjp } else { naive_vjp };
+            kernel(spec, q, k, v, bias, o, lse, go, AttentionGrads { data, places, gbias });
+            out
+        };
+        // Sums of up to 200 products and exponentials of errors of a few ε: 40ε of values of size 1; the bias's gradient and
+        // k̄, v̄ sum over queries (and over what is broadcast).
+        assert_close(&on_threads(|| forward(true)), &want, 40.0 * epsilon::<T>(), 1.0);
+        assert_close(&on_threads(|| backward(true)), &backward(false), 80.0 * epsilon::<T>(), 2.0);
+    }
+
+    fn agrees_both(spec: &AttentionSpec, bias: Option<[usize; 2]>) {
+        agrees::<f32>(spec, bias);
+        agrees::<f64>(spec, bias);
+    }
+
+    #[test]
+    fn fast_agrees_with_naive_on_odd_sizes() {
+        for sizes in
+            [[1, 1, 1, 1, 1], [2, 3, 5, 5, 4], [1, 2, 65, 65, 8], [2, 2, 130, 130, 16], [1, 1, 1, 33, 8], [0, 1, 2, 2, 3]]
+        {
+            for p in [0.0, 0.3] {
+                agrees_both(&spec(sizes, Mask::Causal, p), None);
+                agrees_both(&spec(sizes, Mask::Full, p), None);
+            }
+        }
+        agrees_both(&spec([1, 2, 7, 200, 8], Mask::Causal, 0.1), None);
+        agrees_both(&spec([1, 2, 70, 3, 8], Mask::Full, 0.1), None);
+        agrees_both(&spec([1, 2, 0, 3, 8], Mask::Full, 0.1), None);
+    }
+
+    #[test]
+    fn fast_agrees_with_naive_under_any_mask_and_bias() {
+        let allowed: Vec<bool> = (0..70 * 75).map(|at| at % 75 == at / 75 || at * 7 % 5 < 2).collect();
+        for mask in [Mask::Full, Mask::Causal, Mask::Allowed(Arc::from(allowed))] {
+            for bias in [[1, 1], [3, 1], [1, 2], [3, 2]] {
+                agrees_both(&spec([3, 2, 70, 75, 4], mask.clone(), 0.2), Some(bias));
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "query 1 may attend to no key")]
+    fn a_query_without_keys_is_named() {
+        let spec = spec([1, 1, 2, 2, 1], Mask::Allowed(Arc::from([true, false, false, false])), 0.0);
+        let data = [0.0f32; 6];
+        let [q, k, v] = packed(&data, &spec);
+        fast(&spec, q, k, v, None, &mut [0.0; 2], &mut [0.0; 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "k (1, 1, 3, 1) leaves its slice")]
+    fn a_slice_too_short_is_named() {
+        let spec = spec([1, 1, 1, 3, 1], Mask::Full, 0.0);
+        let data = [0.0f32; 2];
+        let x = Heads { data: &data, strides: [1, 1, 1] };
+        fast(&spec, x, x, x, None, &mut [0.0], &mut [0.0]);
     }
 }

@@ -1,7 +1,11 @@
 //! Rows of a table by their ids, and the gradient's way back.
 
+use rayon::prelude::*;
+
+use super::parallel::{self, Shared};
 use super::{row_count, same_len};
 use crate::Real;
+use crate::simd::Float;
 
 /// y row i = table row ids[i].
 pub fn naive<T: Real>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
@@ -30,5 +34,74 @@ fn check(kernel: &str, table: usize, d: usize, ids: &[u32], rows: usize) {
         && let Some(i) = ids.iter().position(|&id| id as usize >= known)
     {
         panic!("{kernel}: id {} at position {i} is outside the table's {known} rows", ids[i]);
+    }
+}
+
+/// [`naive`], parallel by rows.
+pub fn fast<T: Float>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
+    if !parallel::worth_it(y.len()) {
+        return naive(table, d, ids, y);
+    }
+    check("gather", table.len(), d, ids, y.len());
+    let rows = parallel::rows_per_chunk(d);
+    y.par_chunks_mut(rows * d).zip(ids.par_chunks(rows)).for_each(|(y, ids)| {
+        for (y, &id) in y.chunks_exact_mut(d).zip(ids) {
+            y.copy_from_slice(&table[id as usize * d..][..d]);
+        }
+    });
+}
+
+/// [`naive_scatter_add`], parallel by columns: an element's summands keep their order.
+pub fn fast_scatter_add<T: Float>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
+    if !parallel::worth_it(x.len()) {
+        return naive_scatter_add(table, d, ids, x);
+    }
+    check("scatter_add", table.len(), d, ids, x.len());
+    let width = d.div_ceil(rayon::current_num_threads()).next_multiple_of(16);
+    let table = Shared::new(table);
+    (0..d).into_par_iter().step_by(width).for_each(|column| {
+        let width = width.min(d - column);
+        for (i, &id) in ids.iter().enumerate() {
+            // SAFETY: `check` found the row inside the table, which is borrowed mutably; tasks own disjoint columns.
+            let t = unsafe { table.slice(id as usize * d + column, width) };
+            for (t, &x) in t.iter_mut().zip(&x[i * d + column..][..width]) {
+                *t += x;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn fast_is_naive_to_the_bit() {
+        for (known, d, count) in [(1, 1, 0), (3, 0, 2), (4, 5, 3), (10, 33, 2000)] {
+            let table: Vec<f32> = normals(known * d, 1);
+            let ids: Vec<u32> = (0..count).map(|i| (i * i % known) as u32).collect();
+            let x: Vec<f32> = normals(count * d, 2);
+            let (mut want, mut want_table) = (x.clone(), table.clone());
+            naive(&table, d, &ids, &mut want);
+            naive_scatter_add(&mut want_table, d, &ids, &x);
+            let got = on_threads(|| {
+                let mut y = vec![1.0; x.len()];
+                fast(&table, d, &ids, &mut y);
+                y
+            });
+            let got_table = on_threads(|| {
+                let mut table = table.clone();
+                fast_scatter_add(&mut table, d, &ids, &x);
+                table
+            });
+            assert_eq!((got, got_table), (want, want_table));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "id 4 at position 1 is outside the table's 4 rows")]
+    fn an_unknown_id_is_named() {
+        fast(&[0.0f32; 8], 2, &[3, 4], &mut [0.0; 4]);
     }
 }

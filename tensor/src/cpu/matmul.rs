@@ -1,7 +1,16 @@
 //! C = A·B, or C += A·B.
+//!
+//! The fast kernel is `matrixmultiply`'s: for each element a chain of fused multiply-adds over k inside each block of
+//! [`K_BLOCK`], the blocks added in order. Cutting rows or columns leaves that chain alone, so the product is cut between
+//! threads by rows or columns, never along k, and has the same bits however it is cut. A single row has its own loops, which
+//! read each weight once and follow the same chain: decoding a token gives the bits of the whole sequence.
 
+use rayon::prelude::*;
+
+use super::parallel::Shared;
 use crate::Real;
 use crate::kernels::{Mat, MatMut};
+use crate::simd::{Float, vectorized};
 
 /// cᵢⱼ = Σₚ aᵢₚ·bₚⱼ (+ cᵢⱼ when `accumulate`).
 pub fn naive<T: Real>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
@@ -39,4 +48,217 @@ fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>) {
     assert!(fits(b.data.len(), b.rows, b.cols, b.row_stride, b.col_stride), "matmul: B's strides leave its slice");
     assert!(fits(c.data.len(), c.rows, c.cols, c.row_stride, 1), "matmul: C's strides leave its slice");
     assert!(c.rows <= 1 || c.row_stride >= c.cols, "matmul: rows of C overlap");
+}
+
+/// `matrixmultiply`'s block along k.
+const K_BLOCK: usize = 256;
+/// Multiplications that are worth a second thread.
+const WORTH_IT: usize = 1 << 19;
+
+/// [`naive`], by blocks in cache and parallel over rows or columns.
+pub fn fast<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
+    check(&a, &b, &c);
+    let (m, k, n) = (c.rows, a.cols, c.cols);
+    if m == 0 || n == 0 {
+        return;
+    }
+    let threads = if m * n * k < WORTH_IT { 1 } else { rayon::current_num_threads() };
+    if m == 1 && (b.col_stride == 1 || b.row_stride == 1) {
+        return vector_times_matrix(a, b, c, accumulate, threads);
+    }
+    let beta = if accumulate { T::one() } else { T::zero() };
+    let (ld, shared) = (c.row_stride, Shared::new(c.data));
+    // Rows `i` on, `rows` of them, and columns `j` on, `cols` of them.
+    let block = |i: usize, rows: usize, j: usize, cols: usize| {
+        let (a_at, b_at) = (a.data.as_ptr().wrapping_add(i * a.row_stride), b.data.as_ptr().wrapping_add(j * b.col_stride));
+        let (a_strides, b_strides) = ([a.row_stride, a.col_stride], [b.row_stride, b.col_stride]);
+        // SAFETY: `check` found all elements inside their slices; blocks of C are disjoint, and C is borrowed mutably.
+        unsafe { T::gemm(rows, k, cols, a_at, a_strides, b_at, b_strides, beta, shared.at(i * ld + j), ld) }
+    };
+    let cut = cuts(m.max(n), threads);
+    let starts = (0..m.max(n)).into_par_iter().step_by(cut);
+    match threads {
+        1 => block(0, m, 0, n),
+        _ if m >= n => starts.for_each(|i| block(i, cut.min(m - i), 0, n)),
+        _ => starts.for_each(|j| block(0, m, j, cut.min(n - j))),
+    }
+}
+
+/// The length of a piece: one piece a thread, two where they are long, in whole tiles of the micro-kernel.
+fn cuts(len: usize, threads: usize) -> usize {
+    let pieces = if len >= 512 * threads { 2 * threads } else { threads };
+    len.div_ceil(pieces).next_multiple_of(16)
+}
+
+/// The product for m = 1, B dense along one axis.
+fn vector_times_matrix<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool, threads: usize) {
+    let (k, n) = (a.cols, c.cols);
+    if k == 0 {
+        if !accumulate {
+            c.data[..n].fill(T::zero());
+        }
+        return;
+    }
+    T::with_scratch(k, |dense| {
+        for (p, x) in dense.iter_mut().enumerate() {
+            *x = a.data[p * a.col_stride];
+        }
+        let dense = &*dense;
+        let columns = |(piece, c): (usize, &mut [T])| {
+            let (at, ld) = (piece * PANEL, if b.col_stride == 1 { b.row_stride } else { b.col_stride });
+            match b.col_stride {
+                1 => dense_rows(dense, &b.data[at..], ld, c, accumulate),
+                _ => dense_columns(dense, &b.data[at * ld..], ld, c, accumulate),
+            }
+        };
+        match threads {
+            1 => c.data[..n].chunks_mut(PANEL).enumerate().for_each(columns),
+            _ => c.data[..n].par_chunks_mut(PANEL).enumerate().for_each(columns),
+        }
+    });
+}
+
+/// Columns that a task takes at a time; their sums stay in the nearest cache.
+const PANEL: usize = 512;
+
+vectorized! {
+    /// c = x·B for at most PANEL columns of a B with dense rows.
+    fn dense_rows<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
+        let n = c.len();
+        let mut sums = [T::zero(); PANEL];
+        let sums = &mut sums[..n];
+        for (block, x) in x.chunks(K_BLOCK).enumerate() {
+            sums.fill(T::zero());
+            let base = block * K_BLOCK;
+            let row = |p: usize| &b[(base + p) * ld..][..n];
+            let (fours, rest) = x.as_chunks::<4>();
+            for (i, x) in fours.iter().enumerate() {
+                let [b0, b1, b2, b3] = [row(4 * i), row(4 * i + 1), row(4 * i + 2), row(4 * i + 3)];
+                for j in 0..n {
+                    let s = multiply_add::<T, FMA>(x[0], b0[j], sums[j]);
+                    let s = multiply_add::<T, FMA>(x[1], b1[j], s);
+                    let s = multiply_add::<T, FMA>(x[2], b2[j], s);
+                    sums[j] = multiply_add::<T, FMA>(x[3], b3[j], s);
+                }
+            }
+            for (i, &x) in rest.iter().enumerate() {
+                for (s, &b) in sums.iter_mut().zip(row(4 * fours.len() + i)) {
+                    *s = multiply_add::<T, FMA>(x, b, *s);
+                }
+            }
+            let keep = accumulate || block > 0;
+            for (c, &s) in c.iter_mut().zip(&*sums) {
+                *c = if keep { *c + s } else { s };
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// c = x·B for a B with dense columns, eight chains at a time.
+    fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
+        for (group, c) in c.chunks_mut(8).enumerate() {
+            for (block, x) in x.chunks(K_BLOCK).enumerate() {
+                // Past the last column the chains repeat it.
+                let column = |l: usize| &b[(8 * group + l.min(c.len() - 1)) * ld + block * K_BLOCK..][..x.len()];
+                let columns: [&[T]; 8] = std::array::from_fn(column);
+                let mut sums = [T::zero(); 8];
+                for (p, &x) in x.iter().enumerate() {
+                    for l in 0..8 {
+                        sums[l] = multiply_add::<T, FMA>(x, columns[l][p], sums[l]);
+                    }
+                }
+                let keep = accumulate || block > 0;
+                for (c, &s) in c.iter_mut().zip(&sums) {
+                    *c = if keep { *c + s } else { s };
+                }
+            }
+        }
+    }
+}
+
+/// a·b + c, as `matrixmultiply` does at this level.
+#[inline(always)]
+fn multiply_add<T: Float, const FMA: bool>(a: T, b: T, c: T) -> T {
+    if FMA { T::fused(a, b, c) } else { a * b + c }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    /// A matrix over random data, its rows or its columns dense.
+    fn matrix<T: Float>(data: &[T], rows: usize, cols: usize, by_rows: bool) -> Mat<'_, T> {
+        let (row_stride, col_stride) = if by_rows { (cols, 1) } else { (1, rows) };
+        Mat { data, rows, cols, row_stride, col_stride }
+    }
+
+    fn product<T: Float>(
+        kernel: fn(Mat<'_, T>, Mat<'_, T>, MatMut<'_, T>, bool),
+        a: Mat<'_, T>,
+        b: Mat<'_, T>,
+        accumulate: bool,
+    ) -> Vec<T> {
+        let row_stride = b.cols + 3;
+        let mut data = vec![T::one(); a.rows * row_stride];
+        kernel(a, b, MatMut { data: &mut data, rows: a.rows, cols: b.cols, row_stride }, accumulate);
+        data
+    }
+
+    fn agrees<T: Float>() {
+        let sizes = [(0, 3, 2), (2, 0, 3), (3, 2, 0), (1, 1, 1), (1, 7, 9), (1, 0, 4), (1, 300, 1100), (1, 513, 33)];
+        let more = [(3, 5, 7), (17, 33, 9), (65, 257, 31), (130, 40, 129), (33, 300, 700), (700, 30, 33)];
+        for (m, k, n) in sizes.into_iter().chain(more) {
+            for layout in 0..4 {
+                let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
+                let (a, b) = (matrix(&a, m, k, layout & 1 == 0), matrix(&b, k, n, layout & 2 == 0));
+                for accumulate in [false, true] {
+                    let got = on_threads(|| product(fast, a, b, accumulate));
+                    let want = product(naive, a, b, accumulate);
+                    // k products of unit normals, rounded in another order: √k terms' worth of ε, k of them.
+                    assert_close(&got, &want, epsilon::<T>() * (k as f64).sqrt(), (k as f64).sqrt().max(1.0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fast_agrees_with_naive_in_every_layout() {
+        agrees::<f32>();
+        agrees::<f64>();
+    }
+
+    fn rows_alone<T: Float>() {
+        let (m, k, n) = (5, 600, 75);
+        let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
+        for layout in 0..4 {
+            let (a, b) = (matrix(&a, m, k, layout & 1 == 0), matrix(&b, k, n, layout & 2 == 0));
+            let whole = product(fast, a, b, false);
+            for i in 0..m {
+                let row = Mat { data: &a.data[i * a.row_stride..], rows: 1, ..a };
+                assert_eq!(product(fast, row, b, false)[..n], whole[i * (n + 3)..][..n]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_alone_has_the_bits_of_the_row_among_others() {
+        rows_alone::<f32>();
+        rows_alone::<f64>();
+    }
+
+    #[test]
+    #[should_panic(expected = "matmul: [m,k]·[k,n] → [m,n], got [2,3]·[4,5] → [2,5]")]
+    fn shapes_that_disagree_are_named() {
+        let data = [0.0f32; 20];
+        product(fast, matrix(&data, 2, 3, true), matrix(&data, 4, 5, true), false);
+    }
+
+    #[test]
+    #[should_panic(expected = "B's strides leave its slice")]
+    fn strides_that_leave_the_slice_panic() {
+        let data = [0.0f32; 20];
+        product(fast, matrix(&data, 2, 3, true), matrix(&data[..14], 3, 5, true), false);
+    }
 }

@@ -13,10 +13,13 @@ pub mod layer_norm;
 pub mod linear_cross_entropy;
 pub mod log_softmax;
 pub mod matmul;
+mod parallel;
 pub mod reduce;
 pub mod sigmoid;
 pub mod softmax;
 pub mod tanh;
+#[cfg(test)]
+mod testing;
 
 /// Panics unless every length equals the first.
 #[track_caller]

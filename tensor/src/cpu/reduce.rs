@@ -1,7 +1,10 @@
 //! Sums.
 
-use super::same_len;
+use rayon::prelude::*;
+
+use super::{parallel, same_len};
 use crate::Real;
+use crate::simd::{Float, LANES, add_lanes, sum_of, vectorized};
 
 /// yⱼ = Σᵢ xᵢⱼ over rows of n.
 pub fn naive_sum_rows<T: Real>(x: &[T], y: &mut [T], n: usize) {
@@ -29,4 +32,121 @@ pub fn naive_sum_cols<T: Real>(x: &[T], y: &mut [T], n: usize) {
 /// Σ xᵢ² in f64.
 pub fn naive_sum_squares<T: Real>(x: &[T]) -> f64 {
     x.iter().map(|x| x.to_f64() * x.to_f64()).sum()
+}
+
+/// Rows that are summed before their sums are; fixed, so that bits are.
+const BLOCK: usize = 64;
+
+/// [`naive_sum_rows`], vectorised and parallel by blocks of rows.
+pub fn fast_sum_rows<T: Float>(x: &[T], y: &mut [T], n: usize) {
+    same_len("sum_rows", &[y.len(), n]);
+    let rows = super::row_count("sum_rows", x.len(), n);
+    if rows <= BLOCK {
+        return add_rows(x, y);
+    }
+    T::with_scratch(rows.div_ceil(BLOCK) * n, |sums| {
+        if parallel::worth_it(x.len()) {
+            sums.par_chunks_mut(n).zip(x.par_chunks(BLOCK * n)).for_each(|(sum, x)| add_rows(x, sum));
+        } else {
+            sums.chunks_mut(n).zip(x.chunks(BLOCK * n)).for_each(|(sum, x)| add_rows(x, sum));
+        }
+        add_rows(sums, y);
+    });
+}
+
+vectorized! {
+    /// y = the sum of the rows of x, in order.
+    fn add_rows<T: Float>(x: &[T], y: &mut [T]) {
+        y.fill(T::zero());
+        for x in x.chunks_exact(y.len().max(1)) {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y += x;
+            }
+        }
+    }
+}
+
+/// [`naive_sum_cols`], vectorised and parallel by rows.
+pub fn fast_sum_cols<T: Float>(x: &[T], y: &mut [T], n: usize) {
+    same_len("sum_cols", &[x.len(), y.len() * n]);
+    let rows = if parallel::worth_it(x.len()) { parallel::rows_per_chunk(n) } else { y.len() };
+    match rows {
+        0 => {}
+        _ if rows >= y.len() => sum_each(x, y, n),
+        _ => y.par_chunks_mut(rows).zip(x.par_chunks(rows * n)).for_each(|(y, x)| sum_each(x, y, n)),
+    }
+}
+
+vectorized! {
+    fn sum_each<T: Float>(x: &[T], y: &mut [T], n: usize) {
+        for (i, y) in y.iter_mut().enumerate() {
+            *y = sum_of(&x[i * n..][..n], |x| x);
+        }
+    }
+}
+
+/// Elements whose squares are summed on one thread.
+const LEAF: usize = 1 << 14;
+
+/// [`naive_sum_squares`] as a binary tree over leaves of fixed size, vectorised and parallel.
+pub fn fast_sum_squares<T: Float>(x: &[T]) -> f64 {
+    if x.len() <= LEAF {
+        return squares(x);
+    }
+    let (left, right) = x.split_at((x.len() / 2).next_multiple_of(LEAF));
+    let (left, right) = rayon::join(|| fast_sum_squares(left), || fast_sum_squares(right));
+    left + right
+}
+
+vectorized! {
+    fn squares<T: Float>(x: &[T]) -> f64 {
+        let mut lanes = [0.0f64; LANES];
+        let (blocks, rest) = x.as_chunks::<LANES>();
+        for block in blocks {
+            for l in 0..LANES {
+                lanes[l] += block[l].to_f64() * block[l].to_f64();
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(rest) {
+            *lane += x.to_f64() * x.to_f64();
+        }
+        add_lanes(lanes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn agrees<T: Float>() {
+        for (rows, n) in [(0, 5), (3, 0), (5, 1), (7, 31), (65, 33), (129, 64), (200, 401), (1, 70_001)] {
+            let x: Vec<T> = normals(rows * n, 1);
+            let (mut want, mut want_cols) = (vec![T::one(); n], vec![T::one(); rows]);
+            naive_sum_rows(&x, &mut want, n);
+            naive_sum_cols(&x, &mut want_cols, n);
+            let got = on_threads(|| {
+                let mut y = vec![T::one(); n];
+                fast_sum_rows(&x, &mut y, n);
+                y
+            });
+            let got_cols = on_threads(|| {
+                let mut y = vec![T::one(); rows];
+                fast_sum_cols(&x, &mut y, n);
+                y
+            });
+            // Sums of N unit normals in another order: √N partial sums' worth of ε each, √N in size.
+            let tolerance = |terms: usize| epsilon::<T>() * (terms as f64).sqrt().max(1.0);
+            assert_close(&got, &want, tolerance(rows), (rows as f64).sqrt());
+            assert_close(&got_cols, &want_cols, tolerance(n), (n as f64).sqrt());
+            let squares = on_threads(|| vec![fast_sum_squares(&x)]);
+            assert_close(&squares, &[naive_sum_squares(&x)], 1e-13, 0.0);
+        }
+    }
+
+    #[test]
+    fn fast_agrees_with_naive() {
+        agrees::<f32>();
+        agrees::<f64>();
+    }
 }

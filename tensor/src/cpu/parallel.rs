@@ -1,0 +1,76 @@
+//! Work in chunks on rayon's current pool. A chunk is cut by size alone and short work stays on the calling thread; no
+//! kernel's bits depend on where the cuts are.
+
+use rayon::prelude::*;
+
+/// Elements in a chunk: some ten microseconds of work, well above the cost of handing it over.
+const CHUNK: usize = 1 << 14;
+
+/// Rows of n in a chunk of about [`CHUNK`] elements.
+pub(crate) fn rows_per_chunk(n: usize) -> usize {
+    (CHUNK / n.max(1)).max(1)
+}
+
+/// Whether `elements` are worth more than one thread.
+pub(crate) fn worth_it(elements: usize) -> bool {
+    elements >= 2 * CHUNK && rayon::current_num_threads() > 1
+}
+
+/// f on whole rows of n of y.
+pub(crate) fn each<T: Send>(n: usize, y: &mut [T], f: impl Fn(&mut [T]) + Sync + Send) {
+    if worth_it(y.len()) {
+        y.par_chunks_mut(n * rows_per_chunk(n)).for_each(f);
+    } else {
+        f(y);
+    }
+}
+
+/// f on whole rows of n of x and y.
+pub(crate) fn each_2<T: Send + Sync>(n: usize, x: &[T], y: &mut [T], f: impl Fn(&[T], &mut [T]) + Sync + Send) {
+    if worth_it(y.len()) {
+        let size = n * rows_per_chunk(n);
+        y.par_chunks_mut(size).zip(x.par_chunks(size)).for_each(|(y, x)| f(x, y));
+    } else {
+        f(x, y);
+    }
+}
+
+/// f on whole rows of n of x, y and z.
+pub(crate) fn each_3<T: Send + Sync>(n: usize, x: &[T], y: &[T], z: &mut [T], f: impl Fn(&[T], &[T], &mut [T]) + Sync + Send) {
+    if worth_it(z.len()) {
+        let size = n * rows_per_chunk(n);
+        z.par_chunks_mut(size).zip(x.par_chunks(size)).zip(y.par_chunks(size)).for_each(|((z, x), y)| f(x, y, z));
+    } else {
+        f(x, y, z);
+    }
+}
+
+/// A pointer that tasks share, each writing elements of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared<T>(*mut T);
+
+// SAFETY: the pointer itself may go anywhere; who dereferences it answers for the absence of overlap.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    pub(crate) fn new(data: &mut [T]) -> Self {
+        Shared(data.as_mut_ptr())
+    }
+
+    /// The address of element `offset`.
+    pub(crate) fn at(self, offset: usize) -> *mut T {
+        self.0.wrapping_add(offset)
+    }
+
+    /// `len` elements from `offset` on.
+    ///
+    /// # Safety
+    /// They must lie in the slice that the pointer was made from, which must be borrowed still, and no other reference to
+    /// them may live as long as the result.
+    pub(crate) unsafe fn slice<'a>(self, offset: usize, len: usize) -> &'a mut [T] {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts_mut(self.at(offset), len) }
+    }
+}

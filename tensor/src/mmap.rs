@@ -1,0 +1,79 @@
+//! Files as memory: read-only maps, and little-endian numbers in them.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+
+use memmap2::Mmap;
+
+/// A file's bytes, mapped read-only: pages are read on first touch and shared between processes.
+///
+/// The file must not be cut short while it is mapped: reading past its new end would end the process.
+#[derive(Debug)]
+pub struct MappedFile(Mmap);
+
+impl MappedFile {
+    /// Maps a whole file.
+    ///
+    /// # Errors
+    /// Where the file cannot be opened or mapped; the error names the file.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<MappedFile> {
+        let path = path.as_ref();
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+        let file = File::open(path).map_err(named)?;
+        // SAFETY: the map is private to this value and read-only. That nobody else changes the file under it cannot be enforced;
+        // its contents are only ever read as bytes, for which every value is valid.
+        unsafe { Mmap::map(&file) }.map(MappedFile).map_err(named)
+    }
+}
+
+impl Deref for MappedFile {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The little-endian `u16` at `index`, or `None` past the end.
+pub fn u16_at(bytes: &[u8], index: usize) -> Option<u16> {
+    bytes.as_chunks().0.get(index).map(|&b| u16::from_le_bytes(b))
+}
+
+/// The little-endian `u32` at `index`, or `None` past the end.
+pub fn u32_at(bytes: &[u8], index: usize) -> Option<u32> {
+    bytes.as_chunks().0.get(index).map(|&b| u32::from_le_bytes(b))
+}
+
+/// All whole little-endian `u16`s.
+pub fn u16s(bytes: &[u8]) -> impl ExactSizeIterator<Item = u16> + DoubleEndedIterator + Clone + '_ {
+    bytes.as_chunks().0.iter().map(|&b| u16::from_le_bytes(b))
+}
+
+/// All whole little-endian `u32`s.
+pub fn u32s(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> + DoubleEndedIterator + Clone + '_ {
+    bytes.as_chunks().0.iter().map(|&b| u32::from_le_bytes(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_is_the_file() {
+        let path = std::env::temp_dir().join(format!("gradus-mmap-{}", std::process::id()));
+        std::fs::write(&path, [1, 0, 2, 0, 3, 0, 4]).unwrap();
+        let map = MappedFile::open(&path).unwrap();
+        assert_eq!(map.len(), 7);
+        assert_eq!(u16s(&map).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(u32s(&map).collect::<Vec<_>>(), [0x0002_0001]);
+        assert_eq!((u16_at(&map, 2), u16_at(&map, 3)), (Some(3), None));
+        assert_eq!((u32_at(&map, 0), u32_at(&map, 1)), (Some(0x0002_0001), None));
+        drop(map);
+        std::fs::remove_file(&path).unwrap();
+        let missing = MappedFile::open(&path).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert!(missing.to_string().contains("gradus-mmap"), "{missing}");
+    }
+}
