@@ -1,5 +1,6 @@
 //! Text, data, optimizers, the trainer and the `gradus` program.
 
+pub mod cli;
 pub mod data;
 pub mod evaluate;
 pub mod files;
