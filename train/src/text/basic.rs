@@ -12,8 +12,9 @@
 //! single spaces.
 //!
 //! Unicode categories come from the crate `unicode_categories` because the reference takes them from there: its tables
-//! are those of Unicode 8 with "private use" reduced to the ends of its ranges, and parity of ids means sharing that. Its decompositions are those of Unicode 12, ours are newer: 21 characters of five
-//! scripts added since (Dives Akuru, Todhri, Tulu-Tigalari, Gurung Khema, Kirat Rai) come apart here and not there.
+//! are those of Unicode 8 with "private use" reduced to the ends of its ranges, and parity of ids means sharing that.
+//! Its decompositions are those of Unicode 12, ours are newer: 21 characters of five scripts added since (Dives Akuru,
+//! Todhri, Tulu-Tigalari, Gurung Khema, Kirat Rai) come apart here and not there.
 
 use unicode_categories::UnicodeCategories;
 use unicode_normalization::UnicodeNormalization;
