@@ -3,3 +3,4 @@
 pub mod files;
 pub mod metrics;
 pub mod progress;
+pub mod report;
