@@ -71,7 +71,7 @@ impl PretrainReport {
 
     /// The loss over the tokens seen beside the limit and the baselines; also a picture of its own.
     pub fn loss_plot(&self) -> Plot {
-        let limit = self.limit().map(|limit| Level { name: format!("exact limit {limit:.3}"), y: limit, ink: Ink::Limit });
+        let limit = self.limit().map(|limit| Level { name: format!("exact limit: {limit:.3}"), y: limit, ink: Ink::Limit });
         let levels: Vec<_> = limit.into_iter().chain(self.baselines.iter().map(Baseline::level)).collect();
         svg::loss_plot("Loss over tokens seen", &self.records, &levels)
     }
@@ -172,11 +172,11 @@ impl PretrainReport {
         let (title, y, points, levels) = if let Some(limit) = limit {
             let over = |nll: f64| 100.0 * (nll / limit - 1.0);
             let named = |baseline: &Baseline| Level {
-                name: format!("{} {:.0} %", baseline.name, over(baseline.nll)),
+                name: format!("{}: {:.0} %", baseline.name, over(baseline.nll)),
                 y: over(baseline.nll),
                 ink: Ink::Baseline,
             };
-            let goal = self.goal.map(|goal| Level { name: format!("goal {}", percent(goal)), y: 100.0 * goal, ink: Ink::Limit });
+            let goal = self.goal.map(|goal| Level { name: format!("goal: {}", percent(goal)), y: 100.0 * goal, ink: Ink::Limit });
             let axis = Axis { suffix: " %", ..Axis::new("validation loss above the limit, percent of the limit", Scale::Log) };
             let levels: Vec<_> = baselines.map(named).chain(goal).collect();
             ("Excess over the exact limit", axis, points(|record| record.excess.map(|excess| 100.0 * excess)), levels)
@@ -185,7 +185,7 @@ impl PretrainReport {
             let ratio = last.and_then(|record| Some(record.bits_per_byte? / record.nll));
             let named = |baseline: &Baseline| {
                 let y = baseline.nll * ratio?;
-                Some(Level { name: format!("{} {y:.3}", baseline.name), y, ink: Ink::Baseline })
+                Some(Level { name: format!("{}: {y:.3}", baseline.name), y, ink: Ink::Baseline })
             };
             let axis = Axis::new("bits per byte of held-out text", Scale::Log);
             ("Bits per byte", axis, points(|record| record.bits_per_byte), baselines.filter_map(named).collect())
@@ -198,7 +198,7 @@ impl PretrainReport {
             description: format!("{title} over {unit} of training; it ends at {end}."),
             x: Axis::new(&format!("{unit} of training"), Scale::Linear),
             y,
-            curves: vec![Curve { name: format!("this model {end}"), points, ink: Ink::Validation, dots: true }],
+            curves: vec![Curve { name: format!("this model: {end}"), points, ink: Ink::Validation, dots: true }],
             levels,
             size: (960, 360),
         }
@@ -277,19 +277,17 @@ impl PretrainReport {
     }
 
     fn repeat(&self) -> Vec<Block> {
-        let mut facts = vec![
-            ("seed".to_string(), self.seed.to_string()),
-            ("SHA-256 of the parameters".to_string(), self.parameters_sha256.clone()),
-        ];
+        let mut facts = vec![("seed".to_string(), self.seed.to_string())];
         facts.extend(self.versions.iter().cloned());
         let words = "The same command with the same seed gives the same parameters, bit for bit, on any number of threads.";
-        vec![Block::Listing(self.command.clone()), Block::Text(words.into()), Block::Pairs(facts)]
+        let listing = format!("{}\n\n# SHA-256 of the parameters it ends with:\n# {}", self.command, self.parameters_sha256);
+        vec![Block::Listing(listing), Block::Text(words.into()), Block::Pairs(facts)]
     }
 }
 
 impl Baseline {
     fn level(&self) -> Level {
-        Level { name: format!("{} {:.3}", self.name, self.nll), y: self.nll, ink: Ink::Baseline }
+        Level { name: format!("{}: {:.3}", self.name, self.nll), y: self.nll, ink: Ink::Baseline }
     }
 }
 
@@ -314,7 +312,7 @@ mod tests {
             let (tokens, elapsed) = (step * 4096, step as f64 * 0.2);
             let loss = 0.97 + 6.5 * (-(step as f64) / 60.0).exp() + 1.4 * (-(step as f64) / 420.0).exp();
             let noise = 1.0 + 0.04 * (step as f64 * 12.9898).sin() * (step as f64 * 78.233).cos();
-            let lr = 1e-3 * (step as f64 / 100.0).min(0.5 + 0.5 * (step as f64 / 1500.0 * 3.14).cos());
+            let lr = 1e-3 * (step as f64 / 100.0).min(0.5 + 0.5 * (step as f64 / 1500.0 * std::f64::consts::PI).cos());
             let grad_norm = 0.4 + 3.0 * (-(step as f64) / 80.0).exp() * noise + 0.1 * noise * noise;
             records.push(Record::Step(StepRecord {
                 step,
@@ -363,8 +361,8 @@ mod tests {
             "<h1>A small world, learnt</h1>",
             "<svg ",
             "<title>Loss over tokens seen</title>",
-            "exact limit 0.930",
-            "Kneser–Ney 5-gram 1.310",
+            "exact limit: 0.930",
+            "Kneser–Ney 5-gram: 1.310",
             "<td class=\"number\">40.9 %</td>", // the 5-gram: 1.31 / 0.93 − 1
             "1,066,240",
             "6,144,000",
@@ -405,7 +403,7 @@ mod tests {
     fn a_run_of_found_text_has_no_limit_and_says_nothing_of_it() {
         let html = example(None).render();
         assert!(html.contains("<title>Bits per byte</title>"));
-        assert!(!html.contains("exact limit ") && !html.contains("above the limit"));
+        assert!(!html.contains("exact limit") && !html.contains("above the limit"));
     }
 
     #[test]
@@ -436,9 +434,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let report = example(Some(0.93));
         report.write(&folder.path().join("report.html")).unwrap();
-        report.write(Path::new("/tmp/shots/report.html")).unwrap();
-        example(None).write(Path::new("/tmp/shots/nolimit.html")).unwrap();
-        report.loss_plot().write(Path::new("/tmp/shots/loss.svg")).unwrap();
         report.loss_plot().write(&folder.path().join("loss.svg")).unwrap();
         let svg = std::fs::read_to_string(folder.path().join("loss.svg")).unwrap();
         assert!(svg.contains("<style>") && svg.contains("class=\"line limit\""));

@@ -1,7 +1,7 @@
 //! Plots as SVG: drawn by `plotters`, coloured by a style sheet, so that they read in light, in dark and on paper.
 //!
 //! `plotters` knows colours alone and draws on whole pixels. So each [`Ink`] is drawn in a colour of its own that is then
-//! exchanged for a CSS class, and everything is drawn [`FINE`] times too large.
+//! exchanged for a CSS class, and everything is drawn `FINE` times too large.
 
 use super::html::escape;
 use super::scale::{Axis, Scale};
@@ -18,6 +18,8 @@ const FINE: i32 = 10;
 const LETTERS: i32 = 13;
 /// The least distance between two labels at the right edge, in pixels.
 const LABEL_GAP: i32 = 17;
+/// Room around a plot that is a file of its own, in pixels.
+const PADDING: i32 = 20;
 /// More points than this on a curve cannot be told apart.
 const MOST_POINTS: usize = 800;
 
@@ -118,12 +120,21 @@ impl Plot {
 
     /// The plot as an `<svg>` element for a page that has [`STYLE`].
     pub fn inline(&self) -> String {
-        self.render("")
+        self.render("", 0)
     }
 
     /// The plot as an SVG file of its own.
     pub fn standalone(&self) -> String {
-        self.render(&format!("<style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n"))
+        let (width, height, pad) = (self.size.0 as i32 * FINE, self.size.1 as i32 * FINE, PADDING * FINE);
+        let paper = format!(
+            "<rect class=\"paper\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>",
+            -pad,
+            -pad,
+            width + 2 * pad,
+            height + 2 * pad,
+            pad / 2
+        );
+        self.render(&format!("<style>{STYLE}</style>\n{paper}\n"), PADDING)
     }
 
     /// Writes [`Plot::standalone`] to a file.
@@ -142,7 +153,8 @@ impl Plot {
         })
     }
 
-    fn render(&self, head: &str) -> String {
+    /// The element, beginning with `head`, with so many pixels of room around the drawing.
+    fn render(&self, head: &str, room: i32) -> String {
         let mut drawn = String::new();
         let size = (self.size.0 * FINE as u32, self.size.1 * FINE as u32);
         {
@@ -159,11 +171,11 @@ impl Plot {
         let drawn = drawn.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "");
         let body = drawn.split_once(">\n").map_or("", |(_, body)| body);
         let (title, description) = (escape(&self.title), escape(&self.description));
-        let (width, height) = self.size;
+        let (width, height) = (self.size.0 as i32 + 2 * room, self.size.1 as i32 + 2 * room);
+        let view = [-room, -room, width, height].map(|pixels| (pixels * FINE).to_string()).join(" ");
         format!(
-            "<svg class=\"plot\" role=\"img\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {} {}\" \
-             xmlns=\"http://www.w3.org/2000/svg\">\n<title>{title}</title>\n<desc>{description}</desc>\n{head}{body}",
-            size.0, size.1
+            "<svg class=\"plot\" role=\"img\" width=\"{width}\" height=\"{height}\" viewBox=\"{view}\" \
+             xmlns=\"http://www.w3.org/2000/svg\">\n<title>{title}</title>\n<desc>{description}</desc>\n{head}{body}"
         )
     }
 
@@ -171,20 +183,20 @@ impl Plot {
         let curves: Vec<_> = self.visible().collect();
         let levels: Vec<_> = self.levels.iter().filter(|level| self.y.scale.shows(level.y)).collect();
         let points = || curves.iter().flat_map(|(_, points)| points);
-        let x = self.x.range(points().map(|point| point.0), 0.0);
+        let x = self.x.range(points().map(|point| point.0).chain([0.0]), 0.0);
         let y = self.y.range(points().map(|point| point.1).chain(levels.iter().map(|level| level.y)), 0.04);
         let (across, up) = (|value| self.x.scale.place(value), |value| self.y.scale.place(value));
 
         let ticks = self.y.ticks(&y, self.size.1 as usize / 60);
         let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0) as i32 * LETTERS * 56 / 100;
         let named = curves.iter().map(|(curve, _)| &curve.name).chain(levels.iter().map(|level| &level.name));
-        let right = widest(&mut named.map(|name| name.chars().count())) + 14;
+        let right = widest(&mut named.map(|name| name.chars().count())) + 22;
         let left = widest(&mut ticks.iter().map(|tick| self.y.text(*tick).chars().count())) + 16;
         let (width, height) = (self.size.0 as i32, self.size.1 as i32);
         let (top, bottom) = (58, 46);
         let mut chart = ChartBuilder::on(area)
             .margin_left(left * FINE)
-            .margin_right(right.max(14) * FINE)
+            .margin_right(right * FINE)
             .margin_top(top * FINE)
             .margin_bottom(bottom * FINE)
             .build_cartesian_2d(across(x.start)..across(x.end), up(y.start)..up(y.end))?;
@@ -242,16 +254,28 @@ impl Plot {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Moves labels apart until none covers another: downwards first, then up from `bottom`.
+/// Moves labels apart until none covers another, each as little as can be: labels that touch form a group around the mean
+/// of where they want to be (isotonic regression by pooling adjacent violators). None comes below `bottom`.
 fn spread(labels: &mut [Label], bottom: i32) {
+    let gap = LABEL_GAP * FINE;
     labels.sort_by_key(|label| label.y);
-    for index in 1..labels.len() {
-        labels[index].y = labels[index].y.max(labels[index - 1].y + LABEL_GAP * FINE);
+    let mut groups: Vec<(i32, i32)> = Vec::new(); // (sum of the wished heights less the gaps above, members)
+    for (index, label) in (0..).zip(labels.iter()) {
+        let mut group = (label.y - index * gap, 1);
+        while let Some(&(sum, members)) = groups.last().filter(|above| above.0 / above.1 > group.0 / group.1) {
+            group = (group.0 + sum, group.1 + members);
+            groups.pop();
+        }
+        groups.push(group);
+    }
+    let heights = groups.iter().flat_map(|&(sum, members)| (0..members).map(move |_| sum / members));
+    for ((index, label), height) in (0..).zip(labels.iter_mut()).zip(heights) {
+        label.y = height + index * gap;
     }
     let mut floor = bottom;
     for label in labels.iter_mut().rev() {
         label.y = label.y.min(floor);
-        floor = label.y - LABEL_GAP * FINE;
+        floor = label.y - gap;
     }
 }
 
@@ -297,7 +321,7 @@ pub fn loss_plot(title: &str, records: &[Record], levels: &[Level]) -> Plot {
     let smoothed = smooth(&train);
     let named = |name: &str, points: &[(f64, f64)]| {
         let last = points.iter().rev().find(|point| point.1.is_finite());
-        last.map_or(name.to_string(), |last| format!("{name} {:.3}", last.1))
+        last.map_or(name.to_string(), |last| format!("{name}: {:.3}", last.1))
     };
     let description = format!(
         "Loss in nats per token over tokens seen: {}, {}{}.",
@@ -336,7 +360,7 @@ mod tests {
         spread(&mut labels, 1000);
         let heights: Vec<_> = labels.iter().map(|label| label.y).collect();
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LABEL_GAP * FINE), "{heights:?}");
-        assert!(heights.iter().all(|y| *y <= 1000) && heights[0] == 100, "{heights:?}");
+        assert!(heights.iter().all(|y| *y <= 1000) && heights[0] < 100, "{heights:?}");
     }
 
     #[test]
