@@ -9,3 +9,7 @@ pub mod optim;
 pub mod pretrain;
 pub mod progress;
 pub mod report;
+pub mod settings;
+pub mod text;
+pub mod trainer;
+pub mod world;
