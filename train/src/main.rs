@@ -1,2 +1,5 @@
 //! The `gradus` program.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    gradus_train::cli::main()
+}
