@@ -36,8 +36,6 @@ pub enum Price {
 pub enum Question {
     /// Who had the thing?
     Who,
-    /// What did it cost?
-    What,
     /// Where was it?
     Where,
 }

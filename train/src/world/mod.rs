@@ -36,29 +36,29 @@ pub use words::Gender;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorldConfig {
-    /// Names of the hero and the friend, 2 to 16.
+    /// Names of the hero and the friend, 2 to 12.
     pub names: usize,
-    /// Natures of the hero, 1 to 8.
+    /// Natures of the hero, 1 to 6.
     pub traits: usize,
     /// Kinds of animals, 2 to 10.
     pub animals: usize,
-    /// Places, 2 to 12.
+    /// Places, 2 to 10.
     pub places: usize,
     /// Feelings, 1 to 6.
     pub feelings: usize,
-    /// Colours, 1 to 8.
+    /// Colours, 1 to 6.
     pub colours: usize,
-    /// Things to long for, 1 to 16.
+    /// Things to long for, 1 to 12.
     pub things: usize,
     /// People who know where the thing is, 1 to 6.
     pub helpers: usize,
-    /// Keepers of the thing, 1 to 8.
+    /// Keepers of the thing, 1 to 6.
     pub keepers: usize,
     /// Moods of the keepers, 1 to 8; never mentioned again.
     pub moods: usize,
     /// Kinds of weather, 1 to 8; never mentioned again.
     pub weathers: usize,
-    /// Tools and the obstacles they overcome, 2 to 8.
+    /// Tools and the obstacles they overcome, 2 to 6.
     pub tools: usize,
 }
 

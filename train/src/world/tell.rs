@@ -10,7 +10,8 @@ use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::{Character, Facts, Price, Question, Who};
 use super::words::{
-    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS,
+    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS,
+    TRAITS, TREATS, Tool, WEATHERS,
 };
 
 /// How much likelier an obstacle is that the travellers are prepared for.
@@ -18,23 +19,31 @@ const PREPARED: u32 = 9;
 
 /// Tells one story with the decisions of `c`.
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
-    // Once a brave rabbit named Mia lived by the mill near Tom the fox.
-    c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
-    c.say("a")?;
+    // Once Mia the brave rabbit lived by the mill near Tom the fox.
+    c.vary(&[
+        ("once", 3),
+        ("long ago", 2),
+        ("one spring", 1),
+        ("last winter", 1),
+    ])?;
+    let names: Vec<&'static str> = NAMES[..config.names]
+        .iter()
+        .map(|&(name, _)| name)
+        .collect();
+    let hero_name = c.pick(&names)?;
+    c.say("the")?;
     let nature = c.pick(&TRAITS[..config.traits])?;
-    let animal = c.pick(&ANIMALS[..config.animals])?;
-    c.say("named")?;
-    let names: Vec<&'static str> = NAMES[..config.names].iter().map(|&(name, _)| name).collect();
-    let hero = character(c.pick(&names)?, animal);
+    let hero = character(hero_name, c.pick(&ANIMALS[..config.animals])?);
     c.say("lived by the")?;
     let home = c.pick(&PLACES[..config.places])?;
     c.vary(&[("near", 1), ("with", 1), ("beside", 1)])?;
     let friend_name = c.pick(&without(&names, hero.name))?;
     c.say("the")?;
-    let friend = character(friend_name, c.pick(&without(&ANIMALS[..config.animals], animal))?);
+    let others = without(&ANIMALS[..config.animals], hero.animal);
+    let friend = character(friend_name, c.pick(&others)?);
     c.say(".")?;
 
-    // One rainy day Tom was sad because he had lost his red kite.
+    // One rainy day Tom was sad because he had lost the red kite.
     c.say("one")?;
     c.pick(&WEATHERS[..config.weathers])?;
     c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
@@ -44,7 +53,8 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let feeling = c.pick(&FEELINGS[..config.feelings])?;
     c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
     c.say(one.gender.subject())?;
-    let lost = c.branch(&[("wanted a", 1), ("longed for a", 1), (&format!("had lost {}", one.gender.possessive()), 2)])? == 2;
+    let lost = c.branch(&[("wanted", 1), ("longed for", 1), ("had lost", 2)])? == 2;
+    c.say("the")?;
     let colour = c.pick(&COLOURS[..config.colours])?;
     let thing = c.pick(&THINGS[..config.things])?;
     c.say(".")?;
@@ -53,7 +63,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     c.say("the")?;
     let helper = c.pick(&HELPERS[..config.helpers])?;
     c.vary(&[("had seen", 2), ("knew of", 1), ("spoke of", 1)])?;
-    c.say(if lost { "it at the" } else { "one at the" })?;
+    c.say("it at the")?;
     let place = c.pick(&without(&PLACES[..config.places], home))?;
     c.say(".")?;
 
@@ -77,12 +87,19 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         None
     };
     c.say(".")?;
-    let (subject, object) = if together { ("they", "them") } else { (hero.gender.subject(), hero.gender.object()) };
+    let (subject, object) = if together {
+        ("they", "them")
+    } else {
+        (hero.gender.subject(), hero.gender.object())
+    };
 
     // Soon a dark tunnel stopped them, but Tom used his lantern.
     c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
     let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
-    let obstacles: Vec<Phrase<'_>> = tools.iter().map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 })).collect();
+    let obstacles: Vec<Phrase<'_>> = tools
+        .iter()
+        .map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 }))
+        .collect();
     let needed = &tools[c.branch(&obstacles)?];
     c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
     c.say(object)?;
@@ -99,7 +116,11 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
             c.say(", but")?;
             c.say(rescuer.name)?;
             c.vary(&[("had", 1), ("used", 1)])?;
-            c.say(&format!("{} {} .", rescuer.gender.possessive(), needed.name))?;
+            c.say(&format!(
+                "{} {} .",
+                rescuer.gender.possessive(),
+                needed.name
+            ))?;
         }
         None => {
             c.say(&format!(", and without {} {}", needed.article, needed.name))?;
@@ -107,21 +128,19 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         }
     }
 
-    // At the lake a grumpy giant sold the two friends the red kite for a song.
+    // At the lake a grumpy giant sold the happy pair the red kite for a song.
     let mishap = rescuer.is_none().then_some(needed.mishap);
     c.say(&format!("at the {place} a"))?;
     c.pick(&MOODS[..config.moods])?;
     let keeper = c.pick(&KEEPERS[..config.keepers])?;
     c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
-    if together {
-        c.say(&format!("the {} friends", mishap.unwrap_or("two")))?;
-    } else {
-        c.say(&format!("the {} {animal}", mishap.unwrap_or(nature)))?;
-    }
-    c.say(if lost { "the" } else { "a" })?;
-    c.say(&format!("{colour} {thing} for"))?;
-    let mut prices: Vec<(String, u32, Price)> =
-        TREATS.iter().map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat))).collect();
+    let travellers = if together { "pair" } else { "hero" };
+    c.say(&format!("the {} {travellers}", mishap.unwrap_or("happy")))?;
+    c.say(&format!("the {colour} {thing} for"))?;
+    let mut prices: Vec<(String, u32, Price)> = TREATS
+        .iter()
+        .map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat)))
+        .collect();
     for (who, tool) in [(hero, Some(hero_tool)), (friend, friend_tool)] {
         if let Some(tool) = tool {
             let phrase = format!("{} {tool}", who.gender.possessive());
@@ -132,35 +151,32 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let price = prices[c.branch(&phrases)?].2;
     c.say(".")?;
 
-    // Back at the mill, Tom asked, "Where was the red kite?"
+    // Back by the mill, Tom the fox asked, "Where was the red kite?"
     c.vary(&[("back", 2), ("home", 1), ("safe", 1)])?;
-    c.say(&format!("at the {home} ,"))?;
-    if together {
-        c.say(&format!("the {helper} asked , \""))?;
+    c.say(&format!("by the {home} ,"))?;
+    let (question, answer) = if together {
+        // The helper knows where it was, but not who had it.
+        c.say(&format!("the {helper} asked , \" who had"))?;
+        (Question::Who, format!("a {keeper}"))
     } else {
-        c.say(&format!("{} asked , \"", friend.name))?;
-    }
-    // The helper knows where it was, and need not ask.
-    let asked = [
-        (format!("who had the {colour} {thing}"), 1),
-        (format!("what did the {colour} {thing} cost"), 1),
-        (format!("where was the {colour} {thing}"), 1),
-    ];
-    let asked = if together { &asked[..2] } else { &asked[..] };
-    let question = [Question::Who, Question::What, Question::Where][c.branch(&borrow(asked))?];
-    c.say("? \"")?;
-
-    // "At the lake," said the brave rabbit. At last Tom was no longer sad.
-    let answer = match (question, price) {
-        (Question::Where, _) => format!("at the {place}"),
-        (Question::Who, _) => format!("a {keeper}"),
-        (Question::What, Price::Treat(treat)) => format!("a {treat}"),
-        (Question::What, Price::Tool(tool)) => format!("the {tool}"),
+        c.say(&format!(
+            "{} the {} asked , \" where was",
+            friend.name, friend.animal
+        ))?;
+        (Question::Where, format!("at the {place}"))
     };
-    c.say(&format!("\" {answer} , \" said the {nature} {animal} ."))?;
+    c.say(&format!("the {colour} {thing} ? \""))?;
+
+    // "At the lake," said Mia the brave rabbit. At last Tom was no longer sad.
+    c.say(&format!("\" {answer} , \" said"))?;
+    c.say(&format!("{} the {nature} {} .", hero.name, hero.animal))?;
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
     c.say(one.name)?;
-    c.vary(&[("was no longer", 2), ("was never again", 1), ("no longer felt", 1)])?;
+    c.vary(&[
+        ("was no longer", 2),
+        ("was never again", 1),
+        ("no longer felt", 1),
+    ])?;
     c.say(&format!("{feeling} ."))?;
 
     Ok(Facts {
@@ -188,13 +204,17 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 }
 
 fn character(name: &'static str, animal: &'static str) -> Character {
-    Character { name, gender: Gender::of(name), animal }
+    Character {
+        name,
+        gender: Gender::of(name),
+        animal,
+    }
 }
 
 fn without(words: &[&'static str], taken: &str) -> Vec<&'static str> {
-    words.iter().copied().filter(|&word| word != taken).collect()
-}
-
-fn borrow(phrases: &[(String, u32)]) -> Vec<Phrase<'_>> {
-    phrases.iter().map(|(phrase, weight)| (phrase.as_str(), *weight)).collect()
+    words
+        .iter()
+        .copied()
+        .filter(|&word| word != taken)
+        .collect()
 }

@@ -1,0 +1,231 @@
+//! Times of the kernels at the shapes of the presets: `RAYON_NUM_THREADS=1 cargo bench -p gradus-tensor`.
+//!
+//! Products count two operations a multiply-add ("items/s" is FLOP/s); everything else counts elements.
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use gradus_tensor::Real;
+use gradus_tensor::kernels::{AdamStep, AttentionGrads, AttentionSpec, Heads, Mask, Mat, MatMut, Place};
+use gradus_tensor::rng::{DropoutKey, Philox};
+
+/// Tokens, width, heads, context and vocabulary of a training step.
+#[derive(Clone, Copy, Debug)]
+struct Preset {
+    name: &'static str,
+    batch: usize,
+    context: usize,
+    width: usize,
+    heads: usize,
+    vocabulary: usize,
+}
+
+impl std::fmt::Display for Preset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Preset {
+    fn tokens(&self) -> usize {
+        self.batch * self.context
+    }
+}
+
+const PRESETS: [Preset; 3] = [
+    Preset { name: "tiny", batch: 16, context: 128, width: 128, heads: 4, vocabulary: 2000 },
+    Preset { name: "small", batch: 8, context: 256, width: 384, heads: 6, vocabulary: 8000 },
+    Preset { name: "gpt1", batch: 1, context: 512, width: 768, heads: 12, vocabulary: 40478 },
+];
+
+fn main() {
+    divan::main();
+}
+
+fn normals(n: usize) -> Vec<f32> {
+    let mut x = vec![0.0; n];
+    Philox::new(1).fill_normal(1.0, &mut x);
+    x
+}
+
+/// The feed-forward's products: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
+#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
+fn matmul<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
+    let (t, d, f) = (p.tokens(), p.width, 4 * p.width);
+    let (m, k, n) = [(t, d, f), (t, f, d), (d, t, f)][LAYOUT];
+    let (a, b, mut c) = (normals(m * k), normals(k * n), vec![0.0; m * n]);
+    let dense = |data, rows, cols| Mat { data, rows, cols, row_stride: cols, col_stride: 1 };
+    let transposed = |data, rows, cols| Mat { data, rows, cols, row_stride: 1, col_stride: rows };
+    bencher.counter(ItemsCount::new(2 * m * k * n)).bench_local(|| {
+        let a = if LAYOUT == 2 { transposed(&a, m, k) } else { dense(&a, m, k) };
+        let b = if LAYOUT == 1 { transposed(&b, k, n) } else { dense(&b, k, n) };
+        let c = MatMut { data: &mut c, rows: m, cols: n, row_stride: n };
+        f32::kernels().matmul(a, b, c, false);
+    });
+}
+
+/// One row, as in decoding: the feed-forward, and the tied output (whose weights' columns are dense).
+#[divan::bench(args = PRESETS, consts = [false, true])]
+fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
+    let (k, n) = (p.width, if TIED { p.vocabulary } else { 4 * p.width });
+    let (a, b, mut c) = (normals(k), normals(k * n), vec![0.0; n]);
+    let (row_stride, col_stride) = if TIED { (1, k) } else { (n, 1) };
+    bencher.counter(ItemsCount::new(2 * k * n)).bench_local(|| {
+        let a = Mat { data: &a, rows: 1, cols: k, row_stride: k, col_stride: 1 };
+        let b = Mat { data: &b, rows: k, cols: n, row_stride, col_stride };
+        f32::kernels().matmul(a, b, MatMut { data: &mut c, rows: 1, cols: n, row_stride: n }, false);
+    });
+}
+
+/// Causal attention over a packed projection, with (true) or without dropout; the FLOPs are those under the mask.
+#[divan::bench(args = PRESETS, consts = [false, true])]
+fn attention<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
+    let (spec, data) = attention_case::<DROP>(p);
+    let [q, k, v] = packed(&data, p);
+    let (mut o, mut lse) = (vec![0.0; p.tokens() * p.width], vec![0.0; p.tokens() * p.heads]);
+    bencher
+        .counter(ItemsCount::new(2 * p.tokens() * p.context * p.width))
+        .bench_local(|| f32::kernels().attention(&spec, q, k, v, None, &mut o, &mut lse));
+}
+
+/// Its gradients.
+#[divan::bench(args = PRESETS, consts = [false, true])]
+fn attention_vjp<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
+    let (spec, data) = attention_case::<DROP>(p);
+    let [q, k, v] = packed(&data, p);
+    let (mut o, mut lse) = (vec![0.0; p.tokens() * p.width], vec![0.0; p.tokens() * p.heads]);
+    f32::kernels().attention(&spec, q, k, v, None, &mut o, &mut lse);
+    let go = normals(p.tokens() * p.width);
+    let go = Heads { data: &go, strides: [p.context * p.width, p.width / p.heads, p.width] };
+    let mut grads = vec![0.0; data.len()];
+    let places = [0, 1, 2].map(|i| Place { offset: i * p.width, strides: q.strides });
+    bencher.counter(ItemsCount::new(5 * p.tokens() * p.context * p.width)).bench_local(|| {
+        let grads = AttentionGrads { data: &mut grads, places, gbias: None };
+        f32::kernels().attention_vjp(&spec, q, k, v, None, &o, &lse, go, grads);
+    });
+}
+
+fn attention_case<const DROP: bool>(p: Preset) -> (AttentionSpec, Vec<f32>) {
+    let width = p.width / p.heads;
+    let spec = AttentionSpec {
+        batch: p.batch,
+        heads: p.heads,
+        queries: p.context,
+        keys: p.context,
+        width,
+        scale: 1.0 / (width as f64).sqrt(),
+        mask: Mask::Causal,
+        dropout: DROP.then(|| DropoutKey::new(0.1, [1, 2], 3, 0)),
+    };
+    (spec, normals(p.tokens() * 3 * p.width))
+}
+
+fn packed(data: &[f32], p: Preset) -> [Heads<'_, f32>; 3] {
+    let strides = [p.context * 3 * p.width, p.width / p.heads, 3 * p.width];
+    [0, 1, 2].map(|i| Heads { data: &data[i * p.width..], strides })
+}
+
+/// Tied output, loss and both gradients.
+#[divan::bench(args = PRESETS, max_time = 3)]
+fn linear_cross_entropy(bencher: Bencher<'_, '_>, p: Preset) {
+    let (n, d, classes) = (p.tokens(), p.width, p.vocabulary);
+    let (h, w) = (normals(n * d), normals(classes * d));
+    let (targets, weights): (Vec<u32>, Vec<f32>) = (0..n).map(|i| ((i * 31 % classes) as u32, 1.0)).unzip();
+    let (mut loss, mut gh, mut gw) = (vec![0.0; n], vec![0.0; n * d], vec![0.0; classes * d]);
+    bencher.counter(ItemsCount::new(6 * n * d * classes)).bench_local(|| {
+        let grads = Some((&mut gh[..], &mut gw[..]));
+        f32::kernels().linear_cross_entropy(&h, &w, d, &targets, &weights, &mut loss, grads);
+    });
+}
+
+/// Times a kernel from x to y over all activations of one layer's width.
+fn rows(bencher: Bencher<'_, '_>, p: Preset, kernel: impl Fn(&[f32], &mut [f32], usize)) {
+    let (x, n) = (normals(p.tokens() * p.width), p.width);
+    let mut y = x.clone();
+    bencher.counter(ItemsCount::new(x.len())).bench_local(|| kernel(&x, &mut y, n));
+}
+
+#[divan::bench(args = PRESETS)]
+fn exp(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, _| f32::kernels().exp(x, y));
+}
+
+#[divan::bench(args = PRESETS)]
+fn tanh(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, _| f32::kernels().tanh(x, y));
+}
+
+#[divan::bench(args = PRESETS)]
+fn gelu(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, _| f32::kernels().gelu(x, y));
+}
+
+#[divan::bench(args = PRESETS)]
+fn gelu_vjp(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, _| f32::kernels().gelu_vjp(x, x, y));
+}
+
+#[divan::bench(args = PRESETS)]
+fn softmax(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, n| f32::kernels().softmax(x, y, n));
+}
+
+#[divan::bench(args = PRESETS)]
+fn dropout(bencher: Bencher<'_, '_>, p: Preset) {
+    let key = DropoutKey::new(0.1, [1, 2], 3, 0);
+    rows(bencher, p, |x, y, n| f32::kernels().dropout(&key, x, y, n));
+}
+
+#[divan::bench(args = PRESETS)]
+fn add(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, _| f32::kernels().add(x, x, y));
+}
+
+#[divan::bench(args = PRESETS)]
+fn sum_rows(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, n| f32::kernels().sum_rows(x, &mut y[..n], n));
+}
+
+#[divan::bench(args = PRESETS)]
+fn sum_squares(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, _| y[0] = f32::kernels().sum_squares(x) as f32);
+}
+
+#[divan::bench(args = PRESETS)]
+fn layer_norm(bencher: Bencher<'_, '_>, p: Preset) {
+    let (gain, mut mean, mut rstd) = (normals(p.width), vec![0.0; p.tokens()], vec![0.0; p.tokens()]);
+    let (x, mut y) = (normals(p.tokens() * p.width), vec![0.0; p.tokens() * p.width]);
+    bencher
+        .counter(ItemsCount::new(x.len()))
+        .bench_local(|| f32::kernels().layer_norm(&x, &gain, &gain, 1e-5, &mut y, &mut mean, &mut rstd));
+}
+
+#[divan::bench(args = PRESETS)]
+fn layer_norm_vjp(bencher: Bencher<'_, '_>, p: Preset) {
+    let (gain, mean, rstd) = (normals(p.width), vec![0.0; p.tokens()], vec![1.0; p.tokens()]);
+    let (x, mut gx) = (normals(p.tokens() * p.width), vec![0.0; p.tokens() * p.width]);
+    let (mut ggain, mut gbias) = (gain.clone(), gain.clone());
+    bencher
+        .counter(ItemsCount::new(x.len()))
+        .bench_local(|| f32::kernels().layer_norm_vjp(&x, &gain, &mean, &rstd, &x, &mut gx, &mut ggain, &mut gbias));
+}
+
+/// Four arrays of the size of a block's weights, 12 d².
+#[divan::bench(args = PRESETS)]
+fn adam(bencher: Bencher<'_, '_>, p: Preset) {
+    let g = normals(12 * p.width * p.width);
+    let [mut w, mut m, mut v] = [g.clone(), g.clone(), vec![1.0; g.len()]];
+    let step =
+        AdamStep { grad_scale: 1.0, beta1: 0.9, beta2: 0.999, step: 1e-4, v_scale: 1.0, eps: 1e-8, decay: 1e-6, l2: 0.0 };
+    bencher.counter(ItemsCount::new(g.len())).bench_local(|| f32::kernels().adam(&step, &mut w, &mut m, &mut v, &g));
+}
+
+/// A batch's rows of the embedding, and their gradient's way back.
+#[divan::bench(args = PRESETS, consts = [false, true])]
+fn embedding<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
+    let (mut table, mut y) = (normals(p.vocabulary * p.width), normals(p.tokens() * p.width));
+    let ids: Vec<u32> = (0..p.tokens()).map(|i| (i * 7919 % p.vocabulary) as u32).collect();
+    bencher.counter(ItemsCount::new(y.len())).bench_local(|| match BACK {
+        false => f32::kernels().gather(&table, p.width, &ids, &mut y),
+        true => f32::kernels().scatter_add(&mut table, p.width, &ids, &y),
+    });
+}
