@@ -207,7 +207,8 @@ impl<T: Real> Tensor<T> {
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Self {
         let extent = self.shape[axis];
         assert!(range.start <= range.end && range.end <= extent, "slice: within 0..{extent} on axis {axis}, got {range:?}");
-        let offset = if range.is_empty() || self.is_empty() { self.offset } else { self.offset + range.start * self.strides[axis] };
+        let offset =
+            if range.is_empty() || self.is_empty() { self.offset } else { self.offset + range.start * self.strides[axis] };
         Tensor { shape: self.shape.with(axis, range.len()), offset, ..self.clone() }
     }
 

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use gradus_autograd::Tape;
-use gradus_model::{Batch, Decoder, Gpt, GptConfig, Noise, Tree};
-use gradus_tensor::kernels::{AdamStep, Mat, MatMut};
+use gradus_model::{Batch, Decoder, Gpt, GptConfig, Tree};
+use gradus_tensor::kernels::{Mat, MatMut};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 use serde::Serialize;
+
+use crate::optim::{Optimizer, Schedule};
+use crate::trainer::{Recipe, TrainError, Trainer};
 
 /// A fixed piece of training work, random tokens included.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,25 +74,37 @@ pub struct TrainReport {
 }
 
 /// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
-pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> TrainReport {
+///
+/// # Errors
+/// The trainer's.
+pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
     let Workload { config, sequences, .. } = workload;
-    let mut state = State::new(Gpt::init(config, 0));
+    let recipe = Recipe {
+        optimizer: Optimizer::default(),
+        schedule: Schedule::default(),
+        updates: 100_000,
+        clip: Some(1.0),
+        shards: 1,
+        at_once: 1,
+        seed: 0,
+    };
+    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(config, 0));
     let mut times = Vec::with_capacity(steps);
     let mut final_loss = f64::NAN;
     for step in 0..warm_up + steps {
         let batch = random_batch(config, *sequences, step as u64);
         let begin = Instant::now();
-        final_loss = state.step(config, &batch, step as u64);
+        final_loss = trainer.update(&batch)?.loss;
         if step >= warm_up {
             times.push(begin.elapsed());
         }
         after(step + 1);
     }
     let peak_rss_mb = peak_rss_mb(); // before the products below touch memory of their own
-    drop(state);
+    drop(trainer);
     let seconds = median(&mut times).as_secs_f64();
     let tokens_per_second = workload.tokens() as f64 / seconds;
-    TrainReport {
+    Ok(TrainReport {
         workload: workload.name,
         threads: rayon::current_num_threads(),
         parameters: config.parameters(),
@@ -103,7 +117,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         gflops: config.training_flops() as f64 * tokens_per_second / 1e9,
         gemm_gflops: gemm_gflops(workload),
         final_loss,
-    }
+    })
 }
 
 /// Uniformly random tokens, each predicting the next.
@@ -117,51 +131,6 @@ fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
     }
     let weights = vec![1.0 / inputs.len() as f64; inputs.len()];
     Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
-}
-
-/// Parameters and Adam's moments.
-struct State {
-    params: Gpt<Tensor<f32>>,
-    moments: Gpt<[Tensor<f32>; 2]>,
-}
-
-impl State {
-    fn new(params: Gpt<Tensor<f32>>) -> Self {
-        let moments = params.as_ref().map(|_, p| [Tensor::zeros(*p.shape()), Tensor::zeros(*p.shape())]);
-        State { params, moments }
-    }
-
-    /// One update; its loss.
-    fn step(&mut self, config: &GptConfig, batch: &Batch, step: u64) -> f64 {
-        let (loss, grads) = {
-            let tape = Tape::new();
-            let leaves = self.params.leaves(&tape);
-            let loss = leaves.loss(config, batch, Some(&Noise::new(0, step)));
-            let mut grads = tape.backward(&loss);
-            let grads = leaves.map(|path, leaf| grads.take(&leaf).unwrap_or_else(|| panic!("no gradient for {path}")).dense());
-            (loss.value().item().to_f64(), grads)
-        };
-        let mut squares = 0.0;
-        grads.as_ref().visit(|_, g| squares += f32::kernels().sum_squares(g.as_slice()));
-        let (rate, decay, t) = (2.5e-4, 0.01, step as i32 + 1);
-        let corrected = rate * (1.0 - 0.999f64.powi(t)).sqrt() / (1.0 - 0.9f64.powi(t));
-        let adam = AdamStep {
-            grad_scale: 1.0 / squares.sqrt().max(1.0),
-            beta1: 0.9,
-            beta2: 0.999,
-            step: corrected,
-            v_scale: 1.0,
-            eps: 1e-8,
-            decay: 0.0,
-            l2: 0.0,
-        };
-        let state = self.params.as_mut().zip(self.moments.as_mut()).zip(grads.as_ref());
-        state.visit(|_, ((p, [m, v]), g)| {
-            let adam = AdamStep { decay: if p.shape().len() > 1 { corrected * decay } else { 0.0 }, ..adam };
-            f32::kernels().adam(&adam, p.to_mut(), m.to_mut(), v.to_mut(), g.as_slice());
-        });
-        loss
-    }
 }
 
 /// The rate of the fastest of these products A (m, k) · B (k, n): 1024³, and a block's and the output's at this batch.

@@ -154,7 +154,8 @@ mod tests {
     use super::*;
 
     fn tiny() -> (GptConfig, Gpt<Tensor<f64>>) {
-        let config = GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
+        let config =
+            GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
         let params = Gpt::init(&config, 3);
         (config, params)
     }

@@ -218,9 +218,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_chosen_is_refused() {
-        for (temperature, top_k, top_p, flag) in
-            [(0.0, None, 1.0, "--temperature"), (f64::NAN, None, 1.0, "--temperature"), (1.0, Some(0), 1.0, "--top-k"), (1.0, None, 1.5, "--top-p")]
-        {
+        for (temperature, top_k, top_p, flag) in [
+            (0.0, None, 1.0, "--temperature"),
+            (f64::NAN, None, 1.0, "--temperature"),
+            (1.0, Some(0), 1.0, "--top-k"),
+            (1.0, None, 1.5, "--top-p"),
+        ] {
             let error = Choice::Sample { temperature, top_k, top_p }.check().unwrap_err();
             assert!(error.to_string().starts_with(flag), "{error}");
         }
@@ -228,7 +231,8 @@ mod tests {
 
     #[test]
     fn sliding_reads_the_last_half_context() {
-        let config = GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 0.7, ..Default::default() };
+        let config =
+            GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 0.7, ..Default::default() };
         let params: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
             generate(&config, &params, ids, tokens, Choice::Greedy, overflow, &mut Philox::new(0), |_| true)
