@@ -154,18 +154,36 @@ vectorized! {
     }
 }
 
+/// Columns that `dense_columns` takes side by side.
+const SIDE: usize = 16;
+
 vectorized! {
-    /// c = x·B for a B with dense columns, eight chains at a time.
+    /// c = x·B for a B with dense columns: small squares of it are turned, so that a vector runs across columns.
     fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
-        for (group, c) in c.chunks_mut(8).enumerate() {
+        for (group, c) in c.chunks_mut(SIDE).enumerate() {
             for (block, x) in x.chunks(K_BLOCK).enumerate() {
                 // Past the last column the chains repeat it.
-                let column = |l: usize| &b[(8 * group + l.min(c.len() - 1)) * ld + block * K_BLOCK..][..x.len()];
-                let columns: [&[T]; 8] = std::array::from_fn(column);
-                let mut sums = [T::zero(); 8];
-                for (p, &x) in x.iter().enumerate() {
-                    for l in 0..8 {
-                        sums[l] = multiply_add::<T, FMA>(x, columns[l][p], sums[l]);
+                let column = |l: usize| &b[(SIDE * group + l.min(c.len() - 1)) * ld + block * K_BLOCK..][..x.len()];
+                let columns: [&[T]; SIDE] = std::array::from_fn(column);
+                let mut sums = [T::zero(); SIDE];
+                let (squares, rest) = x.as_chunks::<SIDE>();
+                for (i, x) in squares.iter().enumerate() {
+                    let mut turned = [[T::zero(); SIDE]; SIDE];
+                    for l in 0..SIDE {
+                        let column: &[T; SIDE] = columns[l][SIDE * i..][..SIDE].try_into().expect("a whole square");
+                        for p in 0..SIDE {
+                            turned[p][l] = column[p];
+                        }
+                    }
+                    for p in 0..SIDE {
+                        for l in 0..SIDE {
+                            sums[l] = multiply_add::<T, FMA>(x[p], turned[p][l], sums[l]);
+                        }
+                    }
+                }
+                for (i, &x) in rest.iter().enumerate() {
+                    for l in 0..SIDE {
+                        sums[l] = multiply_add::<T, FMA>(x, columns[l][SIDE * squares.len() + i], sums[l]);
                     }
                 }
                 let keep = accumulate || block > 0;
