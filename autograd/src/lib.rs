@@ -5,6 +5,7 @@
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`].
 
 pub mod backward;
+pub mod check;
 pub mod op;
 pub mod ops;
 mod samples;
@@ -15,5 +16,5 @@ pub use backward::{Grads, Summand};
 pub use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 pub use op::{Declared, Entry, Evaluated, Op, Sample, Saved, Saves, Want};
 pub use samples::Samples;
-pub use tape::{NodeId, Tape};
+pub use tape::{NodeId, Site, Step, Tape};
 pub use var::Var;

@@ -65,6 +65,17 @@ pub struct Site {
     pub scope: Arc<str>,
 }
 
+/// A node, for the eye.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The op's name; `None` for a leaf.
+    pub op: Option<&'static str>,
+    /// The nodes of its inputs; `None` for a constant.
+    pub inputs: Vec<Option<NodeId>>,
+    /// Where it was recorded.
+    pub site: Site,
+}
+
 /// An append-only list of applied ops (a Wengert list).
 ///
 /// ```
@@ -129,9 +140,10 @@ impl<T: Real> Tape<T> {
         let values: Vec<&Tensor<T>> = ins.iter().map(|v| &v.value).collect();
         let done = op.eval(&values, if tracked { Want::Vjp } else { Want::Value });
         assert_eq!(*done.out.shape(), expected, "{} broke its own shape rule", op.name());
-        let node = tracked.then(|| {
+        // Not a closure: `site` would see the closure's line instead of the caller's.
+        let node = if tracked {
             let saves = op.saves();
-            self.push(Node {
+            Some(self.push(Node {
                 parents: ins.iter().map(|v| v.node).collect(),
                 shapes: shapes.into_iter().copied().collect(),
                 ins: values.iter().enumerate().map(|(i, v)| saves.keeps_input(i).then(|| (*v).clone())).collect(),
@@ -139,8 +151,10 @@ impl<T: Real> Tape<T> {
                 residuals: done.residuals,
                 site: self.site(),
                 kind: Kind::Op(op),
-            })
-        });
+            }))
+        } else {
+            None
+        };
         Var { tape: self, value: done.out, node }
     }
 
@@ -171,6 +185,32 @@ impl<T: Real> Tape<T> {
     pub fn saved_elements(&self) -> usize {
         let kept = |n: &Node<T>| n.ins.iter().flatten().chain(&n.out).chain(&n.residuals).map(Tensor::len).sum::<usize>();
         self.nodes.borrow().iter().map(kept).sum()
+    }
+
+    /// What was recorded, in order: step i is the node of index i.
+    pub fn steps(&self) -> Vec<Step> {
+        let step = |n: &Node<T>| {
+            let op = match &n.kind {
+                Kind::Leaf => None,
+                Kind::Op(op) => Some(op.name()),
+                Kind::Freed(name) => Some(*name),
+            };
+            Step { op, inputs: n.parents.clone(), site: n.site.clone() }
+        };
+        self.nodes.borrow().iter().map(step).collect()
+    }
+
+    /// The name of the first fused op recorded: one that has a definition in primitives.
+    pub(crate) fn first_fused(&self) -> Option<&'static str> {
+        let scratch = Self::off();
+        let fused = |op: &dyn Op<T>, shapes: &[Shape]| {
+            let ones: Vec<Var<'_, T>> = shapes.iter().map(|s| scratch.constant(Tensor::full(*s, T::one()))).collect();
+            op.reference(&ones).is_some()
+        };
+        self.nodes.borrow().iter().find_map(|n| match &n.kind {
+            Kind::Op(op) if fused(&**op, &n.shapes) => Some(op.name()),
+            _ => None,
+        })
     }
 
     fn push(&self, node: Node<T>) -> NodeId {

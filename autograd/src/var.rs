@@ -8,6 +8,17 @@ use crate::Tape;
 use crate::tape::NodeId;
 
 /// A tensor and its place on a tape. A `Var` without a node is a constant: nothing flows back through it.
+///
+/// It stays on its tape's thread; a worker makes a tape of its own.
+///
+/// ```
+/// fn can_move<X: Send>() {}
+/// can_move::<gradus_autograd::Tape>();
+/// ```
+/// ```compile_fail,E0277
+/// fn can_move<X: Send>() {}
+/// can_move::<gradus_autograd::Var<'static>>();
+/// ```
 #[derive(Clone)]
 pub struct Var<'t, T: Real = f32> {
     pub(crate) tape: &'t Tape<T>,

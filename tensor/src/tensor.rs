@@ -36,10 +36,15 @@ impl<T: Real> Tensor<T> {
 
     /// A tensor that `fill` writes. It is handed a recycled buffer of arbitrary values and must write every element.
     pub fn write(shape: impl Into<Shape>, fill: impl FnOnce(&mut [T])) -> Self {
+        let mut out = Self::unwritten(shape);
+        fill(out.get_mut().expect("just made"));
+        out
+    }
+
+    /// A tensor of arbitrary values, for kernels that write several results: each is to be written whole.
+    pub fn unwritten(shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
-        let mut data = Buffer::recycled(shape.numel());
-        fill(&mut data);
-        Tensor { shape, strides: shape.strides(), offset: 0, data: Arc::new(data) }
+        Tensor { shape, strides: shape.strides(), offset: 0, data: Arc::new(Buffer::recycled(shape.numel())) }
     }
 
     /// Every element `value`.
@@ -127,6 +132,9 @@ impl<T: Real> Tensor<T> {
 
     /// This tensor as an ndarray view.
     pub fn view(&self) -> ArrayViewD<'_, T> {
+        if self.is_empty() {
+            return ArrayViewD::from_shape(IxDyn(&self.shape), &[]).expect("no elements");
+        }
         let shape = IxDyn(&self.shape).strides(IxDyn(&self.strides));
         ArrayViewD::from_shape(shape, self.from_first()).expect("strides stay within the buffer")
     }
@@ -202,7 +210,8 @@ impl<T: Real> Tensor<T> {
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Self {
         let extent = self.shape[axis];
         assert!(range.start <= range.end && range.end <= extent, "slice: within 0..{extent} on axis {axis}, got {range:?}");
-        let offset = if range.is_empty() { self.offset } else { self.offset + range.start * self.strides[axis] };
+        let offset =
+            if range.is_empty() || self.is_empty() { self.offset } else { self.offset + range.start * self.strides[axis] };
         Tensor { shape: self.shape.with(axis, range.len()), offset, ..self.clone() }
     }
 
@@ -261,6 +270,8 @@ mod tests {
         assert_eq!(t.dense().as_slice()[..4], [0., 4., 8., 12.]);
         assert_eq!(t.slice(0, 1..3).slice(2, 2..3).to_vec(), [9., 21., 10., 22.]);
         assert_eq!(x.slice(1, 1..1).to_vec(), Vec::<f64>::new());
+        assert_eq!(count(&[0, 3]).slice(1, 1..2).to_vec(), Vec::<f64>::new());
+        assert_eq!(count(&[0, 3]), count(&[0, 3]));
         assert_eq!(count(&[3]).expand([2, 3]).to_vec(), [0., 1., 2., 0., 1., 2.]);
         assert_eq!(count(&[2, 1]).expand([2, 2]).to_vec(), [0., 0., 1., 1.]);
         assert_eq!(count(&[1]).expand([0]).len(), 0);

@@ -6,14 +6,40 @@ use crate::Entry;
 
 mod add;
 mod affine;
+mod attention;
+mod concat;
+mod cross_entropy;
+mod div;
+mod dropout;
+mod erf;
+mod exp;
 mod expand;
+mod gather;
 mod gelu;
+mod layer_norm;
+mod linear;
+mod linear_cross_entropy;
+mod log;
+mod log_softmax;
 mod matmul;
+mod max;
 mod mul;
+mod pad;
 mod permute;
+mod relu;
 mod reshape;
+mod scatter_add;
+mod select;
+mod self_attention;
+mod sigmoid;
+mod slice;
+mod softmax;
+mod sqrt;
+mod sub;
 mod sum;
 mod tanh;
+
+pub use attention::Attention;
 
 pub mod operators;
 pub mod pointwise;
@@ -24,12 +50,36 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
     vec![
         Entry::of::<add::Add>(),
         Entry::of::<affine::Affine>(),
+        Entry::of::<attention::Attention>(),
+        Entry::of::<concat::Concat>(),
+        Entry::of::<cross_entropy::CrossEntropy>(),
+        Entry::of::<div::Div>(),
+        Entry::of::<dropout::Dropout>(),
+        Entry::of::<Elementwise<erf::Erf>>(),
+        Entry::of::<Elementwise<exp::Exp>>(),
         Entry::of::<expand::Expand>(),
+        Entry::of::<gather::Gather>(),
         Entry::of::<gelu::Gelu>(),
+        Entry::of::<layer_norm::LayerNorm>(),
+        Entry::of::<linear::Linear>(),
+        Entry::of::<linear_cross_entropy::LinearCrossEntropy>(),
+        Entry::of::<Elementwise<log::Log>>(),
+        Entry::of::<log_softmax::LogSoftmax>(),
         Entry::of::<matmul::MatMul>(),
+        Entry::of::<max::Max>(),
         Entry::of::<mul::Mul>(),
+        Entry::of::<pad::Pad>(),
         Entry::of::<permute::Permute>(),
+        Entry::of::<Elementwise<relu::Relu>>(),
         Entry::of::<reshape::Reshape>(),
+        Entry::of::<scatter_add::ScatterAdd>(),
+        Entry::of::<select::Select>(),
+        Entry::of::<self_attention::SelfAttention>(),
+        Entry::of::<Elementwise<sigmoid::Sigmoid>>(),
+        Entry::of::<slice::Slice>(),
+        Entry::of::<softmax::Softmax>(),
+        Entry::of::<Elementwise<sqrt::Sqrt>>(),
+        Entry::of::<sub::Sub>(),
         Entry::of::<sum::Sum>(),
         Entry::of::<Elementwise<tanh::Tanh>>(),
     ]
@@ -38,6 +88,11 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
 /// The shape rule of elementwise ops.
 pub(crate) fn same(op: &'static str, ins: &[&Shape]) -> Result<Shape, ShapeError> {
     if ins.windows(2).all(|w| w[0] == w[1]) { Ok(*ins[0]) } else { Err(ShapeError::new(op, "inputs of one shape", ins)) }
+}
+
+/// The shape rule of functions of rows along the last axis.
+pub(crate) fn rows(op: &'static str, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    if ins[0].last().is_some_and(|&n| n > 0) { Ok(*ins[0]) } else { Err(ShapeError::new(op, "[…,n] with n ≥ 1", ins)) }
 }
 
 /// Number of elements as a count of operations.

@@ -1,11 +1,11 @@
 //! `+ − × ÷` between variables and numbers, so that formulas read as formulas. Operands of different shapes are
 //! broadcast by an explicit `expand` node.
 
-use std::ops::{Add, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use gradus_tensor::{Real, ShapeError};
+use gradus_tensor::{Real, ShapeError, Tensor};
 
-use super::{add, mul};
+use super::{add, div, mul, sub};
 use crate::{Declared, Var};
 
 impl<'t, T: Real> Var<'t, T> {
@@ -48,7 +48,9 @@ macro_rules! binary {
 }
 
 binary!(Add, add, add::Add);
+binary!(Sub, sub, sub::Sub);
 binary!(Mul, mul, mul::Mul);
+binary!(Div, div, div::Div);
 
 /// With a number: `x + 1.0`, `2.0 * x`, `1.0 - x`, all of them `affine`.
 macro_rules! with_number {
@@ -96,3 +98,26 @@ impl<'t, T: Real> Neg for Var<'t, T> {
         self.affine(-1.0, 0.0)
     }
 }
+
+/// `x / 2.0` is `affine` by the reciprocal; `1.0 / x` divides a constant by x.
+macro_rules! div_number {
+    ($var:ty) => {
+        impl<'t, T: Real> Div<f64> for $var {
+            type Output = Var<'t, T>;
+            #[track_caller]
+            fn div(self, c: f64) -> Var<'t, T> {
+                self.affine(1.0 / c, 0.0)
+            }
+        }
+        impl<'t, T: Real> Div<$var> for f64 {
+            type Output = Var<'t, T>;
+            #[track_caller]
+            fn div(self, x: $var) -> Var<'t, T> {
+                x.tape().constant(Tensor::scalar(T::lit(self))) / x
+            }
+        }
+    };
+}
+
+div_number!(&Var<'t, T>);
+div_number!(Var<'t, T>);

@@ -1,0 +1,37 @@
+//! The dot-product test.
+
+use super::case::like;
+use super::report::{Comparison, Ledger, Outcome};
+use super::{Case, Dual};
+use crate::op::Want;
+
+/// Rounding of the sums on both sides, about 4500 ε.
+const TOLERANCE: f64 = 1e-12;
+
+/// ```text
+/// ⟨u, Jv⟩ = ⟨Jᵀu, v⟩        u and v random, v over all inputs at once; Jv exact, by forward mode
+/// ```
+///
+/// Relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| will not do: where y has one
+/// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and now and then a right op would be refused.
+pub fn adjoint(case: &Case) -> Outcome {
+    let mut ledger = Ledger::new("adjoint", case);
+    let mut draws = case.draws();
+    let u = draws.normal(*case.eval(&case.real.inputs).shape());
+    let gx = case.vjp(&case.real.inputs, &u);
+    if let Some(rule) = case.misshapen(&gx) {
+        return ledger.broken(rule);
+    }
+    let mut transposed = 0.0;
+    let mut moving = Vec::new();
+    for (x, gx) in case.dual.inputs.iter().zip(&gx) {
+        let v = draws.normal::<f64>(*x.shape());
+        transposed += gx.dot(&v);
+        moving.push(like(x, x.to_vec().into_iter().zip(v.to_vec()).map(|(x, v)| Dual::new(x.value, v)).collect()));
+    }
+    let y = case.dual.op.eval(&moving.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
+    let terms = u.to_vec().into_iter().zip(y);
+    let (expected, scale) = terms.fold((0.0, 0.0), |(sum, scale), (u, y)| (sum + u * y.tangent, scale + u.abs() * y.terms));
+    ledger.compare(TOLERANCE, Comparison { input: None, element: 0, value: transposed, expected, scale });
+    ledger.close()
+}

@@ -1,0 +1,120 @@
+//! One op on one draw of inputs, in every scalar that a witness computes in.
+
+use gradus_tensor::{Real, Tensor};
+
+use super::{Count, Dual};
+use crate::op::Want;
+use crate::{Declared, Entry, Sample, Samples, Tape, Var, ops};
+
+/// An op to check: its row of the list, for each scalar.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    real: Entry<f64>,
+    dual: Entry<Dual>,
+    count: Entry<Count>,
+}
+
+/// Every op of this crate.
+pub fn subjects() -> Vec<Subject> {
+    let rows = ops::all().into_iter().zip(ops::all()).zip(ops::all());
+    rows.map(|((real, dual), count)| Subject { real, dual, count }).collect()
+}
+
+impl Subject {
+    /// An op of any crate.
+    pub fn of<O: Declared<f64> + Declared<Dual> + Declared<Count>>() -> Self {
+        Subject { real: Entry::of::<O>(), dual: Entry::of::<O>(), count: Entry::of::<O>() }
+    }
+    /// The op's name.
+    pub fn name(&self) -> &'static str {
+        self.real.name
+    }
+    /// The op's samples for a seed, with extents up to `size`.
+    pub fn cases(&self, seed: u64, size: usize) -> Vec<Case> {
+        let real = (self.real.samples)(&mut Samples::new(seed, size));
+        let dual = (self.dual.samples)(&mut Samples::new(seed, size));
+        let count = (self.count.samples)(&mut Samples::new(seed, size));
+        let drawn = real.into_iter().zip(dual).zip(count).enumerate();
+        drawn.map(|(sample, ((real, dual), count))| Case { real, dual, count, sample, seed, size }).collect()
+    }
+}
+
+/// One op on one draw of inputs. The three are the same op on the same values: a seed draws the same for every scalar.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What is checked.
+    pub real: Sample<f64>,
+    /// The same, to be evaluated with derivatives.
+    pub dual: Sample<Dual>,
+    /// The same, to be evaluated with a count of operations.
+    pub count: Sample<Count>,
+    /// Which of the op's samples it is.
+    pub sample: usize,
+    /// The seed that drew it.
+    pub seed: u64,
+    /// The size it was drawn at.
+    pub size: usize,
+}
+
+impl Case {
+    /// The op's name.
+    pub fn op(&self) -> &'static str {
+        self.real.op.name()
+    }
+
+    /// Random numbers that are not the inputs' own.
+    pub(super) fn draws(&self) -> Samples {
+        Samples::new(self.seed ^ 0xC07A_4CE5 ^ (self.sample as u64) << 40, self.size)
+    }
+
+    /// y at other inputs.
+    pub(super) fn eval(&self, inputs: &[Tensor<f64>]) -> Tensor<f64> {
+        self.real.op.eval(&inputs.iter().collect::<Vec<_>>(), Want::Value).out
+    }
+
+    /// x̄ at these inputs for the cotangent `gy`, by the op's own VJP; zeros where the tape has no gradient.
+    pub(super) fn vjp(&self, inputs: &[Tensor<f64>], gy: &Tensor<f64>) -> Vec<Tensor<f64>> {
+        self.vjp_of(inputs, gy, |_| true)
+    }
+
+    /// The same where only the `wanted` inputs are leaves; zeros for the others.
+    pub(super) fn vjp_of(&self, inputs: &[Tensor<f64>], gy: &Tensor<f64>, wanted: impl Fn(usize) -> bool) -> Vec<Tensor<f64>> {
+        let tape = Tape::new();
+        let var = |(i, x): (usize, &Tensor<f64>)| if wanted(i) { tape.leaf(x.clone()) } else { tape.constant(x.clone()) };
+        let vars: Vec<Var<'_, f64>> = inputs.iter().enumerate().map(var).collect();
+        let y = tape.record(self.real.op.clone(), &vars.iter().collect::<Vec<_>>());
+        let mut grads = tape.backward_from(&y, gy.clone(), &mut |_| {});
+        vars.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect()
+    }
+
+    /// The first input whose gradient in `grads` has another shape than itself, in words.
+    pub(super) fn misshapen(&self, grads: &[Tensor<f64>]) -> Option<String> {
+        let pairs = grads.iter().zip(&self.real.inputs).enumerate();
+        let mut wrong = pairs.filter(|(_, (g, x))| g.shape() != x.shape());
+        let (i, (g, x)) = wrong.next()?;
+        Some(format!("the gradient of input {i} has its shape {}, got {}", x.shape(), g.shape()))
+    }
+}
+
+/// These values, in row-major order, as a tensor of x's shape that stands in memory as x does.
+pub(super) fn like<T: Real, U: Real>(x: &Tensor<T>, values: Vec<U>) -> Tensor<U> {
+    let mut order: Vec<usize> = (0..x.shape().len()).collect();
+    order.sort_by_key(|&a| std::cmp::Reverse(x.strides()[a]));
+    let mut back = order.clone();
+    order.iter().enumerate().for_each(|(i, &a)| back[a] = i);
+    Tensor::new(*x.shape(), values).permute(&order).dense().permute(&back)
+}
+
+/// x with one element moved by `step`.
+pub(super) fn moved(x: &Tensor<f64>, element: usize, step: f64) -> Tensor<f64> {
+    let mut values = x.to_vec();
+    values[element] += step;
+    like(x, values)
+}
+
+/// `inputs` with one of them replaced.
+pub(super) fn with<T: Real>(inputs: &[Tensor<T>], i: usize, x: Tensor<T>) -> Vec<Tensor<T>> {
+    let mut inputs = inputs.to_vec();
+    inputs[i] = x;
+    inputs
+}

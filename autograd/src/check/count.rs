@@ -1,0 +1,98 @@
+//! Numbers that count their own arithmetic, so that [`Op::flops`](crate::Op::flops) is a tested claim.
+
+use std::cell::Cell;
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+use gradus_tensor::Real;
+
+thread_local! {
+    // The naive kernels run on the calling thread, so each test counts for itself.
+    static OPERATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// An `f64` of which each + − × ÷ and each elementary function counts 1; comparisons, constants and changes of sign nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Count(pub f64);
+
+impl Count {
+    /// How many operations `f` does on this thread.
+    ///
+    /// ```
+    /// use gradus_autograd::check::Count;
+    /// assert_eq!(Count::operations(|| Count(2.0) * Count(3.0) + Count(1.0)).0, 2);
+    /// ```
+    pub fn operations<R>(f: impl FnOnce() -> R) -> (u64, R) {
+        let before = OPERATIONS.get();
+        let result = f();
+        (OPERATIONS.get() - before, result)
+    }
+    fn one(value: f64) -> Self {
+        OPERATIONS.set(OPERATIONS.get() + 1);
+        Count(value)
+    }
+}
+
+impl Add for Count {
+    type Output = Self;
+    fn add(self, b: Self) -> Self {
+        Count::one(self.0 + b.0)
+    }
+}
+
+impl Sub for Count {
+    type Output = Self;
+    fn sub(self, b: Self) -> Self {
+        Count::one(self.0 - b.0)
+    }
+}
+
+impl Mul for Count {
+    type Output = Self;
+    fn mul(self, b: Self) -> Self {
+        Count::one(self.0 * b.0)
+    }
+}
+
+impl Div for Count {
+    type Output = Self;
+    fn div(self, b: Self) -> Self {
+        Count::one(self.0 / b.0)
+    }
+}
+
+impl Neg for Count {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Count(-self.0)
+    }
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, b: Self) {
+        *self = *self + b;
+    }
+}
+
+impl Real for Count {
+    fn lit(x: f64) -> Self {
+        Count(x)
+    }
+    fn to_f64(self) -> f64 {
+        self.0
+    }
+    fn exp(self) -> Self {
+        Count::one(Real::exp(self.0))
+    }
+    fn ln(self) -> Self {
+        Count::one(Real::ln(self.0))
+    }
+    fn tanh(self) -> Self {
+        Count::one(Real::tanh(self.0))
+    }
+    fn sqrt(self) -> Self {
+        Count::one(self.0.sqrt())
+    }
+    fn erf(self) -> Self {
+        Count::one(Real::erf(self.0))
+    }
+}

@@ -1,0 +1,42 @@
+//! The VJP against central differences of the kernel that trains.
+
+use super::case::{moved, with};
+use super::report::{Comparison, Ledger, Outcome};
+use super::{Case, DIFFERENCES, STEP};
+
+/// Moves one element of one input at a time.
+///
+/// ```text
+/// x̄ᵢ ≈ Σⱼ ȳⱼ Dⱼ,   Dⱼ = (yⱼ(xᵢ + h) − yⱼ(xᵢ − h))/2h,   h = ε^⅓·max(1, |xᵢ|)
+/// ```
+///
+/// Relative to Σⱼ |ȳⱼ|·(|Dⱼ| + |yⱼ|): a quotient over h resolves nothing below ε|yⱼ|/h, and where a derivative vanishes that
+/// is all there is.
+pub fn differences(case: &Case) -> Outcome {
+    let mut ledger = Ledger::new("differences", case);
+    let inputs = &case.real.inputs;
+    let y = case.eval(inputs);
+    let gy = case.draws().normal(*y.shape());
+    let gx = case.vjp(inputs, &gy);
+    if let Some(rule) = case.misshapen(&gx) {
+        return ledger.broken(rule);
+    }
+    let (y, gy) = (y.to_vec(), gy.to_vec());
+    for (i, x) in inputs.iter().enumerate() {
+        let gx = gx[i].to_vec();
+        for (element, &at) in x.to_vec().iter().enumerate() {
+            let h = STEP * at.abs().max(1.0);
+            let y_at = |step: f64| case.eval(&with(inputs, i, moved(x, element, step))).to_vec();
+            let (up, down) = (y_at(h), y_at(-h));
+            let width = (at + h) - (at - h); // the step that was really taken
+            let (mut expected, mut scale) = (0.0, 0.0);
+            for j in 0..y.len() {
+                let slope = (up[j] - down[j]) / width;
+                expected += gy[j] * slope;
+                scale += gy[j].abs() * (slope.abs() + y[j].abs());
+            }
+            ledger.compare(DIFFERENCES, Comparison { input: Some(i), element, value: gx[element], expected, scale });
+        }
+    }
+    ledger.close()
+}

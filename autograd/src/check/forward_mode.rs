@@ -1,0 +1,43 @@
+//! The VJP against exact forward-mode derivatives.
+
+use super::case::{like, with};
+use super::report::{Comparison, Ledger, Outcome};
+use super::{Case, Dual};
+use crate::op::Want;
+
+/// Rounding of a few hundred operations: 10⁻¹³ ≈ 450 ε, of the sum of absolute terms.
+const TOLERANCE: f64 = 1e-13;
+
+/// Moves one element of one input at a time.
+///
+/// ```text
+/// x̄ᵢ = Σⱼ ȳⱼ ∂yⱼ/∂xᵢ,   ∂yⱼ/∂xᵢ the tangent of yⱼ where xᵢ = (xᵢ, 1) and all else is constant
+/// ```
+///
+/// And the gradient of one input is the same, to the bit, whether or not the others want theirs.
+pub fn forward_mode(case: &Case) -> Outcome {
+    let mut ledger = Ledger::new("forward_mode", case);
+    let y = case.eval(&case.real.inputs);
+    let gy = case.draws().normal(*y.shape());
+    let gx = case.vjp(&case.real.inputs, &gy);
+    if let Some(rule) = case.misshapen(&gx) {
+        return ledger.broken(rule);
+    }
+    if let Some(i) = (0..gx.len()).find(|&i| case.vjp_of(&case.real.inputs, &gy, |j| j == i)[i] != gx[i]) {
+        return ledger.broken(format!("input {i} has another gradient when it alone wants one"));
+    }
+    let gy = gy.to_vec();
+    for (i, x) in case.dual.inputs.iter().enumerate() {
+        let (values, gx) = (x.to_vec(), gx[i].to_vec());
+        for element in 0..values.len() {
+            let mut moving = values.clone();
+            moving[element] = Dual::new(values[element].value, 1.0);
+            let inputs = with(&case.dual.inputs, i, like(x, moving));
+            let y = case.dual.op.eval(&inputs.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
+            let expected = gy.iter().zip(&y).map(|(gy, y)| gy * y.tangent).sum();
+            let scale = gy.iter().zip(&y).map(|(gy, y)| gy.abs() * y.terms).sum();
+            ledger.compare(TOLERANCE, Comparison { input: Some(i), element, value: gx[element], expected, scale });
+        }
+    }
+    ledger.close()
+}

@@ -1,0 +1,74 @@
+//! Witnesses: five independent ways to see that a derivative is right, and an audit of what an op says it costs.
+//!
+//! | witness          | claim                                                   | tolerance, and relative to what        |
+//! |------------------|---------------------------------------------------------|----------------------------------------|
+//! | [`forward_mode`] | x̄ = Σⱼ ȳⱼ ∂yⱼ/∂x, derivatives by [`Dual`] through eval  | 1e-13 of Σ \|terms\|                   |
+//! | [`differences`]  | the same, derivatives by central differences            | 1e-6 of Σ \|ȳⱼ\|·(\|∂yⱼ/∂x\| + \|yⱼ\|) |
+//! | [`adjoint`]      | ⟨u, Jv⟩ = ⟨Jᵀu, v⟩                                      | 1e-12 of Σ \|terms\|                   |
+//! | [`second_order`] | derivatives of the VJP, against its central differences | 1e-6 of Σ \|terms\| and of the VJP     |
+//! | [`fused`]        | kernel and VJP of a fused op are its definition's       | 1e-12 and 1e-10 of the largest element |
+//! | [`audit`]        | `flops()` is what [`Count`] counts                      | exact                                  |
+//!
+//! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be seen.
+//!
+//! All of them work on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never ones: a sum of
+//! a gradient's elements hides errors that cancel. They run over the list of ops in the crate of tests; for an op of
+//! another crate:
+//!
+//! ```
+//! use gradus_autograd::check::{self, Subject};
+//! let gelu = check::subjects().into_iter().find(|s| s.name() == "gelu").unwrap(); // or Subject::of::<YourOp>()
+//! for case in gelu.cases(17, 3) {
+//!     for (_, witness) in check::WITNESSES {
+//!         witness(&case)?;
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod adjoint;
+mod audit;
+mod case;
+mod count;
+mod differences;
+mod dual;
+mod forward_mode;
+mod fused;
+mod report;
+mod second_order;
+mod teeth;
+
+pub use adjoint::adjoint;
+pub use audit::audit;
+pub use case::{Case, Subject, subjects};
+pub use count::Count;
+pub use differences::differences;
+pub use dual::Dual;
+pub use forward_mode::forward_mode;
+pub use fused::fused;
+pub use report::{Comparison, Failure, Outcome, Report};
+pub use second_order::second_order;
+pub use teeth::{Toothless, teeth};
+
+/// A check of one op on one draw of inputs.
+pub type Witness = fn(&Case) -> Outcome;
+
+/// Every witness, by name.
+pub const WITNESSES: [(&str, Witness); 6] = [
+    ("forward_mode", forward_mode),
+    ("differences", differences),
+    ("adjoint", adjoint),
+    ("second_order", second_order),
+    ("fused", fused),
+    ("audit", audit),
+];
+
+/// The step of central differences, ε^⅓.
+///
+/// ```text
+/// (f(x + h) − f(x − h))/2h = f′(x) + h²f‴/6 + O(ε f/h):        both errors are of the order ε^⅔ ≈ 4·10⁻¹¹ at h = ε^⅓
+/// ```
+const STEP: f64 = 6.055_454_452_393_343e-6;
+
+/// What central differences are accurate to: ε^⅔, with four digits to spare for higher derivatives.
+const DIFFERENCES: f64 = 1e-6;

@@ -1,0 +1,132 @@
+//! What a witness has to say.
+
+use std::fmt;
+
+use super::Case;
+
+/// A number and what it should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison {
+    /// The input whose gradient it belongs to; `None` for a value or a scalar of all inputs.
+    pub input: Option<usize>,
+    /// Its place in row-major order.
+    pub element: usize,
+    /// What the op gives.
+    pub value: f64,
+    /// What the witness gives.
+    pub expected: f64,
+    /// What errors are measured in.
+    pub scale: f64,
+}
+
+impl Comparison {
+    /// |value − expected| / scale; infinite where a difference has no scale, or is not a number.
+    pub fn error(&self) -> f64 {
+        let difference = (self.value - self.expected).abs();
+        if difference == 0.0 {
+            return 0.0;
+        }
+        let error = difference / self.scale;
+        if error.is_nan() { f64::INFINITY } else { error }
+    }
+}
+
+/// How near an op came to what a witness expects.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The witness.
+    pub witness: &'static str,
+    /// The op.
+    pub op: &'static str,
+    /// Which of the op's samples.
+    pub sample: usize,
+    /// The seed that drew it.
+    pub seed: u64,
+    /// The size it was drawn at.
+    pub size: usize,
+    /// Numbers compared.
+    pub compared: usize,
+    /// The comparison furthest off, in its tolerance; `None` where there was nothing to compare.
+    pub worst: Option<Comparison>,
+    /// Largest error allowed of it.
+    pub tolerance: f64,
+}
+
+impl Report {
+    /// The worst relative error; 0 where nothing was compared.
+    pub fn error(&self) -> f64 {
+        self.worst.map_or(0.0, |w| w.error())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { witness, op, sample, seed, size, .. } = self;
+        write!(f, "{witness} of `{op}`, sample {sample} of cases(seed {seed}, size {size}): ")?;
+        let Some(w) = self.worst else { return write!(f, "nothing to compare") };
+        if let Some(input) = w.input {
+            write!(f, "input {input}, ")?;
+        }
+        let (error, tolerance) = (w.error(), self.tolerance);
+        write!(
+            f,
+            "element {}: {:e} where {:e} is expected; error {error:.1e} of {:.1e}, ",
+            w.element, w.value, w.expected, w.scale
+        )?;
+        write!(f, "at most {tolerance:.0e} allowed; {} compared", self.compared)
+    }
+}
+
+/// What a witness says of a wrong op.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// A number is off by more than the tolerance.
+    #[error("{0}")]
+    Disagrees(Report),
+    /// A rule is broken that is not about a number's size.
+    #[error("{report}; {rule}")]
+    Breaks {
+        /// Where.
+        report: Report,
+        /// Which rule, and how.
+        rule: String,
+    },
+}
+
+/// How an op did.
+pub type Outcome = Result<Report, Box<Failure>>;
+
+/// Collects comparisons.
+pub(super) struct Ledger(Report);
+
+impl Ledger {
+    pub(super) fn new(witness: &'static str, case: &Case) -> Self {
+        Ledger(Report {
+            witness,
+            op: case.op(),
+            sample: case.sample,
+            seed: case.seed,
+            size: case.size,
+            compared: 0,
+            worst: None,
+            tolerance: 0.0,
+        })
+    }
+    /// Notes a comparison with the error allowed of it.
+    pub(super) fn compare(&mut self, tolerance: f64, c: Comparison) {
+        let report = &mut self.0;
+        report.compared += 1;
+        let share = |c: &Comparison, t: f64| if c.error() == 0.0 { 0.0 } else { c.error() / t };
+        if report.worst.is_none_or(|w| share(&c, tolerance) > share(&w, report.tolerance)) {
+            (report.worst, report.tolerance) = (Some(c), tolerance);
+        }
+    }
+    /// The verdict.
+    pub(super) fn close(self) -> Outcome {
+        if self.0.error() <= self.0.tolerance { Ok(self.0) } else { Err(Box::new(Failure::Disagrees(self.0))) }
+    }
+    /// The verdict where a rule is broken.
+    pub(super) fn broken(self, rule: String) -> Outcome {
+        Err(Box::new(Failure::Breaks { report: self.0, rule }))
+    }
+}

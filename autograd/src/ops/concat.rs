@@ -1,0 +1,86 @@
+//! # `concat`
+//!
+//! ```text
+//! y = x₀, x₁, … one after the other along an axis        x̄ᵢ = ȳ at the positions of xᵢ
+//! ```
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// The inputs, one after the other along one axis; all other extents are equal.
+#[derive(Debug)]
+pub struct Concat {
+    /// The axis.
+    pub axis: usize,
+    /// The inputs' extents along it.
+    pub extents: Vec<usize>,
+}
+
+impl<T: Real> Op<T> for Concat {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let (axis, extents) = (self.axis, &self.extents);
+        let fits = |(s, &n): (&&Shape, &usize)| axis < s.len() && **s == ins[0].with(axis, n);
+        if ins.is_empty() || ins.len() != extents.len() || !ins.iter().zip(extents).all(fits) {
+            return Err(ShapeError::new("concat", format!("equal extents but on axis {axis}, there {extents:?}"), ins));
+        }
+        Ok(ins[0].with(axis, extents.iter().sum()))
+    }
+    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
+        0
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let xs: Vec<Tensor<T>> = ins.iter().map(|x| x.dense()).collect();
+        let (outer, _, inner) = ins[0].shape().around(self.axis);
+        Tensor::write(ins[0].shape().with(self.axis, self.extents.iter().sum()), |y| {
+            let mut at = 0;
+            for o in 0..outer {
+                for (x, &extent) in xs.iter().zip(&self.extents) {
+                    let width = extent * inner;
+                    y[at..][..width].copy_from_slice(&x.as_slice()[o * width..][..width]);
+                    at += width;
+                }
+            }
+        })
+        .into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let mut start = 0;
+        let part = |(i, &extent): (usize, &usize)| {
+            start += extent;
+            saved.grad(i, || gy.slice(self.axis, start - extent..start))
+        };
+        self.extents.iter().enumerate().map(part).collect()
+    }
+}
+
+impl<T: Real> Declared<T> for Concat {
+    const NAME: &'static str = "concat";
+    const MATH: &'static str = "y = x₀, x₁, … along an axis;  x̄ᵢ = ȳ at the positions of xᵢ";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (a, b, c) = (g.extent(), g.extent(), g.extent());
+        let x = g.normal([a, b, c]);
+        vec![
+            (Concat { axis: 1, extents: vec![b, 0, 2] }, vec![g.strided(&x), g.normal([a, 0, c]), g.normal([a, 2, c])]),
+            (Concat { axis: 0, extents: vec![a, b] }, vec![g.normal([a]), g.normal([b])]),
+            (Concat { axis: 1, extents: vec![b] }, vec![g.normal([a, b])]),
+            (Concat { axis: 1, extents: vec![a, b] }, vec![g.normal([0, a]), g.normal([0, b])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// `parts` (at least one), one after the other along `axis`.
+    #[track_caller]
+    pub fn concat(parts: &[&Self], axis: usize) -> Self {
+        let first = parts.first().expect("concat: at least one part, got none");
+        let extents = parts.iter().map(|x| x.shape().get(axis).copied().unwrap_or(0)).collect();
+        first.tape().apply(Concat { axis, extents }, parts)
+    }
+}

@@ -1,0 +1,86 @@
+//! # `cross_entropy`
+//!
+//! ```text
+//! lossᵢ = −ln softmax(zᵢ)ₜ = lse zᵢ − zᵢₜ,   lse z = ln Σⱼ e^zⱼ,   t = targets[i]
+//! z̄ᵢⱼ = loss̄ᵢ (e^(zᵢⱼ − lse zᵢ) − [j = t])
+//! ```
+//!
+//! In nats. The lse of each row is kept, so that backward reads the logits once.
+
+use std::sync::Arc;
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// Logits (n, V) → the loss of each row (n).
+#[derive(Debug)]
+pub struct CrossEntropy {
+    /// The right class of each row, below V.
+    pub targets: Arc<[u32]>,
+}
+
+impl<T: Real> Op<T> for CrossEntropy {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let (n, z) = (self.targets.len(), ins[0]);
+        if z.len() != 2 || z[0] != n || z[1] == 0 {
+            return Err(ShapeError::new("cross_entropy", format!("logits [n,V] with a row for each of {n} targets, V ≥ 1"), ins));
+        }
+        if let Some(t) = self.targets.iter().find(|&&t| t as usize >= z[1]) {
+            return Err(ShapeError::new("cross_entropy", format!("logits [n,V] with more classes than the target {t}"), ins));
+        }
+        Ok([n].into())
+    }
+    fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
+        let (n, v) = (ins[0][0] as u64, ins[0][1] as u64);
+        n * (3 * v + 3)
+    }
+    fn saves(&self) -> Saves {
+        Saves::INPUTS
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let z = ins[0].dense();
+        let n = [self.targets.len()];
+        let mut lse = Tensor::zeros(n);
+        let out = Tensor::write(n, |loss| T::kernels().cross_entropy(z.as_slice(), &self.targets, loss, lse.to_mut()));
+        Evaluated { out, residuals: vec![lse] }
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let (z, gy) = (saved.x(0).value().dense(), gy.value().dense());
+        let gz = Tensor::write(*z.shape(), |gz| {
+            T::kernels().cross_entropy_vjp(z.as_slice(), &self.targets, saved.residual(0).as_slice(), gy.as_slice(), gz)
+        });
+        vec![Some(saved.x(0).tape().constant(gz))]
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let z = &ins[0] - ins[0].detach().max(1);
+        let v = z.shape()[1];
+        let is_target: Vec<bool> = self.targets.iter().flat_map(|&t| (0..v).map(move |j| j == t as usize)).collect();
+        let zero = z.tape().constant(Tensor::zeros(*z.shape()));
+        let loss = z.exp().sum(&[1]).log() - z.select(is_target, &zero).sum(&[1]);
+        Some(loss.reshape([self.targets.len()]))
+    }
+}
+
+impl<T: Real> Declared<T> for CrossEntropy {
+    const NAME: &'static str = "cross_entropy";
+    const MATH: &'static str = "loss = ln Σ e^z − zₜ;  z̄ = loss̄ (softmax z − [j = t])";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (n, v) = (g.extent(), 1 + g.extent());
+        let mut op = |n| CrossEntropy { targets: g.ids(n, v).into() };
+        let (some, one, none) = (op(n), op(1), op(0));
+        let z = g.normal([n, v]);
+        vec![(some, vec![g.strided(&z)]), (one, vec![g.normal([1, v])]), (none, vec![g.normal([0, v])])]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// The cross-entropy of each row of these logits (n, V) against its target: (n), in nats.
+    #[track_caller]
+    pub fn cross_entropy(&self, targets: impl Into<Arc<[u32]>>) -> Self {
+        self.tape().apply(CrossEntropy { targets: targets.into() }, &[self])
+    }
+}

@@ -1,0 +1,77 @@
+//! # `gather`
+//!
+//! ```text
+//! yᵢ = the row wₖ of a table, k = ids[i]        w̄ₖ = Σ ȳᵢ over the i with ids[i] = k
+//! ```
+//!
+//! The embedding of tokens (GPT-1 §3.1, W_e). Adjoint of `scatter_add`.
+
+use std::sync::Arc;
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// Rows of a table: (V, d) → (shape of the ids…, d).
+#[derive(Debug)]
+pub struct Gather {
+    /// Which row stands where, row-major; each below V.
+    pub ids: Arc<[u32]>,
+    /// The shape of the ids.
+    pub shape: Shape,
+}
+
+impl<T: Real> Op<T> for Gather {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        if ins[0].len() != 2 || self.ids.len() != self.shape.numel() {
+            let rule = format!("a table [V,d] and ids that fill their shape {}, {} ids", self.shape, self.ids.len());
+            return Err(ShapeError::new("gather", rule, ins));
+        }
+        if let Some(id) = self.ids.iter().find(|&&id| id as usize >= ins[0][0]) {
+            return Err(ShapeError::new("gather", format!("a table [V,d] with more rows than the id {id}"), ins));
+        }
+        Ok(Shape::new(&[&self.shape[..], &[ins[0][1]]].concat()))
+    }
+    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
+        0
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let table = ins[0].dense();
+        let d = table.shape()[1];
+        let out = Shape::new(&[&self.shape[..], &[d]].concat());
+        Tensor::write(out, |y| T::kernels().gather(table.as_slice(), d, &self.ids, y)).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![Some(gy.scatter_add(self.ids.clone(), saved.shape(0)[0]))]
+    }
+}
+
+impl<T: Real> Declared<T> for Gather {
+    const NAME: &'static str = "gather";
+    const MATH: &'static str = "yᵢ = row ids[i] of w;  w̄ₖ = Σ ȳᵢ over ids[i] = k";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (v, d, n) = (1 + g.extent(), 1 + g.extent(), g.extent());
+        let table = g.normal([v, d]);
+        let mut gather = |shape: Shape| Gather { ids: g.ids(shape.numel(), v).into(), shape };
+        vec![
+            (gather([2, n].into()), vec![table.permute(&[1, 0]).dense().permute(&[1, 0])]),
+            (gather([v + n].into()), vec![table.clone()]),
+            (gather([].into()), vec![table.clone()]),
+            (gather([0].into()), vec![table]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// Rows of this table (V, d) by their `ids` (row-major, of `shape`): (shape…, d).
+    #[track_caller]
+    pub fn gather(&self, ids: impl Into<Arc<[u32]>>, shape: impl Into<Shape>) -> Self {
+        self.tape().apply(Gather { ids: ids.into(), shape: shape.into() }, &[self])
+    }
+}

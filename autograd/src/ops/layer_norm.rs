@@ -1,0 +1,89 @@
+//! # `layer_norm`
+//!
+//! ```text
+//! y = g ∘ x̂ + b,   x̂ = r (x − μ),   μ = mean x,   r = (mean (x − μ)² + ε)^(−1/2)       (Ba, Kiros, Hinton 2016; along the last axis)
+//!
+//! dx̂ = r (dx − mean dx) + (x − μ) dr,    dr = −r³ mean((x − μ) ∘ dx) = −r² mean(x̂ ∘ dx)
+//!     = r (dx − mean dx − x̂ mean(x̂ ∘ dx)),   a symmetric map of dx, so with a = g ∘ ȳ
+//! x̄ = r (a − mean a − x̂ mean(x̂ ∘ a)),   ḡ = Σ_rows ȳ ∘ x̂,   b̄ = Σ_rows ȳ
+//! ```
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// Each row of x (…, n) to mean 0 and variance 1, then times gain (n) plus bias (n).
+#[derive(Debug)]
+pub struct LayerNorm {
+    /// ε, under the root.
+    pub eps: f64,
+}
+
+impl<T: Real> Op<T> for LayerNorm {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        match ins[0].last() {
+            Some(&n @ 1..) if ins[1][..] == [n] && ins[2][..] == [n] => Ok(*ins[0]),
+            _ => Err(ShapeError::new("layer_norm", "x […,n], gain [n], bias [n] with n ≥ 1", ins)),
+        }
+    }
+    fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
+        let (n, numel) = (ins[1][0] as u64, super::numel(ins[0]));
+        numel / n * (9 * n + 5)
+    }
+    fn saves(&self) -> Saves {
+        Saves::INPUTS
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let (x, gain, bias) = (ins[0].dense(), ins[1].dense(), ins[2].dense());
+        let rows = x.len() / gain.len();
+        let (mut mean, mut rstd) = (Tensor::zeros([rows]), Tensor::zeros([rows]));
+        let (x, gain, bias, shape) = (x.as_slice(), gain.as_slice(), bias.as_slice(), *x.shape());
+        let out = Tensor::write(shape, |y| T::kernels().layer_norm(x, gain, bias, self.eps, y, mean.to_mut(), rstd.to_mut()));
+        Evaluated { out, residuals: vec![mean, rstd] }
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let tape = gy.tape();
+        let (x, gain, gy) = (saved.x(0).value().dense(), saved.x(1).value().dense(), gy.value().dense());
+        let (mean, rstd) = (saved.residual(0).as_slice(), saved.residual(1).as_slice());
+        let (mut gg, mut gb) = (Tensor::zeros(*gain.shape()), Tensor::zeros(*gain.shape()));
+        let gx = Tensor::write(*x.shape(), |gx| {
+            let (x, gain, gy) = (x.as_slice(), gain.as_slice(), gy.as_slice());
+            T::kernels().layer_norm_vjp(x, gain, mean, rstd, gy, gx, gg.to_mut(), gb.to_mut());
+        });
+        [gx, gg, gb].into_iter().enumerate().map(|(i, g)| saved.grad(i, || tape.constant(g))).collect()
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let (x, gain, bias) = (&ins[0], &ins[1], &ins[2]);
+        let centred = x - x.mean_last();
+        let variance = (&centred * &centred).mean_last();
+        Some(centred / (variance + self.eps).sqrt() * gain + bias)
+    }
+}
+
+impl<T: Real> Declared<T> for LayerNorm {
+    const NAME: &'static str = "layer_norm";
+    const MATH: &'static str =
+        "y = g ∘ x̂ + b, x̂ = r(x − μ);  x̄ = r(a − mean a − x̂ mean(x̂ ∘ a)), a = g ∘ ȳ,  ḡ = Σ ȳ ∘ x̂,  b̄ = Σ ȳ";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        // Rows of 1 or 2 are normalised to constants, whose gradient says nothing.
+        let (a, b, n) = (g.extent(), g.extent(), 2 + g.extent());
+        let x = g.distinct([a, b, n]);
+        let op = |eps| LayerNorm { eps };
+        vec![
+            (op(1e-5), vec![g.strided(&x), g.normal([n]), g.normal([n])]),
+            (op(0.1), vec![g.distinct([n]), g.normal([n]), g.normal([n])]),
+            (op(1e-5), vec![g.normal([0, n]), g.normal([n]), g.normal([n])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// Layer normalisation of rows (…, n) with `gain` (n) and `bias` (n), ε = `eps`.
+    #[track_caller]
+    pub fn layer_norm(&self, gain: &Self, bias: &Self, eps: f64) -> Self {
+        self.tape().apply(LayerNorm { eps }, &[self, gain, bias])
+    }
+}

@@ -1,0 +1,68 @@
+//! # `log_softmax`
+//!
+//! ```text
+//! yⱼ = xⱼ − lse x,   lse x = ln Σₖ e^xₖ along the last axis
+//! ∂yⱼ/∂xₖ = [j = k] − e^yₖ        x̄ = ȳ − eʸ Σ ȳ
+//! ```
+//!
+//! The row's maximum is taken off first and may be held constant; see `softmax`.
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::{numel, rows};
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// The logarithm of softmax, by rows of the last axis.
+#[derive(Debug)]
+pub struct LogSoftmax;
+
+impl<T: Real> Op<T> for LogSoftmax {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        rows("log_softmax", ins)
+    }
+    fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
+        let n = out[out.len() - 1] as u64;
+        numel(out) / n * (4 * n + 2)
+    }
+    fn saves(&self) -> Saves {
+        Saves::ALL
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        let n = x.shape()[x.shape().len() - 1];
+        Tensor::write(*x.shape(), |y| T::kernels().log_softmax(x.as_slice(), y, n)).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let (y, gy) = (saved.y().value().dense(), gy.value().dense());
+        let n = y.shape()[y.shape().len() - 1];
+        let gx = Tensor::write(*y.shape(), |gx| T::kernels().log_softmax_vjp(y.as_slice(), gy.as_slice(), gx, n));
+        vec![Some(saved.y().tape().constant(gx))]
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let x = &ins[0];
+        let last = x.shape().len() - 1;
+        let z = x - x.detach().max(last);
+        Some(&z - z.exp().sum(&[last]).log())
+    }
+}
+
+impl<T: Real> Declared<T> for LogSoftmax {
+    const NAME: &'static str = "log_softmax";
+    const MATH: &'static str = "y = x − ln Σ eˣ;  x̄ = ȳ − eʸ Σ ȳ";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (a, b, n) = (g.extent(), g.extent(), 1 + g.extent());
+        let x = g.normal([a, b, n]);
+        vec![(LogSoftmax, vec![g.strided(&x)]), (LogSoftmax, vec![g.normal([n])]), (LogSoftmax, vec![g.normal([0, n])])]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// The logarithm of softmax along the last axis.
+    #[track_caller]
+    pub fn log_softmax(&self) -> Self {
+        self.tape().apply(LogSoftmax, &[self])
+    }
+}

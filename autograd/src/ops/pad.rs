@@ -1,0 +1,79 @@
+//! # `pad`
+//!
+//! ```text
+//! y = x with zeros before and after it along an axis        x̄ = ȳ at the positions of x
+//! ```
+//!
+//! Adjoint of `slice`.
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// x between zeros along one axis.
+#[derive(Debug)]
+pub struct Pad {
+    /// The axis.
+    pub axis: usize,
+    /// Zeros before x.
+    pub before: usize,
+    /// Zeros after x.
+    pub after: usize,
+}
+
+impl<T: Real> Op<T> for Pad {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        match ins[0].get(self.axis) {
+            Some(&extent) => Ok(ins[0].with(self.axis, self.before + extent + self.after)),
+            None => Err(ShapeError::new("pad", format!("a shape with an axis {}", self.axis), ins)),
+        }
+    }
+    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
+        0
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        let (outer, n, inner) = x.shape().around(self.axis);
+        let padded = self.before + n + self.after;
+        Tensor::write(x.shape().with(self.axis, padded), |y| {
+            y.fill(T::zero());
+            for o in 0..outer {
+                let to = &mut y[(o * padded + self.before) * inner..][..n * inner];
+                to.copy_from_slice(&x.as_slice()[o * n * inner..][..n * inner]);
+            }
+        })
+        .into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        vec![Some(gy.slice(self.axis, self.before..self.before + saved.shape(0)[self.axis]))]
+    }
+}
+
+impl<T: Real> Declared<T> for Pad {
+    const NAME: &'static str = "pad";
+    const MATH: &'static str = "y = x between zeros along an axis;  x̄ = ȳ at the positions of x";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (a, b, c) = (g.extent(), g.extent(), g.extent());
+        let x = g.normal([a, b, c]);
+        vec![
+            (Pad { axis: 1, before: 2, after: 1 }, vec![g.strided(&x)]),
+            (Pad { axis: 0, before: 0, after: c }, vec![g.normal([a])]),
+            (Pad { axis: 1, before: 0, after: 0 }, vec![g.normal([a, b])]),
+            (Pad { axis: 0, before: 1, after: 1 }, vec![g.normal([0, b])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// This value with `before` zeros before it and `after` zeros after it along `axis`.
+    #[track_caller]
+    pub fn pad(&self, axis: usize, before: usize, after: usize) -> Self {
+        self.tape().apply(Pad { axis, before, after }, &[self])
+    }
+}

@@ -1,0 +1,47 @@
+//! # `relu`
+//!
+//! ```text
+//! y = max(x, 0)        dy = [x > 0] dx        x̄ = ȳ where y > 0, else 0
+//! ```
+//!
+//! At its kink relu has no derivative; we decide relu′(0) := 0, a subgradient. As x > 0 exactly where y > 0, the input can
+//! be freed at once. NaN stays NaN.
+
+use gradus_tensor::{Real, Tensor};
+
+use super::pointwise::{Elementwise, Pointwise};
+use crate::{Samples, Saved, Saves, Var};
+
+/// y = max(x, 0).
+#[derive(Clone, Copy, Debug)]
+pub struct Relu;
+
+impl<T: Real> Pointwise<T> for Relu {
+    const NAME: &'static str = "relu";
+    const MATH: &'static str = "y = max(x, 0);  x̄ = ȳ where y > 0, else 0";
+    const FLOPS: u64 = 0;
+    const SAVES: Saves = Saves::OUTPUT;
+
+    fn f(self, x: T) -> T {
+        if x <= T::zero() { T::zero() } else { x }
+    }
+
+    fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
+        let positive: Vec<bool> = saved.y().value().dense().as_slice().iter().map(|&y| y > T::zero()).collect();
+        gy.select(positive, &gy.tape().constant(Tensor::zeros(*gy.shape())))
+    }
+
+    fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)> {
+        let (m, n) = (g.extent(), 6 + g.extent());
+        let x = g.off_zero([m, n]);
+        vec![(Relu, g.strided(&x)), (Relu, g.positive([])), (Relu, g.off_zero([0]))]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// max(x, 0) of every element; relu′(0) := 0.
+    #[track_caller]
+    pub fn relu(&self) -> Self {
+        self.tape().apply(Elementwise(Relu), &[self])
+    }
+}

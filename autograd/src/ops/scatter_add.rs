@@ -1,0 +1,82 @@
+//! # `scatter_add`
+//!
+//! ```text
+//! yₖ = Σ xᵢ over the i with ids[i] = k        x̄ᵢ = ȳₖ, k = ids[i]
+//! ```
+//!
+//! Adjoint of `gather`.
+
+use std::sync::Arc;
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::numel;
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// Rows added into a table of zeros: (…, d) → (V, d).
+#[derive(Debug)]
+pub struct ScatterAdd {
+    /// Where each row goes, row-major; each below V.
+    pub ids: Arc<[u32]>,
+    /// V.
+    pub rows: usize,
+}
+
+impl<T: Real> Op<T> for ScatterAdd {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let (n, rows) = (self.ids.len(), self.rows);
+        match ins[0].split_last() {
+            Some((&d, lead)) if lead.iter().product::<usize>() == n && self.ids.iter().all(|&id| (id as usize) < rows) => {
+                Ok([rows, d].into())
+            }
+            _ => Err(ShapeError::new("scatter_add", format!("[…,d] with a row for each of {n} ids below {rows}"), ins)),
+        }
+    }
+    fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
+        numel(ins[0])
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        let d = x.shape()[x.shape().len() - 1];
+        Tensor::write([self.rows, d], |y| {
+            y.fill(T::zero());
+            T::kernels().scatter_add(y, d, &self.ids, x.as_slice());
+        })
+        .into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let lead = &saved.shape(0)[..saved.shape(0).len() - 1];
+        vec![Some(gy.gather(self.ids.clone(), lead))]
+    }
+}
+
+impl<T: Real> Declared<T> for ScatterAdd {
+    const NAME: &'static str = "scatter_add";
+    const MATH: &'static str = "yₖ = Σ xᵢ over ids[i] = k;  x̄ᵢ = ȳₖ, k = ids[i]";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (v, d, n) = (1 + g.extent(), 1 + g.extent(), g.extent());
+        let x = g.normal([2, n, d]);
+        let mut scatter = |n| ScatterAdd { ids: g.ids(n, v).into(), rows: v };
+        let (square, line, one, none) = (scatter(2 * n), scatter(v + n), scatter(1), scatter(0));
+        vec![
+            (square, vec![g.strided(&x)]),
+            (line, vec![g.normal([v + n, d])]),
+            (one, vec![g.normal([d])]),
+            (none, vec![g.normal([0, d])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// These rows (…, d) added into `rows` rows of zeros, each at its id: (rows, d).
+    #[track_caller]
+    pub fn scatter_add(&self, ids: impl Into<Arc<[u32]>>, rows: usize) -> Self {
+        self.tape().apply(ScatterAdd { ids: ids.into(), rows }, &[self])
+    }
+}

@@ -1,0 +1,122 @@
+//! # `self_attention`
+//!
+//! ```text
+//! [Q | K | V] = x split in three along its last axis, each into heads
+//! y = attention(Q, K, V), the heads joined again        x̄ = [Q̄ | K̄ | V̄]
+//! ```
+//!
+//! The kernel of `attention` on the packed output of `c_attn`: it reads and writes the three parts where they stand, so that
+//! nothing is cut apart or put together.
+
+use gradus_tensor::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Place};
+use gradus_tensor::rng::DropoutKey;
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::attention::Attention;
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// (B, T, 3C) → (B, T, C), C = heads · D.
+#[derive(Clone, Debug)]
+pub struct SelfAttention {
+    /// Number of heads.
+    pub heads: usize,
+    /// Mask and dropout.
+    pub attention: Attention,
+}
+
+impl SelfAttention {
+    fn spec<T: Real>(&self, x: &Tensor<T>) -> AttentionSpec {
+        let s = x.shape();
+        self.attention.spec(s[0], self.heads, s[1], s[1], s[2] / 3 / self.heads)
+    }
+
+    /// Where part `i` of three begins, and its strides.
+    fn place(spec: &AttentionSpec, i: usize) -> Place {
+        let c = spec.heads * spec.width;
+        Place { offset: i * c, strides: [spec.queries * 3 * c, spec.width, 3 * c] }
+    }
+
+    fn part<'a, T>(spec: &AttentionSpec, x: &'a [T], i: usize) -> Heads<'a, T> {
+        let Place { offset, strides } = Self::place(spec, i);
+        Heads { data: &x[offset.min(x.len())..], strides }
+    }
+}
+
+impl<T: Real> Op<T> for SelfAttention {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let x = ins[0];
+        let fits = x.len() == 3 && x[2] > 0 && x[2].is_multiple_of(3 * self.heads) && self.attention.fits(x[1], x[1]);
+        if fits {
+            return Ok(x.with(2, x[2] / 3));
+        }
+        Err(ShapeError::new(
+            "self_attention",
+            format!("(B,T,3C) with C a multiple of {} heads, and a mask that fits", self.heads),
+            ins,
+        ))
+    }
+    fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
+        let x = ins[0];
+        self.attention.cost((x[0] * self.heads) as u64, x[1], x[1], (x[2] / 3 / self.heads) as u64, false)
+    }
+    fn saves(&self) -> Saves {
+        Saves::INPUTS
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        let spec = self.spec(&x);
+        let [q, k, v] = [0, 1, 2].map(|i| Self::part(&spec, x.as_slice(), i));
+        let mut lse = Tensor::zeros([spec.batch, spec.heads, spec.queries]);
+        let o = Tensor::write([spec.batch, spec.queries, spec.heads * spec.width], |o| {
+            T::kernels().attention(&spec, q, k, v, None, o, lse.get_mut().expect("just made"));
+        });
+        Evaluated { out: o.clone(), residuals: vec![o, lse] }
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let (x, gy) = (saved.x(0).value().dense(), gy.value().dense());
+        let spec = self.spec(&x);
+        let [q, k, v] = [0, 1, 2].map(|i| Self::part(&spec, x.as_slice(), i));
+        let (o, lse) = (saved.residual(0).as_slice(), saved.residual(1).as_slice());
+        let c = spec.heads * spec.width;
+        let go = Heads { data: gy.as_slice(), strides: [spec.queries * c, spec.width, c] };
+        let gx = Tensor::write(*x.shape(), |data| {
+            let grads = AttentionGrads { data, places: [0, 1, 2].map(|i| Self::place(&spec, i)), gbias: None };
+            T::kernels().attention_vjp(&spec, q, k, v, None, o, lse, go, grads);
+        });
+        vec![Some(saved.x(0).tape().constant(gx))]
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let (b, t, c) = (ins[0].shape()[0], ins[0].shape()[1], ins[0].shape()[2] / 3);
+        let part =
+            |i: usize| ins[0].slice(2, i * c..(i + 1) * c).reshape([b, t, self.heads, c / self.heads]).permute(&[0, 2, 1, 3]);
+        let o = self.attention.reference(&[part(0), part(1), part(2)])?; // (B, H, T, D)
+        Some(o.permute(&[0, 2, 1, 3]).reshape([b, t, c]))
+    }
+}
+
+impl<T: Real> Declared<T> for SelfAttention {
+    const NAME: &'static str = "self_attention";
+    const MATH: &'static str = "y = attention(Q, K, V), [Q|K|V] = x;  x̄ = [Q̄|K̄|V̄]";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (b, t, heads, d) = (g.extent(), 1 + g.extent(), g.extent().min(3), 1 + g.extent());
+        let dropout = Some(DropoutKey::new(0.25, [g.seed() as u32, 3], 0, 2));
+        let op = |dropout| SelfAttention { heads, attention: Attention { mask: Mask::Causal, dropout } };
+        let x = g.normal([b, t, 3 * heads * d]);
+        vec![
+            (op(None), vec![g.strided(&x)]),
+            (op(dropout), vec![g.normal([b, t, 3 * heads * d])]),
+            (op(None), vec![g.normal([b, 0, 3 * heads * d])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// Attention within each sequence, of a packed [q | k | v].
+    #[track_caller]
+    pub fn self_attention(&self, heads: usize, attention: Attention) -> Self {
+        self.tape().apply(SelfAttention { heads, attention }, &[self])
+    }
+}

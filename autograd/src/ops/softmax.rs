@@ -1,0 +1,67 @@
+//! # `softmax`
+//!
+//! ```text
+//! yⱼ = e^xⱼ / Σₖ e^xₖ along the last axis        ∂yⱼ/∂xₖ = yⱼ ([j = k] − yₖ)        x̄ = y ∘ (ȳ − ⟨ȳ, y⟩)
+//! ```
+//!
+//! A constant added to a row changes nothing, so the row's maximum is taken off first and no exponential overflows; for the
+//! same reason the maximum may be held constant (detached).
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::{numel, rows};
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// Each row of the last axis to a probability distribution.
+#[derive(Debug)]
+pub struct Softmax;
+
+impl<T: Real> Op<T> for Softmax {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        rows("softmax", ins)
+    }
+    fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
+        4 * numel(out)
+    }
+    fn saves(&self) -> Saves {
+        Saves::ALL
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let x = ins[0].dense();
+        let n = x.shape()[x.shape().len() - 1];
+        Tensor::write(*x.shape(), |y| T::kernels().softmax(x.as_slice(), y, n)).into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let (y, gy) = (saved.y().value().dense(), gy.value().dense());
+        let n = y.shape()[y.shape().len() - 1];
+        let gx = Tensor::write(*y.shape(), |gx| T::kernels().softmax_vjp(y.as_slice(), gy.as_slice(), gx, n));
+        vec![Some(saved.y().tape().constant(gx))]
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let x = &ins[0];
+        let last = x.shape().len() - 1;
+        let e = (x - x.detach().max(last)).exp();
+        Some(&e / e.sum(&[last]))
+    }
+}
+
+impl<T: Real> Declared<T> for Softmax {
+    const NAME: &'static str = "softmax";
+    const MATH: &'static str = "y = eˣ/Σ eˣ;  x̄ = y ∘ (ȳ − ⟨ȳ, y⟩)";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (a, b, n) = (g.extent(), g.extent(), 1 + g.extent());
+        let x = g.normal([a, b, n]);
+        vec![(Softmax, vec![g.strided(&x)]), (Softmax, vec![g.normal([n])]), (Softmax, vec![g.normal([0, n])])]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// Softmax along the last axis.
+    #[track_caller]
+    pub fn softmax(&self) -> Self {
+        self.tape().apply(Softmax, &[self])
+    }
+}

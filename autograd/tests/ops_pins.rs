@@ -1,0 +1,200 @@
+//! What the witnesses over all ops cannot see: decisions at kinks, messages, extremes, and the operators.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gradus_autograd::{Shape, Tape, Tensor, Var};
+use gradus_tensor::rng::DropoutKey;
+
+fn tensor<const N: usize>(shape: [usize; N], values: &[f64]) -> Tensor<f64> {
+    Tensor::new(shape, values.to_vec())
+}
+
+/// Σ wᵢ f(x)ᵢ with w = 1, 2, 3, …, differentiated.
+fn grad(x: Tensor<f64>, f: impl for<'t> Fn(&Var<'t, f64>) -> Var<'t, f64>) -> Vec<f64> {
+    let tape = Tape::new();
+    let x = tape.leaf(x);
+    let y = f(&x);
+    let w = Tensor::new(*y.shape(), (1..=y.value().len()).map(|i| i as f64).collect());
+    tape.backward_from(&y, w, &mut |_| {}).of(&x).expect("y depends on x").to_vec()
+}
+
+/// What `f` panics with, given values of these shapes.
+fn message(shapes: &[&[usize]], f: impl for<'t> Fn(&[Var<'t, f64>])) -> String {
+    let tape = Tape::new();
+    let xs: Vec<Var<'_, f64>> = shapes.iter().map(|&s| tape.leaf(Tensor::zeros(Shape::from(s)))).collect();
+    let panic = catch_unwind(AssertUnwindSafe(|| f(&xs))).expect_err("these shapes do not fit");
+    panic.downcast_ref::<String>().expect("a formatted message").clone()
+}
+
+#[test]
+fn the_derivative_of_relu_at_its_kink_is_0() {
+    let x = tensor([4], &[-1.0, 0.0, -0.0, 2.0]);
+    assert_eq!(grad(x.clone(), |x| x.relu()), [0.0, 0.0, 0.0, 4.0]);
+    assert_eq!(Tape::off().constant(x).relu().value().to_vec(), [0.0, 0.0, 0.0, 2.0]);
+    assert!(Tape::off().constant(Tensor::scalar(f64::NAN)).relu().value().item().is_nan());
+}
+
+#[test]
+fn the_first_of_several_maxima_gets_the_gradient() {
+    let x = tensor([2, 3], &[1.0, 3.0, 3.0, 2.0, 2.0, 2.0]);
+    assert_eq!(grad(x.clone(), |x| x.max(1)), [0.0, 1.0, 0.0, 2.0, 0.0, 0.0]);
+    assert_eq!(grad(x, |x| x.max(0)), [0.0, 2.0, 3.0, 1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn what_select_leaves_out_does_no_harm() {
+    let tape = Tape::new();
+    let (a, b) = (tape.leaf(tensor([2], &[f64::INFINITY, 4.0])), tape.leaf(tensor([2], &[5.0, f64::NAN])));
+    let y = a.select([false, true], &b);
+    assert_eq!(y.value().to_vec(), [5.0, 4.0]);
+    let g = tape.backward_from(&y, tensor([2], &[1.0, f64::INFINITY]), &mut |_| {});
+    assert_eq!((g.of(&a).unwrap().to_vec(), g.of(&b).unwrap().to_vec()), (vec![0.0, f64::INFINITY], vec![1.0, 0.0]));
+}
+
+#[test]
+fn operators_broadcast_and_sum_back() {
+    let tape = Tape::new();
+    let a = tape.leaf(tensor([2, 2], &[1.0, 2.0, 3.0, 4.0]));
+    let b = tape.leaf(tensor([2], &[2.0, 4.0]));
+    let c = tape.leaf(tensor([2, 1], &[1.0, 10.0]));
+    assert_eq!((&a + &b).value().to_vec(), [3.0, 6.0, 5.0, 8.0]);
+    assert_eq!((&a - &c).value().to_vec(), [0.0, 1.0, -7.0, -6.0]);
+    assert_eq!((&a * &c).value().to_vec(), [1.0, 2.0, 30.0, 40.0]);
+    assert_eq!((&b / &c).value().to_vec(), [2.0, 4.0, 0.2, 0.4]);
+    let y = (&a - &b) * &c / &b;
+    let g = tape.backward(&y.sum_all());
+    // y = (a − b) c/b:  ∂a = c/b,  ∂b = Σ −ac/b²,  ∂c = Σ (a − b)/b
+    assert_eq!(g.of(&a).unwrap().to_vec(), [0.5, 0.25, 5.0, 2.5]);
+    assert_eq!(g.of(&b).unwrap().to_vec(), [-7.75, -2.625]);
+    assert_eq!(g.of(&c).unwrap().to_vec(), [-1.0, 0.5]);
+}
+
+#[test]
+fn operators_take_numbers_on_either_side() {
+    let tape = Tape::off();
+    let x = tape.constant(tensor([2], &[2.0, 4.0]));
+    let is = |y: Var<'_, f64>, values: [f64; 2]| assert_eq!(y.value().to_vec(), values);
+    is(&x + 1.0, [3.0, 5.0]);
+    is(1.0 + &x, [3.0, 5.0]);
+    is(&x - 1.0, [1.0, 3.0]);
+    is(1.0 - &x, [-1.0, -3.0]);
+    is(&x * 3.0, [6.0, 12.0]);
+    is(3.0 * &x, [6.0, 12.0]);
+    is(&x / 2.0, [1.0, 2.0]);
+    is(8.0 / &x, [4.0, 2.0]);
+    is(-&x, [-2.0, -4.0]);
+    is(-(x.clone() + x.clone()) / x.clone() - &x, [-4.0, -6.0]);
+    assert_eq!(grad(tensor([2], &[2.0, 4.0]), |x| 8.0 / x), [-2.0, -1.0]);
+}
+
+#[test]
+fn extremes_do_not_overflow() {
+    let tape = Tape::off();
+    let x = tape.constant(tensor([1, 3], &[1000.0, 1000.0, -1000.0]));
+    assert_eq!(x.softmax().value().to_vec(), [0.5, 0.5, 0.0]);
+    // ln 2 is added to 1000 before 1000 is taken off, hence 1000 ulps.
+    let near = |y: Var<'_, f64>, exact: &[f64]| {
+        let errors = y.value().zip(&Tensor::new(*y.shape(), exact.to_vec()), |y, e| (y - e).abs()).to_vec();
+        assert!(errors.iter().all(|&e| e <= 1000.0 * f64::EPSILON), "{errors:?}");
+    };
+    let ln2 = std::f64::consts::LN_2;
+    near(x.log_softmax(), &[-ln2, -ln2, -2000.0 - ln2]);
+    near(x.cross_entropy([2]), &[2000.0 + ln2]);
+    let saturated = tape.constant(tensor([2], &[-1000.0, 1000.0])).sigmoid();
+    assert_eq!(saturated.value().to_vec(), [0.0, 1.0]);
+    assert_eq!(grad(tensor([2], &[-1000.0, 1000.0]), |x| x.sigmoid()), [0.0, 0.0]);
+}
+
+#[test]
+fn ids_that_repeat_add_up() {
+    let table = tensor([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let tape = Tape::off();
+    let rows = tape.constant(table.clone()).gather([2, 0, 2, 2], [2, 2]);
+    assert_eq!(*rows.value(), tensor([2, 2, 2], &[5.0, 6.0, 1.0, 2.0, 5.0, 6.0, 5.0, 6.0]));
+    assert_eq!(grad(table, |w| w.gather([2, 0, 2, 2], [2, 2])), [3.0, 4.0, 0.0, 0.0, 13.0, 16.0]);
+}
+
+#[test]
+fn parts_come_back_from_their_concatenation() {
+    let tape = Tape::new();
+    let (a, b) = (tape.leaf(tensor([2, 1], &[1.0, 4.0])), tape.leaf(tensor([2, 2], &[2.0, 3.0, 5.0, 6.0])));
+    let y = Var::concat(&[&a, &b], 1);
+    assert_eq!(y.value().to_vec(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(*y.slice(1, 1..3).value(), *b.value());
+    assert_eq!(a.pad(1, 1, 1).value().to_vec(), [0.0, 1.0, 0.0, 0.0, 4.0, 0.0]);
+    let g = tape.backward_from(&y, tensor([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), &mut |_| {});
+    assert_eq!((g.of(&a).unwrap(), g.of(&b).unwrap()), (a.value(), b.value()));
+}
+
+#[test]
+fn dropout_drops_the_same_in_both_directions() {
+    let key = DropoutKey::new(0.25, [7, 8], 1, 5);
+    let ones = Tensor::<f64>::full([2, 4, 16], 1.0);
+    let kept: Vec<f64> =
+        (0..8).flat_map(|r| (0..16).map(move |c| (r, c))).map(|(r, c)| f64::from(key.keeps(r, c)) / 0.75).collect();
+    assert!(kept.contains(&0.0) && kept.contains(&(1.0 / 0.75)));
+    let tape = Tape::new();
+    let x = tape.leaf(ones.clone());
+    let y = x.dropout(key);
+    assert_eq!(y.value().to_vec(), kept);
+    assert_eq!(tape.backward_from(&y, ones, &mut |_| {}).of(&x).unwrap().to_vec(), kept);
+}
+
+#[test]
+fn a_gradient_nobody_wants_is_not_computed() {
+    let tape = Tape::new();
+    let (x, w, b) = (Tensor::full([3, 2], 1.0), Tensor::full([2, 2], 2.0), Tensor::full([2], 3.0));
+    let (x, w, b) = (tape.constant(x), tape.leaf(w), tape.constant(b));
+    let g = tape.backward(&x.linear(&w, &b).sum_all());
+    assert_eq!(g.of(&w).unwrap().to_vec(), [3.0; 4]);
+    assert!(g.of(&x).is_none() && g.of(&b).is_none());
+}
+
+#[test]
+fn shape_errors_teach() {
+    let is = |found: String, expected: &str| assert_eq!(found, expected);
+    is(
+        message(&[&[2, 3], &[2]], |x| drop(&x[0] - &x[1])),
+        "sub: shapes that broadcast (equal from the last axis on, or 1), got [2, 3] · [2]",
+    );
+    is(
+        message(&[&[2, 3], &[2]], |x| drop(&x[0] / &x[1])),
+        "div: shapes that broadcast (equal from the last axis on, or 1), got [2, 3] · [2]",
+    );
+    is(message(&[&[2, 0]], |x| drop(x[0].max(1))), "max: an axis 1 of extent at least 1, got [2, 0]");
+    is(message(&[&[2, 3]], |x| drop(x[0].max(2))), "max: an axis 2 of extent at least 1, got [2, 3]");
+    is(message(&[&[2, 3]], |x| drop(x[0].slice(1, 2..4))), "slice: an axis 1 with the positions 2..4, got [2, 3]");
+    is(message(&[&[2, 3]], |x| drop(x[0].pad(2, 1, 1))), "pad: a shape with an axis 2, got [2, 3]");
+    is(
+        message(&[&[2, 3], &[3, 3]], |x| drop(Var::concat(&[&x[0], &x[1]], 1))),
+        "concat: equal extents but on axis 1, there [3, 3], got [2, 3] · [3, 3]",
+    );
+    is(message(&[&[2], &[2]], |x| drop(x[0].select([true], &x[1]))), "select: as many elements as the mask, 1, got [2] · [2]");
+    is(message(&[&[3, 2]], |x| drop(x[0].gather([3], [1]))), "gather: a table [V,d] with more rows than the id 3, got [3, 2]");
+    is(
+        message(&[&[3, 2]], |x| drop(x[0].gather([0], [2]))),
+        "gather: a table [V,d] and ids that fill their shape [2], 1 ids, got [3, 2]",
+    );
+    is(
+        message(&[&[3, 2]], |x| drop(x[0].scatter_add([0, 1, 5], 5))),
+        "scatter_add: […,d] with a row for each of 3 ids below 5, got [3, 2]",
+    );
+    is(message(&[&[2, 0]], |x| drop(x[0].softmax())), "softmax: […,n] with n ≥ 1, got [2, 0]");
+    is(message(&[&[]], |x| drop(x[0].log_softmax())), "log_softmax: […,n] with n ≥ 1, got []");
+    is(
+        message(&[&[2, 3], &[3], &[2]], |x| drop(x[0].layer_norm(&x[1], &x[2], 1e-5))),
+        "layer_norm: x […,n], gain [n], bias [n] with n ≥ 1, got [2, 3] · [3] · [2]",
+    );
+    is(
+        message(&[&[2, 3]], |x| drop(x[0].cross_entropy([0, 3]))),
+        "cross_entropy: logits [n,V] with more classes than the target 3, got [2, 3]",
+    );
+    is(
+        message(&[&[2, 3]], |x| drop(x[0].cross_entropy([0]))),
+        "cross_entropy: logits [n,V] with a row for each of 1 targets, V ≥ 1, got [2, 3]",
+    );
+    is(
+        message(&[&[2, 3], &[2, 3], &[3]], |x| drop(x[0].linear(&x[1], &x[2]))),
+        "linear: […,k]·[k,n] + [n] → […,n], got [2, 3] · [2, 3] · [3]",
+    );
+}

@@ -1,0 +1,165 @@
+//! `config.json` of `openai-gpt`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{CheckpointError, io};
+use crate::config::{Activation, Embedding, GptConfig, Positions};
+
+const HUGGING_FACE: &str = "openai-gpt";
+const OURS: &str = "gradus-gpt";
+
+pub(super) fn write(path: &Path, config: &GptConfig) -> Result<(), CheckpointError> {
+    let text = serde_json::to_string_pretty(&to_json(config)).expect("a map of plain values");
+    let file = std::fs::File::create(path).map_err(io(path, "creating the file"))?;
+    std::io::Write::write_all(&mut &file, text.as_bytes()).map_err(io(path, "writing"))?;
+    file.sync_all().map_err(io(path, "flushing to disk"))
+}
+
+/// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
+fn to_json(c: &GptConfig) -> Value {
+    let ours = c.embedding == Embedding::Joint || c.activation == Activation::GeluErf;
+    let afn = match c.activation {
+        Activation::Gelu => "gelu",
+        Activation::GeluErf => "gelu_erf",
+        Activation::Relu => "relu",
+    };
+    let mut fields = json!({
+        "afn": afn,
+        "architectures": ["OpenAIGPTLMHeadModel"],
+        "attn_pdrop": c.attn_dropout,
+        "dtype": "float32",
+        "embd_pdrop": c.embd_dropout,
+        "initializer_range": c.initializer_range,
+        "layer_norm_epsilon": c.layer_norm_epsilon,
+        "model_type": if ours { OURS } else { HUGGING_FACE },
+        "n_embd": c.width,
+        "n_head": c.heads,
+        "n_layer": c.layers,
+        "n_positions": c.context,
+        "resid_pdrop": c.resid_dropout,
+        "summary_activation": null,
+        "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": true,
+        "summary_type": "cls_index",
+        "summary_use_proj": true,
+        "tie_word_embeddings": true,
+        "vocab_size": c.vocab,
+    });
+    if c.positions == Positions::Sinusoidal {
+        fields["gradus_positions"] = json!("sinusoidal");
+    }
+    if c.embedding == Embedding::Joint {
+        fields["gradus_embedding"] = json!("joint");
+    }
+    fields
+}
+
+pub(super) fn read(path: &Path) -> Result<GptConfig, CheckpointError> {
+    let problem = |problem: String| CheckpointError::ConfigFile { path: path.to_owned(), problem };
+    let text = std::fs::read_to_string(path).map_err(io(path, "reading"))?;
+    let value: Value = serde_json::from_str(&text).map_err(|e| problem(format!("not JSON: {e}")))?;
+    let fields = value.as_object().ok_or_else(|| problem("expected a JSON object".into()))?;
+    let config = from_json(fields).map_err(problem)?;
+    config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
+    Ok(config)
+}
+
+fn from_json(fields: &Map<String, Value>) -> Result<GptConfig, String> {
+    match fields.get("model_type").and_then(Value::as_str) {
+        Some(HUGGING_FACE | OURS) => {}
+        found => {
+            return Err(format!("model_type: expected \"{HUGGING_FACE}\", found {found:?}; other architectures are not GPT-1"));
+        }
+    }
+    let default = GptConfig::default();
+    let size = |names: &[&str], default: Option<usize>| {
+        let found = names.iter().find_map(|n| fields.get(*n).filter(|v| !v.is_null()).map(|v| (n, v)));
+        match (found, default) {
+            (Some((name, v)), _) => v
+                .as_u64()
+                .and_then(|n| usize::try_from(n).ok())
+                .ok_or_else(|| format!("{name}: expected a whole number, found {v}")),
+            (None, Some(d)) => Ok(d),
+            (None, None) => Err(format!("{} is missing", names[0])),
+        }
+    };
+    let number = |name: &str, default: f64| match fields.get(name).filter(|v| !v.is_null()) {
+        Some(v) => v.as_f64().ok_or_else(|| format!("{name}: expected a number, found {v}")),
+        None => Ok(default),
+    };
+    let word = |name: &str| match fields.get(name).filter(|v| !v.is_null()) {
+        Some(v) => v.as_str().map(Some).ok_or_else(|| format!("{name}: expected a string, found {v}")),
+        None => Ok(None),
+    };
+    if fields.get("tie_word_embeddings") == Some(&Value::Bool(false)) {
+        return Err("tie_word_embeddings: GPT-1's output is tied to its embedding, found false".into());
+    }
+    Ok(GptConfig {
+        vocab: size(&["vocab_size"], Some(default.vocab))?,
+        context: size(&["n_positions", "n_ctx"], Some(default.context))?,
+        width: size(&["n_embd"], None)?,
+        layers: size(&["n_layer"], None)?,
+        heads: size(&["n_head"], None)?,
+        activation: match word("afn")? {
+            None | Some("gelu") => Activation::Gelu,
+            Some("gelu_erf") => Activation::GeluErf,
+            Some("relu") => Activation::Relu,
+            Some(other) => return Err(format!("afn: expected gelu, gelu_erf or relu, found {other}")),
+        },
+        positions: match word("gradus_positions")? {
+            None | Some("learned") => Positions::Learned,
+            Some("sinusoidal") => Positions::Sinusoidal,
+            Some(other) => return Err(format!("gradus_positions: expected learned or sinusoidal, found {other}")),
+        },
+        embedding: match word("gradus_embedding")? {
+            None | Some("separate") => Embedding::Separate,
+            Some("joint") => Embedding::Joint,
+            Some(other) => return Err(format!("gradus_embedding: expected separate or joint, found {other}")),
+        },
+        embd_dropout: number("embd_pdrop", default.embd_dropout)?,
+        attn_dropout: number("attn_pdrop", default.attn_dropout)?,
+        resid_dropout: number("resid_pdrop", default.resid_dropout)?,
+        layer_norm_epsilon: number("layer_norm_epsilon", default.layer_norm_epsilon)?,
+        initializer_range: number("initializer_range", default.initializer_range)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_survives_the_file() {
+        let all = [
+            GptConfig::preset("tiny").unwrap().with_dropout(0.25),
+            GptConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() },
+            GptConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() },
+        ];
+        for config in all {
+            assert_eq!(from_json(to_json(&config).as_object().unwrap()), Ok(config));
+        }
+    }
+
+    #[test]
+    fn what_transformers_cannot_say_has_another_model_type() {
+        let kind = |c: &GptConfig| to_json(c)["model_type"].as_str().unwrap().to_owned();
+        assert_eq!(kind(&GptConfig::default()), "openai-gpt");
+        assert_eq!(kind(&GptConfig { embedding: Embedding::Joint, ..Default::default() }), "gradus-gpt");
+    }
+
+    #[test]
+    fn a_wrong_field_is_named() {
+        let error = |change: Value| {
+            let mut fields = to_json(&GptConfig::default());
+            change.as_object().unwrap().iter().for_each(|(k, v)| fields[k] = v.clone());
+            from_json(fields.as_object().unwrap()).unwrap_err()
+        };
+        assert!(error(json!({"n_embd": -3})).starts_with("n_embd: expected a whole number, found -3"));
+        assert!(error(json!({"n_layer": null})).starts_with("n_layer is missing"));
+        assert!(error(json!({"model_type": "gpt2"})).contains("\"openai-gpt\", found Some(\"gpt2\")"));
+        assert!(error(json!({"afn": "swish"})).contains("found swish"));
+        assert!(error(json!({"tie_word_embeddings": false})).contains("tied"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Checkpoints in Hugging Face's format: a directory of `config.json` (model_type `openai-gpt`) and `model.safetensors`.
+//!
+//! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
+//! without `transformer.`, f32, f64, f16 or bf16. What `openai-gpt` cannot say (the joint embedding, GELU by the error
+//! function) is saved under the model_type `gradus-gpt`, which `transformers` refuses instead of misreading.
+
+mod config_json;
+mod weights;
+
+use std::path::{Path, PathBuf};
+
+use gradus_tensor::Tensor;
+
+use crate::config::{ConfigError, GptConfig};
+use crate::gpt::Gpt;
+
+/// The file of sizes and options.
+pub const CONFIG_FILE: &str = "config.json";
+/// The file of parameters.
+pub const WEIGHTS_FILE: &str = "model.safetensors";
+
+/// Why a checkpoint could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The file system said no.
+    #[error("{path}: {action}: {source}{}", hint(.source))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// `config.json` is no JSON, or lacks or misstates a field.
+    #[error("{path}: {problem}")]
+    ConfigFile {
+        /// The file.
+        path: PathBuf,
+        /// What was found and expected.
+        problem: String,
+    },
+    /// `config.json` states sizes no model can have.
+    #[error("{path}: {source}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        source: ConfigError,
+    },
+    /// `model.safetensors` is damaged.
+    #[error("{path}: {problem}; the file is damaged or incomplete: copy or save it again")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The weights are not those of the configuration.
+    #[error("{path}: {problem}; config.json and model.safetensors do not belong together, or this is another kind of model")]
+    Disagree {
+        /// The file.
+        path: PathBuf,
+        /// The parameters that are missing, left over or of another shape.
+        problem: String,
+    },
+}
+
+fn hint(e: &std::io::Error) -> &'static str {
+    match e.kind() {
+        std::io::ErrorKind::NotFound => "; a model directory holds config.json and model.safetensors",
+        std::io::ErrorKind::StorageFull => "; free some space and try again",
+        std::io::ErrorKind::PermissionDenied => "; check the permissions of the file and its directory",
+        _ => "",
+    }
+}
+
+pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> CheckpointError {
+    let path = path.to_owned();
+    move |source| CheckpointError::Io { path, action, source }
+}
+
+/// Reads the model in a directory.
+pub fn load(dir: &Path) -> Result<(GptConfig, Gpt<Tensor<f32>>), CheckpointError> {
+    let config = config_json::read(&dir.join(CONFIG_FILE))?;
+    let params = weights::read(&dir.join(WEIGHTS_FILE), &config)?;
+    Ok((config, params))
+}
+
+/// Writes a model into an existing directory, each file flushed to disk. Callers that replace a checkpoint write a fresh
+/// directory and rename it, so that the old one survives a full disk.
+pub fn save(dir: &Path, config: &GptConfig, params: &Gpt<Tensor<f32>>) -> Result<(), CheckpointError> {
+    config_json::write(&dir.join(CONFIG_FILE), config)?;
+    weights::write(&dir.join(WEIGHTS_FILE), config, params)
+}
+
+/// The name of a parameter in Hugging Face's `OpenAIGPTLMHeadModel`.
+pub fn hugging_face_name(path: &str) -> String {
+    format!("transformer.{path}")
+}
+
+/// SHA-256-ready bytes of all parameters: each in the order of the tree, little-endian f32.
+pub fn parameter_bytes(params: &Gpt<Tensor<f32>>, mut sink: impl FnMut(&[u8])) {
+    use crate::tree::Tree;
+    params.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
+}

@@ -1,0 +1,208 @@
+//! What a GPT is, short of its parameters.
+
+use serde::{Deserialize, Serialize};
+
+/// The function between the two layers of the feed-forward network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// GELU in its tanh form: the paper's, and what `openai-gpt` calls `gelu`.
+    #[default]
+    Gelu,
+    /// x·Φ(x), by the error function.
+    GeluErf,
+    /// max(0, x).
+    Relu,
+}
+
+/// What tells the model where a token stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Positions {
+    /// A learned vector a position (the paper's §4.1).
+    #[default]
+    Learned,
+    /// Sines and cosines (Vaswani et al. 2017, §3.5).
+    Sinusoidal,
+}
+
+/// How tokens, positions and the output share matrices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Embedding {
+    /// Two matrices; dropout after their sum; softmax over tokens. The paper's equation 2, and Hugging Face's form.
+    #[default]
+    Separate,
+    /// OpenAI's code: one matrix [tokens; positions]; dropout on the matrix, before gather and output alike; softmax over
+    /// all its rows, positions too.
+    Joint,
+}
+
+/// Sizes and options of a GPT.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GptConfig {
+    /// Number of tokens V.
+    pub vocab: usize,
+    /// Most tokens in a sequence.
+    pub context: usize,
+    /// Width of a hidden state d.
+    pub width: usize,
+    /// Number of blocks.
+    pub layers: usize,
+    /// Attention heads a block.
+    pub heads: usize,
+    /// Activation of the feed-forward network.
+    pub activation: Activation,
+    /// Learned or fixed positions.
+    pub positions: Positions,
+    /// Separate matrices or OpenAI's joint one.
+    pub embedding: Embedding,
+    /// Dropout on the embeddings.
+    pub embd_dropout: f64,
+    /// Dropout on attention probabilities.
+    pub attn_dropout: f64,
+    /// Dropout on both residual branches.
+    pub resid_dropout: f64,
+    /// ε of layer norm, inside the root.
+    pub layer_norm_epsilon: f64,
+    /// Standard deviation of the initial weights.
+    pub initializer_range: f64,
+}
+
+impl Default for GptConfig {
+    /// The paper's GPT-1.
+    fn default() -> Self {
+        GptConfig {
+            vocab: 40_478,
+            context: 512,
+            width: 768,
+            layers: 12,
+            heads: 12,
+            activation: Activation::Gelu,
+            positions: Positions::Learned,
+            embedding: Embedding::Separate,
+            embd_dropout: 0.1,
+            attn_dropout: 0.1,
+            resid_dropout: 0.1,
+            layer_norm_epsilon: 1e-5,
+            initializer_range: 0.02,
+        }
+    }
+}
+
+/// A configuration that cannot be a model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{field} = {found}: expected {expected}; change it by {remedy}")]
+pub struct ConfigError {
+    /// The field.
+    pub field: &'static str,
+    /// Its value.
+    pub found: String,
+    /// What it may be.
+    pub expected: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+impl GptConfig {
+    /// A named preset: `tiny`, `small` or `gpt1`.
+    pub fn preset(name: &str) -> Option<Self> {
+        let sized = |layers, width, heads, context| GptConfig { layers, width, heads, context, ..Self::default() };
+        Some(match name {
+            "tiny" => sized(4, 128, 4, 128),
+            "small" => sized(6, 384, 6, 256),
+            "gpt1" => Self::default(),
+            _ => return None,
+        })
+    }
+
+    /// All three dropouts at once.
+    pub fn with_dropout(self, p: f64) -> Self {
+        GptConfig { embd_dropout: p, attn_dropout: p, resid_dropout: p, ..self }
+    }
+
+    /// Rows of the embedding matrix, over which the output's softmax runs.
+    pub fn output_rows(&self) -> usize {
+        match self.embedding {
+            Embedding::Separate => self.vocab,
+            Embedding::Joint => self.vocab + self.context,
+        }
+    }
+
+    /// Width of a head.
+    pub fn head_width(&self) -> usize {
+        self.width / self.heads
+    }
+
+    /// Number of parameters: 12d² + 13d a block, the embeddings, nothing for the tied output.
+    ///
+    /// ```
+    /// assert_eq!(gradus_model::GptConfig::default().parameters(), 116_534_784);
+    /// ```
+    pub fn parameters(&self) -> usize {
+        let d = self.width;
+        let learned = self.embedding == Embedding::Separate && self.positions == Positions::Learned;
+        let positions = if learned { self.context * d } else { 0 };
+        self.layers * (12 * d * d + 13 * d) + self.output_rows() * d + positions
+    }
+
+    /// Floating-point operations of a training step, a token: 72·L·d² + 6·d·V + 12·L·T·d, masked scores counted too.
+    pub fn training_flops(&self) -> u64 {
+        let [l, d, v, t] = [self.layers, self.width, self.vocab, self.context].map(|x| x as u64);
+        72 * l * d * d + 6 * d * v + 12 * l * t * d
+    }
+
+    /// Is this a model? The bounds keep an absurd size from exhausting memory before anything is said.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let error =
+            |field, found: String, expected: &str, remedy| Err(ConfigError { field, found, expected: expected.into(), remedy });
+        let sizes = [
+            ("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary"),
+            ("context", self.context, 1 << 20, "--context"),
+            ("width", self.width, 1 << 16, "--width"),
+            ("layers", self.layers, 1 << 10, "--layers"),
+            ("heads", self.heads, 1 << 12, "--heads"),
+        ];
+        for (field, found, most, remedy) in sizes {
+            if found == 0 || found > most {
+                return error(field, found.to_string(), &format!("a number from 1 to {most}"), remedy);
+            }
+        }
+        if !self.width.is_multiple_of(self.heads) {
+            let expected = format!("a multiple of the {} heads", self.heads);
+            return error("width", self.width.to_string(), &expected, "--width or --heads");
+        }
+        if self.positions == Positions::Sinusoidal && self.embedding == Embedding::Joint {
+            return error(
+                "positions",
+                "sinusoidal".into(),
+                "learned, since the joint embedding holds position rows",
+                "--positions",
+            );
+        }
+        let dropouts =
+            [("embd_dropout", self.embd_dropout), ("attn_dropout", self.attn_dropout), ("resid_dropout", self.resid_dropout)];
+        for (field, p) in dropouts {
+            if !(0.0..1.0).contains(&p) {
+                return error(field, p.to_string(), "a probability from 0 to below 1", "--dropout");
+            }
+        }
+        if !(self.layer_norm_epsilon > 0.0 && self.layer_norm_epsilon <= 1.0) {
+            return error("layer_norm_epsilon", self.layer_norm_epsilon.to_string(), "a number above 0, at most 1", "--epsilon");
+        }
+        if !(self.initializer_range >= 0.0 && self.initializer_range <= 10.0) {
+            return error("initializer_range", self.initializer_range.to_string(), "a number from 0 to 10", "--init-std");
+        }
+        let most = 4_000_000_000;
+        if self.parameters() > most {
+            return error(
+                "parameters",
+                self.parameters().to_string(),
+                &format!("at most {most}"),
+                "a smaller --width, --layers or vocabulary",
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Every witness over the one list of ops, on random inputs in f64.
+//!
+//! Proptest draws a seed and a size alone, so that shrinking finds the smallest size that fails; a failure names the op, its
+//! sample, the seed and the size, and `check::Subject::cases(seed, size)` draws it again.
+
+use gradus_autograd::check::{self, Subject, Witness};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// Draws an op; each draw runs all of the op's samples.
+const CASES: u32 = 256;
+
+/// Extents go up to 5, and to 2 or 3 more often: a wrong index shows at 2, and the work grows with a power of the extent.
+fn sizes() -> impl Strategy<Value = usize> {
+    prop_oneof![1 => Just(1usize), 3 => Just(2), 3 => Just(3), 2 => Just(4), 1 => Just(5)]
+}
+
+/// The smallest failure found, if any.
+fn refusal(witness: Witness, op: &Subject) -> Option<String> {
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    // A fixed seed: every run draws the same cases.
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
+    let verdict = runner.run(&(any::<u64>(), sizes()), |(seed, size)| {
+        for case in op.cases(seed, size) {
+            if let Err(failure) = witness(&case) {
+                return Err(TestCaseError::fail(failure.to_string()));
+            }
+        }
+        Ok(())
+    });
+    verdict.err().map(|failure| format!("`{}`: {failure}", op.name()))
+}
+
+fn hold_for_all(witness: Witness) {
+    let ops = check::subjects();
+    assert!(!ops.is_empty());
+    let refused: Vec<String> = ops.iter().filter_map(|op| refusal(witness, op)).collect();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+#[test]
+fn vjp_equals_forward_mode() {
+    hold_for_all(check::forward_mode);
+}
+
+#[test]
+fn vjp_equals_central_differences() {
+    hold_for_all(check::differences);
+}
+
+#[test]
+fn vjp_is_the_adjoint() {
+    hold_for_all(check::adjoint);
+}
+
+#[test]
+fn second_derivatives_equal_differences_of_the_vjp() {
+    hold_for_all(check::second_order);
+}
+
+#[test]
+fn fused_ops_equal_their_definitions() {
+    hold_for_all(check::fused);
+}
+
+#[test]
+fn flops_are_what_is_counted() {
+    hold_for_all(check::audit);
+}

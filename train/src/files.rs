@@ -1,0 +1,384 @@
+//! Files that are written whole or not at all.
+//!
+//! A run may be killed, or its disk fill up, at any instant; what stood on the disk before must then still stand.
+//!
+//! ```text
+//! one file    write .NAME.tmp-PID-N │ fsync │ rename over NAME │ fsync the folder
+//!
+//! a folder    write .NAME.tmp-PID/, fsync all          crash: NAME is the old one
+//!             rename NAME → .NAME.old                  crash: .NAME.old is the old one, complete: recovered on load
+//!             rename .NAME.tmp-PID → NAME              crash: NAME is the new one, .NAME.old a leftover
+//!             rename .NAME.old → .NAME.tmp-PID         so that a half-removed folder never bears the name .NAME.old
+//!             remove .NAME.tmp-PID                     crash: NAME is the new one
+//! ```
+//!
+//! `rename` replaces a file in one step, but not a folder that holds files; hence the detour by `.NAME.old`, and hence
+//! [`resolve_directory`] for those who read and [`recover_directory`] for the one who writes.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file operation that failed: what was being done, to which path, why, and what would help.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}: {cause}; {}", path.display(), remedy(cause))]
+pub struct FileError {
+    /// What was being done, as words after "cannot": `write`, `read`, …
+    pub action: &'static str,
+    /// The file or folder concerned.
+    pub path: PathBuf,
+    /// What the operating system answered.
+    pub cause: io::Error,
+}
+
+impl FileError {
+    /// An error of `action` (words after "cannot") on `path`.
+    pub fn new(action: &'static str, path: &Path, cause: io::Error) -> Self {
+        Self { action, path: path.to_path_buf(), cause }
+    }
+}
+
+/// What a reader of the error can do about it.
+fn remedy(cause: &io::Error) -> &'static str {
+    use io::ErrorKind as Kind;
+    match cause.kind() {
+        Kind::StorageFull | Kind::QuotaExceeded => {
+            "free some space there, or name a folder on another disk; what stood there before is untouched"
+        }
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
+            "check who may write there, or name a folder of your own; what stood there before is untouched"
+        }
+        Kind::NotFound => "check the spelling of the path, and that the folders above it exist",
+        Kind::IsADirectory => "a folder bears that name: name a file",
+        Kind::NotADirectory => "a file bears that name where a folder is needed: name another path or move the file away",
+        Kind::InvalidInput => "name a path whose last part is a plain name",
+        _ => "check the path and its disk, then repeat the command",
+    }
+}
+
+/// Writes the file at `path` whole or not at all: `write` fills a temporary file beside it, which then takes its name.
+///
+/// # Errors
+/// Whatever step fails, the temporary file is removed and the old file, if any, is untouched.
+pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), FileError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let suffix = format!("tmp-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let temporary = Temporary { path: sibling(path, &suffix)?, keep: false };
+    if path.is_dir() {
+        return Err(FileError::new("write", path, io::ErrorKind::IsADirectory.into()));
+    }
+    let fill = || -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 18, File::create(&temporary.path)?);
+        write(&mut out)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    };
+    fill().map_err(|cause| FileError::new("write", path, cause))?;
+    fs::rename(&temporary.path, path).map_err(|cause| FileError::new("replace", path, cause))?;
+    temporary.keep();
+    sync_directory(parent(path))
+}
+
+/// Replaces the folder at `path`, and **everything in it**, by what `fill` writes into the fresh folder it is given.
+/// At every instant either the old or the new folder is complete on the disk (see the [module](self)).
+/// One process writes one folder; many may read it.
+///
+/// # Errors
+/// Whatever step fails, `fill` included, the fresh folder is removed and the old one is untouched.
+pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
+    replace_observed(path, fill, &mut || ())
+}
+
+/// [`replace_directory`], calling `at` wherever a crash would leave a new state of the disk.
+fn replace_observed<E: From<FileError>>(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), E>,
+    at: &mut dyn FnMut(),
+) -> Result<(), E> {
+    let (fresh, old) = (sibling(path, &format!("tmp-{}", process::id()))?, sibling(path, "old")?);
+    let above = parent(path);
+    let error = |action: &'static str| move |cause| FileError::new(action, path, cause);
+
+    fs::create_dir_all(above).map_err(|cause| FileError::new("create", above, cause))?;
+    recover_directory(path)?;
+    if path.exists() && !path.is_dir() {
+        return Err(FileError::new("write", path, io::ErrorKind::NotADirectory.into()).into());
+    }
+    fs::create_dir(&fresh).map_err(error("create a fresh folder beside"))?;
+    let temporary = Temporary { path: fresh, keep: false };
+    fill(&temporary.path)?;
+    sync_tree(&temporary.path)?;
+    at();
+    let replaces = path.exists();
+    if replaces {
+        fs::rename(path, &old).map_err(error("set aside"))?;
+        at();
+    }
+    if let Err(cause) = fs::rename(&temporary.path, path) {
+        if replaces {
+            fs::rename(&old, path).map_err(error("put back"))?;
+        }
+        return Err(FileError::new("put in place", path, cause).into());
+    }
+    sync_directory(above)?;
+    at();
+    // The new folder is in place. A leftover does no harm, so its removal may fail; the next call tries again.
+    if replaces && fs::rename(&old, &temporary.path).is_ok() {
+        at();
+    }
+    drop(temporary);
+    Ok(())
+}
+
+/// The folder that holds the contents of `path` now: `path` itself or, after a crash between two renames, `.NAME.old`.
+/// Changes nothing on the disk, so it suits a reader while another process writes.
+///
+/// # Errors
+/// If `path` does not end in a name.
+pub fn resolve_directory(path: &Path) -> Result<PathBuf, FileError> {
+    let old = sibling(path, "old")?;
+    Ok(if !path.exists() && old.exists() { old } else { path.to_path_buf() })
+}
+
+/// Puts a folder that a crash left as `.NAME.old` back as `path` and removes unfinished leftovers; true if it put one
+/// back. Only for the process that writes `path`; those who read use [`resolve_directory`].
+///
+/// # Errors
+/// If `path` does not end in a name, or the operating system refuses.
+pub fn recover_directory(path: &Path) -> Result<bool, FileError> {
+    let (old, above) = (sibling(path, "old")?, parent(path));
+    let restored = !path.exists() && old.exists();
+    if restored {
+        fs::rename(&old, path).map_err(|cause| FileError::new("put back", path, cause))?;
+        sync_directory(above)?;
+    } else if old.exists() {
+        fs::remove_dir_all(&old).map_err(|cause| FileError::new("remove", &old, cause))?;
+    }
+    let Ok(entries) = fs::read_dir(above) else { return Ok(restored) };
+    let unfinished = format!(".{}.tmp-", path.file_name().unwrap_or_default().to_string_lossy());
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&unfinished) && entry.path().is_dir() {
+            fs::remove_dir_all(entry.path()).map_err(|cause| FileError::new("remove", &entry.path(), cause))?;
+        }
+    }
+    Ok(restored)
+}
+
+/// The folder above `path`; `.` for a bare name.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// `.NAME.suffix` beside `path`: on the same disk, so that a rename suffices, and hidden.
+fn sibling(path: &Path, suffix: &str) -> Result<PathBuf, FileError> {
+    let name = path.file_name().ok_or_else(|| FileError::new("write", path, io::ErrorKind::InvalidInput.into()))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(".");
+    hidden.push(suffix);
+    Ok(path.with_file_name(hidden))
+}
+
+/// Brings every file and folder under `path` to the disk.
+fn sync_tree(path: &Path) -> Result<(), FileError> {
+    let error = |cause| FileError::new("bring to the disk", path, cause);
+    for entry in fs::read_dir(path).map_err(error)? {
+        let entry = entry.map_err(error)?.path();
+        if entry.is_dir() {
+            sync_tree(&entry)?;
+        } else {
+            // Windows syncs only files opened for writing.
+            let file = File::options().read(true).write(cfg!(windows)).open(&entry).map_err(error)?;
+            file.sync_all().map_err(|cause| FileError::new("bring to the disk", &entry, cause))?;
+        }
+    }
+    sync_directory(path)
+}
+
+/// Brings the names in a folder to the disk. Windows has no such call and needs none.
+fn sync_directory(path: &Path) -> Result<(), FileError> {
+    if cfg!(unix) {
+        let sync = File::open(path).and_then(|folder| folder.sync_all());
+        sync.map_err(|cause| FileError::new("bring to the disk", path, cause))?;
+    }
+    Ok(())
+}
+
+/// A file or folder that is removed when it goes out of scope, unless it was kept.
+struct Temporary {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Temporary {
+    /// It has become something that stays.
+    fn keep(mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Where it cannot be removed there is nobody left to tell: the error that brought us here is on its way.
+            let _ = if self.path.is_dir() { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn copy_tree(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap().path();
+            let target = to.join(entry.file_name().unwrap());
+            if entry.is_dir() { copy_tree(&entry, &target) } else { fs::copy(&entry, &target).map(|_| ()).unwrap() }
+        }
+    }
+
+    const FILES: [&str; 3] = ["config.json", "model.safetensors", "trainer.bin"];
+
+    /// A checkpoint of three files that all say the same.
+    fn save(folder: &Path, content: &str) -> Result<(), FileError> {
+        for file in FILES {
+            write_atomically(&folder.join(file), |out| out.write_all(content.as_bytes()))?;
+        }
+        Ok(())
+    }
+
+    /// What a complete checkpoint says; panics on one that is incomplete or mixed.
+    fn load(folder: &Path) -> String {
+        let contents = FILES.map(|file| fs::read_to_string(folder.join(file)).unwrap());
+        assert!(contents.iter().all(|content| *content == contents[0]), "mixed checkpoint: {contents:?}");
+        contents[0].clone()
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.html");
+        for content in ["first", "second, which is longer", "third"] {
+            write_atomically(&path, |out| out.write_all(content.as_bytes())).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(names(folder.path()), ["report.html"]);
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_old_file_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        fs::write(&path, "old").unwrap();
+        let error = write_atomically(&path, |out| {
+            out.write_all(&vec![1; 1 << 20])?;
+            Err(io::ErrorKind::StorageFull.into())
+        })
+        .unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(names(folder.path()), ["model.safetensors"]);
+        let message = error.to_string();
+        assert!(message.contains("cannot write") && message.contains("model.safetensors"), "{message}");
+        assert!(message.contains("free some space"), "{message}");
+    }
+
+    #[test]
+    fn errors_name_the_path_and_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = |path: &Path| write_atomically(path, |out| out.write_all(b"x")).unwrap_err().to_string();
+        let missing = message(&folder.path().join("no/such/file"));
+        assert!(missing.contains("no/such/file") && missing.contains("folders above it exist"), "{missing}");
+        assert!(message(folder.path()).contains("name a file"));
+        assert!(message(Path::new("..")).contains("plain name"));
+
+        let file = folder.path().join("plain");
+        fs::write(&file, "mine").unwrap();
+        let error = replace_directory(&file, |fresh| save(fresh, "new")).unwrap_err().to_string();
+        assert!(error.contains("where a folder is needed"), "{error}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_directory_is_replaced_with_all_that_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs/best");
+        replace_directory(&path, |fresh| save(fresh, "first")).unwrap();
+        fs::write(path.join("vocab.json"), "of the first").unwrap();
+        replace_directory(&path, |fresh| save(fresh, "second")).unwrap();
+        assert_eq!(load(&path), "second");
+        assert_eq!(names(&path), FILES);
+        assert_eq!(names(path.parent().unwrap()), ["best"]);
+    }
+
+    #[test]
+    fn a_failing_save_leaves_the_old_directory_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("last");
+        replace_directory(&path, |fresh| save(fresh, "old")).unwrap();
+        let error = replace_directory(&path, |fresh| {
+            fs::write(fresh.join(FILES[0]), "new").unwrap();
+            Err(FileError::new("write", fresh, io::ErrorKind::StorageFull.into()))
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains("free some space"));
+        assert_eq!(load(&path), "old");
+        assert_eq!(names(folder.path()), ["last"]);
+    }
+
+    /// The disk is copied at each instant at which a crash would leave a new state; from every copy a reader and a
+    /// writer must find a complete checkpoint, and the next save must work and leave nothing behind.
+    #[test]
+    fn every_crash_leaves_a_complete_checkpoint() {
+        for replaces in [false, true] {
+            let (disk, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let path = disk.path().join("last");
+            if replaces {
+                replace_directory(&path, |fresh| save(fresh, "old")).unwrap();
+            }
+            let taken = std::cell::Cell::new(0);
+            let copy = || {
+                copy_tree(disk.path(), &copies.path().join(taken.get().to_string()));
+                taken.set(taken.get() + 1);
+            };
+            let fill = |fresh: &Path| -> Result<(), FileError> {
+                copy();
+                for file in FILES {
+                    fs::write(fresh.join(file), "new").unwrap();
+                    copy();
+                }
+                Ok(())
+            };
+            replace_observed(&path, fill, &mut || copy()).unwrap();
+            copy();
+
+            let (mut seen, mut restored) = (Vec::new(), 0);
+            for crash in 0..taken.get() {
+                let path = copies.path().join(crash.to_string()).join("last");
+                let found = resolve_directory(&path).unwrap();
+                let reader = found.exists().then(|| load(&found));
+                restored += usize::from(recover_directory(&path).unwrap());
+                assert_eq!(path.exists().then(|| load(&path)), reader, "crash {crash}");
+                seen.push(reader.unwrap_or_else(|| "none".into()));
+                replace_directory(&path, |fresh| save(fresh, "next")).unwrap();
+                assert_eq!(load(&path), "next");
+                assert_eq!(names(path.parent().unwrap()), ["last"], "crash {crash}");
+            }
+            // Before: the old one (or none); from one instant on: the new one.
+            let before = if replaces { "old" } else { "none" };
+            let turn = seen.iter().position(|content| content == "new").unwrap();
+            assert!(seen[..turn].iter().all(|content| content == before), "{seen:?}");
+            assert!(seen[turn..].iter().all(|content| content == "new"), "{seen:?}");
+            assert_eq!(restored, usize::from(replaces), "the instant between the renames is among the copies");
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! What a run measured, as JSON lines: one record a line, appended as the run goes.
+//!
+//! The file is the run's memory of itself: the curves of the report, the table of the README and a continued run are all
+//! made from it. A run that resumes at update s first drops what was recorded after s, so no curve has double points.
+
+use crate::files::{FileError, write_atomically};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The split whose evaluations a run is judged by.
+pub const VALIDATION: &str = "validation";
+
+/// One line of a metrics file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// An update of the parameters.
+    Step(StepRecord),
+    /// A measurement on a whole split.
+    Evaluation(EvaluationRecord),
+    /// A text that the model wrote.
+    Sample(SampleRecord),
+    /// A checkpoint was written.
+    Checkpoint {
+        /// Updates made so far.
+        step: u64,
+        /// Seconds of training so far.
+        elapsed: f64,
+        /// Where it was written.
+        path: String,
+    },
+    /// Something the reader should know.
+    Warning {
+        /// Updates made so far.
+        step: u64,
+        /// Seconds of training so far.
+        elapsed: f64,
+        /// What, in words.
+        text: String,
+    },
+}
+
+/// One update of the parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Updates made so far, this one included.
+    pub step: u64,
+    /// Target tokens seen so far.
+    pub tokens: u64,
+    /// Mean negative log-likelihood of the update's batch, dropout on, in nats per token.
+    #[serde(with = "number")]
+    pub loss: f64,
+    /// Learning rate of the update.
+    pub lr: f64,
+    /// L2 norm of the gradient before clipping.
+    #[serde(with = "number")]
+    pub grad_norm: f64,
+    /// Target tokens per second since the record before.
+    #[serde(with = "number")]
+    pub tokens_per_second: f64,
+    /// Seconds of training so far, over all resumptions.
+    pub elapsed: f64,
+}
+
+/// A measurement on a whole split, dropout off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationRecord {
+    /// Updates made so far.
+    pub step: u64,
+    /// Target tokens trained on so far.
+    pub tokens: u64,
+    /// Seconds of training so far.
+    pub elapsed: f64,
+    /// Which part of the data: [`VALIDATION`], `train`, `test`, …
+    pub split: String,
+    /// Mean negative log-likelihood in nats per predicted token.
+    #[serde(with = "number")]
+    pub nll: f64,
+    /// exp(nll).
+    #[serde(with = "number")]
+    pub perplexity: f64,
+    /// nll · predicted tokens / (bytes of text · ln 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_byte: Option<f64>,
+    /// The exact −ln p of the same text under the source it was drawn from, in nats per predicted token, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// nll / limit − 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excess: Option<f64>,
+    /// Further measurements by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, f64>,
+}
+
+impl EvaluationRecord {
+    /// A measurement of `nll` nats per predicted token on `split`, after the update `at`.
+    pub fn new(at: Moment, split: &str, nll: f64) -> Self {
+        Self {
+            step: at.step,
+            tokens: at.tokens,
+            elapsed: at.elapsed,
+            split: split.into(),
+            nll,
+            perplexity: nll.exp(),
+            bits_per_byte: None,
+            limit: None,
+            excess: None,
+            extra: BTreeMap::new(),
+        }
+    }
+
+    /// Adds bits per byte, from the number of `predicted` tokens and the `bytes` of text they stand for.
+    #[must_use]
+    pub fn with_bytes(mut self, predicted: u64, bytes: u64) -> Self {
+        self.bits_per_byte = Some(self.nll * predicted as f64 / (bytes as f64 * std::f64::consts::LN_2));
+        self
+    }
+
+    /// Adds the exact limit, in nats per predicted token, and the excess over it.
+    #[must_use]
+    pub fn with_limit(mut self, limit: f64) -> Self {
+        (self.limit, self.excess) = (Some(limit), Some(self.nll / limit - 1.0));
+        self
+    }
+
+    /// The limit in bits per byte: both measures count the same text, so they stand in the same proportion.
+    pub fn limit_bits_per_byte(&self) -> Option<f64> {
+        Some(self.bits_per_byte? * self.limit? / self.nll)
+    }
+}
+
+/// A place on the way of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moment {
+    /// Updates made so far.
+    pub step: u64,
+    /// Target tokens trained on so far.
+    pub tokens: u64,
+    /// Seconds of training so far.
+    pub elapsed: f64,
+}
+
+/// A text that the model wrote on its way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampleRecord {
+    /// Updates made so far.
+    pub step: u64,
+    /// Target tokens trained on so far.
+    pub tokens: u64,
+    /// Seconds of training so far.
+    pub elapsed: f64,
+    /// What it was given to begin with.
+    pub prompt: String,
+    /// What it wrote after the prompt.
+    pub text: String,
+}
+
+impl Record {
+    /// The updates made when the record was written.
+    pub fn step(&self) -> u64 {
+        match self {
+            Self::Step(record) => record.step,
+            Self::Evaluation(record) => record.step,
+            Self::Sample(record) => record.step,
+            Self::Checkpoint { step, .. } | Self::Warning { step, .. } => *step,
+        }
+    }
+}
+
+/// JSON has no NaN and no infinity: they are written as `null` and read as NaN.
+mod number {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        value.is_finite().then_some(*value).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+    }
+}
+
+/// Why a metrics file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// The operating system refused.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A line is not a record.
+    #[error("{}:{line}: expected one record as a JSON object, found `{found}` ({cause}); correct or remove that line", path.display())]
+    Malformed {
+        /// The metrics file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// How the line begins.
+        found: String,
+        /// What the JSON reader says.
+        cause: serde_json::Error,
+    },
+}
+
+/// All records of a metrics file, in the order in which they were written.
+/// A last line without its end, torn by a crash, is passed over.
+///
+/// # Errors
+/// If the file cannot be read, or any other line is not a record; the error names the line.
+pub fn read(path: &Path) -> Result<Vec<Record>, MetricsError> {
+    let bytes = fs::read(path).map_err(|cause| FileError::new("read", path, cause))?;
+    let mut records = Vec::new();
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let content = line.trim_ascii();
+        match serde_json::from_slice(content) {
+            _ if content.is_empty() => {}
+            Ok(record) => records.push(record),
+            Err(_) if !line.ends_with(b"\n") => {} // torn: only the last line can lack its end
+            Err(cause) => {
+                let found: String = String::from_utf8_lossy(content).chars().take(60).collect();
+                return Err(MetricsError::Malformed { path: path.into(), line: index + 1, found, cause });
+            }
+        }
+    }
+    Ok(records)
+}
+
+/// A metrics file open for appending.
+#[derive(Debug)]
+pub struct MetricsLog {
+    path: PathBuf,
+    file: File,
+}
+
+impl MetricsLog {
+    /// Begins a metrics file, in place of any that was there.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self, MetricsError> {
+        Self::rewrite(path, &[])
+    }
+
+    /// Continues the metrics file of a run that resumes after `step` updates: drops what was recorded later, and returns
+    /// what it kept beside the log. A missing file is begun.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or a line is not a record; it is then unchanged.
+    pub fn resume(path: &Path, step: u64) -> Result<(Self, Vec<Record>), MetricsError> {
+        let mut records = if path.exists() { read(path)? } else { Vec::new() };
+        records.retain(|record| record.step() <= step);
+        Ok((Self::rewrite(path, &records)?, records))
+    }
+
+    /// Writes `records` as the whole file and opens it for more.
+    fn rewrite(path: &Path, records: &[Record]) -> Result<Self, MetricsError> {
+        write_atomically(path, |out| records.iter().try_for_each(|record| out.write_all(&line(record)?)))?;
+        let file = File::options().append(true).open(path).map_err(|cause| FileError::new("append to", path, cause))?;
+        Ok(Self { path: path.into(), file })
+    }
+
+    /// Appends one record as one line, at once, so that a crash can tear no other line than the last.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn append(&mut self, record: &Record) -> Result<(), MetricsError> {
+        let write = line(record).and_then(|line| self.file.write_all(&line));
+        Ok(write.map_err(|cause| FileError::new("append to", &self.path, cause))?)
+    }
+
+    /// Where the records are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A record as a line, its end included.
+fn line(record: &Record) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What the records of a run amount to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Updates made.
+    pub steps: u64,
+    /// Target tokens trained on.
+    pub tokens: u64,
+    /// Seconds of training.
+    pub elapsed: f64,
+    /// Median of the records' tokens per second.
+    pub tokens_per_second: Option<f64>,
+    /// Train loss at the end in nats per token: the mean of the last [`Summary::LAST`] records.
+    pub train_loss: Option<f64>,
+    /// The evaluation on [`VALIDATION`] with the least nll.
+    pub best: Option<EvaluationRecord>,
+    /// The last evaluation on [`VALIDATION`].
+    pub last: Option<EvaluationRecord>,
+}
+
+impl Summary {
+    /// How many of the last records make the final train loss: single batches are noisy.
+    pub const LAST: usize = 20;
+
+    /// The summary of `records`.
+    pub fn of(records: &[Record]) -> Self {
+        let steps: Vec<_> = steps(records).collect();
+        let last = steps.last();
+        let mut rates: Vec<_> = steps.iter().map(|record| record.tokens_per_second).filter(|rate| rate.is_finite()).collect();
+        rates.sort_by(f64::total_cmp);
+        let end = &steps[steps.len().saturating_sub(Self::LAST)..];
+        let train_loss = end.iter().map(|record| record.loss).sum::<f64>() / end.len() as f64;
+        let evaluations = || evaluations(records, VALIDATION).filter(|record| record.nll.is_finite());
+        Self {
+            steps: last.map_or(0, |record| record.step),
+            tokens: last.map_or(0, |record| record.tokens),
+            elapsed: last.map_or(0.0, |record| record.elapsed),
+            tokens_per_second: rates.get(rates.len() / 2).copied(),
+            train_loss: (!end.is_empty()).then_some(train_loss),
+            best: evaluations().min_by(|a, b| a.nll.total_cmp(&b.nll)).cloned(),
+            last: evaluations().next_back().cloned(),
+        }
+    }
+}
+
+/// The updates among `records`.
+pub fn steps(records: &[Record]) -> impl DoubleEndedIterator<Item = &StepRecord> {
+    records.iter().filter_map(|record| if let Record::Step(step) = record { Some(step) } else { None })
+}
+
+/// The evaluations on `split` among `records`.
+pub fn evaluations<'a>(records: &'a [Record], split: &'a str) -> impl DoubleEndedIterator<Item = &'a EvaluationRecord> {
+    records.iter().filter_map(move |record| match record {
+        Record::Evaluation(evaluation) if evaluation.split == split => Some(evaluation),
+        _ => None,
+    })
+}
+
+/// The first evaluation on [`VALIDATION`] whose excess over the limit is at most `excess`.
+pub fn first_within(records: &[Record], excess: f64) -> Option<&EvaluationRecord> {
+    evaluations(records, VALIDATION).find(|record| record.excess.is_some_and(|reached| reached <= excess))
+}
+
+/// The samples among `records`.
+pub fn samples(records: &[Record]) -> impl DoubleEndedIterator<Item = &SampleRecord> {
+    records.iter().filter_map(|record| if let Record::Sample(sample) = record { Some(sample) } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(step: u64, loss: f64) -> Record {
+        let (tokens, elapsed) = (step * 100, step as f64 * 0.5);
+        Record::Step(StepRecord { step, tokens, loss, lr: 1e-3, grad_norm: 0.7, tokens_per_second: 200.0, elapsed })
+    }
+
+    fn evaluation(step: u64, nll: f64) -> EvaluationRecord {
+        EvaluationRecord::new(Moment { step, tokens: step * 100, elapsed: step as f64 * 0.5 }, VALIDATION, nll)
+    }
+
+    fn all_kinds() -> Vec<Record> {
+        let mut measured = evaluation(2, 3.0).with_bytes(1000, 4000).with_limit(2.5);
+        measured.extra.insert("unigram".into(), 5.25);
+        vec![
+            step(1, 7.5),
+            step(2, 7.1),
+            Record::Evaluation(measured),
+            Record::Sample(SampleRecord {
+                step: 2,
+                tokens: 200,
+                elapsed: 1.0,
+                prompt: "Once".into(),
+                text: " \"upon\"\na <time> ü".into(),
+            }),
+            Record::Checkpoint { step: 2, elapsed: 1.0, path: "runs/last".into() },
+            step(3, f64::INFINITY),
+            Record::Warning { step: 3, elapsed: 1.5, text: "the loss is not finite".into() },
+        ]
+    }
+
+    #[test]
+    fn records_survive_the_way_to_the_file_and_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let mut log = MetricsLog::create(&path).unwrap();
+        for record in all_kinds() {
+            log.append(&record).unwrap();
+        }
+        let read = read(&path).unwrap();
+        // NaN is unequal to itself: the infinite loss is compared apart.
+        let (mut expected, mut found) = (all_kinds(), read);
+        let (Record::Step(_), Record::Step(infinite)) = (expected.remove(5), found.remove(5)) else { panic!("order") };
+        assert!(infinite.loss.is_nan());
+        assert_eq!(found, expected);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(r#"{"record":"step","step":1,"tokens":100,"loss":7.5,"#), "{text}");
+    }
+
+    #[test]
+    fn a_resumed_run_has_no_double_points() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let mut log = MetricsLog::create(&path).unwrap();
+        (1..=5).for_each(|index| log.append(&step(index, index as f64)).unwrap());
+        drop(log);
+        let (mut log, kept) = MetricsLog::resume(&path, 3).unwrap();
+        assert_eq!(kept, [step(1, 1.0), step(2, 2.0), step(3, 3.0)]);
+        log.append(&step(4, 40.0)).unwrap();
+        let all = read(&path).unwrap();
+        let losses: Vec<_> = steps(&all).map(|record| record.loss).collect();
+        assert_eq!(losses, [1.0, 2.0, 3.0, 40.0]);
+    }
+
+    #[test]
+    fn a_torn_last_line_is_passed_over_and_any_other_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let whole: Vec<u8> = [step(1, 3.0), step(2, 2.0)].iter().flat_map(|record| line(record).unwrap()).collect();
+        let first = line(&step(1, 3.0)).unwrap().len();
+        for cut in first..whole.len() - 1 {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let expected = if cut == whole.len() - 1 { 2 } else { 1 };
+            assert_eq!(read(&path).unwrap().len(), expected, "cut at {cut}");
+        }
+        fs::write(&path, [&whole[..first / 2], b"\n", &whole[..]].concat()).unwrap();
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.contains("metrics.jsonl:1: expected one record"), "{message}");
+        assert!(MetricsLog::resume(&path, 1).is_err());
+        assert_eq!(fs::read(&path).unwrap().len(), whole.len() + first / 2 + 1, "a file with a fault is not written over");
+    }
+
+    #[test]
+    fn resuming_mends_a_torn_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        fs::write(&path, [&line(&step(1, 3.0)).unwrap()[..], br#"{"record":"st"#].concat()).unwrap();
+        let (mut log, _) = MetricsLog::resume(&path, 9).unwrap();
+        log.append(&step(2, 2.0)).unwrap();
+        assert_eq!(read(&path).unwrap(), [step(1, 3.0), step(2, 2.0)]);
+    }
+
+    #[test]
+    fn the_summary_holds_the_best_and_the_end() {
+        let mut records: Vec<_> = (1..=50).map(|index| step(index, 100.0 - index as f64)).collect();
+        for (at, nll) in [(10, 4.0), (20, 2.1), (30, 2.2)] {
+            records.push(Record::Evaluation(evaluation(at, nll).with_bytes(1, 4).with_limit(2.0)));
+        }
+        let summary = Summary::of(&records);
+        assert_eq!((summary.steps, summary.tokens, summary.elapsed), (50, 5000, 25.0));
+        assert_eq!(summary.train_loss, Some(59.5), "the mean of 50..=69");
+        let best = summary.best.unwrap();
+        assert_eq!((best.step, best.perplexity), (20, 2.1f64.exp()));
+        assert!((best.excess.unwrap() - 0.05).abs() < 1e-12);
+        assert!((best.bits_per_byte.unwrap() - 2.1 / (4.0 * 2f64.ln())).abs() < 1e-12);
+        assert!((best.limit_bits_per_byte().unwrap() - 2.0 / (4.0 * 2f64.ln())).abs() < 1e-12);
+        assert_eq!(summary.last.unwrap().step, 30);
+        assert_eq!(first_within(&records, 0.10).unwrap().step, 20);
+        assert_eq!(first_within(&records, 0.01), None);
+        assert_eq!(Summary::of(&[]), Summary::default());
+    }
+}

@@ -1,0 +1,340 @@
+//! The optimizers, side by side.
+//!
+//! With g the clipped gradient, s the schedule's factor, λ the decay (0 where it does not fall on the parameter), and
+//!
+//! ```text
+//! m ← β₁m + (1 − β₁)g        m̂ = m/(1 − β₁ᵗ)
+//! v ← β₂v + (1 − β₂)g²       v̂ = v/(1 − β₂ᵗ)        (Kingma and Ba 2015, algorithm 1)
+//! ```
+//!
+//! | name | update |
+//! |-|-|
+//! | `openai` | p ← p − lr·s·√(1−β₂ᵗ)/(1−β₁ᵗ) · (m/(√v + ε) + λp) |
+//! | `paper37` | p ← p − s·(lr·m̂/(√v̂ + ε) + λp) |
+//! | `adamw` | p ← p − lr·s·λp − lr·s·m̂/(√v̂ + ε) |
+//! | `adam_l2` | g ← g + λp before m and v, then p ← p − lr·s·m̂/(√v̂ + ε) |
+//! | `sgd` | p ← p − lr·s·(g + λp) |
+//!
+//! All four Adams are one kernel, p ← p − step·m/(√v·v_scale + ε) − decay·p with g ← g·clip + l2·p, by
+//!
+//! ```text
+//!            step                       v_scale          decay        l2
+//! openai     lr·s·√(1−β₂ᵗ)/(1−β₁ᵗ)      1                step·λ       0        ε outside the correction
+//! paper37    lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       s·λ          0        decay does not know lr
+//! adamw      lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       lr·s·λ       0        decay does not know the correction
+//! adam_l2    lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       0            λ        decay passes through m and v
+//! ```
+
+use std::fmt;
+
+use clap::ValueEnum;
+use gradus_tensor::Real;
+use gradus_tensor::kernels::AdamStep;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::OptimError;
+
+/// The form of the update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum OptimizerKind {
+    /// Adam as OpenAI's code has it: decay inside the bias-corrected rate.
+    ///
+    /// ```text
+    /// p ← p − lr·s·√(1−β₂ᵗ)/(1−β₁ᵗ) · (m/(√v + ε) + λp)
+    /// ```
+    ///
+    /// Source: `opt.py` of `openai/finetune-transformer-lm`. ε stands outside the bias correction.
+    #[default]
+    #[serde(rename = "openai")]
+    #[value(name = "openai")]
+    OpenAi,
+    /// The paper's reference \[37\]: decay follows the schedule, not the base rate.
+    ///
+    /// ```text
+    /// p ← p − s·(lr·m̂/(√v̂ + ε) + λp)
+    /// ```
+    ///
+    /// Source: Loshchilov and Hutter, "Fixing Weight Decay Regularization in Adam" (2017), algorithm 2. Its λ acts whole in
+    /// every update, so it wants a far smaller one than the other forms do.
+    Paper37,
+    /// PyTorch's AdamW: decay by the plain rate.
+    ///
+    /// ```text
+    /// p ← p − lr·s·λp,   then   p ← p − lr·s·m̂/(√v̂ + ε)
+    /// ```
+    ///
+    /// Source: `torch.optim.AdamW`.
+    #[serde(rename = "adamw")]
+    #[value(name = "adamw")]
+    AdamW,
+    /// Adam with L2 in the gradient: not a decay, since Adam divides it by √v̂ too.
+    ///
+    /// ```text
+    /// g ← g + λp,   then Adam:   p ← p − lr·s·m̂/(√v̂ + ε)
+    /// ```
+    ///
+    /// Source: `torch.optim.Adam` with `weight_decay`; what \[37\] argues against.
+    AdamL2,
+    /// Stochastic gradient descent, the paper's word for its method (\[51\], Robbins and Monro 1951).
+    ///
+    /// ```text
+    /// p ← p − lr·s·(g + λp)
+    /// ```
+    ///
+    /// Here L2 and decay are the same thing. Has no moments.
+    Sgd,
+}
+
+impl OptimizerKind {
+    /// Whether it keeps m and v.
+    pub fn has_moments(self) -> bool {
+        self != OptimizerKind::Sgd
+    }
+}
+
+impl fmt::Display for OptimizerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().expect("no variant is hidden").get_name())
+    }
+}
+
+/// An optimizer: its form and its numbers. Holds no state: m, v and t belong to the trainer and its checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Optimizer {
+    /// The form.
+    #[serde(rename = "optimizer")]
+    pub name: OptimizerKind,
+    /// Base learning rate, before the schedule.
+    pub lr: f64,
+    /// β₁, the share of m that stays.
+    pub beta1: f64,
+    /// β₂, the share of v that stays.
+    pub beta2: f64,
+    /// ε.
+    pub eps: f64,
+    /// λ.
+    pub decay: f64,
+}
+
+impl Default for Optimizer {
+    /// The paper's pre-training (§4.1) in its code's form.
+    fn default() -> Self {
+        Optimizer { name: OptimizerKind::OpenAi, lr: 2.5e-4, beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 }
+    }
+}
+
+/// What differs from one update to the next, the same for all parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Update {
+    /// Number of the update, from 1.
+    pub t: u64,
+    /// s, the schedule's factor on the rate.
+    pub schedule: f64,
+    /// Factor on all gradients ([`clip::factor`](super::clip::factor)).
+    pub clip: f64,
+}
+
+impl Optimizer {
+    /// Updates one parameter in place. `decays`: whether λ falls on it, as it does on parameters with more than one axis
+    /// (the paper: "all non bias or gain weights"). `moments`: m and v, zero before the first update; not looked at by
+    /// [`Sgd`](OptimizerKind::Sgd). All slices have one length.
+    ///
+    /// # Panics
+    /// Where lengths differ, t is 0, or an Adam is given no moments.
+    pub fn update<T: Real>(&self, at: Update, decays: bool, p: &mut [T], moments: Option<(&mut [T], &mut [T])>, g: &[T]) {
+        assert!(at.t > 0, "updates count from 1: at t = 0 the bias corrections 1 − βᵗ are 0");
+        let lambda = if decays { self.decay } else { 0.0 };
+        if self.name == OptimizerKind::Sgd {
+            return sgd(self.lr * at.schedule, at.clip, lambda, p, g);
+        }
+        let (m, v) = moments.unwrap_or_else(|| panic!("optimizer {}: needs the moments m and v, got none", self.name));
+        T::kernels().adam(&self.adam_step(at, lambda), p, m, v, g);
+    }
+
+    /// The table at the head of this file.
+    fn adam_step(&self, at: Update, lambda: f64) -> AdamStep {
+        let t = i32::try_from(at.t).unwrap_or(i32::MAX); // βᵗ is 0 long before
+        let (c1, c2) = (1.0 - self.beta1.powi(t), 1.0 - self.beta2.powi(t));
+        let rate = self.lr * at.schedule;
+        let (step, v_scale) = match self.name {
+            OptimizerKind::OpenAi => (rate * c2.sqrt() / c1, 1.0),
+            _ => (rate / c1, 1.0 / c2.sqrt()),
+        };
+        let (decay, l2) = match self.name {
+            OptimizerKind::OpenAi => (step * lambda, 0.0),
+            OptimizerKind::Paper37 => (at.schedule * lambda, 0.0),
+            OptimizerKind::AdamW => (rate * lambda, 0.0),
+            OptimizerKind::AdamL2 | OptimizerKind::Sgd => (0.0, lambda),
+        };
+        AdamStep { grad_scale: at.clip, beta1: self.beta1, beta2: self.beta2, step, v_scale, eps: self.eps, decay, l2 }
+    }
+
+    /// # Errors
+    /// The first number that no run can use.
+    pub fn validate(&self) -> Result<(), OptimError> {
+        let check = |field, value: f64, fits: bool, expected, remedy| match fits {
+            true => Ok(()),
+            false => Err(OptimError { field, expected, found: value.to_string(), remedy }),
+        };
+        let beta = |field, value: f64| {
+            let remedy = "It is the share of the moment that an update keeps; at 1 nothing would be learnt";
+            check(field, value, (0.0..1.0).contains(&value), "a number from 0 to below 1", remedy)
+        };
+        let positive = |x: f64| x > 0.0 && x.is_finite();
+        check("lr", self.lr, positive(self.lr), "a learning rate above 0", "The paper's is 2.5e-4")?;
+        beta("beta1", self.beta1)?;
+        beta("beta2", self.beta2)?;
+        check("eps", self.eps, positive(self.eps), "a number above 0", "It keeps Adam from dividing by 0; the paper's is 1e-8")?;
+        let decay = self.decay >= 0.0 && self.decay.is_finite();
+        check("decay", self.decay, decay, "a decay of 0 or more", "The paper's is 0.01; 0 switches it off")
+    }
+}
+
+/// p ← p − rate·(clip·g + λp), element by element.
+fn sgd<T: Real>(rate: f64, clip: f64, lambda: f64, p: &mut [T], g: &[T]) {
+    assert_eq!(p.len(), g.len(), "sgd: p and g have one length");
+    let [rate, clip, lambda] = [rate, clip, lambda].map(T::lit);
+    p.par_iter_mut().with_min_len(1 << 14).zip(g).for_each(|(p, &g)| *p = *p - rate * (clip * g + lambda * *p));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use OptimizerKind::*;
+
+    const ALL: [OptimizerKind; 5] = [OpenAi, Paper37, AdamW, AdamL2, Sgd];
+    const UPDATES: u64 = 10;
+
+    fn settings(name: OptimizerKind) -> Optimizer {
+        Optimizer { name, lr: 1e-2, beta1: 0.8, beta2: 0.99, eps: 1e-3, decay: 0.1 }
+    }
+
+    /// The gradient of update t at a parameter: any function will do.
+    fn gradient(t: u64, p: f64) -> f64 {
+        p.sin() + 0.3 * t as f64 - 1.0
+    }
+
+    fn at(t: u64) -> Update {
+        Update { t, schedule: (t - 1) as f64 / 7.0, clip: 1.0 / t as f64 } // the first rate is 0, as after a warm-up's start
+    }
+
+    /// Each form written out, as its source has it.
+    fn restated(o: &Optimizer, decays: bool, mut p: f64) -> f64 {
+        let (mut m, mut v) = (0.0, 0.0);
+        let lambda = if decays { o.decay } else { 0.0 };
+        for t in 1..=UPDATES {
+            let Update { schedule: s, clip, .. } = at(t);
+            let mut g = clip * gradient(t, p);
+            if o.name == AdamL2 {
+                g += lambda * p;
+            }
+            m = o.beta1 * m + (1.0 - o.beta1) * g;
+            v = o.beta2 * v + (1.0 - o.beta2) * g * g;
+            let (c1, c2) = (1.0 - o.beta1.powf(t as f64), 1.0 - o.beta2.powf(t as f64));
+            let (m_hat, v_hat) = (m / c1, v / c2);
+            match o.name {
+                OpenAi => p -= o.lr * c2.sqrt() / c1 * s * (m / (v.sqrt() + o.eps) + lambda * p),
+                Paper37 => p -= s * (o.lr * m_hat / (v_hat.sqrt() + o.eps) + lambda * p),
+                AdamW => {
+                    p *= 1.0 - o.lr * s * lambda;
+                    p -= o.lr * s * m_hat / (v_hat.sqrt() + o.eps);
+                }
+                AdamL2 => p -= o.lr * s * m_hat / (v_hat.sqrt() + o.eps),
+                Sgd => p -= o.lr * s * (g + lambda * p),
+            }
+        }
+        p
+    }
+
+    fn run<T: Real>(o: &Optimizer, decays: bool, start: &[f64]) -> Vec<f64> {
+        let mut p: Vec<T> = start.iter().map(|&x| T::lit(x)).collect();
+        let (mut m, mut v) = (vec![T::zero(); p.len()], vec![T::zero(); p.len()]);
+        for t in 1..=UPDATES {
+            let g: Vec<T> = p.iter().map(|p| T::lit(gradient(t, p.to_f64()))).collect();
+            let moments = o.name.has_moments().then_some((&mut m[..], &mut v[..]));
+            o.update(at(t), decays, &mut p, moments, &g);
+        }
+        p.into_iter().map(T::to_f64).collect()
+    }
+
+    #[test]
+    fn every_form_is_its_formula_for_ten_updates() {
+        let start: Vec<f64> = (0..37).map(|i| (f64::from(i) * 0.7).cos() * 2.0).collect();
+        for name in ALL {
+            for decays in [false, true] {
+                let (o, expected) = (settings(name), start.iter().map(|&p| restated(&settings(name), decays, p)));
+                let (double, single) = (run::<f64>(&o, decays, &start), run::<f32>(&o, decays, &start));
+                for (i, e) in expected.enumerate() {
+                    // Ten updates of a few roundings each, of numbers of order 1.
+                    assert!((double[i] - e).abs() < 1e-14, "{name} {decays} [{i}]: {} for {e}", double[i]);
+                    assert!((single[i] - e).abs() < 5e-6, "{name} {decays} [{i}] in f32: {} for {e}", single[i]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_forms_differ_and_decay_falls_only_where_it_should() {
+        for name in ALL {
+            let o = settings(name);
+            let (with, without) = (run::<f64>(&o, true, &[1.5])[0], run::<f64>(&o, false, &[1.5])[0]);
+            assert!((with - without).abs() > 1e-7, "{name}: decay has no effect");
+            let zero = Optimizer { decay: 0.0, ..o };
+            assert_eq!(run::<f64>(&zero, true, &[1.5])[0], without, "{name}");
+            for other in ALL.into_iter().filter(|&n| n != name) {
+                assert!((run::<f64>(&settings(other), true, &[1.5])[0] - with).abs() > 1e-7, "{name} = {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_schedule_of_0_moves_the_moments_alone() {
+        for name in ALL.into_iter().filter(|n| n.has_moments()) {
+            let (mut p, mut m, mut v) = ([2.0], [0.0], [0.0]);
+            let still = Update { t: 1, schedule: 0.0, clip: 1.0 };
+            Optimizer { decay: 0.0, ..settings(name) }.update(still, true, &mut p, Some((&mut m, &mut v)), &[1.0]);
+            assert_eq!(p, [2.0]);
+            assert!((m[0] - 0.2f64).abs() < 1e-15 && (v[0] - 0.01f64).abs() < 1e-15, "{name}: {m:?} {v:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_the_documented_ones() {
+        let names = ["openai", "paper37", "adamw", "adam_l2", "sgd"];
+        for (kind, name) in ALL.into_iter().zip(names) {
+            assert_eq!(kind.to_string(), name);
+            assert_eq!(serde_json::to_value(kind).unwrap(), name);
+            assert_eq!(<OptimizerKind as ValueEnum>::from_str(name, false), Ok(kind));
+        }
+        assert_eq!(toml::from_str::<Optimizer>("").unwrap(), Optimizer::default());
+        let partial: Optimizer = toml::from_str("optimizer = 'adamw'\nlr = 1e-3").unwrap();
+        assert_eq!(partial, Optimizer { name: AdamW, lr: 1e-3, ..Optimizer::default() });
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_by_name() {
+        let o = Optimizer::default();
+        assert_eq!(o.validate(), Ok(()));
+        let wrong = [
+            ("lr", Optimizer { lr: 0.0, ..o }),
+            ("lr", Optimizer { lr: f64::NAN, ..o }),
+            ("beta1", Optimizer { beta1: 1.0, ..o }),
+            ("beta2", Optimizer { beta2: -0.1, ..o }),
+            ("eps", Optimizer { eps: 0.0, ..o }),
+            ("decay", Optimizer { decay: f64::INFINITY, ..o }),
+        ];
+        for (field, o) in wrong {
+            assert!(o.validate().unwrap_err().to_string().starts_with(field));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "needs the moments")]
+    fn an_adam_without_moments_is_a_mistake() {
+        Optimizer::default().update(at(1), true, &mut [1.0], None, &[1.0]);
+    }
+}

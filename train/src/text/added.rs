@@ -1,0 +1,149 @@
+//! Added tokens: pieces of text, such as `<start>`, that are one token whole, found before any other processing.
+
+use super::TextError;
+
+/// A token that is matched in the text itself and kept whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedToken {
+    /// The text that it matches.
+    pub content: String,
+    /// Its id.
+    pub id: u32,
+    /// Whether it is a control token (`<start>`), rather than a word of the language.
+    pub special: bool,
+    /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes none of
+    /// these, but reads and writes those of others.
+    pub normalized: bool,
+}
+
+/// The added tokens of a tokenizer, by id.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AddedTokens {
+    tokens: Vec<AddedToken>,
+    pub(crate) raw: Matcher,
+    pub(crate) normalized: Matcher,
+}
+
+impl AddedTokens {
+    /// Adds a token; `normalize` is the tokenizer's normaliser.
+    pub(crate) fn insert(&mut self, token: AddedToken, normalize: impl Fn(&str) -> String) -> Result<(), TextError> {
+        let refuse = |reason: &str| Err(TextError::Special { token: token.content.clone(), reason: reason.to_owned() });
+        let pattern = if token.normalized { normalize(&token.content) } else { token.content.clone() };
+        if pattern.is_empty() {
+            return refuse("it matches nothing, since it is empty (after normalisation). Give it visible characters");
+        }
+        if self.tokens.iter().any(|t| t.content == token.content) {
+            return refuse("it is there twice. Remove one");
+        }
+        let matcher = if token.normalized { &mut self.normalized } else { &mut self.raw };
+        matcher.insert(pattern, token.id);
+        let at = self.tokens.partition_point(|t| t.id < token.id);
+        self.tokens.insert(at, token);
+        Ok(())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[AddedToken] {
+        &self.tokens
+    }
+
+    pub(crate) fn id(&self, content: &str) -> Option<u32> {
+        self.tokens.iter().find(|t| t.content == content).map(|t| t.id)
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&AddedToken> {
+        self.tokens.binary_search_by_key(&id, |t| t.id).ok().map(|i| &self.tokens[i])
+    }
+}
+
+/// Finds patterns in text: the leftmost, and of those that start there the longest.
+#[derive(Clone, Debug)]
+pub(crate) struct Matcher {
+    patterns: Vec<(String, u32)>, // longest first
+    starts: [bool; 256],
+}
+
+impl Default for Matcher {
+    fn default() -> Self {
+        Matcher { patterns: Vec::new(), starts: [false; 256] }
+    }
+}
+
+/// A piece of text, or a token found in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    Text(&'a str),
+    Token(u32),
+}
+
+impl Matcher {
+    pub(crate) fn insert(&mut self, pattern: String, id: u32) {
+        self.starts[pattern.as_bytes()[0] as usize] = true;
+        let at = self.patterns.partition_point(|(p, _)| p.len() >= pattern.len());
+        self.patterns.insert(at, (pattern, id));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Cuts `text` into its tokens and the text between them. Each piece comes with its byte offset.
+    pub(crate) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, Piece<'a>)> + 'a {
+        let mut at = 0;
+        let mut found = None;
+        std::iter::from_fn(move || {
+            if let Some((start, id, len)) = found.take() {
+                at = start + len;
+                return Some((start, Piece::Token(id)));
+            }
+            if at == text.len() {
+                return None;
+            }
+            let start = at;
+            match self.find(text, at) {
+                Some((0, id, len)) => {
+                    at += len;
+                    Some((start, Piece::Token(id)))
+                }
+                Some((distance, id, len)) => {
+                    found = Some((start + distance, id, len));
+                    Some((start, Piece::Text(&text[start..start + distance])))
+                }
+                None => {
+                    at = text.len();
+                    Some((start, Piece::Text(&text[start..])))
+                }
+            }
+        })
+    }
+
+    /// (distance from `from`, id, length in bytes) of the next match.
+    fn find(&self, text: &str, from: usize) -> Option<(usize, u32, usize)> {
+        let bytes = &text.as_bytes()[from..];
+        if self.is_empty() {
+            return None;
+        }
+        let candidates = bytes.iter().enumerate().filter(|&(_, &b)| self.starts[b as usize]);
+        candidates.into_iter().find_map(|(i, _)| {
+            let (pattern, id) = self.patterns.iter().find(|(p, _)| bytes[i..].starts_with(p.as_bytes()))?;
+            Some((i, *id, pattern.len()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftmost_longest() {
+        let mut matcher = Matcher::default();
+        for (id, p) in ["<a>", "<a><b>", "é"].into_iter().enumerate() {
+            matcher.insert(p.to_owned(), id as u32);
+        }
+        let pieces: Vec<_> = matcher.split("x<a><b><a>é<a").collect();
+        use Piece::{Text, Token};
+        assert_eq!(pieces, [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]);
+        assert_eq!(matcher.split("").count(), 0);
+        assert_eq!(Matcher::default().split("<a>").collect::<Vec<_>>(), [(0, Text("<a>"))]);
+    }
+}

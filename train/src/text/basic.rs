@@ -1,0 +1,213 @@
+//! Mode `basic`: how text becomes words, as Hugging Face's `OpenAIGPTTokenizer` does it (BERT's basic tokenizer).
+//!
+//! ```text
+//! text → clean      NUL, U+FFFD and control characters out; every white space becomes ' '
+//!      → ideographs a space on either side of each CJK ideograph
+//!      → accents    canonical decomposition (NFD), nonspacing marks (Mn) out
+//!      → lower case character by character
+//!      → words      split at white space; every punctuation mark is a word of its own
+//! ```
+//!
+//! What it loses: case, accents, the kind and amount of white space (so line ends too). Decoding gives words joined by
+//! single spaces.
+//!
+//! Unicode categories come from the crate `unicode_categories` because the reference takes them from there: its tables
+//! are those of Unicode 8 with "private use" reduced to the ends of its ranges, and parity of ids means sharing that.
+//! Its decompositions are those of Unicode 12, ours are newer: 21 characters of five scripts added since (Dives Akuru,
+//! Todhri, Tulu-Tigalari, Gurung Khema, Kirat Rai) come apart here and not there.
+
+use unicode_categories::UnicodeCategories;
+use unicode_normalization::UnicodeNormalization;
+
+/// Classes of a byte, as bits, so that a chunk's classes can be or-ed together.
+const UPPER: u8 = 1; // A–Z
+const ODD: u8 = 2; // control characters and bytes beyond ASCII: the slow path
+const SPACE: u8 = 4; // space, \t, \n, \r
+const PUNCTUATION: u8 = 8;
+
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut b = 0;
+    while b < 256 {
+        let c = b as u8;
+        class[b] = match c {
+            b' ' | b'\t' | b'\n' | b'\r' => SPACE,
+            b'A'..=b'Z' => UPPER,
+            _ if c.is_ascii_punctuation() => PUNCTUATION,
+            _ if c.is_ascii_control() || !c.is_ascii() => ODD,
+            _ => 0,
+        };
+        b += 1;
+    }
+    class
+};
+
+/// Calls `word` with every word of `text`, normalised, in order.
+///
+/// ASCII white space and punctuation are word boundaries in any case, and no normalisation reaches across them (they are
+/// starters, to Unicode), so the text is cut there first and only chunks with odd bytes take the slow path.
+pub fn for_each_word(text: &str, mut word: impl FnMut(&str)) {
+    let bytes = text.as_bytes();
+    let mut buffer = String::new();
+    let mut start = 0;
+    while start < bytes.len() {
+        let mut seen = 0;
+        let mut end = start;
+        while end < bytes.len() {
+            let class = CLASS[bytes[end] as usize];
+            if class & (SPACE | PUNCTUATION) != 0 {
+                break;
+            }
+            seen |= class;
+            end += 1;
+        }
+        let chunk = &text[start..end];
+        if seen & ODD != 0 {
+            buffer.clear();
+            buffer.extend(normalized(chunk));
+            split(&buffer, &mut word);
+        } else if seen & UPPER != 0 {
+            buffer.clear();
+            buffer.push_str(chunk);
+            buffer.make_ascii_lowercase();
+            word(&buffer);
+        } else if !chunk.is_empty() {
+            word(chunk);
+        }
+        if end < bytes.len() && CLASS[bytes[end] as usize] == PUNCTUATION {
+            word(&text[end..=end]);
+        }
+        start = end + 1;
+    }
+}
+
+/// The text after cleaning, spacing of ideographs, stripping of accents and lower-casing; not yet split.
+pub fn normalize(text: &str) -> String {
+    normalized(text).collect()
+}
+
+/// Splits text that is normalised already.
+pub fn split(normalized: &str, mut word: impl FnMut(&str)) {
+    for run in normalized.split(char::is_whitespace) {
+        let mut start = 0;
+        for (i, c) in run.char_indices().filter(|&(_, c)| is_punctuation(c)) {
+            if start < i {
+                word(&run[start..i]);
+            }
+            let end = i + c.len_utf8();
+            word(&run[i..end]);
+            start = end;
+        }
+        if start < run.len() {
+            word(&run[start..]);
+        }
+    }
+}
+
+fn normalized(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.chars()
+        .filter(|&c| !is_dropped(c))
+        .flat_map(|c| {
+            let c = if c.is_whitespace() { ' ' } else { c };
+            let pad = is_ideograph(c).then_some(' ');
+            pad.into_iter().chain([c]).chain(pad)
+        })
+        .nfd()
+        .filter(|&c| c.is_ascii() || !c.is_mark_nonspacing())
+        .flat_map(char::to_lowercase)
+}
+
+fn is_dropped(c: char) -> bool {
+    match c {
+        '\t' | '\n' | '\r' | ' '..='~' => false,
+        '\0' | '\u{fffd}' => true,
+        _ => c.is_other(),
+    }
+}
+
+fn is_punctuation(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_punctuation() } else { c.is_punctuation() }
+}
+
+/// The blocks of CJK ideographs, as BERT lists them (U+2B820–U+2B91F are not among them).
+fn is_ideograph(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0x4E00..=0x9FFF
+            | 0x3400..=0x4DBF
+            | 0x20000..=0x2A6DF
+            | 0x2A700..=0x2B73F
+            | 0x2B740..=0x2B81F
+            | 0x2B920..=0x2CEAF
+            | 0xF900..=0xFAFF
+            | 0x2F800..=0x2FA1F
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        for_each_word(text, |w| out.push(w.to_owned()));
+        out
+    }
+
+    #[test]
+    fn words_of_every_kind() {
+        assert_eq!(words("Hello,  WORLD!\r\n\tit's 3.14"), ["hello", ",", "world", "!", "it", "'", "s", "3", ".", "14"]);
+        assert_eq!(words("Ünï\u{301}côde — “quoted”"), ["unicode", "—", "“", "quoted", "”"]);
+        assert_eq!(words("日本x語"), ["日", "本", "x", "語"]);
+        assert_eq!(words("a\u{0}b\u{b}c\u{ad}d\u{fffd}e\u{a0}f\u{3000}g"), ["abcde", "f", "g"]);
+        assert_eq!(words("≠ K İ ΣΑΣ ﬁ"), ["=", "k", "i", "σασ", "ﬁ"]);
+        assert_eq!(words(""), Vec::<String>::new());
+        assert_eq!(words(" \n\t"), Vec::<String>::new());
+    }
+
+    /// Every character of Unicode between two letters, against digests made with Hugging Face's own code.
+    #[test]
+    fn every_character_as_the_reference() {
+        // What Unicode has decomposed since the reference's tables: the reference keeps these whole.
+        let newer = |c: char| {
+            matches!(u32::from(c),
+                0x105C9 | 0x105E4 | 0x11383 | 0x11385 | 0x1138E | 0x11391 | 0x113C5 | 0x113C7 | 0x113C8 | 0x11938
+                | 0x16121..=0x16128 | 0x16D68..=0x16D6A)
+        };
+        let digests = include_str!("../../tests/data/tokenizer/every_character.txt");
+        for (line, block) in digests.lines().zip((0u32..).step_by(0x1000)) {
+            let mut lines = String::new();
+            for c in (block..block + 0x1000).filter_map(char::from_u32) {
+                let text = format!("a{c}b");
+                lines += &if newer(c) { text } else { words(&text).join(" ") };
+                lines.push('\n');
+            }
+            let digest: String = Sha256::digest(&lines).iter().take(8).map(|b| format!("{b:02x}")).collect();
+            assert_eq!(format!("{block:06x} {digest}"), line);
+        }
+        assert_eq!(digests.lines().count(), 0x110);
+    }
+
+    /// The fast path against the definition: normalise the whole text, then split it.
+    #[test]
+    fn chunks_equal_the_whole() {
+        let alphabet: Vec<char> =
+            "aZ9 \n\t\u{b}\u{0}.,'-_$^`é\u{301}\u{327}\u{903}ñŒßİΣ“”—…日本豈한글\u{200b}\u{ad}\u{a0}\u{2028}😀\u{f04a}\u{e000};≠¿"
+                .chars()
+                .collect();
+        let mut state = 1u64;
+        for _ in 0..2000 {
+            let text: String = (0..24)
+                .map(|_| {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    alphabet[(state >> 33) as usize % alphabet.len()]
+                })
+                .collect();
+            let mut whole = Vec::new();
+            split(&normalize(&text), |w| whole.push(w.to_owned()));
+            assert_eq!(words(&text), whole, "{text:?}");
+        }
+    }
+}

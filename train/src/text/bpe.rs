@@ -1,0 +1,389 @@
+//! Byte-pair encoding as GPT-1 has it (Sennrich, Haddow, Birch 2016; the paper's §4.1).
+//!
+//! ```text
+//! word            l o w e r
+//! symbols         l  o  w  e  r</w>            the last one is marked as the word's end
+//! merges by rank  (e, r</w>) → er</w>,  (l, o) → lo,  (lo, w) → low
+//! tokens          low  er</w>
+//! ```
+//!
+//! A *merge* names two neighbouring symbols that become one. Of all pairs in a word that are merges, the one of lowest rank
+//! (the earliest learned) is merged first, the leftmost of them, until none is left. A character that the vocabulary does
+//! not hold is the token `<unk>` and never merges.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::{TextError, basic};
+
+/// Marks a symbol as the last of its word.
+pub const END_OF_WORD: &str = "</w>";
+/// Stands for every symbol that the vocabulary does not hold.
+pub const UNKNOWN: &str = "<unk>";
+
+/// How text becomes words before the pairs are merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// BERT's basic tokenizer, as Hugging Face has it for GPT-1: see [`basic`].
+    #[default]
+    Basic,
+}
+
+impl Mode {
+    /// The mode's name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Basic => "basic",
+        }
+    }
+}
+
+/// A vocabulary with its merges.
+///
+/// It can be used from several threads at once; the words met are remembered in a cache that all share, which changes the
+/// speed and never the result.
+#[derive(Debug)]
+pub struct Bpe {
+    mode: Mode,
+    tokens: Vec<String>,
+    ids: HashMap<String, u32>,
+    merges: Vec<(u32, u32)>,
+    ranks: HashMap<(u32, u32), Merge>,
+    symbols: HashMap<char, Symbol>,
+    unknown: u32,
+    cache: Cache,
+}
+
+/// What a pair becomes, and how early.
+#[derive(Clone, Copy, Debug)]
+struct Merge {
+    rank: u32,
+    into: u32,
+}
+
+/// The ids of a character within a word and at its end.
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    inner: u32,
+    last: u32,
+}
+
+impl Bpe {
+    /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks.
+    ///
+    /// # Errors
+    /// [`TextError::Vocabulary`] if a token is there twice, `<unk>` is missing, or a merge's parts or result are not
+    /// tokens.
+    pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
+        let mut ids = HashMap::with_capacity(tokens.len());
+        for (id, token) in tokens.iter().enumerate() {
+            if let Some(first) = ids.insert(token.clone(), id as u32) {
+                return Err(TextError::Vocabulary {
+                    place: format!("token {token:?}"),
+                    expected: "one id for each token".into(),
+                    found: format!("ids {first} and {id}"),
+                });
+            }
+        }
+        let unknown = *ids.get(UNKNOWN).ok_or_else(|| TextError::Vocabulary {
+            place: format!("token {UNKNOWN:?}"),
+            expected: "a token for unknown symbols".into(),
+            found: format!("{} tokens without it", tokens.len()),
+        })?;
+        let id_of = |token: &str, rank: usize, (a, b): &(String, String)| {
+            ids.get(token).copied().ok_or_else(|| TextError::Vocabulary {
+                place: format!("merge {} ({a:?} + {b:?})", rank + 1),
+                expected: "its two parts and its result among the tokens".into(),
+                found: format!("no token {token:?}"),
+            })
+        };
+        let mut pairs = Vec::with_capacity(merges.len());
+        let mut ranks = HashMap::with_capacity(merges.len());
+        for (rank, merge) in merges.iter().enumerate() {
+            let pair = (id_of(&merge.0, rank, merge)?, id_of(&merge.1, rank, merge)?);
+            let into = id_of(&format!("{}{}", merge.0, merge.1), rank, merge)?;
+            pairs.push(pair);
+            ranks.insert(pair, Merge { rank: rank as u32, into });
+        }
+        let mut symbols = HashMap::new();
+        for (id, token) in tokens.iter().enumerate() {
+            let (body, last) = match token.strip_suffix(END_OF_WORD) {
+                Some(body) => (body, true),
+                None => (token.as_str(), false),
+            };
+            let mut chars = body.chars();
+            if let (Some(c), None) = (chars.next(), chars.next()) {
+                let symbol = symbols.entry(c).or_insert(Symbol { inner: unknown, last: unknown });
+                *(if last { &mut symbol.last } else { &mut symbol.inner }) = id as u32;
+            }
+        }
+        Ok(Bpe { mode: Mode::Basic, tokens, ids, merges: pairs, ranks, symbols, unknown, cache: Cache::default() })
+    }
+
+    /// How text becomes words.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The tokens, by id.
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// The merges, by rank, as pairs of ids.
+    pub fn merges(&self) -> &[(u32, u32)] {
+        &self.merges
+    }
+
+    /// The merges, by rank, as pairs of tokens.
+    pub fn merge_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.merges.iter().map(|&(a, b)| (self.tokens[a as usize].as_str(), self.tokens[b as usize].as_str()))
+    }
+
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.ids.get(token).copied()
+    }
+
+    /// The id of `<unk>`.
+    pub fn unknown(&self) -> u32 {
+        self.unknown
+    }
+
+    /// Appends the ids of raw text.
+    pub fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
+        basic::for_each_word(text, |word| self.encode_word(word, ids));
+    }
+
+    /// Appends the ids of text that is normalised already.
+    pub(crate) fn encode_normalized_into(&self, text: &str, ids: &mut Vec<u32>) {
+        basic::split(text, |word| self.encode_word(word, ids));
+    }
+
+    /// Appends the ids of one word, from the cache where it knows the word.
+    fn encode_word(&self, word: &str, ids: &mut Vec<u32>) {
+        if self.cache.get(word, ids) {
+            return;
+        }
+        let start = ids.len();
+        self.merge_word(word, ids);
+        self.cache.insert(word, &ids[start..]);
+    }
+
+    /// Merges the symbols of a word: O(n log n) in its characters, so that a "word" of a megabyte is no trap.
+    ///
+    /// Symbols are a linked list in an array; a heap holds the pairs that are merges, lowest rank first, then leftmost.
+    /// A pair that has changed since it was pushed is passed over.
+    fn merge_word(&self, word: &str, ids: &mut Vec<u32>) {
+        const NONE: usize = usize::MAX;
+        let mut symbols: Vec<u32> = Vec::with_capacity(word.len());
+        let mut chars = word.chars().peekable();
+        while let Some(c) = chars.next() {
+            let last = chars.peek().is_none();
+            let id = self.symbols.get(&c).map_or(self.unknown, |s| if last { s.last } else { s.inner });
+            symbols.push(id);
+        }
+        let n = symbols.len();
+        let mut next: Vec<usize> = (1..=n).map(|i| if i < n { i } else { NONE }).collect();
+        let mut previous: Vec<usize> = (0..n).map(|i| if i > 0 { i - 1 } else { NONE }).collect();
+        let mut alive = vec![true; n];
+        let candidate = |symbols: &[u32], i: usize, j: usize| {
+            let merge = self.ranks.get(&(symbols[i], symbols[j]))?;
+            Some(Reverse((merge.rank, i)))
+        };
+        let mut heap: BinaryHeap<_> = (1..n).filter_map(|j| candidate(&symbols, j - 1, j)).collect();
+        while let Some(Reverse((rank, i))) = heap.pop() {
+            let j = next[i];
+            if !alive[i] || j == NONE {
+                continue;
+            }
+            let merge = match self.ranks.get(&(symbols[i], symbols[j])) {
+                Some(merge) if merge.rank == rank => *merge,
+                _ => continue,
+            };
+            symbols[i] = merge.into;
+            alive[j] = false;
+            next[i] = next[j];
+            if next[i] != NONE {
+                previous[next[i]] = i;
+                heap.extend(candidate(&symbols, i, next[i]));
+            }
+            if previous[i] != NONE {
+                heap.extend(candidate(&symbols, previous[i], i));
+            }
+        }
+        ids.extend(symbols.iter().zip(&alive).filter(|&(_, &alive)| alive).map(|(&id, _)| id));
+    }
+}
+
+impl Clone for Bpe {
+    /// The same vocabulary with an empty cache.
+    fn clone(&self) -> Self {
+        Bpe {
+            mode: self.mode,
+            tokens: self.tokens.clone(),
+            ids: self.ids.clone(),
+            merges: self.merges.clone(),
+            ranks: self.ranks.clone(),
+            symbols: self.symbols.clone(),
+            unknown: self.unknown,
+            cache: Cache::default(),
+        }
+    }
+}
+
+/// Words met and their ids: a table of fixed size, by hash, whose slots are written once and never change. So threads read it
+/// without waiting for one another, and once a word's slots are taken by others it is merged afresh each time.
+struct Cache {
+    slots: Box<[OnceLock<Known>]>,
+}
+
+/// A word and its ids.
+type Known = Box<(Box<str>, Box<[u32]>)>;
+
+impl Cache {
+    const SLOTS: usize = 1 << 17; // a novel has some 10⁴ words, all of Wikipedia 10⁷, of which few make up most of the text
+    const PROBES: usize = 8;
+    const LONGEST_WORD: usize = 64; // bytes; longer ones are seldom met twice
+
+    /// The slots in which a word may stand.
+    fn slots(&self, word: &str) -> impl Iterator<Item = &OnceLock<Known>> {
+        // FNV-1a, 64 bits
+        let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let start = (hash ^ (hash >> 32)) as usize;
+        (0..Self::PROBES).map(move |i| &self.slots[start.wrapping_add(i) % Self::SLOTS])
+    }
+
+    /// Appends the word's ids if it is known.
+    fn get(&self, word: &str, ids: &mut Vec<u32>) -> bool {
+        let mut filled = self.slots(word).map_while(OnceLock::get);
+        match filled.find(|known| *known.0 == *word) {
+            Some(known) => ids.extend_from_slice(&known.1),
+            None => return false,
+        }
+        true
+    }
+
+    fn insert(&self, word: &str, ids: &[u32]) {
+        if word.len() <= Self::LONGEST_WORD
+            && let Some(free) = self.slots(word).find(|slot| slot.get().is_none())
+        {
+            let _ = free.set(Box::new((word.into(), ids.into()))); // another thread may have been first: no loss
+        }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Cache { slots: std::iter::repeat_with(OnceLock::new).take(Self::SLOTS).collect() }
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cache({} words)", self.slots.iter().filter(|slot| slot.get().is_some()).count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bpe(characters: &str, merges: &[(&str, &str)]) -> Bpe {
+        let mut tokens = vec![UNKNOWN.to_owned()];
+        tokens.extend(characters.chars().map(String::from));
+        tokens.extend(characters.chars().map(|c| format!("{c}{END_OF_WORD}")));
+        for (a, b) in merges {
+            let token = format!("{a}{b}");
+            if !tokens.contains(&token) {
+                tokens.push(token);
+            }
+        }
+        let merges: Vec<_> = merges.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+        Bpe::new(tokens, &merges).unwrap()
+    }
+
+    /// The definition, word for word: the merge of lowest rank, the leftmost, one at a time.
+    fn naive(bpe: &Bpe, word: &str) -> Vec<u32> {
+        let n = word.chars().count();
+        let name = |(i, c): (usize, char)| {
+            if i + 1 == n { format!("{c}{END_OF_WORD}") } else { c.to_string() }
+        };
+        let mut symbols: Vec<u32> = word.chars().enumerate().map(name).map(|s| bpe.id(&s).unwrap_or(bpe.unknown())).collect();
+        while let Some((merge, i)) = (1..symbols.len())
+            .filter_map(|j| bpe.ranks.get(&(symbols[j - 1], symbols[j])).map(|m| (*m, j - 1)))
+            .min_by_key(|(m, i)| (m.rank, *i))
+        {
+            symbols[i] = merge.into;
+            symbols.remove(i + 1);
+        }
+        symbols
+    }
+
+    #[test]
+    fn merges_by_rank() {
+        let bpe = bpe("lower", &[("e", "r</w>"), ("l", "o"), ("lo", "w")]);
+        let mut ids = Vec::new();
+        bpe.encode_into("LOWER löw x wx", &mut ids);
+        let tokens: Vec<_> = ids.iter().map(|&i| bpe.tokens()[i as usize].as_str()).collect();
+        assert_eq!(tokens, ["low", "er</w>", "lo", "w</w>", "<unk>", "w", "<unk>"]);
+    }
+
+    #[test]
+    fn the_heap_equals_the_definition() {
+        // Overlaps (aa), one token from two pairs (aab), and merges whose rank is lower than that of their own parts.
+        let bpe = bpe("ab", &[("aa", "b"), ("a", "a"), ("a", "ab"), ("a", "b"), ("b", "a"), ("aa", "aa"), ("ba", "b</w>")]);
+        for bits in 0..4096u32 {
+            for n in 1..=12 {
+                let word: String = (0..n).map(|i| if bits >> i & 1 == 0 { 'a' } else { 'b' }).collect();
+                let mut ids = Vec::new();
+                bpe.merge_word(&word, &mut ids);
+                assert_eq!(ids, naive(&bpe, &word), "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_threads_give_one_answer() {
+        let bpe = bpe("abc", &[("a", "b"), ("ab", "c</w>"), ("c", "a")]);
+        let text: String = (0..5000u32).map(|i| ["a", "b", "c", " ", "ab"][(i * i % 97 % 5) as usize]).collect();
+        let encode = |bpe: &Bpe| {
+            let mut ids = Vec::new();
+            bpe.encode_into(&text, &mut ids);
+            ids
+        };
+        let alone = encode(&bpe.clone());
+        std::thread::scope(|s| {
+            let workers: Vec<_> = (0..4).map(|_| s.spawn(|| encode(&bpe))).collect();
+            for worker in workers {
+                assert_eq!(worker.join().unwrap(), alone);
+            }
+        });
+    }
+
+    /// More words than the cache has slots, twice over: what is remembered and what is not give the same ids.
+    #[test]
+    fn a_full_cache_changes_nothing() {
+        let bpe = bpe("abcdefgh", &[("a", "b"), ("ab", "c"), ("d", "e</w>"), ("h", "h")]);
+        let word = |i: usize| -> String { (0..7).map(|d| char::from(b'a' + (i >> (3 * d) & 7) as u8)).collect() };
+        for i in (0..1 << 18).chain((0..1 << 18).step_by(977)) {
+            let word = word(i);
+            let (mut cached, mut fresh) = (Vec::new(), Vec::new());
+            bpe.encode_word(&word, &mut cached);
+            bpe.merge_word(&word, &mut fresh);
+            assert_eq!(cached, fresh, "{word}");
+        }
+    }
+
+    #[test]
+    fn inconsistent_vocabularies() {
+        let s = String::from;
+        let message = |tokens: Vec<String>, merges: &[(String, String)]| Bpe::new(tokens, merges).unwrap_err().to_string();
+        assert!(message(vec![s("a")], &[]).contains("<unk>"));
+        assert!(message(vec![s("<unk>"), s("a"), s("a")], &[]).contains("ids 1 and 2"));
+        assert!(message(vec![s("<unk>"), s("a"), s("b")], &[(s("a"), s("b"))]).contains("no token \"ab\""));
+    }
+}

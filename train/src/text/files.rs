@@ -1,0 +1,487 @@
+//! Tokenizers on disk.
+//!
+//! A BPE is kept as `transformers` 5 keeps it: `tokenizer.json` with the vocabulary, the merges, and the specials under
+//! `added_tokens` (in the vocabulary alone they would be split), and `tokenizer_config.json` with the class's name.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::plain::Characters;
+use super::{AddedToken, AddedTokens, Bpe, Bytes, END_OF_WORD, Model, TextError, Tokenizer, UNKNOWN};
+
+const TOKENIZER: &str = "tokenizer.json";
+const CONFIG: &str = "tokenizer_config.json";
+const GRADUS: &str = "gradus_tokenizer.json";
+const GRADUS_FORMAT: &str = "gradus-tokenizer";
+/// Vocabulary and merges as a pair of files: Hugging Face's names, then those of the original release.
+const PAIRS: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")];
+
+impl Tokenizer {
+    /// Writes the tokenizer into a folder, which is made if need be. A file is replaced whole or not at all.
+    ///
+    /// # Errors
+    /// [`TextError::Io`]; [`TextError::Missing`] if the folder holds a tokenizer of the other form, which would leave two.
+    pub fn save(&self, folder: &Path) -> Result<(), TextError> {
+        fs::create_dir_all(folder).map_err(|e| TextError::io(folder, "make", e))?;
+        let other = if matches!(self.model, Model::Bpe(_)) { GRADUS } else { TOKENIZER };
+        if folder.join(other).exists() {
+            return Err(TextError::Missing {
+                path: folder.to_owned(),
+                found: format!("the folder holds a tokenizer of another form ({other})"),
+                remedy: "Choose another folder, or remove that file first".into(),
+            });
+        }
+        match &self.model {
+            Model::Bpe(bpe) => {
+                let roles = json!({
+                    "backend": "tokenizers",
+                    "tokenizer_class": "OpenAIGPTTokenizer",
+                    "unk_token": UNKNOWN,
+                });
+                write_json(&folder.join(CONFIG), &roles)?;
+                write_json(&folder.join(TOKENIZER), &Saved::of(bpe, &self.added))
+            }
+            Model::Byte(_) => write_json(&folder.join(GRADUS), &self.as_gradus(None)),
+            Model::Char(characters) => write_json(&folder.join(GRADUS), &self.as_gradus(Some(characters))),
+        }
+    }
+
+    /// Reads a tokenizer: a folder, or the file in it that says most (`tokenizer.json`, `gradus_tokenizer.json`,
+    /// `vocab.json`, `encoder_bpe_40000.json`).
+    ///
+    /// # Errors
+    /// [`TextError::Missing`], [`TextError::Io`], or [`TextError::Format`] with the file, the place in it and the remedy.
+    pub fn load(path: &Path) -> Result<Self, TextError> {
+        let metadata = fs::metadata(path).map_err(|e| TextError::io(path, "read", e))?;
+        if metadata.is_dir() { load_folder(path) } else { load_file(path) }
+    }
+
+    fn as_gradus(&self, characters: Option<&Characters>) -> Gradus {
+        Gradus {
+            format: GRADUS_FORMAT.into(),
+            version: 1,
+            note: "Made by Gradus for teaching; no other program reads this file.".into(),
+            kind: self.kind().into(),
+            characters: characters.map(|c| c.as_slice().to_vec()),
+            added_tokens: self.added.as_slice().iter().map(SavedToken::of).collect(),
+        }
+    }
+}
+
+fn load_folder(folder: &Path) -> Result<Tokenizer, TextError> {
+    let has = |name: &str| folder.join(name).is_file();
+    match (has(TOKENIZER), has(GRADUS)) {
+        (true, true) => Err(TextError::Missing {
+            path: folder.to_owned(),
+            found: format!("the folder holds two tokenizers, {TOKENIZER} and {GRADUS}"),
+            remedy: "Remove one, or name the file instead of the folder".into(),
+        }),
+        (true, false) => load_hugging_face(&folder.join(TOKENIZER)),
+        (false, true) => load_gradus(&folder.join(GRADUS)),
+        (false, false) => match PAIRS.iter().find(|(vocabulary, merges)| has(vocabulary) || has(merges)) {
+            Some((vocabulary, merges)) => load_pair(&folder.join(vocabulary), &folder.join(merges)),
+            None => Err(TextError::Missing {
+                path: folder.to_owned(),
+                found: "the folder holds no tokenizer".into(),
+                remedy: format!(
+                    "It needs {TOKENIZER}, {GRADUS}, {} + {}, or {} + {}",
+                    PAIRS[0].0, PAIRS[0].1, PAIRS[1].0, PAIRS[1].1
+                ),
+            }),
+        },
+    }
+}
+
+fn load_file(file: &Path) -> Result<Tokenizer, TextError> {
+    let name = file.file_name().unwrap_or_default();
+    if let Some((vocabulary, merges)) = PAIRS.iter().find(|(v, m)| name == *v || name == *m) {
+        return load_pair(&file.with_file_name(vocabulary), &file.with_file_name(merges));
+    }
+    if name == GRADUS { load_gradus(file) } else { load_hugging_face(file) }
+}
+
+// ───────────────────────────── tokenizer.json ─────────────────────────────
+
+/// `tokenizer.json`, field for field and in the order in which `transformers` writes it.
+#[derive(Serialize)]
+struct Saved<'a> {
+    version: &'static str,
+    truncation: Value,
+    padding: Value,
+    added_tokens: Vec<SavedToken>,
+    normalizer: Value,
+    pre_tokenizer: Value,
+    post_processor: Value,
+    decoder: Value,
+    model: SavedModel<'a>,
+}
+
+#[derive(Serialize)]
+struct SavedModel<'a> {
+    r#type: &'static str,
+    dropout: Value,
+    unk_token: &'static str,
+    continuing_subword_prefix: &'static str,
+    end_of_word_suffix: &'static str,
+    fuse_unk: bool,
+    byte_fallback: bool,
+    ignore_merges: bool,
+    #[serde(serialize_with = "by_id")]
+    vocab: &'a [String],
+    merges: Vec<(&'a str, &'a str)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedToken {
+    id: u32,
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    #[serde(default)]
+    normalized: bool,
+    #[serde(default)]
+    special: bool,
+}
+
+impl SavedToken {
+    fn of(token: &AddedToken) -> Self {
+        SavedToken {
+            id: token.id,
+            content: token.content.clone(),
+            single_word: false,
+            lstrip: false,
+            rstrip: false,
+            normalized: token.normalized,
+            special: token.special,
+        }
+    }
+}
+
+fn by_id<S: Serializer>(tokens: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(tokens.len()))?;
+    for (id, token) in tokens.iter().enumerate() {
+        map.serialize_entry(token, &id)?;
+    }
+    map.end()
+}
+
+impl<'a> Saved<'a> {
+    fn of(bpe: &'a Bpe, added: &AddedTokens) -> Self {
+        let sequence = |id: &str, type_id: u32| json!({"Sequence": {"id": id, "type_id": type_id}});
+        Saved {
+            version: "1.0",
+            truncation: Value::Null,
+            padding: Value::Null,
+            added_tokens: added.as_slice().iter().map(SavedToken::of).collect(),
+            normalizer: json!({
+                "type": "BertNormalizer",
+                "clean_text": true,
+                "handle_chinese_chars": true,
+                "strip_accents": null,
+                "lowercase": true,
+            }),
+            pre_tokenizer: json!({"type": "BertPreTokenizer"}),
+            post_processor: json!({
+                "type": "TemplateProcessing",
+                "single": [sequence("A", 0)],
+                "pair": [sequence("A", 0), sequence("B", 1)],
+                "special_tokens": {},
+            }),
+            decoder: json!({"type": "BPEDecoder", "suffix": END_OF_WORD}),
+            model: SavedModel {
+                r#type: "BPE",
+                dropout: Value::Null,
+                unk_token: UNKNOWN,
+                continuing_subword_prefix: "",
+                end_of_word_suffix: END_OF_WORD,
+                fuse_unk: false,
+                byte_fallback: false,
+                ignore_merges: false,
+                vocab: bpe.tokens(),
+                merges: bpe.merge_tokens().collect(),
+            },
+        }
+    }
+}
+
+/// The fields of `tokenizer.json` that make a tokenizer GPT-1's, with the values that do. `null` stands for "absent", too.
+fn required() -> [(&'static str, Vec<Value>); 16] {
+    [
+        ("/normalizer/type", vec![json!("BertNormalizer")]),
+        ("/normalizer/clean_text", vec![json!(true)]),
+        ("/normalizer/handle_chinese_chars", vec![json!(true)]),
+        ("/normalizer/strip_accents", vec![Value::Null, json!(true)]), // null: as `lowercase`
+        ("/normalizer/lowercase", vec![json!(true)]),
+        ("/pre_tokenizer/type", vec![json!("BertPreTokenizer")]),
+        ("/decoder/type", vec![json!("BPEDecoder")]),
+        ("/decoder/suffix", vec![json!(END_OF_WORD)]),
+        ("/model/type", vec![json!("BPE"), Value::Null]),
+        ("/model/unk_token", vec![json!(UNKNOWN)]),
+        ("/model/end_of_word_suffix", vec![json!(END_OF_WORD)]),
+        ("/model/continuing_subword_prefix", vec![Value::Null, json!("")]),
+        ("/model/dropout", vec![Value::Null, json!(0.0), json!(0)]),
+        ("/model/fuse_unk", vec![json!(false), Value::Null]),
+        ("/model/byte_fallback", vec![json!(false), Value::Null]),
+        ("/model/ignore_merges", vec![json!(false), Value::Null]),
+    ]
+}
+
+const NOT_OURS: &str = "Gradus reads tokenizers of GPT-1's form (transformers' OpenAIGPTTokenizer) and its own";
+const DAMAGED: &str = "The file is damaged or was edited: copy it again, or save the tokenizer again";
+
+fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
+    let document: Value = read_json(path)?;
+    for (place, allowed) in required() {
+        let found = document.pointer(place).unwrap_or(&Value::Null);
+        if !allowed.contains(found) {
+            return Err(format_error(path, place, &allowed[0].to_string(), short(found), NOT_OURS));
+        }
+    }
+    // A template that adds tokens of its own would change the ids.
+    let adds = |template: &Value| template.as_array().is_none_or(|items| items.iter().any(|i| i.get("Sequence").is_none()));
+    let processor = document.get("post_processor").unwrap_or(&Value::Null);
+    if !processor.is_null() && (processor["type"] != "TemplateProcessing" || adds(&processor["single"])) {
+        let expected = "null, or a template that adds no tokens";
+        return Err(format_error(path, "/post_processor", expected, short(processor), NOT_OURS));
+    }
+    let vocabulary = document.pointer("/model/vocab").and_then(Value::as_object).ok_or_else(|| {
+        let found = short(document.pointer("/model/vocab").unwrap_or(&Value::Null));
+        format_error(path, "/model/vocab", "an object of tokens and ids", found, DAMAGED)
+    })?;
+    let mut ids = Vec::with_capacity(vocabulary.len());
+    for (token, id) in vocabulary {
+        let bad = || format_error(path, &format!("/model/vocab, token {token:?}"), "an id", short(id), DAMAGED);
+        ids.push((token.clone(), id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(bad)?));
+    }
+    let mut merges = Vec::new();
+    let listed = document.pointer("/model/merges").unwrap_or(&Value::Null);
+    let bad = |place: &str, found| format_error(path, place, "merges: [\"a\", \"b\"] or \"a b\"", found, DAMAGED);
+    for (i, merge) in listed.as_array().ok_or_else(|| bad("/model/merges", short(listed)))?.iter().enumerate() {
+        let parts: Vec<&str> = match merge {
+            Value::String(line) => line.split(' ').collect(),
+            Value::Array(parts) => parts.iter().map(|p| p.as_str().unwrap_or_default()).collect(),
+            _ => Vec::new(),
+        };
+        match parts[..] {
+            [a, b] if !a.is_empty() && !b.is_empty() => merges.push((a.to_owned(), b.to_owned())),
+            _ => return Err(bad(&format!("/model/merges/{i}"), short(merge))),
+        }
+    }
+    let added = match document.get("added_tokens") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(list) => serde_json::from_value(list.clone())
+            .map_err(|error| format_error(path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED))?,
+    };
+    let config = path.with_file_name(CONFIG);
+    if config.is_file() {
+        read_json::<Value>(&config)?; // nothing in it changes ids, but a damaged file should be known
+    }
+    assemble(path, ids, &merges, added)
+}
+
+// ───────────────────────────── a pair of files ─────────────────────────────
+
+fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
+    for (file, other) in [(vocabulary, merges), (merges, vocabulary)] {
+        if !file.is_file() {
+            return Err(TextError::Missing {
+                path: file.to_owned(),
+                found: format!("there is no such file beside {}", other.display()),
+                remedy: "The two belong together: copy it there, too".into(),
+            });
+        }
+    }
+    let ids: HashMap<String, u32> = read_json(vocabulary)?;
+    let text = super::read_text(merges)?;
+    let mut pairs = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        if line.starts_with("#version") {
+            continue;
+        }
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            [a, b] if !a.is_empty() && !b.is_empty() => pairs.push((a.to_owned(), b.to_owned())),
+            _ => {
+                let expected = "two symbols with one space between";
+                return Err(format_error(merges, &format!("line {}", i + 1), expected, format!("{line:?}"), DAMAGED));
+            }
+        }
+    }
+    // Specials of `transformers` 4 stand in the configuration.
+    let config = vocabulary.with_file_name(CONFIG);
+    let mut added = Vec::new();
+    if config.is_file() {
+        let document: Value = read_json(&config)?;
+        for (id, token) in document["added_tokens_decoder"].as_object().into_iter().flatten() {
+            let place = format!("/added_tokens_decoder/{id}");
+            let bad = |found| format_error(&config, &place, "an id with {content, …}", found, DAMAGED);
+            let mut token = token.clone();
+            token["id"] = id.parse::<u32>().map_err(|_| bad(id.clone()))?.into();
+            added.push(serde_json::from_value(token).map_err(|error| bad(error.to_string()))?);
+        }
+    }
+    assemble(vocabulary, ids.into_iter().collect(), &pairs, added)
+}
+
+/// A tokenizer from the contents of its files, once ids are seen to be 0 to n − 1, each once.
+fn assemble(
+    path: &Path,
+    ids: Vec<(String, u32)>,
+    merges: &[(String, String)],
+    mut added: Vec<SavedToken>,
+) -> Result<Tokenizer, TextError> {
+    let damaged = |place: &str, expected: &str, found| format_error(path, place, expected, found, DAMAGED);
+    let mut tokens = vec![None; ids.len()];
+    for (token, id) in ids {
+        let range = format!("ids 0 to {}, each once", tokens.len() - 1);
+        let place = format!("the vocabulary, token {token:?}");
+        match tokens.get_mut(id as usize) {
+            Some(slot @ None) => *slot = Some(token),
+            Some(Some(other)) => {
+                return Err(damaged(&place, &range, format!("id {id}, which {other:?} has, too")));
+            }
+            None => return Err(damaged(&place, &range, format!("id {id}"))),
+        }
+    }
+    let tokens: Vec<String> = tokens.into_iter().flatten().collect();
+    let bpe = Bpe::new(tokens, merges).map_err(|error| match error {
+        TextError::Vocabulary { place, expected, found } => damaged(&place, &expected, found),
+        other => other,
+    })?;
+    let mut tokenizer = Tokenizer::bpe(bpe);
+    added.retain(|t| t.content != UNKNOWN || Some(t.id) != tokenizer.token_id(UNKNOWN));
+    insert_added(path, &mut tokenizer, added)?;
+    Ok(tokenizer)
+}
+
+/// Adds the tokens that a file lists. Each has the id that it has in the vocabulary, or the next after the last.
+fn insert_added(path: &Path, tokenizer: &mut Tokenizer, mut added: Vec<SavedToken>) -> Result<(), TextError> {
+    added.sort_by_key(|t| t.id);
+    for token in added {
+        let place = format!("added token {:?}", token.content);
+        if token.single_word || token.lstrip || token.rstrip {
+            let found = "one of them true".to_owned();
+            let remedy = "Gradus matches added tokens exactly: set the three to false and save the tokenizer again";
+            return Err(format_error(path, &place, "single_word, lstrip and rstrip false", found, remedy));
+        }
+        let id = tokenizer.token_id(&token.content).unwrap_or(tokenizer.vocab_size() as u32);
+        if token.id != id {
+            return Err(format_error(path, &place, &format!("id {id}"), format!("id {}", token.id), DAMAGED));
+        }
+        let SavedToken { id, content, special, normalized, .. } = token;
+        tokenizer
+            .insert(AddedToken { content, id, special, normalized })
+            .map_err(|error| format_error(path, &place, "a token that can be matched", error.to_string(), DAMAGED))?;
+    }
+    Ok(())
+}
+
+// ───────────────────────────── gradus_tokenizer.json ─────────────────────────────
+
+#[derive(Serialize, Deserialize)]
+struct Gradus {
+    format: String,
+    version: u32,
+    note: String,
+    kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    characters: Option<Vec<char>>,
+    added_tokens: Vec<SavedToken>,
+}
+
+fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
+    let saved: Gradus = read_json(path)?;
+    if (saved.format.as_str(), saved.version) != (GRADUS_FORMAT, 1) {
+        let found = format!("{:?}, version {}", saved.format, saved.version);
+        let remedy = "Use the version of Gradus that wrote it";
+        return Err(format_error(path, "/format", &format!("{GRADUS_FORMAT:?}, version 1"), found, remedy));
+    }
+    let model = match (saved.kind.as_str(), saved.characters) {
+        ("byte", None) => Model::Byte(Bytes),
+        ("char", Some(listed)) => {
+            let text: String = listed.iter().collect();
+            let characters = Characters::of([text.as_str()]);
+            if characters.as_slice() != listed {
+                let found = "another order, or one of them twice".to_owned();
+                return Err(format_error(path, "/characters", "characters by code point, each once", found, DAMAGED));
+            }
+            Model::Char(characters)
+        }
+        (kind, characters) => {
+            let found = format!("{kind:?} {} characters", if characters.is_some() { "with" } else { "without" });
+            return Err(format_error(path, "/kind", "\"byte\", or \"char\" with characters", found, DAMAGED));
+        }
+    };
+    let mut tokenizer = Tokenizer { model, added: AddedTokens::default() };
+    insert_added(path, &mut tokenizer, saved.added_tokens)?;
+    Ok(tokenizer)
+}
+
+// ───────────────────────────── reading and writing ─────────────────────────────
+
+fn format_error(path: &Path, place: &str, expected: &str, found: String, remedy: &str) -> TextError {
+    TextError::Format {
+        path: path.to_owned(),
+        place: place.to_owned(),
+        expected: expected.to_owned(),
+        found,
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// A value as JSON, cut to a length that a message can hold.
+fn short(value: &Value) -> String {
+    let mut text = value.to_string();
+    if let Some((end, _)) = text.char_indices().nth(60) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TextError> {
+    let text = super::read_text(path)?;
+    serde_json::from_str(&text).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        format_error(path, &place, "JSON of a tokenizer", error.to_string(), DAMAGED)
+    })
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TextError> {
+    let write = |e: io::Error| TextError::io(path, "write", e);
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|e| write(e.into()))?;
+    bytes.push(b'\n');
+    write_atomic(path, &bytes).map_err(write)
+}
+
+/// Replaces a file whole or not at all: writes a temporary file beside it, brings it to the disk, then renames it. If
+/// anything fails, what stood there is untouched.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let temporary: PathBuf = folder.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+    let written = File::create(&temporary)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary); // the first error is the one to report
+        return written;
+    }
+    // The rename itself lasts once the folder is on the disk. Not every system can open a folder.
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! Text: from characters to token ids and back.
+//!
+//! A [`Tokenizer`] is a [`Model`] (BPE, bytes or characters) and its added tokens, such as `<start>`, which are found in
+//! the raw text first and kept whole.
+//!
+//! | model | words | ids | round trip |
+//! |-|-|-|-|
+//! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
+//! | [`Bytes`] | none | one a byte, 256 | lossless |
+//! | [`Characters`] | none | one a character of the corpus | lossless; other characters are an error |
+//!
+//! BPE is GPT-1's own (the paper's §4.1) with the words of Hugging Face's `OpenAIGPTTokenizer`, and gives its ids:
+//!
+//! - `decode(encode(text))` gives the normalised words joined by single spaces: `"It's  Zoë!"` → `"it ' s zoe !"`.
+//!   Encoding that again gives the same ids, unless some character was unknown (`<unk>` stays `<unk>`, but no space follows it).
+//! - A character that the vocabulary does not hold is `<unk>`.
+//!
+//! # Files
+//! [`Tokenizer::save`] writes a BPE as `tokenizer.json` + `tokenizer_config.json`, as `transformers` 5 does, and the other
+//! two as `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads these, `vocab.json` + `merges.txt`,
+//! and the original `encoder_bpe_40000.json` + `vocab_40000.bpe`.
+//!
+//! ```
+//! use gradus_train::text::{BpeTrainer, Tokenizer};
+//!
+//! let trainer = BpeTrainer { specials: vec!["<start>".into()], ..BpeTrainer::new(40) };
+//! let mut words = trainer.word_counts();
+//! words.add("the cat sat on the mat and the rat sat on the hat");
+//! let tokenizer = trainer.train(&words, |_done, _total| {})?;
+//! let ids = tokenizer.encode("<start>The cat")?;
+//! assert_eq!(tokenizer.decode(&ids)?, "<start>the cat");
+//! # Ok::<(), gradus_train::text::TextError>(())
+//! ```
+
+mod added;
+pub mod basic;
+mod bpe;
+pub mod corpus;
+mod error;
+mod files;
+mod plain;
+mod train;
+
+use sha2::{Digest, Sha256};
+
+pub use added::AddedToken;
+use added::{AddedTokens, Piece};
+pub use bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
+pub use corpus::{Document, corpus_files, read_corpus, read_text, strip_gutenberg};
+pub use error::TextError;
+pub use files::write_atomic;
+pub use plain::{Bytes, Characters};
+pub use train::{BpeTrainer, WordCounts};
+
+/// How text that is not an added token becomes ids.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// Byte-pair encoding as in GPT-1.
+    Bpe(Bpe),
+    /// One id a byte. For teaching; Gradus-only.
+    Byte(Bytes),
+    /// One id a character. For teaching; Gradus-only.
+    Char(Characters),
+}
+
+/// Text to ids and back. Usable from several threads at once.
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    model: Model,
+    added: AddedTokens,
+}
+
+impl Tokenizer {
+    /// A BPE tokenizer. `<unk>` in the text is its id, as in `transformers`.
+    pub fn bpe(bpe: Bpe) -> Self {
+        let unknown = AddedToken { content: UNKNOWN.into(), id: bpe.unknown(), special: true, normalized: false };
+        let mut added = AddedTokens::default();
+        added.insert(unknown, str::to_owned).expect("the first token, and not empty");
+        Tokenizer { model: Model::Bpe(bpe), added }
+    }
+
+    /// The byte tokenizer: ids 0 to 255.
+    pub fn bytes() -> Self {
+        Tokenizer { model: Model::Byte(Bytes), added: AddedTokens::default() }
+    }
+
+    /// The character tokenizer of a corpus.
+    pub fn characters<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        Tokenizer { model: Model::Char(Characters::of(texts)), added: AddedTokens::default() }
+    }
+
+    /// What this tokenizer is made of.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// `bpe`, `byte` or `char`.
+    pub fn kind(&self) -> &'static str {
+        match self.model {
+            Model::Bpe(_) => "bpe",
+            Model::Byte(_) => "byte",
+            Model::Char(_) => "char",
+        }
+    }
+
+    /// Number of ids, added tokens included: the rows of a model's token embedding. Ids are 0 to this less one.
+    pub fn vocab_size(&self) -> usize {
+        let beyond = self.added.as_slice().last().map_or(0, |t| t.id as usize + 1);
+        self.model_size().max(beyond)
+    }
+
+    fn model_size(&self) -> usize {
+        match &self.model {
+            Model::Bpe(bpe) => bpe.tokens().len(),
+            Model::Byte(_) => Bytes::SIZE,
+            Model::Char(characters) => characters.as_slice().len(),
+        }
+    }
+
+    /// The id of a token, added tokens first. For bytes and characters, tokens are as [`token`](Self::token) shows them.
+    pub fn token_id(&self, token: &str) -> Option<u32> {
+        self.added.id(token).or_else(|| match &self.model {
+            Model::Bpe(bpe) => bpe.id(token),
+            Model::Byte(_) => (0..=255).find(|&b| Bytes::name(b) == token).map(u32::from),
+            Model::Char(characters) => {
+                let mut chars = token.chars();
+                chars.next().filter(|_| chars.next().is_none()).and_then(|c| characters.id(c))
+            }
+        })
+    }
+
+    /// The token of an id as text: a BPE's with its `</w>`, a byte as `A` or `<0x0A>`. `None` outside the vocabulary.
+    pub fn token(&self, id: u32) -> Option<String> {
+        let of_model = || match &self.model {
+            Model::Bpe(bpe) => bpe.tokens().get(id as usize).cloned(),
+            Model::Byte(_) => u8::try_from(id).ok().map(Bytes::name),
+            Model::Char(characters) => characters.as_slice().get(id as usize).map(char::to_string),
+        };
+        self.added.get(id).map(|t| t.content.clone()).or_else(of_model)
+    }
+
+    /// The added tokens, by id: `<unk>` of a BPE, and what [`add_special`](Self::add_special) or a file added.
+    pub fn specials(&self) -> &[AddedToken] {
+        self.added.as_slice()
+    }
+
+    /// Adds a special token and gives its id: the next free one, or the one it has if it is in the vocabulary already.
+    ///
+    /// # Errors
+    /// [`TextError::Special`] for an empty token.
+    pub fn add_special(&mut self, content: &str) -> Result<u32, TextError> {
+        if let Some(id) = self.added.id(content) {
+            return Ok(id);
+        }
+        let id = self.token_id(content).unwrap_or(self.vocab_size() as u32);
+        self.insert(AddedToken { content: content.to_owned(), id, special: true, normalized: false })?;
+        Ok(id)
+    }
+
+    fn insert(&mut self, token: AddedToken) -> Result<(), TextError> {
+        let is_bpe = matches!(self.model, Model::Bpe(_));
+        self.added.insert(token, |text| if is_bpe { basic::normalize(text) } else { text.to_owned() })
+    }
+
+    /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the model's.
+    ///
+    /// # Errors
+    /// [`TextError::UnknownCharacter`] from a character tokenizer. The other two encode any text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        let mut ids = Vec::with_capacity(text.len() / 4 + 1);
+        for (offset, piece) in self.added.raw.split(text) {
+            match (piece, &self.model) {
+                (Piece::Token(id), _) => ids.push(id),
+                (Piece::Text(text), Model::Byte(_)) => ids.extend(text.bytes().map(u32::from)),
+                (Piece::Text(text), Model::Char(characters)) => characters.encode_into(text, offset, &mut ids)?,
+                (Piece::Text(text), Model::Bpe(bpe)) if self.added.normalized.is_empty() => {
+                    bpe.encode_into(text, &mut ids);
+                }
+                (Piece::Text(text), Model::Bpe(bpe)) => {
+                    for (_, piece) in self.added.normalized.split(&basic::normalize(text)) {
+                        match piece {
+                            Piece::Token(id) => ids.push(id),
+                            Piece::Text(text) => bpe.encode_normalized_into(text, &mut ids),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The text of a sequence of ids, added tokens included. A BPE's `</w>` becomes a space, but not the last one. Bytes
+    /// that are not UTF-8, as an untrained model makes them, become U+FFFD.
+    ///
+    /// # Errors
+    /// [`TextError::UnknownId`] for an id outside the vocabulary.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, TextError> {
+        let mut bytes = Vec::with_capacity(ids.len() * 4);
+        for (position, &id) in ids.iter().enumerate() {
+            let unknown = || TextError::UnknownId { id, position, vocab_size: self.vocab_size() };
+            if let Some(token) = self.added.get(id) {
+                match (&self.model, token.normalized) {
+                    (Model::Bpe(_), true) => bytes.extend(basic::normalize(&token.content).bytes()),
+                    _ => bytes.extend(token.content.bytes()),
+                }
+                continue;
+            }
+            match &self.model {
+                Model::Bpe(bpe) => {
+                    let token = bpe.tokens().get(id as usize).ok_or_else(unknown)?;
+                    let space = if position + 1 == ids.len() { "" } else { " " };
+                    bytes.extend(token.replace(END_OF_WORD, space).bytes());
+                }
+                Model::Byte(_) => bytes.push(u8::try_from(id).map_err(|_| unknown())?),
+                Model::Char(characters) => {
+                    let c = characters.as_slice().get(id as usize).ok_or_else(unknown)?;
+                    bytes.extend(c.encode_utf8(&mut [0; 4]).bytes());
+                }
+            }
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// SHA-256, in hexadecimal, of everything that decides the ids: kind and mode, tokens, merges, added tokens. Two
+    /// tokenizers with the same fingerprint encode alike, whatever files they came from, so it can key a cache.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut field = |text: &str| {
+            hash.update((text.len() as u64).to_le_bytes()); // a length before each field: no two contents run together
+            hash.update(text.as_bytes());
+        };
+        field("gradus tokenizer 1");
+        field(self.kind());
+        match &self.model {
+            Model::Bpe(bpe) => {
+                field(bpe.mode().name());
+                bpe.tokens().iter().for_each(|t| field(t));
+                field("merges");
+                for (a, b) in bpe.merge_tokens() {
+                    field(a);
+                    field(b);
+                }
+            }
+            Model::Byte(_) => {}
+            Model::Char(characters) => characters.as_slice().iter().for_each(|c| field(c.encode_utf8(&mut [0; 4]))),
+        }
+        field("added");
+        for token in self.added.as_slice() {
+            field(&token.content);
+            field(&format!("{} {} {}", token.id, token.special, token.normalized));
+        }
+        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_characters_are_lossless() {
+        let text = "Tab\t, CRLF\r\n, NUL \0, é, 日本, 😀  two spaces ";
+        let mut bytes = Tokenizer::bytes();
+        assert_eq!((bytes.vocab_size(), bytes.encode("Aé").unwrap()), (256, vec![65, 0xc3, 0xa9]));
+        assert_eq!(bytes.decode(&bytes.encode(text).unwrap()).unwrap(), text);
+        assert_eq!(bytes.add_special("<start>").unwrap(), 256);
+        assert_eq!(bytes.encode("a<start>").unwrap(), [97, 256]);
+        assert_eq!(bytes.decode(&[256, 97, 0xff]).unwrap(), "<start>a\u{fffd}");
+
+        let characters = Tokenizer::characters([text]);
+        assert_eq!(characters.decode(&characters.encode(text).unwrap()).unwrap(), text);
+        assert_eq!(Tokenizer::characters(["bca", "ab"]).encode("abc").unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn tokens_and_ids_agree() {
+        for tokenizer in [Tokenizer::bytes(), Tokenizer::characters(["héllo"])] {
+            for id in 0..tokenizer.vocab_size() as u32 {
+                assert_eq!(tokenizer.token_id(&tokenizer.token(id).unwrap()), Some(id));
+            }
+            assert_eq!(tokenizer.token(tokenizer.vocab_size() as u32), None);
+        }
+    }
+
+    #[test]
+    fn unknown_characters_and_ids_are_errors() {
+        let mut characters = Tokenizer::characters(["abc"]);
+        characters.add_special("<é>").unwrap();
+        let error = characters.encode("<é>cd").unwrap_err().to_string();
+        assert!(error.contains("byte 5") && error.contains("'d'"), "{error}");
+        let error = characters.decode(&[0, 4]).unwrap_err().to_string();
+        assert!(error.contains("id 4 at position 1") && error.contains("0 to 3"), "{error}");
+        assert!(Tokenizer::bytes().decode(&[256]).is_err());
+        assert!(Tokenizer::bytes().add_special("").is_err());
+    }
+
+    #[test]
+    fn fingerprints_tell_contents_apart() {
+        let mut with_special = Tokenizer::characters(["abc"]);
+        with_special.add_special("<s>").unwrap();
+        let all = [Tokenizer::bytes(), Tokenizer::characters(["abc"]), Tokenizer::characters(["abd"]), with_special];
+        for (i, a) in all.iter().enumerate() {
+            assert_eq!(a.fingerprint(), a.clone().fingerprint());
+            assert_eq!(a.fingerprint().len(), 64);
+            assert!(all[..i].iter().all(|b| a.fingerprint() != b.fingerprint()));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The two tokenizers for teaching: one id a byte, one id a character. Both are lossless, and both are Gradus-only:
+//! Hugging Face has no such form, so they are kept in a file of our own.
+
+use std::collections::BTreeSet;
+
+use super::TextError;
+
+/// One id for each of the 256 bytes: nothing is unknown, and nothing is learned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes;
+
+impl Bytes {
+    /// Number of ids.
+    pub const SIZE: usize = 256;
+
+    /// How a byte is shown as a token: as itself if it is a visible ASCII character or a space, else as `<0x0A>`.
+    pub fn name(byte: u8) -> String {
+        match byte {
+            b' '..=b'~' => char::from(byte).to_string(),
+            _ => format!("<0x{byte:02X}>"),
+        }
+    }
+}
+
+/// One id for each character that a corpus holds, in order of code points.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Characters {
+    sorted: Vec<char>,
+}
+
+impl Characters {
+    /// The alphabet of these texts.
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut seen = BTreeSet::new();
+        for text in texts {
+            seen.extend(text.chars());
+        }
+        Characters { sorted: seen.into_iter().collect() }
+    }
+
+    /// The characters, by id.
+    pub fn as_slice(&self) -> &[char] {
+        &self.sorted
+    }
+
+    /// The id of a character.
+    pub fn id(&self, c: char) -> Option<u32> {
+        self.sorted.binary_search(&c).ok().map(|i| i as u32)
+    }
+
+    /// Appends the ids of `text`, which starts at byte `offset` of what the caller gave.
+    ///
+    /// # Errors
+    /// [`TextError::UnknownCharacter`].
+    pub(crate) fn encode_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
+        for (i, c) in text.char_indices() {
+            let unknown = || TextError::UnknownCharacter { character: c, offset: offset + i, known: self.sorted.len() };
+            ids.push(self.id(c).ok_or_else(unknown)?);
+        }
+        Ok(())
+    }
+}

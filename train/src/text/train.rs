@@ -1,0 +1,431 @@
+//! Learning a BPE vocabulary from a corpus.
+//!
+//! ```text
+//! count the words of the corpus; write each as its symbols, the last with </w>
+//! repeat: count(a, b) = Σ over words  (occurrences of a b in it) · (occurrences of the word)
+//!         merge the pair of the largest count everywhere
+//! ```
+//!
+//! Ties go to the pair whose left symbol is the older (the smaller id), then whose right symbol is. So the result depends
+//! on the corpus alone: not on threads, nor on the order of its files.
+//!
+//! Each merge changes only the words that hold the pair, so counts are kept up to date word by word, and a heap holds
+//! upper bounds of them: a count that fell since it was pushed goes back with its present value when it comes up.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use rayon::prelude::*;
+
+use super::added::{Matcher, Piece};
+use super::bpe::{Bpe, END_OF_WORD, UNKNOWN};
+use super::{TextError, Tokenizer, basic};
+
+/// Words longer than this count for the alphabet only: no language has them, and they would be walked for every merge.
+const LONGEST_WORD: usize = 1000;
+
+/// What to learn.
+#[derive(Clone, Debug)]
+pub struct BpeTrainer {
+    /// Number of ids in all: `<unk>`, characters twice (within a word, at its end), merges and specials. A corpus with too
+    /// few repeated pairs gives fewer.
+    pub vocab_size: usize,
+    /// Control tokens, such as `<start>`. They get the last ids, in this order, and are no words of the corpus.
+    pub specials: Vec<String>,
+    /// A pair that occurs less often is not merged. Default 2.
+    pub min_frequency: u64,
+    /// Keep only this many characters, the commonest (ties: the smaller code point); the others become `<unk>`. Default:
+    /// keep all.
+    pub max_characters: Option<usize>,
+}
+
+impl BpeTrainer {
+    /// A trainer for `vocab_size` ids in all, without specials.
+    pub fn new(vocab_size: usize) -> Self {
+        BpeTrainer { vocab_size, specials: Vec::new(), min_frequency: 2, max_characters: None }
+    }
+
+    /// An empty count that knows this trainer's specials: add each text of the corpus to it, then [`train`](Self::train).
+    pub fn word_counts(&self) -> WordCounts {
+        let mut specials = Matcher::default();
+        for special in self.specials.iter().filter(|s| !s.is_empty()) {
+            specials.insert(special.clone(), 0);
+        }
+        specials.insert(UNKNOWN.to_owned(), 0);
+        WordCounts { specials, counts: HashMap::new() }
+    }
+
+    /// Learns the vocabulary from the words counted. `progress(done, total)` is called now and then with the number of
+    /// merges.
+    ///
+    /// The vocabulary is laid out as GPT-1's: `<unk>` is 0, then the characters by code point, the same with `</w>`, the
+    /// merges by rank, the specials. (A token that two different pairs make has one id, that of the first.)
+    ///
+    /// # Errors
+    /// [`TextError::TooSmall`] if `vocab_size` cannot hold the characters; [`TextError::Special`] for an empty or repeated
+    /// special.
+    pub fn train(&self, words: &WordCounts, mut progress: impl FnMut(usize, usize)) -> Result<Tokenizer, TextError> {
+        let characters = self.alphabet(words);
+        let needed = 1 + 2 * characters.len() + self.specials.len();
+        if self.vocab_size < needed {
+            return Err(TextError::TooSmall {
+                requested: self.vocab_size,
+                needed,
+                characters: characters.len(),
+                specials: self.specials.len(),
+            });
+        }
+        let mut tokens = vec![UNKNOWN.to_owned()];
+        tokens.extend(characters.iter().map(char::to_string));
+        tokens.extend(characters.iter().map(|c| format!("{c}{END_OF_WORD}")));
+
+        let mut pairs = Pairs::new(words, &characters);
+        let mut ids: HashMap<String, u32> = tokens.iter().cloned().zip(0..).collect();
+        let mut merges = Vec::new();
+        let total = self.vocab_size - needed;
+        let first_merge = tokens.len();
+        while tokens.len() < first_merge + total {
+            let Some((a, b)) = pairs.pop(self.min_frequency.max(1)) else {
+                break;
+            };
+            let (left, right) = (tokens[a as usize].clone(), tokens[b as usize].clone());
+            let merged = format!("{left}{right}");
+            let new = *ids.entry(merged.clone()).or_insert(tokens.len() as u32);
+            if new as usize == tokens.len() {
+                tokens.push(merged);
+            }
+            pairs.merge((a, b), new);
+            merges.push((left, right));
+            let done = tokens.len() - first_merge;
+            if done % 256 == 0 {
+                progress(done, total);
+            }
+        }
+        progress(tokens.len() - first_merge, total);
+        let mut tokenizer = Tokenizer::bpe(Bpe::new(tokens, &merges)?);
+        for special in &self.specials {
+            if tokenizer.token_id(special).is_some() {
+                let reason = "it is in the vocabulary already. Choose another name, such as <start>".into();
+                return Err(TextError::Special { token: special.clone(), reason });
+            }
+            tokenizer.add_special(special)?;
+        }
+        Ok(tokenizer)
+    }
+
+    /// The characters to keep, by code point.
+    fn alphabet(&self, words: &WordCounts) -> Vec<char> {
+        let mut counts: BTreeMap<char, u64> = BTreeMap::new();
+        for (word, n) in &words.counts {
+            for c in word.chars() {
+                *counts.entry(c).or_default() += n;
+            }
+        }
+        let mut characters: Vec<char> = counts.keys().copied().collect();
+        if let Some(max) = self.max_characters {
+            characters.sort_by_key(|c| Reverse(counts[c])); // stable: ties stay by code point
+            characters.truncate(max);
+            characters.sort_unstable();
+        }
+        characters
+    }
+}
+
+/// How often each word occurs, after normalisation of mode `basic`.
+#[derive(Clone, Debug)]
+pub struct WordCounts {
+    specials: Matcher,
+    counts: HashMap<Box<str>, u64>,
+}
+
+impl WordCounts {
+    /// Counts the words of one text, on all threads. Specials, and `<unk>` itself, are cut out first.
+    pub fn add(&mut self, text: &str) {
+        const PIECE: usize = 1 << 20; // bytes
+        for (_, piece) in self.specials.split(text) {
+            let Piece::Text(text) = piece else { continue };
+            let counts = pieces(text, PIECE).into_par_iter().map(count).reduce(HashMap::new, |a, b| {
+                let (mut large, small) = if a.len() < b.len() { (b, a) } else { (a, b) };
+                for (word, n) in small {
+                    *large.entry(word).or_default() += n;
+                }
+                large
+            });
+            for (word, n) in counts {
+                *self.counts.entry(word).or_default() += n;
+            }
+        }
+    }
+
+    /// Number of different words.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether no word was counted.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// How often a word (normalised) occurs.
+    pub fn get(&self, word: &str) -> u64 {
+        self.counts.get(word).copied().unwrap_or(0)
+    }
+}
+
+/// Cuts text into pieces of about `size` bytes, at spaces or line ends, where no word is cut.
+fn pieces(text: &str, size: usize) -> Vec<&str> {
+    let mut rest = text;
+    let mut pieces = Vec::new();
+    while rest.len() > size {
+        match rest.as_bytes()[size..].iter().position(|b| matches!(b, b' ' | b'\n')) {
+            Some(i) => {
+                let (piece, tail) = rest.split_at(size + i);
+                pieces.push(piece);
+                rest = tail;
+            }
+            None => break,
+        }
+    }
+    pieces.push(rest);
+    pieces
+}
+
+fn count(text: &str) -> HashMap<Box<str>, u64> {
+    let mut counts: HashMap<Box<str>, u64> = HashMap::new();
+    basic::for_each_word(text, |word| match counts.get_mut(word) {
+        Some(n) => *n += 1,
+        None => _ = counts.insert(word.into(), 1),
+    });
+    counts
+}
+
+type Pair = (u32, u32);
+
+/// The words as symbols, and every pair of neighbours with its count and its words.
+struct Pairs {
+    words: Vec<(Vec<u32>, u64)>,
+    pairs: HashMap<Pair, Occurrences>,
+    heap: BinaryHeap<(u64, Reverse<Pair>)>, // counts here are never below the true ones
+}
+
+#[derive(Default)]
+struct Occurrences {
+    count: u64,
+    words: Vec<u32>, // may hold words that have lost the pair, or a word twice
+}
+
+impl Pairs {
+    fn new(words: &WordCounts, characters: &[char]) -> Self {
+        let id = |c: char| characters.binary_search(&c).map_or(0, |i| 1 + i as u32);
+        let symbols = |word: &str| -> Vec<u32> {
+            let mut symbols: Vec<u32> = word.chars().map(id).collect();
+            if let Some(last) = symbols.last_mut().filter(|last| **last != 0) {
+                *last += characters.len() as u32;
+            }
+            symbols
+        };
+        let words: Vec<_> = words.counts.iter().map(|(w, &n)| (symbols(w), n)).filter(|(s, _)| s.len() <= LONGEST_WORD).collect();
+        let mut pairs: HashMap<Pair, Occurrences> = HashMap::new();
+        for ((symbols, n), i) in words.iter().zip(0..) {
+            for pair in neighbours(symbols) {
+                let at = pairs.entry(pair).or_default();
+                at.count += n;
+                if at.words.last() != Some(&i) {
+                    at.words.push(i);
+                }
+            }
+        }
+        let heap = pairs.iter().map(|(&pair, at)| (at.count, Reverse(pair))).collect();
+        Pairs { words, pairs, heap }
+    }
+
+    /// The pair to merge next: the largest count, then the smallest ids.
+    fn pop(&mut self, min: u64) -> Option<Pair> {
+        while let Some((bound, Reverse(pair))) = self.heap.pop() {
+            let count = self.pairs.get(&pair).map_or(0, |at| at.count);
+            if count == bound && count >= min {
+                return Some(pair);
+            }
+            if min <= count && count < bound {
+                self.heap.push((count, Reverse(pair)));
+            }
+        }
+        None
+    }
+
+    /// Replaces the pair by `new` in every word that holds it.
+    fn merge(&mut self, pair: Pair, new: u32) {
+        let mut holders = std::mem::take(&mut self.pairs.entry(pair).or_default().words);
+        holders.sort_unstable();
+        holders.dedup();
+        let mut grown = Vec::new();
+        for i in holders {
+            let (symbols, n) = &mut self.words[i as usize];
+            let before = symbols.clone();
+            replace(symbols, pair, new);
+            if symbols.len() == before.len() {
+                continue;
+            }
+            for old in neighbours(&before) {
+                if let Some(at) = self.pairs.get_mut(&old) {
+                    at.count -= *n;
+                }
+            }
+            for now in neighbours(symbols) {
+                let at = self.pairs.entry(now).or_default();
+                at.count += *n;
+                if now.0 == new || now.1 == new {
+                    at.words.push(i);
+                    grown.push(now);
+                }
+            }
+        }
+        self.pairs.remove(&pair);
+        grown.sort_unstable();
+        grown.dedup();
+        self.heap.extend(grown.into_iter().map(|p| (self.pairs.get(&p).map_or(0, |at| at.count), Reverse(p))));
+    }
+}
+
+/// The pairs of neighbours in a word; those with an unknown symbol are none.
+fn neighbours(symbols: &[u32]) -> impl Iterator<Item = Pair> + '_ {
+    symbols.windows(2).map(|w| (w[0], w[1])).filter(|&(a, b)| a != 0 && b != 0)
+}
+
+/// Replaces the pair from left to right.
+fn replace(symbols: &mut Vec<u32>, (a, b): Pair, new: u32) {
+    let mut write = 0;
+    let mut read = 0;
+    while read < symbols.len() {
+        let hit = symbols[read] == a && symbols.get(read + 1) == Some(&b);
+        symbols[write] = if hit { new } else { symbols[read] };
+        read += if hit { 2 } else { 1 };
+        write += 1;
+    }
+    symbols.truncate(write);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::text::Model;
+
+    const CORPUS: &str = "low low low low low lower lower newest newest newest newest newest newest widest widest widest \
+                          aaaa aaa aaaaa abab baba banana ananas aaab aab ab <start> Änd über 日本";
+
+    fn trained(trainer: &BpeTrainer, texts: &[&str]) -> Tokenizer {
+        let mut words = trainer.word_counts();
+        texts.iter().for_each(|t| words.add(t));
+        trainer.train(&words, |_, _| {}).unwrap()
+    }
+
+    fn bpe(tokenizer: &Tokenizer) -> &Bpe {
+        match tokenizer.model() {
+            Model::Bpe(bpe) => bpe,
+            other => panic!("expected a BPE, got {other:?}"),
+        }
+    }
+
+    /// The definition: count all pairs of all words afresh for every merge.
+    fn naive(words: &WordCounts, characters: &[char], merges: usize) -> Vec<(String, String)> {
+        let mut tokens = vec![UNKNOWN.to_owned()];
+        tokens.extend(characters.iter().map(char::to_string));
+        tokens.extend(characters.iter().map(|c| format!("{c}{END_OF_WORD}")));
+        let mut words = Pairs::new(words, characters).words;
+        let mut out = Vec::new();
+        for _ in 0..merges {
+            let mut counts: BTreeMap<Pair, u64> = BTreeMap::new();
+            for (symbols, n) in &words {
+                neighbours(symbols).for_each(|p| *counts.entry(p).or_default() += n);
+            }
+            let Some((&pair, _)) = counts.iter().filter(|(_, n)| **n >= 2).max_by_key(|(p, n)| (**n, Reverse(**p))) else {
+                break;
+            };
+            let (a, b) = (tokens[pair.0 as usize].clone(), tokens[pair.1 as usize].clone());
+            let merged = format!("{a}{b}");
+            let new = tokens.iter().position(|t| *t == merged).unwrap_or_else(|| {
+                tokens.push(merged);
+                tokens.len() - 1
+            });
+            words.iter_mut().for_each(|(symbols, _)| replace(symbols, pair, new as u32));
+            out.push((a, b));
+        }
+        out
+    }
+
+    #[test]
+    fn the_heap_equals_the_definition() {
+        let corpus = CORPUS.replace("<start>", "overlapping aaaaaaa abababab bananarama lowest wider");
+        let trainer = BpeTrainer::new(400);
+        let mut words = trainer.word_counts();
+        words.add(&corpus);
+        let tokenizer = trainer.train(&words, |_, _| {}).unwrap();
+        let learned: Vec<_> = bpe(&tokenizer).merge_tokens().map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+        assert_eq!(learned, naive(&words, &trainer.alphabet(&words), 400));
+        assert!(learned.len() > 15, "{}", learned.len());
+    }
+
+    /// The same corpus learned by the Python of tests/golden/tokenizer.py, which has the same rule for ties.
+    #[test]
+    fn learns_what_the_reference_learns() {
+        let data = Path::new("tests/data/tokenizer");
+        let reference = Tokenizer::load(data).unwrap();
+        let reference = bpe(&reference);
+        let corpus = crate::text::read_text(&data.join("corpus.txt")).unwrap();
+        let tokenizer = trained(&BpeTrainer::new(reference.tokens().len()), &[&corpus]);
+        assert_eq!(bpe(&tokenizer).tokens(), reference.tokens());
+        assert_eq!(bpe(&tokenizer).merges(), reference.merges());
+        assert_eq!(reference.merges().len(), 90);
+    }
+
+    #[test]
+    fn laid_out_as_gpt_1() {
+        let trainer = BpeTrainer { specials: vec!["<start>".into(), "<end>".into()], ..BpeTrainer::new(60) };
+        let tokenizer = trained(&trainer, &["ab ab abc b <start> ab"]);
+        let tokens: Vec<_> = (0..tokenizer.vocab_size() as u32).map(|i| tokenizer.token(i).unwrap()).collect();
+        assert_eq!(
+            tokens,
+            ["<unk>", "a", "b", "c", "a</w>", "b</w>", "c</w>", "ab</w>", "<start>", "<end>"],
+            "only one pair occurs twice"
+        );
+        assert_eq!(tokenizer.encode("ab<start>C").unwrap(), [7, 8, 6]);
+    }
+
+    #[test]
+    fn vocabulary_counts_everything() {
+        let trainer = BpeTrainer { specials: vec!["<start>".into()], ..BpeTrainer::new(50) };
+        assert_eq!(trained(&trainer, &[CORPUS]).vocab_size(), 50);
+        let small = BpeTrainer::new(20);
+        let mut words = small.word_counts();
+        words.add(CORPUS);
+        assert!(small.train(&words, |_, _| {}).unwrap_err().to_string().contains("vocabulary of 20 is too small"));
+        let few = BpeTrainer { max_characters: Some(3), ..small };
+        let tokenizer = few.train(&words, |_, _| {}).unwrap();
+        assert_eq!(bpe(&tokenizer).tokens()[1..4], ["a", "e", "w"]);
+    }
+
+    #[test]
+    fn neither_threads_nor_order_matter() {
+        let long = CORPUS.repeat(3000);
+        let texts: Vec<&str> = CORPUS.split(' ').collect();
+        let reversed: Vec<&str> = texts.iter().rev().copied().collect();
+        let trainer = BpeTrainer::new(70);
+        let on = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| trained(&trainer, &[&long]).fingerprint())
+        };
+        assert_eq!(on(1), on(4));
+        assert_eq!(trained(&trainer, &texts).fingerprint(), trained(&trainer, &reversed).fingerprint());
+    }
+
+    #[test]
+    fn pieces_lose_nothing() {
+        let text = "one two\nthree fourfive six";
+        for size in 1..30 {
+            assert_eq!(pieces(text, size).concat(), text);
+        }
+    }
+}

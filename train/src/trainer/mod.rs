@@ -1,0 +1,196 @@
+//! One update of the parameters, and all that it depends on.
+//!
+//! ```text
+//! batch → logical shards → a tape each → loss, gradients → summed in order → clipped → optimizer
+//! ```
+//!
+//! The number of shards is part of the run, not of the machine: any number of threads works on them, and the sum of
+//! their gradients has one order. So the same seed gives the same bits on 1, 2 or 16 threads.
+
+mod state;
+
+use gradus_autograd::Tape;
+use gradus_model::{Batch, Gpt, GptConfig, Noise, Tree};
+use gradus_tensor::{Real, Tensor};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::optim::{Optimizer, Schedule, Update, clip};
+
+pub use state::{StateError, TRAINER_FILE};
+
+/// What an update needs to know besides its batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The update rule.
+    pub optimizer: Optimizer,
+    /// The factor on the rate over the updates.
+    pub schedule: Schedule,
+    /// Number of updates T of the whole run.
+    pub updates: u64,
+    /// Most the global norm of the gradient may be; longer ones are scaled down to it. `None`: as they are.
+    pub clip: Option<f64>,
+    /// Logical shards an update is cut into.
+    pub shards: usize,
+    /// Shards whose activations are held at once; the others wait (gradient accumulation).
+    pub at_once: usize,
+    /// Seed of dropout.
+    pub seed: u64,
+}
+
+/// A model being trained.
+#[derive(Clone, Debug)]
+pub struct Trainer<T: Real = f32> {
+    /// What the model is.
+    pub config: GptConfig,
+    /// How it is trained.
+    pub recipe: Recipe,
+    /// Its parameters.
+    pub params: Gpt<Tensor<T>>,
+    /// First moments of the gradient; unused by SGD.
+    m: Gpt<Tensor<T>>,
+    /// Second moments.
+    v: Gpt<Tensor<T>>,
+    /// Updates made.
+    done: u64,
+}
+
+/// What an update saw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The loss before the update.
+    pub loss: f64,
+    /// The gradient's global norm before clipping.
+    pub gradient_norm: f64,
+    /// The rate of the update, schedule included.
+    pub rate: f64,
+}
+
+/// Why an update was not made; the parameters are as they were.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrainError {
+    /// The loss or its gradient is NaN or infinite.
+    #[error(
+        "update {update}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this update; \
+         resume from the last checkpoint with a lower --lr, a longer --warmup or a smaller --clip"
+    )]
+    NotFinite {
+        /// The update that was not made, from 1.
+        update: u64,
+        /// Its loss.
+        loss: f64,
+        /// Its gradient's norm.
+        norm: f64,
+    },
+    /// A parameter takes no part in the loss.
+    #[error("update {update}: no gradient reaches parameter {name}: the model does not use it; nothing can be learnt there")]
+    NoGradient {
+        /// The update.
+        update: u64,
+        /// The parameter.
+        name: String,
+    },
+}
+
+impl<T: Real> Trainer<T> {
+    /// A trainer at its first update.
+    pub fn new(config: GptConfig, recipe: Recipe, params: Gpt<Tensor<T>>) -> Self {
+        let zeros = || params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
+        let (m, v) = (zeros(), zeros());
+        Trainer { config, recipe, params, m, v, done: 0 }
+    }
+
+    /// Number of updates made.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// The loss of a batch and its gradient, by shards; with `noise` the dropouts are active.
+    pub fn gradient(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gpt<Tensor<T>>), TrainError> {
+        let shards = split(batch, self.recipe.shards);
+        let mut loss = 0.0;
+        let mut total: Option<Gpt<Tensor<T>>> = None;
+        for group in shards.chunks(self.recipe.at_once.max(1)) {
+            let work = |(first, batch): &(usize, Batch)| self.shard(batch, noise.map(|n| n.from_sequence(*first as u64)));
+            let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().map(work).collect() };
+            for result in done {
+                let (shard_loss, gradient) = result?;
+                loss += shard_loss;
+                total = Some(match total {
+                    None => gradient,
+                    Some(sum) => sum.zip(gradient).map(|_, (sum, g)| add(sum, &g)),
+                });
+            }
+        }
+        Ok((loss, total.expect("a batch has at least one sequence")))
+    }
+
+    fn shard(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gpt<Tensor<T>>), TrainError> {
+        let tape = Tape::new();
+        let leaves = self.params.leaves(&tape);
+        let loss = leaves.loss(&self.config, batch, noise.as_ref());
+        let mut grads = tape.backward(&loss);
+        let mut missing = None;
+        let gradient = leaves.as_ref().map(|name, leaf| {
+            grads.take(leaf).map(|g| g.dense()).unwrap_or_else(|| {
+                missing.get_or_insert_with(|| name.to_owned());
+                Tensor::zeros([0])
+            })
+        });
+        match missing {
+            Some(name) => Err(TrainError::NoGradient { update: self.done + 1, name }),
+            None => Ok((loss.value().item().to_f64(), gradient)),
+        }
+    }
+
+    /// One update: forward, backward, clip, optimizer. On an error nothing has changed.
+    pub fn update(&mut self, batch: &Batch) -> Result<Step, TrainError> {
+        let t = self.done + 1;
+        let noise = Noise::new(self.recipe.seed, t);
+        let (loss, gradient) = self.gradient(batch, Some(noise))?;
+        let mut squares = 0.0;
+        gradient.as_ref().visit(|_, g| squares += T::kernels().sum_squares(g.as_slice()));
+        let gradient_norm = squares.sqrt();
+        if !loss.is_finite() || !gradient_norm.is_finite() {
+            return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm });
+        }
+        let clip = self.recipe.clip.map_or(1.0, |max| clip::factor(gradient_norm, max));
+        let schedule = self.recipe.schedule.factor(t, self.recipe.updates);
+        let at = Update { t, schedule, clip };
+        let optimizer = &self.recipe.optimizer;
+        let moments = self.m.as_mut().zip(self.v.as_mut());
+        self.params.as_mut().zip(moments).zip(gradient).visit(|_, ((p, (m, v)), g)| {
+            let decays = p.shape().len() > 1;
+            let moments = optimizer.name.has_moments().then(|| (m.to_mut(), v.to_mut()));
+            optimizer.update(at, decays, p.to_mut(), moments, g.as_slice());
+        });
+        self.done = t;
+        Ok(Step { loss, gradient_norm, rate: optimizer.lr * schedule })
+    }
+}
+
+/// Sequences in `shards` parts as equal as can be, each with the index of its first sequence.
+fn split(batch: &Batch, shards: usize) -> Vec<(usize, Batch)> {
+    let n = batch.sequences;
+    let shards = shards.clamp(1, n.max(1));
+    let t = batch.inputs.len() / n.max(1);
+    let cut = |i: usize| i * n / shards;
+    (0..shards)
+        .map(|i| {
+            let (from, to) = (cut(i), cut(i + 1));
+            let rows = from * t..to * t;
+            let part = Batch {
+                sequences: to - from,
+                inputs: batch.inputs[rows.clone()].into(),
+                targets: batch.targets[rows.clone()].into(),
+                weights: batch.weights[rows].into(),
+            };
+            (from, part)
+        })
+        .collect()
+}
+
+fn add<T: Real>(mut sum: Tensor<T>, g: &Tensor<T>) -> Tensor<T> {
+    T::kernels().accumulate(sum.to_mut(), g.as_slice());
+    sum
+}

@@ -1,0 +1,95 @@
+//! The trainer's own state in one file, so that it is whole or absent: parameters, both moments, the number of updates.
+//!
+//! Everything else a run depends on (data order, dropout, schedule) is a function of the seed and that number.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use gradus_model::{Gpt, GptConfig, Tree};
+use gradus_tensor::Tensor;
+use safetensors::{Dtype, SafeTensors, View};
+
+use super::{Recipe, Trainer};
+use crate::files::{FileError, write_atomically};
+
+/// The file's name in a run's directory.
+pub const TRAINER_FILE: &str = "trainer.safetensors";
+
+/// Why a trainer's state could not be saved or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file system said no.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file is damaged or another run's.
+    #[error("{path}: {problem}; resume needs the {TRAINER_FILE} of an intact run")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        problem: String,
+    },
+}
+
+struct Stored<'a>(&'a Tensor<f32>);
+
+impl View for Stored<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.0.dense().as_slice().iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into()
+    }
+    fn data_len(&self) -> usize {
+        4 * self.0.len()
+    }
+}
+
+impl Trainer {
+    /// Writes the state; the file before it survives any failure. `extra` is kept beside it, for the caller.
+    pub fn save(&self, path: &Path, extra: &str) -> Result<(), StateError> {
+        let mut all = Vec::new();
+        for (kind, tree) in [("params", &self.params), ("m", &self.m), ("v", &self.v)] {
+            tree.as_ref().visit(|name, t| all.push((format!("{kind}.{name}"), Stored(t))));
+        }
+        let metadata = HashMap::from([("updates".to_owned(), self.done.to_string()), ("extra".to_owned(), extra.to_owned())]);
+        let bytes = safetensors::serialize(all, Some(metadata))
+            .map_err(|e| StateError::Damaged { path: path.to_owned(), problem: e.to_string() })?;
+        Ok(write_atomically(path, |file| file.write_all(&bytes))?)
+    }
+
+    /// Reads what [`Trainer::save`] wrote for this configuration, and its `extra`.
+    pub fn load(path: &Path, config: GptConfig, recipe: Recipe) -> Result<(Self, String), StateError> {
+        let bytes = std::fs::read(path).map_err(|e| FileError::new("reading", path, e))?;
+        let damaged = |problem: String| StateError::Damaged { path: path.to_owned(), problem };
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let (done, extra) = metadata(header.metadata()).map_err(damaged)?;
+        let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let tree = |kind: &str| {
+            let mut problem = None;
+            let tree = Gpt::shapes(&config).map(|name, shape| match file.tensor(&format!("{kind}.{name}")) {
+                Ok(view) if *view.shape() == shape[..] && view.dtype() == Dtype::F32 => {
+                    let values = view.data().as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+                    Tensor::new(shape, values)
+                }
+                _ => {
+                    problem.get_or_insert(format!("{kind}.{name} of shape {shape} in f32 is not there"));
+                    Tensor::zeros([0])
+                }
+            });
+            problem.map_or(Ok(tree), |p| Err(damaged(p)))
+        };
+        let (params, m, v) = (tree("params")?, tree("m")?, tree("v")?);
+        Ok((Trainer { config, recipe, params, m, v, done }, extra))
+    }
+}
+
+fn metadata(found: &Option<HashMap<String, String>>) -> Result<(u64, String), String> {
+    let fields = found.as_ref().ok_or("no metadata in the header")?;
+    let updates = fields.get("updates").and_then(|n| n.parse().ok()).ok_or("metadata without a number of updates")?;
+    Ok((updates, fields.get("extra").cloned().unwrap_or_default()))
+}

@@ -1,0 +1,167 @@
+//! Who decides how a story goes on: a generator when it is told, the text when it is read.
+//!
+//! The story itself is written once, in [`tell`](super::tell::tell), against [`Choose`]. Whatever
+//! makes the decisions sees each of them as a list of phrases with weights. The phrases of one
+//! decision are *prefix-free* (no phrase begins with another), so a text can have taken only one
+//! of them: the grammar is unambiguous, and a story's probability is the product over its
+//! decisions
+//!
+//! ```text
+//! p(story) = ∏ᵢ wᵢ(chosen) / Σⱼ wᵢⱼ        log p = Σᵢ ln(wᵢ / Wᵢ)
+//! ```
+
+use rand::Rng;
+
+use super::error::WorldError;
+use super::tokens::{Token, Writer};
+
+/// A phrase in lower-case words and marks, separated by blanks, and its weight (positive).
+pub(super) type Phrase<'a> = (&'a str, u32);
+
+/// The maker of a story's decisions.
+pub(super) trait Choose {
+    /// Takes one of `phrases` (never empty, prefix-free) and returns its index.
+    fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError>;
+
+    /// Takes a wording on which nothing later depends.
+    fn vary(&mut self, phrases: &[Phrase<'_>]) -> Result<(), WorldError> {
+        self.branch(phrases).map(drop)
+    }
+
+    /// Takes one of several words with equal probability. Later words may depend on it, but
+    /// never how many there are nor how probable.
+    fn pick(&mut self, words: &[&'static str]) -> Result<&'static str, WorldError> {
+        let phrases: Vec<Phrase<'_>> = words.iter().map(|&word| (word, 1)).collect();
+        Ok(words[self.branch(&phrases)?])
+    }
+
+    /// Goes on with the only possible phrase.
+    fn say(&mut self, phrase: &str) -> Result<(), WorldError> {
+        self.branch(&[(phrase, 1)]).map(drop)
+    }
+}
+
+/// What has been told so far, and its log-probability.
+pub(super) struct Told {
+    pub(super) writer: Writer,
+    pub(super) log_prob: f64,
+}
+
+impl Told {
+    fn new() -> Self {
+        Told { writer: Writer::new(), log_prob: 0.0 }
+    }
+
+    fn take(&mut self, phrases: &[Phrase<'_>], index: usize) {
+        let total: u32 = phrases.iter().map(|&(_, weight)| weight).sum();
+        let (phrase, weight) = phrases[index];
+        if weight != total {
+            self.log_prob += (f64::from(weight) / f64::from(total)).ln();
+        }
+        self.writer.push(phrase);
+    }
+}
+
+/// Decides by chance.
+pub(super) struct Sampler<'r, R> {
+    rng: &'r mut R,
+    pub(super) told: Told,
+}
+
+impl<'r, R: Rng> Sampler<'r, R> {
+    pub(super) fn new(rng: &'r mut R) -> Self {
+        Sampler { rng, told: Told::new() }
+    }
+}
+
+impl<R: Rng> Choose for Sampler<'_, R> {
+    fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
+        let total = phrases.iter().map(|&(_, weight)| weight).sum();
+        // A certain continuation draws nothing.
+        let mut left = if phrases.len() > 1 { below(self.rng, total) } else { 0 };
+        let mut index = 0;
+        while left >= phrases[index].1 {
+            left -= phrases[index].1;
+            index += 1;
+        }
+        self.told.take(phrases, index);
+        Ok(index)
+    }
+}
+
+/// An integer in `0..bound`, exactly uniform, by Lemire's multiplication with rejection
+/// (arXiv:1805.10941): integers alone, so every machine tells the same stories.
+fn below(rng: &mut impl Rng, bound: u32) -> u32 {
+    let threshold = bound.wrapping_neg() % bound;
+    loop {
+        let product = u64::from(rng.next_u32()) * u64::from(bound);
+        if product as u32 >= threshold {
+            return (product >> 32) as u32;
+        }
+    }
+}
+
+/// Decides as a given text did.
+pub(super) struct Reader<'t> {
+    tokens: &'t [Token],
+    at: usize,
+    pub(super) told: Told,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(tokens: &'t [Token]) -> Self {
+        Reader { tokens, at: 0, told: Told::new() }
+    }
+
+    /// Checks that the text ends where the story does.
+    pub(super) fn finish(self) -> Result<Told, WorldError> {
+        match self.tokens.get(self.at) {
+            None => Ok(self.told),
+            Some(Token { word, byte }) => Err(WorldError::Trailing { token: self.at, byte: *byte, found: word.clone() }),
+        }
+    }
+
+    /// How many words of `phrase` the text repeats from here, and the next word of the phrase
+    /// where it does not repeat them all.
+    fn agreement<'p>(&self, phrase: &'p str) -> (usize, Option<&'p str>) {
+        let mut agreed = 0;
+        for word in phrase.split_ascii_whitespace() {
+            match self.tokens.get(self.at + agreed) {
+                Some(token) if token.word == word => agreed += 1,
+                _ => return (agreed, Some(word)),
+            }
+        }
+        (agreed, None)
+    }
+
+    /// The first place that no phrase explains, and what the best ones would have had there.
+    fn refusal(&self, phrases: &[Phrase<'_>]) -> WorldError {
+        let agreements: Vec<_> = phrases.iter().map(|&(p, _)| self.agreement(p)).collect();
+        let furthest = agreements.iter().map(|&(agreed, _)| agreed).max().unwrap_or(0);
+        let mut words: Vec<String> = agreements
+            .iter()
+            .filter_map(|&(agreed, next)| next.filter(|_| agreed == furthest))
+            .map(|next| format!("\"{next}\""))
+            .collect();
+        words.dedup();
+        let expected = words.join(" or ");
+        let token = self.at + furthest;
+        match self.tokens.get(token) {
+            Some(Token { word, byte }) => WorldError::Unexpected { token, byte: *byte, found: word.clone(), expected },
+            None => WorldError::Unfinished { tokens: token, expected },
+        }
+    }
+}
+
+impl Choose for Reader<'_> {
+    fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
+        for (index, &(phrase, _)) in phrases.iter().enumerate() {
+            if let (agreed, None) = self.agreement(phrase) {
+                self.at += agreed;
+                self.told.take(phrases, index);
+                return Ok(index);
+            }
+        }
+        Err(self.refusal(phrases))
+    }
+}

@@ -1,0 +1,99 @@
+//! What is true in a story: the state behind the text, for tasks with exact labels.
+
+use super::words::Gender;
+
+/// Somebody with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Character {
+    /// The name, lower-cased like all words here.
+    pub name: &'static str,
+    /// How the story speaks of them.
+    pub gender: Gender,
+    /// The kind of animal.
+    pub animal: &'static str,
+}
+
+/// One of the two characters with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Who {
+    /// Who sets out.
+    Hero,
+    /// Who lives next door.
+    Friend,
+}
+
+/// What the keeper got for the thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Price {
+    /// A song, a story, …
+    Treat(&'static str),
+    /// The tool of one of the two, who no longer has it.
+    Tool(&'static str),
+}
+
+/// What is asked at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Question {
+    /// Who had the thing?
+    Who,
+    /// Where was it?
+    Where,
+}
+
+/// The facts of one story.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Facts {
+    /// Who sets out.
+    pub hero: Character,
+    /// Who comes along or waits.
+    pub friend: Character,
+    /// The nature of the hero: brave, shy, …
+    pub nature: &'static str,
+    /// The place where both live.
+    pub home: &'static str,
+    /// Who longs for the thing, and has it in the end.
+    pub longing: Who,
+    /// The feeling that the thing ends.
+    pub feeling: &'static str,
+    /// Whether the thing had been lost (else it was only wanted).
+    pub lost: bool,
+    /// The colour of the thing.
+    pub colour: &'static str,
+    /// The thing.
+    pub thing: &'static str,
+    /// Who knows where the thing is.
+    pub helper: &'static str,
+    /// The place where the thing is.
+    pub place: &'static str,
+    /// What the hero takes along.
+    pub hero_tool: &'static str,
+    /// What the friend takes along; nothing if the friend stays behind.
+    pub friend_tool: Option<&'static str>,
+    /// What stops the travellers.
+    pub obstacle: &'static str,
+    /// Who has the tool against the obstacle.
+    pub rescuer: Option<Who>,
+    /// What became of the travellers if nobody has.
+    pub mishap: Option<&'static str>,
+    /// Who has the thing at first.
+    pub keeper: &'static str,
+    /// What the keeper gets for it.
+    pub price: Price,
+    /// The question asked at home (of the helper if the friend came along, else of the friend).
+    pub question: Question,
+    /// Its answer in words.
+    pub answer: String,
+}
+
+impl Facts {
+    /// What the hero or the friend has in the end.
+    pub fn has(&self, who: Who) -> Vec<&'static str> {
+        let tool = match who {
+            Who::Hero => Some(self.hero_tool),
+            Who::Friend => self.friend_tool,
+        };
+        let kept = tool.filter(|&tool| self.price != Price::Tool(tool));
+        let thing = (self.longing == who).then_some(self.thing);
+        kept.into_iter().chain(thing).collect()
+    }
+}

@@ -1,0 +1,248 @@
+//! The micro-world: short English stories whose exact probability is known.
+//!
+//! A story is told by an unambiguous probabilistic grammar with memory: who the two friends are,
+//! where they live, what is longed for, where it is, who took which tool, … are decided early and
+//! come back, or have consequences, several sentences later. A language model that reads far
+//! enough can know these words; one with a short memory must guess them. Since −log p of each
+//! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
+//!
+//! The grammar is written once (in `tell.rs`) and used in three ways: to tell stories by chance, to
+//! read a text back and find its probability, and to visit all courses for exact properties.
+
+mod choose;
+mod error;
+mod explore;
+mod facts;
+pub mod kneser_ney;
+mod tell;
+mod tokens;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
+
+pub use error::WorldError;
+pub use explore::Properties;
+pub use facts::{Character, Facts, Price, Question, Who};
+pub use kneser_ney::KneserNey;
+pub use words::Gender;
+
+/// How many of each list of words the world uses: more of them make more to remember.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorldConfig {
+    /// Names of the hero and the friend, 2 to 12.
+    pub names: usize,
+    /// Natures of the hero, 1 to 6.
+    pub traits: usize,
+    /// Kinds of animals, 2 to 10.
+    pub animals: usize,
+    /// Places, 2 to 10.
+    pub places: usize,
+    /// Feelings, 1 to 6.
+    pub feelings: usize,
+    /// Colours, 1 to 6.
+    pub colours: usize,
+    /// Things to long for, 1 to 12.
+    pub things: usize,
+    /// People who know where the thing is, 1 to 6.
+    pub helpers: usize,
+    /// Keepers of the thing, 1 to 6.
+    pub keepers: usize,
+    /// Moods of the keepers, 1 to 8; never mentioned again.
+    pub moods: usize,
+    /// Kinds of weather, 1 to 8; never mentioned again.
+    pub weathers: usize,
+    /// Tools and the obstacles they overcome, 2 to 6.
+    pub tools: usize,
+}
+
+impl Default for WorldConfig {
+    fn default() -> Self {
+        WorldConfig {
+            names: words::NAMES.len(),
+            traits: words::TRAITS.len(),
+            animals: words::ANIMALS.len(),
+            places: words::PLACES.len(),
+            feelings: words::FEELINGS.len(),
+            colours: words::COLOURS.len(),
+            things: words::THINGS.len(),
+            helpers: words::HELPERS.len(),
+            keepers: words::KEEPERS.len(),
+            moods: words::MOODS.len(),
+            weathers: words::WEATHERS.len(),
+            tools: words::TOOLS.len(),
+        }
+    }
+}
+
+/// A story with what is known about it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Story {
+    /// The text, one line without a line end.
+    pub text: String,
+    /// ln p of the story, its end included, in nats.
+    pub log_prob: f64,
+    /// The number of words and punctuation marks.
+    pub tokens: usize,
+    /// What is true in the story.
+    pub facts: Facts,
+}
+
+/// A probability distribution over stories.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct World {
+    config: WorldConfig,
+}
+
+impl World {
+    /// A world with these numbers of words.
+    ///
+    /// # Errors
+    /// [`WorldError::Size`] if a number is out of its range.
+    pub fn new(config: WorldConfig) -> Result<Self, WorldError> {
+        let all = WorldConfig::default();
+        for (list, found, min, max) in [
+            ("names", config.names, 2, all.names),
+            ("traits", config.traits, 1, all.traits),
+            ("animals", config.animals, 2, all.animals),
+            ("places", config.places, 2, all.places),
+            ("feelings", config.feelings, 1, all.feelings),
+            ("colours", config.colours, 1, all.colours),
+            ("things", config.things, 1, all.things),
+            ("helpers", config.helpers, 1, all.helpers),
+            ("keepers", config.keepers, 1, all.keepers),
+            ("moods", config.moods, 1, all.moods),
+            ("weathers", config.weathers, 1, all.weathers),
+            ("tools", config.tools, 2, all.tools),
+        ] {
+            if !(min..=max).contains(&found) {
+                return Err(WorldError::Size { list, found, min, max });
+            }
+        }
+        Ok(World { config })
+    }
+
+    /// The numbers of words.
+    pub fn config(&self) -> &WorldConfig {
+        &self.config
+    }
+
+    /// Tells a story by chance. The same generator state gives the same story on every machine.
+    pub fn story(&self, rng: &mut impl Rng) -> Story {
+        let mut sampler = choose::Sampler::new(rng);
+        match tell::tell(&self.config, &mut sampler) {
+            Ok(facts) => story(sampler.told, facts),
+            Err(error) => unreachable!("only reading can fail: {error}"),
+        }
+    }
+
+    /// Tells `n` independent stories, one after another from the same generator.
+    pub fn corpus(&self, rng: &mut impl Rng, n: usize) -> Vec<Story> {
+        (0..n).map(|_| self.story(rng)).collect()
+    }
+
+    /// Reads a story back from its text, or from its lower-cased words and marks separated by
+    /// blanks.
+    ///
+    /// # Errors
+    /// If the text is not one complete story of this world, with the first wrong place.
+    pub fn read(&self, text: &str) -> Result<Story, WorldError> {
+        let tokens = tokens::split(text)?;
+        let mut reader = choose::Reader::new(&tokens);
+        let facts = tell::tell(&self.config, &mut reader)?;
+        Ok(story(reader.finish()?, facts))
+    }
+
+    /// ln p of a story (nats), found by reading its text.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn log_prob(&self, text: &str) -> Result<f64, WorldError> {
+        self.read(text).map(|story| story.log_prob)
+    }
+
+    /// The exact length and entropy of the stories, by visiting every course they can take.
+    pub fn properties(&self) -> Properties {
+        match explore::explore(|c| tell::tell(&self.config, c).map(drop)) {
+            Ok(properties) => properties,
+            Err(error) => unreachable!("only reading can fail: {error}"),
+        }
+    }
+
+    /// A few lines about the world for a report; the figures in bits per byte are estimated from
+    /// 4,000 stories.
+    pub fn describe(&self) -> String {
+        let exact = self.properties();
+        let sample = self.corpus(&mut Xoshiro256PlusPlus::seed_from_u64(0), 4000);
+        let vocabulary: std::collections::BTreeSet<String> =
+            sample.iter().filter_map(|story| tokens::split(&story.text).ok()).flatten().map(|token| token.word).collect();
+        format!(
+            "Stories of {:.1} words and marks on average and at most {}, from {} different ones.\n\
+             Entropy {:.2} nats a story (exact), {:.3} nats a word or mark.\n\
+             Sampled: {}.",
+            exact.mean_tokens,
+            exact.max_tokens,
+            vocabulary.len(),
+            exact.entropy,
+            exact.entropy / exact.mean_tokens,
+            Measure::of(&sample),
+        )
+    }
+}
+
+fn story(told: choose::Told, facts: Facts) -> Story {
+    let (tokens, log_prob) = (told.writer.tokens(), told.log_prob);
+    Story { text: told.writer.into_text(), log_prob, tokens, facts }
+}
+
+/// The limit on a set of stories: what their true probabilities say.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Measure {
+    /// The number of stories.
+    pub stories: usize,
+    /// Mean −ln p of a story, in nats.
+    pub nats_per_story: f64,
+    /// Its standard error.
+    pub nats_per_story_error: f64,
+    /// Σ −log₂ p / Σ bytes of text (no line ends).
+    pub bits_per_byte: f64,
+    /// Its standard error, of a ratio of means.
+    pub bits_per_byte_error: f64,
+}
+
+impl Measure {
+    /// Measures `stories` (NaN for none, errors NaN for fewer than two).
+    pub fn of(stories: &[Story]) -> Self {
+        let n = stories.len() as f64;
+        let mean = |f: &dyn Fn(&Story) -> f64| stories.iter().map(f).sum::<f64>() / n;
+        // Standard error of the mean of terms whose own mean is zero.
+        let error = |f: &dyn Fn(&Story) -> f64| (mean(&|s| f(s) * f(s)) / (n - 1.0)).sqrt();
+        let bits = |s: &Story| -s.log_prob / std::f64::consts::LN_2;
+        let nats = mean(&|s| -s.log_prob);
+        let bytes = mean(&|s| s.text.len() as f64);
+        let ratio = mean(&bits) / bytes;
+        Measure {
+            stories: stories.len(),
+            nats_per_story: nats,
+            nats_per_story_error: error(&|s| -s.log_prob - nats),
+            bits_per_byte: ratio,
+            bits_per_byte_error: error(&|s| bits(s) - ratio * s.text.len() as f64) / bytes,
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.4} ± {:.4} bits per byte, {:.2} ± {:.2} nats a story ({} stories)",
+            self.bits_per_byte, self.bits_per_byte_error, self.nats_per_story, self.nats_per_story_error, self.stories
+        )
+    }
+}

@@ -1,0 +1,220 @@
+//! The one description of the world: how a story is told, decision by decision.
+//!
+//! A hero and a friend; one of them longs for a thing; somebody knows where it is; the hero sets
+//! out, alone or with the friend; an obstacle meets them with or without the right tool; the
+//! keeper of the thing names a price; home again, a question is asked about what happened, and
+//! the longing is over. Nearly everything is decided early and comes back much later.
+
+use super::WorldConfig;
+use super::choose::{Choose, Phrase};
+use super::error::WorldError;
+use super::facts::{Character, Facts, Price, Question, Who};
+use super::words::{
+    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS,
+    TRAITS, TREATS, Tool, WEATHERS,
+};
+
+/// How much likelier an obstacle is that the travellers are prepared for.
+const PREPARED: u32 = 9;
+
+/// Tells one story with the decisions of `c`.
+pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
+    // Once Mia the brave rabbit lived by the mill near Tom the fox.
+    c.vary(&[
+        ("once", 3),
+        ("long ago", 2),
+        ("one spring", 1),
+        ("last winter", 1),
+    ])?;
+    let names: Vec<&'static str> = NAMES[..config.names]
+        .iter()
+        .map(|&(name, _)| name)
+        .collect();
+    let hero_name = c.pick(&names)?;
+    c.say("the")?;
+    let nature = c.pick(&TRAITS[..config.traits])?;
+    let hero = character(hero_name, c.pick(&ANIMALS[..config.animals])?);
+    c.say("lived by the")?;
+    let home = c.pick(&PLACES[..config.places])?;
+    c.vary(&[("near", 1), ("with", 1), ("beside", 1)])?;
+    let friend_name = c.pick(&without(&names, hero.name))?;
+    c.say("the")?;
+    let others = without(&ANIMALS[..config.animals], hero.animal);
+    let friend = character(friend_name, c.pick(&others)?);
+    c.say(".")?;
+
+    // One rainy day Tom was sad because he had lost the red kite.
+    c.say("one")?;
+    c.pick(&WEATHERS[..config.weathers])?;
+    c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
+    let longing = [Who::Hero, Who::Friend][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
+    let one = if longing == Who::Hero { hero } else { friend };
+    c.vary(&[("was", 2), ("felt", 1)])?;
+    let feeling = c.pick(&FEELINGS[..config.feelings])?;
+    c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
+    c.say(one.gender.subject())?;
+    let lost = c.branch(&[("wanted", 1), ("longed for", 1), ("had lost", 2)])? == 2;
+    c.say("the")?;
+    let colour = c.pick(&COLOURS[..config.colours])?;
+    let thing = c.pick(&THINGS[..config.things])?;
+    c.say(".")?;
+
+    // The baker had seen it at the lake.
+    c.say("the")?;
+    let helper = c.pick(&HELPERS[..config.helpers])?;
+    c.vary(&[("had seen", 2), ("knew of", 1), ("spoke of", 1)])?;
+    c.say("it at the")?;
+    let place = c.pick(&without(&PLACES[..config.places], home))?;
+    c.say(".")?;
+
+    // So Mia took her rope, and Tom brought his key.
+    c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
+    c.say(hero.name)?;
+    c.vary(&[("took", 2), ("packed", 1), ("found", 1)])?;
+    c.say(hero.gender.possessive())?;
+    let tools = &TOOLS[..config.tools];
+    let tool_names: Vec<&'static str> = tools.iter().map(|tool| tool.name).collect();
+    let hero_tool = c.pick(&tool_names)?;
+    let together = c.branch(&[(", and", 1), (", but", 1)])? == 0;
+    c.say(friend.name)?;
+    let friend_tool = if together {
+        c.vary(&[("brought", 2), ("chose", 1), ("carried", 1)])?;
+        c.say(friend.gender.possessive())?;
+        Some(c.pick(&without(&tool_names, hero_tool))?)
+    } else {
+        c.vary(&[("stayed", 2), ("waited", 1)])?;
+        c.say("behind")?;
+        None
+    };
+    c.say(".")?;
+    let (subject, object) = if together {
+        ("they", "them")
+    } else {
+        (hero.gender.subject(), hero.gender.object())
+    };
+
+    // Soon a dark tunnel stopped them, but Tom used his lantern.
+    c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
+    let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
+    let obstacles: Vec<Phrase<'_>> = tools
+        .iter()
+        .map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 }))
+        .collect();
+    let needed = &tools[c.branch(&obstacles)?];
+    c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
+    c.say(object)?;
+    let rescuer = if needed.name == hero_tool {
+        Some(Who::Hero)
+    } else if carried(needed) {
+        Some(Who::Friend)
+    } else {
+        None
+    };
+    match rescuer {
+        Some(who) => {
+            let rescuer = if who == Who::Hero { hero } else { friend };
+            c.say(", but")?;
+            c.say(rescuer.name)?;
+            c.vary(&[("had", 1), ("used", 1)])?;
+            c.say(&format!(
+                "{} {} .",
+                rescuer.gender.possessive(),
+                needed.name
+            ))?;
+        }
+        None => {
+            c.say(&format!(", and without {} {}", needed.article, needed.name))?;
+            c.say(&format!("{subject} got {} .", needed.mishap))?;
+        }
+    }
+
+    // At the lake a grumpy giant sold the happy pair the red kite for a song.
+    let mishap = rescuer.is_none().then_some(needed.mishap);
+    c.say(&format!("at the {place} a"))?;
+    c.pick(&MOODS[..config.moods])?;
+    let keeper = c.pick(&KEEPERS[..config.keepers])?;
+    c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
+    let travellers = if together { "pair" } else { "hero" };
+    c.say(&format!("the {} {travellers}", mishap.unwrap_or("happy")))?;
+    c.say(&format!("the {colour} {thing} for"))?;
+    let mut prices: Vec<(String, u32, Price)> = TREATS
+        .iter()
+        .map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat)))
+        .collect();
+    for (who, tool) in [(hero, Some(hero_tool)), (friend, friend_tool)] {
+        if let Some(tool) = tool {
+            let phrase = format!("{} {tool}", who.gender.possessive());
+            prices.push((phrase, 2, Price::Tool(tool)));
+        }
+    }
+    let phrases: Vec<Phrase<'_>> = prices.iter().map(|(p, w, _)| (p.as_str(), *w)).collect();
+    let price = prices[c.branch(&phrases)?].2;
+    c.say(".")?;
+
+    // Back by the mill, Tom the fox asked, "Where was the red kite?"
+    c.vary(&[("back", 2), ("home", 1), ("safe", 1)])?;
+    c.say(&format!("by the {home} ,"))?;
+    let (question, answer) = if together {
+        // The helper knows where it was, but not who had it.
+        c.say(&format!("the {helper} asked , \" who had"))?;
+        (Question::Who, format!("a {keeper}"))
+    } else {
+        c.say(&format!(
+            "{} the {} asked , \" where was",
+            friend.name, friend.animal
+        ))?;
+        (Question::Where, format!("at the {place}"))
+    };
+    c.say(&format!("the {colour} {thing} ? \""))?;
+
+    // "At the lake," said Mia the brave rabbit. At last Tom was no longer sad.
+    c.say(&format!("\" {answer} , \" said"))?;
+    c.say(&format!("{} the {nature} {} .", hero.name, hero.animal))?;
+    c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
+    c.say(one.name)?;
+    c.vary(&[
+        ("was no longer", 2),
+        ("was never again", 1),
+        ("no longer felt", 1),
+    ])?;
+    c.say(&format!("{feeling} ."))?;
+
+    Ok(Facts {
+        hero,
+        friend,
+        nature,
+        home,
+        longing,
+        feeling,
+        lost,
+        colour,
+        thing,
+        helper,
+        place,
+        hero_tool,
+        friend_tool,
+        obstacle: needed.obstacle,
+        rescuer,
+        mishap,
+        keeper,
+        price,
+        question,
+        answer,
+    })
+}
+
+fn character(name: &'static str, animal: &'static str) -> Character {
+    Character {
+        name,
+        gender: Gender::of(name),
+        animal,
+    }
+}
+
+fn without(words: &[&'static str], taken: &str) -> Vec<&'static str> {
+    words
+        .iter()
+        .copied()
+        .filter(|&word| word != taken)
+        .collect()
+}

@@ -1,0 +1,217 @@
+use std::collections::HashSet;
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use super::choose::{Choose, Phrase, Sampler};
+use super::*;
+
+fn rng(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
+fn small() -> World {
+    let config = WorldConfig {
+        names: 2,
+        traits: 1,
+        animals: 2,
+        places: 2,
+        feelings: 1,
+        colours: 1,
+        things: 1,
+        helpers: 1,
+        keepers: 1,
+        moods: 1,
+        weathers: 1,
+        tools: 2,
+    };
+    World::new(config).unwrap()
+}
+
+#[test]
+fn reading_finds_the_story_that_was_told() {
+    for world in [World::default(), small()] {
+        for story in world.corpus(&mut rng(1), 3000) {
+            let read = world.read(&story.text).unwrap();
+            assert!((read.log_prob - story.log_prob).abs() < 1e-9);
+            assert_eq!((read.text, read.facts), (story.text, story.facts));
+        }
+    }
+}
+
+/// Case and blanks carry nothing: the lower-cased tokens alone have the same probability, and
+/// different stories never share them.
+#[test]
+fn lower_cased_tokens_say_it_all() {
+    let world = World::default();
+    let mut texts = HashSet::new();
+    let mut lowered = HashSet::new();
+    for story in world.corpus(&mut rng(2), 3000) {
+        let words: Vec<String> = tokens::split(&story.text)
+            .unwrap()
+            .into_iter()
+            .map(|t| t.word)
+            .collect();
+        assert_eq!(words.len(), story.tokens);
+        let line = words.join(" ");
+        assert!((world.log_prob(&line).unwrap() - story.log_prob).abs() < 1e-9);
+        texts.insert(story.text);
+        lowered.insert(line);
+    }
+    assert_eq!(texts.len(), lowered.len());
+}
+
+/// Tells by chance and checks the list of phrases of every decision on the way.
+struct Checked<'r> {
+    sampler: Sampler<'r, Xoshiro256PlusPlus>,
+}
+
+impl Choose for Checked<'_> {
+    fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
+        let split: Vec<Vec<&str>> = phrases
+            .iter()
+            .map(|(p, _)| p.split_ascii_whitespace().collect())
+            .collect();
+        for (i, a) in split.iter().enumerate() {
+            assert!(
+                !a.is_empty() && phrases[i].1 > 0,
+                "an empty or impossible phrase"
+            );
+            for (j, b) in split.iter().enumerate() {
+                assert!(i == j || !b.starts_with(a), "{a:?} begins {b:?}");
+            }
+        }
+        self.sampler.branch(phrases)
+    }
+}
+
+#[test]
+fn no_phrase_of_a_decision_begins_another() {
+    let config = WorldConfig::default();
+    let mut rng = rng(3);
+    for _ in 0..5000 {
+        let mut checked = Checked {
+            sampler: Sampler::new(&mut rng),
+        };
+        tell::tell(&config, &mut checked).unwrap();
+    }
+}
+
+/// Changing any one word gives another story with a probability of its own, or is refused no
+/// later than the story could notice.
+#[test]
+fn wrong_stories_are_refused_with_their_place() {
+    let world = World::default();
+    for story in world.corpus(&mut rng(4), 50) {
+        let words: Vec<String> = tokens::split(&story.text)
+            .unwrap()
+            .into_iter()
+            .map(|t| t.word)
+            .collect();
+        for at in 0..words.len() {
+            let mut wrong = words.clone();
+            wrong[at] = "xylophone".into();
+            match world.read(&wrong.join(" ")) {
+                Err(WorldError::Unexpected { token, found, .. }) => {
+                    assert_eq!((token, found.as_str()), (at, "xylophone"));
+                }
+                other => panic!("token {at} was replaced, but reading gave {other:?}"),
+            }
+            let cut = world.read(&words[..at].join(" "));
+            assert!(matches!(cut, Err(WorldError::Unfinished { tokens, .. }) if tokens == at));
+        }
+        let twice = format!("{} {}", story.text, story.text);
+        assert!(matches!(
+            world.read(&twice),
+            Err(WorldError::Trailing { token, .. }) if token == story.tokens
+        ));
+    }
+}
+
+#[test]
+fn a_story_that_forgets_is_refused() {
+    let world = World::default();
+    let story = world.story(&mut rng(5));
+    let home = story.facts.home;
+    let other = if home == "mill" { "lake" } else { "mill" };
+    let at = story.text.rfind(home).unwrap();
+    let (before, after) = story.text.split_at(at);
+    let forgetful = format!("{before}{}", after.replacen(home, other, 1));
+    let error = world.read(&forgetful).unwrap_err();
+    assert!(
+        matches!(&error, WorldError::Unexpected { found, .. } if found == other),
+        "{error} in {forgetful}"
+    );
+    assert!(matches!(
+        world.read("Once a brave rabbit; named"),
+        Err(WorldError::Character {
+            found: ';',
+            byte: 19
+        })
+    ));
+}
+
+#[test]
+fn the_same_seed_tells_the_same_stories() {
+    let world = World::default();
+    assert_eq!(world.corpus(&mut rng(6), 20), world.corpus(&mut rng(6), 20));
+    assert_ne!(world.corpus(&mut rng(6), 20), world.corpus(&mut rng(7), 20));
+}
+
+#[test]
+fn exact_properties_agree_with_samples() {
+    for world in [World::default(), small()] {
+        let exact = world.properties();
+        let stories = world.corpus(&mut rng(8), 20_000);
+        let measure = Measure::of(&stories);
+        let nats = (measure.nats_per_story - exact.entropy) / measure.nats_per_story_error;
+        assert!(nats.abs() < 4.0, "{measure}, but exactly {}", exact.entropy);
+        let tokens = stories.iter().map(|s| s.tokens as f64).sum::<f64>() / 20_000.0;
+        assert!((tokens - exact.mean_tokens).abs() < 0.2);
+        let longest = stories.iter().map(|s| s.tokens).max().unwrap();
+        assert!(longest <= exact.max_tokens && longest + 3 >= exact.max_tokens);
+        assert!(exact.max_tokens <= 120, "{exact:?}");
+    }
+}
+
+#[test]
+fn the_one_who_longed_has_the_thing() {
+    for story in World::default().corpus(&mut rng(9), 500) {
+        let facts = &story.facts;
+        let (one, other) = match facts.longing {
+            Who::Hero => (Who::Hero, Who::Friend),
+            Who::Friend => (Who::Friend, Who::Hero),
+        };
+        assert!(facts.has(one).contains(&facts.thing));
+        assert!(!facts.has(other).contains(&facts.thing));
+        if let Price::Tool(tool) = facts.price {
+            assert!(!facts.has(one).contains(&tool) && !facts.has(other).contains(&tool));
+        }
+        assert_eq!(facts.mishap.is_some(), facts.rescuer.is_none());
+    }
+}
+
+#[test]
+fn sizes_out_of_range_are_refused() {
+    let config = WorldConfig {
+        names: 17,
+        ..WorldConfig::default()
+    };
+    let error = World::new(config).unwrap_err();
+    assert_eq!(
+        error,
+        WorldError::Size {
+            list: "names",
+            found: 17,
+            min: 2,
+            max: 12
+        }
+    );
+    assert!(
+        World::new(WorldConfig {
+            tools: 1,
+            ..WorldConfig::default()
+        })
+        .is_err()
+    );
+}

@@ -1,0 +1,97 @@
+//! The written form of a story: words and marks to text, and back.
+//!
+//! Capitals and blanks follow from the words, so the text and its lower-cased words and marks
+//! carry the same information, and both have the same probability.
+
+use super::error::WorldError;
+use super::words::NAMES;
+
+/// A lower-cased word or a punctuation mark, and the byte at which it starts in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) word: String,
+    pub(super) byte: usize,
+}
+
+/// Splits a text into lower-cased words and the marks `. , ? "`.
+pub(super) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
+    let mut tokens: Vec<Token> = Vec::new();
+    let mut in_word = false;
+    for (byte, c) in text.char_indices() {
+        match c {
+            'a'..='z' | 'A'..='Z' => {
+                if !in_word {
+                    tokens.push(Token { word: String::new(), byte });
+                }
+                if let Some(last) = tokens.last_mut() {
+                    last.word.push(c.to_ascii_lowercase());
+                }
+            }
+            '.' | ',' | '?' | '"' => tokens.push(Token { word: c.into(), byte }),
+            _ if c.is_ascii_whitespace() => {}
+            found => return Err(WorldError::Character { found, byte }),
+        }
+        in_word = c.is_ascii_alphabetic();
+    }
+    Ok(tokens)
+}
+
+/// Writes words and marks as a text: sentences, speech and names begin with a capital.
+#[derive(Default)]
+pub(super) struct Writer {
+    text: String,
+    tokens: usize,
+    in_quotes: bool,
+    /// A sentence or a speech begins with the next word.
+    begins: bool,
+    /// The next word follows without a blank.
+    tight: bool,
+}
+
+impl Writer {
+    pub(super) fn new() -> Self {
+        Writer { begins: true, tight: true, ..Writer::default() }
+    }
+
+    /// Appends the blank-separated words and marks of `phrase`.
+    pub(super) fn push(&mut self, phrase: &str) {
+        for word in phrase.split_ascii_whitespace() {
+            self.tokens += 1;
+            match word {
+                "\"" if !self.in_quotes => {
+                    self.text.push_str(if self.tight { "\"" } else { " \"" });
+                    (self.in_quotes, self.begins, self.tight) = (true, true, true);
+                }
+                "\"" => {
+                    self.text.push('"');
+                    (self.in_quotes, self.tight) = (false, false);
+                }
+                "." | "," | "?" => {
+                    self.text.push_str(word);
+                    (self.begins, self.tight) = (word != ",", false);
+                }
+                _ => {
+                    if !self.tight {
+                        self.text.push(' ');
+                    }
+                    let mut letters = word.chars();
+                    if let Some(first) = letters.next() {
+                        let capital = self.begins || NAMES.iter().any(|&(name, _)| name == word);
+                        self.text.push(if capital { first.to_ascii_uppercase() } else { first });
+                        self.text.push_str(letters.as_str());
+                    }
+                    (self.begins, self.tight) = (false, false);
+                }
+            }
+        }
+    }
+
+    /// The number of words and marks written.
+    pub(super) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+}
