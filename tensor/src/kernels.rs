@@ -211,16 +211,17 @@ pub trait Kernels<T: Real>: Sync {
     ) {
         cpu::layer_norm::naive_vjp(x, gain, mean, rstd, gy, gx, ggain, gbias)
     }
-    /// Rows of n logits: loss = lse − logit[target], and lse = log Σ e^logit; one of each a row.
+    /// Rows of n logits: loss = lse − the logit of the target, and lse = log Σ e^logit; one of each a row.
     fn cross_entropy(&self, logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
         cpu::cross_entropy::naive(logits, targets, loss, lse)
     }
-    /// glogits = gy_row · (e^(logit − lse) − [target]).
+    /// glogits = gy_row · (e^(logit − lse) − ⟦target⟧).
     fn cross_entropy_vjp(&self, logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
         cpu::cross_entropy::naive_vjp(logits, targets, lse, gy, glogits)
     }
     /// Tied output and its loss. h (n, d), w (V, d): logits = h·wᵀ; writes loss (n), each row's −log p(target); with `grads`
     /// also the gradients of Σᵢ weightᵢ·lossᵢ: gh (n, d) and gw (V, d), written. Logits live a chunk of rows at a time.
+    #[allow(clippy::too_many_arguments)]
     fn linear_cross_entropy(
         &self,
         h: &[T],
@@ -263,11 +264,11 @@ pub trait Kernels<T: Real>: Sync {
     ) {
         cpu::attention::naive_vjp(spec, q, k, v, bias, o, lse, go, grads)
     }
-    /// y row i = table row ids[i]; rows of d. An id out of range panics.
+    /// y row i = table row idsᵢ; rows of d. An id out of range panics.
     fn gather(&self, table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
         cpu::embedding::naive(table, d, ids, y)
     }
-    /// table row ids[i] += x row i, in the order of i.
+    /// table row idsᵢ += x row i, in the order of i.
     fn scatter_add(&self, table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
         cpu::embedding::naive_scatter_add(table, d, ids, x)
     }
