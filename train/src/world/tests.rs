@@ -12,14 +12,13 @@ fn rng(seed: u64) -> Xoshiro256PlusPlus {
 
 fn small() -> World {
     let config = WorldConfig {
-        names: 2,
+        names: 3,
         traits: 1,
         animals: 2,
         places: 2,
         feelings: 1,
         colours: 1,
         things: 1,
-        helpers: 1,
         keepers: 1,
         moods: 1,
         weathers: 1,
@@ -203,7 +202,7 @@ fn sizes_out_of_range_are_refused() {
         WorldError::Size {
             list: "names",
             found: 17,
-            min: 2,
+            min: 3,
             max: 12
         }
     );
