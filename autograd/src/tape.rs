@@ -140,9 +140,10 @@ impl<T: Real> Tape<T> {
         let values: Vec<&Tensor<T>> = ins.iter().map(|v| &v.value).collect();
         let done = op.eval(&values, if tracked { Want::Vjp } else { Want::Value });
         assert_eq!(*done.out.shape(), expected, "{} broke its own shape rule", op.name());
-        let node = tracked.then(|| {
+        // Not a closure: `site` would see the closure's line instead of the caller's.
+        let node = if tracked {
             let saves = op.saves();
-            self.push(Node {
+            Some(self.push(Node {
                 parents: ins.iter().map(|v| v.node).collect(),
                 shapes: shapes.into_iter().copied().collect(),
                 ins: values.iter().enumerate().map(|(i, v)| saves.keeps_input(i).then(|| (*v).clone())).collect(),
@@ -150,8 +151,10 @@ impl<T: Real> Tape<T> {
                 residuals: done.residuals,
                 site: self.site(),
                 kind: Kind::Op(op),
-            })
-        });
+            }))
+        } else {
+            None
+        };
         Var { tape: self, value: done.out, node }
     }
 

@@ -132,6 +132,9 @@ impl<T: Real> Tensor<T> {
 
     /// This tensor as an ndarray view.
     pub fn view(&self) -> ArrayViewD<'_, T> {
+        if self.is_empty() {
+            return ArrayViewD::from_shape(IxDyn(&self.shape), &[]).expect("no elements");
+        }
         let shape = IxDyn(&self.shape).strides(IxDyn(&self.strides));
         ArrayViewD::from_shape(shape, self.from_first()).expect("strides stay within the buffer")
     }
@@ -267,6 +270,8 @@ mod tests {
         assert_eq!(t.dense().as_slice()[..4], [0., 4., 8., 12.]);
         assert_eq!(t.slice(0, 1..3).slice(2, 2..3).to_vec(), [9., 21., 10., 22.]);
         assert_eq!(x.slice(1, 1..1).to_vec(), Vec::<f64>::new());
+        assert_eq!(count(&[0, 3]).slice(1, 1..2).to_vec(), Vec::<f64>::new());
+        assert_eq!(count(&[0, 3]), count(&[0, 3]));
         assert_eq!(count(&[3]).expand([2, 3]).to_vec(), [0., 1., 2., 0., 1., 2.]);
         assert_eq!(count(&[2, 1]).expand([2, 2]).to_vec(), [0., 0., 1., 1.]);
         assert_eq!(count(&[1]).expand([0]).len(), 0);

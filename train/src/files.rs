@@ -243,7 +243,7 @@ mod tests {
         for entry in fs::read_dir(from).unwrap() {
             let entry = entry.unwrap().path();
             let target = to.join(entry.file_name().unwrap());
-            if entry.is_dir() { copy_tree(&entry, &target) } else { drop(fs::copy(&entry, &target).unwrap()) }
+            if entry.is_dir() { copy_tree(&entry, &target) } else { fs::copy(&entry, &target).map(|_| ()).unwrap() }
         }
     }
 

@@ -5,12 +5,15 @@ use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, Dual};
 use crate::op::Want;
 
-/// Rounding of the sums on both sides, of Σ |uᵢ|·(absolute terms of (Jv)ᵢ).
+/// Rounding of the sums on both sides, about 4500 ε.
 const TOLERANCE: f64 = 1e-12;
 
 /// ```text
 /// ⟨u, Jv⟩ = ⟨Jᵀu, v⟩        u and v random, v over all inputs at once; Jv exact, by forward mode
 /// ```
+///
+/// Relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| will not do: where y has one
+/// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and now and then a right op would be refused.
 pub fn adjoint(case: &Case) -> Outcome {
     let mut ledger = Ledger::new("adjoint", case);
     let mut draws = case.draws();

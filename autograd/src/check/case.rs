@@ -74,11 +74,17 @@ impl Case {
 
     /// x̄ at these inputs for the cotangent `gy`, by the op's own VJP; zeros where the tape has no gradient.
     pub(super) fn vjp(&self, inputs: &[Tensor<f64>], gy: &Tensor<f64>) -> Vec<Tensor<f64>> {
+        self.vjp_of(inputs, gy, |_| true)
+    }
+
+    /// The same where only the `wanted` inputs are leaves; zeros for the others.
+    pub(super) fn vjp_of(&self, inputs: &[Tensor<f64>], gy: &Tensor<f64>, wanted: impl Fn(usize) -> bool) -> Vec<Tensor<f64>> {
         let tape = Tape::new();
-        let leaves: Vec<Var<'_, f64>> = inputs.iter().map(|x| tape.leaf(x.clone())).collect();
-        let y = tape.record(self.real.op.clone(), &leaves.iter().collect::<Vec<_>>());
+        let var = |(i, x): (usize, &Tensor<f64>)| if wanted(i) { tape.leaf(x.clone()) } else { tape.constant(x.clone()) };
+        let vars: Vec<Var<'_, f64>> = inputs.iter().enumerate().map(var).collect();
+        let y = tape.record(self.real.op.clone(), &vars.iter().collect::<Vec<_>>());
         let mut grads = tape.backward_from(&y, gy.clone(), &mut |_| {});
-        leaves.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect()
+        vars.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect()
     }
 
     /// The first input whose gradient in `grads` has another shape than itself, in words.

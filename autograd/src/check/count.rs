@@ -10,7 +10,7 @@ thread_local! {
     static OPERATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An `f64` of which each + − × ÷, each negation and each elementary function counts 1; comparisons and constants nothing.
+/// An `f64` of which each + − × ÷ and each elementary function counts 1; comparisons, constants and changes of sign nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Count(pub f64);
 
@@ -63,7 +63,7 @@ impl Div for Count {
 impl Neg for Count {
     type Output = Self;
     fn neg(self) -> Self {
-        Count::one(-self.0)
+        Count(-self.0)
     }
 }
 

@@ -13,6 +13,8 @@ const TOLERANCE: f64 = 1e-13;
 /// ```text
 /// x̄ᵢ = Σⱼ ȳⱼ ∂yⱼ/∂xᵢ,   ∂yⱼ/∂xᵢ the tangent of yⱼ where xᵢ = (xᵢ, 1) and all else is constant
 /// ```
+///
+/// And the gradient of one input is the same, to the bit, whether or not the others want theirs.
 pub fn forward_mode(case: &Case) -> Outcome {
     let mut ledger = Ledger::new("forward_mode", case);
     let y = case.eval(&case.real.inputs);
@@ -20,6 +22,9 @@ pub fn forward_mode(case: &Case) -> Outcome {
     let gx = case.vjp(&case.real.inputs, &gy);
     if let Some(rule) = case.misshapen(&gx) {
         return ledger.broken(rule);
+    }
+    if let Some(i) = (0..gx.len()).find(|&i| case.vjp_of(&case.real.inputs, &gy, |j| j == i)[i] != gx[i]) {
+        return ledger.broken(format!("input {i} has another gradient when it alone wants one"));
     }
     let gy = gy.to_vec();
     for (i, x) in case.dual.inputs.iter().enumerate() {

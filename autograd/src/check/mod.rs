@@ -1,13 +1,15 @@
 //! Witnesses: five independent ways to see that a derivative is right, and an audit of what an op says it costs.
 //!
-//! | witness              | claim                                                      | tolerance, and relative to what          |
-//! |----------------------|------------------------------------------------------------|------------------------------------------|
-//! | [`forward_mode`]     | x̄ = Σⱼ ȳⱼ ∂yⱼ/∂x, the derivatives by [`Dual`] through eval | 1e-13 of the sum's absolute terms        |
-//! | [`differences`]      | the same, derivatives by central differences               | 1e-6 of Σ \|ȳⱼ\|·(\|∂yⱼ/∂x\| + \|yⱼ\|)   |
-//! | [`adjoint`]          | ⟨u, Jv⟩ = ⟨Jᵀu, v⟩                                         | 1e-12 of the sum's absolute terms        |
-//! | [`second_order`]     | the VJP's own derivatives, against its central differences | 1e-6 of the terms and of the VJP         |
-//! | [`fused`]            | kernel and VJP of a fused op are those of its definition   | 1e-12, 1e-10 of the largest element      |
-//! | [`audit`]            | `flops()` is what [`Count`] counts                         | exact                                    |
+//! | witness          | claim                                                   | tolerance, and relative to what        |
+//! |------------------|---------------------------------------------------------|----------------------------------------|
+//! | [`forward_mode`] | x̄ = Σⱼ ȳⱼ ∂yⱼ/∂x, derivatives by [`Dual`] through eval  | 1e-13 of Σ \|terms\|                   |
+//! | [`differences`]  | the same, derivatives by central differences            | 1e-6 of Σ \|ȳⱼ\|·(\|∂yⱼ/∂x\| + \|yⱼ\|) |
+//! | [`adjoint`]      | ⟨u, Jv⟩ = ⟨Jᵀu, v⟩                                      | 1e-12 of Σ \|terms\|                   |
+//! | [`second_order`] | derivatives of the VJP, against its central differences | 1e-6 of Σ \|terms\| and of the VJP     |
+//! | [`fused`]        | kernel and VJP of a fused op are its definition's       | 1e-12 and 1e-10 of the largest element |
+//! | [`audit`]        | `flops()` is what [`Count`] counts                      | exact                                  |
+//!
+//! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be seen.
 //!
 //! All of them work on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never ones: a sum of
 //! a gradient's elements hides errors that cancel. They run over the list of ops in the crate of tests; for an op of
@@ -34,6 +36,7 @@ mod forward_mode;
 mod fused;
 mod report;
 mod second_order;
+mod teeth;
 
 pub use adjoint::adjoint;
 pub use audit::audit;
@@ -45,6 +48,7 @@ pub use forward_mode::forward_mode;
 pub use fused::fused;
 pub use report::{Comparison, Failure, Outcome, Report};
 pub use second_order::second_order;
+pub use teeth::{Toothless, teeth};
 
 /// A check of one op on one draw of inputs.
 pub type Witness = fn(&Case) -> Outcome;

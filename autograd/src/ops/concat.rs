@@ -67,7 +67,7 @@ impl<T: Real> Declared<T> for Concat {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         let x = g.normal([a, b, c]);
         vec![
-            (Concat { axis: 1, extents: vec![b, 2, 0] }, vec![g.strided(&x), g.normal([a, 2, c]), g.normal([a, 0, c])]),
+            (Concat { axis: 1, extents: vec![b, 0, 2] }, vec![g.strided(&x), g.normal([a, 0, c]), g.normal([a, 2, c])]),
             (Concat { axis: 0, extents: vec![a, b] }, vec![g.normal([a]), g.normal([b])]),
             (Concat { axis: 1, extents: vec![b] }, vec![g.normal([a, b])]),
             (Concat { axis: 1, extents: vec![a, b] }, vec![g.normal([0, a]), g.normal([0, b])]),

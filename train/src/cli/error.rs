@@ -9,6 +9,7 @@ use super::ids::IdsError;
 use crate::files::FileError;
 use crate::generate::GenerateError;
 use crate::model_dir::ModelDirError;
+use crate::pretrain::PretrainError;
 use crate::text::TextError;
 use crate::trainer::TrainError;
 use crate::world::WorldError;
@@ -35,6 +36,9 @@ pub enum CliError {
     /// Training.
     #[error(transparent)]
     Train(#[from] TrainError),
+    /// A run of pre-training.
+    #[error(transparent)]
+    Pretrain(#[from] PretrainError),
     /// A file that could not be written.
     #[error(transparent)]
     File(#[from] FileError),

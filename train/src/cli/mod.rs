@@ -10,12 +10,13 @@ mod evaluate;
 mod generate;
 mod ids;
 mod output;
+mod pretrain;
 mod tokenizer;
 mod world;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 pub use error::CliError;
 
@@ -41,6 +42,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Pretrain(Box<pretrain::Args>),
     Evaluate(evaluate::Args),
     Generate(generate::Args),
     #[command(subcommand)]
@@ -52,14 +54,13 @@ enum Command {
 
 fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
+        Some(Command::Pretrain(args)) => pretrain::run(*args),
         Some(Command::Evaluate(args)) => evaluate::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Tokenizer(command)) => tokenizer::run(&command),
         Some(Command::World(args)) => world::run(&args),
         Some(Command::Bench(command)) => bench::run(&command),
-        None => {
-            Cli::command().error(clap::error::ErrorKind::MissingSubcommand, "a command is needed, such as `gradus world`").exit()
-        }
+        None => pretrain::micro_world(),
     }
 }
 
@@ -79,6 +80,7 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn flags_are_consistent() {

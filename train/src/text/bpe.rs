@@ -13,7 +13,8 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::{PoisonError, RwLock};
+use std::fmt;
+use std::sync::OnceLock;
 
 use super::{TextError, basic};
 
@@ -234,36 +235,56 @@ impl Clone for Bpe {
     }
 }
 
-/// Words met and their ids. Bounded: once a shard is full it is only read. Split into shards so that threads seldom wait
-/// for one another.
-#[derive(Debug, Default)]
+/// Words met and their ids: a table of fixed size, by hash, whose slots are written once and never change. So threads read it
+/// without waiting for one another, and once a word's slots are taken by others it is merged afresh each time.
 struct Cache {
-    shards: [RwLock<HashMap<Box<str>, Box<[u32]>>>; 32],
+    slots: Box<[OnceLock<Known>]>,
 }
 
+/// A word and its ids.
+type Known = Box<(Box<str>, Box<[u32]>)>;
+
 impl Cache {
-    const WORDS_PER_SHARD: usize = 8192;
+    const SLOTS: usize = 1 << 17; // a novel has some 10⁴ words, all of Wikipedia 10⁷, of which few make up most of the text
+    const PROBES: usize = 8;
     const LONGEST_WORD: usize = 64; // bytes; longer ones are seldom met twice
 
-    fn shard(&self, word: &str) -> &RwLock<HashMap<Box<str>, Box<[u32]>>> {
-        let hash = word.bytes().fold(word.len() as u32, |h, b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
-        &self.shards[(hash ^ (hash >> 16)) as usize % self.shards.len()]
+    /// The slots in which a word may stand.
+    fn slots(&self, word: &str) -> impl Iterator<Item = &OnceLock<Known>> {
+        // FNV-1a, 64 bits
+        let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let start = (hash ^ (hash >> 32)) as usize;
+        (0..Self::PROBES).map(move |i| &self.slots[start.wrapping_add(i) % Self::SLOTS])
     }
 
     /// Appends the word's ids if it is known.
     fn get(&self, word: &str, ids: &mut Vec<u32>) -> bool {
-        // A poisoned lock is harmless: entries are inserted whole or not at all.
-        let shard = self.shard(word).read().unwrap_or_else(PoisonError::into_inner);
-        shard.get(word).inspect(|known| ids.extend_from_slice(known)).is_some()
+        let mut filled = self.slots(word).map_while(OnceLock::get);
+        match filled.find(|known| *known.0 == *word) {
+            Some(known) => ids.extend_from_slice(&known.1),
+            None => return false,
+        }
+        true
     }
 
     fn insert(&self, word: &str, ids: &[u32]) {
-        if word.len() <= Self::LONGEST_WORD {
-            let mut shard = self.shard(word).write().unwrap_or_else(PoisonError::into_inner);
-            if shard.len() < Self::WORDS_PER_SHARD {
-                shard.insert(word.into(), ids.into());
-            }
+        if word.len() <= Self::LONGEST_WORD
+            && let Some(free) = self.slots(word).find(|slot| slot.get().is_none())
+        {
+            let _ = free.set(Box::new((word.into(), ids.into()))); // another thread may have been first: no loss
         }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Cache { slots: std::iter::repeat_with(OnceLock::new).take(Self::SLOTS).collect() }
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cache({} words)", self.slots.iter().filter(|slot| slot.get().is_some()).count())
     }
 }
 
@@ -341,6 +362,20 @@ mod tests {
                 assert_eq!(worker.join().unwrap(), alone);
             }
         });
+    }
+
+    /// More words than the cache has slots, twice over: what is remembered and what is not give the same ids.
+    #[test]
+    fn a_full_cache_changes_nothing() {
+        let bpe = bpe("abcdefgh", &[("a", "b"), ("ab", "c"), ("d", "e</w>"), ("h", "h")]);
+        let word = |i: usize| -> String { (0..7).map(|d| char::from(b'a' + (i >> (3 * d) & 7) as u8)).collect() };
+        for i in (0..1 << 18).chain((0..1 << 18).step_by(977)) {
+            let word = word(i);
+            let (mut cached, mut fresh) = (Vec::new(), Vec::new());
+            bpe.encode_word(&word, &mut cached);
+            bpe.merge_word(&word, &mut fresh);
+            assert_eq!(cached, fresh, "{word}");
+        }
     }
 
     #[test]

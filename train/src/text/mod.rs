@@ -12,7 +12,7 @@
 //! BPE is GPT-1's own (the paper's §4.1) with the words of Hugging Face's `OpenAIGPTTokenizer`, and gives its ids:
 //!
 //! - `decode(encode(text))` gives the normalised words joined by single spaces: `"It's  Zoë!"` → `"it ' s zoe !"`.
-//!   Encoding that again gives the same ids, unless some character was unknown, or a special ends without a space.
+//!   Encoding that again gives the same ids, unless some character was unknown (`<unk>` stays `<unk>`, but no space follows it).
 //! - A character that the vocabulary does not hold is `<unk>`.
 //!
 //! # Files

@@ -1,1 +1,183 @@
+use super::*;
 
+/// Written by transformers 5 (tests/golden/tokenizer.py).
+fn data() -> PathBuf {
+    PathBuf::from("tests/data/tokenizer")
+}
+
+#[derive(Deserialize)]
+struct Case {
+    text: String,
+    ids: Vec<u32>,
+    decoded: String,
+}
+
+fn cases() -> Vec<Case> {
+    read_json(&data().join("cases.json")).unwrap()
+}
+
+#[test]
+fn ids_and_texts_are_those_of_transformers() {
+    let tokenizer = Tokenizer::load(&data()).unwrap();
+    assert!(cases().len() > 30);
+    for case in cases() {
+        assert_eq!(tokenizer.encode(&case.text).unwrap(), case.ids, "{:?}", case.text);
+        assert_eq!(tokenizer.decode(&case.ids).unwrap(), case.decoded, "{:?}", case.text);
+    }
+}
+
+#[test]
+fn writes_what_transformers_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokenizer = Tokenizer::load(&data()).unwrap();
+    tokenizer.save(folder.path()).unwrap();
+    let (ours, theirs): (Value, Value) =
+        (read_json(&folder.path().join(TOKENIZER)).unwrap(), read_json(&data().join(TOKENIZER)).unwrap());
+    assert_eq!(ours, theirs);
+    assert_eq!(Tokenizer::load(folder.path()).unwrap().fingerprint(), tokenizer.fingerprint());
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(files.len(), 2, "no temporary file stays: {files:?}");
+}
+
+#[test]
+fn pairs_of_files() {
+    let reference = Tokenizer::load(&data()).unwrap();
+    let Model::Bpe(bpe) = reference.model() else { panic!("a BPE") };
+    let vocabulary: HashMap<&str, usize> = bpe.tokens().iter().enumerate().map(|(i, t)| (t.as_str(), i)).collect();
+    let merges: String = bpe.merge_tokens().map(|(a, b)| format!("{a} {b}\n")).collect();
+    for (vocabulary_name, merges_name) in PAIRS {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(vocabulary_name), serde_json::to_vec(&vocabulary).unwrap()).unwrap();
+        assert!(Tokenizer::load(folder.path()).unwrap_err().to_string().contains(merges_name));
+        fs::write(folder.path().join(merges_name), format!("#version: 0.2\n{merges}")).unwrap();
+        let tokenizer = Tokenizer::load(folder.path()).unwrap();
+        assert_eq!(Tokenizer::load(&folder.path().join(vocabulary_name)).unwrap().fingerprint(), tokenizer.fingerprint());
+        for case in cases().iter().filter(|c| c.ids.iter().all(|&id| (id as usize) < bpe.tokens().len())) {
+            assert_eq!(tokenizer.encode(&case.text).unwrap(), case.ids);
+        }
+        // Specials in the configuration, as transformers 4 keeps them.
+        let config = json!({"added_tokens_decoder": {bpe.tokens().len().to_string(): {"content": "<start>", "special": true}}});
+        fs::write(folder.path().join(CONFIG), config.to_string()).unwrap();
+        let tokenizer = Tokenizer::load(folder.path()).unwrap();
+        assert_eq!(tokenizer.token_id("<start>"), Some(bpe.tokens().len() as u32));
+    }
+}
+
+#[test]
+fn bytes_and_characters() {
+    for mut tokenizer in [Tokenizer::bytes(), Tokenizer::characters(["so\né"])] {
+        let folder = tempfile::tempdir().unwrap();
+        tokenizer.add_special("<start>").unwrap();
+        tokenizer.save(folder.path()).unwrap();
+        let text = fs::read_to_string(folder.path().join(GRADUS)).unwrap();
+        assert!(text.contains("no other program reads this file"));
+        let loaded = Tokenizer::load(folder.path()).unwrap();
+        assert_eq!(loaded.fingerprint(), tokenizer.fingerprint());
+        assert_eq!(loaded.encode("so\n<start>é").unwrap(), tokenizer.encode("so\n<start>é").unwrap());
+        let refused = Tokenizer::load(&data()).unwrap().save(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("another form"), "{refused}");
+    }
+}
+
+#[test]
+fn bad_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = |path: &Path| Tokenizer::load(path).unwrap_err().to_string();
+    assert!(message(&folder.path().join("none")).contains("Check the path"));
+    assert!(message(folder.path()).contains("holds no tokenizer. It needs tokenizer.json"));
+    fs::write(folder.path().join(TOKENIZER), "{}").unwrap();
+    fs::write(folder.path().join(GRADUS), "{}").unwrap();
+    assert!(message(folder.path()).contains("two tokenizers"));
+}
+
+/// Each field changed to something that would change ids, or that cannot be: an error that names file and place.
+#[test]
+fn bad_tokenizer_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(TOKENIZER);
+    let good = fs::read_to_string(data().join(TOKENIZER)).unwrap();
+    let message = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let message = Tokenizer::load(folder.path()).unwrap_err().to_string();
+        assert!(message.contains(TOKENIZER), "{message}");
+        message
+    };
+    assert!(message(&good.as_bytes()[..good.len() / 2]).contains("line "));
+    assert!(message(b"").contains("line 1"));
+    assert!(message(b"{\"a\": \0}").contains("byte 6 is NUL"));
+    for (place, value) in [
+        ("/normalizer/type", json!("NFC")),
+        ("/normalizer/lowercase", json!(false)),
+        ("/normalizer", json!(null)),
+        ("/pre_tokenizer", json!({"type": "ByteLevel"})),
+        ("/decoder/suffix", json!("@@")),
+        ("/model/type", json!("WordPiece")),
+        ("/model/dropout", json!(0.1)),
+        ("/model/unk_token", json!(null)),
+        ("/model/vocab", json!([])),
+        ("/model/vocab/a", json!(-1)),
+        ("/model/vocab/a", json!(7)),
+        ("/model/vocab/a", json!(4_000_000_000u32)),
+        ("/model/merges/3", json!("a")),
+        ("/model/merges/3", json!(["a", "zzz"])),
+        ("/model/merges", json!("a b")),
+        ("/post_processor/single/0", json!({"SpecialToken": {"id": "<start>", "type_id": 0}})),
+        ("/added_tokens/1/id", json!(9)),
+        ("/added_tokens/1/lstrip", json!(true)),
+        ("/added_tokens/1/content", json!("")),
+        ("/added_tokens", json!([1])),
+    ] {
+        let mut document: Value = serde_json::from_str(&good).unwrap();
+        *document.pointer_mut(place).unwrap() = value.clone();
+        let message = message(document.to_string().as_bytes());
+        assert!(message.contains("expected") && message.contains("found"), "{place} = {value}: {message}");
+    }
+}
+
+#[test]
+fn bad_pairs_and_gradus_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let message = || Tokenizer::load(folder.path()).unwrap_err().to_string();
+    write("vocab.json", r#"{"<unk>": 0, "a": 1, "b</w>": 2, "ab</w>": 3}"#);
+    for (merges, words) in [("#version: 0.2\na b</w> c\n", "line 2"), ("a  b</w>\n", "line 1"), ("a c\n", "no token \"c\"")] {
+        write("merges.txt", merges);
+        assert!(message().contains(words), "{}", message());
+    }
+    write("merges.txt", "a b</w>\n");
+    assert_eq!(Tokenizer::load(folder.path()).unwrap().encode("AB").unwrap(), [3]);
+    for (vocabulary, words) in [
+        (r#"{"a": 0}"#, "<unk>"),
+        (r#"{"<unk>": 0, "a": 2}"#, "ids 0 to 1"),
+        (r#"{"<unk>": 0, "a": 0}"#, "id 0, which"),
+        (r#"{"<unk>": "zero"}"#, "line 1"),
+    ] {
+        write("vocab.json", vocabulary);
+        assert!(message().contains(words), "{}", message());
+    }
+    for (text, words) in [
+        (r#"{"format": "other", "version": 1, "note": "", "kind": "byte", "added_tokens": []}"#, "/format"),
+        (r#"{"format": "gradus-tokenizer", "version": 2, "note": "", "kind": "byte", "added_tokens": []}"#, "version 2"),
+        (r#"{"format": "gradus-tokenizer", "version": 1, "note": "", "kind": "char", "added_tokens": []}"#, "/kind"),
+        (
+            r#"{"format": "gradus-tokenizer", "version": 1, "note": "", "kind": "char", "characters": ["b", "a"], "added_tokens": []}"#,
+            "/characters",
+        ),
+    ] {
+        write(GRADUS, text);
+        assert!(message().contains(words), "{}", message());
+    }
+}
+
+#[test]
+fn a_failed_write_leaves_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f");
+    write_atomic(&file, b"old").unwrap();
+    write_atomic(&file, b"new").unwrap();
+    assert_eq!(fs::read(&file).unwrap(), b"new");
+    let blocked = folder.path().join("folder");
+    fs::create_dir_all(blocked.join("inside")).unwrap();
+    assert!(write_atomic(&blocked, b"x").is_err(), "a folder stands there");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file stays");
+}

@@ -1,0 +1,164 @@
+//! `gradus pretrain`, and what the program does when it is asked for nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::common::Threads;
+use super::{CliError, output};
+use crate::pretrain::{self, Control, INTERRUPTED, PretrainError};
+use crate::progress::{self, Display};
+use crate::settings::Options;
+
+/// A line for people, on stderr.
+macro_rules! say {
+    ($($words:tt)*) => { output::say(&format!($($words)*)) };
+}
+
+/// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
+  gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
+  gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`
+  gradus pretrain --resume runs/novels                            # goes on from the last checkpoint, to the same bits
+
+A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in
+Hugging Face's format (with best/, the one of the lowest held-out loss), with metrics.jsonl and report.html.")]
+pub struct Args {
+    /// Text file, or folder of text files; without it the run is on stories of the micro-world
+    #[arg(long, conflicts_with = "resume")]
+    pub corpus: Option<PathBuf>,
+    /// Directory to make, for the model, its tokenizer, metrics and report
+    #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
+    pub out: Option<PathBuf>,
+    /// Continue the run in this directory; everything is read from there
+    #[arg(long, conflicts_with = "config")]
+    pub resume: Option<PathBuf>,
+    /// TOML file of options; flags win over it
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    /// End after this many updates, the schedule unchanged, so that --resume can go on
+    #[arg(long)]
+    pub stop_at: Option<u64>,
+    /// Where tokenised corpora are kept [default: gradus in the user's cache directory]
+    #[arg(long)]
+    pub cache: Option<PathBuf>,
+    /// Print texts that the model writes as it learns
+    #[arg(long)]
+    pub samples: bool,
+    /// Say nothing but warnings
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    pub json: bool,
+    /// How many threads
+    #[command(flatten)]
+    pub threads: Threads,
+    /// Sizes and hyperparameters
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// Runs it.
+pub fn run(args: Args) -> Result<(), CliError> {
+    args.threads.start()?;
+    stop_on_ctrl_c();
+    let control = Control {
+        stop_at: args.stop_at,
+        within: None,
+        samples: args.samples,
+        display: Display::choose(args.quiet),
+        cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
+        command: command(),
+        threads: rayon::current_num_threads(),
+    };
+    let outcome = match &args.resume {
+        Some(dir) => pretrain::resume(dir, &control)?,
+        None => {
+            let file = args.config.as_deref().map(Options::read).transpose().map_err(PretrainError::from)?.unwrap_or_default();
+            let settings = args.options.over(file).settle().map_err(PretrainError::from)?;
+            let out = args.out.as_deref().expect("clap requires it without --resume");
+            pretrain::begin(settings, args.corpus.as_deref(), out, &control)?
+        }
+    };
+    if args.json {
+        return output::json(&outcome);
+    }
+    let out = outcome.out.display();
+    match &outcome.validation {
+        Some(v) => output::line(&format!("{out}: {} updates, held-out loss {:.4} nats a token", outcome.steps, v.nll)),
+        None => output::line(&format!("{out}: {} updates", outcome.steps)),
+    }
+}
+
+/// The main job: the micro-world, from nothing to a model measured against the limit, within six minutes on two cores.
+pub fn micro_world() -> Result<(), CliError> {
+    stop_on_ctrl_c();
+    let out = (1..).map(|n| PathBuf::from(format!("runs/micro-world-{n}"))).find(|p| !p.exists()).expect("numbers do not end");
+    say!("Gradus: GPT-1 from first principles. A small GPT now learns to tell the stories of a made-up world;");
+    say!("how likely each story is, is known exactly, and so is the smallest loss that any model can reach.");
+    say!("Ctrl-C ends with a checkpoint. `gradus --help` shows everything else.\n");
+    let settings = micro_world_options().settle().map_err(PretrainError::from)?;
+    let control = Control {
+        stop_at: None,
+        within: Some(Duration::from_secs(300)),
+        samples: true,
+        display: Display::choose(false),
+        cache: cache(Some(&out)),
+        command: "cargo run --release".into(),
+        threads: rayon::current_num_threads(),
+    };
+    let outcome = pretrain::begin(settings, None, &out, &control)?;
+    output::say("");
+    if let Some(v) = &outcome.validation {
+        let limit = v.limit_bits_per_byte().unwrap_or(f64::NAN);
+        let excess = 100.0 * v.excess.unwrap_or(f64::NAN);
+        let bits = v.bits_per_byte.unwrap_or(f64::NAN);
+        say!("held-out stories: {bits:.4} bits a byte; the limit is {limit:.4}: {excess:.1} % above it");
+    }
+    say!("after {} updates in {}", outcome.steps, progress::duration(outcome.seconds));
+    say!("the report:  {}", outcome.out.join("report.html").display());
+    say!("more of it:  gradus generate --model {0} --prompt '<story>' --tokens 120", outcome.out.display());
+    Ok(())
+}
+
+/// The setting of the main job.
+pub fn micro_world_options() -> Options {
+    Options {
+        preset: Some("tiny".into()),
+        dropout: Some(0.0),
+        batch: Some(16),
+        lr: Some(2e-3),
+        steps: Some(4000),
+        ..Options::default()
+    }
+}
+
+fn stop_on_ctrl_c() {
+    let again = || {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        say!("\nending after this update with a checkpoint (Ctrl-C again: at once)");
+    };
+    // A handler that another part of the process has set already serves as well.
+    let _ = ctrlc::set_handler(again);
+}
+
+/// Where tokenised corpora are kept: the user's cache directory, or else beside the run.
+pub(crate) fn cache(run: Option<&Path>) -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("XDG_CACHE_HOME")
+        .or_else(|| set("HOME").map(|h| h.join(".cache")))
+        .map(|c| c.join("gradus"))
+        .unwrap_or_else(|| run.unwrap_or(Path::new(".")).join("cache"))
+}
+
+/// The command line as it was given.
+fn command() -> String {
+    let quote = |a: String| if a.contains([' ', '"', '\'', '$']) { format!("'{}'", a.replace('\'', "'\\''")) } else { a };
+    std::iter::once("gradus".to_owned()).chain(std::env::args().skip(1).map(quote)).collect::<Vec<_>>().join(" ")
+}

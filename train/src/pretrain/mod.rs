@@ -1,0 +1,405 @@
+//! Pre-training (§3.1, §4.1): a corpus or the micro-world, a model, and the loop between them.
+
+mod corpus;
+mod run_dir;
+mod source;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use gradus_model::checkpoint::{self, CheckpointError};
+use gradus_model::{Decoder, Gpt};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::data::DataError;
+use crate::files::FileError;
+use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
+use crate::progress::{Display, Progress};
+use crate::report::PretrainReport;
+use crate::settings::{Settings, SettingsError};
+use crate::text::{TextError, Tokenizer};
+use crate::trainer::{StateError, TrainError, Trainer};
+
+pub use corpus::Corpus;
+pub use run_dir::{RunDir, RunFile};
+pub use source::{Source, Validation};
+pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, WorldSource};
+
+/// Set by Ctrl-C: the run ends with a checkpoint after the update it is at.
+pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Why a run could not begin, go on or end.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum PretrainError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{dir} already holds a run or a model ({found}); nothing was changed: give another --out, or continue it with --resume {dir}", dir = dir.display(), found = found.display())]
+    Taken { dir: PathBuf, found: PathBuf },
+    #[error("cannot resume: {problem}")]
+    Resume { problem: String },
+}
+
+/// How a run is to be made, beyond its settings.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// End after this many updates without changing the schedule.
+    pub stop_at: Option<u64>,
+    /// Choose the number of updates so that training takes about so long, at most what the settings say.
+    pub within: Option<Duration>,
+    /// Print samples as the model learns.
+    pub samples: bool,
+    /// How progress is shown.
+    pub display: Display,
+    /// Where tokenised corpora are kept.
+    pub cache: PathBuf,
+    /// The command line, for the report.
+    pub command: String,
+    /// Number of threads, for the report.
+    pub threads: usize,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Where it is.
+    pub out: PathBuf,
+    /// Updates made.
+    pub steps: u64,
+    /// Updates of the whole run; more than `steps` where it was stopped early.
+    pub total_steps: u64,
+    /// Loss of the last update, dropout on, in nats per token.
+    pub final_loss: Option<f64>,
+    /// Median rate of this session.
+    pub tokens_per_second: Option<f64>,
+    /// SHA-256 of all parameters (f32, little-endian, in the order of the model).
+    pub parameters_sha256: String,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// The last evaluation on held-out text.
+    pub validation: Option<EvaluationRecord>,
+    /// Seconds of training in all sessions.
+    pub seconds: f64,
+}
+
+/// Begins a run on a corpus, or on the micro-world where there is none.
+pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Control) -> Result<Outcome, PretrainError> {
+    let mut settings = settings;
+    let source: Box<dyn Source> = match corpus {
+        Some(path) => {
+            let tokenizer = corpus::tokenizer(&settings, path, control.display)?;
+            Box::new(Corpus::open(&settings, path, tokenizer, &control.cache, control.display)?)
+        }
+        None => Box::new(WorldSource::new(&settings, None)?),
+    };
+    settings.model.vocab = source.tokenizer().vocab_size();
+    settings.model.check().map_err(SettingsError::from)?;
+    let dir = RunDir::create(out)?;
+    let mut updates = settings.updates(source.tokens());
+    let params = Gpt::init(&settings.model, settings.seed);
+    if let Some(within) = control.within {
+        updates = updates.min(affordable(&settings, &*source, &params, updates, within)?);
+    }
+    let trainer = Trainer::new(settings.model.clone(), settings.recipe(updates), params);
+    let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
+    let run = RunFile { settings, corpus, updates, digest: source.digest(), command: control.command.clone() };
+    dir.begin(&run, source.tokenizer())?;
+    let log = MetricsLog::create(&dir.metrics())?;
+    Session::new(dir, run, source, trainer, log, control).run()
+}
+
+/// Continues the run of a directory from its last checkpoint.
+pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> {
+    let (dir, run) = RunDir::open(path)?;
+    let tokenizer = Tokenizer::load(dir.path())?;
+    let source: Box<dyn Source> = match &run.corpus {
+        Some(path) => Box::new(Corpus::open(&run.settings, path, tokenizer, &control.cache, control.display)?),
+        None => Box::new(WorldSource::new(&run.settings, Some(tokenizer))?),
+    };
+    if source.digest() != run.digest {
+        let problem = "the corpus is not the one the run began with; put that one back, or begin a new run".into();
+        return Err(PretrainError::Resume { problem });
+    }
+    let recipe = run.settings.recipe(run.updates);
+    let (trainer, extra) = Trainer::load(&dir.trainer(), run.settings.model.clone(), recipe)?;
+    let (log, records) = MetricsLog::resume(&dir.metrics(), trainer.done())?;
+    let mut session = Session::new(dir, run, source, trainer, log, control);
+    session.before = extra.parse().unwrap_or(0.0);
+    session.best = metrics::evaluations(&records, VALIDATION).map(|e| e.nll).fold(f64::INFINITY, f64::min);
+    session.run()
+}
+
+/// How many updates fit in `within`, measured on a few that are thrown away.
+fn affordable(
+    settings: &Settings,
+    source: &dyn Source,
+    params: &Gpt<Tensor>,
+    updates: u64,
+    within: Duration,
+) -> Result<u64, PretrainError> {
+    const TRIAL: u64 = 12;
+    let mut trial = Trainer::new(settings.model.clone(), settings.recipe(updates), params.clone());
+    let mut times = Vec::new();
+    for t in 1..=TRIAL {
+        let begin = Instant::now();
+        trial.update(&source::weighted(source.batch(t, settings.batch), settings.objective))?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(((within.as_secs_f64() / times[times.len() / 2]) as u64).max(1))
+}
+
+struct Session<'c> {
+    dir: RunDir,
+    run: RunFile,
+    source: Box<dyn Source>,
+    trainer: Trainer,
+    log: MetricsLog,
+    control: &'c Control,
+    began: Instant,
+    /// Seconds of training in earlier sessions.
+    before: f64,
+    best: f64,
+    last: Option<EvaluationRecord>,
+}
+
+impl<'c> Session<'c> {
+    fn new(dir: RunDir, run: RunFile, source: Box<dyn Source>, trainer: Trainer, log: MetricsLog, control: &'c Control) -> Self {
+        let (began, before, best, last) = (Instant::now(), 0.0, f64::INFINITY, None);
+        Session { dir, run, source, trainer, log, control, began, before, best, last }
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.before + self.began.elapsed().as_secs_f64()
+    }
+
+    fn an_update(&self) -> u64 {
+        (self.run.settings.batch * self.run.settings.model.context) as u64
+    }
+
+    fn moment(&self) -> Moment {
+        let step = self.trainer.done();
+        Moment { step, tokens: step * self.an_update(), elapsed: self.elapsed() }
+    }
+
+    fn run(mut self) -> Result<Outcome, PretrainError> {
+        let total = self.run.updates;
+        let stop = self.control.stop_at.map_or(total, |s| s.min(total));
+        let every = self.run.settings.eval_every.unwrap_or((total / 20).max(1));
+        let tokens = self.an_update() as f64;
+        let mut progress = Progress::new("pre-training", total, "updates", self.control.display)
+            .counting("tokens", tokens)
+            .starting_at(self.trainer.done());
+        let parameters = self.run.settings.model.parameters();
+        let corpus = self.source.tokens();
+        progress.say(&format!("{parameters} parameters, {corpus} tokens to learn from, {total} updates of {tokens} tokens"));
+        let (mut rates, mut final_loss) = (Vec::new(), None);
+        let (mut logged, mut next_sample) = (Instant::now(), Duration::from_secs(8));
+        while self.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
+            let t = self.trainer.done() + 1;
+            let begin = Instant::now();
+            let settings = &self.run.settings;
+            let batch = source::weighted(self.source.batch(t, settings.batch), settings.objective);
+            let step = match self.trainer.update(&batch) {
+                Ok(step) => step,
+                Err(e) => {
+                    let (step, elapsed, text) = (t, self.elapsed(), e.to_string());
+                    self.log.append(&Record::Warning { step, elapsed, text })?;
+                    return Err(e.into());
+                }
+            };
+            let rate = tokens / begin.elapsed().as_secs_f64();
+            rates.push(rate);
+            final_loss = Some(step.loss);
+            let at = self.moment();
+            self.log.append(&Record::Step(StepRecord {
+                step: t,
+                tokens: at.tokens,
+                loss: step.loss,
+                lr: step.rate,
+                grad_norm: step.gradient_norm,
+                tokens_per_second: rate,
+                elapsed: at.elapsed,
+            }))?;
+            progress.note(format!("loss {:.3}", step.loss));
+            progress.reach(t);
+            let evaluates = t.is_multiple_of(every) || t == stop;
+            if evaluates {
+                self.evaluate_and_save(&mut progress, t == total)?;
+            }
+            if self.control.samples
+                && (evaluates && logged.elapsed() > Duration::from_secs(15) || self.began.elapsed() >= next_sample)
+            {
+                self.sample(&mut progress)?;
+                logged = Instant::now();
+                next_sample = self.began.elapsed() + Duration::from_secs(45);
+            }
+        }
+        if self.trainer.done() < stop {
+            progress.say("interrupted: saving a checkpoint");
+            self.evaluate_and_save(&mut progress, false)?;
+        } else if self.last.is_none() {
+            self.evaluate_and_save(&mut progress, self.trainer.done() == total)?;
+        }
+        progress.finish();
+        let parameters_sha256 = digest(&self.trainer.params);
+        self.report(&parameters_sha256)?;
+        rates.sort_by(f64::total_cmp);
+        Ok(Outcome {
+            steps: self.trainer.done(),
+            total_steps: total,
+            final_loss,
+            tokens_per_second: rates.get(rates.len() / 2).copied(),
+            parameters_sha256,
+            parameters,
+            validation: self.last.clone(),
+            seconds: self.elapsed(),
+            out: self.dir.path().to_owned(),
+        })
+    }
+
+    fn evaluate_and_save(&mut self, progress: &mut Progress, whole: bool) -> Result<(), PretrainError> {
+        let at = self.moment();
+        let limit = if whole { usize::MAX } else { self.run.settings.eval_tokens };
+        if let Some(v) = self.source.validate(&self.trainer.params, &self.run.settings.model, limit) {
+            let mut record = EvaluationRecord::new(at, VALIDATION, v.nll.mean()).with_bytes(v.nll.tokens, v.bytes);
+            if let Some(limit) = v.limit {
+                record = record.with_limit(limit);
+            }
+            let excess = record.excess.map_or(String::new(), |e| format!(", {:.1} % above the limit", 100.0 * e));
+            let bits = record.bits_per_byte.unwrap_or(f64::NAN);
+            progress
+                .say(&format!("update {}: held-out loss {:.4} nats a token, {bits:.4} bits a byte{excess}", at.step, record.nll));
+            self.log.append(&Record::Evaluation(record.clone()))?;
+            if record.nll < self.best {
+                self.best = record.nll;
+                self.save_model(&self.dir.best())?;
+            }
+            self.last = Some(record);
+        }
+        self.trainer.save(&self.dir.trainer(), &self.elapsed().to_string())?;
+        self.save_model(self.dir.path())?;
+        let path = self.dir.path().display().to_string();
+        Ok(self.log.append(&Record::Checkpoint { step: at.step, elapsed: at.elapsed, path })?)
+    }
+
+    fn save_model(&self, dir: &Path) -> Result<(), PretrainError> {
+        self.dir.save_model(dir, &self.trainer.config, &self.trainer.params, self.source.tokenizer())
+    }
+
+    /// Lets the model write a text: drawn from its own distribution, by a generator of its own.
+    fn sample(&mut self, progress: &mut Progress) -> Result<(), PretrainError> {
+        let config = &self.trainer.config;
+        let mut rng = Philox::with_stream(self.run.settings.seed ^ 0x5341_4d50_4c45, self.trainer.done());
+        let mut decoder = Decoder::new(&self.trainer.params, config);
+        let mut ids = self.source.prompt();
+        ids.truncate(config.context);
+        let mut logits = decoder.read(&ids);
+        while ids.len() < config.context.min(160) {
+            let id = draw(&logits, &mut rng);
+            if Some(id) == self.source.end() {
+                break;
+            }
+            ids.push(id);
+            logits = decoder.read(&[id]);
+        }
+        let shown = if self.source.end().is_some() { &ids[1..] } else { &ids[..] };
+        let text = self.source.tokenizer().decode(shown)?;
+        progress.say(&format!("— update {}: {text}", self.trainer.done()));
+        let Moment { step, tokens, elapsed } = self.moment();
+        Ok(self.log.append(&Record::Sample(SampleRecord { step, tokens, elapsed, prompt: String::new(), text }))?)
+    }
+
+    fn report(&self, parameters_sha256: &str) -> Result<(), PretrainError> {
+        let settings = serde_json::to_value(&self.run.settings).expect("plain values");
+        let mut configuration = Vec::new();
+        flatten("", &settings, &mut configuration);
+        let versions = vec![
+            ("gradus".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            (
+                "machine".to_owned(),
+                format!("{} {}, {} threads", std::env::consts::OS, std::env::consts::ARCH, self.control.threads),
+            ),
+        ];
+        let (title, lead) = match &self.run.corpus {
+            Some(path) => {
+                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+                (format!("Pre-training GPT-1 on {name}"), format!("A GPT-1 of {} parameters, pre-trained from scratch on {name}.", self.run.settings.model.parameters()))
+            }
+            None => (
+                "Pre-training GPT-1 on the micro-world".into(),
+                "Stories told by a grammar with memory, whose exact probability is known: the limit is the smallest loss that any \
+                 model can reach on them, and the distance to it is what this model has still to learn."
+                    .into(),
+            ),
+        };
+        let report = PretrainReport {
+            title,
+            lead,
+            records: metrics::read(&self.dir.metrics())?,
+            baselines: self.source.baselines(),
+            goal: self.run.corpus.is_none().then_some(0.10),
+            parameters: self.run.settings.model.parameters() as u64,
+            parameters_sha256: parameters_sha256.into(),
+            configuration,
+            command: self.run.command.clone(),
+            seed: self.run.settings.seed,
+            versions,
+        };
+        Ok(report.write(&self.dir.report())?)
+    }
+}
+
+/// One token from the distribution of these logits.
+fn draw(logits: &[f32], rng: &mut Philox) -> u32 {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weights: Vec<f64> = logits.iter().map(|&z| libm::exp(f64::from(z - most))).collect();
+    let mut left = rng.uniform_f64() * weights.iter().sum::<f64>();
+    for (id, w) in weights.iter().enumerate() {
+        left -= w;
+        if left < 0.0 {
+            return id as u32;
+        }
+    }
+    weights.len() as u32 - 1
+}
+
+fn flatten(prefix: &str, value: &serde_json::Value, out: &mut Vec<(String, String)>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                flatten(&name, value, out);
+            }
+        }
+        serde_json::Value::Null => {}
+        serde_json::Value::String(s) => out.push((prefix.into(), s.clone())),
+        other => out.push((prefix.into(), other.to_string())),
+    }
+}
+
+/// SHA-256 of all parameters.
+pub fn digest(params: &Gpt<Tensor>) -> String {
+    let mut hash = Sha256::new();
+    checkpoint::parameter_bytes(params, |bytes| hash.update(bytes));
+    format!("{:x}", corpus::HexBytes(&hash.finalize()))
+}

@@ -1,0 +1,128 @@
+//! The directory of a run.
+//!
+//! ```text
+//! OUT/  config.json, model.safetensors, tokenizer files     the model as it is now, in Hugging Face's format
+//!       best/                                               the same where the held-out loss was lowest
+//!       trainer.safetensors, run.json                       what --resume reads: state, settings
+//!       metrics.jsonl, report.html                          what was measured
+//! ```
+//!
+//! Every file is written beside its place, flushed and renamed, so each is always whole. A resumed run reads
+//! `trainer.safetensors` alone for parameters, so it does not matter whether a crash came between two files.
+
+use std::path::{Path, PathBuf};
+
+use gradus_model::checkpoint::{self, CONFIG_FILE, WEIGHTS_FILE};
+use gradus_model::{Gpt, GptConfig};
+use gradus_tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use super::PretrainError;
+use crate::files::{FileError, write_atomically};
+use crate::settings::Settings;
+use crate::text::Tokenizer;
+
+/// What a run was, to continue it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// Its settings.
+    pub settings: Settings,
+    /// Its corpus; none: the micro-world.
+    pub corpus: Option<PathBuf>,
+    /// Number of updates of the whole run.
+    pub updates: u64,
+    /// What its data was.
+    pub digest: String,
+    /// The command that began it.
+    pub command: String,
+}
+
+/// Paths within a run's directory.
+#[derive(Clone, Debug)]
+pub struct RunDir(PathBuf);
+
+impl RunDir {
+    /// A directory for a new run: made if missing; one that holds a model or a run is refused.
+    pub fn create(path: &Path) -> Result<Self, PretrainError> {
+        std::fs::create_dir_all(path).map_err(|e| FileError::new("make the directory", path, e))?;
+        let dir = RunDir(path.to_owned());
+        let taken = [dir.run_file(), dir.trainer(), path.join(WEIGHTS_FILE), path.join(CONFIG_FILE)];
+        match taken.into_iter().find(|p| p.exists()) {
+            Some(found) => Err(PretrainError::Taken { dir: path.to_owned(), found }),
+            None => Ok(dir),
+        }
+    }
+
+    /// The directory of an existing run, and what it was.
+    pub fn open(path: &Path) -> Result<(Self, RunFile), PretrainError> {
+        let dir = RunDir(path.to_owned());
+        let file = dir.run_file();
+        let text = std::fs::read_to_string(&file).map_err(|e| PretrainError::Resume {
+            problem: format!("{}: {e}; --resume takes the directory that was --out of an earlier run", file.display()),
+        })?;
+        let run = serde_json::from_str(&text)
+            .map_err(|e| PretrainError::Resume { problem: format!("{}: {e}; the file is damaged", file.display()) })?;
+        Ok((dir, run))
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+    /// Settings of the run.
+    pub fn run_file(&self) -> PathBuf {
+        self.0.join("run.json")
+    }
+    /// The trainer's state.
+    pub fn trainer(&self) -> PathBuf {
+        self.0.join(crate::trainer::TRAINER_FILE)
+    }
+    /// The metrics.
+    pub fn metrics(&self) -> PathBuf {
+        self.0.join("metrics.jsonl")
+    }
+    /// The report.
+    pub fn report(&self) -> PathBuf {
+        self.0.join("report.html")
+    }
+    /// The best model's directory.
+    pub fn best(&self) -> PathBuf {
+        self.0.join("best")
+    }
+
+    /// Writes what does not change during a run.
+    pub fn begin(&self, run: &RunFile, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
+        let text = serde_json::to_vec_pretty(run).expect("plain values");
+        write_atomically(&self.run_file(), |f| f.write_all(&text))?;
+        Ok(tokenizer.save(&self.0)?)
+    }
+
+    /// Writes a model into `dir` (this directory or the best one), each file whole or not at all.
+    pub fn save_model(
+        &self,
+        dir: &Path,
+        config: &GptConfig,
+        params: &Gpt<Tensor>,
+        tokenizer: &Tokenizer,
+    ) -> Result<(), PretrainError> {
+        if dir != self.0 {
+            std::fs::create_dir_all(dir).map_err(|e| FileError::new("make the directory", dir, e))?;
+            tokenizer.save(dir)?;
+        }
+        // Written aside as a whole, then moved file by file.
+        let aside = dir.join(format!(".saving-{}", std::process::id()));
+        let result = std::fs::create_dir_all(&aside)
+            .map_err(|e| PretrainError::from(FileError::new("make the directory", &aside, e)))
+            .and_then(|()| Ok(checkpoint::save(&aside, config, params)?))
+            .and_then(|()| {
+                for name in [CONFIG_FILE, WEIGHTS_FILE] {
+                    let to = dir.join(name);
+                    std::fs::rename(aside.join(name), &to).map_err(|e| FileError::new("replace", &to, e))?;
+                }
+                Ok(())
+            });
+        // Nothing of value is left in it; if it cannot be removed, the next save will.
+        let _ = std::fs::remove_dir_all(&aside);
+        result
+    }
+}

@@ -1,0 +1,133 @@
+//! A run on the micro-world: stories without end, and the exact limit of what can be learnt from them.
+
+use gradus_model::{Gpt, GptConfig};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+
+use super::PretrainError;
+use super::source::{self, Source, Validation};
+use crate::data::{self, Rows};
+use crate::report::Baseline;
+use crate::settings::Settings;
+use crate::text::{BpeTrainer, Tokenizer};
+use crate::world::{KneserNey, Story, World};
+
+/// Opens every story.
+pub const SEPARATOR: &str = "<story>";
+/// Stories to train on.
+pub const TRAINING_STORIES: usize = 60_000;
+/// Stories to measure on.
+pub const HELD_OUT_STORIES: usize = 500;
+/// Vocabulary of the world's BPE: enough for every word to be one token.
+pub const VOCABULARY: usize = 1000;
+/// Rows of an evaluation batch.
+const ROWS: usize = 25;
+
+/// Stories in a row for training, each opened by the separator, and held-out stories one a row.
+#[derive(Debug)]
+pub struct WorldSource {
+    tokenizer: Tokenizer,
+    separator: u32,
+    ids: Vec<u32>,
+    /// Where windows may begin: at a story's separator.
+    starts: Vec<usize>,
+    seed: u64,
+    context: usize,
+    held_out: Rows,
+    stories: Vec<Story>,
+    baseline: f64,
+}
+
+impl WorldSource {
+    /// Tells the stories of a seed and trains their tokenizer, or takes the one given.
+    pub fn new(settings: &Settings, tokenizer: Option<Tokenizer>) -> Result<Self, PretrainError> {
+        let world = World::default();
+        let tell = |stream, n| world.corpus(&mut Philox::with_stream(settings.seed, stream), n);
+        let (train, held_out) = (tell(1 << 32, TRAINING_STORIES), tell(2 << 32, HELD_OUT_STORIES));
+        let tokenizer = match tokenizer {
+            Some(t) => t,
+            None => {
+                let mut trainer = BpeTrainer::new(VOCABULARY);
+                trainer.specials.push(SEPARATOR.into());
+                let mut words = trainer.word_counts();
+                train.iter().for_each(|s| words.add(&s.text));
+                trainer.train(&words, |_, _| {})?
+            }
+        };
+        let separator = tokenizer.token_id(SEPARATOR).ok_or_else(|| PretrainError::Resume {
+            problem: format!("the tokenizer of the run lacks {SEPARATOR}, which opens a story"),
+        })?;
+        let encode = |stories: &[Story]| -> Result<Vec<Vec<u32>>, PretrainError> {
+            stories.iter().map(|s| Ok(tokenizer.encode(&s.text)?)).collect()
+        };
+        let (train_ids, held_out_ids) = (encode(&train)?, encode(&held_out)?);
+        let kneser_ney = KneserNey::train(5, train_ids.iter().map(Vec::as_slice), tokenizer.vocab_size());
+        let baseline = held_out_ids.iter().map(|s| kneser_ney.nll(s)).sum();
+        let context = settings.model.context;
+        let (mut ids, mut starts) = (Vec::new(), Vec::new());
+        for story in &train_ids {
+            starts.push(ids.len());
+            ids.push(separator);
+            ids.extend(story);
+        }
+        ids.push(separator);
+        starts.retain(|s| s + context < ids.len());
+        let held_out_rows = Rows::new(held_out_ids, separator, true, context, tokenizer.vocab_size())?;
+        let (seed, held_out) = (settings.seed, held_out_rows);
+        Ok(WorldSource {
+            tokenizer,
+            separator,
+            ids,
+            starts,
+            seed,
+            context,
+            held_out,
+            stories: tell(2 << 32, HELD_OUT_STORIES),
+            baseline,
+        })
+    }
+
+    /// Bytes of the first `n` held-out stories.
+    fn bytes(&self, n: usize) -> u64 {
+        self.stories[..n].iter().map(|s| s.text.len() as u64).sum()
+    }
+}
+
+impl Source for WorldSource {
+    fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+    fn tokens(&self) -> u64 {
+        self.ids.len() as u64
+    }
+    fn digest(&self) -> String {
+        format!("world-{}-{}", self.seed, self.tokenizer.fingerprint())
+    }
+    fn batch(&self, t: u64, batch: usize) -> data::Batch {
+        let mut rng = Philox::with_stream(self.seed, (3 << 32) + t);
+        let mut windows = Vec::with_capacity(batch);
+        for _ in 0..batch {
+            let start = self.starts[rng.below(self.starts.len() as u64) as usize];
+            windows.push(&self.ids[start..=start + self.context]);
+        }
+        data::Batch::of_windows(&windows)
+    }
+    fn validate(&self, params: &Gpt<Tensor>, config: &GptConfig, limit: usize) -> Option<Validation> {
+        let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
+        let n = limit.div_ceil(mean).clamp(1, self.held_out.len());
+        let batches = (0..n).step_by(ROWS).map(|from| self.held_out.batch(from..(from + ROWS).min(n)));
+        let nll = source::nll(params, config, batches);
+        let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / nll.tokens as f64;
+        Some(Validation { nll, bytes: self.bytes(n), limit: Some(limit) })
+    }
+    fn prompt(&self) -> Vec<u32> {
+        vec![self.separator]
+    }
+    fn end(&self) -> Option<u32> {
+        Some(self.separator)
+    }
+    fn baselines(&self) -> Vec<Baseline> {
+        let nll = self.baseline / self.held_out.predicted() as f64;
+        vec![Baseline { name: "Kneser–Ney 5-gram".into(), nll }]
+    }
+}

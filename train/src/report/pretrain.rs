@@ -1,0 +1,442 @@
+//! The report of a pre-training run.
+
+use super::svg::{self, Curve, Ink, Level, Plot};
+use super::{Axis, Block, Figure, Report, Row, Scale};
+use crate::files::FileError;
+use crate::metrics::{self, EvaluationRecord, Record, SampleRecord, Summary, VALIDATION};
+use crate::progress::{count, duration, figure};
+use std::path::Path;
+
+/// How many samples are shown; the metrics file has them all.
+const SAMPLES: usize = 12;
+
+/// How the numbers are defined.
+const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predicted token; perplexity is its exponential. Bits per \
+    byte are the same nats, summed, over ln 2 and the bytes of the text, so models with different tokens can be compared. \
+    Evaluations are made without dropout, the train loss with it.";
+
+/// How the limit is defined.
+const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that it was drawn from: on average no \
+    model can pass it.";
+
+/// What another model reaches on the same held-out text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Baseline {
+    /// Its name: `Kneser–Ney 5-gram`.
+    pub name: String,
+    /// Its mean negative log-likelihood in nats per predicted token, over the same tokens.
+    pub nll: f64,
+}
+
+/// Everything that a report of a pre-training run tells.
+#[derive(Clone, Debug, Default)]
+pub struct PretrainReport {
+    /// The title.
+    pub title: String,
+    /// What was done, in a few sentences.
+    pub lead: String,
+    /// The run's records, from its metrics file. The limit is that of the evaluations on [`VALIDATION`].
+    pub records: Vec<Record>,
+    /// What others reach on the same held-out text.
+    pub baselines: Vec<Baseline>,
+    /// The excess over the limit that the run aims at: 0.10 for 10 %.
+    pub goal: Option<f64>,
+    /// Number of parameters.
+    pub parameters: u64,
+    /// SHA-256 of the final parameters, in hexadecimal.
+    pub parameters_sha256: String,
+    /// Every setting and its value, in the order to be shown.
+    pub configuration: Vec<(String, String)>,
+    /// The command that repeats the run.
+    pub command: String,
+    /// The seed of the run.
+    pub seed: u64,
+    /// Programs, versions and the machine, by name.
+    pub versions: Vec<(String, String)>,
+}
+
+impl PretrainReport {
+    /// The report as one HTML file that loads nothing.
+    pub fn render(&self) -> String {
+        self.report().render()
+    }
+
+    /// Writes [`PretrainReport::render`] to a file, whole or not at all.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        self.report().write(path)
+    }
+
+    /// The loss over the tokens seen beside the limit and the baselines; also a picture of its own.
+    pub fn loss_plot(&self) -> Plot {
+        let limit = self.limit().map(|limit| Level { name: format!("exact limit: {limit:.3}"), y: limit, ink: Ink::Limit });
+        let levels: Vec<_> = limit.into_iter().chain(self.baselines.iter().map(Baseline::level)).collect();
+        svg::loss_plot("Loss over tokens seen", &self.records, &levels)
+    }
+
+    /// The report, section by section.
+    pub fn report(&self) -> Report {
+        let summary = Summary::of(&self.records);
+        let mut report = Report {
+            kicker: "Gradus · pre-training".into(),
+            title: self.title.clone(),
+            lead: self.lead.clone(),
+            foot: FOOT.into(),
+            ..Report::default()
+        };
+        if self.limit().is_some() {
+            report.foot.push_str(FOOT_LIMIT);
+        }
+        report.section("", vec![Block::Figures(self.figures(&summary))]);
+        report.section("How it learnt", self.curves());
+        report.section("Beside what is known", self.comparison(&summary));
+        report.section("What it wrote", self.samples());
+        report.section("How the training went", self.training());
+        report.section("Warnings", self.warnings());
+        report.section("Configuration", pairs(&self.configuration));
+        report.section("How to repeat it", self.repeat());
+        report
+    }
+
+    fn evaluations(&self) -> impl DoubleEndedIterator<Item = &EvaluationRecord> {
+        metrics::evaluations(&self.records, VALIDATION)
+    }
+
+    /// The exact limit in nats per token, where the run knows it.
+    fn limit(&self) -> Option<f64> {
+        self.evaluations().rev().find_map(|record| record.limit)
+    }
+
+    fn figures(&self, summary: &Summary) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        let mut add = |name: &str, value: String, hint: String| figures.push(Figure { name: name.into(), value, hint });
+        if let Some(best) = &summary.best {
+            let at = format!("nats per token, at update {}", count(best.step));
+            add("Best validation loss", format!("{:.3}", best.nll), at);
+            add("Perplexity", figure(best.perplexity), "on held-out text".into());
+            if let Some(bits) = best.bits_per_byte {
+                let limit = best.limit_bits_per_byte().map_or(String::new(), |limit| format!("limit {limit:.3}"));
+                add("Bits per byte", format!("{bits:.3}"), limit);
+            }
+            if let Some(excess) = best.excess {
+                let reached = self.goal.map_or(String::new(), |goal| {
+                    let first = metrics::first_within(&self.records, goal);
+                    first.map_or(format!("goal {} not reached", percent(goal)), |first| {
+                        format!("{} reached after {}", percent(goal), duration(first.elapsed))
+                    })
+                });
+                add("Over the exact limit", percent(excess), reached);
+            }
+        }
+        if let Some(loss) = summary.train_loss {
+            add("Final train loss", format!("{loss:.3}"), format!("mean of the last {} records", Summary::LAST));
+        }
+        add("Parameters", count(self.parameters), String::new());
+        add("Tokens seen", count(summary.tokens), format!("in {} updates", count(summary.steps)));
+        let rate = summary.tokens_per_second.map_or(String::new(), |rate| format!("{} tokens/s (median)", figure(rate)));
+        add("Time", duration(summary.elapsed), rate);
+        figures
+    }
+
+    fn curves(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let loss = self.loss_plot();
+        if !loss.is_empty() {
+            let caption = "Each update's loss (faint), its moving mean, and the loss on held-out text (dots). The vertical axis is \
+                           logarithmic: equal heights are equal ratios.";
+            blocks.push(Block::Plots(vec![loss], caption.into()));
+        }
+        let time = self.time_plot();
+        if !time.is_empty() {
+            let caption = "The same held-out text over the time of training.";
+            blocks.push(Block::Plots(vec![time], caption.into()));
+        }
+        blocks
+    }
+
+    /// Excess over the limit over time or, where no limit is known, bits per byte.
+    fn time_plot(&self) -> Plot {
+        let last = self.evaluations().last().map_or(0.0, |record| record.elapsed);
+        let (unit, seconds) = match last {
+            _ if last < 180.0 => ("seconds", 1.0),
+            _ if last < 10_800.0 => ("minutes", 60.0),
+            _ => ("hours", 3600.0),
+        };
+        let points = |of: fn(&EvaluationRecord) -> Option<f64>| -> Vec<_> {
+            self.evaluations().filter_map(|record| Some((record.elapsed / seconds, of(record)?))).collect()
+        };
+        let (limit, last) = (self.limit(), self.evaluations().last());
+        let baselines = self.baselines.iter();
+        let (title, y, points, levels) = if let Some(limit) = limit {
+            let over = |nll: f64| 100.0 * (nll / limit - 1.0);
+            let named = |baseline: &Baseline| Level {
+                name: format!("{}: {:.0} %", baseline.name, over(baseline.nll)),
+                y: over(baseline.nll),
+                ink: Ink::Baseline,
+            };
+            let goal = self.goal.map(|goal| Level { name: format!("goal: {}", percent(goal)), y: 100.0 * goal, ink: Ink::Limit });
+            let axis = Axis { suffix: " %", ..Axis::new("validation loss above the limit, percent of the limit", Scale::Log) };
+            let levels: Vec<_> = baselines.map(named).chain(goal).collect();
+            ("Excess over the exact limit", axis, points(|record| record.excess.map(|excess| 100.0 * excess)), levels)
+        } else {
+            // The held-out text is one, so bits per byte and nats per token stand in one proportion.
+            let ratio = last.and_then(|record| Some(record.bits_per_byte? / record.nll));
+            let named = |baseline: &Baseline| {
+                let y = baseline.nll * ratio?;
+                Some(Level { name: format!("{}: {y:.3}", baseline.name), y, ink: Ink::Baseline })
+            };
+            let axis = Axis::new("bits per byte of held-out text", Scale::Log);
+            ("Bits per byte", axis, points(|record| record.bits_per_byte), baselines.filter_map(named).collect())
+        };
+        let suffix = y.suffix;
+        let digits = if suffix.is_empty() { 3 } else { 1 };
+        let end = points.last().map_or(String::new(), |point| format!("{:.digits$}{suffix}", point.1));
+        Plot {
+            title: title.into(),
+            description: format!("{title} over {unit} of training; it ends at {end}."),
+            x: Axis::new(&format!("{unit} of training"), Scale::Linear),
+            y,
+            curves: vec![Curve { name: format!("this model: {end}"), points, ink: Ink::Validation, dots: true }],
+            levels,
+            size: (960, 360),
+        }
+    }
+
+    /// The model among the limit and the baselines, best first.
+    fn comparison(&self, summary: &Summary) -> Vec<Block> {
+        let Some(best) = &summary.best else { return Vec::new() };
+        let limit = self.limit();
+        let bits_per_nat = best.bits_per_byte.map(|bits| bits / best.nll);
+        let mut models = vec![(format!("this model, at update {}", count(best.step)), best.nll, true)];
+        models.extend(limit.map(|limit| ("exact limit".to_string(), limit, false)));
+        models.extend(self.baselines.iter().map(|baseline| (baseline.name.clone(), baseline.nll, false)));
+        models.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut heads = vec!["on the same held-out text", "nats per token", "perplexity"];
+        heads.extend(bits_per_nat.map(|_| "bits per byte"));
+        heads.extend(limit.map(|_| "above the limit"));
+        let row = |(head, nll, own): (String, f64, bool)| {
+            let mut cells = vec![format!("{nll:.4}"), figure(nll.exp())];
+            cells.extend(bits_per_nat.map(|ratio| format!("{:.4}", nll * ratio)));
+            cells.extend(limit.map(|limit| percent(nll / limit - 1.0)));
+            Row { head, cells, own }
+        };
+        let rows = models.into_iter().map(row).collect();
+        vec![Block::Table(heads.into_iter().map(String::from).collect(), rows)]
+    }
+
+    fn samples(&self) -> Vec<Block> {
+        let all: Vec<&SampleRecord> = metrics::samples(&self.records).collect();
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let shown = all.len().min(SAMPLES);
+        // Evenly spaced, the first and the last among them.
+        let picked = (0..shown).map(|index| all[index * (all.len() - 1) / (shown - 1).max(1)].clone()).collect();
+        let words = if shown < all.len() {
+            format!("{shown} of the {} texts that the model wrote on its way, the prompt in colour.", all.len())
+        } else {
+            "The texts that the model wrote on its way, the prompt in colour.".to_string()
+        };
+        vec![Block::Text(words), Block::Samples(picked)]
+    }
+
+    fn training(&self) -> Vec<Block> {
+        let plot = |title: &str, unit: &str, scale: Scale, of: fn(&metrics::StepRecord) -> f64, ink: Ink| Plot {
+            title: title.into(),
+            description: format!("{title} over updates."),
+            x: Axis::new("updates", Scale::Linear),
+            y: Axis::new(unit, scale),
+            curves: vec![Curve {
+                name: String::new(),
+                points: metrics::steps(&self.records).map(|step| (step.step as f64, of(step))).collect(),
+                ink,
+                dots: false,
+            }],
+            levels: Vec::new(),
+            size: (470, 260),
+        };
+        let mut norm = plot("Gradient norm", "L2 norm, before clipping", Scale::Log, |step| step.grad_norm, Ink::Raw);
+        let points = svg::smooth(&norm.curves[0].points);
+        norm.curves.push(Curve { name: String::new(), points, ink: Ink::Train, dots: false });
+        let rate = plot("Learning rate", "step size of the optimizer", Scale::Linear, |step| step.lr, Ink::Train);
+        let plots: Vec<_> = [rate, norm].into_iter().filter(|plot| !plot.is_empty()).collect();
+        if plots.is_empty() {
+            return Vec::new();
+        }
+        vec![Block::Plots(plots, "The schedule as it was followed, and the length of each update's gradient.".into())]
+    }
+
+    fn warnings(&self) -> Vec<Block> {
+        let warning = |record: &Record| match record {
+            Record::Warning { step, text, .. } => Some(Block::Text(format!("Update {}: {text}", count(*step)))),
+            _ => None,
+        };
+        self.records.iter().filter_map(warning).collect()
+    }
+
+    fn repeat(&self) -> Vec<Block> {
+        let mut facts = vec![("seed".to_string(), self.seed.to_string())];
+        facts.extend(self.versions.iter().cloned());
+        let words = "The same command with the same seed gives the same parameters, bit for bit, on any number of threads.";
+        let listing = format!("{}\n\n# SHA-256 of the parameters it ends with:\n# {}", self.command, self.parameters_sha256);
+        vec![Block::Listing(listing), Block::Text(words.into()), Block::Pairs(facts)]
+    }
+}
+
+impl Baseline {
+    fn level(&self) -> Level {
+        Level { name: format!("{}: {:.3}", self.name, self.nll), y: self.nll, ink: Ink::Baseline }
+    }
+}
+
+/// A fraction as percent.
+fn percent(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
+fn pairs(pairs: &[(String, String)]) -> Vec<Block> {
+    if pairs.is_empty() { Vec::new() } else { vec![Block::Pairs(pairs.to_vec())] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Moment, StepRecord};
+
+    /// A run that nears its limit as runs do.
+    fn example(limit: Option<f64>) -> PretrainReport {
+        let mut records = Vec::new();
+        for step in 1..=1500u64 {
+            let (tokens, elapsed) = (step * 4096, step as f64 * 0.2);
+            let loss = 0.97 + 6.5 * (-(step as f64) / 60.0).exp() + 1.4 * (-(step as f64) / 420.0).exp();
+            let noise = 1.0 + 0.04 * (step as f64 * 12.9898).sin() * (step as f64 * 78.233).cos();
+            let lr = 1e-3 * (step as f64 / 100.0).min(0.5 + 0.5 * (step as f64 / 1500.0 * std::f64::consts::PI).cos());
+            let grad_norm = 0.4 + 3.0 * (-(step as f64) / 80.0).exp() * noise + 0.1 * noise * noise;
+            records.push(Record::Step(StepRecord {
+                step,
+                tokens,
+                loss: loss * noise,
+                lr,
+                grad_norm,
+                tokens_per_second: 20_480.0,
+                elapsed,
+            }));
+            if step % 100 == 0 {
+                let at = Moment { step, tokens, elapsed };
+                let record = EvaluationRecord::new(at, VALIDATION, loss * 1.01).with_bytes(1000, 4200);
+                records.push(Record::Evaluation(match limit {
+                    Some(limit) => record.with_limit(limit),
+                    None => record,
+                }));
+                let text = " was in the garden.\nShe had a <lamp> & was \"glad\".\u{0}".to_string();
+                records.push(Record::Sample(SampleRecord { step, tokens, elapsed, prompt: "Anna".into(), text }));
+            }
+        }
+        records.push(Record::Warning { step: 700, elapsed: 140.0, text: "one <odd> thing".into() });
+        let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
+        PretrainReport {
+            title: "A small world, learnt".into(),
+            lead: "A GPT of four layers reads short stories drawn from a grammar whose every probability is known.".into(),
+            records,
+            baselines: vec![
+                Baseline { name: "Kneser–Ney 5-gram".into(), nll: 1.31 },
+                Baseline { name: "GPT, context 16".into(), nll: 1.18 },
+            ],
+            goal: limit.map(|_| 0.10),
+            parameters: 1_066_240,
+            parameters_sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".into(),
+            configuration: vec![pair("layers", "4"), pair("width", "128"), pair("<tag>", "a & b"), pair("dropout", "0.1")],
+            command: "cargo run --release -- pretrain --seed 7".into(),
+            seed: 7,
+            versions: vec![pair("gradus", "0.1.0"), pair("rustc", "1.95.0")],
+        }
+    }
+
+    #[test]
+    fn the_report_tells_all_and_loads_nothing() {
+        let html = example(Some(0.93)).render();
+        for words in [
+            "<h1>A small world, learnt</h1>",
+            "<svg ",
+            "<title>Loss over tokens seen</title>",
+            "exact limit: 0.930",
+            "Kneser–Ney 5-gram: 1.310",
+            "<td class=\"number\">40.9 %</td>", // the 5-gram: 1.31 / 0.93 − 1
+            "1,066,240",
+            "6,144,000",
+            "20,480 tokens/s",
+            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "cargo run --release -- pretrain --seed 7",
+            "update 1,500",
+            "<dt>rustc</dt><dd>1.95.0</dd>",
+            "Update 700: one &lt;odd&gt; thing",
+        ] {
+            assert!(html.contains(words), "missing: {words}");
+        }
+        for words in ["<lamp>", "<tag>", "<odd>", "\u{0}", "NaN", "href=", "src=", "url(", "@import", "<script"] {
+            assert!(!html.contains(words), "found: {words:?}");
+        }
+        assert!(html.contains("She had a &lt;lamp&gt; &amp; was &quot;glad&quot;.␀"));
+        let addresses: Vec<_> = html.match_indices("http").map(|(at, _)| &html[at..(at + 26).min(html.len())]).collect();
+        assert!(addresses.iter().all(|a| a.starts_with("http-equiv") || *a == "http://www.w3.org/2000/svg"), "{addresses:?}");
+    }
+
+    #[test]
+    fn every_element_is_closed() {
+        let html = example(Some(0.93)).render();
+        let mut open: Vec<&str> = Vec::new();
+        for part in html.split('<').skip(1) {
+            let (tag, _) = part.split_once('>').expect("each < has its >");
+            let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap();
+            if tag.starts_with('/') {
+                assert_eq!(open.pop(), Some(name), "near {tag}");
+            } else if !tag.ends_with('/') && !["!DOCTYPE", "meta", "br"].contains(&name) {
+                open.push(name);
+            }
+        }
+        assert!(open.is_empty(), "left open: {open:?}");
+    }
+
+    #[test]
+    fn a_run_of_found_text_has_no_limit_and_says_nothing_of_it() {
+        let html = example(None).render();
+        assert!(html.contains("<title>Bits per byte</title>"));
+        assert!(!html.contains("exact limit") && !html.contains("above the limit"));
+    }
+
+    #[test]
+    fn a_run_that_never_began_still_has_a_report() {
+        let html = PretrainReport { title: "empty".into(), ..PretrainReport::default() }.render();
+        assert!(html.contains("<h1>empty</h1>") && !html.contains("<svg "));
+    }
+
+    #[test]
+    fn the_goal_tells_when_it_was_reached_or_that_it_was_not() {
+        let mut report = example(Some(0.93));
+        let first = metrics::first_within(&report.records, 0.10).expect("reached");
+        assert!(report.render().contains(&format!("10.0 % reached after {}", duration(first.elapsed))));
+        report.goal = Some(0.001);
+        assert!(report.render().contains("goal 0.1 % not reached"));
+    }
+
+    #[test]
+    fn few_samples_of_many_are_shown_with_the_first_and_the_last() {
+        let html = example(Some(0.93)).render();
+        assert_eq!(html.matches("<blockquote>").count(), SAMPLES);
+        assert!(html.contains("12 of the 15 texts"));
+        assert!(html.contains("<b>update 100</b>") && html.contains("<b>update 1,500</b>"));
+    }
+
+    #[test]
+    fn files_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = example(Some(0.93));
+        report.write(&folder.path().join("report.html")).unwrap();
+        report.loss_plot().write(&folder.path().join("loss.svg")).unwrap();
+        let svg = std::fs::read_to_string(folder.path().join("loss.svg")).unwrap();
+        assert!(svg.contains("<style>") && svg.contains("class=\"line limit\""));
+        assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).unwrap(), report.render());
+    }
+}

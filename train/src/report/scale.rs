@@ -1,0 +1,151 @@
+//! Axes: where a value stands, which values get a tick, how a tick reads.
+
+use std::ops::Range;
+
+/// How values are laid along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences, equal distances.
+    Linear,
+    /// Equal ratios, equal distances; positive values alone.
+    Log,
+}
+
+impl Scale {
+    /// Whether the value has a place on the scale.
+    pub fn shows(self, value: f64) -> bool {
+        value.is_finite() && (self == Self::Linear || value > 0.0)
+    }
+
+    /// Where the value stands, up to a linear map.
+    pub fn place(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Log => value.ln(),
+        }
+    }
+
+    /// The value that stands there.
+    fn value(self, place: f64) -> f64 {
+        match self {
+            Self::Linear => place,
+            Self::Log => place.exp(),
+        }
+    }
+}
+
+/// An axis of a plot.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it measures, with the unit.
+    pub label: String,
+    /// How values are laid along it.
+    pub scale: Scale,
+    /// What follows each tick's number: ` %`, say.
+    pub suffix: &'static str,
+}
+
+impl Axis {
+    /// An axis whose ticks are bare numbers.
+    pub fn new(label: &str, scale: Scale) -> Self {
+        Self { label: label.into(), scale, suffix: "" }
+    }
+
+    /// The range of `values`, widened by `margin` of itself at both ends and never empty.
+    pub(super) fn range(&self, values: impl Iterator<Item = f64>, margin: f64) -> Range<f64> {
+        let places = values.map(|value| self.scale.place(value));
+        let (low, high) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p), high.max(p)));
+        let (low, high) = match (low, high) {
+            (low, high) if low > high => (self.scale.place(1.0), self.scale.place(2.0)),
+            (low, high) if high - low < 1e-9 * high.abs().max(1e-9) => (low - 0.5, high + 0.5),
+            both => both,
+        };
+        let room = margin * (high - low);
+        self.scale.value(low - room)..self.scale.value(high + room)
+    }
+
+    /// At most about `most` round values in the range.
+    pub(super) fn ticks(&self, range: &Range<f64>, most: usize) -> Vec<f64> {
+        let most = most.max(2);
+        if self.scale == Scale::Log {
+            // The finest of these families that is not too many; over less than a factor of two, as on a linear axis.
+            const FAMILIES: [&[f64]; 5] = [
+                &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
+                &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+                &[1.0, 2.0, 5.0],
+                &[1.0, 3.0],
+                &[1.0],
+            ];
+            let decades = range.start.log10().floor() as i32..=range.end.log10().floor() as i32;
+            let family = |heads: &[f64]| -> Vec<f64> {
+                let all = decades.clone().flat_map(|decade| heads.iter().map(move |head| head * 10f64.powi(decade)));
+                all.filter(|value| range.contains(value)).collect()
+            };
+            let found = FAMILIES.iter().map(|heads| family(heads)).find(|ticks| ticks.len() <= most + 2);
+            if let Some(ticks) = found.filter(|ticks| ticks.len() > 2) {
+                return ticks;
+            }
+        }
+        let rough = (range.end - range.start) / most as f64;
+        let decade = 10f64.powf(rough.log10().floor());
+        let step = decade * [1.0, 2.0, 5.0, 10.0].into_iter().find(|head| head * decade >= rough).unwrap_or(10.0);
+        let (first, last) = ((range.start / step).ceil() as i64, (range.end / step).floor() as i64);
+        // Divided, not multiplied, where the step is below one: 3 / 10 prints as 0.3.
+        let value = |index: i64| if step < 1.0 { index as f64 / (1.0 / step).round() } else { index as f64 * step };
+        (first..=last).map(value).collect()
+    }
+
+    /// How a tick reads: `250k`, `1.5M`, `0.002`.
+    pub(super) fn text(&self, value: f64) -> String {
+        let (scaled, unit) = match value.abs() {
+            size if size >= 1e9 => (value / 1e9, "G"),
+            size if size >= 1e6 => (value / 1e6, "M"),
+            size if size >= 1e4 => (value / 1e3, "k"),
+            size if size < 1e-4 && size > 0.0 => return format!("{value:.0e}{}", self.suffix),
+            _ => (value, ""),
+        };
+        let digits = format!("{scaled:.6}");
+        format!("{}{unit}{}", digits.trim_end_matches('0').trim_end_matches('.'), self.suffix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_few_and_inside() {
+        let linear = Axis::new("", Scale::Linear);
+        assert_eq!(linear.ticks(&(0.0..1.0), 5), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+        assert_eq!(linear.ticks(&(3.0..2.1e6), 4), [1e6, 2e6]);
+        let log = Axis::new("", Scale::Log);
+        assert_eq!(
+            log.ticks(&(0.9..8.0), 7),
+            [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0].into_iter().chain([8.0]).filter(|v| *v < 8.0).collect::<Vec<_>>()
+        );
+        for (low, decades) in [(1e-3, 0.2), (0.5, 0.5), (2.0, 1.0), (7.0, 4.0), (1.0, 9.0)] {
+            let range = low..low * 10f64.powf(decades);
+            let ticks = log.ticks(&range, 6);
+            assert!((2..=10).contains(&ticks.len()), "{range:?}: {ticks:?}");
+            assert!(ticks.iter().all(|tick| *tick >= range.start && *tick <= range.end), "{range:?}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn ticks_read_shortly() {
+        let axis = Axis { suffix: " %", ..Axis::new("", Scale::Linear) };
+        let texts = [0.0, 0.3, 1500.0, 250_000.0, 1.5e6, 2e-3, 3e-5].map(|value| axis.text(value));
+        assert_eq!(texts, ["0 %", "0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3e-5 %"]);
+    }
+
+    #[test]
+    fn no_range_is_empty() {
+        for scale in [Scale::Linear, Scale::Log] {
+            for values in [vec![], vec![3.0], vec![2.0, 2.0], vec![1.0, 5.0]] {
+                let range = Axis::new("", scale).range(values.iter().copied(), 0.05);
+                assert!(range.start < range.end && scale.shows(range.start), "{values:?}: {range:?}");
+                assert!(values.iter().all(|value| range.contains(value)));
+            }
+        }
+    }
+}

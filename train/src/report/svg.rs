@@ -1,0 +1,409 @@
+//! Plots as SVG: drawn by `plotters`, coloured by a style sheet, so that they read in light, in dark and on paper.
+//!
+//! `plotters` knows colours alone and draws on whole pixels. So each [`Ink`] is drawn in a colour of its own that is then
+//! exchanged for a CSS class, and everything is drawn `FINE` times too large.
+
+use super::html::escape;
+use super::scale::{Axis, Scale};
+use crate::files::{FileError, write_atomically};
+use crate::metrics::Record;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::path::Path;
+
+/// Units of the drawing to a pixel of the picture.
+const FINE: i32 = 10;
+/// Size of the letters, in pixels.
+const LETTERS: i32 = 13;
+/// The least distance between two labels at the right edge, in pixels.
+const LABEL_GAP: i32 = 17;
+/// Room around a plot that is a file of its own, in pixels.
+const PADDING: i32 = 20;
+/// More points than this on a curve cannot be told apart.
+const MOST_POINTS: usize = 800;
+
+/// What a line stands for; `plot.css` gives its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// Text and axes.
+    Text,
+    /// Text of less weight.
+    Muted,
+    /// Lines behind the data.
+    Grid,
+    /// Measured at every update, as it is.
+    Raw,
+    /// Measured at every update, smoothed.
+    Train,
+    /// Measured on held-out text.
+    Validation,
+    /// What no model can pass.
+    Limit,
+    /// What other models reach.
+    Baseline,
+}
+
+impl Ink {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Text, "text"),
+        (Self::Muted, "muted"),
+        (Self::Grid, "grid"),
+        (Self::Raw, "raw"),
+        (Self::Train, "train"),
+        (Self::Validation, "validation"),
+        (Self::Limit, "limit"),
+        (Self::Baseline, "baseline"),
+    ];
+
+    /// The colour that stands for the ink until the classes are put in.
+    fn colour(self) -> RGBColor {
+        RGBColor(0, 0, 1 + self as u8)
+    }
+}
+
+/// A line through measured points.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Its label at the right edge; none if empty.
+    pub name: String,
+    /// (x, y) in the units of the axes, x rising. Points that are not finite are left out.
+    pub points: Vec<(f64, f64)>,
+    /// What it stands for.
+    pub ink: Ink,
+    /// Whether each point gets a dot.
+    pub dots: bool,
+}
+
+/// A horizontal line to compare with.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// Its label at the right edge.
+    pub name: String,
+    /// Where, in the units of the y axis.
+    pub y: f64,
+    /// What it stands for.
+    pub ink: Ink,
+}
+
+/// A plot of curves and levels.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// The heading.
+    pub title: String,
+    /// What is to be seen, in words, for those who cannot see it.
+    pub description: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The curves, in the order of drawing.
+    pub curves: Vec<Curve>,
+    /// The levels.
+    pub levels: Vec<Level>,
+    /// Width and height in pixels.
+    pub size: (u32, u32),
+}
+
+/// A label at the right edge, at a height in drawing units.
+struct Label {
+    y: i32,
+    text: String,
+    ink: Ink,
+}
+
+impl Plot {
+    /// Whether there is anything to see.
+    pub fn is_empty(&self) -> bool {
+        self.visible().all(|(_, points)| points.len() < 2)
+    }
+
+    /// The plot as an `<svg>` element for a page that has [`STYLE`].
+    pub fn inline(&self) -> String {
+        self.render("", 0)
+    }
+
+    /// The plot as an SVG file of its own.
+    pub fn standalone(&self) -> String {
+        let (width, height, pad) = (self.size.0 as i32 * FINE, self.size.1 as i32 * FINE, PADDING * FINE);
+        let paper = format!(
+            "<rect class=\"paper\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>",
+            -pad,
+            -pad,
+            width + 2 * pad,
+            height + 2 * pad,
+            pad / 2
+        );
+        self.render(&format!("<style>{STYLE}</style>\n{paper}\n"), PADDING)
+    }
+
+    /// Writes [`Plot::standalone`] to a file.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        write_atomically(path, |out| out.write_all(self.standalone().as_bytes()))
+    }
+
+    /// The curves with the points that the axes can show, thinned to what the eye can tell apart.
+    fn visible(&self) -> impl Iterator<Item = (&Curve, Vec<(f64, f64)>)> {
+        self.curves.iter().map(|curve| {
+            let shown = curve.points.iter().filter(|(x, y)| self.x.scale.shows(*x) && self.y.scale.shows(*y));
+            (curve, thin(shown.copied().collect()))
+        })
+    }
+
+    /// The element, beginning with `head`, with so many pixels of room around the drawing.
+    fn render(&self, head: &str, room: i32) -> String {
+        let mut drawn = String::new();
+        let size = (self.size.0 * FINE as u32, self.size.1 * FINE as u32);
+        {
+            let area = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
+            self.draw(&area).and_then(|()| area.present()).expect("drawing into memory cannot fail");
+        }
+        for (ink, class) in Ink::ALL {
+            let RGBColor(r, g, b) = ink.colour();
+            for (attribute, form) in [("stroke", "line"), ("fill", "solid")] {
+                let colour = format!("{attribute}=\"#{r:02X}{g:02X}{b:02X}\"");
+                drawn = drawn.replace(&colour, &format!("class=\"{form} {class}\""));
+            }
+        }
+        let drawn = drawn.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "");
+        let body = drawn.split_once(">\n").map_or("", |(_, body)| body);
+        let (title, description) = (escape(&self.title), escape(&self.description));
+        let (width, height) = (self.size.0 as i32 + 2 * room, self.size.1 as i32 + 2 * room);
+        let view = [-room, -room, width, height].map(|pixels| (pixels * FINE).to_string()).join(" ");
+        format!(
+            "<svg class=\"plot\" role=\"img\" width=\"{width}\" height=\"{height}\" viewBox=\"{view}\" \
+             xmlns=\"http://www.w3.org/2000/svg\">\n<title>{title}</title>\n<desc>{description}</desc>\n{head}{body}"
+        )
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Drawn {
+        let curves: Vec<_> = self.visible().collect();
+        let levels: Vec<_> = self.levels.iter().filter(|level| self.y.scale.shows(level.y)).collect();
+        let points = || curves.iter().flat_map(|(_, points)| points);
+        let x = self.x.range(points().map(|point| point.0).chain([0.0]), 0.0);
+        let y = self.y.range(points().map(|point| point.1).chain(levels.iter().map(|level| level.y)), 0.04);
+        let (across, up) = (|value| self.x.scale.place(value), |value| self.y.scale.place(value));
+
+        let ticks = self.y.ticks(&y, self.size.1 as usize / 60);
+        let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0) as i32 * LETTERS * 56 / 100;
+        let named = curves.iter().map(|(curve, _)| &curve.name).chain(levels.iter().map(|level| &level.name));
+        let right = widest(&mut named.map(|name| name.chars().count())) + 22;
+        let left = widest(&mut ticks.iter().map(|tick| self.y.text(*tick).chars().count())) + 16;
+        let (width, height) = (self.size.0 as i32, self.size.1 as i32);
+        let (top, bottom) = (58, 46);
+        let mut chart = ChartBuilder::on(area)
+            .margin_left(left * FINE)
+            .margin_right(right * FINE)
+            .margin_top(top * FINE)
+            .margin_bottom(bottom * FINE)
+            .build_cartesian_2d(across(x.start)..across(x.end), up(y.start)..up(y.end))?;
+
+        let text = |words: &str, at: (i32, i32), ink: Ink, h: HPos, v: VPos| -> Drawn {
+            let bold = if at.1 == 14 * FINE { FontStyle::Bold } else { FontStyle::Normal };
+            let font = ("sans-serif", f64::from(LETTERS * FINE) * 1.24, bold).into_font();
+            area.draw(&Text::new(words, at, TextStyle::from(font).color(&ink.colour()).pos(Pos::new(h, v))))
+        };
+        text(&self.title, (2 * FINE, 14 * FINE), Ink::Text, HPos::Left, VPos::Center)?;
+        text(&self.y.label, (2 * FINE, 36 * FINE), Ink::Muted, HPos::Left, VPos::Center)?;
+        text(&self.x.label, ((width - right) * FINE, (height - 10) * FINE), Ink::Muted, HPos::Right, VPos::Center)?;
+
+        for tick in ticks {
+            let ends = [(across(x.start), up(tick)), (across(x.end), up(tick))];
+            chart.draw_series([PathElement::new(ends, Ink::Grid.colour().stroke_width(FINE as u32))])?;
+            let at = chart.backend_coord(&ends[0]);
+            text(&self.y.text(tick), (at.0 - 8 * FINE, at.1), Ink::Muted, HPos::Right, VPos::Center)?;
+        }
+        for tick in self.x.ticks(&x, width as usize / 100) {
+            let at = chart.backend_coord(&(across(tick), up(y.start)));
+            let mark = [at, (at.0, at.1 + 5 * FINE)];
+            area.draw(&PathElement::new(mark, Ink::Muted.colour().stroke_width(FINE as u32)))?;
+            text(&self.x.text(tick), (at.0, at.1 + 9 * FINE), Ink::Muted, HPos::Center, VPos::Top)?;
+        }
+        let base = [(across(x.start), up(y.start)), (across(x.end), up(y.start))];
+        chart.draw_series([PathElement::new(base, Ink::Muted.colour().stroke_width(FINE as u32))])?;
+
+        let mut labels = Vec::new();
+        for level in levels {
+            let ends = [(across(x.start), up(level.y)), (across(x.end), up(level.y))];
+            chart.draw_series([PathElement::new(ends, level.ink.colour().stroke_width(15))])?;
+            labels.push(Label { y: chart.backend_coord(&ends[1]).1, text: level.name.clone(), ink: level.ink });
+        }
+        for (curve, points) in &curves {
+            let places: Vec<_> = points.iter().map(|&(x, y)| (across(x), up(y))).collect();
+            let Some(&last) = places.last() else { continue };
+            let weight = if curve.ink == Ink::Raw { 10 } else { 22 };
+            chart.draw_series(LineSeries::new(places.iter().copied(), curve.ink.colour().stroke_width(weight)))?;
+            if curve.dots {
+                chart.draw_series(places.iter().map(|&at| Circle::new(at, 32, curve.ink.colour().filled())))?;
+            }
+            if !curve.name.is_empty() {
+                labels.push(Label { y: chart.backend_coord(&last).1, text: curve.name.clone(), ink: curve.ink });
+            }
+        }
+        spread(&mut labels, (height - bottom) * FINE);
+        for label in labels {
+            text(&label.text, ((width - right + 8) * FINE, label.y), label.ink, HPos::Left, VPos::Center)?;
+        }
+        Ok(())
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// Moves labels apart until none covers another, each as little as can be: labels that touch form a group around the mean
+/// of where they want to be (isotonic regression by pooling adjacent violators). None comes below `bottom`.
+fn spread(labels: &mut [Label], bottom: i32) {
+    let gap = LABEL_GAP * FINE;
+    labels.sort_by_key(|label| label.y);
+    let mut groups: Vec<(i32, i32)> = Vec::new(); // (sum of the wished heights less the gaps above, members)
+    for (index, label) in (0..).zip(labels.iter()) {
+        let mut group = (label.y - index * gap, 1);
+        while let Some(&(sum, members)) = groups.last().filter(|above| above.0 / above.1 > group.0 / group.1) {
+            group = (group.0 + sum, group.1 + members);
+            groups.pop();
+        }
+        groups.push(group);
+    }
+    let heights = groups.iter().flat_map(|&(sum, members)| (0..members).map(move |_| sum / members));
+    for ((index, label), height) in (0..).zip(labels.iter_mut()).zip(heights) {
+        label.y = height + index * gap;
+    }
+    let mut floor = bottom;
+    for label in labels.iter_mut().rev() {
+        label.y = label.y.min(floor);
+        floor = label.y - gap;
+    }
+}
+
+/// At most [`MOST_POINTS`] points that look the same: of each stretch the lowest and the highest; the last stays last.
+fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    if points.len() <= MOST_POINTS {
+        return points;
+    }
+    let stretch = points.len().div_ceil(MOST_POINTS / 2 - 1);
+    let mut kept = Vec::with_capacity(MOST_POINTS);
+    for part in points.chunks(stretch) {
+        let by_height = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        if let (Some(&low), Some(&high)) = (part.iter().min_by(by_height), part.iter().max_by(by_height)) {
+            kept.extend(if low.0 <= high.0 { [low, high] } else { [high, low] });
+        }
+    }
+    kept.extend(points.last());
+    kept
+}
+
+/// Each value's mean with its neighbours, up to a sixtieth of them to either side: no lag, and near the beginning, where
+/// a loss falls fastest, over as many to the right as there are to the left.
+pub fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let reach = points.len() / 60;
+    let window = |index: usize| {
+        let side = reach.min(index);
+        let near = &points[index - side..(index + side + 1).min(points.len())];
+        let (sum, number) = near.iter().filter(|p| p.1.is_finite()).fold((0.0, 0), |(s, n), p| (s + p.1, n + 1));
+        sum / f64::from(number)
+    };
+    points.iter().enumerate().map(|(index, &(x, _))| (x, window(index))).collect()
+}
+
+/// The style sheet of all plots.
+pub const STYLE: &str = include_str!("plot.css");
+
+/// The loss over the tokens seen, raw and smoothed, the validation loss, and `levels` to compare with: in nats per token,
+/// the loss on a logarithmic axis, since what matters is how it nears its end.
+pub fn loss_plot(title: &str, records: &[Record], levels: &[Level]) -> Plot {
+    let train: Vec<_> = crate::metrics::steps(records).map(|step| (step.tokens as f64, step.loss)).collect();
+    let evaluations = crate::metrics::evaluations(records, crate::metrics::VALIDATION);
+    let validation: Vec<_> = evaluations.map(|record| (record.tokens as f64, record.nll)).collect();
+    let smoothed = smooth(&train);
+    let named = |name: &str, points: &[(f64, f64)]| {
+        let last = points.iter().rev().find(|point| point.1.is_finite());
+        last.map_or(name.to_string(), |last| format!("{name}: {:.3}", last.1))
+    };
+    let description = format!(
+        "Loss in nats per token over tokens seen: {}, {}{}.",
+        named("train ends at", &smoothed),
+        named("validation ends at", &validation),
+        levels.iter().map(|level| format!(", {}", level.name)).collect::<String>()
+    );
+    Plot {
+        title: title.into(),
+        description,
+        x: Axis::new("tokens seen", Scale::Linear),
+        y: Axis::new("loss, nats per token", Scale::Log),
+        curves: vec![
+            Curve { name: String::new(), points: train, ink: Ink::Raw, dots: false },
+            Curve { name: named("train", &smoothed), points: smoothed, ink: Ink::Train, dots: false },
+            Curve { name: named("validation", &validation), points: validation, ink: Ink::Validation, dots: true },
+        ],
+        levels: levels.to_vec(),
+        size: (960, 440),
+    }
+}
+
+/// [`loss_plot`] as an SVG file of its own.
+pub fn loss_curve(title: &str, records: &[Record], levels: &[Level]) -> String {
+    loss_plot(title, records, levels).standalone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_never_cover_each_other() {
+        let label = |y| Label { y, text: String::new(), ink: Ink::Text };
+        let mut labels: Vec<_> = [900, 100, 905, 110, 890, 120].map(label).into();
+        spread(&mut labels, 1000);
+        let heights: Vec<_> = labels.iter().map(|label| label.y).collect();
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LABEL_GAP * FINE), "{heights:?}");
+        assert!(heights.iter().all(|y| *y <= 1000) && heights[0] < 100, "{heights:?}");
+    }
+
+    #[test]
+    fn thinning_keeps_extremes_and_the_end() {
+        let mut points: Vec<_> = (0..100_000).map(|i| (f64::from(i), f64::from(i % 7))).collect();
+        (points[31_415].1, points[27_182].1) = (50.0, -50.0);
+        let kept = thin(points.clone());
+        assert!(kept.len() <= MOST_POINTS, "{}", kept.len());
+        assert!(kept.contains(&points[31_415]) && kept.contains(&points[27_182]));
+        assert_eq!(kept.last(), points.last());
+        assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    }
+
+    #[test]
+    fn smoothing_leaves_lines_and_takes_noise() {
+        let line: Vec<_> = (0..600).map(|i| (f64::from(i), 3.0 * f64::from(i))).collect();
+        let smoothed = smooth(&line);
+        assert!(smoothed[..590].iter().zip(&line).all(|(a, b)| (a.1 - b.1).abs() < 1e-9));
+        let noise: Vec<_> = (0..600).map(|i| (f64::from(i), f64::from(i % 2))).collect();
+        assert!(smooth(&noise)[20..].iter().all(|point| (point.1 - 0.5).abs() < 0.1));
+        assert_eq!(smooth(&[(1.0, 2.0)]), [(1.0, 2.0)]);
+        assert!(smooth(&[]).is_empty());
+    }
+
+    #[test]
+    fn odd_data_still_draws() {
+        for values in [vec![], vec![1.0], vec![2.0; 3], vec![f64::NAN, 1.0, f64::INFINITY], vec![-1.0, 0.0, 1.0]] {
+            for scale in [Scale::Linear, Scale::Log] {
+                let points = values.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect();
+                let plot = Plot {
+                    title: "a < b & \"c\"".into(),
+                    description: "d > e".into(),
+                    x: Axis::new("x", Scale::Linear),
+                    y: Axis::new("y", scale),
+                    curves: vec![Curve { name: "<name>".into(), points, ink: Ink::Train, dots: true }],
+                    levels: vec![Level { name: "level".into(), y: -3.0, ink: Ink::Limit }],
+                    size: (480, 240),
+                };
+                let svg = plot.standalone();
+                assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+                assert!(svg.contains("<title>a &lt; b &amp; &quot;c&quot;</title>"), "{svg}");
+                assert!(!svg.contains("<name>") && !svg.contains("NaN") && !svg.contains("#0000"), "{svg}");
+            }
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Every size and hyperparameter of a run: a flag, a field of the config file, and what they settle to.
+//!
+//! Later ones win: preset, config file (TOML, the flags' names with `_` for `-`), flags.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gradus_model::{Activation, ConfigError, Embedding, GptConfig, Objective, Positions};
+use serde::{Deserialize, Serialize};
+
+use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
+use crate::trainer::Recipe;
+
+/// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512)
+    #[arg(long, help_heading = "Model")]
+    pub preset: Option<String>,
+    /// Most tokens the model sees at once
+    #[arg(long, help_heading = "Model")]
+    pub context: Option<usize>,
+    /// Number of blocks
+    #[arg(long, help_heading = "Model")]
+    pub layers: Option<usize>,
+    /// Width d of a hidden state, a multiple of the heads
+    #[arg(long, help_heading = "Model")]
+    pub width: Option<usize>,
+    /// Attention heads a block
+    #[arg(long, help_heading = "Model")]
+    pub heads: Option<usize>,
+    /// `gelu` (tanh form, the paper's), `gelu_erf` or `relu`
+    #[arg(long, help_heading = "Model", value_parser = named::<Activation>)]
+    pub activation: Option<Activation>,
+    /// `learned` (the paper's) or `sinusoidal`
+    #[arg(long, help_heading = "Model", value_parser = named::<Positions>)]
+    pub positions: Option<Positions>,
+    /// `separate` (the paper's) or `joint` (OpenAI's code: one matrix of tokens and positions; Gradus-only)
+    #[arg(long, help_heading = "Model", value_parser = named::<Embedding>)]
+    pub embedding: Option<Embedding>,
+    /// All three dropout probabilities at once [default: 0.1]
+    #[arg(long, help_heading = "Model")]
+    pub dropout: Option<f64>,
+    /// Dropout on the embeddings
+    #[arg(long, help_heading = "Model")]
+    pub embd_dropout: Option<f64>,
+    /// Dropout on attention probabilities
+    #[arg(long, help_heading = "Model")]
+    pub attn_dropout: Option<f64>,
+    /// Dropout on the residual branches
+    #[arg(long, help_heading = "Model")]
+    pub resid_dropout: Option<f64>,
+    /// ε of layer norm [default: 1e-5]
+    #[arg(long, help_heading = "Model")]
+    pub epsilon: Option<f64>,
+    /// Standard deviation of the initial weights [default: 0.02]
+    #[arg(long, help_heading = "Model")]
+    pub init_std: Option<f64>,
+
+    /// Sequences an update
+    #[arg(long, help_heading = "Training")]
+    pub batch: Option<usize>,
+    /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
+    #[arg(long, help_heading = "Training")]
+    pub accumulate: Option<usize>,
+    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 1]
+    #[arg(long, help_heading = "Training")]
+    pub shards: Option<usize>,
+    /// Number of updates
+    #[arg(long, help_heading = "Training", conflicts_with = "epochs")]
+    pub steps: Option<u64>,
+    /// Length of the run in epochs instead: an epoch draws as many tokens as the corpus has
+    #[arg(long, help_heading = "Training")]
+    pub epochs: Option<f64>,
+    /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd`
+    #[arg(long, help_heading = "Training")]
+    pub optimizer: Option<OptimizerKind>,
+    /// Largest learning rate
+    #[arg(long, help_heading = "Training")]
+    pub lr: Option<f64>,
+    /// β₁ of Adam [default: 0.9]
+    #[arg(long, help_heading = "Training")]
+    pub beta1: Option<f64>,
+    /// β₂ of Adam [default: 0.999]
+    #[arg(long, help_heading = "Training")]
+    pub beta2: Option<f64>,
+    /// ε of Adam [default: 1e-8]
+    #[arg(long, help_heading = "Training")]
+    pub adam_eps: Option<f64>,
+    /// Weight decay, on weights with more than one axis [default: 0.01]
+    #[arg(long, help_heading = "Training")]
+    pub decay: Option<f64>,
+    /// Course of the rate: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
+    #[arg(long, help_heading = "Training")]
+    pub schedule: Option<ScheduleKind>,
+    /// Warm-up: updates (2000), or with a decimal point a share of them (0.02)
+    #[arg(long, help_heading = "Training")]
+    pub warmup: Option<Warmup>,
+    /// Largest norm of the gradient; 0 never clips [default: 1]
+    #[arg(long, help_heading = "Training")]
+    pub clip: Option<f64>,
+    /// Mean of the loss: `token_mean` (equation 1 over the number of tokens) or `sequence_mean` (OpenAI's code)
+    #[arg(long, help_heading = "Training")]
+    pub objective: Option<Objective>,
+    /// Seed of parameters, data order and dropout [default: 1]
+    #[arg(long, help_heading = "Training")]
+    pub seed: Option<u64>,
+
+    /// Share of the corpus, at its end, that is held out for validation [default: 0.1]
+    #[arg(long, help_heading = "Data and evaluation")]
+    pub held_out: Option<f64>,
+    /// Validate on this file or folder instead
+    #[arg(long, help_heading = "Data and evaluation", conflicts_with = "held_out")]
+    pub held_out_corpus: Option<PathBuf>,
+    /// `char`, `byte`, a directory with a tokenizer, or nothing: a BPE is trained on the corpus
+    #[arg(long, help_heading = "Data and evaluation")]
+    pub tokenizer: Option<String>,
+    /// Vocabulary of a BPE that is trained here [default: 8000]
+    #[arg(long, help_heading = "Data and evaluation")]
+    pub vocab: Option<usize>,
+    /// Updates between evaluations
+    #[arg(long, help_heading = "Data and evaluation")]
+    pub eval_every: Option<u64>,
+    /// Most held-out tokens an evaluation during training reads; the last one reads all [default: 100000]
+    #[arg(long, help_heading = "Data and evaluation")]
+    pub eval_tokens: Option<usize>,
+}
+
+/// A value by its name in a config file.
+fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::from(name)).map_err(|e| e.to_string())
+}
+
+/// Everything a run is made of, settled; saved with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The model; its vocabulary is the tokenizer's.
+    pub model: GptConfig,
+    /// The update rule.
+    pub optimizer: Optimizer,
+    /// The course of its rate.
+    pub schedule: Schedule,
+    /// Sequences an update.
+    pub batch: usize,
+    /// Parts of an update, one after the other.
+    pub accumulate: usize,
+    /// Logical shards of a part.
+    pub shards: usize,
+    /// Length of the run.
+    pub length: Length,
+    /// Largest norm of the gradient; 0 never clips.
+    pub clip: f64,
+    /// Mean of the loss.
+    pub objective: Objective,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Share of the corpus that is held out.
+    pub held_out: f64,
+    /// Corpus to validate on instead.
+    pub held_out_corpus: Option<PathBuf>,
+    /// `char`, `byte` or a directory; none: train a BPE.
+    pub tokenizer: Option<String>,
+    /// Vocabulary of that BPE.
+    pub vocab: usize,
+    /// Updates between evaluations.
+    pub eval_every: Option<u64>,
+    /// Most held-out tokens of an evaluation on the way.
+    pub eval_tokens: usize,
+}
+
+/// The length of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Length {
+    /// A number of updates.
+    Steps(u64),
+    /// A number of epochs.
+    Epochs(f64),
+}
+
+/// Options that make no run.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The config file cannot be read.
+    #[error("config file {path}: {problem}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        problem: String,
+    },
+    /// A model that cannot be.
+    #[error(transparent)]
+    Model(#[from] ConfigError),
+    /// An optimizer that cannot be.
+    #[error(transparent)]
+    Optimizer(#[from] OptimError),
+    /// Another number out of its range.
+    #[error("--{flag} {found}: expected {expected}")]
+    Range {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        found: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+impl Options {
+    /// Reads a config file.
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
+        let text = std::fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
+        toml::from_str(&text).map_err(|e| error(e.to_string()))
+    }
+
+    /// These options, and those of `base` where these say nothing.
+    pub fn over(self, base: Options) -> Options {
+        // A map of what is said: one place for thirty fields.
+        let said = |o: &Options| match serde_json::to_value(o).expect("plain values") {
+            serde_json::Value::Object(fields) => {
+                fields.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>()
+            }
+            _ => unreachable!("a struct is an object"),
+        };
+        let (mut fields, above) = (said(&base), said(&self));
+        if above.contains_key("steps") {
+            fields.remove("epochs");
+        }
+        if above.contains_key("epochs") {
+            fields.remove("steps");
+        }
+        fields.extend(above);
+        serde_json::from_value(fields.into()).expect("fields of options")
+    }
+
+    /// The settings that these options make.
+    pub fn settle(&self) -> Result<Settings, SettingsError> {
+        let preset = self.preset.as_deref().unwrap_or("tiny");
+        let range = |flag, found: String, expected| SettingsError::Range { flag, found, expected };
+        let base = GptConfig::preset(preset).ok_or_else(|| range("preset", preset.into(), "tiny, small or gpt1"))?;
+        let dropout = self.dropout.unwrap_or(base.embd_dropout);
+        let model = GptConfig {
+            vocab: 1, // known once there is a tokenizer
+            context: self.context.unwrap_or(base.context),
+            width: self.width.unwrap_or(base.width),
+            layers: self.layers.unwrap_or(base.layers),
+            heads: self.heads.unwrap_or(base.heads),
+            activation: self.activation.unwrap_or_default(),
+            positions: self.positions.unwrap_or_default(),
+            embedding: self.embedding.unwrap_or_default(),
+            embd_dropout: self.embd_dropout.unwrap_or(dropout),
+            attn_dropout: self.attn_dropout.unwrap_or(dropout),
+            resid_dropout: self.resid_dropout.unwrap_or(dropout),
+            layer_norm_epsilon: self.epsilon.unwrap_or(base.layer_norm_epsilon),
+            initializer_range: self.init_std.unwrap_or(base.initializer_range),
+        };
+        model.check()?;
+        // Small models bear higher rates than the paper's 2.5e-4.
+        let (batch, lr) = match preset {
+            "tiny" => (16, 1e-3),
+            "small" => (8, 5e-4),
+            _ => (64, 2.5e-4),
+        };
+        let o = Optimizer::default();
+        let optimizer = Optimizer {
+            name: self.optimizer.unwrap_or(o.name),
+            lr: self.lr.unwrap_or(lr),
+            beta1: self.beta1.unwrap_or(o.beta1),
+            beta2: self.beta2.unwrap_or(o.beta2),
+            eps: self.adam_eps.unwrap_or(o.eps),
+            decay: self.decay.unwrap_or(o.decay),
+        };
+        optimizer.validate()?;
+        let warmup = if preset == "gpt1" { Warmup::Updates(2000) } else { Warmup::Share(0.02) };
+        let schedule = Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) };
+        schedule.validate()?;
+        let length = match (self.steps, self.epochs) {
+            (Some(n), _) => Length::Steps(n),
+            (None, Some(e)) => Length::Epochs(e),
+            (None, None) => Length::Epochs(1.0),
+        };
+        let settings = Settings {
+            model,
+            optimizer,
+            schedule,
+            batch: self.batch.unwrap_or(batch),
+            accumulate: self.accumulate.unwrap_or(1),
+            shards: self.shards.unwrap_or(1),
+            length,
+            clip: self.clip.unwrap_or(1.0),
+            objective: self.objective.unwrap_or_default(),
+            seed: self.seed.unwrap_or(1),
+            held_out: self.held_out.unwrap_or(0.1),
+            held_out_corpus: self.held_out_corpus.clone(),
+            tokenizer: self.tokenizer.clone(),
+            vocab: self.vocab.unwrap_or(8000),
+            eval_every: self.eval_every,
+            eval_tokens: self.eval_tokens.unwrap_or(100_000),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl Settings {
+    fn check(&self) -> Result<(), SettingsError> {
+        let bounds = |flag, n: usize, ok: bool, expected| {
+            if ok { Ok(()) } else { Err(SettingsError::Range { flag, found: n.to_string(), expected }) }
+        };
+        let number = |flag, x: f64, ok: bool, expected| {
+            if ok { Ok(()) } else { Err(SettingsError::Range { flag, found: x.to_string(), expected }) }
+        };
+        bounds("batch", self.batch, (1..=1 << 20).contains(&self.batch), "a number of sequences from 1 to 1048576")?;
+        bounds("accumulate", self.accumulate, (1..=self.batch).contains(&self.accumulate), "a number from 1 to --batch")?;
+        bounds("shards", self.shards, (1..=self.batch).contains(&self.shards), "a number from 1 to --batch")?;
+        bounds("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
+        bounds("eval-tokens", self.eval_tokens, self.eval_tokens > 0, "at least 1 token")?;
+        number("clip", self.clip, self.clip >= 0.0 && self.clip.is_finite(), "0 (never) or a positive number")?;
+        number("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a share from 0 to below 1")?;
+        match self.length {
+            Length::Steps(n) => {
+                let expected = "a number of updates from 1 to a billion";
+                if !(1..=1_000_000_000).contains(&n) {
+                    return Err(SettingsError::Range { flag: "steps", found: n.to_string(), expected });
+                }
+            }
+            Length::Epochs(e) => number("epochs", e, e > 0.0 && e <= 1e6, "a positive number up to a million")?,
+        }
+        if self.eval_every == Some(0) {
+            return Err(SettingsError::Range { flag: "eval-every", found: "0".into(), expected: "at least 1 update" });
+        }
+        Ok(())
+    }
+
+    /// Number of updates on a corpus of so many tokens.
+    pub fn updates(&self, corpus_tokens: u64) -> u64 {
+        match self.length {
+            Length::Steps(n) => n,
+            Length::Epochs(e) => {
+                let an_update = (self.batch * self.model.context) as f64;
+                ((e * corpus_tokens as f64 / an_update).ceil() as u64).max(1)
+            }
+        }
+    }
+
+    /// What the trainer needs of them.
+    pub fn recipe(&self, updates: u64) -> Recipe {
+        Recipe {
+            optimizer: self.optimizer,
+            schedule: self.schedule,
+            updates,
+            clip: (self.clip > 0.0).then_some(self.clip),
+            shards: self.accumulate * self.shards,
+            at_once: self.shards,
+            seed: self.seed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_the_preset() {
+        let file: Options = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
+        let flags = Options { lr: Some(0.02), steps: Some(7), ..Options::default() };
+        let settings = flags.over(file).settle().unwrap();
+        assert_eq!(settings.optimizer.lr, 0.02);
+        assert_eq!(settings.length, Length::Steps(7));
+        assert_eq!((settings.model.width, settings.model.activation), (384, Activation::Relu));
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_by_name() {
+        let error = |o: Options| o.settle().unwrap_err().to_string();
+        let none = Options::default;
+        assert!(error(Options { batch: Some(0), ..none() }).starts_with("--batch 0: expected"));
+        assert!(error(Options { heads: Some(3), ..none() }).contains("a multiple of the 3 heads"));
+        assert!(error(Options { dropout: Some(1.0), ..none() }).contains("embd_dropout = 1"));
+        assert!(error(Options { lr: Some(f64::NAN), ..none() }).contains("lr"));
+        assert!(error(Options { preset: Some("huge".into()), ..none() }).contains("tiny, small or gpt1"));
+        assert!(error(Options { steps: Some(0), ..none() }).contains("--steps 0"));
+        assert!(error(Options { layers: Some(1_000_000), ..none() }).contains("layers = 1000000"));
+    }
+
+    #[test]
+    fn a_misspelt_field_of_a_config_file_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.toml");
+        std::fs::write(&path, "lerning_rate = 1.0\n").unwrap();
+        let message = Options::read(&path).unwrap_err().to_string();
+        assert!(message.contains("run.toml") && message.contains("lerning_rate"), "{message}");
+    }
+}
