@@ -13,7 +13,8 @@ pub fn golden() -> PathBuf {
 /// The models among the fixtures, by directory.
 pub fn golden_models() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(golden()).expect("tests/golden exists");
-    let mut dirs: Vec<PathBuf> = entries.map(|e| e.expect("readable").path()).filter(|p| p.join("config.json").exists()).collect();
+    let mut dirs: Vec<PathBuf> =
+        entries.map(|e| e.expect("readable").path()).filter(|p| p.join("config.json").exists()).collect();
     dirs.sort();
     dirs
 }

@@ -220,7 +220,9 @@ impl Options {
     pub fn over(self, base: Options) -> Options {
         // A map of what is said: one place for thirty fields.
         let said = |o: &Options| match serde_json::to_value(o).expect("plain values") {
-            serde_json::Value::Object(fields) => fields.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>(),
+            serde_json::Value::Object(fields) => {
+                fields.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>()
+            }
             _ => unreachable!("a struct is an object"),
         };
         let (mut fields, above) = (said(&base), said(&self));
