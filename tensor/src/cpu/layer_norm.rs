@@ -163,12 +163,15 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
+    /// Writes three slices.
+    type Kernel<'a, T> = &'a dyn Fn(&mut [T], &mut [T], &mut [T]);
+
     fn agrees<T: Float>() {
         for (rows, n) in [(0, 4), (3, 0), (1, 1), (5, 31), (65, 33), (3, 64), (200, 401)] {
             let x: Vec<T> = normals(rows * n, 1);
             let (gain, bias): (Vec<T>, Vec<T>) = (normals(n, 2), normals(n, 3));
             let gy: Vec<T> = normals(rows * n, 4);
-            let forward = |kernel: &dyn Fn(&mut [T], &mut [T], &mut [T])| {
+            let forward = |kernel: Kernel<'_, T>| {
                 let mut out = vec![T::one(); rows * n + 2 * rows];
                 let (y, stats) = out.split_at_mut(rows * n);
                 let (mean, rstd) = stats.split_at_mut(rows);
@@ -178,7 +181,7 @@ mod tests {
             let want = forward(&|y, mean, rstd| naive(&x, &gain, &bias, 1e-5, y, mean, rstd));
             let got = on_threads(|| forward(&|y, mean, rstd| fast(&x, &gain, &bias, 1e-5, y, mean, rstd)));
             let (mean, rstd) = want[rows * n..].split_at(rows);
-            let backward = |kernel: &dyn Fn(&mut [T], &mut [T], &mut [T])| {
+            let backward = |kernel: Kernel<'_, T>| {
                 let mut out = vec![T::one(); rows * n + 2 * n];
                 let (gx, params) = out.split_at_mut(rows * n);
                 let (ggain, gbias) = params.split_at_mut(n);

@@ -12,14 +12,13 @@ fn rng(seed: u64) -> Xoshiro256PlusPlus {
 
 fn small() -> World {
     let config = WorldConfig {
-        names: 2,
+        names: 3,
         traits: 1,
         animals: 2,
         places: 2,
         feelings: 1,
         colours: 1,
         things: 1,
-        helpers: 1,
         keepers: 1,
         moods: 1,
         weathers: 1,
@@ -170,6 +169,6 @@ fn the_one_who_longed_has_the_thing() {
 fn sizes_out_of_range_are_refused() {
     let config = WorldConfig { names: 17, ..WorldConfig::default() };
     let error = World::new(config).unwrap_err();
-    assert_eq!(error, WorldError::Size { list: "names", found: 17, min: 2, max: 12 });
+    assert_eq!(error, WorldError::Size { list: "names", found: 17, min: 3, max: 12 });
     assert!(World::new(WorldConfig { tools: 1, ..WorldConfig::default() }).is_err());
 }

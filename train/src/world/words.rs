@@ -51,7 +51,7 @@ pub(super) const NAMES: [(&str, Gender); 12] = [
     ("hugo", He),
 ];
 
-pub(super) const TRAITS: [&str; 6] = ["brave", "shy", "kind", "clever", "sleepy", "proud"];
+pub(super) const TRAITS: [&str; 8] = ["brave", "shy", "kind", "clever", "sleepy", "proud", "gentle", "curious"];
 
 pub(super) const ANIMALS: [&str; 10] = ["rabbit", "fox", "bear", "mouse", "cat", "dog", "pig", "goat", "duck", "frog"];
 
@@ -59,12 +59,10 @@ pub(super) const PLACES: [&str; 10] = ["mill", "lake", "castle", "farm", "tower"
 
 pub(super) const FEELINGS: [&str; 6] = ["sad", "lonely", "angry", "bored", "worried", "gloomy"];
 
-pub(super) const COLOURS: [&str; 6] = ["red", "blue", "green", "yellow", "white", "black"];
+pub(super) const COLOURS: [&str; 8] = ["red", "blue", "green", "yellow", "white", "black", "golden", "silver"];
 
 pub(super) const THINGS: [&str; 12] =
     ["kite", "drum", "ball", "bell", "book", "hat", "cup", "ring", "flute", "doll", "clock", "crown"];
-
-pub(super) const HELPERS: [&str; 6] = ["baker", "farmer", "sailor", "shepherd", "tailor", "monk"];
 
 pub(super) const KEEPERS: [&str; 6] = ["giant", "witch", "troll", "wizard", "dragon", "pirate"];
 
