@@ -1,7 +1,7 @@
 //! The gradient of a small GPT-1, parameter by parameter, and one number that convicts or acquits all of it.
 //!
 //! ```text
-//! d/dε L(θ + εv) at 0 = ⟨∇L(θ), v⟩        for any direction v; on the left by central differences
+//! d/dε L(θ + εv) at 0 = ⟨∇L(θ), v⟩        for any direction v, here of length 1; on the left by central differences
 //! ```
 //!
 //! `cargo run -p gradus-model --example gradient_of_a_gpt`
@@ -38,13 +38,16 @@ fn main() -> Result<(), ConfigError> {
     });
 
     let v = params.as_ref().map(|_, p| Tensor::normal(*p.shape(), 1.0, &mut rng));
+    let mut squares = 0.0;
+    v.as_ref().visit(|_, v| squares += v.dot(v));
+    let v = v.map(|_, v| v.map(|x| x / f64::sqrt(squares)));
     let mut along = 0.0; // ⟨∇L, v⟩
     gradient.zip(v.clone()).visit(|_, (g, v)| along += g.dot(&v));
     let at = |step: f64| {
         let moved = params.clone().zip(v.clone()).map(|_, (p, v)| p.zip(&v, |p, v| p + step * v));
         moved.constants(&Tape::off()).loss(&config, &batch, None).value().item()
     };
-    let h = 1e-5;
+    let h = 1e-3;
     let differences = (at(h) - at(-h)) / (2.0 * h);
     println!("\nalong a random direction: {along:.12e} by the tape");
     println!("                          {differences:.12e} by central differences");

@@ -75,6 +75,19 @@ impl<T: Real> Gpt<Tensor<T>> {
         self.as_ref().map(|_, p| tape.constant(p.clone()))
     }
 
+    /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and the logits of
+    /// the whole batch are never held. The batch's weights play no part.
+    pub fn token_losses(&self, config: &GptConfig, batch: &Batch) -> Tensor<T> {
+        let tape = Tape::off();
+        let Hidden { states, output } = self.constants(&tape).hidden(config, &batch.inputs, batch.sequences, None);
+        let (states, output, n) = (states.value().dense(), output.value().dense(), batch.targets.len());
+        let weights = Tensor::full([n], T::one());
+        let (h, w, weights) = (states.as_slice(), output.as_slice(), weights.as_slice());
+        Tensor::write([n], |loss| {
+            T::kernels().linear_cross_entropy(h, w, config.width, &batch.targets, weights, loss, None);
+        })
+    }
+
     /// The parameters as another scalar.
     pub fn cast<U: Real>(&self) -> Gpt<Tensor<U>> {
         self.as_ref().map(|_, p| p.cast())
@@ -133,16 +146,6 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
     /// Logits (B, T, rows) of tokens (B·T).
     pub fn logits(&self, config: &GptConfig, ids: &[u32], batch: usize) -> Var<'t, T> {
         self.hidden(config, ids, batch, None).logits()
-    }
-
-    /// −log P(target) of each of the (B·T) predictions, in nats; the logits are never held all at once, nothing is recorded.
-    pub fn token_losses(&self, config: &GptConfig, inputs: &[u32], targets: &[u32], sequences: usize) -> Vec<T> {
-        let Hidden { states, output } = self.hidden(config, inputs, sequences, None);
-        let (h, w) = (states.value().dense(), output.value().dense());
-        let mut losses = vec![T::zero(); targets.len()];
-        let weights = vec![T::one(); targets.len()];
-        T::kernels().linear_cross_entropy(h.as_slice(), w.as_slice(), config.width, targets, &weights, &mut losses, None);
-        losses
     }
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).

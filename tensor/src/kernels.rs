@@ -220,6 +220,7 @@ pub trait Kernels<T: Real>: Sync {
     }
     /// Tied output and its loss. h (n, d), w (V, d): logits = h·wᵀ; writes loss (n), each row's −log p(target); with `grads`
     /// also the gradients of Σᵢ weightᵢ·lossᵢ: gh (n, d) and gw (V, d), written. Logits live a chunk of rows at a time.
+    #[allow(clippy::too_many_arguments)]
     fn linear_cross_entropy(
         &self,
         h: &[T],

@@ -21,25 +21,18 @@ const W: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 /// One block: four random words from a counter and a key.
 pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let lanes = philox_lanes(counter.map(|c| [c]), key);
-    lanes.map(|[word]| word)
+    philox_wide(counter.map(u64::from), key).map(|word| word as u32)
 }
 
-/// `N` blocks at once, word by word: lane i of the result is the block of lane i of the counter.
+/// [`philox`] with each word in the low half of a `u64` and noise in the high half: a product of two low halves then fills
+/// what a lane of a vector holds, and a loop over counters vectorises.
 #[inline(always)]
-pub(crate) fn philox_lanes<const N: usize>(mut c: [[u32; N]; 4], key: [u32; 2]) -> [[u32; N]; 4] {
-    let mut k = key;
+pub(crate) fn philox_wide(mut c: [u64; 4], mut key: [u32; 2]) -> [u64; 4] {
+    const LOW: u64 = 0xFFFF_FFFF;
     for _ in 0..10 {
-        #[allow(clippy::needless_range_loop)] // one index into four arrays: the loop that the compiler vectorises
-        for i in 0..N {
-            let p0 = u64::from(M[0]) * u64::from(c[0][i]);
-            let p1 = u64::from(M[1]) * u64::from(c[2][i]);
-            c[0][i] = (p1 >> 32) as u32 ^ c[1][i] ^ k[0];
-            c[1][i] = p1 as u32;
-            c[2][i] = (p0 >> 32) as u32 ^ c[3][i] ^ k[1];
-            c[3][i] = p0 as u32;
-        }
-        k = [k[0].wrapping_add(W[0]), k[1].wrapping_add(W[1])];
+        let (p0, p1) = (u64::from(M[0]) * (c[0] & LOW), u64::from(M[1]) * (c[2] & LOW));
+        c = [(p1 >> 32) ^ c[1] ^ u64::from(key[0]), p1, (p0 >> 32) ^ c[3] ^ u64::from(key[1]), p0];
+        key = [key[0].wrapping_add(W[0]), key[1].wrapping_add(W[1])];
     }
     c
 }
@@ -282,11 +275,11 @@ mod tests {
     fn a_stream_resumes_from_its_position() {
         let mut whole = Philox::with_stream(7, 9);
         let words: Vec<u32> = (0..50).map(|_| whole.word()).collect();
-        for (start, &word) in words.iter().enumerate() {
+        for (start, &word) in (0..).zip(&words) {
             let mut resumed = Philox::with_stream(7, 9);
-            resumed.set_position(start as u64);
+            resumed.set_position(start);
             assert_eq!(resumed.word(), word);
-            assert_eq!(resumed.position(), start as u64 + 1);
+            assert_eq!(resumed.position(), start + 1);
         }
         assert_ne!(Philox::with_stream(7, 10).word(), words[0]);
         assert_ne!(Philox::with_stream(8, 9).word(), words[0]);

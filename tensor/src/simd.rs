@@ -120,6 +120,9 @@ pub trait Float: Real {
     /// a·b + c, rounded once.
     fn fused(a: Self, b: Self, c: Self) -> Self;
 
+    /// A square with rows and columns exchanged.
+    fn turn(square: [[Self; 4]; 4]) -> [[Self; 4]; 4];
+
     /// C ← A·B + beta·C by `matrixmultiply`, on one thread; strides in elements, C's columns dense.
     ///
     /// # Safety
@@ -183,6 +186,31 @@ pub trait Float: Real {
     }
 }
 
+#[inline(always)]
+fn turn<T: Copy>(square: [[T; 4]; 4]) -> [[T; 4]; 4] {
+    std::array::from_fn(|i| std::array::from_fn(|j| square[j][i]))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+use turn as turn_f32;
+
+/// [`turn`] in eight shuffles, which the compiler does not find by itself.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn turn_f32(square: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
+    use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
+    let mut turned = square;
+    // SAFETY: SSE is part of x86-64, and every row holds four numbers.
+    unsafe {
+        let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|i: usize| _mm_loadu_ps(square[i].as_ptr()));
+        _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+        for (row, x) in turned.iter_mut().zip([a, b, c, d]) {
+            _mm_storeu_ps(row.as_mut_ptr(), x);
+        }
+    }
+    turned
+}
+
 macro_rules! float {
     ($t:ident, $bits:ident, $signed:ident, $gemm:ident, $values:tt) => {
         impl Float for $t {
@@ -226,6 +254,10 @@ macro_rules! float {
                 // SAFETY: the caller's; alpha is 1, so that splitting rows or columns does not change bits.
                 unsafe { matrixmultiply::$gemm(m, k, n, 1.0, a, ra, ca, b, rb, cb, beta, c, c_row_stride as isize, 1) }
             }
+            #[inline(always)]
+            fn turn(square: [[$t; 4]; 4]) -> [[$t; 4]; 4] {
+                float!(turn $t square)
+            }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [$t]) -> R) -> R {
                 thread_local! {
                     static SPARE: RefCell<Vec<Vec<$t>>> = const { RefCell::new(Vec::new()) };
@@ -240,6 +272,12 @@ macro_rules! float {
                 result
             }
         }
+    };
+    (turn f32 $square:ident) => {
+        turn_f32($square)
+    };
+    (turn $t:ident $square:ident) => {
+        turn($square)
     };
     (constants { $($name:ident: $ty:ty = $value:expr),* $(,)? }) => {
         $(const $name: $ty = $value;)*

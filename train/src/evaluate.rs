@@ -1,54 +1,224 @@
-//! How well a model predicts held-out text.
+//! How well a model predicts token sequences.
 //!
 //! ```text
-//! nll = mean of −ln P(token | those before it), in nats per predicted token        perplexity = e^nll
-//! bits per byte = total −ln P / (ln 2 · bytes of the text predicted)
+//! a sequence     u₀ u₁ … uₙ₋₁; every token but u₀ is predicted once
+//! window k       inputs u_{kS} … u_{kS+T−1}, targets one further; T the context, S ≤ T the stride
+//! counted        in window 0 all targets, in the others the last S: each with at least T − S + 1 tokens before it
+//! nll            mean of −ln P(uᵢ | the window up to uᵢ₋₁) over all predicted tokens, in nats
 //! ```
+//!
+//! With S = T, the default, no input is read twice, and the first prediction of a window sees one token of history.
+
+use std::ops::Range;
 
 use gradus_autograd::Tape;
-use gradus_model::{Gpt, GptConfig};
+use gradus_model::{Batch, Gpt, GptConfig, Tree};
 use gradus_tensor::{Real, Tensor};
 
-use crate::data::Batch;
+/// Tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
+const BATCH_TOKENS: usize = 4096;
 
-/// A total over predicted tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Nll {
-    /// Σ −ln P, in nats.
-    pub total: f64,
-    /// Number of predicted tokens.
-    pub tokens: u64,
+/// Length and distance of windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Inputs a window T.
+    pub context: usize,
+    /// Tokens from a window to the next S, 1 to T.
+    pub stride: usize,
 }
 
-impl Nll {
-    /// Nats per predicted token.
-    pub fn mean(&self) -> f64 {
-        self.total / self.tokens as f64
+impl Windows {
+    /// Windows side by side.
+    pub fn apart(context: usize) -> Self {
+        Windows { context, stride: context }
     }
-    /// Bits per byte, where the predicted tokens stand for so many bytes.
-    pub fn bits_per_byte(&self, bytes: u64) -> f64 {
-        self.total / (bytes as f64 * std::f64::consts::LN_2)
+
+    /// The windows of sequence number `sequence` of n tokens; none for n < 2.
+    fn of(self, sequence: usize, n: usize) -> impl Iterator<Item = Window> {
+        let (mut first, mut done) = (0, 0);
+        std::iter::from_fn(move || {
+            let last = n.saturating_sub(1);
+            if done >= last {
+                return None;
+            }
+            let inputs = first..(first + self.context).min(last);
+            let window = Window { sequence, counted: done - first..inputs.len(), inputs };
+            done = window.inputs.end;
+            first += self.stride;
+            Some(window)
+        })
     }
 }
 
-/// The total of these batches, dropout off; `tick` sees the tokens so far after each.
-pub fn nll<T: Real>(
-    params: &Gpt<Tensor<T>>,
+/// A stretch of one sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Window {
+    sequence: usize,
+    /// Positions of the inputs in the sequence; the targets stand one further.
+    inputs: Range<usize>,
+    /// The predictions that count, from the window's start.
+    counted: Range<usize>,
+}
+
+/// The windows of all sequences, in batches of about one length, longest first; shorter ones are padded at their end, which
+/// a causal model does not see.
+fn batches(sequences: &[&[u32]], windows: Windows) -> Vec<Vec<Window>> {
+    assert!((1..=windows.context).contains(&windows.stride), "a stride from 1 to the context, got {windows:?}");
+    let mut all: Vec<Window> = sequences.iter().enumerate().flat_map(|(i, ids)| windows.of(i, ids.len())).collect();
+    all.sort_by_key(|w| std::cmp::Reverse(w.inputs.len())); // stable: equal lengths stay in order
+    let mut batches: Vec<Vec<Window>> = Vec::new();
+    for window in all {
+        match batches.last_mut() {
+            Some(batch) if (batch.len() + 1) * batch[0].inputs.len() <= BATCH_TOKENS => batch.push(window),
+            _ => batches.push(vec![window]),
+        }
+    }
+    batches
+}
+
+/// One batch; predictions that count have this weight, the others 0.
+fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
+    let t = windows[0].inputs.len();
+    let n = windows.len() * t;
+    let (mut inputs, mut targets, mut weights) = (vec![0; n], vec![0; n], vec![0.0; n]);
+    for (row, window) in windows.iter().enumerate() {
+        let (ids, Range { start, end }) = (sequences[window.sequence], window.inputs.clone());
+        inputs[row * t..][..end - start].copy_from_slice(&ids[start..end]);
+        targets[row * t..][..end - start].copy_from_slice(&ids[start + 1..=end]);
+        weights[row * t..][window.counted.clone()].fill(weight);
+    }
+    Batch { sequences: windows.len(), inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
+}
+
+/// Predicted tokens of these sequences: all but the first of each.
+pub fn predicted(sequences: &[&[u32]]) -> usize {
+    sequences.iter().map(|ids| ids.len().saturating_sub(1)).sum()
+}
+
+/// −ln P of every token but the first, for each sequence. `progress(done, total)` counts predicted tokens.
+///
+/// Panics on an id that the model does not have or a window longer than its context: callers check user input.
+pub fn token_losses<T: Real>(
     config: &GptConfig,
-    batches: impl IntoIterator<Item = Batch>,
-    mut tick: impl FnMut(u64),
-) -> Nll {
-    let mut sum = Nll::default();
-    for batch in batches {
-        let tape = Tape::off();
-        let losses = params.constants(&tape).token_losses(config, &batch.inputs, &batch.targets, batch.rows);
-        for (loss, &weight) in losses.iter().zip(&batch.weights) {
-            if weight > 0.0 {
-                sum.total += loss.to_f64();
-                sum.tokens += 1;
+    params: &Gpt<Tensor<T>>,
+    sequences: &[&[u32]],
+    windows: Windows,
+    mut progress: impl FnMut(usize, usize),
+) -> Vec<Vec<f64>> {
+    let mut losses: Vec<Vec<f64>> = sequences.iter().map(|ids| vec![0.0; ids.len().saturating_sub(1)]).collect();
+    let (mut done, total) = (0, predicted(sequences));
+    for group in batches(sequences, windows) {
+        let values = params.token_losses(config, &batch(sequences, &group, 1.0)).to_vec();
+        for (row, window) in values.chunks(group[0].inputs.len()).zip(&group) {
+            let to = &mut losses[window.sequence][window.inputs.clone()];
+            for i in window.counted.clone() {
+                to[i] = row[i].to_f64();
+            }
+            done += window.counted.len();
+        }
+        progress(done, total);
+    }
+    losses
+}
+
+/// The gradient of the mean loss over all predicted tokens.
+///
+/// Panics as [`token_losses`] does.
+pub fn gradients<T: Real>(
+    config: &GptConfig,
+    params: &Gpt<Tensor<T>>,
+    sequences: &[&[u32]],
+    windows: Windows,
+    mut progress: impl FnMut(usize, usize),
+) -> Gpt<Tensor<T>> {
+    let (mut done, total) = (0, predicted(sequences));
+    let mut sums = params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
+    for group in batches(sequences, windows) {
+        let tape = Tape::new();
+        let leaves = params.leaves(&tape);
+        let loss = leaves.loss(config, &batch(sequences, &group, 1.0 / total as f64), None);
+        let mut grads = tape.backward(&loss);
+        sums.as_mut().zip(leaves.as_ref()).visit(|_, (sum, leaf)| {
+            if let Some(g) = grads.take(leaf) {
+                T::kernels().accumulate(sum.to_mut(), g.dense().as_slice());
+            }
+        });
+        done += group.iter().map(|w| w.counted.len()).sum::<usize>();
+        progress(done, total);
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiny() -> (GptConfig, Gpt<Tensor<f64>>) {
+        let config =
+            GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
+        let params = Gpt::init(&config, 3);
+        (config, params)
+    }
+
+    #[test]
+    fn every_token_but_the_first_is_counted_once() {
+        for n in 0..30 {
+            for context in 1..8 {
+                for stride in 1..=context {
+                    let mut seen = vec![0; n];
+                    for w in (Windows { context, stride }).of(0, n) {
+                        assert!(!w.inputs.is_empty() && w.inputs.len() <= context && w.inputs.end < n.max(1));
+                        for i in w.counted.clone() {
+                            seen[w.inputs.start + i + 1] += 1;
+                            assert!(w.inputs.start == 0 || i + 1 > context - stride, "history of target {i}");
+                        }
+                    }
+                    assert!(seen.iter().enumerate().all(|(i, &s)| s == usize::from(i > 0)), "{n} {context} {stride}: {seen:?}");
+                }
             }
         }
-        tick(sum.tokens);
     }
-    sum
+
+    /// Each loss by a pass of its own, from the logits.
+    #[test]
+    fn losses_are_those_of_the_logits() {
+        let (config, params) = tiny();
+        let sequences: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[5], &[0, 6, 6], &[]];
+        for windows in [Windows::apart(6), Windows { context: 4, stride: 3 }] {
+            let losses = token_losses(&config, &params, &sequences, windows, |_, _| {});
+            for (s, ids) in sequences.iter().enumerate() {
+                assert_eq!(losses[s].len(), ids.len().saturating_sub(1));
+                for w in windows.of(s, ids.len()) {
+                    for i in w.counted.clone() {
+                        let tape = Tape::off();
+                        let seen = &ids[w.inputs.start..=w.inputs.start + i];
+                        let logits = params.constants(&tape).logits(&config, seen, 1).value().to_vec();
+                        let last = &logits[i * config.vocab..];
+                        let lse = last.iter().map(|z| z.exp()).sum::<f64>().ln();
+                        let target = w.inputs.start + i + 1;
+                        let expected = lse - last[ids[target] as usize];
+                        assert!((losses[s][target - 1] - expected).abs() < 1e-12);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_those_of_the_mean() {
+        let (config, params) = tiny();
+        let sequences: [&[u32]; 2] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[0, 6, 6]];
+        let windows = Windows { context: 5, stride: 2 };
+        let mean = |params: &Gpt<Tensor<f64>>| {
+            let losses = token_losses(&config, params, &sequences, windows, |_, _| {}).concat();
+            losses.iter().sum::<f64>() / losses.len() as f64
+        };
+        let grads = gradients(&config, &params, &sequences, windows, |_, _| {});
+        let direction: Gpt<Tensor<f64>> = Gpt::init(&config, 9);
+        let mut slope = 0.0;
+        grads.zip(direction.clone()).visit(|_, (g, d)| slope += g.dot(&d));
+        let moved = |h: f64| mean(&params.clone().zip(direction.clone()).map(|_, (p, d)| p.zip(&d, |p, d| p + h * d)));
+        let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+        assert!((slope - difference).abs() < 1e-7 * slope.abs().max(1.0), "{slope} {difference}");
+    }
 }

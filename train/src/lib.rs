@@ -51,11 +51,14 @@
 //! | [`files`] | writes that are whole or absent |
 //! | [`cli`] | the program's commands |
 
+pub mod bench;
 pub mod cli;
 pub mod data;
 pub mod evaluate;
 pub mod files;
+pub mod generate;
 pub mod metrics;
+pub mod model_dir;
 pub mod optim;
 pub mod pretrain;
 pub mod progress;

@@ -11,12 +11,12 @@
 
 use rayon::prelude::*;
 
-use super::dropout::row_factors;
+use super::dropout::drop_row;
 use super::parallel::Shared;
 use super::{largest, same_len};
 use crate::Real;
 use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Place, ScoreBias};
-use crate::simd::{Float, largest_of, sum_of, sum_of_2, vectorized};
+use crate::simd::{Float, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
 /// o (B, Tq, H, D) and lse (B, H, Tq).
 pub fn naive<T: Real>(
@@ -227,7 +227,8 @@ fn check_grads<T>(spec: &AttentionSpec, bias: Option<ScoreBias<'_, T>>, go: Head
 /// computed in vain a row; a tile of scores stays in cache.
 const TILE: usize = 64;
 
-/// A tile of queries: (b, h), its first query, how many, and how many keys the last of them reaches.
+/// A tile of queries: (b, h), its first query, how many, and how many keys the last of them reaches. Rows of scores are
+/// `stride` long, whole lanes, so that no row ends in a scalar remainder.
 #[derive(Clone, Copy)]
 struct Tile {
     b: usize,
@@ -235,6 +236,7 @@ struct Tile {
     first: usize,
     rows: usize,
     reach: usize,
+    stride: usize,
 }
 
 impl Tile {
@@ -244,23 +246,27 @@ impl Tile {
             Mask::Causal => first + rows + spec.keys - spec.queries,
             Mask::Full | Mask::Allowed(_) => spec.keys,
         };
-        Tile { b, h, first, rows, reach }
+        Tile { b, h, first, rows, reach, stride: reach.next_multiple_of(LANES) }
     }
 
-    /// How many keys query `i` reaches; the scores beyond are zero.
-    fn seen(&self, spec: &AttentionSpec, i: usize) -> usize {
-        if spec.mask == Mask::Causal { i + 1 + spec.keys - spec.queries } else { self.reach }
+    /// Splits query i's row of scores: the whole lanes that hold the keys it reaches, with `fill` past the last, and zeros.
+    fn split<'a, T: Float>(&self, spec: &AttentionSpec, i: usize, s: &'a mut [T], fill: T) -> &'a mut [T] {
+        let seen = if spec.mask == Mask::Causal { i + 1 + spec.keys - spec.queries } else { self.reach };
+        let (s, beyond) = s.split_at_mut(seen.next_multiple_of(LANES));
+        s[seen..].fill(fill);
+        beyond.fill(T::zero());
+        s
     }
 
     /// x·yᵀ for the tile's rows of x and the keys it reaches: (rows, D)·(D, reach).
     fn scores<T: Float>(&self, spec: &AttentionSpec, x: Heads<'_, T>, y: Heads<'_, T>, s: &mut [T]) {
         let (x_at, y_at) = (start(x, [self.b, self.h, self.first]), start(y, [self.b, self.h, 0]));
         let (x_strides, y_strides) = ([x.strides[2], 1], [1, y.strides[2]]);
-        assert!(s.len() == self.rows * self.reach, "a tile's scores are (rows, reach)");
-        // SAFETY: `check` found all rows of x and y inside their slices; s holds (rows, reach) and is borrowed mutably.
+        assert!(s.len() == self.rows * self.stride, "a tile's scores are (rows, stride)");
+        // SAFETY: `check` found all rows of x and y inside their slices; s holds (rows, stride ≥ reach), borrowed mutably.
         unsafe {
             let s = s.as_mut_ptr();
-            T::gemm(self.rows, spec.width, self.reach, x_at, x_strides, y_at, y_strides, T::zero(), s, self.reach)
+            T::gemm(self.rows, spec.width, self.reach, x_at, x_strides, y_at, y_strides, T::zero(), s, self.stride)
         }
     }
 }
@@ -298,30 +304,26 @@ pub fn fast<T: Float>(
     let task = |task: usize| {
         let (pair, tile) = (task / tiles, task % tiles);
         let tile = Tile::new(spec, pair / spec.heads, pair % spec.heads, tile * TILE);
-        let Tile { b, h, first, rows, reach } = tile;
+        let Tile { b, h, first, rows, reach, stride } = tile;
         // SAFETY: a task owns its rows of lse, (B, H, Tq) by `check`.
         let lse = unsafe { lse.slice(pair * spec.queries + first, rows) };
-        T::with_scratch(rows * reach + rows + reach, |scratch| {
-            let (s, scratch) = scratch.split_at_mut(rows * reach);
-            let (inverse, factors) = scratch.split_at_mut(rows);
+        T::with_scratch(rows * stride + rows, |scratch| {
+            let (s, inverse) = scratch.split_at_mut(rows * stride);
             tile.scores(spec, q, k, s);
-            for (r, s) in s.chunks_exact_mut(reach).enumerate() {
+            for (r, s) in s.chunks_exact_mut(stride).enumerate() {
                 let i = first + r;
-                let (s, beyond) = s.split_at_mut(tile.seen(spec, i));
-                beyond.fill(T::zero());
+                let s = tile.split(spec, i, s, T::lit(f64::NEG_INFINITY));
                 let (most, sum) = exponentials(s, T::lit(spec.scale), bias_row(spec, bias, [b, h, i]), mask_row(spec, i));
                 lse[r] = most + sum.ln();
                 inverse[r] = T::one() / sum;
                 if let Some(key) = &spec.dropout {
-                    let factors = &mut factors[..s.len()];
-                    row_factors(key, (pair * spec.queries + i) as u64, factors);
-                    multiply(s, factors);
+                    drop_row(key, (pair * spec.queries + i) as u64, s);
                 }
             }
             let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
             let (v_at, v_strides) = (start(v, [b, h, 0]), [v.strides[2], 1]);
             // SAFETY: v's rows lie in their slice and o is (B, Tq, H, D), by `check`; a task owns its rows of o.
-            unsafe { T::gemm(rows, reach, d, s.as_ptr(), [reach, 1], v_at, v_strides, T::zero(), o.at(at), o_stride) };
+            unsafe { T::gemm(rows, reach, d, s.as_ptr(), [stride, 1], v_at, v_strides, T::zero(), o.at(at), o_stride) };
             for (r, &inverse) in inverse.iter().enumerate() {
                 // SAFETY: as above.
                 for o in unsafe { o.slice(at + r * o_stride, d) } {
@@ -366,14 +368,6 @@ fn finish_scores<T: Float>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) 
     }
     for (s, &allowed) in s.iter_mut().zip(allowed) {
         *s = if allowed { *s } else { T::lit(f64::NEG_INFINITY) };
-    }
-}
-
-vectorized! {
-    fn multiply<T: Float>(x: &mut [T], y: &[T]) {
-        for (x, &y) in x.iter_mut().zip(y) {
-            *x = *x * y;
-        }
     }
 }
 
@@ -452,26 +446,24 @@ unsafe fn pair_vjp<T: Float>(
     let scale = T::lit(spec.scale);
     for first in (0..spec.queries).step_by(TILE) {
         let tile = Tile::new(spec, b, h, first);
-        let Tile { rows, reach, .. } = tile;
-        T::with_scratch(2 * rows * reach + reach, |scratch| {
-            let (s, scratch) = scratch.split_at_mut(rows * reach);
-            let (gs, factors) = scratch.split_at_mut(rows * reach);
+        let Tile { rows, reach, stride, .. } = tile;
+        T::with_scratch(2 * rows * stride + stride, |scratch| {
+            let (s, scratch) = scratch.split_at_mut(rows * stride);
+            let (gs, factors) = scratch.split_at_mut(rows * stride);
             tile.scores(spec, q, k, s);
             tile.scores(spec, go, v, gs);
-            for (r, (s, gs)) in s.chunks_exact_mut(reach).zip(gs.chunks_exact_mut(reach)).enumerate() {
+            for (r, (s, gs)) in s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride)).enumerate() {
                 let i = first + r;
                 let at = (b * spec.heads + h) * spec.queries + i;
-                let ((s, s_beyond), (gs, gs_beyond)) = {
-                    let seen = tile.seen(spec, i);
-                    (s.split_at_mut(seen), gs.split_at_mut(seen))
-                };
-                s_beyond.fill(T::zero());
-                gs_beyond.fill(T::zero());
+                let s = tile.split(spec, i, s, T::lit(f64::NEG_INFINITY));
+                let gs = tile.split(spec, i, gs, T::zero());
                 let factors: &[T] = match &spec.dropout {
                     None => &[],
                     Some(key) => {
-                        row_factors(key, at as u64, &mut factors[..s.len()]);
-                        &factors[..s.len()]
+                        let factors = &mut factors[..s.len()];
+                        factors.fill(T::one());
+                        drop_row(key, at as u64, factors);
+                        factors
                     }
                 };
                 let o_i = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
@@ -480,7 +472,7 @@ unsafe fn pair_vjp<T: Float>(
                 row_vjp(s, gs, factors, mean);
                 if let (Some(gbias), Some(bias)) = (gbias, bias) {
                     // SAFETY: the caller's; `check_grads` found the gradient as long as the bias.
-                    let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), gs.len()) };
+                    let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), reach) };
                     for (gbias, &gs) in gbias.iter_mut().zip(&*gs) {
                         *gbias += gs;
                     }
@@ -493,10 +485,10 @@ unsafe fn pair_vjp<T: Float>(
             let [q_ld, k_ld, v_ld] = [0, 1, 2].map(|which: usize| places[which].strides[2]);
             let (q_at, k_at, go_at) = (start(q, [b, h, first]), start(k, [b, h, 0]), start(go, [b, h, first]));
             let [q_strides, k_strides, go_strides] = [q, k, go].map(|x| [x.strides[2], 1]);
-            let (by_rows, transposed) = ([reach, 1], [1, reach]);
+            let (by_rows, transposed) = ([stride, 1], [1, stride]);
             let (s, gs) = (s.as_ptr(), gs.as_ptr());
             // SAFETY: the caller's; `check` and `check_grads` found every row of q, k, go, gq, gk, gv inside its slice, and s
-            // and gs hold (rows, reach).
+            // and gs hold (rows, stride).
             unsafe {
                 T::gemm(reach, rows, d, s, transposed, go_at, go_strides, T::one(), gv, v_ld);
                 T::gemm(rows, reach, d, gs, by_rows, k_at, k_strides, T::zero(), gq, q_ld);

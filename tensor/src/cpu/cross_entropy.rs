@@ -37,7 +37,7 @@ pub fn naive<T: Real>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [
     }
 }
 
-/// z̄ = gy_row·(e^(z − lse) − \[target\]).
+/// z̄ = gy_row·(e^(z − lse) − ⟦target⟧).
 pub fn naive_vjp<T: Real>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
     same_len("cross_entropy_vjp", &[logits.len(), glogits.len()]);
     same_len("cross_entropy_vjp", &[targets.len(), lse.len(), gy.len()]);

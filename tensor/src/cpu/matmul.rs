@@ -154,22 +154,37 @@ vectorized! {
     }
 }
 
+/// Columns that `dense_columns` takes side by side, in groups of four.
+const SIDE: usize = 16;
+
 vectorized! {
-    /// c = x·B for a B with dense columns, eight chains at a time.
+    /// c = x·B for a B with dense columns: squares of four by four are turned, so that a vector runs across columns.
     fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
-        for (group, c) in c.chunks_mut(8).enumerate() {
+        for (group, c) in c.chunks_mut(SIDE).enumerate() {
             for (block, x) in x.chunks(K_BLOCK).enumerate() {
                 // Past the last column the chains repeat it.
-                let column = |l: usize| &b[(8 * group + l.min(c.len() - 1)) * ld + block * K_BLOCK..][..x.len()];
-                let columns: [&[T]; 8] = std::array::from_fn(column);
-                let mut sums = [T::zero(); 8];
-                for (p, &x) in x.iter().enumerate() {
-                    for l in 0..8 {
-                        sums[l] = multiply_add::<T, FMA>(x, columns[l][p], sums[l]);
+                let column = |l: usize| &b[(SIDE * group + l.min(c.len() - 1)) * ld + block * K_BLOCK..][..x.len()];
+                let columns: [&[T]; SIDE] = std::array::from_fn(column);
+                let mut sums = [[T::zero(); 4]; SIDE / 4];
+                let (squares, rest) = x.as_chunks::<4>();
+                let fours = columns.map(|column| &column.as_chunks::<4>().0[..squares.len()]);
+                for (i, x) in squares.iter().enumerate() {
+                    for (g, sums) in sums.iter_mut().enumerate() {
+                        let square = [fours[4 * g][i], fours[4 * g + 1][i], fours[4 * g + 2][i], fours[4 * g + 3][i]];
+                        for (&x, across) in x.iter().zip(T::turn(square)) {
+                            for l in 0..4 {
+                                sums[l] = multiply_add::<T, FMA>(x, across[l], sums[l]);
+                            }
+                        }
+                    }
+                }
+                for (i, &x) in rest.iter().enumerate() {
+                    for (l, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
+                        *sum = multiply_add::<T, FMA>(x, columns[l][4 * squares.len() + i], *sum);
                     }
                 }
                 let keep = accumulate || block > 0;
-                for (c, &s) in c.iter_mut().zip(&sums) {
+                for (c, &s) in c.iter_mut().zip(sums.as_flattened()) {
                     *c = if keep { *c + s } else { s };
                 }
             }

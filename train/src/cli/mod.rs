@@ -1,2 +1,102 @@
-//! The command line.
-pub mod pretrain;
+//! The command line: one file a subcommand, each its flags and what it does with them.
+//!
+//! Words for people go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong
+//! usage ends with exit code 2, every other error with 1.
+
+mod bench;
+mod common;
+mod error;
+mod evaluate;
+mod generate;
+mod ids;
+mod output;
+mod pretrain;
+mod tokenizer;
+mod world;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use error::CliError;
+
+/// GPT-1 from first principles: train it, measure it, let it write.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gradus",
+    version,
+    long_about = "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) from first principles: train it, measure it, let it write.\n\n\
+        Every command tells people what it does on stderr and gives its result on stdout. With --json the last line of stdout \
+        is one JSON object. The exit code is 0 for success, 2 for wrong usage and 1 for every other error.",
+    after_long_help = "A first round:\n  \
+        gradus world --stories 3\n  \
+        gradus tokenizer train --corpus novel.txt --vocab 2000 --out words\n  \
+        gradus evaluate --model DIR --corpus novel.txt\n  \
+        gradus generate --model DIR --prompt \"Once upon a time\" --tokens 40\n\n\
+        `gradus COMMAND --help` explains every flag, with its unit and its default."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Pretrain(Box<pretrain::Args>),
+    Evaluate(evaluate::Args),
+    Generate(generate::Args),
+    #[command(subcommand)]
+    Tokenizer(tokenizer::Command),
+    World(world::Args),
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+fn run(cli: Cli) -> Result<(), CliError> {
+    match cli.command {
+        Some(Command::Pretrain(args)) => pretrain::run(*args),
+        Some(Command::Evaluate(args)) => evaluate::run(&args),
+        Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::Tokenizer(command)) => tokenizer::run(&command),
+        Some(Command::World(args)) => world::run(&args),
+        Some(Command::Bench(command)) => bench::run(&command),
+        None => pretrain::micro_world(),
+    }
+}
+
+/// Runs the program with the arguments it was started with.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever closed stdout (`gradus world | head`) has seen enough.
+        Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            output::say(&format!("error: {}", error::with_causes(&error)));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// Help that teaches: every flag and command is explained.
+    #[test]
+    fn everything_has_help() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "`{}` says what it does", command.get_name());
+            for arg in command.get_arguments() {
+                assert!(arg.get_help().is_some(), "`{}` explains {}", command.get_name(), arg.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

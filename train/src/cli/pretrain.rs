@@ -4,14 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clap::Args;
-
-use crate::pretrain::{self, Control, INTERRUPTED, Outcome, PretrainError};
+use super::common::Threads;
+use super::{CliError, output};
+use crate::pretrain::{self, Control, INTERRUPTED, PretrainError};
 use crate::progress::{self, Display};
 use crate::settings::Options;
 
+/// A line for people, on stderr.
+macro_rules! say {
+    ($($words:tt)*) => { output::say(&format!($($words)*)) };
+}
+
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
@@ -21,9 +26,9 @@ Examples:
 
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in
 Hugging Face's format (with best/, the one of the lowest held-out loss), with metrics.jsonl and report.html.")]
-pub struct PretrainArgs {
+pub struct Args {
     /// Text file, or folder of text files; without it the run is on stories of the micro-world
-    #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
+    #[arg(long, conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
     /// Directory to make, for the model, its tokenizer, metrics and report
     #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
@@ -46,42 +51,57 @@ pub struct PretrainArgs {
     /// Say nothing but warnings
     #[arg(long)]
     pub quiet: bool,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    pub json: bool,
+    /// How many threads
+    #[command(flatten)]
+    pub threads: Threads,
     /// Sizes and hyperparameters
     #[command(flatten)]
     pub options: Options,
 }
 
-impl PretrainArgs {
-    /// Runs it.
-    pub fn run(self) -> Result<Outcome, PretrainError> {
-        stop_on_ctrl_c();
-        let control = Control {
-            stop_at: self.stop_at,
-            within: None,
-            samples: self.samples,
-            display: Display::choose(self.quiet),
-            cache: self.cache.clone().unwrap_or_else(|| cache(self.out.as_deref().or(self.resume.as_deref()))),
-            command: command(),
-            threads: rayon::current_num_threads(),
-        };
-        if let Some(dir) = &self.resume {
-            return pretrain::resume(dir, &control);
+/// Runs it.
+pub fn run(args: Args) -> Result<(), CliError> {
+    args.threads.start()?;
+    stop_on_ctrl_c();
+    let control = Control {
+        stop_at: args.stop_at,
+        within: None,
+        samples: args.samples,
+        display: Display::choose(args.quiet),
+        cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
+        command: command(),
+        threads: rayon::current_num_threads(),
+    };
+    let outcome = match &args.resume {
+        Some(dir) => pretrain::resume(dir, &control)?,
+        None => {
+            let file = args.config.as_deref().map(Options::read).transpose().map_err(PretrainError::from)?.unwrap_or_default();
+            let settings = args.options.over(file).settle().map_err(PretrainError::from)?;
+            let out = args.out.as_deref().expect("clap requires it without --resume");
+            pretrain::begin(settings, args.corpus.as_deref(), out, &control)?
         }
-        let file = self.config.as_deref().map(Options::read).transpose()?.unwrap_or_default();
-        let settings = self.options.over(file).settle()?;
-        let out = self.out.as_deref().expect("clap requires it without --resume");
-        pretrain::begin(settings, self.corpus.as_deref(), out, &control)
+    };
+    if args.json {
+        return output::json(&outcome);
+    }
+    let out = outcome.out.display();
+    match &outcome.validation {
+        Some(v) => output::line(&format!("{out}: {} updates, held-out loss {:.4} nats a token", outcome.steps, v.nll)),
+        None => output::line(&format!("{out}: {} updates", outcome.steps)),
     }
 }
 
 /// The main job: the micro-world, from nothing to a model measured against the limit, within six minutes on two cores.
-pub fn micro_world() -> Result<Outcome, PretrainError> {
+pub fn micro_world() -> Result<(), CliError> {
     stop_on_ctrl_c();
     let out = (1..).map(|n| PathBuf::from(format!("runs/micro-world-{n}"))).find(|p| !p.exists()).expect("numbers do not end");
-    eprintln!("Gradus: GPT-1 from first principles. A small GPT now learns to tell the stories of a made-up world;");
-    eprintln!("how likely each story is, is known exactly, and so is the smallest loss that any model can reach.");
-    eprintln!("Ctrl-C ends with a checkpoint. `gradus --help` shows everything else.\n");
-    let settings = micro_world_options().settle()?;
+    say!("Gradus: GPT-1 from first principles. A small GPT now learns to tell the stories of a made-up world;");
+    say!("how likely each story is, is known exactly, and so is the smallest loss that any model can reach.");
+    say!("Ctrl-C ends with a checkpoint. `gradus --help` shows everything else.\n");
+    let settings = micro_world_options().settle().map_err(PretrainError::from)?;
     let control = Control {
         stop_at: None,
         within: Some(Duration::from_secs(300)),
@@ -92,17 +112,17 @@ pub fn micro_world() -> Result<Outcome, PretrainError> {
         threads: rayon::current_num_threads(),
     };
     let outcome = pretrain::begin(settings, None, &out, &control)?;
-    eprintln!();
+    output::say("");
     if let Some(v) = &outcome.validation {
         let limit = v.limit_bits_per_byte().unwrap_or(f64::NAN);
         let excess = 100.0 * v.excess.unwrap_or(f64::NAN);
         let bits = v.bits_per_byte.unwrap_or(f64::NAN);
-        eprintln!("held-out stories: {bits:.4} bits a byte; the limit is {limit:.4}: {excess:.1} % above it");
+        say!("held-out stories: {bits:.4} bits a byte; the limit is {limit:.4}: {excess:.1} % above it");
     }
-    eprintln!("after {} updates in {}", outcome.steps, progress::duration(outcome.seconds));
-    eprintln!("the report:  {}", outcome.out.join("report.html").display());
-    eprintln!("more of it:  gradus generate --model {0} --prompt '<story>' --tokens 120", outcome.out.display());
-    Ok(outcome)
+    say!("after {} updates in {}", outcome.steps, progress::duration(outcome.seconds));
+    say!("the report:  {}", outcome.out.join("report.html").display());
+    say!("more of it:  gradus generate --model {0} --prompt '<story>' --tokens 120", outcome.out.display());
+    Ok(())
 }
 
 /// The setting of the main job.
@@ -122,7 +142,7 @@ fn stop_on_ctrl_c() {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("\nending after this update with a checkpoint (Ctrl-C again: at once)");
+        say!("\nending after this update with a checkpoint (Ctrl-C again: at once)");
     };
     // A handler that another part of the process has set already serves as well.
     let _ = ctrlc::set_handler(again);

@@ -8,9 +8,8 @@ use gradus_tensor::Tensor;
 use sha2::{Digest, Sha256};
 
 use super::PretrainError;
-use super::source::{Source, Validation};
+use super::source::{self, Source, Validation};
 use crate::data::{self, Evaluation, Phase, TokenFile, Tokens, Windows};
-use crate::evaluate;
 use crate::progress::{Display, Progress};
 use crate::settings::Settings;
 use crate::text::{BpeTrainer, Tokenizer, read_corpus};
@@ -130,7 +129,7 @@ impl Source for Corpus {
         let count = limit.div_ceil(config.context).clamp(1, all.windows());
         let chosen: Vec<usize> = (0..count).map(|i| i * all.windows() / count).collect();
         let batches = chosen.chunks(ROWS).map(|rows| all.batch_of(rows));
-        let nll = evaluate::nll(params, config, batches, |_| {});
+        let nll = source::nll(params, config, batches);
         // In proportion where it is a part: exact for the whole.
         let bytes = (all.bytes() as f64 * nll.tokens as f64 / all.predicted() as f64).round() as u64;
         Some(Validation { nll, bytes, limit: None })

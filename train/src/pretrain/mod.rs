@@ -246,7 +246,9 @@ impl<'c> Session<'c> {
             if evaluates {
                 self.evaluate_and_save(&mut progress, t == total)?;
             }
-            if self.control.samples && (evaluates && logged.elapsed() > Duration::from_secs(15) || self.began.elapsed() >= next_sample) {
+            if self.control.samples
+                && (evaluates && logged.elapsed() > Duration::from_secs(15) || self.began.elapsed() >= next_sample)
+            {
                 self.sample(&mut progress)?;
                 logged = Instant::now();
                 next_sample = self.began.elapsed() + Duration::from_secs(45);
@@ -285,7 +287,8 @@ impl<'c> Session<'c> {
             }
             let excess = record.excess.map_or(String::new(), |e| format!(", {:.1} % above the limit", 100.0 * e));
             let bits = record.bits_per_byte.unwrap_or(f64::NAN);
-            progress.say(&format!("update {}: held-out loss {:.4} nats a token, {bits:.4} bits a byte{excess}", at.step, record.nll));
+            progress
+                .say(&format!("update {}: held-out loss {:.4} nats a token, {bits:.4} bits a byte{excess}", at.step, record.nll));
             self.log.append(&Record::Evaluation(record.clone()))?;
             if record.nll < self.best {
                 self.best = record.nll;
@@ -332,7 +335,10 @@ impl<'c> Session<'c> {
         flatten("", &settings, &mut configuration);
         let versions = vec![
             ("gradus".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("machine".to_owned(), format!("{} {}, {} threads", std::env::consts::OS, std::env::consts::ARCH, self.control.threads)),
+            (
+                "machine".to_owned(),
+                format!("{} {}, {} threads", std::env::consts::OS, std::env::consts::ARCH, self.control.threads),
+            ),
         ];
         let (title, lead) = match &self.run.corpus {
             Some(path) => {

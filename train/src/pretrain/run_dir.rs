@@ -98,7 +98,13 @@ impl RunDir {
     }
 
     /// Writes a model into `dir` (this directory or the best one), each file whole or not at all.
-    pub fn save_model(&self, dir: &Path, config: &GptConfig, params: &Gpt<Tensor>, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
+    pub fn save_model(
+        &self,
+        dir: &Path,
+        config: &GptConfig,
+        params: &Gpt<Tensor>,
+        tokenizer: &Tokenizer,
+    ) -> Result<(), PretrainError> {
         if dir != self.0 {
             std::fs::create_dir_all(dir).map_err(|e| FileError::new("make the directory", dir, e))?;
             tokenizer.save(dir)?;

@@ -4,7 +4,6 @@ use gradus_model::{Batch, Gpt, GptConfig, Objective};
 use gradus_tensor::Tensor;
 
 use crate::data;
-use crate::evaluate::Nll;
 use crate::report::Baseline;
 use crate::text::Tokenizer;
 
@@ -30,6 +29,36 @@ pub trait Source {
     fn baselines(&self) -> Vec<Baseline> {
         Vec::new()
     }
+}
+
+/// A total over predicted tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Nll {
+    /// Σ −ln P, in nats.
+    pub total: f64,
+    /// Number of predicted tokens.
+    pub tokens: u64,
+}
+
+impl Nll {
+    /// Nats per predicted token.
+    pub fn mean(&self) -> f64 {
+        self.total / self.tokens as f64
+    }
+}
+
+/// The total of these batches, dropout off.
+pub(super) fn nll(params: &Gpt<Tensor>, config: &GptConfig, batches: impl IntoIterator<Item = data::Batch>) -> Nll {
+    let mut sum = Nll::default();
+    for batch in batches {
+        let counted = batch.weights.clone();
+        let losses = params.token_losses(config, &weighted(batch, Objective::TokenMean));
+        for (loss, _) in losses.as_slice().iter().zip(counted).filter(|(_, w)| *w > 0.0) {
+            sum.total += f64::from(*loss);
+            sum.tokens += 1;
+        }
+    }
+    sum
 }
 
 /// A loss on held-out text.

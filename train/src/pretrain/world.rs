@@ -5,9 +5,8 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
 use super::PretrainError;
-use super::source::{Source, Validation};
+use super::source::{self, Source, Validation};
 use crate::data::{self, Rows};
-use crate::evaluate;
 use crate::report::Baseline;
 use crate::settings::Settings;
 use crate::text::{BpeTrainer, Tokenizer};
@@ -75,7 +74,17 @@ impl WorldSource {
         starts.retain(|s| s + context < ids.len());
         let held_out_rows = Rows::new(held_out_ids, separator, true, context, tokenizer.vocab_size())?;
         let (seed, held_out) = (settings.seed, held_out_rows);
-        Ok(WorldSource { tokenizer, separator, ids, starts, seed, context, held_out, stories: tell(2 << 32, HELD_OUT_STORIES), baseline })
+        Ok(WorldSource {
+            tokenizer,
+            separator,
+            ids,
+            starts,
+            seed,
+            context,
+            held_out,
+            stories: tell(2 << 32, HELD_OUT_STORIES),
+            baseline,
+        })
     }
 
     /// Bytes of the first `n` held-out stories.
@@ -107,7 +116,7 @@ impl Source for WorldSource {
         let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
         let n = limit.div_ceil(mean).clamp(1, self.held_out.len());
         let batches = (0..n).step_by(ROWS).map(|from| self.held_out.batch(from..(from + ROWS).min(n)));
-        let nll = evaluate::nll(params, config, batches, |_| {});
+        let nll = source::nll(params, config, batches);
         let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / nll.tokens as f64;
         Some(Validation { nll, bytes: self.bytes(n), limit: Some(limit) })
     }

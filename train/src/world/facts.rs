@@ -13,7 +13,7 @@ pub struct Character {
     pub animal: &'static str,
 }
 
-/// One of the two characters with a name.
+/// One of the two neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Who {
     /// Who sets out.
@@ -53,7 +53,7 @@ pub struct Facts {
     pub home: &'static str,
     /// Who longs for the thing, and has it in the end.
     pub longing: Who,
-    /// The feeling that the thing ends.
+    /// How it feels without the thing.
     pub feeling: &'static str,
     /// Whether the thing had been lost (else it was only wanted).
     pub lost: bool,
@@ -61,7 +61,7 @@ pub struct Facts {
     pub colour: &'static str,
     /// The thing.
     pub thing: &'static str,
-    /// Who knows where the thing is.
+    /// Who knows where the thing is, by name.
     pub helper: &'static str,
     /// The place where the thing is.
     pub place: &'static str,

@@ -36,22 +36,20 @@ pub use words::Gender;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorldConfig {
-    /// Names of the hero and the friend, 2 to 12.
+    /// Names of the hero, the friend and the helper, 3 to 12.
     pub names: usize,
-    /// Natures of the hero, 1 to 6.
+    /// Natures of the hero, 1 to 8; never mentioned again.
     pub traits: usize,
-    /// Kinds of animals, 2 to 10.
+    /// Kinds of animals, 2 to 10; never mentioned again.
     pub animals: usize,
     /// Places, 2 to 10.
     pub places: usize,
-    /// Feelings, 1 to 6.
+    /// Feelings, 1 to 6; never mentioned again.
     pub feelings: usize,
-    /// Colours, 1 to 6.
+    /// Colours, 1 to 8; never mentioned again.
     pub colours: usize,
     /// Things to long for, 1 to 12.
     pub things: usize,
-    /// People who know where the thing is, 1 to 6.
-    pub helpers: usize,
     /// Keepers of the thing, 1 to 6.
     pub keepers: usize,
     /// Moods of the keepers, 1 to 8; never mentioned again.
@@ -72,7 +70,6 @@ impl Default for WorldConfig {
             feelings: words::FEELINGS.len(),
             colours: words::COLOURS.len(),
             things: words::THINGS.len(),
-            helpers: words::HELPERS.len(),
             keepers: words::KEEPERS.len(),
             moods: words::MOODS.len(),
             weathers: words::WEATHERS.len(),
@@ -108,14 +105,13 @@ impl World {
     pub fn new(config: WorldConfig) -> Result<Self, WorldError> {
         let all = WorldConfig::default();
         for (list, found, min, max) in [
-            ("names", config.names, 2, all.names),
+            ("names", config.names, 3, all.names),
             ("traits", config.traits, 1, all.traits),
             ("animals", config.animals, 2, all.animals),
             ("places", config.places, 2, all.places),
             ("feelings", config.feelings, 1, all.feelings),
             ("colours", config.colours, 1, all.colours),
             ("things", config.things, 1, all.things),
-            ("helpers", config.helpers, 1, all.helpers),
             ("keepers", config.keepers, 1, all.keepers),
             ("moods", config.moods, 1, all.moods),
             ("weathers", config.weathers, 1, all.weathers),

@@ -10,8 +10,7 @@ use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::{Character, Facts, Price, Question, Who};
 use super::words::{
-    ANIMALS, COLOURS, FEELINGS, Gender, HELPERS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS,
-    TRAITS, TREATS, Tool, WEATHERS,
+    ANIMALS, COLOURS, FEELINGS, Gender, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS,
 };
 
 /// How much likelier an obstacle is that the travellers are prepared for.
@@ -20,16 +19,8 @@ const PREPARED: u32 = 9;
 /// Tells one story with the decisions of `c`.
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
     // Once Mia the brave rabbit lived by the mill near Tom the fox.
-    c.vary(&[
-        ("once", 3),
-        ("long ago", 2),
-        ("one spring", 1),
-        ("last winter", 1),
-    ])?;
-    let names: Vec<&'static str> = NAMES[..config.names]
-        .iter()
-        .map(|&(name, _)| name)
-        .collect();
+    c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
+    let names: Vec<&'static str> = NAMES[..config.names].iter().map(|&(name, _)| name).collect();
     let hero_name = c.pick(&names)?;
     c.say("the")?;
     let nature = c.pick(&TRAITS[..config.traits])?;
@@ -59,9 +50,8 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let thing = c.pick(&THINGS[..config.things])?;
     c.say(".")?;
 
-    // The baker had seen it at the lake.
-    c.say("the")?;
-    let helper = c.pick(&HELPERS[..config.helpers])?;
+    // Rosa had seen it at the lake.
+    let helper = c.pick(&without(&without(&names, hero.name), friend.name))?;
     c.vary(&[("had seen", 2), ("knew of", 1), ("spoke of", 1)])?;
     c.say("it at the")?;
     let place = c.pick(&without(&PLACES[..config.places], home))?;
@@ -87,19 +77,12 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         None
     };
     c.say(".")?;
-    let (subject, object) = if together {
-        ("they", "them")
-    } else {
-        (hero.gender.subject(), hero.gender.object())
-    };
+    let (subject, object) = if together { ("they", "them") } else { (hero.gender.subject(), hero.gender.object()) };
 
     // Soon a dark tunnel stopped them, but Tom used his lantern.
     c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
     let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
-    let obstacles: Vec<Phrase<'_>> = tools
-        .iter()
-        .map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 }))
-        .collect();
+    let obstacles: Vec<Phrase<'_>> = tools.iter().map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 })).collect();
     let needed = &tools[c.branch(&obstacles)?];
     c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
     c.say(object)?;
@@ -116,11 +99,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
             c.say(", but")?;
             c.say(rescuer.name)?;
             c.vary(&[("had", 1), ("used", 1)])?;
-            c.say(&format!(
-                "{} {} .",
-                rescuer.gender.possessive(),
-                needed.name
-            ))?;
+            c.say(&format!("{} {} .", rescuer.gender.possessive(), needed.name))?;
         }
         None => {
             c.say(&format!(", and without {} {}", needed.article, needed.name))?;
@@ -128,7 +107,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         }
     }
 
-    // At the lake a grumpy giant sold the happy pair the red kite for a song.
+    // At the lake a grumpy giant sold the happy pair the kite for a song.
     let mishap = rescuer.is_none().then_some(needed.mishap);
     c.say(&format!("at the {place} a"))?;
     c.pick(&MOODS[..config.moods])?;
@@ -136,11 +115,9 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
     let travellers = if together { "pair" } else { "hero" };
     c.say(&format!("the {} {travellers}", mishap.unwrap_or("happy")))?;
-    c.say(&format!("the {colour} {thing} for"))?;
-    let mut prices: Vec<(String, u32, Price)> = TREATS
-        .iter()
-        .map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat)))
-        .collect();
+    c.say(&format!("the {thing} for"))?;
+    let mut prices: Vec<(String, u32, Price)> =
+        TREATS.iter().map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat))).collect();
     for (who, tool) in [(hero, Some(hero_tool)), (friend, friend_tool)] {
         if let Some(tool) = tool {
             let phrase = format!("{} {tool}", who.gender.possessive());
@@ -151,33 +128,24 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let price = prices[c.branch(&phrases)?].2;
     c.say(".")?;
 
-    // Back by the mill, Tom the fox asked, "Where was the red kite?"
+    // Back by the mill, Tom asked, "Where was the kite?" "At the lake," said Mia.
     c.vary(&[("back", 2), ("home", 1), ("safe", 1)])?;
-    c.say(&format!("by the {home} ,"))?;
-    let (question, answer) = if together {
-        // The helper knows where it was, but not who had it.
-        c.say(&format!("the {helper} asked , \" who had"))?;
-        (Question::Who, format!("a {keeper}"))
+    // The helper knows where it was, but not who had it; the friend, left behind, knows neither.
+    let (asker, question, asked, answer) = if together {
+        (helper, Question::Who, "who had", format!("a {keeper}"))
     } else {
-        c.say(&format!(
-            "{} the {} asked , \" where was",
-            friend.name, friend.animal
-        ))?;
-        (Question::Where, format!("at the {place}"))
+        (friend.name, Question::Where, "where was", format!("at the {place}"))
     };
-    c.say(&format!("the {colour} {thing} ? \""))?;
+    c.say(&format!("by the {home} , {asker} asked , \" {asked} the {thing} ? \""))?;
+    c.say(&format!("\" {answer} , \" said {} .", hero.name))?;
 
-    // "At the lake," said Mia the brave rabbit. At last Tom was no longer sad.
-    c.say(&format!("\" {answer} , \" said"))?;
-    c.say(&format!("{} the {nature} {} .", hero.name, hero.animal))?;
+    // At last Tom had the kite and was glad.
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
     c.say(one.name)?;
-    c.vary(&[
-        ("was no longer", 2),
-        ("was never again", 1),
-        ("no longer felt", 1),
-    ])?;
-    c.say(&format!("{feeling} ."))?;
+    c.vary(&[("had", 2), ("held", 1), ("loved", 1)])?;
+    c.say(&format!("the {thing} and was"))?;
+    c.vary(&[("happy", 2), ("glad", 1), ("merry", 1)])?;
+    c.say(".")?;
 
     Ok(Facts {
         hero,
@@ -204,17 +172,9 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 }
 
 fn character(name: &'static str, animal: &'static str) -> Character {
-    Character {
-        name,
-        gender: Gender::of(name),
-        animal,
-    }
+    Character { name, gender: Gender::of(name), animal }
 }
 
 fn without(words: &[&'static str], taken: &str) -> Vec<&'static str> {
-    words
-        .iter()
-        .copied()
-        .filter(|&word| word != taken)
-        .collect()
+    words.iter().copied().filter(|&word| word != taken).collect()
 }

@@ -1,0 +1,236 @@
+//! How fast this machine trains and generates, against what its matrix products could do.
+
+use std::time::{Duration, Instant};
+
+use gradus_model::{Batch, Decoder, Gpt, GptConfig, Tree};
+use gradus_tensor::kernels::{Mat, MatMut};
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Real, Tensor};
+use serde::Serialize;
+
+use crate::optim::{Optimizer, Schedule};
+use crate::trainer::{Recipe, TrainError, Trainer};
+
+/// A fixed piece of training work, random tokens included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Its name.
+    pub name: &'static str,
+    /// The model.
+    pub config: GptConfig,
+    /// Sequences a batch, each as long as the context.
+    pub sequences: usize,
+}
+
+impl Workload {
+    /// The names, smallest first.
+    pub const NAMES: [&'static str; 3] = ["tiny", "small", "gpt1"];
+
+    /// A workload by name: `tiny` 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512 and
+    /// 40,478.
+    pub fn named(name: &str) -> Option<Self> {
+        let (at, sequences, vocab) = match name {
+            "tiny" => (0, 16, 2_000),
+            "small" => (1, 8, 8_000),
+            "gpt1" => (2, 1, 40_478),
+            _ => return None,
+        };
+        Some(Workload { name: Self::NAMES[at], config: GptConfig { vocab, ..GptConfig::preset(name)? }, sequences })
+    }
+
+    /// Tokens a batch.
+    pub fn tokens(&self) -> usize {
+        self.sequences * self.config.context
+    }
+}
+
+/// What training costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrainReport {
+    /// The workload's name.
+    pub workload: &'static str,
+    /// Threads.
+    pub threads: usize,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Tokens a step.
+    pub tokens_per_step: usize,
+    /// Steps measured, after the warm-up.
+    pub steps: usize,
+    /// Dropout everywhere.
+    pub dropout: f64,
+    /// Tokens a second, by the median step.
+    pub tokens_per_second: f64,
+    /// The median step, in milliseconds.
+    pub step_ms: f64,
+    /// Most memory the process has held, in MB (10⁶ bytes); `None` where the system does not say.
+    pub peak_rss_mb: Option<f64>,
+    /// 10⁹ FLOP/s at 72·L·d² + 6·d·V + 12·L·T·d a token, whatever a kernel manages to skip.
+    pub gflops: f64,
+    /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
+    pub gemm_gflops: f64,
+    /// The loss of the last step, in nats a token.
+    pub final_loss: f64,
+}
+
+/// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
+///
+/// # Errors
+/// The trainer's.
+pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
+    let Workload { config, sequences, .. } = workload;
+    let recipe = Recipe {
+        optimizer: Optimizer::default(),
+        schedule: Schedule::default(),
+        updates: 100_000,
+        clip: Some(1.0),
+        shards: 1,
+        at_once: 1,
+        seed: 0,
+    };
+    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(config, 0));
+    let mut times = Vec::with_capacity(steps);
+    let mut final_loss = f64::NAN;
+    for step in 0..warm_up + steps {
+        let batch = random_batch(config, *sequences, step as u64);
+        let begin = Instant::now();
+        final_loss = trainer.update(&batch)?.loss;
+        if step >= warm_up {
+            times.push(begin.elapsed());
+        }
+        after(step + 1);
+    }
+    let peak_rss_mb = peak_rss_mb(); // before the products below touch memory of their own
+    drop(trainer);
+    let seconds = median(&mut times).as_secs_f64();
+    let tokens_per_second = workload.tokens() as f64 / seconds;
+    Ok(TrainReport {
+        workload: workload.name,
+        threads: rayon::current_num_threads(),
+        parameters: config.parameters(),
+        tokens_per_step: workload.tokens(),
+        steps,
+        dropout: config.resid_dropout,
+        tokens_per_second,
+        step_ms: 1e3 * seconds,
+        peak_rss_mb,
+        gflops: config.training_flops() as f64 * tokens_per_second / 1e9,
+        gemm_gflops: gemm_gflops(workload),
+        final_loss,
+    })
+}
+
+/// Uniformly random tokens, each predicting the next.
+fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
+    let (t, mut rng) = (config.context, Philox::new(seed));
+    let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+    for _ in 0..sequences {
+        let window: Vec<u32> = (0..=t).map(|_| rng.below(config.vocab as u64) as u32).collect();
+        inputs.extend_from_slice(&window[..t]);
+        targets.extend_from_slice(&window[1..]);
+    }
+    let weights = vec![1.0 / inputs.len() as f64; inputs.len()];
+    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
+}
+
+/// The rate of the fastest of these products A (m, k) · B (k, n): 1024³, and a block's and the output's at this batch.
+fn gemm_gflops(workload: &Workload) -> f64 {
+    let (n, d, v) = (workload.tokens(), workload.config.width, workload.config.vocab);
+    let shapes = [
+        (1024, 1024, 1024),
+        (n, d, 3 * d),
+        (n, d, d),
+        (n, d, 4 * d),
+        (n, 4 * d, d),
+        (d, n, 4 * d), // a weight's gradient
+        (n.min(256), d, v),
+        (n.min(256), v, d),
+    ];
+    shapes.into_iter().map(|(m, k, n)| product_gflops(m, k, n)).fold(0.0, f64::max)
+}
+
+fn product_gflops(m: usize, k: usize, n: usize) -> f64 {
+    let mut rng = Philox::new(0);
+    let (a, b) = (Tensor::<f32>::normal([m, k], 1.0, &mut rng), Tensor::<f32>::normal([k, n], 1.0, &mut rng));
+    let mut c = Tensor::<f32>::zeros([m, n]);
+    let (a, b) = (a.as_slice(), b.as_slice());
+    let (mut best, begin) = (Duration::MAX, Instant::now());
+    while best == Duration::MAX || begin.elapsed() < Duration::from_millis(300) {
+        let start = Instant::now();
+        let a = Mat { data: a, rows: m, cols: k, row_stride: k, col_stride: 1 };
+        let b = Mat { data: b, rows: k, cols: n, row_stride: n, col_stride: 1 };
+        f32::kernels().matmul(a, b, MatMut { data: c.to_mut(), rows: m, cols: n, row_stride: n }, false);
+        best = best.min(start.elapsed());
+    }
+    2.0 * (m * k * n) as f64 / best.as_secs_f64() / 1e9
+}
+
+/// What generating costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GenerateReport {
+    /// Threads.
+    pub threads: usize,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Tokens read at once, before the first is generated.
+    pub prompt_tokens: usize,
+    /// Reading them, in milliseconds.
+    pub prompt_ms: f64,
+    /// Tokens generated.
+    pub tokens: usize,
+    /// The median token, in milliseconds.
+    pub token_ms: f64,
+    /// Tokens a second, by the median token.
+    pub tokens_per_second: f64,
+    /// Bytes of weights that each token reads, keys and values not counted.
+    pub weight_bytes_per_token: u64,
+    /// 10⁹ bytes of weights a second: what the memory delivers.
+    pub weight_gb_per_second: f64,
+}
+
+/// Reads `prompt` random tokens and generates `tokens` more with the cache, which must fit the context.
+pub fn generate(config: &GptConfig, params: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> GenerateReport {
+    let mut rng = Philox::new(0);
+    let mut random = || rng.below(config.vocab as u64) as u32;
+    let ids: Vec<u32> = (0..prompt).map(|_| random()).collect();
+    let mut decoder = Decoder::new(params, config);
+    let begin = Instant::now();
+    decoder.read(&ids);
+    let prompt_ms = 1e3 * begin.elapsed().as_secs_f64();
+    let mut times: Vec<Duration> = (0..tokens)
+        .map(|_| {
+            let (id, begin) = ([random()], Instant::now());
+            decoder.read(&id);
+            begin.elapsed()
+        })
+        .collect();
+    let seconds = median(&mut times).as_secs_f64();
+    // Every block, and the output's matrix; of the position table a row.
+    let mut weights = 0;
+    params.as_ref().visit(|path, p| weights += if path.starts_with("positions_embed") { config.width } else { p.len() });
+    let weight_bytes_per_token = 4 * weights as u64;
+    GenerateReport {
+        threads: rayon::current_num_threads(),
+        parameters: config.parameters(),
+        prompt_tokens: prompt,
+        prompt_ms,
+        tokens,
+        token_ms: 1e3 * seconds,
+        tokens_per_second: 1.0 / seconds,
+        weight_bytes_per_token,
+        weight_gb_per_second: weight_bytes_per_token as f64 / seconds / 1e9,
+    }
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// The most memory this process has held, in MB: Linux's `VmHWM`.
+fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0 / 1e6)
+}

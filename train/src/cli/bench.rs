@@ -1,0 +1,147 @@
+//! `gradus bench`.
+
+use clap::Subcommand;
+use gradus_model::{Gpt, GptConfig};
+
+use super::common::{Threads, flag, open_model};
+use super::{CliError, output};
+use crate::bench::{Workload, generate, train};
+use crate::progress::{Display, Progress, figure};
+use std::path::PathBuf;
+
+/// Measure how fast this machine trains and generates.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "Examples:\n  \
+    gradus bench train --workload small --dropout 0.1 --steps 20\n  \
+    gradus bench generate --preset gpt1 --tokens 50 --json")]
+pub enum Command {
+    Train(Train),
+    Generate(Generate),
+}
+
+/// Time whole training steps on random tokens.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Time whole training steps on random tokens: forward, backward, clipping to norm 1 and Adam in every step.\n\n\
+        Workloads (sequences × tokens, vocabulary): tiny 16 × 128, 2,000; small 8 × 256, 8,000; gpt1 1 × 512, 40,478; each with \
+        the preset of its name.\n\n\
+        tokens_per_second and step_ms are those of the median step after the warm-up. gflops counts 72·L·d² + 6·d·V + 12·L·T·d \
+        FLOPs a token, whatever a kernel manages to skip. gemm_gflops is the best f32 rate in the same process, with the same \
+        threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the peak memory \
+        (peak_rss_mb, 10⁶ bytes, null where the system does not tell) was read.",
+    after_long_help = "Example:\n  gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json"
+)]
+pub struct Train {
+    /// The workload.
+    #[arg(long, value_parser = Workload::NAMES, default_value = "tiny")]
+    workload: String,
+    /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
+    #[arg(long, value_name = "P", default_value_t = 0.1, allow_negative_numbers = true)]
+    dropout: f64,
+    /// Number of steps to time.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    steps: usize,
+    /// Number of steps before the first that is timed.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    warm_up: usize,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Time generation with the cache of keys and values.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. \
+        weight_gb_per_second (10⁹ bytes) is what that takes from memory, which bounds it.",
+    after_long_help = "Example:\n  gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json"
+)]
+pub struct Generate {
+    /// Directory of a model; by default a preset with random weights.
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// The preset: tiny and small with the vocabulary of their workload, gpt1.
+    #[arg(long, value_parser = Workload::NAMES, default_value = "tiny", conflicts_with = "model")]
+    preset: String,
+    /// Number of tokens read at once before the first is generated.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    prompt_tokens: usize,
+    /// Number of tokens to generate.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    tokens: usize,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(command: &Command) -> Result<(), CliError> {
+    match command {
+        Command::Train(args) => bench_train(args),
+        Command::Generate(args) => bench_generate(args),
+    }
+}
+
+fn bench_train(args: &Train) -> Result<(), CliError> {
+    args.threads.start()?;
+    if args.steps == 0 {
+        return Err(flag("--steps", 0, "at least 1 step to time"));
+    }
+    if !(0.0..1.0).contains(&args.dropout) {
+        return Err(flag("--dropout", args.dropout, "a probability from 0 to below 1"));
+    }
+    let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
+    workload.config = workload.config.with_dropout(args.dropout);
+    let all = args.warm_up.saturating_add(args.steps) as u64;
+    let mut bar = Progress::new(workload.name, all, "steps", Display::choose(false)).counting("tokens", workload.tokens() as f64);
+    let report = train(&workload, args.steps, args.warm_up, |step| bar.reach(step as u64))?;
+    bar.finish();
+    if args.json {
+        return output::json(&report);
+    }
+    let peak = report.peak_rss_mb.map_or("unknown".into(), |mb| format!("{} MB", figure(mb)));
+    output::line(&format!(
+        "{} tokens/s ({} ms a step), {} GFLOP/s of {} in a matrix product, peak memory {peak}",
+        figure(report.tokens_per_second),
+        figure(report.step_ms),
+        figure(report.gflops),
+        figure(report.gemm_gflops)
+    ))
+}
+
+fn bench_generate(args: &Generate) -> Result<(), CliError> {
+    args.threads.start()?;
+    let (config, params) = match &args.model {
+        Some(path) => open_model(path)?.load()?,
+        None => {
+            let config: GptConfig = Workload::named(&args.preset).expect("clap lets these names pass").config;
+            let params = Gpt::init(&config, 0);
+            (config, params)
+        }
+    };
+    for (name, found) in [("--prompt-tokens", args.prompt_tokens), ("--tokens", args.tokens)] {
+        if found == 0 {
+            return Err(flag(name, 0, "at least 1 token"));
+        }
+    }
+    if args.prompt_tokens.saturating_add(args.tokens) > config.context {
+        let expected =
+            format!("at most {} after the prompt, to stay within the context", config.context.saturating_sub(args.prompt_tokens));
+        return Err(flag("--tokens", args.tokens, expected));
+    }
+    let report = generate(&config, &params, args.prompt_tokens, args.tokens);
+    if args.json {
+        return output::json(&report);
+    }
+    output::line(&format!(
+        "{} tokens/s ({} ms a token), {} GB/s of weights; a prompt of {} tokens in {} ms",
+        figure(report.tokens_per_second),
+        figure(report.token_ms),
+        figure(report.weight_gb_per_second),
+        report.prompt_tokens,
+        figure(report.prompt_ms)
+    ))
+}

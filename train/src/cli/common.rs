@@ -1,0 +1,42 @@
+//! Flags that several commands share.
+
+use std::path::Path;
+
+use super::{CliError, output};
+use crate::model_dir::ModelDir;
+
+/// How many threads compute.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Threads {
+    /// Number of threads that compute; by default one a core. The result's bits do not depend on it.
+    #[arg(long, value_name = "K")]
+    threads: Option<usize>,
+}
+
+impl Threads {
+    /// Starts them.
+    pub fn start(self) -> Result<(), CliError> {
+        let Some(threads) = self.threads else { return Ok(()) };
+        if !(1..=1024).contains(&threads) {
+            return Err(flag("--threads", threads, "a number from 1 to 1024"));
+        }
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global()
+            .map_err(|source| CliError::Threads { threads, source })
+    }
+}
+
+/// An error about a flag's value.
+pub fn flag(flag: &'static str, found: impl ToString, expected: impl Into<String>) -> CliError {
+    CliError::Flag { flag, found: found.to_string(), expected: expected.into() }
+}
+
+/// Finds the model of `--model`, and says so where it is not in the directory given itself.
+pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
+    let dir = ModelDir::open(path)?;
+    if dir.is_elsewhere() {
+        output::say(&format!("model: {}", dir.path().display()));
+    }
+    Ok(dir)
+}

@@ -1,0 +1,113 @@
+//! Everything a command can end with.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use gradus_model::checkpoint::CheckpointError;
+
+use super::ids::IdsError;
+use crate::files::FileError;
+use crate::generate::GenerateError;
+use crate::model_dir::ModelDirError;
+use crate::pretrain::PretrainError;
+use crate::text::TextError;
+use crate::trainer::TrainError;
+use crate::world::WorldError;
+
+/// Why a command failed; its message names the place and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CliError {
+    /// Text or tokenizer.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// Model directory.
+    #[error(transparent)]
+    Model(#[from] ModelDirError),
+    /// Checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// Token ids in a file.
+    #[error(transparent)]
+    Ids(#[from] IdsError),
+    /// Generation.
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    /// Training.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// A run of pre-training.
+    #[error(transparent)]
+    Pretrain(#[from] PretrainError),
+    /// A file that could not be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A text that is no story.
+    #[error("{path}, line {line}: {source}")]
+    Story {
+        /// The file of stories.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// Why it is none.
+        source: WorldError,
+    },
+    /// A flag whose value makes no sense here.
+    #[error("{flag} {found}: expected {expected}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be, and what to do.
+        expected: String,
+    },
+    /// Something stands where the result would go.
+    #[error("{path}: {found}, and nothing is written over; name another place, or give --overwrite")]
+    Exists {
+        /// The place.
+        path: PathBuf,
+        /// What stands there.
+        found: &'static str,
+    },
+    /// Too little text to predict anything.
+    #[error("{path}: {tokens} token in all, and the first of a text is not predicted; give a text of at least two tokens")]
+    TooShort {
+        /// The corpus.
+        path: PathBuf,
+        /// Its number of tokens.
+        tokens: usize,
+    },
+    /// Losses that are no numbers.
+    #[error("the model's loss on this text is {nll}: its weights are not those of a trained model; take an earlier checkpoint")]
+    NotFinite {
+        /// The mean loss.
+        nll: f64,
+    },
+    /// The worker threads could not be started.
+    #[error("cannot start {threads} threads: {source}; give a smaller --threads")]
+    Threads {
+        /// How many.
+        threads: usize,
+        /// Why not.
+        source: rayon::ThreadPoolBuildError,
+    },
+    /// Standard output refused the result.
+    #[error("cannot write the result to standard output: {0}; free some space, or send it elsewhere")]
+    Output(#[from] std::io::Error),
+}
+
+/// The message, and those of its causes that it does not quote itself.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(e) = cause {
+        let message = e.to_string();
+        if !text.contains(&message) {
+            text.push_str("\n  because: ");
+            text.push_str(&message);
+        }
+        cause = e.source();
+    }
+    text
+}

@@ -1,0 +1,219 @@
+//! `gradus evaluate`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use gradus_model::checkpoint::hugging_face_name;
+use gradus_model::{Gpt, GptConfig, Tree};
+use gradus_tensor::{Real, Tensor};
+use serde_json::{Map, Value, json};
+
+use super::common::{Threads, flag, open_model};
+use super::ids::read_ids;
+use super::{CliError, output};
+use crate::evaluate::{Windows, gradients, predicted, token_losses};
+use crate::progress::{Display, Progress, count};
+use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
+
+/// Measure how well a model predicts a text.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Measure how well a model predicts a text: a corpus (--corpus) or one sequence of token ids (--ids).\n\n\
+        Conventions:\n\
+        - Each file is one sequence, and windows do not cross files. Every token is predicted exactly once, except the \
+        first of each file, which has nothing before it.\n\
+        - A window reads T tokens (--context) and predicts the token after each of them. Windows begin every S tokens \
+        (--stride, default T: no token is read twice, and the first prediction of each window sees one token of history). \
+        With S < T windows overlap, and after a file's first window only the last S predictions of each count, so every token is \
+        predicted from at least T − S + 1 tokens before it.\n\
+        - tokens: number of predicted tokens.\n\
+        - nll: mean of −ln P(token | tokens before it in its window) over the predicted tokens, in nats.\n\
+        - perplexity: e^nll, a token, not a word.\n\
+        - bits_per_byte: sum of −ln P / (ln 2 · bytes of text predicted): the UTF-8 bytes of all files, Project Gutenberg's \
+        licence taken off, less those of each file's first token. Comparable between tokenizers, up to what a tokenizer \
+        does not keep (GPT-1's own drops case and spacing). null with --ids.\n\
+        - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.",
+    after_long_help = "Examples:\n  \
+        gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \
+        gradus evaluate --model runs/novels --corpus held-out.txt --stride 64\n  \
+        gradus evaluate --model openai-gpt --ids ids.txt --dtype f64 --gradients --json"
+)]
+pub struct Args {
+    /// Directory of config.json and model.safetensors, or a training run whose `best` holds them. --corpus also needs its
+    /// tokenizer there.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    #[command(flatten)]
+    input: Input,
+    /// Tokens a window reads, from 1 to the model's context, which is the default.
+    #[arg(long, value_name = "T", conflicts_with = "ids")]
+    context: Option<usize>,
+    /// Tokens from the start of a window to the next, from 1 to the context, which is the default; smaller is slower and
+    /// gives every token more history.
+    #[arg(long, value_name = "S", conflicts_with = "ids")]
+    stride: Option<usize>,
+    /// Precision of the computation. The weights are read as f32 either way.
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    dtype: Dtype,
+    /// Also give `gradient_norms`: the L2 norm of the gradient of the mean nll, by parameter, in Hugging Face's names.
+    #[arg(long)]
+    gradients: bool,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Input {
+    /// UTF-8 text: a file, or a folder whose files are each a text.
+    #[arg(long, value_name = "PATH")]
+    corpus: Option<PathBuf>,
+    /// File of token ids separated by white space: one sequence of 2 tokens to the model's context. Needs no tokenizer and
+    /// also gives `token_nll`, the nll of each token but the first, in nats.
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Dtype {
+    /// Single precision: fast.
+    F32,
+    /// Double precision: about two times slower.
+    F64,
+}
+
+/// Token sequences, and the bytes of text that their predicted tokens stand for.
+struct Sequences {
+    ids: Vec<Vec<u32>>,
+    bytes: Option<usize>,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.threads.start()?;
+    let dir = open_model(&args.model)?;
+    let (config, params) = dir.load()?;
+    let windows = windows(args, &config)?;
+    let sequences = match (&args.input.ids, &args.input.corpus) {
+        (Some(path), _) => one_sequence(path, &config)?,
+        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&config)?)?,
+        (None, None) => unreachable!("clap asks for one of the two"),
+    };
+    let result = match args.dtype {
+        Dtype::F32 => measure(args, &config, &params, &sequences, windows),
+        Dtype::F64 => measure(args, &config, &params.cast::<f64>(), &sequences, windows),
+    }?;
+    if args.json {
+        return output::json(&result);
+    }
+    let mut text = String::new();
+    for (name, value) in &result {
+        match value {
+            Value::Object(norms) => norms.iter().for_each(|(name, norm)| text += &format!("gradient_norms {name} {norm}\n")),
+            Value::Array(values) => {
+                let values: Vec<String> = values.iter().map(Value::to_string).collect();
+                text += &format!("{name} {}\n", values.join(" "));
+            }
+            Value::Null => {}
+            Value::String(word) => text += &format!("{name} {word}\n"),
+            other => text += &format!("{name} {other}\n"),
+        }
+    }
+    output::write(&text)
+}
+
+fn windows(args: &Args, config: &GptConfig) -> Result<Windows, CliError> {
+    let context = args.context.unwrap_or(config.context);
+    if !(1..=config.context).contains(&context) {
+        return Err(flag("--context", context, format!("1 to {}, the model's context", config.context)));
+    }
+    let stride = args.stride.unwrap_or(context);
+    if !(1..=context).contains(&stride) {
+        return Err(flag("--stride", stride, format!("1 to {context}, the context, so that no token is left out")));
+    }
+    Ok(Windows { context, stride })
+}
+
+fn one_sequence(path: &Path, config: &GptConfig) -> Result<Sequences, CliError> {
+    let ids = read_ids(path, config.vocab, "model")?;
+    if ids.len() < 2 {
+        return Err(CliError::TooShort { path: path.to_owned(), tokens: ids.len() });
+    }
+    if ids.len() > config.context {
+        let expected = format!("at most {}, the model's context; cut the sequence, or give text with --corpus", config.context);
+        return Err(flag("--ids", format!("{}: {} tokens", path.display(), ids.len()), expected));
+    }
+    Ok(Sequences { ids: vec![ids], bytes: None })
+}
+
+/// Each file of a corpus as token ids; the files are read one by one.
+fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
+    let files = corpus_files(path)?;
+    let (mut ids, mut bytes, mut blank) = (Vec::new(), 0, true);
+    for file in &files {
+        let raw = read_text(file)?;
+        let text = strip_gutenberg(&raw);
+        blank &= text.trim().is_empty();
+        let tokens = tokenizer.encode(&text)?;
+        if let Some(first) = tokens.first() {
+            bytes += text.len().saturating_sub(tokenizer.decode(&[*first])?.len());
+        }
+        ids.push(tokens);
+    }
+    if blank {
+        return Err(TextError::Empty { path: path.to_owned() }.into());
+    }
+    let tokens = ids.iter().map(Vec::len).sum();
+    if ids.iter().all(|ids| ids.len() < 2) {
+        return Err(CliError::TooShort { path: path.to_owned(), tokens });
+    }
+    output::say(&format!("{}: {} tokens in {} file(s)", path.display(), count(tokens as u64), count(files.len() as u64)));
+    Ok(Sequences { ids, bytes: Some(bytes) })
+}
+
+fn measure<T: Real>(
+    args: &Args,
+    config: &GptConfig,
+    params: &Gpt<Tensor<T>>,
+    sequences: &Sequences,
+    windows: Windows,
+) -> Result<Map<String, Value>, CliError> {
+    let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
+    let total = predicted(&ids);
+    let progress = |label: &str| Progress::new(label, total as u64, "tokens", Display::choose(total < 10_000));
+    let mut bar = progress("evaluate");
+    let losses = token_losses(config, params, &ids, windows, |done, _| bar.reach(done as u64));
+    bar.finish();
+    let sum: f64 = losses.iter().flatten().sum();
+    let nll = sum / total as f64;
+    if !nll.is_finite() {
+        return Err(CliError::NotFinite { nll });
+    }
+    let bits_per_byte = sequences.bytes.filter(|&b| b > 0).map(|bytes| sum / (std::f64::consts::LN_2 * bytes as f64));
+    let mut result = Map::from_iter([
+        ("tokens".to_owned(), json!(total)),
+        ("nll".into(), json!(nll)),
+        ("perplexity".into(), json!(nll.exp())),
+        ("bits_per_byte".into(), json!(bits_per_byte)),
+        ("bytes".into(), json!(sequences.bytes)),
+        ("context".into(), json!(windows.context)),
+        ("stride".into(), json!(windows.stride)),
+        ("dtype".into(), json!(if args.dtype == Dtype::F64 { "f64" } else { "f32" })),
+    ]);
+    if args.input.ids.is_some() {
+        result.insert("token_nll".into(), json!(losses[0]));
+    }
+    if args.gradients {
+        let mut bar = progress("gradients");
+        let grads = gradients(config, params, &ids, windows, |done, _| bar.reach(done as u64));
+        bar.finish();
+        let mut norms = Map::new();
+        grads.as_ref().visit(|path, g| {
+            norms.insert(hugging_face_name(path), json!(g.dot(g).sqrt()));
+        });
+        result.insert("gradient_norms".into(), norms.into());
+    }
+    Ok(result)
+}

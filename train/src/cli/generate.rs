@@ -1,0 +1,138 @@
+//! `gradus generate`.
+
+use std::path::PathBuf;
+
+use gradus_tensor::rng::Philox;
+use serde_json::json;
+
+use super::common::{Threads, open_model};
+use super::ids::read_ids;
+use super::{CliError, output};
+use crate::generate::{Choice, Overflow, generate};
+use crate::text::Tokenizer;
+
+/// Let a model continue a text.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Let a model continue a text (--prompt) or a sequence of token ids (--ids), one token at a time.\n\n\
+        The next token is drawn so, in f64: the logits are divided by the temperature; the --top-k largest stay; their softmax \
+        is taken; of these the fewest most probable with a total of at least --top-p stay; one of them is drawn in proportion, \
+        by a counter-based generator (Philox) from --seed. The same seed gives the same tokens. With --greedy the largest \
+        logit is taken instead. Among equals the lower id comes first.\n\n\
+        Prompt and new tokens together must fit the model's context, unless --slide is given.\n\n\
+        Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
+        tokenizer, else as ids.",
+    after_long_help = "Examples:\n  \
+        gradus generate --model runs/novels --prompt \"It was a dark night\" --tokens 50 --temperature 0.8 --top-k 40\n  \
+        gradus generate --model openai-gpt --ids ids.txt --tokens 20 --greedy --json"
+)]
+pub struct Args {
+    /// Directory of config.json and model.safetensors, or a training run whose `best` holds them. --prompt also needs its
+    /// tokenizer there.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    #[command(flatten)]
+    input: Input,
+    /// Number of tokens to generate.
+    #[arg(long, value_name = "N")]
+    tokens: usize,
+    /// Take the most probable token each time; without it tokens are drawn by chance.
+    #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "seed"])]
+    greedy: bool,
+    /// Divisor of the logits, above 0: below 1 the probable become more probable.
+    #[arg(long, value_name = "TAU", default_value_t = 1.0, allow_negative_numbers = true)]
+    temperature: f64,
+    /// Draw from this many most probable tokens; by default from all.
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
+    /// Draw from the fewest most probable tokens that have this probability together, above 0 to 1.
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    top_p: f64,
+    /// Seed of the draws.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Go on beyond the context: each time it is full, read the last half of it afresh and forget what came before.
+    #[arg(long)]
+    slide: bool,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print one JSON object: `ids`, prompt included, and `text` where there is a tokenizer.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Input {
+    /// Text to continue.
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// File of token ids separated by white space, to continue; needs no tokenizer.
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.threads.start()?;
+    let dir = open_model(&args.model)?;
+    let (config, params) = dir.load()?;
+    let (mut ids, tokenizer) = match (&args.input.ids, &args.input.prompt) {
+        (Some(path), _) => (read_ids(path, config.vocab, "model")?, dir.tokenizer(&config)?),
+        (None, Some(text)) => {
+            let tokenizer = dir.required_tokenizer(&config)?;
+            (tokenizer.encode(text)?, Some(tokenizer))
+        }
+        (None, None) => unreachable!("clap asks for one of the two"),
+    };
+    let choice = match args.greedy {
+        true => Choice::Greedy,
+        false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },
+    };
+    let overflow = if args.slide { Overflow::Slide } else { Overflow::Refuse };
+    let mut stream = Stream { tokenizer: tokenizer.as_ref(), written: 0 };
+    let mut failed = None;
+    let mut rng = Philox::new(args.seed);
+    generate(&config, &params, &mut ids, args.tokens, choice, overflow, &mut rng, |ids| {
+        if !args.json {
+            failed = stream.write(ids, false).err();
+        }
+        failed.is_none()
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if !args.json {
+        return stream.write(&ids, true);
+    }
+    let mut result = json!({ "ids": ids });
+    // A model may have more rows than its tokenizer has ids; what cannot be read is left out.
+    if let Some(text) = tokenizer.and_then(|t| t.decode(&ids).ok()) {
+        result["text"] = text.into();
+    }
+    output::json(&result)
+}
+
+/// Prints a growing sequence, each time what is new.
+struct Stream<'a> {
+    tokenizer: Option<&'a Tokenizer>,
+    /// Bytes of text, or ids, written so far.
+    written: usize,
+}
+
+impl Stream<'_> {
+    fn write(&mut self, ids: &[u32], is_end: bool) -> Result<(), CliError> {
+        let end = if is_end { "\n" } else { "" };
+        let Some(tokenizer) = self.tokenizer else {
+            let new: Vec<String> = ids[self.written..].iter().map(u32::to_string).collect();
+            let separator = if self.written > 0 && !new.is_empty() { " " } else { "" };
+            self.written = ids.len();
+            return output::write(&format!("{separator}{}{end}", new.join(" ")));
+        };
+        let text = tokenizer.decode(ids)?;
+        // A character whose bytes are not all there yet waits for the next token.
+        let whole = if is_end { text.as_str() } else { text.trim_end_matches('\u{fffd}') };
+        let new = whole.get(self.written..).unwrap_or_default();
+        self.written = self.written.max(whole.len());
+        output::write(&format!("{new}{end}"))
+    }
+}

@@ -1,0 +1,31 @@
+//! Where words and results go. Nothing here panics when the reader has gone.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::CliError;
+
+/// A line for people, on stderr.
+pub fn say(words: &str) {
+    // Without anybody to read it, the work still goes on.
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
+/// A part of the result, on stdout, at once.
+pub fn write(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// A line of the result.
+pub fn line(text: &str) -> Result<(), CliError> {
+    write(&format!("{text}\n"))
+}
+
+/// The one JSON object of `--json`. Numbers that are not finite become null.
+pub fn json(value: &impl Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string(value).map_err(io::Error::from)?;
+    line(&text)
+}

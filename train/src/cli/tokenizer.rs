@@ -1,0 +1,187 @@
+//! `gradus tokenizer`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use serde_json::json;
+
+use super::common::{Threads, flag};
+use super::ids::read_ids;
+use super::{CliError, output};
+use crate::model_dir::holds_tokenizer;
+use crate::progress::{Display, Progress, count};
+use crate::text::{BpeTrainer, Model, TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
+
+/// Learn a vocabulary, and turn text into token ids and back.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "Examples:\n  \
+    gradus tokenizer train --corpus novels/ --vocab 8000 --out words\n  \
+    gradus tokenizer encode --tokenizer words --file page.txt > ids.txt\n  \
+    gradus tokenizer decode --tokenizer words --ids ids.txt")]
+pub enum Command {
+    Train(Train),
+    Encode(Encode),
+    Decode(Decode),
+}
+
+/// Learn byte-pair merges from a corpus.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Learn byte-pair merges from a corpus, as GPT-1's vocabulary was (mode `basic`: lower case, accents stripped, \
+        punctuation apart, </w> at the end of each word).\n\n\
+        The vocabulary is <unk>, the corpus's characters twice (within a word and at its end), the merges by rank, then the \
+        specials. The most frequent pair is merged first; the result depends on the corpus alone. Writes tokenizer.json and \
+        tokenizer_config.json, which `transformers` opens.",
+    after_long_help = "Example:\n  gradus tokenizer train --corpus novels/ --vocab 8000 --special \"<start>\" --out words --json"
+)]
+pub struct Train {
+    /// UTF-8 text: a file, or a folder of files. Project Gutenberg's licence is taken off.
+    #[arg(long, value_name = "PATH")]
+    corpus: PathBuf,
+    /// Number of ids in all, specials included.
+    #[arg(long, value_name = "N")]
+    vocab: usize,
+    /// Directory to write; made if need be. A tokenizer that stands there is kept unless --overwrite is given.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// A control token that text never holds, such as <start>; may be given several times, and gets the last ids.
+    #[arg(long, value_name = "TOKEN")]
+    special: Vec<String>,
+    /// Merge only pairs that occur at least this often in the corpus.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    min_frequency: u64,
+    /// Keep only this many characters, the commonest; the others become <unk>. By default all are kept.
+    #[arg(long, value_name = "N")]
+    max_characters: Option<usize>,
+    /// Replace a tokenizer that stands in DIR.
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print one JSON object: `vocab` and `merges` learned, `bytes` of text read, `fingerprint` of the tokenizer.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Turn a text into token ids.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Turn a text file into token ids, printed on one line. A character that a BPE vocabulary does not hold is <unk>; to a \
+        character tokenizer it is an error.",
+    after_long_help = "Example:\n  gradus tokenizer encode --tokenizer openai-gpt --mode basic --file page.txt --json"
+)]
+pub struct Encode {
+    /// Directory of the tokenizer: tokenizer.json, vocab.json + merges.txt, the files of OpenAI's release, or
+    /// gradus_tokenizer.json; or one of these files.
+    #[arg(long, value_name = "DIR")]
+    tokenizer: PathBuf,
+    /// How a BPE tokenizer cuts text into words. `basic`: lower case, accents stripped, punctuation apart, as
+    /// `transformers` does for openai-gpt.
+    #[arg(long, value_parser = ["basic"], default_value = "basic")]
+    mode: String,
+    /// UTF-8 text to encode, all of it.
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Print one JSON object: `ids`.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Turn token ids into text.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Turn token ids into text. A BPE gives the words as it normalised them, with one space after each.",
+    after_long_help = "Example:\n  gradus tokenizer decode --tokenizer words --ids ids.txt"
+)]
+pub struct Decode {
+    /// Directory of the tokenizer, or its file.
+    #[arg(long, value_name = "DIR")]
+    tokenizer: PathBuf,
+    /// File of token ids separated by white space.
+    #[arg(long, value_name = "FILE")]
+    ids: PathBuf,
+    /// Print one JSON object: `text`.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(command: &Command) -> Result<(), CliError> {
+    match command {
+        Command::Train(args) => train(args),
+        Command::Encode(args) => encode(args),
+        Command::Decode(args) => decode(args),
+    }
+}
+
+fn train(args: &Train) -> Result<(), CliError> {
+    args.threads.start()?;
+    if args.vocab == 0 || args.vocab > 1 << 24 {
+        return Err(flag("--vocab", args.vocab, format!("a number of ids from 1 to {}", 1 << 24)));
+    }
+    if !args.overwrite && holds_tokenizer(&args.out) {
+        return Err(CliError::Exists { path: args.out.clone(), found: "there is a tokenizer already" });
+    }
+    let trainer = BpeTrainer {
+        vocab_size: args.vocab,
+        specials: args.special.clone(),
+        min_frequency: args.min_frequency,
+        max_characters: args.max_characters,
+    };
+    let mut words = trainer.word_counts();
+    let (mut bytes, mut blank) = (0, true);
+    for file in corpus_files(&args.corpus)? {
+        let raw = read_text(&file)?;
+        let text = strip_gutenberg(&raw);
+        bytes += text.len();
+        blank &= text.trim().is_empty();
+        words.add(&text);
+    }
+    if blank {
+        return Err(TextError::Empty { path: args.corpus.clone() }.into());
+    }
+    let mut bar: Option<Progress> = None;
+    let tokenizer = trainer.train(&words, |done, total| {
+        let display = Display::choose(total < 1000);
+        bar.get_or_insert_with(|| Progress::new("merges", total as u64, "merges", display)).reach(done as u64);
+    })?;
+    if let Some(bar) = bar {
+        bar.finish();
+    }
+    tokenizer.save(&args.out)?;
+    let merges = if let Model::Bpe(bpe) = tokenizer.model() { bpe.merges().len() } else { 0 };
+    let vocab = tokenizer.vocab_size();
+    if vocab < args.vocab {
+        let words = "the corpus has no more pairs that repeat, so the vocabulary is smaller than asked for";
+        output::say(&format!("{words}: {vocab} of {}", args.vocab));
+    }
+    let place = args.out.display();
+    output::say(&format!(
+        "{} ids and {} merges from {} bytes → {place}",
+        count(vocab as u64),
+        count(merges as u64),
+        count(bytes as u64)
+    ));
+    if args.json {
+        let fingerprint = tokenizer.fingerprint();
+        output::json(&json!({ "vocab": vocab, "merges": merges, "bytes": bytes, "fingerprint": fingerprint, "out": args.out }))?;
+    }
+    Ok(())
+}
+
+fn encode(args: &Encode) -> Result<(), CliError> {
+    let tokenizer = Tokenizer::load(&args.tokenizer)?;
+    if let Model::Bpe(bpe) = tokenizer.model() {
+        debug_assert_eq!(bpe.mode().name(), args.mode, "the one mode there is");
+    }
+    let ids = tokenizer.encode(&read_text(&args.file)?)?;
+    if args.json {
+        return output::json(&json!({ "ids": ids }));
+    }
+    output::line(&ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))
+}
+
+fn decode(args: &Decode) -> Result<(), CliError> {
+    let tokenizer = Tokenizer::load(&args.tokenizer)?;
+    let text = tokenizer.decode(&read_ids(&args.ids, tokenizer.vocab_size(), "tokenizer")?)?;
+    if args.json { output::json(&json!({ "text": text })) } else { output::line(&text) }
+}

@@ -1,0 +1,116 @@
+//! `gradus world`.
+
+use std::path::{Path, PathBuf};
+
+use gradus_tensor::rng::Philox;
+use serde_json::json;
+
+use super::common::flag;
+use super::{CliError, output};
+use crate::files::write_atomically;
+use crate::progress::count;
+use crate::text::{TextError, read_text};
+use crate::world::{Measure, Story, World};
+
+/// Tell stories of the micro-world, whose exact probability is known.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Tell short English stories from the micro-world: a probabilistic grammar with memory, in which what is decided early comes \
+        back sentences later. Because the exact log-probability of every story is known, a model's loss on them can be compared \
+        with the smallest possible one.\n\n\
+        Prints one story a line. The log-probability of a story, its end included, is in nats; the limit in bits per byte is \
+        the sum of −log2 p over the sum of bytes, line ends not counted.",
+    after_long_help = "Examples:\n  \
+        gradus world --stories 3 --seed 7\n  \
+        gradus world --stories 20000 --out stories.txt\n  \
+        gradus world --log-prob stories.txt --json\n  \
+        gradus world --describe"
+)]
+pub struct Args {
+    /// Number of stories to tell.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    stories: usize,
+    /// Seed of the stories: the same seed tells the same ones on every machine.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Write the stories to this file instead, one a line; a file that stands there is kept unless --overwrite is given.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace a file that stands at --out.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
+    /// Instead of telling stories, give the log-probability in nats of each line of this file, blank lines left out.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stories", "seed", "out", "describe"])]
+    log_prob: Option<PathBuf>,
+    /// Instead of telling stories, describe the world: lengths, entropy, the limit.
+    #[arg(long, conflicts_with_all = ["stories", "seed", "out"])]
+    describe: bool,
+    /// Print one JSON object: `limit`, and `stories` with text, log_prob, tokens and the facts behind each (not with --out).
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    let world = World::default();
+    if args.describe {
+        return describe(&world, args.json);
+    }
+    if let Some(path) = &args.log_prob {
+        return log_prob(&world, path, args.json);
+    }
+    if args.stories == 0 {
+        return Err(flag("--stories", 0, "at least 1 story"));
+    }
+    let mut rng = Philox::new(args.seed);
+    let Some(out) = &args.out else {
+        if args.json {
+            let stories = world.corpus(&mut rng, args.stories);
+            return output::json(&json!({ "stories": stories, "limit": Measure::of(&stories) }));
+        }
+        for _ in 0..args.stories {
+            output::line(&world.story(&mut rng).text)?;
+        }
+        return Ok(());
+    };
+    if !args.overwrite && out.exists() {
+        return Err(CliError::Exists { path: out.clone(), found: "there is something of this name" });
+    }
+    let stories = world.corpus(&mut rng, args.stories);
+    write_atomically(out, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
+    let limit = Measure::of(&stories);
+    output::say(&format!("{} stories → {}; the limit is {limit}", count(stories.len() as u64), out.display()));
+    if args.json { output::json(&json!({ "out": out, "limit": limit })) } else { Ok(()) }
+}
+
+fn describe(world: &World, as_json: bool) -> Result<(), CliError> {
+    if !as_json {
+        return output::line(&world.describe());
+    }
+    let exact = world.properties();
+    output::json(&json!({
+        "config": world.config(),
+        "mean_tokens": exact.mean_tokens,
+        "max_tokens": exact.max_tokens,
+        "entropy": exact.entropy,
+    }))
+}
+
+fn log_prob(world: &World, path: &Path, as_json: bool) -> Result<(), CliError> {
+    let mut stories: Vec<Story> = Vec::new();
+    for (line, text) in (1..).zip(read_text(path)?.lines()) {
+        if !text.trim().is_empty() {
+            let story = world.read(text).map_err(|source| CliError::Story { path: path.to_owned(), line, source })?;
+            stories.push(story);
+        }
+    }
+    if stories.is_empty() {
+        return Err(TextError::Empty { path: path.to_owned() }.into());
+    }
+    let log_probs: Vec<f64> = stories.iter().map(|s| s.log_prob).collect();
+    if as_json {
+        return output::json(&json!({ "log_probs": log_probs, "limit": Measure::of(&stories) }));
+    }
+    log_probs.iter().try_for_each(|p| output::line(&p.to_string()))?;
+    output::say(&Measure::of(&stories).to_string());
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The directory of a model: its parameters and its tokenizer.
+
+use std::path::{Path, PathBuf};
+
+use gradus_model::checkpoint::{self, CheckpointError};
+use gradus_model::{Gpt, GptConfig};
+use gradus_tensor::Tensor;
+
+use crate::files::resolve_directory;
+use crate::text::{TextError, Tokenizer};
+
+/// The directory of a training run's best checkpoint, inside the run's own.
+pub const BEST: &str = "best";
+
+/// Files of which one is there where a tokenizer is.
+const TOKENIZER_FILES: [&str; 4] = ["tokenizer.json", "gradus_tokenizer.json", "vocab.json", "encoder_bpe_40000.json"];
+
+/// Why a model directory could not be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelDirError {
+    /// Neither the directory nor its `best` holds a model.
+    #[error(
+        "{path}: expected a directory with config.json and model.safetensors, found {found}; \
+         give --model the --out of a `gradus pretrain`, or a checkpoint of openai-gpt"
+    )]
+    NoModel {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What is there.
+        found: &'static str,
+    },
+    /// The checkpoint is damaged, or no GPT-1.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The tokenizer is missing or damaged.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The tokenizer has ids that the model has no rows for.
+    #[error("{path}: the tokenizer has {tokenizer} ids, the model {model}; they do not belong together: copy the model's own")]
+    Vocabulary {
+        /// The directory of the tokenizer.
+        path: PathBuf,
+        /// The tokenizer's number of ids.
+        tokenizer: usize,
+        /// The model's.
+        model: usize,
+    },
+}
+
+/// A directory that holds `config.json` and `model.safetensors`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelDir {
+    asked: PathBuf,
+    path: PathBuf,
+}
+
+impl ModelDir {
+    /// The directory itself, or its `best` where only that holds a model.
+    ///
+    /// # Errors
+    /// [`ModelDirError::NoModel`].
+    pub fn open(asked: &Path) -> Result<Self, ModelDirError> {
+        let holds = |dir: &Path| dir.join(checkpoint::CONFIG_FILE).is_file() || dir.join(checkpoint::WEIGHTS_FILE).is_file();
+        // A crash between two renames leaves the last good checkpoint under another name.
+        let now = |dir: &Path| resolve_directory(dir).unwrap_or_else(|_| dir.to_owned());
+        let (itself, best) = (now(asked), now(&asked.join(BEST)));
+        let path = match (holds(&itself), holds(&best)) {
+            (true, _) => itself,
+            (false, true) => best,
+            (false, false) => {
+                let found = match asked.metadata() {
+                    Err(_) => "nothing that can be read",
+                    Ok(m) if m.is_dir() => "a directory with neither, nor a `best` that has them",
+                    Ok(_) => "a file",
+                };
+                return Err(ModelDirError::NoModel { path: asked.to_owned(), found });
+            }
+        };
+        Ok(ModelDir { asked: asked.to_owned(), path })
+    }
+
+    /// Where the model is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Is it another directory than the one asked for: its `best`, or what a crash left?
+    pub fn is_elsewhere(&self) -> bool {
+        self.path != self.asked
+    }
+
+    /// Reads configuration and parameters.
+    ///
+    /// # Errors
+    /// [`CheckpointError`], with the file and the remedy.
+    pub fn load(&self) -> Result<(GptConfig, Gpt<Tensor<f32>>), CheckpointError> {
+        checkpoint::load(&self.path)
+    }
+
+    /// The tokenizer beside the model, or beside its `best`; `None` where there is none.
+    ///
+    /// # Errors
+    /// A damaged tokenizer, or one with more ids than the model.
+    pub fn tokenizer(&self, config: &GptConfig) -> Result<Option<Tokenizer>, ModelDirError> {
+        let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| holds_tokenizer(dir)) else { return Ok(None) };
+        let tokenizer = Tokenizer::load(dir)?;
+        if tokenizer.vocab_size() > config.vocab {
+            let (tokenizer, model) = (tokenizer.vocab_size(), config.vocab);
+            return Err(ModelDirError::Vocabulary { path: dir.clone(), tokenizer, model });
+        }
+        Ok(Some(tokenizer))
+    }
+
+    /// The same for work that cannot do without.
+    ///
+    /// # Errors
+    /// Those of [`tokenizer`](Self::tokenizer), and [`TextError::Missing`].
+    pub fn required_tokenizer(&self, config: &GptConfig) -> Result<Tokenizer, ModelDirError> {
+        self.tokenizer(config)?.ok_or_else(|| {
+            let missing = TextError::Missing {
+                path: self.path.clone(),
+                found: "there is no tokenizer beside the model".into(),
+                remedy: "Copy its tokenizer.json there, or give token ids with --ids".into(),
+            };
+            missing.into()
+        })
+    }
+}
+
+/// Does a directory hold a tokenizer of any form?
+pub fn holds_tokenizer(dir: &Path) -> bool {
+    TOKENIZER_FILES.iter().any(|file| dir.join(file).is_file())
+}
