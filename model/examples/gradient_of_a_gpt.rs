@@ -37,10 +37,10 @@ fn main() -> Result<(), ConfigError> {
         println!("{:<44} {:<10} ‖g‖ = {:.3e}", checkpoint::hugging_face_name(path), g.shape().to_string(), g.dot(g).sqrt());
     });
 
-    let v = params.as_ref().map(|_, p| Tensor::normal(*p.shape(), 1.0, &mut rng));
-    let mut squares = 0.0;
+    let v = params.as_ref().map(|_, p| Tensor::<f64>::normal(*p.shape(), 1.0, &mut rng));
+    let mut squares: f64 = 0.0;
     v.as_ref().visit(|_, v| squares += v.dot(v));
-    let v = v.map(|_, v| v.map(|x| x / f64::sqrt(squares)));
+    let v = v.map(|_, v| v.map(|x| x / squares.sqrt()));
     let mut along = 0.0; // ⟨∇L, v⟩
     gradient.zip(v.clone()).visit(|_, (g, v)| along += g.dot(&v));
     let at = |step: f64| {

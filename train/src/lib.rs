@@ -47,9 +47,10 @@
 //! | [`world`] | stories whose exact probability is known |
 //! | [`optim`], [`trainer`] | one update, and all that it depends on |
 //! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
+//! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`evaluate`], [`metrics`], [`report`], [`progress`] | what was measured, for machines and people |
 //! | [`files`] | writes that are whole or absent |
-//! | [`cli`] | the program's commands |
+//! | [`cli`], [`bench`] | the program's commands, and how fast it trains |
 
 pub mod bench;
 pub mod cli;
