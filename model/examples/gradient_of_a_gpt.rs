@@ -47,7 +47,7 @@ fn main() -> Result<(), ConfigError> {
         let moved = params.clone().zip(v.clone()).map(|_, (p, v)| p.zip(&v, |p, v| p + step * v));
         moved.constants(&Tape::off()).loss(&config, &batch, None).value().item()
     };
-    let h = 1e-3;
+    let h = 1e-4;
     let differences = (at(h) - at(-h)) / (2.0 * h);
     println!("\nalong a random direction: {along:.12e} by the tape");
     println!("                          {differences:.12e} by central differences");

@@ -50,7 +50,7 @@
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`evaluate`], [`metrics`], [`report`], [`progress`] | what was measured, for machines and people |
 //! | [`files`] | writes that are whole or absent |
-//! | [`cli`], [`bench`] | the program's commands, and how fast it trains |
+//! | [`cli`], [`mod@bench`] | the program's commands, and how fast it trains |
 
 pub mod bench;
 pub mod cli;
