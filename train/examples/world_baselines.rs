@@ -14,16 +14,7 @@ struct Words(HashMap<String, u32>);
 
 impl Words {
     fn ids(&mut self, text: &str) -> Vec<u32> {
-        let spaced: String = text
-            .chars()
-            .flat_map(|c| {
-                if c.is_alphabetic() {
-                    vec![c]
-                } else {
-                    vec![' ', c, ' ']
-                }
-            })
-            .collect();
+        let spaced: String = text.chars().flat_map(|c| if c.is_alphabetic() { vec![c] } else { vec![' ', c, ' '] }).collect();
         spaced
             .to_lowercase()
             .split_whitespace()
@@ -43,9 +34,7 @@ fn main() {
     let world = World::default();
     println!("{}\n", world.describe());
     let mut words = Words::default();
-    let mut encode = |stories: &[Story]| -> Vec<Vec<u32>> {
-        stories.iter().map(|story| words.ids(&story.text)).collect()
-    };
+    let mut encode = |stories: &[Story]| -> Vec<Vec<u32>> { stories.iter().map(|story| words.ids(&story.text)).collect() };
     let train = encode(&world.corpus(&mut Xoshiro256PlusPlus::seed_from_u64(1), train));
     let held_out = world.corpus(&mut Xoshiro256PlusPlus::seed_from_u64(2), held_out);
     for story in &held_out[..held_out.len().min(3)] {

@@ -49,10 +49,7 @@ pub(super) struct Told {
 
 impl Told {
     fn new() -> Self {
-        Told {
-            writer: Writer::new(),
-            log_prob: 0.0,
-        }
+        Told { writer: Writer::new(), log_prob: 0.0 }
     }
 
     fn take(&mut self, phrases: &[Phrase<'_>], index: usize) {
@@ -73,10 +70,7 @@ pub(super) struct Sampler<'r, R> {
 
 impl<'r, R: Rng> Sampler<'r, R> {
     pub(super) fn new(rng: &'r mut R) -> Self {
-        Sampler {
-            rng,
-            told: Told::new(),
-        }
+        Sampler { rng, told: Told::new() }
     }
 }
 
@@ -84,11 +78,7 @@ impl<R: Rng> Choose for Sampler<'_, R> {
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
         let total = phrases.iter().map(|&(_, weight)| weight).sum();
         // A certain continuation draws nothing.
-        let mut left = if phrases.len() > 1 {
-            below(self.rng, total)
-        } else {
-            0
-        };
+        let mut left = if phrases.len() > 1 { below(self.rng, total) } else { 0 };
         let mut index = 0;
         while left >= phrases[index].1 {
             left -= phrases[index].1;
@@ -120,22 +110,14 @@ pub(super) struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     pub(super) fn new(tokens: &'t [Token]) -> Self {
-        Reader {
-            tokens,
-            at: 0,
-            told: Told::new(),
-        }
+        Reader { tokens, at: 0, told: Told::new() }
     }
 
     /// Checks that the text ends where the story does.
     pub(super) fn finish(self) -> Result<Told, WorldError> {
         match self.tokens.get(self.at) {
             None => Ok(self.told),
-            Some(Token { word, byte }) => Err(WorldError::Trailing {
-                token: self.at,
-                byte: *byte,
-                found: word.clone(),
-            }),
+            Some(Token { word, byte }) => Err(WorldError::Trailing { token: self.at, byte: *byte, found: word.clone() }),
         }
     }
 
@@ -155,11 +137,7 @@ impl<'t> Reader<'t> {
     /// The first place that no phrase explains, and what the best ones would have had there.
     fn refusal(&self, phrases: &[Phrase<'_>]) -> WorldError {
         let agreements: Vec<_> = phrases.iter().map(|&(p, _)| self.agreement(p)).collect();
-        let furthest = agreements
-            .iter()
-            .map(|&(agreed, _)| agreed)
-            .max()
-            .unwrap_or(0);
+        let furthest = agreements.iter().map(|&(agreed, _)| agreed).max().unwrap_or(0);
         let mut words: Vec<String> = agreements
             .iter()
             .filter_map(|&(agreed, next)| next.filter(|_| agreed == furthest))
@@ -169,16 +147,8 @@ impl<'t> Reader<'t> {
         let expected = words.join(" or ");
         let token = self.at + furthest;
         match self.tokens.get(token) {
-            Some(Token { word, byte }) => WorldError::Unexpected {
-                token,
-                byte: *byte,
-                found: word.clone(),
-                expected,
-            },
-            None => WorldError::Unfinished {
-                tokens: token,
-                expected,
-            },
+            Some(Token { word, byte }) => WorldError::Unexpected { token, byte: *byte, found: word.clone(), expected },
+            None => WorldError::Unfinished { tokens: token, expected },
         }
     }
 }

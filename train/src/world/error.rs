@@ -9,9 +9,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WorldError {
     /// A list of the configuration is too short or longer than the words the world knows.
-    #[error(
-        "the world needs between {min} and {max} {list}, but {found} were asked for; choose a number in this range"
-    )]
+    #[error("the world needs between {min} and {max} {list}, but {found} were asked for; choose a number in this range")]
     Size {
         /// The field of [`WorldConfig`](super::WorldConfig).
         list: &'static str,
@@ -23,9 +21,7 @@ pub enum WorldError {
         max: usize,
     },
     /// A character that no story contains.
-    #[error(
-        "no story contains the character {found:?} (byte {byte}): use English letters, blanks and the marks . , ? \""
-    )]
+    #[error("no story contains the character {found:?} (byte {byte}): use English letters, blanks and the marks . , ? \"")]
     Character {
         /// The character.
         found: char,
@@ -53,9 +49,7 @@ pub enum WorldError {
         expected: String,
     },
     /// Something follows the end of the story.
-    #[error(
-        "the story ended, but token {token} (byte {byte}) is \"{found}\": give one story at a time"
-    )]
+    #[error("the story ended, but token {token} (byte {byte}) is \"{found}\": give one story at a time")]
     Trailing {
         /// The place of the first token too many.
         token: usize,

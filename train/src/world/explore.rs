@@ -35,33 +35,18 @@ pub(super) struct Explorer {
 }
 
 /// Visits every course of `tell`.
-pub(super) fn explore(
-    mut tell: impl FnMut(&mut Explorer) -> Result<(), WorldError>,
-) -> Result<Properties, WorldError> {
-    let mut all = Properties {
-        max_tokens: 0,
-        mean_tokens: 0.0,
-        entropy: 0.0,
-        courses: 0,
-    };
+pub(super) fn explore(mut tell: impl FnMut(&mut Explorer) -> Result<(), WorldError>) -> Result<Properties, WorldError> {
+    let mut all = Properties { max_tokens: 0, mean_tokens: 0.0, entropy: 0.0, courses: 0 };
     let mut explorer = Explorer::default();
     loop {
-        explorer = Explorer {
-            path: explorer.path,
-            probability: 1.0,
-            ..Explorer::default()
-        };
+        explorer = Explorer { path: explorer.path, probability: 1.0, ..Explorer::default() };
         tell(&mut explorer)?;
         let p = explorer.probability;
         all.max_tokens = all.max_tokens.max(explorer.max_tokens);
         all.mean_tokens += p * explorer.mean_tokens;
         all.entropy += p * (explorer.entropy - p.ln());
         all.courses += 1;
-        while explorer
-            .path
-            .last()
-            .is_some_and(|&(taken, of)| taken + 1 == of)
-        {
+        while explorer.path.last().is_some_and(|&(taken, of)| taken + 1 == of) {
             explorer.path.pop();
         }
         match explorer.path.last_mut() {
@@ -100,11 +85,7 @@ impl Choose for Explorer {
             self.entropy -= p * p.ln();
             self.mean_tokens += p * words(phrase) as f64;
         }
-        self.max_tokens += phrases
-            .iter()
-            .map(|&(phrase, _)| words(phrase))
-            .max()
-            .unwrap_or(0);
+        self.max_tokens += phrases.iter().map(|&(phrase, _)| words(phrase)).max().unwrap_or(0);
         Ok(())
     }
 

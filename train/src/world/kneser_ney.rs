@@ -51,11 +51,7 @@ impl KneserNey {
     ///
     /// # Panics
     /// If `order` is 0 or an id is not below `vocab`.
-    pub fn train<'a>(
-        order: usize,
-        sequences: impl IntoIterator<Item = &'a [u32]>,
-        vocab: usize,
-    ) -> Self {
+    pub fn train<'a>(order: usize, sequences: impl IntoIterator<Item = &'a [u32]>, vocab: usize) -> Self {
         assert!(order > 0, "an n-gram model has order 1 or more, not 0");
         let mut model = KneserNey {
             order,
@@ -88,17 +84,10 @@ impl KneserNey {
     fn count(&mut self, sequence: &[u32], lengths: &mut Vec<u8>, contexts: &mut Vec<Node>) {
         // The n-grams that end at the last symbol, by length; none but the empty one at first.
         let mut last: Vec<Node> = vec![ROOT];
-        let symbols = [self.begin()]
-            .into_iter()
-            .chain(sequence.iter().copied())
-            .chain([self.end()]);
+        let symbols = [self.begin()].into_iter().chain(sequence.iter().copied()).chain([self.end()]);
         for (at, symbol) in symbols.enumerate() {
             let body = 1..=sequence.len();
-            assert!(
-                !body.contains(&at) || symbol < self.vocab,
-                "id {symbol} is not below the vocabulary size {}",
-                self.vocab
-            );
+            assert!(!body.contains(&at) || symbol < self.vocab, "id {symbol} is not below the vocabulary size {}", self.vocab);
             let mut ending = vec![ROOT];
             for (length, &context) in (1..=self.order).zip(&last) {
                 let fresh = self.counts.len() as Node;
@@ -154,15 +143,8 @@ impl KneserNey {
             }
             let total = followers.total as f64;
             let discounts = self.discounts[length];
-            let handed_out: f64 = discounts
-                .iter()
-                .zip(followers.kinds)
-                .map(|(d, n)| d * f64::from(n))
-                .sum();
-            let count = self
-                .children
-                .get(&(node, symbol))
-                .map_or(0, |&child| self.counts[child as usize]);
+            let handed_out: f64 = discounts.iter().zip(followers.kinds).map(|(d, n)| d * f64::from(n)).sum();
+            let count = self.children.get(&(node, symbol)).map_or(0, |&child| self.counts[child as usize]);
             let own = match count {
                 0 => 0.0,
                 c => f64::from(c) - discounts[(c as usize).min(3) - 1],
@@ -174,20 +156,12 @@ impl KneserNey {
 
     /// −ln p of a sequence, its end included, in nats.
     pub fn nll(&self, sequence: &[u32]) -> f64 {
-        let symbols: Vec<u32> = [self.begin()]
-            .into_iter()
-            .chain(sequence.iter().copied())
-            .chain([self.end()])
-            .collect();
-        (1..symbols.len())
-            .map(|at| -self.probability(&symbols[..at], symbols[at]).ln())
-            .sum()
+        let symbols: Vec<u32> = [self.begin()].into_iter().chain(sequence.iter().copied()).chain([self.end()]).collect();
+        (1..symbols.len()).map(|at| -self.probability(&symbols[..at], symbols[at]).ln()).sum()
     }
 
     fn node(&self, ngram: &[u32]) -> Option<Node> {
-        ngram.iter().try_fold(ROOT, |node, &symbol| {
-            self.children.get(&(node, symbol)).copied()
-        })
+        ngram.iter().try_fold(ROOT, |node, &symbol| self.children.get(&(node, symbol)).copied())
     }
 }
 
@@ -206,14 +180,8 @@ fn discounts(n: &[u64; 5]) -> [f64; 3] {
 mod tests {
     use super::KneserNey;
 
-    const CORPUS: [&[u32]; 6] = [
-        &[0, 1, 2, 0, 1, 3],
-        &[0, 1, 2, 4],
-        &[2, 0, 1, 2, 0, 1, 2],
-        &[4, 4, 0, 1],
-        &[],
-        &[3, 1, 2, 0, 5],
-    ];
+    const CORPUS: [&[u32]; 6] =
+        [&[0, 1, 2, 0, 1, 3], &[0, 1, 2, 4], &[2, 0, 1, 2, 0, 1, 2], &[4, 4, 0, 1], &[], &[3, 1, 2, 0, 5]];
 
     #[test]
     fn probabilities_sum_to_one_in_every_context() {
@@ -222,20 +190,12 @@ mod tests {
             let begin = model.begin();
             let mut contexts: Vec<Vec<u32>> = vec![vec![], vec![7], vec![6, 7, 6], vec![begin, 7]];
             for sequence in CORPUS {
-                let opened: Vec<u32> = [begin]
-                    .into_iter()
-                    .chain(sequence.iter().copied())
-                    .collect();
+                let opened: Vec<u32> = [begin].into_iter().chain(sequence.iter().copied()).collect();
                 contexts.extend((0..=opened.len()).map(|n| opened[..n].to_vec()));
             }
             for context in contexts {
-                let sum: f64 = (0..=model.end())
-                    .map(|w| model.probability(&context, w))
-                    .sum();
-                assert!(
-                    (sum - 1.0).abs() < 1e-12,
-                    "order {order}, {context:?}: {sum}"
-                );
+                let sum: f64 = (0..=model.end()).map(|w| model.probability(&context, w)).sum();
+                assert!((sum - 1.0).abs() < 1e-12, "order {order}, {context:?}: {sum}");
             }
         }
     }
@@ -263,9 +223,8 @@ mod tests {
     fn the_loss_of_a_sequence_is_the_sum_over_its_symbols_and_its_end() {
         let model = KneserNey::train(3, CORPUS, 8);
         let begin = model.begin();
-        let p = model.probability(&[begin], 0)
-            * model.probability(&[begin, 0], 1)
-            * model.probability(&[begin, 0, 1], model.end());
+        let p =
+            model.probability(&[begin], 0) * model.probability(&[begin, 0], 1) * model.probability(&[begin, 0, 1], model.end());
         assert!((model.nll(&[0, 1]) + p.ln()).abs() < 1e-12);
     }
 

@@ -118,12 +118,7 @@ impl World {
             ("tools", config.tools, 2, all.tools),
         ] {
             if !(min..=max).contains(&found) {
-                return Err(WorldError::Size {
-                    list,
-                    found,
-                    min,
-                    max,
-                });
+                return Err(WorldError::Size { list, found, min, max });
             }
         }
         Ok(World { config })
@@ -181,12 +176,8 @@ impl World {
     pub fn describe(&self) -> String {
         let exact = self.properties();
         let sample = self.corpus(&mut Xoshiro256PlusPlus::seed_from_u64(0), 4000);
-        let vocabulary: std::collections::BTreeSet<String> = sample
-            .iter()
-            .filter_map(|story| tokens::split(&story.text).ok())
-            .flatten()
-            .map(|token| token.word)
-            .collect();
+        let vocabulary: std::collections::BTreeSet<String> =
+            sample.iter().filter_map(|story| tokens::split(&story.text).ok()).flatten().map(|token| token.word).collect();
         format!(
             "Stories of {:.1} words and marks on average and at most {}, from {} different ones.\n\
              Entropy {:.2} nats a story (exact), {:.3} nats a word or mark.\n\
@@ -203,12 +194,7 @@ impl World {
 
 fn story(told: choose::Told, facts: Facts) -> Story {
     let (tokens, log_prob) = (told.writer.tokens(), told.log_prob);
-    Story {
-        text: told.writer.into_text(),
-        log_prob,
-        tokens,
-        facts,
-    }
+    Story { text: told.writer.into_text(), log_prob, tokens, facts }
 }
 
 /// The limit on a set of stories: what their true probabilities say.
@@ -252,11 +238,7 @@ impl fmt::Display for Measure {
         write!(
             f,
             "{:.4} ± {:.4} bits per byte, {:.2} ± {:.2} nats a story ({} stories)",
-            self.bits_per_byte,
-            self.bits_per_byte_error,
-            self.nats_per_story,
-            self.nats_per_story_error,
-            self.stories
+            self.bits_per_byte, self.bits_per_byte_error, self.nats_per_story, self.nats_per_story_error, self.stories
         )
     }
 }

@@ -10,8 +10,7 @@ use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::{Character, Facts, Price, Question, Who};
 use super::words::{
-    ANIMALS, COLOURS, FEELINGS, Gender, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS,
-    TREATS, Tool, WEATHERS,
+    ANIMALS, COLOURS, FEELINGS, Gender, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS,
 };
 
 /// How much likelier an obstacle is that the travellers are prepared for.
@@ -20,16 +19,8 @@ const PREPARED: u32 = 9;
 /// Tells one story with the decisions of `c`.
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
     // Once Mia the brave rabbit lived by the mill near Tom the fox.
-    c.vary(&[
-        ("once", 3),
-        ("long ago", 2),
-        ("one spring", 1),
-        ("last winter", 1),
-    ])?;
-    let names: Vec<&'static str> = NAMES[..config.names]
-        .iter()
-        .map(|&(name, _)| name)
-        .collect();
+    c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
+    let names: Vec<&'static str> = NAMES[..config.names].iter().map(|&(name, _)| name).collect();
     let hero_name = c.pick(&names)?;
     c.say("the")?;
     let nature = c.pick(&TRAITS[..config.traits])?;
@@ -86,19 +77,12 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         None
     };
     c.say(".")?;
-    let (subject, object) = if together {
-        ("they", "them")
-    } else {
-        (hero.gender.subject(), hero.gender.object())
-    };
+    let (subject, object) = if together { ("they", "them") } else { (hero.gender.subject(), hero.gender.object()) };
 
     // Soon a dark tunnel stopped them, but Tom used his lantern.
     c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
     let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
-    let obstacles: Vec<Phrase<'_>> = tools
-        .iter()
-        .map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 }))
-        .collect();
+    let obstacles: Vec<Phrase<'_>> = tools.iter().map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 })).collect();
     let needed = &tools[c.branch(&obstacles)?];
     c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
     c.say(object)?;
@@ -115,11 +99,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
             c.say(", but")?;
             c.say(rescuer.name)?;
             c.vary(&[("had", 1), ("used", 1)])?;
-            c.say(&format!(
-                "{} {} .",
-                rescuer.gender.possessive(),
-                needed.name
-            ))?;
+            c.say(&format!("{} {} .", rescuer.gender.possessive(), needed.name))?;
         }
         None => {
             c.say(&format!(", and without {} {}", needed.article, needed.name))?;
@@ -136,10 +116,8 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let travellers = if together { "pair" } else { "hero" };
     c.say(&format!("the {} {travellers}", mishap.unwrap_or("happy")))?;
     c.say(&format!("the {thing} for"))?;
-    let mut prices: Vec<(String, u32, Price)> = TREATS
-        .iter()
-        .map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat)))
-        .collect();
+    let mut prices: Vec<(String, u32, Price)> =
+        TREATS.iter().map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat))).collect();
     for (who, tool) in [(hero, Some(hero_tool)), (friend, friend_tool)] {
         if let Some(tool) = tool {
             let phrase = format!("{} {tool}", who.gender.possessive());
@@ -156,16 +134,9 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let (asker, question, asked, answer) = if together {
         (helper, Question::Who, "who had", format!("a {keeper}"))
     } else {
-        (
-            friend.name,
-            Question::Where,
-            "where was",
-            format!("at the {place}"),
-        )
+        (friend.name, Question::Where, "where was", format!("at the {place}"))
     };
-    c.say(&format!(
-        "by the {home} , {asker} asked , \" {asked} the {thing} ? \""
-    ))?;
+    c.say(&format!("by the {home} , {asker} asked , \" {asked} the {thing} ? \""))?;
     c.say(&format!("\" {answer} , \" said {} .", hero.name))?;
 
     // At last Tom had the kite and was glad.
@@ -201,17 +172,9 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 }
 
 fn character(name: &'static str, animal: &'static str) -> Character {
-    Character {
-        name,
-        gender: Gender::of(name),
-        animal,
-    }
+    Character { name, gender: Gender::of(name), animal }
 }
 
 fn without(words: &[&'static str], taken: &str) -> Vec<&'static str> {
-    words
-        .iter()
-        .copied()
-        .filter(|&word| word != taken)
-        .collect()
+    words.iter().copied().filter(|&word| word != taken).collect()
 }

@@ -46,11 +46,7 @@ fn lower_cased_tokens_say_it_all() {
     let mut texts = HashSet::new();
     let mut lowered = HashSet::new();
     for story in world.corpus(&mut rng(2), 3000) {
-        let words: Vec<String> = tokens::split(&story.text)
-            .unwrap()
-            .into_iter()
-            .map(|t| t.word)
-            .collect();
+        let words: Vec<String> = tokens::split(&story.text).unwrap().into_iter().map(|t| t.word).collect();
         assert_eq!(words.len(), story.tokens);
         let line = words.join(" ");
         assert!((world.log_prob(&line).unwrap() - story.log_prob).abs() < 1e-9);
@@ -67,15 +63,9 @@ struct Checked<'r> {
 
 impl Choose for Checked<'_> {
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
-        let split: Vec<Vec<&str>> = phrases
-            .iter()
-            .map(|(p, _)| p.split_ascii_whitespace().collect())
-            .collect();
+        let split: Vec<Vec<&str>> = phrases.iter().map(|(p, _)| p.split_ascii_whitespace().collect()).collect();
         for (i, a) in split.iter().enumerate() {
-            assert!(
-                !a.is_empty() && phrases[i].1 > 0,
-                "an empty or impossible phrase"
-            );
+            assert!(!a.is_empty() && phrases[i].1 > 0, "an empty or impossible phrase");
             for (j, b) in split.iter().enumerate() {
                 assert!(i == j || !b.starts_with(a), "{a:?} begins {b:?}");
             }
@@ -89,9 +79,7 @@ fn no_phrase_of_a_decision_begins_another() {
     let config = WorldConfig::default();
     let mut rng = rng(3);
     for _ in 0..5000 {
-        let mut checked = Checked {
-            sampler: Sampler::new(&mut rng),
-        };
+        let mut checked = Checked { sampler: Sampler::new(&mut rng) };
         tell::tell(&config, &mut checked).unwrap();
     }
 }
@@ -102,11 +90,7 @@ fn no_phrase_of_a_decision_begins_another() {
 fn wrong_stories_are_refused_with_their_place() {
     let world = World::default();
     for story in world.corpus(&mut rng(4), 50) {
-        let words: Vec<String> = tokens::split(&story.text)
-            .unwrap()
-            .into_iter()
-            .map(|t| t.word)
-            .collect();
+        let words: Vec<String> = tokens::split(&story.text).unwrap().into_iter().map(|t| t.word).collect();
         for at in 0..words.len() {
             let mut wrong = words.clone();
             wrong[at] = "xylophone".into();
@@ -137,17 +121,8 @@ fn a_story_that_forgets_is_refused() {
     let (before, after) = story.text.split_at(at);
     let forgetful = format!("{before}{}", after.replacen(home, other, 1));
     let error = world.read(&forgetful).unwrap_err();
-    assert!(
-        matches!(&error, WorldError::Unexpected { found, .. } if found == other),
-        "{error} in {forgetful}"
-    );
-    assert!(matches!(
-        world.read("Once a brave rabbit; named"),
-        Err(WorldError::Character {
-            found: ';',
-            byte: 19
-        })
-    ));
+    assert!(matches!(&error, WorldError::Unexpected { found, .. } if found == other), "{error} in {forgetful}");
+    assert!(matches!(world.read("Once a brave rabbit; named"), Err(WorldError::Character { found: ';', byte: 19 })));
 }
 
 #[test]
@@ -192,25 +167,8 @@ fn the_one_who_longed_has_the_thing() {
 
 #[test]
 fn sizes_out_of_range_are_refused() {
-    let config = WorldConfig {
-        names: 17,
-        ..WorldConfig::default()
-    };
+    let config = WorldConfig { names: 17, ..WorldConfig::default() };
     let error = World::new(config).unwrap_err();
-    assert_eq!(
-        error,
-        WorldError::Size {
-            list: "names",
-            found: 17,
-            min: 3,
-            max: 12
-        }
-    );
-    assert!(
-        World::new(WorldConfig {
-            tools: 1,
-            ..WorldConfig::default()
-        })
-        .is_err()
-    );
+    assert_eq!(error, WorldError::Size { list: "names", found: 17, min: 3, max: 12 });
+    assert!(World::new(WorldConfig { tools: 1, ..WorldConfig::default() }).is_err());
 }

@@ -21,19 +21,13 @@ pub(super) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
         match c {
             'a'..='z' | 'A'..='Z' => {
                 if !in_word {
-                    tokens.push(Token {
-                        word: String::new(),
-                        byte,
-                    });
+                    tokens.push(Token { word: String::new(), byte });
                 }
                 if let Some(last) = tokens.last_mut() {
                     last.word.push(c.to_ascii_lowercase());
                 }
             }
-            '.' | ',' | '?' | '"' => tokens.push(Token {
-                word: c.into(),
-                byte,
-            }),
+            '.' | ',' | '?' | '"' => tokens.push(Token { word: c.into(), byte }),
             _ if c.is_ascii_whitespace() => {}
             found => return Err(WorldError::Character { found, byte }),
         }
@@ -56,11 +50,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new() -> Self {
-        Writer {
-            begins: true,
-            tight: true,
-            ..Writer::default()
-        }
+        Writer { begins: true, tight: true, ..Writer::default() }
     }
 
     /// Appends the blank-separated words and marks of `phrase`.
@@ -87,11 +77,7 @@ impl Writer {
                     let mut letters = word.chars();
                     if let Some(first) = letters.next() {
                         let capital = self.begins || NAMES.iter().any(|&(name, _)| name == word);
-                        self.text.push(if capital {
-                            first.to_ascii_uppercase()
-                        } else {
-                            first
-                        });
+                        self.text.push(if capital { first.to_ascii_uppercase() } else { first });
                         self.text.push_str(letters.as_str());
                     }
                     (self.begins, self.tight) = (false, false);

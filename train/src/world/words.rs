@@ -51,37 +51,24 @@ pub(super) const NAMES: [(&str, Gender); 12] = [
     ("hugo", He),
 ];
 
-pub(super) const TRAITS: [&str; 8] = [
-    "brave", "shy", "kind", "clever", "sleepy", "proud", "gentle", "curious",
-];
+pub(super) const TRAITS: [&str; 8] = ["brave", "shy", "kind", "clever", "sleepy", "proud", "gentle", "curious"];
 
-pub(super) const ANIMALS: [&str; 10] = [
-    "rabbit", "fox", "bear", "mouse", "cat", "dog", "pig", "goat", "duck", "frog",
-];
+pub(super) const ANIMALS: [&str; 10] = ["rabbit", "fox", "bear", "mouse", "cat", "dog", "pig", "goat", "duck", "frog"];
 
-pub(super) const PLACES: [&str; 10] = [
-    "mill", "lake", "castle", "farm", "tower", "bridge", "cave", "harbor", "market", "garden",
-];
+pub(super) const PLACES: [&str; 10] = ["mill", "lake", "castle", "farm", "tower", "bridge", "cave", "harbor", "market", "garden"];
 
 pub(super) const FEELINGS: [&str; 6] = ["sad", "lonely", "angry", "bored", "worried", "gloomy"];
 
-pub(super) const COLOURS: [&str; 8] = [
-    "red", "blue", "green", "yellow", "white", "black", "golden", "silver",
-];
+pub(super) const COLOURS: [&str; 8] = ["red", "blue", "green", "yellow", "white", "black", "golden", "silver"];
 
-pub(super) const THINGS: [&str; 12] = [
-    "kite", "drum", "ball", "bell", "book", "hat", "cup", "ring", "flute", "doll", "clock", "crown",
-];
+pub(super) const THINGS: [&str; 12] =
+    ["kite", "drum", "ball", "bell", "book", "hat", "cup", "ring", "flute", "doll", "clock", "crown"];
 
 pub(super) const KEEPERS: [&str; 6] = ["giant", "witch", "troll", "wizard", "dragon", "pirate"];
 
-pub(super) const MOODS: [&str; 8] = [
-    "grumpy", "friendly", "greedy", "lazy", "cheerful", "tiny", "mighty", "strange",
-];
+pub(super) const MOODS: [&str; 8] = ["grumpy", "friendly", "greedy", "lazy", "cheerful", "tiny", "mighty", "strange"];
 
-pub(super) const WEATHERS: [&str; 8] = [
-    "sunny", "rainy", "windy", "foggy", "snowy", "stormy", "cloudy", "warm",
-];
+pub(super) const WEATHERS: [&str; 8] = ["sunny", "rainy", "windy", "foggy", "snowy", "stormy", "cloudy", "warm"];
 
 /// The physics of the world: what each tool overcomes, and what happens without it.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,18 +81,8 @@ pub(super) struct Tool {
     pub(super) mishap: &'static str,
 }
 
-const fn tool(
-    name: &'static str,
-    article: &'static str,
-    obstacle: &'static str,
-    mishap: &'static str,
-) -> Tool {
-    Tool {
-        name,
-        article,
-        obstacle,
-        mishap,
-    }
+const fn tool(name: &'static str, article: &'static str, obstacle: &'static str, mishap: &'static str) -> Tool {
+    Tool { name, article, obstacle, mishap }
 }
 
 pub(super) const TOOLS: [Tool; 6] = [
