@@ -3,6 +3,21 @@
 //! - [`Tape`] records what is computed; [`backward`] is the reverse loop.
 //! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`].
+//!
+//! ```
+//! use gradus_autograd::{Tape, Tensor};
+//!
+//! let tape = Tape::new();
+//! let w = tape.leaf(Tensor::new([2, 1], vec![0.5, -1.0])); // to be differentiated with respect to
+//! let x = tape.constant(Tensor::new([3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])); // not
+//! let y = x.matmul(&w).tanh().sum_all(); // Σ tanh(xw)
+//! let gradient = tape.backward(&y).take(&w).unwrap();
+//! assert_eq!(*gradient.shape(), [2, 1].into());
+//!
+//! // By hand: w̄ = xᵀ(1 − tanh²(xw)), and xw = −1.5, −2.5, −3.5.
+//! let s: Vec<f64> = [-1.5f64, -2.5, -3.5].iter().map(|u| 1.0 - u.tanh().powi(2)).collect();
+//! assert!((gradient.to_vec()[0] - (s[0] + 3.0 * s[1] + 5.0 * s[2])).abs() < 1e-15);
+//! ```
 
 pub mod backward;
 pub mod check;

@@ -108,7 +108,7 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
     ///
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
     pub fn embed(&self, config: &GptConfig, ids: &[u32], batch: usize, first: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
-        let t = if batch == 0 { 0 } else { ids.len() / batch };
+        let t = ids.len().checked_div(batch).unwrap_or(0);
         assert!(first + t <= config.context, "positions {first}..{} in a context of {}", first + t, config.context);
         assert!(ids.iter().all(|&id| (id as usize) < config.vocab), "every token below the vocabulary of {}", config.vocab);
         let table = &self.tokens_embed.weight.0;

@@ -1,4 +1,37 @@
 //! GPT-1: its layers, its objective and its checkpoints in Hugging Face's format.
+//!
+//! A model is a [`Tree`]: the same struct with a tensor, a variable on a tape, a gradient or a moment at each leaf. So
+//! `Gpt<Tensor>` is the parameters at rest, `Gpt<Var>` computes, and every walk over parameters is one `map` or `visit`.
+//!
+//! ```
+//! use gradus_autograd::{Tape, Tensor};
+//! use gradus_model::{Batch, Gpt, GptConfig, Objective, Tree, checkpoint};
+//!
+//! let config = GptConfig { vocab: 11, context: 4, width: 8, layers: 2, heads: 2, ..GptConfig::default() };
+//! config.check()?;
+//! let params: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
+//!
+//! // Two sequences of four tokens; each predicts the token that follows.
+//! let batch = Batch {
+//!     sequences: 2,
+//!     inputs: [1, 2, 3, 4, 5, 6, 7, 8].into(),
+//!     targets: [2, 3, 4, 5, 6, 7, 8, 9].into(),
+//!     weights: Objective::TokenMean.weights(&[1.0; 8], 2).into(),
+//! };
+//! let tape = Tape::new();
+//! let model = params.leaves(&tape);
+//! let loss = model.loss(&config, &batch, None); // no noise: no dropout
+//! assert!((loss.value().item() - 11f64.ln()).abs() < 0.1); // a fresh model knows nothing: about log 11
+//!
+//! let grads = tape.backward(&loss);
+//! let mut names = Vec::new();
+//! model.as_ref().visit(|path, leaf| {
+//!     assert_eq!(grads.of(leaf).unwrap().shape(), leaf.shape());
+//!     names.push(checkpoint::hugging_face_name(path));
+//! });
+//! assert_eq!(names[2], "transformer.h.0.attn.c_attn.weight");
+//! # Ok::<(), gradus_model::ConfigError>(())
+//! ```
 
 mod block;
 pub mod checkpoint;

@@ -28,6 +28,7 @@ fn pool() -> std::sync::MutexGuard<'static, Shelves> {
 #[derive(Debug)]
 pub struct Buffer<T: Real> {
     // `None` only while being dropped.
+    #[allow(clippy::box_collection)] // the box is what moves between here and the shelf, so recycling allocates nothing
     store: Option<Box<Vec<T>>>,
     len: usize,
 }

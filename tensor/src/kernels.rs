@@ -150,6 +150,7 @@ pub struct Naive;
 pub struct Fast;
 
 /// What a scalar computes in bulk.
+#[allow(clippy::too_many_arguments)] // a kernel names each slice that it reads and writes; a struct would only rename them
 pub trait Kernels<T: Real>: Sync {
     /// C ← A·B, or C ← C + A·B when `accumulate`. (m,k)·(k,n) → (m,n).
     fn matmul(&self, a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
@@ -192,12 +193,10 @@ pub trait Kernels<T: Real>: Sync {
         cpu::log_softmax::naive_vjp(y, gy, gx, n)
     }
     /// Rows of n = gain.len(): y = (x − μ)·r ∘ gain + bias, r = (σ² + ε)^(−1/2); writes μ and r, one a row.
-    #[allow(clippy::too_many_arguments)]
     fn layer_norm(&self, x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
         cpu::layer_norm::naive(x, gain, bias, eps, y, mean, rstd)
     }
     /// x̄ (rows), and gain and bias gradients (n), each written.
-    #[allow(clippy::too_many_arguments)]
     fn layer_norm_vjp(
         &self,
         x: &[T],
@@ -211,11 +210,11 @@ pub trait Kernels<T: Real>: Sync {
     ) {
         cpu::layer_norm::naive_vjp(x, gain, mean, rstd, gy, gx, ggain, gbias)
     }
-    /// Rows of n logits: loss = lse − the logit of the target, and lse = log Σ e^logit; one of each a row.
+    /// Rows of n logits: loss = lse − logit\[target\], and lse = log Σ e^logit; one of each a row.
     fn cross_entropy(&self, logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
         cpu::cross_entropy::naive(logits, targets, loss, lse)
     }
-    /// glogits = gy_row · (e^(logit − lse) − ⟦target⟧).
+    /// glogits = gy_row · (e^(logit − lse) − \[target\]).
     fn cross_entropy_vjp(&self, logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
         cpu::cross_entropy::naive_vjp(logits, targets, lse, gy, glogits)
     }
@@ -235,7 +234,6 @@ pub trait Kernels<T: Real>: Sync {
         cpu::linear_cross_entropy::naive(h, w, d, targets, weights, loss, grads)
     }
     /// o (B, Tq, H, D) dense; lse (B, H, Tq), the log-sum-exp of each row of scores.
-    #[allow(clippy::too_many_arguments)]
     fn attention(
         &self,
         spec: &AttentionSpec,
@@ -249,7 +247,6 @@ pub trait Kernels<T: Real>: Sync {
         cpu::attention::naive(spec, q, k, v, bias, o, lse)
     }
     /// Gradients of [`Kernels::attention`]; `o` (B, Tq, H, D) dense, `go` read through strides, `lse` as the forward wrote it.
-    #[allow(clippy::too_many_arguments)]
     fn attention_vjp(
         &self,
         spec: &AttentionSpec,
@@ -264,11 +261,11 @@ pub trait Kernels<T: Real>: Sync {
     ) {
         cpu::attention::naive_vjp(spec, q, k, v, bias, o, lse, go, grads)
     }
-    /// y row i = table row idsᵢ; rows of d. An id out of range panics.
+    /// y row i = table row `ids[i]`; rows of d. An id out of range panics.
     fn gather(&self, table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
         cpu::embedding::naive(table, d, ids, y)
     }
-    /// table row idsᵢ += x row i, in the order of i.
+    /// table row `ids[i]` += x row i, in the order of i.
     fn scatter_add(&self, table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
         cpu::embedding::naive_scatter_add(table, d, ids, x)
     }
@@ -351,11 +348,9 @@ impl<T: Float> Kernels<T> for Fast {
     fn log_softmax_vjp(&self, y: &[T], gy: &[T], gx: &mut [T], n: usize) {
         cpu::log_softmax::fast_vjp(y, gy, gx, n)
     }
-    #[allow(clippy::too_many_arguments)]
     fn layer_norm(&self, x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
         cpu::layer_norm::fast(x, gain, bias, eps, y, mean, rstd)
     }
-    #[allow(clippy::too_many_arguments)]
     fn layer_norm_vjp(
         &self,
         x: &[T],
@@ -387,7 +382,6 @@ impl<T: Float> Kernels<T> for Fast {
     ) {
         cpu::linear_cross_entropy::fast(h, w, d, targets, weights, loss, grads)
     }
-    #[allow(clippy::too_many_arguments)]
     fn attention(
         &self,
         spec: &AttentionSpec,
@@ -400,7 +394,6 @@ impl<T: Float> Kernels<T> for Fast {
     ) {
         cpu::attention::fast(spec, q, k, v, bias, o, lse)
     }
-    #[allow(clippy::too_many_arguments)]
     fn attention_vjp(
         &self,
         spec: &AttentionSpec,

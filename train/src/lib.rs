@@ -1,4 +1,55 @@
 //! Text, data, optimizers, the trainer and the `gradus` program.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use gradus_model::{Batch, Gpt, GptConfig, Objective};
+//! use gradus_train::data::{Memory, Windows};
+//! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
+//! use gradus_train::text::Tokenizer;
+//! use gradus_train::trainer::{Recipe, Trainer};
+//!
+//! // Text → tokens → windows.
+//! let text = "the cat sat on the mat. ".repeat(20);
+//! let tokenizer = Tokenizer::characters([text.as_str()]);
+//! let vocab = tokenizer.vocab_size();
+//! let tokens = Memory::new(tokenizer.encode(&text)?, text.len() as u64, vocab)?;
+//! let windows = Windows::new(Arc::new(tokens), 0..text.len(), 16, 1)?;
+//!
+//! // A model, and how to train it.
+//! let config = GptConfig { vocab, context: 16, width: 16, layers: 1, heads: 2, ..GptConfig::default() }.with_dropout(0.0);
+//! let recipe = Recipe {
+//!     optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },
+//!     schedule: Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Updates(5) },
+//!     updates: 60,
+//!     clip: Some(1.0),
+//!     shards: 2,
+//!     at_once: 2,
+//!     seed: 1,
+//! };
+//! let params: Gpt<gradus_tensor::Tensor> = Gpt::init(&config, 1);
+//! let mut trainer = Trainer::new(config, recipe, params);
+//! let mut losses = Vec::new();
+//! for t in 1..=60 {
+//!     let rows = windows.batch(t, 0..4); // four windows: a function of the seed and t
+//!     let weights = Objective::TokenMean.weights(&[1.0; 4 * 16], 4);
+//!     let (inputs, targets) = (rows.inputs.into(), rows.targets.into());
+//!     losses.push(trainer.update(&Batch { sequences: 4, inputs, targets, weights: weights.into() })?.loss);
+//! }
+//! assert!(losses[59] < 0.7 * losses[0]); // nats a token
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | |
+//! |-|-|
+//! | [`text`] | tokenizers: BPE as in GPT-1, bytes, characters |
+//! | [`data`] | token files, windows, batches |
+//! | [`world`] | stories whose exact probability is known |
+//! | [`optim`], [`trainer`] | one update, and all that it depends on |
+//! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
+//! | [`evaluate`], [`metrics`], [`report`], [`progress`] | what was measured, for machines and people |
+//! | [`files`] | writes that are whole or absent |
+//! | [`cli`] | the program's commands |
 
 pub mod bench;
 pub mod cli;

@@ -6,6 +6,7 @@ use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Gpt, GptConfig};
 use gradus_tensor::Tensor;
 
+use crate::files::resolve_directory;
 use crate::text::{TextError, Tokenizer};
 
 /// The directory of a training run's best checkpoint, inside the run's own.
@@ -61,9 +62,11 @@ impl ModelDir {
     /// [`ModelDirError::NoModel`].
     pub fn open(asked: &Path) -> Result<Self, ModelDirError> {
         let holds = |dir: &Path| dir.join(checkpoint::CONFIG_FILE).is_file() || dir.join(checkpoint::WEIGHTS_FILE).is_file();
-        let best = asked.join(BEST);
-        let path = match (holds(asked), holds(&best)) {
-            (true, _) => asked.to_owned(),
+        // A crash between two renames leaves the last good checkpoint under another name.
+        let now = |dir: &Path| resolve_directory(dir).unwrap_or_else(|_| dir.to_owned());
+        let (itself, best) = (now(asked), now(&asked.join(BEST)));
+        let path = match (holds(&itself), holds(&best)) {
+            (true, _) => itself,
             (false, true) => best,
             (false, false) => {
                 let found = match asked.metadata() {
@@ -82,8 +85,8 @@ impl ModelDir {
         &self.path
     }
 
-    /// Is it the `best` of the directory asked for?
-    pub fn is_best(&self) -> bool {
+    /// Is it another directory than the one asked for: its `best`, or what a crash left?
+    pub fn is_elsewhere(&self) -> bool {
         self.path != self.asked
     }
 

@@ -7,7 +7,7 @@ use super::{row_count, same_len};
 use crate::Real;
 use crate::simd::Float;
 
-/// y row i = table row idsᵢ.
+/// y row i = table row `ids[i]`.
 pub fn naive<T: Real>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     check("gather", table.len(), d, ids, y.len());
     for (i, &id) in ids.iter().enumerate() {
@@ -15,7 +15,7 @@ pub fn naive<T: Real>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     }
 }
 
-/// table row idsᵢ += x row i, in the order of i.
+/// table row `ids[i]` += x row i, in the order of i.
 pub fn naive_scatter_add<T: Real>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
     check("scatter_add", table.len(), d, ids, x.len());
     for (i, &id) in ids.iter().enumerate() {

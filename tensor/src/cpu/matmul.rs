@@ -1,7 +1,7 @@
 //! C = A·B, or C += A·B.
 //!
 //! The fast kernel is `matrixmultiply`'s: for each element a chain of fused multiply-adds over k inside each block of
-//! 256, the blocks added in order. Cutting rows or columns leaves that chain alone, so the product is cut between
+//! `K_BLOCK`, the blocks added in order. Cutting rows or columns leaves that chain alone, so the product is cut between
 //! threads by rows or columns, never along k, and has the same bits however it is cut. A single row has its own loops, which
 //! read each weight once and follow the same chain: decoding a token gives the bits of the whole sequence.
 

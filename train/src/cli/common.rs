@@ -32,10 +32,10 @@ pub fn flag(flag: &'static str, found: impl ToString, expected: impl Into<String
     CliError::Flag { flag, found: found.to_string(), expected: expected.into() }
 }
 
-/// Finds the model of `--model`, and says so where it is the `best` of the directory given.
+/// Finds the model of `--model`, and says so where it is not in the directory given itself.
 pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     let dir = ModelDir::open(path)?;
-    if dir.is_best() {
+    if dir.is_elsewhere() {
         output::say(&format!("model: {}", dir.path().display()));
     }
     Ok(dir)

@@ -38,7 +38,7 @@ pub enum CliError {
     Train(#[from] TrainError),
     /// A run of pre-training.
     #[error(transparent)]
-    Pretrain(#[from] PretrainError),
+    Pretrain(Box<PretrainError>),
     /// A file that could not be written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -95,6 +95,12 @@ pub enum CliError {
     /// Standard output refused the result.
     #[error("cannot write the result to standard output: {0}; free some space, or send it elsewhere")]
     Output(#[from] std::io::Error),
+}
+
+impl From<PretrainError> for CliError {
+    fn from(error: PretrainError) -> Self {
+        CliError::Pretrain(Box::new(error)) // by far the largest
+    }
 }
 
 /// The message, and those of its causes that it does not quote itself.

@@ -117,6 +117,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
                 text += &format!("{name} {}\n", values.join(" "));
             }
             Value::Null => {}
+            Value::String(word) => text += &format!("{name} {word}\n"),
             other => text += &format!("{name} {other}\n"),
         }
     }
@@ -168,7 +169,7 @@ fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
     if ids.iter().all(|ids| ids.len() < 2) {
         return Err(CliError::TooShort { path: path.to_owned(), tokens });
     }
-    output::say(&format!("{}: {} files, {} tokens", path.display(), count(files.len() as u64), count(tokens as u64)));
+    output::say(&format!("{}: {} tokens in {} file(s)", path.display(), count(tokens as u64), count(files.len() as u64)));
     Ok(Sequences { ids, bytes: Some(bytes) })
 }
 

@@ -1,0 +1,56 @@
+//! The gradient of a small GPT-1, parameter by parameter, and one number that convicts or acquits all of it.
+//!
+//! ```text
+//! d/dε L(θ + εv) at 0 = ⟨∇L(θ), v⟩        for any direction v, here of length 1; on the left by central differences
+//! ```
+//!
+//! `cargo run -p gradus-model --example gradient_of_a_gpt`
+
+use gradus_autograd::{Tape, Tensor};
+use gradus_model::{Batch, ConfigError, Gpt, GptConfig, Objective, Tree, checkpoint};
+use gradus_tensor::rng::Philox;
+
+fn main() -> Result<(), ConfigError> {
+    let config = GptConfig { vocab: 50, context: 16, width: 24, layers: 2, heads: 3, ..GptConfig::default() };
+    config.check()?;
+    let params: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
+    let (sequences, t) = (4, config.context);
+    let mut rng = Philox::new(2);
+    let ids: Vec<u32> = (0..sequences * (t + 1)).map(|_| rng.below(config.vocab as u64) as u32).collect();
+    let windows = ids.chunks(t + 1); // T + 1 tokens: T inputs, and the same shifted by one as targets
+    let batch = Batch {
+        sequences,
+        inputs: windows.clone().flat_map(|w| w[..t].to_vec()).collect(),
+        targets: windows.flat_map(|w| w[1..].to_vec()).collect(),
+        weights: Objective::TokenMean.weights(&vec![1.0; sequences * t], sequences).into(),
+    };
+
+    let tape = Tape::new();
+    let model = params.leaves(&tape);
+    let loss = model.loss(&config, &batch, None);
+    println!("{} parameters, {} nodes on the tape", config.parameters(), tape.len());
+    println!("loss {:.6} nats a token; log {} = {:.6}\n", loss.value().item(), config.vocab, (config.vocab as f64).ln());
+
+    let mut grads = tape.backward(&loss);
+    let gradient = model.as_ref().map(|path, leaf| grads.take(leaf).unwrap_or_else(|| panic!("no gradient reaches {path}")));
+    gradient.as_ref().visit(|path, g| {
+        println!("{:<44} {:<10} ‖g‖ = {:.3e}", checkpoint::hugging_face_name(path), g.shape().to_string(), g.dot(g).sqrt());
+    });
+
+    let v = params.as_ref().map(|_, p| Tensor::normal(*p.shape(), 1.0, &mut rng));
+    let mut squares = 0.0;
+    v.as_ref().visit(|_, v| squares += v.dot(v));
+    let v = v.map(|_, v| v.map(|x| x / f64::sqrt(squares)));
+    let mut along = 0.0; // ⟨∇L, v⟩
+    gradient.zip(v.clone()).visit(|_, (g, v)| along += g.dot(&v));
+    let at = |step: f64| {
+        let moved = params.clone().zip(v.clone()).map(|_, (p, v)| p.zip(&v, |p, v| p + step * v));
+        moved.constants(&Tape::off()).loss(&config, &batch, None).value().item()
+    };
+    let h = 1e-3;
+    let differences = (at(h) - at(-h)) / (2.0 * h);
+    println!("\nalong a random direction: {along:.12e} by the tape");
+    println!("                          {differences:.12e} by central differences");
+    println!("                          {:.1e} apart, relatively", (along / differences - 1.0).abs());
+    Ok(())
+}
