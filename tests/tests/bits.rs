@@ -67,6 +67,6 @@ fn threads_and_a_stop_halfway_do_not_change_a_bit() {
 fn initial_parameters_are_the_same_everywhere() {
     let config = GptConfig { vocab: 17, context: 6, width: 8, layers: 1, heads: 2, ..GptConfig::default() };
     let params: Gpt<Tensor<f32>> = Gpt::init(&config, 42);
-    assert_eq!(digest(&params), "PIN");
+    assert_eq!(digest(&params), "db8b9eb2c530059102d8cb9a347d9f3f190920ddd28ed52dcaeec0c4291c1184");
     assert_ne!(digest(&Gpt::<Tensor<f32>>::init(&config, 43)), digest(&params), "the seed matters");
 }

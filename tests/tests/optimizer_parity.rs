@@ -67,7 +67,7 @@ fn ten_updates_of_every_form_agree_to_1e_9() {
     let Recipes { steps, recipes } = serde_json::from_slice(&text).unwrap();
     assert_eq!((steps, recipes.len()), (10, 5));
     let trained: Vec<_> = golden_models().into_iter().filter(|dir| dir.join("steps.safetensors").exists()).collect();
-    assert!(trained.len() >= 3, "trained fixtures, found {trained:?}");
+    assert!(trained.len() >= 2, "trained fixtures, found {trained:?}");
     for dir in trained {
         let (config, start): (GptConfig, Gpt<Tensor<f32>>) = checkpoint::load(&dir).unwrap();
         let expected = Arrays::read(&dir.join("steps.safetensors"));
