@@ -57,6 +57,11 @@ pub enum PretrainError {
     Taken { dir: PathBuf, found: PathBuf },
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
+    #[error(
+        "after update {step} the loss on other text is {loss}: training diverged; this model was not saved, and the checkpoint \
+         before it, if any, is as it was; begin another run with a lower --lr, a longer --warmup or a smaller --clip"
+    )]
+    Diverged { step: u64, loss: f64 },
 }
 
 /// How a run is to be made, beyond its settings.
@@ -280,7 +285,9 @@ impl<'c> Session<'c> {
     fn evaluate_and_save(&mut self, progress: &mut Progress, whole: bool) -> Result<(), PretrainError> {
         let at = self.moment();
         let limit = if whole { usize::MAX } else { self.run.settings.eval_tokens };
-        if let Some(v) = self.source.validate(&self.trainer.params, &self.run.settings.model, limit) {
+        let validation = self.source.validate(&self.trainer.params, &self.run.settings.model, limit);
+        self.refuse_diverged(at, validation.as_ref())?;
+        if let Some(v) = validation {
             let mut record = EvaluationRecord::new(at, VALIDATION, v.nll.mean()).with_bytes(v.nll.tokens, v.bytes);
             if let Some(limit) = v.limit {
                 record = record.with_limit(limit);
@@ -300,6 +307,25 @@ impl<'c> Session<'c> {
         self.save_model(self.dir.path())?;
         let path = self.dir.path().display().to_string();
         Ok(self.log.append(&Record::Checkpoint { step: at.step, elapsed: at.elapsed, path })?)
+    }
+
+    /// A checkpoint is written over the one before only if its model still gives a loss: the update that ruins parameters
+    /// saw those before it, so its own loss does not tell. Without held-out text, one training sequence does.
+    fn refuse_diverged(&mut self, at: Moment, validation: Option<&Validation>) -> Result<(), PretrainError> {
+        let loss = match validation {
+            Some(v) => v.nll.mean(),
+            None => {
+                let one = source::weighted(self.source.batch(at.step, 1), self.run.settings.objective);
+                let losses = self.trainer.params.token_losses(&self.trainer.config, &one).to_vec();
+                losses.iter().map(|&l| f64::from(l)).sum::<f64>() / losses.len() as f64
+            }
+        };
+        if loss.is_finite() {
+            return Ok(());
+        }
+        let error = PretrainError::Diverged { step: at.step, loss };
+        self.log.append(&Record::Warning { step: at.step, elapsed: at.elapsed, text: error.to_string() })?;
+        Err(error)
     }
 
     fn save_model(&self, dir: &Path) -> Result<(), PretrainError> {

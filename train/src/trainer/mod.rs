@@ -72,7 +72,8 @@ pub enum TrainError {
     /// The loss or its gradient is NaN or infinite.
     #[error(
         "update {update}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this update; \
-         resume from the last checkpoint with a lower --lr, a longer --warmup or a smaller --clip"
+         the last checkpoint is as it was; \
+         begin another run with a lower --lr, a longer --warmup or a smaller --clip"
     )]
     NotFinite {
         /// The update that was not made, from 1.

@@ -1,0 +1,72 @@
+//! The same seed gives the same bits, on any number of threads and across a stop.
+
+use gradus_autograd::Tensor;
+use gradus_model::{Batch, Gpt, GptConfig, Objective};
+use gradus_tensor::rng::Philox;
+use gradus_train::optim::{Optimizer, Schedule};
+use gradus_train::pretrain::digest;
+use gradus_train::trainer::{Recipe, Trainer};
+
+const UPDATES: u64 = 12;
+
+/// Large enough that matrix products, attention, norms, dropout and optimizer all share their work between threads.
+fn config() -> GptConfig {
+    GptConfig { vocab: 700, context: 64, width: 96, layers: 2, heads: 4, ..GptConfig::default() }
+}
+
+fn recipe(shards: usize) -> Recipe {
+    let schedule = Schedule { warmup: "0.2".parse().unwrap(), ..Schedule::default() };
+    let optimizer = Optimizer { lr: 1e-2, ..Optimizer::default() };
+    Recipe { optimizer, schedule, updates: UPDATES, clip: Some(1.0), shards, at_once: shards, seed: 9 }
+}
+
+fn batch(config: &GptConfig, t: u64) -> Batch {
+    let (b, length) = (9, config.context);
+    let mut rng = Philox::with_stream(2, t);
+    let mut ids = || (0..b * length).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
+    let (inputs, targets) = (ids(), ids());
+    let weights = Objective::TokenMean.weights(&vec![1.0; b * length], b);
+    Batch { sequences: b, inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
+}
+
+/// The parameters after the whole run; with `stop`, saved and read back after so many updates.
+fn run(threads: usize, shards: usize, stop: Option<u64>) -> String {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| {
+        let config = config();
+        let mut trainer: Trainer = Trainer::new(config.clone(), recipe(shards), Gpt::init(&config, 4));
+        while trainer.done() < UPDATES {
+            trainer.update(&batch(&config, trainer.done() + 1)).unwrap();
+            if Some(trainer.done()) == stop {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("state");
+                trainer.save(&path, "the caller's").unwrap();
+                let (loaded, extra) = Trainer::load(&path, config.clone(), recipe(shards)).unwrap();
+                assert_eq!(extra, "the caller's");
+                trainer = loaded;
+            }
+        }
+        digest(&trainer.params)
+    })
+}
+
+#[test]
+fn threads_and_a_stop_halfway_do_not_change_a_bit() {
+    for shards in [1, 2] {
+        let one = run(1, shards, None);
+        for threads in [2, 3] {
+            assert_eq!(run(threads, shards, None), one, "{shards} shards on {threads} threads against one");
+        }
+        assert_eq!(run(2, shards, Some(UPDATES / 2)), one, "{shards} shards, saved and read back halfway");
+    }
+}
+
+/// The random numbers are the same on every machine: integers of Philox, and functions that round alike everywhere. (What
+/// training makes of them may differ between kinds of CPU, which multiply and add in another order.)
+#[test]
+fn initial_parameters_are_the_same_everywhere() {
+    let config = GptConfig { vocab: 17, context: 6, width: 8, layers: 1, heads: 2, ..GptConfig::default() };
+    let params: Gpt<Tensor<f32>> = Gpt::init(&config, 42);
+    assert_eq!(digest(&params), "db8b9eb2c530059102d8cb9a347d9f3f190920ddd28ed52dcaeec0c4291c1184");
+    assert_ne!(digest(&Gpt::<Tensor<f32>>::init(&config, 43)), digest(&params), "the seed matters");
+}

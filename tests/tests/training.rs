@@ -1,0 +1,116 @@
+//! What the trainer promises about an update: its shards do not matter to the result, and an error changes nothing.
+
+use std::path::Path;
+
+use gradus_autograd::Tensor;
+use gradus_model::{Batch, Embedding, Gpt, GptConfig, Noise, Objective, Tree};
+use gradus_tensor::Real;
+use gradus_tensor::rng::Philox;
+use gradus_tests::{Arrays, worst};
+use gradus_train::optim::{Optimizer, Schedule};
+use gradus_train::trainer::{Recipe, TrainError, Trainer};
+
+fn config() -> GptConfig {
+    GptConfig { vocab: 23, context: 8, width: 16, layers: 2, heads: 4, initializer_range: 0.2, ..GptConfig::default() }
+}
+
+fn recipe(shards: usize, at_once: usize) -> Recipe {
+    let schedule = Schedule { warmup: "0.1".parse().unwrap(), ..Schedule::default() };
+    Recipe { optimizer: Optimizer::default(), schedule, updates: 20, clip: Some(1.0), shards, at_once, seed: 3 }
+}
+
+fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
+    let params = Gpt::init(&config, 1);
+    Trainer::new(config, recipe, params)
+}
+
+/// Seven sequences, which no number of shards divides, of unequal weight.
+fn batch(config: &GptConfig) -> Batch {
+    let (b, t) = (7, config.context);
+    let mut rng = Philox::new(8);
+    let mut ids = || (0..b * t).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
+    let (inputs, targets) = (ids(), ids());
+    let mask: Vec<f64> = (0..b * t).map(|i| if i % t <= i / t { 1.0 } else { 0.0 }).collect();
+    Batch { sequences: b, inputs: inputs.into(), targets: targets.into(), weights: Objective::TokenMean.weights(&mask, b).into() }
+}
+
+/// Sums in another order, nothing else: the same dropout masks for every sequence, whatever shard it is in.
+#[test]
+fn shards_give_the_same_loss_and_gradient() {
+    for embedding in [Embedding::Separate, Embedding::Joint] {
+        let config = GptConfig { embedding, ..config() };
+        for noise in [None, Some(Noise::new(5, 2))] {
+            let run = |shards, at_once| {
+                trainer::<f64>(config.clone(), recipe(shards, at_once)).gradient(&batch(&config), noise).unwrap()
+            };
+            let (loss, gradient) = run(1, 1);
+            for (shards, at_once) in [(2, 1), (2, 2), (3, 2), (3, 3), (7, 4), (50, 50)] {
+                let (sharded_loss, sharded) = run(shards, at_once);
+                assert!((sharded_loss - loss).abs() <= 1e-12 * loss, "{shards} shards: loss {sharded_loss} against {loss}");
+                sharded.as_ref().zip(gradient.as_ref()).visit(|name, (found, expected)| {
+                    // The gradient of a key's bias is 0 up to rounding; it shares a tensor with the queries' and values'.
+                    let error = worst(found, expected);
+                    assert!(error <= 1e-12, "{embedding:?}, {shards} shards: {name}: {error:e} of its largest entry");
+                });
+            }
+        }
+    }
+}
+
+/// Which shards are at work at one time is a matter of memory, not of bits.
+#[test]
+fn shards_at_once_do_not_change_a_bit() {
+    let run = |at_once| trainer::<f32>(config(), recipe(3, at_once)).gradient(&batch(&config()), Some(Noise::new(5, 2))).unwrap();
+    let one = run(1);
+    assert_eq!(run(2), one);
+    assert_eq!(run(3), one);
+}
+
+/// All that [`Trainer::save`] keeps, by name.
+fn state(trainer: &Trainer, path: &Path) -> Vec<(String, Vec<u64>)> {
+    trainer.save(path, "").unwrap();
+    let file = Arrays::read(path);
+    let mut names = file.names();
+    names.sort();
+    let bits = |name: &str| file.get(name).to_vec().into_iter().map(f64::to_bits).collect();
+    names.into_iter().map(|name| (name.clone(), bits(&name))).collect()
+}
+
+#[test]
+fn nan_stops_before_the_update_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state");
+    let (config, batch) = (config(), batch(&config()));
+    let mut trainer = trainer::<f32>(config, recipe(2, 2));
+    for _ in 0..3 {
+        trainer.update(&batch).unwrap();
+    }
+    for poison in [f32::NAN, f32::INFINITY] {
+        let good = trainer.clone();
+        trainer.params.h.0[1].mlp.c_fc.weight.0.to_mut()[5] = poison;
+        let before = state(&trainer, &path);
+        match trainer.update(&batch).unwrap_err() {
+            TrainError::NotFinite { update: 4, loss, norm } => assert!(!(loss.is_finite() && norm.is_finite())),
+            other => panic!("{other}"),
+        }
+        assert_eq!(trainer.done(), 3);
+        assert!(state(&trainer, &path) == before, "parameters and moments as before the update that was not made");
+        trainer = good;
+    }
+    trainer.update(&batch).unwrap();
+    assert_eq!(trainer.done(), 4);
+}
+
+/// Position vectors of their own in a model whose configuration has them in the joint matrix: nothing reads them.
+#[test]
+fn a_parameter_without_gradient_is_named() {
+    let joint = GptConfig { embedding: Embedding::Joint, ..config() };
+    let separate = GptConfig { vocab: joint.output_rows(), ..config() };
+    let params: Gpt<Tensor<f32>> = Gpt::init(&separate, 1);
+    let batch = batch(&joint);
+    let mut trainer = Trainer::new(joint, recipe(2, 2), params.clone());
+    let error = trainer.update(&batch).unwrap_err();
+    assert_eq!(error, TrainError::NoGradient { update: 1, name: "positions_embed.weight".into() });
+    assert!(error.to_string().contains("positions_embed.weight"), "{error}");
+    assert_eq!((trainer.done(), trainer.params), (0, params));
+}
