@@ -335,14 +335,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Number of updates on a corpus of so many tokens.
-    pub fn updates(&self, corpus_tokens: u64) -> u64 {
+    /// Number of updates on a corpus of so many tokens, of which an update sees so many.
+    pub fn updates(&self, corpus_tokens: u64, an_update: f64) -> u64 {
         match self.length {
             Length::Steps(n) => n,
-            Length::Epochs(e) => {
-                let an_update = (self.batch * self.model.context) as f64;
-                ((e * corpus_tokens as f64 / an_update).ceil() as u64).max(1)
-            }
+            Length::Epochs(e) => ((e * corpus_tokens as f64 / an_update).ceil() as u64).max(1),
         }
     }
 

@@ -64,10 +64,15 @@ impl Rows {
 
     /// Some of the rows, as long as the longest of them.
     pub fn batch(&self, rows: Range<usize>) -> Batch {
-        let chosen = &self.sequences[rows];
+        self.batch_of(&rows.collect::<Vec<_>>())
+    }
+
+    /// The rows of these numbers, as long as the longest of them.
+    pub fn batch_of(&self, rows: &[usize]) -> Batch {
+        let chosen: Vec<&[u32]> = rows.iter().map(|&row| &self.sequences[row][..]).collect();
         let length = chosen.iter().map(|s| s.len() + usize::from(self.closed)).max().unwrap_or(0);
         let mut batch = Batch::empty(chosen.len(), length);
-        for (row, sequence) in chosen.iter().enumerate() {
+        for (row, &sequence) in chosen.iter().enumerate() {
             let mut window = vec![self.separator];
             window.extend(sequence);
             window.extend(self.closed.then_some(self.separator));

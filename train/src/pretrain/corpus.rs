@@ -117,6 +117,9 @@ impl Source for Corpus {
     fn tokens(&self) -> u64 {
         self.windows.tokens() as u64
     }
+    fn tokens_an_update(&self, batch: usize) -> f64 {
+        (batch * self.windows.context()) as f64
+    }
     fn digest(&self) -> String {
         self.digest.clone()
     }

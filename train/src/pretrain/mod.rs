@@ -119,7 +119,7 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
     settings.model.vocab = source.tokenizer().vocab_size();
     settings.model.check().map_err(SettingsError::from)?;
     let dir = RunDir::create(out)?;
-    let mut updates = settings.updates(source.tokens());
+    let mut updates = settings.updates(source.tokens(), source.tokens_an_update(settings.batch));
     let params = Gpt::init(&settings.model, settings.seed);
     if let Some(within) = control.within {
         updates = updates.min(affordable(&settings, &*source, &params, updates, within)?);
@@ -197,26 +197,26 @@ impl<'c> Session<'c> {
         self.before + self.began.elapsed().as_secs_f64()
     }
 
-    fn an_update(&self) -> u64 {
-        (self.run.settings.batch * self.run.settings.model.context) as u64
+    fn an_update(&self) -> f64 {
+        self.source.tokens_an_update(self.run.settings.batch)
     }
 
     fn moment(&self) -> Moment {
         let step = self.trainer.done();
-        Moment { step, tokens: step * self.an_update(), elapsed: self.elapsed() }
+        Moment { step, tokens: (step as f64 * self.an_update()) as u64, elapsed: self.elapsed() }
     }
 
     fn run(mut self) -> Result<Outcome, PretrainError> {
         let total = self.run.updates;
         let stop = self.control.stop_at.map_or(total, |s| s.min(total));
         let every = self.run.settings.eval_every.unwrap_or((total / 20).max(1));
-        let tokens = self.an_update() as f64;
+        let tokens = self.an_update();
         let mut progress = Progress::new("pre-training", total, "updates", self.control.display)
             .counting("tokens", tokens)
             .starting_at(self.trainer.done());
         let parameters = self.run.settings.model.parameters();
         let corpus = self.source.tokens();
-        progress.say(&format!("{parameters} parameters, {corpus} tokens to learn from, {total} updates of {tokens} tokens"));
+        progress.say(&format!("{parameters} parameters, {corpus} tokens to learn from, {total} updates of {tokens:.0} tokens"));
         let (mut rates, mut final_loss) = (Vec::new(), None);
         let (mut logged, mut next_sample) = (Instant::now(), Duration::from_secs(8));
         while self.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {

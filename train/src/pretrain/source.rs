@@ -13,6 +13,8 @@ pub trait Source {
     fn tokenizer(&self) -> &Tokenizer;
     /// Number of tokens to train on.
     fn tokens(&self) -> u64;
+    /// Tokens predicted in an update of `batch` rows, on average.
+    fn tokens_an_update(&self, batch: usize) -> f64;
     /// What distinguishes its data from others': a resumed run must find the same.
     fn digest(&self) -> String;
     /// Rows 0 .. `batch` of update `t` (from 1): a function of the seed and these.

@@ -23,17 +23,15 @@ pub const VOCABULARY: usize = 1000;
 /// Rows of an evaluation batch.
 const ROWS: usize = 25;
 
-/// Stories in a row for training, each opened by the separator, and held-out stories one a row.
+/// Stories, one a row, opened and closed by the separator: some to train on, in the order they were told, others held out.
 #[derive(Debug)]
 pub struct WorldSource {
     tokenizer: Tokenizer,
     separator: u32,
-    ids: Vec<u32>,
-    /// Where windows may begin: at a story's separator.
-    starts: Vec<usize>,
     seed: u64,
-    context: usize,
+    train: Rows,
     held_out: Rows,
+    /// The held-out stories.
     stories: Vec<Story>,
     baseline: f64,
 }
@@ -43,7 +41,7 @@ impl WorldSource {
     pub fn new(settings: &Settings, tokenizer: Option<Tokenizer>) -> Result<Self, PretrainError> {
         let world = World::default();
         let tell = |stream, n| world.corpus(&mut Philox::with_stream(settings.seed, stream), n);
-        let (train, held_out) = (tell(1 << 32, TRAINING_STORIES), tell(2 << 32, HELD_OUT_STORIES));
+        let (train, stories) = (tell(1, TRAINING_STORIES), tell(2, HELD_OUT_STORIES));
         let tokenizer = match tokenizer {
             Some(t) => t,
             None => {
@@ -60,31 +58,12 @@ impl WorldSource {
         let encode = |stories: &[Story]| -> Result<Vec<Vec<u32>>, PretrainError> {
             stories.iter().map(|s| Ok(tokenizer.encode(&s.text)?)).collect()
         };
-        let (train_ids, held_out_ids) = (encode(&train)?, encode(&held_out)?);
+        let (train_ids, held_out_ids) = (encode(&train)?, encode(&stories)?);
         let kneser_ney = KneserNey::train(5, train_ids.iter().map(Vec::as_slice), tokenizer.vocab_size());
         let baseline = held_out_ids.iter().map(|s| kneser_ney.nll(s)).sum();
-        let context = settings.model.context;
-        let (mut ids, mut starts) = (Vec::new(), Vec::new());
-        for story in &train_ids {
-            starts.push(ids.len());
-            ids.push(separator);
-            ids.extend(story);
-        }
-        ids.push(separator);
-        starts.retain(|s| s + context < ids.len());
-        let held_out_rows = Rows::new(held_out_ids, separator, true, context, tokenizer.vocab_size())?;
-        let (seed, held_out) = (settings.seed, held_out_rows);
-        Ok(WorldSource {
-            tokenizer,
-            separator,
-            ids,
-            starts,
-            seed,
-            context,
-            held_out,
-            stories: tell(2 << 32, HELD_OUT_STORIES),
-            baseline,
-        })
+        let rows = |ids| Rows::new(ids, separator, true, settings.model.context, tokenizer.vocab_size());
+        let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
+        Ok(WorldSource { tokenizer, separator, seed: settings.seed, train, held_out, stories, baseline })
     }
 
     /// Bytes of the first `n` held-out stories.
@@ -98,19 +77,18 @@ impl Source for WorldSource {
         &self.tokenizer
     }
     fn tokens(&self) -> u64 {
-        self.ids.len() as u64
+        self.train.predicted() as u64
+    }
+    fn tokens_an_update(&self, batch: usize) -> f64 {
+        batch as f64 * self.train.predicted() as f64 / self.train.len() as f64
     }
     fn digest(&self) -> String {
         format!("world-{}-{}", self.seed, self.tokenizer.fingerprint())
     }
     fn batch(&self, t: u64, batch: usize) -> data::Batch {
-        let mut rng = Philox::with_stream(self.seed, (3 << 32) + t);
-        let mut windows = Vec::with_capacity(batch);
-        for _ in 0..batch {
-            let start = self.starts[rng.below(self.starts.len() as u64) as usize];
-            windows.push(&self.ids[start..=start + self.context]);
-        }
-        data::Batch::of_windows(&windows)
+        let first = (t.saturating_sub(1) as usize).wrapping_mul(batch);
+        let rows: Vec<usize> = (0..batch).map(|row| first.wrapping_add(row) % self.train.len()).collect();
+        self.train.batch_of(&rows)
     }
     fn validate(&self, params: &Gpt<Tensor>, config: &GptConfig, limit: usize) -> Option<Validation> {
         let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
