@@ -1,8 +1,8 @@
 //! Parameters as a functor: a model is generic over what stands at its leaves.
 //!
 //! `Gpt<Tensor>` is a model at rest, `Gpt<Var>` the same on a tape, its gradients and its moments are trees again.
-//! Initialisation, weight decay, checkpoints, gradient norms and the alarm for a parameter without gradient are each
-//! one traversal, and nothing looks a parameter up by its name.
+//! Initialisation, checkpoints, gradient norms, updates and the alarm for a parameter without gradient are each one
+//! traversal, and nothing looks a parameter up by its name.
 
 /// The names on the way to a leaf, joined by dots: `h.3.attn.c_attn.weight`.
 #[derive(Debug, Default)]

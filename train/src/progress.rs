@@ -97,12 +97,6 @@ impl Progress {
         self
     }
 
-    /// There are `total` steps, now that it is known.
-    pub fn resize(&mut self, total: u64) {
-        self.total = total;
-        self.bar.set_length(total);
-    }
-
     /// `position` steps are done.
     pub fn reach(&mut self, position: u64) {
         let now = Instant::now();

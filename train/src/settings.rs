@@ -218,22 +218,18 @@ impl Options {
 
     /// These options, and those of `base` where these say nothing.
     pub fn over(self, base: Options) -> Options {
-        // A map of what is said: one place for thirty fields.
-        let said = |o: &Options| match serde_json::to_value(o).expect("plain values") {
-            serde_json::Value::Object(fields) => {
-                fields.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>()
-            }
-            _ => unreachable!("a struct is an object"),
-        };
-        let (mut fields, above) = (said(&base), said(&self));
-        if above.contains_key("steps") {
-            fields.remove("epochs");
+        let said_length = self.steps.is_some() || self.epochs.is_some();
+        let base = if said_length { Options { steps: None, epochs: None, ..base } } else { base };
+        macro_rules! either {
+            ($($field:ident)*) => { Options { $($field: self.$field.or(base.$field)),* } };
         }
-        if above.contains_key("epochs") {
-            fields.remove("steps");
+        either! {
+            preset context layers width heads activation positions embedding
+            dropout embd_dropout attn_dropout resid_dropout epsilon init_std batch accumulate
+            shards steps epochs optimizer lr beta1 beta2 adam_eps
+            decay schedule warmup clip objective seed held_out held_out_corpus
+            tokenizer vocab eval_every eval_tokens
         }
-        fields.extend(above);
-        serde_json::from_value(fields.into()).expect("fields of options")
     }
 
     /// The settings that these options make.
@@ -257,7 +253,6 @@ impl Options {
             layer_norm_epsilon: self.epsilon.unwrap_or(base.layer_norm_epsilon),
             initializer_range: self.init_std.unwrap_or(base.initializer_range),
         };
-        model.check()?;
         // Small models bear higher rates than the paper's 2.5e-4.
         let (batch, lr) = match preset {
             "tiny" => (16, 1e-3),
@@ -273,10 +268,8 @@ impl Options {
             eps: self.adam_eps.unwrap_or(o.eps),
             decay: self.decay.unwrap_or(o.decay),
         };
-        optimizer.validate()?;
         let warmup = if preset == "gpt1" { Warmup::Updates(2000) } else { Warmup::Share(0.02) };
         let schedule = Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) };
-        schedule.validate()?;
         let length = match (self.steps, self.epochs) {
             (Some(n), _) => Length::Steps(n),
             (None, Some(e)) => Length::Epochs(e),
@@ -306,7 +299,11 @@ impl Options {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), SettingsError> {
+    /// Can these settings make a run?
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.model.check()?;
+        self.optimizer.validate()?;
+        self.schedule.validate()?;
         let bounds = |flag, n: usize, ok: bool, expected| {
             if ok { Ok(()) } else { Err(SettingsError::Range { flag, found: n.to_string(), expected }) }
         };
@@ -315,7 +312,13 @@ impl Settings {
         };
         bounds("batch", self.batch, (1..=1 << 20).contains(&self.batch), "a number of sequences from 1 to 1048576")?;
         bounds("accumulate", self.accumulate, (1..=self.batch).contains(&self.accumulate), "a number from 1 to --batch")?;
-        bounds("shards", self.shards, (1..=self.batch).contains(&self.shards), "a number from 1 to --batch")?;
+        let shards = self.accumulate.saturating_mul(self.shards);
+        bounds(
+            "shards",
+            self.shards,
+            self.shards > 0 && shards <= self.batch,
+            "at least 1, and times --accumulate at most --batch",
+        )?;
         bounds("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
         bounds("eval-tokens", self.eval_tokens, self.eval_tokens > 0, "at least 1 token")?;
         number("clip", self.clip, self.clip >= 0.0 && self.clip.is_finite(), "0 (never) or a positive number")?;

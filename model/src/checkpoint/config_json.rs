@@ -10,11 +10,8 @@ use crate::config::{Activation, Embedding, GptConfig, Positions};
 const HUGGING_FACE: &str = "openai-gpt";
 const OURS: &str = "gradus-gpt";
 
-pub(super) fn write(path: &Path, config: &GptConfig) -> Result<(), CheckpointError> {
-    let text = serde_json::to_string_pretty(&to_json(config)).expect("a map of plain values");
-    let file = std::fs::File::create(path).map_err(io(path, "creating the file"))?;
-    std::io::Write::write_all(&mut &file, text.as_bytes()).map_err(io(path, "writing"))?;
-    file.sync_all().map_err(io(path, "flushing to disk"))
+pub(super) fn encode(config: &GptConfig) -> Vec<u8> {
+    serde_json::to_vec_pretty(&to_json(config)).expect("a map of plain values")
 }
 
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
@@ -58,7 +55,7 @@ fn to_json(c: &GptConfig) -> Value {
 
 pub(super) fn read(path: &Path) -> Result<GptConfig, CheckpointError> {
     let problem = |problem: String| CheckpointError::ConfigFile { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(io(path, "reading"))?;
+    let text = std::fs::read_to_string(path).map_err(io(path, "read"))?;
     let value: Value = serde_json::from_str(&text).map_err(|e| problem(format!("not JSON: {e}")))?;
     let fields = value.as_object().ok_or_else(|| problem("expected a JSON object".into()))?;
     let config = from_json(fields).map_err(problem)?;
@@ -158,7 +155,7 @@ mod tests {
         };
         assert!(error(json!({"n_embd": -3})).starts_with("n_embd: expected a whole number, found -3"));
         assert!(error(json!({"n_layer": null})).starts_with("n_layer is missing"));
-        assert!(error(json!({"model_type": "gpt2"})).contains("\"openai-gpt\", found Some(\"gpt2\")"));
+        assert!(error(json!({"model_type": "gpt2"})).contains("\"openai-gpt\", found \"gpt2\""));
         assert!(error(json!({"afn": "swish"})).contains("found swish"));
         assert!(error(json!({"tie_word_embeddings": false})).contains("tied"));
     }

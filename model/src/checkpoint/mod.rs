@@ -23,7 +23,7 @@ pub const WEIGHTS_FILE: &str = "model.safetensors";
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// The file system said no.
-    #[error("{path}: {action}: {source}{}", hint(.source))]
+    #[error("cannot {action} {path}: {source}{}", hint(.source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum CheckpointError {
 fn hint(e: &std::io::Error) -> &'static str {
     match e.kind() {
         std::io::ErrorKind::NotFound => "; a model directory holds config.json and model.safetensors",
-        std::io::ErrorKind::StorageFull => "; free some space and try again",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge => "; free some space and try again",
         std::io::ErrorKind::PermissionDenied => "; check the permissions of the file and its directory",
         _ => "",
     }
@@ -87,11 +87,20 @@ pub fn load(dir: &Path) -> Result<(GptConfig, Gpt<Tensor<f32>>), CheckpointError
     Ok((config, params))
 }
 
-/// Writes a model into an existing directory, each file flushed to disk. Callers that replace a checkpoint write a fresh
-/// directory and rename it, so that the old one survives a full disk.
+/// The files of a model by name, for callers that have their own way of writing.
+pub fn files(config: &GptConfig, params: &Gpt<Tensor<f32>>) -> [(&'static str, Vec<u8>); 2] {
+    [(CONFIG_FILE, config_json::encode(config)), (WEIGHTS_FILE, weights::encode(config, params))]
+}
+
+/// Writes a model into an existing directory, each file flushed to disk.
 pub fn save(dir: &Path, config: &GptConfig, params: &Gpt<Tensor<f32>>) -> Result<(), CheckpointError> {
-    config_json::write(&dir.join(CONFIG_FILE), config)?;
-    weights::write(&dir.join(WEIGHTS_FILE), config, params)
+    for (name, bytes) in files(config, params) {
+        let path = dir.join(name);
+        let file = std::fs::File::create(&path).map_err(io(&path, "create"))?;
+        std::io::Write::write_all(&mut &file, &bytes).map_err(io(&path, "write"))?;
+        file.sync_all().map_err(io(&path, "flush to disk"))?;
+    }
+    Ok(())
 }
 
 /// The name of a parameter in Hugging Face's `OpenAIGPTLMHeadModel`.

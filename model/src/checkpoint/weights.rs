@@ -37,23 +37,18 @@ impl View for Parameter<'_> {
     }
 }
 
-pub(super) fn write(path: &Path, config: &GptConfig, params: &Gpt<Tensor<f32>>) -> Result<(), CheckpointError> {
+pub(super) fn encode(config: &GptConfig, params: &Gpt<Tensor<f32>>) -> Vec<u8> {
     // Fixed positions are written as if they had been learned, so that others compute the same.
     let fixed = (config.positions == Positions::Sinusoidal).then(|| sinusoids(0..config.context, config.width));
     let mut all = Vec::new();
     params.as_ref().visit(|name, p| all.push((hugging_face_name(name), Parameter(p))));
     all.extend(fixed.as_ref().map(|p| (hugging_face_name(POSITIONS), Parameter(p))));
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    safetensors::serialize_to_file(all, Some(metadata), path).map_err(|e| match e {
-        safetensors::SafeTensorError::IoError(source) => io(path, "writing")(source),
-        other => CheckpointError::Damaged { path: path.to_owned(), problem: other.to_string() },
-    })?;
-    let file = std::fs::File::open(path).map_err(io(path, "opening"))?;
-    file.sync_all().map_err(io(path, "flushing to disk"))
+    safetensors::serialize(all, Some(metadata)).expect("each view has the length of its shape")
 }
 
 pub(super) fn read(path: &Path, config: &GptConfig) -> Result<Gpt<Tensor<f32>>, CheckpointError> {
-    let bytes = std::fs::read(path).map_err(io(path, "reading"))?;
+    let bytes = std::fs::read(path).map_err(io(path, "read"))?;
     let damaged = |problem: String| CheckpointError::Damaged { path: path.to_owned(), problem };
     let disagree = |problem: String| CheckpointError::Disagree { path: path.to_owned(), problem };
     let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;

@@ -36,6 +36,12 @@ pub enum CliError {
     /// Training.
     #[error(transparent)]
     Train(#[from] TrainError),
+    /// Flags that contradict one another; exit code 2.
+    #[error("{problem}")]
+    Usage {
+        /// What does not fit.
+        problem: String,
+    },
     /// A run of pre-training.
     #[error(transparent)]
     Pretrain(Box<PretrainError>),

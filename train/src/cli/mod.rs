@@ -29,10 +29,10 @@ pub use error::CliError;
         Every command tells people what it does on stderr and gives its result on stdout. With --json the last line of stdout \
         is one JSON object. The exit code is 0 for success, 2 for wrong usage and 1 for every other error.",
     after_long_help = "A first round:\n  \
-        gradus world --stories 3\n  \
-        gradus tokenizer train --corpus novel.txt --vocab 2000 --out words\n  \
-        gradus evaluate --model DIR --corpus novel.txt\n  \
-        gradus generate --model DIR --prompt \"Once upon a time\" --tokens 40\n\n\
+        gradus                          no command: a GPT learns the micro-world, in about six minutes, to runs/micro-world-N\n  \
+        gradus pretrain --corpus novel.txt --out runs/novel\n  \
+        gradus evaluate --model runs/novel --corpus other.txt\n  \
+        gradus generate --model runs/novel --prompt \"Once upon a time\" --tokens 40\n\n\
         `gradus COMMAND --help` explains every flag, with its unit and its default."
 )]
 struct Cli {
@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::say(&format!("error: {}", error::with_causes(&error)));
-            ExitCode::FAILURE
+            if matches!(error, CliError::Usage { .. }) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

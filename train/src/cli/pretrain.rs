@@ -76,6 +76,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
         threads: rayon::current_num_threads(),
     };
     let outcome = match &args.resume {
+        Some(_) if args.options != Options::default() => {
+            return Err(CliError::Usage {
+                problem:
+                    "--resume reads sizes and hyperparameters from its directory; leave them out, or begin another run with --out"
+                        .into(),
+            });
+        }
         Some(dir) => pretrain::resume(dir, &control)?,
         None => {
             let file = args.config.as_deref().map(Options::read).transpose().map_err(PretrainError::from)?.unwrap_or_default();

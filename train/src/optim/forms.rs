@@ -51,7 +51,7 @@ pub enum OptimizerKind {
     #[serde(rename = "openai")]
     #[value(name = "openai")]
     OpenAi,
-    /// The paper's reference \[37\]: decay follows the schedule, not the base rate.
+    /// The paper's reference 37: decay follows the schedule, not the base rate.
     ///
     /// ```text
     /// p ← p − s·(lr·m̂/(√v̂ + ε) + λp)
@@ -76,9 +76,9 @@ pub enum OptimizerKind {
     /// g ← g + λp,   then Adam:   p ← p − lr·s·m̂/(√v̂ + ε)
     /// ```
     ///
-    /// Source: `torch.optim.Adam` with `weight_decay`; what \[37\] argues against.
+    /// Source: `torch.optim.Adam` with `weight_decay`; what 37 argues against.
     AdamL2,
-    /// Stochastic gradient descent, the paper's word for its method (\[51\], Robbins and Monro 1951).
+    /// Stochastic gradient descent, the paper's word for its method (51, Robbins and Monro 1951).
     ///
     /// ```text
     /// p ← p − lr·s·(g + λp)

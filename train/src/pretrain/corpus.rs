@@ -67,14 +67,16 @@ impl Corpus {
         display: Display,
     ) -> Result<Self, PretrainError> {
         let open = |path: &Path| -> Result<(Arc<TokenFile>, PathBuf), PretrainError> {
-            let mut progress = Progress::new(&format!("tokenising {}", path.display()), 1, "bytes", display);
+            let mut progress = None; // none where the cache has it
             let file = TokenFile::open_or_build(cache, path, &tokenizer, None, &mut |p| {
                 if p.phase == Phase::Tokenising {
-                    progress.resize(p.total);
-                    progress.reach(p.done);
+                    let begin = || Progress::new(&format!("tokenising {}", path.display()), p.total, "bytes", display);
+                    progress.get_or_insert_with(begin).reach(p.done);
                 }
             })?;
-            progress.finish();
+            if let Some(progress) = progress {
+                progress.finish();
+            }
             let name = file.path().to_owned();
             Ok((Arc::new(file), name))
         };

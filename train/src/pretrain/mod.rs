@@ -58,7 +58,7 @@ pub enum PretrainError {
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
     #[error(
-        "after update {step} the loss on other text is {loss}: training diverged; this model was not saved, and the checkpoint \
+        "after update {step} the model's loss is {loss}: training diverged; this model was not saved, and the checkpoint \
          before it, if any, is as it was; begin another run with a lower --lr, a longer --warmup or a smaller --clip"
     )]
     Diverged { step: u64, loss: f64 },
@@ -109,6 +109,7 @@ pub struct Outcome {
 /// Begins a run on a corpus, or on the micro-world where there is none.
 pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Control) -> Result<Outcome, PretrainError> {
     let mut settings = settings;
+    let dir = RunDir::vacant(out)?;
     let source: Box<dyn Source> = match corpus {
         Some(path) => {
             let tokenizer = corpus::tokenizer(&settings, path, control.display)?;
@@ -118,7 +119,6 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
     };
     settings.model.vocab = source.tokenizer().vocab_size();
     settings.model.check().map_err(SettingsError::from)?;
-    let dir = RunDir::create(out)?;
     let mut updates = settings.updates(source.tokens(), source.tokens_an_update(settings.batch));
     let params = Gpt::init(&settings.model, settings.seed);
     if let Some(within) = control.within {
@@ -135,6 +135,7 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
 /// Continues the run of a directory from its last checkpoint.
 pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> {
     let (dir, run) = RunDir::open(path)?;
+    run.settings.check()?;
     let tokenizer = Tokenizer::load(dir.path())?;
     let source: Box<dyn Source> = match &run.corpus {
         Some(path) => Box::new(Corpus::open(&run.settings, path, tokenizer, &control.cache, control.display)?),
@@ -145,7 +146,13 @@ pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> 
         return Err(PretrainError::Resume { problem });
     }
     let recipe = run.settings.recipe(run.updates);
-    let (trainer, extra) = Trainer::load(&dir.trainer(), run.settings.model.clone(), recipe)?;
+    let (trainer, extra) = if dir.trainer().exists() {
+        Trainer::load(&dir.trainer(), run.settings.model.clone(), recipe)?
+    } else {
+        // Stopped before its first checkpoint: the seed alone determines where it began.
+        let params = Gpt::init(&run.settings.model, run.settings.seed);
+        (Trainer::new(run.settings.model.clone(), recipe, params), String::new())
+    };
     let (log, records) = MetricsLog::resume(&dir.metrics(), trainer.done())?;
     let mut session = Session::new(dir, run, source, trainer, log, control);
     session.before = extra.parse().unwrap_or(0.0);
@@ -299,12 +306,12 @@ impl<'c> Session<'c> {
             self.log.append(&Record::Evaluation(record.clone()))?;
             if record.nll < self.best {
                 self.best = record.nll;
-                self.save_model(&self.dir.best())?;
+                self.dir.save_best(&self.trainer.config, &self.trainer.params, self.source.tokenizer())?;
             }
             self.last = Some(record);
         }
         self.trainer.save(&self.dir.trainer(), &self.elapsed().to_string())?;
-        self.save_model(self.dir.path())?;
+        self.dir.save_model(&self.trainer.config, &self.trainer.params)?;
         let path = self.dir.path().display().to_string();
         Ok(self.log.append(&Record::Checkpoint { step: at.step, elapsed: at.elapsed, path })?)
     }
@@ -326,10 +333,6 @@ impl<'c> Session<'c> {
         let error = PretrainError::Diverged { step: at.step, loss };
         self.log.append(&Record::Warning { step: at.step, elapsed: at.elapsed, text: error.to_string() })?;
         Err(error)
-    }
-
-    fn save_model(&self, dir: &Path) -> Result<(), PretrainError> {
-        self.dir.save_model(dir, &self.trainer.config, &self.trainer.params, self.source.tokenizer())
     }
 
     /// Lets the model write a text: drawn from its own distribution, by a generator of its own.

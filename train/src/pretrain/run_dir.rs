@@ -18,7 +18,7 @@ use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::PretrainError;
-use crate::files::{FileError, write_atomically};
+use crate::files::{FileError, replace_directory, write_atomically};
 use crate::settings::Settings;
 use crate::text::Tokenizer;
 
@@ -42,9 +42,8 @@ pub struct RunFile {
 pub struct RunDir(PathBuf);
 
 impl RunDir {
-    /// A directory for a new run: made if missing; one that holds a model or a run is refused.
-    pub fn create(path: &Path) -> Result<Self, PretrainError> {
-        std::fs::create_dir_all(path).map_err(|e| FileError::new("make the directory", path, e))?;
+    /// A directory for a new run; one that holds a model or a run is refused. Nothing is made yet.
+    pub fn vacant(path: &Path) -> Result<Self, PretrainError> {
         let dir = RunDir(path.to_owned());
         let taken = [dir.run_file(), dir.trainer(), path.join(WEIGHTS_FILE), path.join(CONFIG_FILE)];
         match taken.into_iter().find(|p| p.exists()) {
@@ -92,37 +91,25 @@ impl RunDir {
 
     /// Writes what does not change during a run.
     pub fn begin(&self, run: &RunFile, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
+        std::fs::create_dir_all(&self.0).map_err(|e| FileError::new("make the directory", &self.0, e))?;
         let text = serde_json::to_vec_pretty(run).expect("plain values");
         write_atomically(&self.run_file(), |f| f.write_all(&text))?;
         Ok(tokenizer.save(&self.0)?)
     }
 
-    /// Writes a model into `dir` (this directory or the best one), each file whole or not at all.
-    pub fn save_model(
-        &self,
-        dir: &Path,
-        config: &GptConfig,
-        params: &Gpt<Tensor>,
-        tokenizer: &Tokenizer,
-    ) -> Result<(), PretrainError> {
-        if dir != self.0 {
-            std::fs::create_dir_all(dir).map_err(|e| FileError::new("make the directory", dir, e))?;
-            tokenizer.save(dir)?;
+    /// Writes the model as it is now, each file whole or not at all.
+    pub fn save_model(&self, config: &GptConfig, params: &Gpt<Tensor>) -> Result<(), PretrainError> {
+        for (name, bytes) in checkpoint::files(config, params) {
+            write_atomically(&self.0.join(name), |file| file.write_all(&bytes))?;
         }
-        // Written aside as a whole, then moved file by file.
-        let aside = dir.join(format!(".saving-{}", std::process::id()));
-        let result = std::fs::create_dir_all(&aside)
-            .map_err(|e| PretrainError::from(FileError::new("make the directory", &aside, e)))
-            .and_then(|()| Ok(checkpoint::save(&aside, config, params)?))
-            .and_then(|()| {
-                for name in [CONFIG_FILE, WEIGHTS_FILE] {
-                    let to = dir.join(name);
-                    std::fs::rename(aside.join(name), &to).map_err(|e| FileError::new("replace", &to, e))?;
-                }
-                Ok(())
-            });
-        // Nothing of value is left in it; if it cannot be removed, the next save will.
-        let _ = std::fs::remove_dir_all(&aside);
-        result
+        Ok(())
+    }
+
+    /// Replaces the best model, the directory as a whole.
+    pub fn save_best(&self, config: &GptConfig, params: &Gpt<Tensor>, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
+        replace_directory(&self.best(), |fresh| {
+            tokenizer.save(fresh)?;
+            Ok(checkpoint::save(fresh, config, params)?)
+        })
     }
 }

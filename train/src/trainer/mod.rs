@@ -149,9 +149,9 @@ impl<T: Real> Trainer<T> {
         let t = self.done + 1;
         let noise = Noise::new(self.recipe.seed, t);
         let (loss, gradient) = self.gradient(batch, Some(noise))?;
-        let mut squares = 0.0;
-        gradient.as_ref().visit(|_, g| squares += T::kernels().sum_squares(g.as_slice()));
-        let gradient_norm = squares.sqrt();
+        let mut all = Vec::new();
+        gradient.as_ref().visit(|_, g| all.push(g.as_slice()));
+        let gradient_norm = clip::global_norm(all);
         if !loss.is_finite() || !gradient_norm.is_finite() {
             return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm });
         }

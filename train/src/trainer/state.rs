@@ -23,7 +23,7 @@ pub enum StateError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The file is damaged or another run's.
-    #[error("{path}: {problem}; resume needs the {TRAINER_FILE} of an intact run")]
+    #[error("{path}: {problem}; this run cannot be continued, but the model beside it can be evaluated and used")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -64,7 +64,7 @@ impl Trainer {
 
     /// Reads what [`Trainer::save`] wrote for this configuration, and its `extra`.
     pub fn load(path: &Path, config: GptConfig, recipe: Recipe) -> Result<(Self, String), StateError> {
-        let bytes = std::fs::read(path).map_err(|e| FileError::new("reading", path, e))?;
+        let bytes = std::fs::read(path).map_err(|e| FileError::new("read", path, e))?;
         let damaged = |problem: String| StateError::Damaged { path: path.to_owned(), problem };
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(e.to_string()))?;
         let (done, extra) = metadata(header.metadata()).map_err(damaged)?;
