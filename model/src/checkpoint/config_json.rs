@@ -66,9 +66,8 @@ pub(super) fn read(path: &Path) -> Result<GptConfig, CheckpointError> {
 fn from_json(fields: &Map<String, Value>) -> Result<GptConfig, String> {
     match fields.get("model_type").and_then(Value::as_str) {
         Some(HUGGING_FACE | OURS) => {}
-        found => {
-            return Err(format!("model_type: expected \"{HUGGING_FACE}\", found {found:?}; other architectures are not GPT-1"));
-        }
+        Some(other) => return Err(format!("model_type: expected \"{HUGGING_FACE}\", found \"{other}\", which is not GPT-1")),
+        None => return Err(format!("model_type is missing: expected \"{HUGGING_FACE}\"")),
     }
     let default = GptConfig::default();
     let size = |names: &[&str], default: Option<usize>| {
