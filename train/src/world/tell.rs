@@ -49,10 +49,10 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let thing = c.pick(&THINGS[..config.things])?;
     c.say(".")?;
 
-    // Rosa had seen it at the lake.
+    // Rosa had seen the kite at the lake.
     let helper = c.pick(&without(&without(&names, hero.name), friend.name))?;
     c.vary(&[("had seen", 2), ("knew of", 1), ("spoke of", 1)])?;
-    c.say("it at the")?;
+    c.say(&format!("the {thing} at the"))?;
     let place = c.pick(&PLACES[..config.places])?;
     c.say(".")?;
 
