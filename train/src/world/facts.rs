@@ -49,8 +49,6 @@ pub struct Facts {
     pub friend: Character,
     /// The nature of the hero: brave, shy, …
     pub nature: &'static str,
-    /// The place where both live.
-    pub home: &'static str,
     /// Who longs for the thing, and has it in the end.
     pub longing: Who,
     /// How it feels without the thing.

@@ -1,7 +1,7 @@
 //! The micro-world: short English stories whose exact probability is known.
 //!
 //! A story is told by an unambiguous probabilistic grammar with memory: who the two friends are,
-//! where they live, what is longed for, where it is, who took which tool, … are decided early and
+//! what is longed for, where it is, who took which tool, … are decided early and
 //! come back, or have consequences, several sentences later. A language model that reads far
 //! enough can know these words; one with a short memory must guess them. Since −log p of each
 //! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
@@ -42,7 +42,7 @@ pub struct WorldConfig {
     pub traits: usize,
     /// Kinds of animals, 2 to 10; never mentioned again.
     pub animals: usize,
-    /// Places, 2 to 10.
+    /// Places, 1 to 10.
     pub places: usize,
     /// Feelings, 1 to 6; never mentioned again.
     pub feelings: usize,
@@ -108,7 +108,7 @@ impl World {
             ("names", config.names, 3, all.names),
             ("traits", config.traits, 1, all.traits),
             ("animals", config.animals, 2, all.animals),
-            ("places", config.places, 2, all.places),
+            ("places", config.places, 1, all.places),
             ("feelings", config.feelings, 1, all.feelings),
             ("colours", config.colours, 1, all.colours),
             ("things", config.things, 1, all.things),

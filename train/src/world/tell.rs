@@ -18,15 +18,14 @@ const PREPARED: u32 = 9;
 
 /// Tells one story with the decisions of `c`.
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
-    // Once Mia the brave rabbit lived by the mill near Tom the fox.
+    // Once Mia the brave rabbit lived near Tom the fox.
     c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
     let names: Vec<&'static str> = NAMES[..config.names].iter().map(|&(name, _)| name).collect();
     let hero_name = c.pick(&names)?;
     c.say("the")?;
     let nature = c.pick(&TRAITS[..config.traits])?;
     let hero = character(hero_name, c.pick(&ANIMALS[..config.animals])?);
-    c.say("lived by the")?;
-    let home = c.pick(&PLACES[..config.places])?;
+    c.say("lived")?;
     c.vary(&[("near", 1), ("with", 1), ("beside", 1)])?;
     let friend_name = c.pick(&without(&names, hero.name))?;
     c.say("the")?;
@@ -50,25 +49,26 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let thing = c.pick(&THINGS[..config.things])?;
     c.say(".")?;
 
-    // Rosa had seen it at the lake.
+    // Rosa had seen the kite at the lake.
     let helper = c.pick(&without(&without(&names, hero.name), friend.name))?;
     c.vary(&[("had seen", 2), ("knew of", 1), ("spoke of", 1)])?;
-    c.say("it at the")?;
-    let place = c.pick(&without(&PLACES[..config.places], home))?;
+    c.say(&format!("the {thing} at the"))?;
+    let place = c.pick(&PLACES[..config.places])?;
     c.say(".")?;
 
-    // So Mia took her rope, and Tom brought his key.
+    // So Mia took her rope to the lake, and Tom brought his key.
     c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
     c.say(hero.name)?;
-    c.vary(&[("took", 2), ("packed", 1), ("found", 1)])?;
+    c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
     c.say(hero.gender.possessive())?;
     let tools = &TOOLS[..config.tools];
     let tool_names: Vec<&'static str> = tools.iter().map(|tool| tool.name).collect();
     let hero_tool = c.pick(&tool_names)?;
+    c.say(&format!("to the {place}"))?;
     let together = c.branch(&[(", and", 1), (", but", 1)])? == 0;
     c.say(friend.name)?;
     let friend_tool = if together {
-        c.vary(&[("brought", 2), ("chose", 1), ("carried", 1)])?;
+        c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
         c.say(friend.gender.possessive())?;
         Some(c.pick(&without(&tool_names, hero_tool))?)
     } else {
@@ -128,15 +128,15 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let price = prices[c.branch(&phrases)?].2;
     c.say(".")?;
 
-    // Back by the mill, Tom asked, "Where was the kite?" "At the lake," said Mia.
-    c.vary(&[("back", 2), ("home", 1), ("safe", 1)])?;
+    // Back home, Tom asked, "Where was the kite?" "At the lake," said Mia.
+    c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
     // The helper knows where it was, but not who had it; the friend, left behind, knows neither.
     let (asker, question, asked, answer) = if together {
-        (helper, Question::Who, "who had", format!("a {keeper}"))
+        (helper, Question::Who, "who had", format!("a {keeper} at the {place}"))
     } else {
         (friend.name, Question::Where, "where was", format!("at the {place}"))
     };
-    c.say(&format!("by the {home} , {asker} asked , \" {asked} the {thing} ? \""))?;
+    c.say(&format!(", {asker} asked , \" {asked} the {thing} ? \""))?;
     c.say(&format!("\" {answer} , \" said {} .", hero.name))?;
 
     // At last Tom had the kite and was glad.
@@ -151,7 +151,6 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         hero,
         friend,
         nature,
-        home,
         longing,
         feeling,
         lost,

@@ -15,7 +15,7 @@ fn small() -> World {
         names: 3,
         traits: 1,
         animals: 2,
-        places: 2,
+        places: 1,
         feelings: 1,
         colours: 1,
         things: 1,
@@ -115,11 +115,11 @@ fn wrong_stories_are_refused_with_their_place() {
 fn a_story_that_forgets_is_refused() {
     let world = World::default();
     let story = world.story(&mut rng(5));
-    let home = story.facts.home;
-    let other = if home == "mill" { "lake" } else { "mill" };
-    let at = story.text.rfind(home).unwrap();
+    let place = story.facts.place;
+    let other = if place == "mill" { "lake" } else { "mill" };
+    let at = story.text.rfind(place).unwrap();
     let (before, after) = story.text.split_at(at);
-    let forgetful = format!("{before}{}", after.replacen(home, other, 1));
+    let forgetful = format!("{before}{}", after.replacen(place, other, 1));
     let error = world.read(&forgetful).unwrap_err();
     assert!(matches!(&error, WorldError::Unexpected { found, .. } if found == other), "{error} in {forgetful}");
     assert!(matches!(world.read("Once a brave rabbit; named"), Err(WorldError::Character { found: ';', byte: 19 })));
