@@ -147,6 +147,9 @@ impl<T: Real> Op<T> for Attention {
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let (q, k, v) = (&ins[0], &ins[1], &ins[2]);
         let (tq, tk, d) = (q.shape()[2], k.shape()[2], q.shape()[3]);
+        if tk == 0 {
+            return Some(q.affine(1.0, 0.0)); // no keys, hence no queries: as empty as q
+        }
         let mut s = q.matmul(&k.t()) * (1.0 / (d as f64).sqrt()); // (B, H, Tq, Tk)
         if let Some(bias) = ins.get(3) {
             s = s + bias;

@@ -111,7 +111,7 @@ pub fn micro_world() -> Result<(), CliError> {
     let settings = micro_world_options().settle().map_err(PretrainError::from)?;
     let control = Control {
         stop_at: None,
-        within: Some(Duration::from_secs(300)),
+        within: Some(Duration::from_secs(280)),
         samples: true,
         display: Display::choose(false),
         cache: cache(Some(&out)),
@@ -141,7 +141,8 @@ pub fn micro_world_options() -> Options {
         lr: Some(1e-3),
         beta2: Some(0.98), // the gradient changes its nature when copying is learnt: a shorter memory follows it
         decay: Some(0.0),
-        steps: Some(6000),
+        init_std: Some(0.05), // 0.02·√(768/128): the paper's 0.02 at its width, scaled to this one by the fan-in
+        steps: Some(5000),
         ..Options::default()
     }
 }

@@ -189,7 +189,7 @@ fn bad_models() {
         evaluate(&model).fails_with(&["model.safetensors", "damaged or incomplete"]);
     }
     fs::remove_file(&weights).unwrap();
-    evaluate(&model).fails_with(&["model.safetensors", "reading"]);
+    evaluate(&model).fails_with(&["cannot read", "model.safetensors"]);
     fs::write(&weights, &good).unwrap();
     assert_eq!(evaluate(&model).json()["tokens"], 2);
 
