@@ -15,7 +15,7 @@ use crate::trainer::Recipe;
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512)
+    /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
     #[arg(long, help_heading = "Model")]
     pub preset: Option<String>,
     /// Most tokens the model sees at once
@@ -30,13 +30,13 @@ pub struct Options {
     /// Attention heads a block
     #[arg(long, help_heading = "Model")]
     pub heads: Option<usize>,
-    /// `gelu` (tanh form, the paper's), `gelu_erf` or `relu`
+    /// `gelu` (tanh form, the paper's), `gelu_erf` or `relu` [default: gelu]
     #[arg(long, help_heading = "Model", value_parser = named::<Activation>)]
     pub activation: Option<Activation>,
-    /// `learned` (the paper's) or `sinusoidal`
+    /// `learned` (the paper's) or `sinusoidal` [default: learned]
     #[arg(long, help_heading = "Model", value_parser = named::<Positions>)]
     pub positions: Option<Positions>,
-    /// `separate` (the paper's) or `joint` (OpenAI's code: one matrix of tokens and positions; Gradus-only)
+    /// `separate` (the paper's) or `joint` (OpenAI's code: one matrix of tokens and positions; Gradus-only) [default: separate]
     #[arg(long, help_heading = "Model", value_parser = named::<Embedding>)]
     pub embedding: Option<Embedding>,
     /// All three dropout probabilities at once [default: 0.1]
@@ -58,7 +58,7 @@ pub struct Options {
     #[arg(long, help_heading = "Model")]
     pub init_std: Option<f64>,
 
-    /// Sequences an update
+    /// Sequences an update [default: tiny 16, small 8, gpt1 64]
     #[arg(long, help_heading = "Training")]
     pub batch: Option<usize>,
     /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
@@ -67,16 +67,16 @@ pub struct Options {
     /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 1]
     #[arg(long, help_heading = "Training")]
     pub shards: Option<usize>,
-    /// Number of updates
+    /// Number of updates [default: one epoch]
     #[arg(long, help_heading = "Training", conflicts_with = "epochs")]
     pub steps: Option<u64>,
     /// Length of the run in epochs instead: an epoch draws as many tokens as the corpus has
     #[arg(long, help_heading = "Training")]
     pub epochs: Option<f64>,
-    /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd`
+    /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd` [default: openai]
     #[arg(long, help_heading = "Training")]
     pub optimizer: Option<OptimizerKind>,
-    /// Largest learning rate
+    /// Largest learning rate [default: tiny 1e-3, small 5e-4, gpt1 2.5e-4]
     #[arg(long, help_heading = "Training")]
     pub lr: Option<f64>,
     /// β₁ of Adam [default: 0.9]
@@ -92,15 +92,16 @@ pub struct Options {
     #[arg(long, help_heading = "Training")]
     pub decay: Option<f64>,
     /// Course of the rate: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
+    /// [default: paper]
     #[arg(long, help_heading = "Training")]
     pub schedule: Option<ScheduleKind>,
-    /// Warm-up: updates (2000), or with a decimal point a share of them (0.02)
+    /// Warm-up: updates (2000), or with a decimal point a share of them (0.02) [default: 0.02; gpt1 2000]
     #[arg(long, help_heading = "Training")]
     pub warmup: Option<Warmup>,
     /// Largest norm of the gradient; 0 never clips [default: 1]
     #[arg(long, help_heading = "Training")]
     pub clip: Option<f64>,
-    /// Mean of the loss: `token_mean` (equation 1 over the number of tokens) or `sequence_mean` (OpenAI's code)
+    /// Mean of the loss: `token_mean` (equation 1 over the number of tokens) or `sequence_mean` (OpenAI's code) [default: token_mean]
     #[arg(long, help_heading = "Training")]
     pub objective: Option<Objective>,
     /// Seed of parameters, data order and dropout [default: 1]
@@ -119,7 +120,7 @@ pub struct Options {
     /// Vocabulary of a BPE that is trained here [default: 8000]
     #[arg(long, help_heading = "Data and evaluation")]
     pub vocab: Option<usize>,
-    /// Updates between evaluations
+    /// Updates between evaluations, each with a checkpoint [default: a twentieth of the run]
     #[arg(long, help_heading = "Data and evaluation")]
     pub eval_every: Option<u64>,
     /// Most held-out tokens an evaluation during training reads; the last one reads all [default: 100000]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gradus_model::Gpt;
 use gradus_model::checkpoint::{self, CheckpointError};
-use gradus_model::{Decoder, Gpt};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use serde::Serialize;
@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::data::DataError;
 use crate::files::FileError;
+use crate::generate::{Choice, GenerateError, Overflow, generate};
 use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
 use crate::progress::{Display, Progress};
 use crate::report::PretrainReport;
@@ -29,6 +30,11 @@ pub use corpus::Corpus;
 pub use run_dir::{RunDir, RunFile};
 pub use source::{Source, Validation};
 pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, WorldSource};
+
+/// Most tokens of a sample.
+const SAMPLE_TOKENS: usize = 160;
+/// Samples come from the model's own distribution.
+const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.0 };
 
 /// Set by Ctrl-C: the run ends with a checkpoint after the update it is at.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -55,6 +61,10 @@ pub enum PretrainError {
     File(#[from] FileError),
     #[error("{dir} already holds a run or a model ({found}); nothing was changed: give another --out, or continue it with --resume {dir}", dir = dir.display(), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    #[error("interrupted before the first update: nothing was trained and nothing is lost")]
+    Interrupted,
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
     #[error(
@@ -117,6 +127,9 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
         }
         None => Box::new(WorldSource::new(&settings, None)?),
     };
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        return Err(PretrainError::Interrupted);
+    }
     settings.model.vocab = source.tokenizer().vocab_size();
     settings.model.check().map_err(SettingsError::from)?;
     let mut updates = settings.updates(source.tokens(), source.tokens_an_update(settings.batch));
@@ -236,6 +249,7 @@ impl<'c> Session<'c> {
                 Err(e) => {
                     let (step, elapsed, text) = (t, self.elapsed(), e.to_string());
                     self.log.append(&Record::Warning { step, elapsed, text })?;
+                    self.report(&digest(&self.trainer.params))?;
                     return Err(e.into());
                 }
             };
@@ -332,6 +346,7 @@ impl<'c> Session<'c> {
         }
         let error = PretrainError::Diverged { step: at.step, loss };
         self.log.append(&Record::Warning { step: at.step, elapsed: at.elapsed, text: error.to_string() })?;
+        self.report(&digest(&self.trainer.params))?;
         Err(error)
     }
 
@@ -339,17 +354,13 @@ impl<'c> Session<'c> {
     fn sample(&mut self, progress: &mut Progress) -> Result<(), PretrainError> {
         let config = &self.trainer.config;
         let mut rng = Philox::with_stream(self.run.settings.seed ^ 0x5341_4d50_4c45, self.trainer.done());
-        let mut decoder = Decoder::new(&self.trainer.params, config);
         let mut ids = self.source.prompt();
-        ids.truncate(config.context);
-        let mut logits = decoder.read(&ids);
-        while ids.len() < config.context.min(160) {
-            let id = draw(&logits, &mut rng);
-            if Some(id) == self.source.end() {
-                break;
-            }
-            ids.push(id);
-            logits = decoder.read(&[id]);
+        ids.truncate(config.context - 1);
+        let (length, end) = (SAMPLE_TOKENS.min(config.context - ids.len()), self.source.end());
+        let goes_on = |ids: &[u32]| ids.last().copied() != end;
+        generate(config, &self.trainer.params, &mut ids, length, FREELY, Overflow::Refuse, &mut rng, goes_on)?;
+        if ids.len() > 1 && ids.last().copied() == end {
+            ids.pop();
         }
         let shown = if self.source.end().is_some() { &ids[1..] } else { &ids[..] };
         let text = self.source.tokenizer().decode(shown)?;
@@ -394,22 +405,9 @@ impl<'c> Session<'c> {
             seed: self.run.settings.seed,
             versions,
         };
+        report.loss_plot().write(&self.dir.picture())?;
         Ok(report.write(&self.dir.report())?)
     }
-}
-
-/// One token from the distribution of these logits.
-fn draw(logits: &[f32], rng: &mut Philox) -> u32 {
-    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weights: Vec<f64> = logits.iter().map(|&z| libm::exp(f64::from(z - most))).collect();
-    let mut left = rng.uniform_f64() * weights.iter().sum::<f64>();
-    for (id, w) in weights.iter().enumerate() {
-        left -= w;
-        if left < 0.0 {
-            return id as u32;
-        }
-    }
-    weights.len() as u32 - 1
 }
 
 fn flatten(prefix: &str, value: &serde_json::Value, out: &mut Vec<(String, String)>) {

@@ -4,7 +4,7 @@
 //! OUT/  config.json, model.safetensors, tokenizer files     the model as it is now, in Hugging Face's format
 //!       best/                                               the same where the held-out loss was lowest
 //!       trainer.safetensors, run.json                       what --resume reads: state, settings
-//!       metrics.jsonl, report.html                          what was measured
+//!       metrics.jsonl, report.html, loss.svg                what was measured
 //! ```
 //!
 //! Every file is written beside its place, flushed and renamed, so each is always whole. A resumed run reads
@@ -83,6 +83,10 @@ impl RunDir {
     /// The report.
     pub fn report(&self) -> PathBuf {
         self.0.join("report.html")
+    }
+    /// The loss curve as a picture.
+    pub fn picture(&self) -> PathBuf {
+        self.0.join("loss.svg")
     }
     /// The best model's directory.
     pub fn best(&self) -> PathBuf {
