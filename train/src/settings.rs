@@ -54,7 +54,7 @@ pub struct Options {
     /// ε of layer norm [default: 1e-5]
     #[arg(long, help_heading = "Model")]
     pub epsilon: Option<f64>,
-    /// Standard deviation of the initial weights [default: 0.02]
+    /// Standard deviation of the initial weights [default: 0.02·√(768/width), the paper's at the paper's width]
     #[arg(long, help_heading = "Model")]
     pub init_std: Option<f64>,
 
@@ -76,7 +76,7 @@ pub struct Options {
     /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd` [default: openai]
     #[arg(long, help_heading = "Training")]
     pub optimizer: Option<OptimizerKind>,
-    /// Largest learning rate [default: tiny 1e-3, small 5e-4, gpt1 2.5e-4]
+    /// Largest learning rate [default: tiny 1e-3, small 3e-4, gpt1 2.5e-4]
     #[arg(long, help_heading = "Training")]
     pub lr: Option<f64>,
     /// β₁ of Adam [default: 0.9]
@@ -239,10 +239,11 @@ impl Options {
         let range = |flag, found: String, expected| SettingsError::Range { flag, found, expected };
         let base = GptConfig::preset(preset).ok_or_else(|| range("preset", preset.into(), "tiny, small or gpt1"))?;
         let dropout = self.dropout.unwrap_or(base.embd_dropout);
+        let width = self.width.unwrap_or(base.width);
         let model = GptConfig {
             vocab: 1, // known once there is a tokenizer
             context: self.context.unwrap_or(base.context),
-            width: self.width.unwrap_or(base.width),
+            width,
             layers: self.layers.unwrap_or(base.layers),
             heads: self.heads.unwrap_or(base.heads),
             activation: self.activation.unwrap_or_default(),
@@ -252,12 +253,12 @@ impl Options {
             attn_dropout: self.attn_dropout.unwrap_or(dropout),
             resid_dropout: self.resid_dropout.unwrap_or(dropout),
             layer_norm_epsilon: self.epsilon.unwrap_or(base.layer_norm_epsilon),
-            initializer_range: self.init_std.unwrap_or(base.initializer_range),
+            initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
         };
         // Small models bear higher rates than the paper's 2.5e-4.
         let (batch, lr) = match preset {
             "tiny" => (16, 1e-3),
-            "small" => (8, 5e-4),
+            "small" => (8, 3e-4),
             _ => (64, 2.5e-4),
         };
         let o = Optimizer::default();
@@ -386,6 +387,22 @@ mod tests {
         assert!(error(Options { preset: Some("huge".into()), ..none() }).contains("tiny, small or gpt1"));
         assert!(error(Options { steps: Some(0), ..none() }).contains("--steps 0"));
         assert!(error(Options { layers: Some(1_000_000), ..none() }).contains("layers = 1000000"));
+        assert!(error(Options { width: Some(0), ..none() }).contains("width = 0"));
+    }
+
+    #[test]
+    fn not_a_number_is_not_the_default() {
+        let merged = Options { lr: Some(f64::NAN), ..Options::default() }.over(Options { lr: Some(1e-3), ..Options::default() });
+        assert!(merged.settle().unwrap_err().to_string().contains("lr"));
+    }
+
+    #[test]
+    fn initial_weights_keep_the_size_of_a_product() {
+        let std = |preset: &str| {
+            Options { preset: Some(preset.into()), ..Options::default() }.settle().unwrap().model.initializer_range
+        };
+        assert_eq!(std("gpt1"), 0.02);
+        assert!((std("tiny") - 0.04899).abs() < 1e-5 && (std("small") - 0.02828).abs() < 1e-5);
     }
 
     #[test]

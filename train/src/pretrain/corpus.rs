@@ -12,7 +12,7 @@ use super::source::{self, Source, Validation};
 use crate::data::{self, Evaluation, Phase, TokenFile, Tokens, Windows};
 use crate::progress::{Display, Progress};
 use crate::settings::Settings;
-use crate::text::{BpeTrainer, Tokenizer, read_corpus};
+use crate::text::{BpeTrainer, Tokenizer, corpus_files, read_corpus, read_text, strip_gutenberg};
 
 /// Rows of an evaluation batch.
 const ROWS: usize = 16;
@@ -46,8 +46,8 @@ pub(super) fn tokenizer(settings: &Settings, corpus: &Path, display: Display) ->
         None => {
             let trainer = BpeTrainer::new(settings.vocab);
             let mut words = trainer.word_counts();
-            for document in read_corpus(corpus)? {
-                words.add(&document.text);
+            for path in corpus_files(corpus)? {
+                words.add(&strip_gutenberg(&read_text(&path)?)); // one file in memory at a time
             }
             let mut progress = Progress::new("training the tokenizer", settings.vocab as u64, "merges", display);
             let tokenizer = trainer.train(&words, |done, _| progress.reach(done as u64))?;
