@@ -5,7 +5,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use gradus_tensor::Real;
-use gradus_tensor::kernels::{AdamStep, AttentionGrads, AttentionSpec, Heads, Mask, Mat, MatMut, Place};
+use gradus_tensor::kernels::{AdamStep, AttentionGrads, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, Place};
 use gradus_tensor::rng::{DropoutKey, Philox};
 
 /// Tokens, width, heads, context and vocabulary of a training step.
@@ -59,7 +59,7 @@ fn matmul<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
         let a = if LAYOUT == 2 { transposed(&a, m, k) } else { dense(&a, m, k) };
         let b = if LAYOUT == 1 { transposed(&b, k, n) } else { dense(&b, k, n) };
         let c = MatMut { data: &mut c, rows: m, cols: n, row_stride: n };
-        f32::kernels().matmul(a, b, c, false);
+        f32::kernels().matmul(a, b, c, Onto::Nothing);
     });
 }
 
@@ -72,7 +72,7 @@ fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     bencher.counter(ItemsCount::new(2 * k * n)).bench_local(|| {
         let a = Mat { data: &a, rows: 1, cols: k, row_stride: k, col_stride: 1 };
         let b = Mat { data: &b, rows: k, cols: n, row_stride, col_stride };
-        f32::kernels().matmul(a, b, MatMut { data: &mut c, rows: 1, cols: n, row_stride: n }, false);
+        f32::kernels().matmul(a, b, MatMut { data: &mut c, rows: 1, cols: n, row_stride: n }, Onto::Nothing);
     });
 }
 

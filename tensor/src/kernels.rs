@@ -37,6 +37,27 @@ pub struct MatMut<'a, T> {
     pub row_stride: usize,
 }
 
+/// What a product is added to.
+#[derive(Clone, Copy, Debug)]
+pub enum Onto<'a, T> {
+    /// Nothing: C ← A·B.
+    Nothing,
+    /// C ← C + A·B.
+    Itself,
+    /// A row as long as C's, the same for every row: cᵢⱼ ← xⱼ + (A·B)ᵢⱼ.
+    Row(&'a [T]),
+}
+
+impl<T> Onto<'_, T> {
+    /// For the columns from `j` on.
+    pub fn columns_from(self, j: usize) -> Self {
+        match self {
+            Onto::Row(x) => Onto::Row(&x[j..]),
+            other => other,
+        }
+    }
+}
+
 /// One of q, k, v of attention, (B, H, T, D), read through strides; the last axis is dense.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads<'a, T> {
@@ -152,9 +173,9 @@ pub struct Fast;
 /// What a scalar computes in bulk.
 #[allow(clippy::too_many_arguments)] // a kernel names each slice that it reads and writes; a struct would only rename them
 pub trait Kernels<T: Real>: Sync {
-    /// C ← A·B, or C ← C + A·B when `accumulate`. (m,k)·(k,n) → (m,n).
-    fn matmul(&self, a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
-        cpu::matmul::naive(a, b, c, accumulate)
+    /// C ← onto + A·B. (m,k)·(k,n) → (m,n).
+    fn matmul(&self, a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
+        cpu::matmul::naive(a, b, c, onto)
     }
     /// yᵢ = e^xᵢ.
     fn exp(&self, x: &[T], y: &mut [T]) {
@@ -305,10 +326,6 @@ pub trait Kernels<T: Real>: Sync {
     fn affine(&self, x: &[T], a: T, b: T, y: &mut [T]) {
         cpu::elementwise::naive_affine(x, a, b, y)
     }
-    /// Every row of y ← bias (n).
-    fn fill_rows(&self, bias: &[T], y: &mut [T]) {
-        cpu::elementwise::naive_fill_rows(bias, y)
-    }
     /// One Adam update in one pass over p, m, v, g.
     fn adam(&self, step: &AdamStep, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
         cpu::adam::naive(step, p, m, v, g)
@@ -318,8 +335,8 @@ pub trait Kernels<T: Real>: Sync {
 impl<T: Real> Kernels<T> for Naive {}
 
 impl<T: Float> Kernels<T> for Fast {
-    fn matmul(&self, a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
-        cpu::matmul::fast(a, b, c, accumulate)
+    fn matmul(&self, a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
+        cpu::matmul::fast(a, b, c, onto)
     }
     fn exp(&self, x: &[T], y: &mut [T]) {
         cpu::exp::fast(x, y)
@@ -440,9 +457,6 @@ impl<T: Float> Kernels<T> for Fast {
     }
     fn affine(&self, x: &[T], a: T, b: T, y: &mut [T]) {
         cpu::elementwise::fast_affine(x, a, b, y)
-    }
-    fn fill_rows(&self, bias: &[T], y: &mut [T]) {
-        cpu::elementwise::fast_fill_rows(bias, y)
     }
     fn adam(&self, step: &AdamStep, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
         cpu::adam::fast(step, p, m, v, g)

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 
 use crate::Real;
+use crate::cpu::gemm::{Tiles, tiles_f32, tiles_f64};
 
 /// Partial sums of a reduction; enough to hide the latency of an addition in the widest registers.
 pub const LANES: usize = 32;
@@ -123,6 +124,9 @@ pub trait Float: Real {
     /// A square with rows and columns exchanged.
     fn turn(square: [[Self; 4]; 4]) -> [[Self; 4]; 4];
 
+    /// The tiles of this CPU; `None`: its products are [`Float::gemm`]'s.
+    fn tiles() -> Option<&'static Tiles<Self>>;
+
     /// C ← A·B + beta·C by `matrixmultiply`, on one thread; strides in elements, C's columns dense.
     ///
     /// # Safety
@@ -212,7 +216,7 @@ fn turn_f32(square: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
 }
 
 macro_rules! float {
-    ($t:ident, $bits:ident, $signed:ident, $gemm:ident, $values:tt) => {
+    ($t:ident, $bits:ident, $signed:ident, $gemm:ident, $tiles:ident, $values:tt) => {
         impl Float for $t {
             const ROUND: $t = 1.5 / $t::EPSILON;
             float!(constants $values);
@@ -236,6 +240,9 @@ macro_rules! float {
             #[inline(always)]
             fn fused(a: $t, b: $t, c: $t) -> $t {
                 a.mul_add(b, c)
+            }
+            fn tiles() -> Option<&'static Tiles<$t>> {
+                $tiles()
             }
             #[inline]
             unsafe fn gemm(
@@ -284,14 +291,14 @@ macro_rules! float {
     };
 }
 
-float!(f32, u32, i32, sgemm, {
+float!(f32, u32, i32, sgemm, tiles_f32, {
     LN2_HIGH: f32 = f32::from_bits(0x3F31_7200), // 15 bits
     LN2_LOW: f32 = (std::f64::consts::LN_2 - f32::from_bits(0x3F31_7200) as f64) as f32,
     EXP_RANGE: [f32; 2] = [-110.0, 100.0],
     TANH_RANGE: f32 = 10.0,
     DEGREE: usize = 7,
 });
-float!(f64, u64, i64, dgemm, {
+float!(f64, u64, i64, dgemm, tiles_f64, {
     LN2_HIGH: f64 = 6.931_471_803_691_238e-1, // 33 bits
     LN2_LOW: f64 = 1.908_214_929_270_587_7e-10,
     EXP_RANGE: [f64; 2] = [-760.0, 720.0],

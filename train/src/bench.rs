@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gradus_model::{Batch, Decoder, Gpt, GptConfig, Tree};
-use gradus_tensor::kernels::{Mat, MatMut};
+use gradus_tensor::kernels::{Mat, MatMut, Onto};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 use serde::Serialize;
@@ -159,7 +159,7 @@ fn product_gflops(m: usize, k: usize, n: usize) -> f64 {
         let start = Instant::now();
         let a = Mat { data: a, rows: m, cols: k, row_stride: k, col_stride: 1 };
         let b = Mat { data: b, rows: k, cols: n, row_stride: n, col_stride: 1 };
-        f32::kernels().matmul(a, b, MatMut { data: c.to_mut(), rows: m, cols: n, row_stride: n }, false);
+        f32::kernels().matmul(a, b, MatMut { data: c.to_mut(), rows: m, cols: n, row_stride: n }, Onto::Nothing);
         best = best.min(start.elapsed());
     }
     2.0 * (m * k * n) as f64 / best.as_secs_f64() / 1e9

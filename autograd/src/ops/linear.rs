@@ -4,9 +4,9 @@
 //! Y = XW + 1bᵀ        dY = dX W + X dW + 1dbᵀ        X̄ = Ȳ Wᵀ,   W̄ = Xᵀ Ȳ,   b̄ = Σ_rows ȳ
 //! ```
 //!
-//! X holds a row for every position of the leading axes. The bias is written first and the product accumulated onto it.
+//! X holds a row for every position of the leading axes. The product is added onto the bias.
 
-use gradus_tensor::kernels::MatMut;
+use gradus_tensor::kernels::{MatMut, Onto};
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
 use super::matmul::mat;
@@ -23,10 +23,10 @@ fn flat<T: Real>(x: &Tensor<T>) -> Tensor<T> {
     if x.shape().len() == 2 { x.clone() } else { x.reshape([rows, k]) }
 }
 
-/// y ← a·b, or y ← y + a·b.
-fn product<T: Real>(a: &Tensor<T>, b: &Tensor<T>, y: &mut [T], accumulate: bool) {
+/// y ← onto + a·b.
+fn product<T: Real>(a: &Tensor<T>, b: &Tensor<T>, y: &mut [T], onto: Onto<'_, T>) {
     let (rows, cols) = (a.shape()[0], b.shape()[1]);
-    T::kernels().matmul(mat(a), mat(b), MatMut { data: y, rows, cols, row_stride: cols }, accumulate)
+    T::kernels().matmul(mat(a), mat(b), MatMut { data: y, rows, cols, row_stride: cols }, onto)
 }
 
 impl<T: Real> Op<T> for Linear {
@@ -48,8 +48,7 @@ impl<T: Real> Op<T> for Linear {
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let (x, w, b) = (ins[0], ins[1], ins[2].dense());
         Tensor::write(x.shape().with(x.shape().len() - 1, b.len()), |y| {
-            T::kernels().fill_rows(b.as_slice(), y);
-            product(&flat(x), w, y, true);
+            product(&flat(x), w, y, Onto::Row(b.as_slice()));
         })
         .into()
     }
@@ -58,8 +57,8 @@ impl<T: Real> Op<T> for Linear {
         let (tape, gy) = (gy.tape(), flat(&gy.value().dense()));
         let write = |i, fill: &dyn Fn(&mut [T])| saved.grad(i, || tape.constant(Tensor::write(*saved.shape(i), fill)));
         vec![
-            write(0, &|gx| product(&gy, &w.permute(&[1, 0]), gx, false)),
-            write(1, &|gw| product(&x.permute(&[1, 0]), &gy, gw, false)),
+            write(0, &|gx| product(&gy, &w.permute(&[1, 0]), gx, Onto::Nothing)),
+            write(1, &|gw| product(&x.permute(&[1, 0]), &gy, gw, Onto::Nothing)),
             write(2, &|gb| T::kernels().sum_rows(gy.as_slice(), gb, gb.len())),
         ]
     }

@@ -10,7 +10,7 @@
 
 use super::numel;
 use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
-use gradus_tensor::kernels::{Mat, MatMut};
+use gradus_tensor::kernels::{Mat, MatMut, Onto};
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
 /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes.
@@ -46,11 +46,11 @@ impl<T: Real> Op<T> for MatMul {
         let out = Op::<T>::shape(self, &[ins[0].shape(), ins[1].shape()]).expect("checked by the tape");
         Tensor::write(out, |y| {
             if r == 2 {
-                return T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, false);
+                return T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, Onto::Nothing);
             }
             for (i, y) in y.chunks_mut((m * n).max(1)).enumerate() {
                 let (a, b) = (a.slice(0, i..i + 1), b.slice(0, i..i + 1));
-                T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, false);
+                T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, Onto::Nothing);
             }
         })
         .into()

@@ -12,10 +12,11 @@
 use rayon::prelude::*;
 
 use super::dropout::drop_row;
+use super::gemm::{Packed, Strided};
 use super::parallel::Shared;
 use super::{largest, same_len};
 use crate::Real;
-use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Place, ScoreBias};
+use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Onto, Place, ScoreBias};
 use crate::simd::{Float, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
 /// o (B, Tq, H, D) and lse (B, H, Tq).
@@ -224,55 +225,63 @@ fn check_grads<T>(spec: &AttentionSpec, bias: Option<ScoreBias<'_, T>>, go: Head
 }
 
 /// Queries that are scored at a time. Under a causal mask their scores stop at the last of them, so at most this much is
-/// computed in vain a row; a tile of scores stays in cache.
-const TILE: usize = 64;
+/// computed in vain a row; whole tiles of the product, and little enough for the nearest cache.
+const STEP: usize = 28;
+/// Queries whose scores are held at once backward, where keys and values take sums over queries.
+const BLOCK: usize = 4 * STEP;
+/// Queries of a task forward; each packs the keys and values for itself.
+const SHARE: usize = 9 * STEP;
 
-/// A tile of queries: (b, h), its first query, how many, and how many keys the last of them reaches. Rows of scores are
-/// `stride` long, whole lanes, so that no row ends in a scalar remainder.
+/// Queries of one (b, h): the first, how many, and how many keys the last of them reaches.
 #[derive(Clone, Copy)]
-struct Tile {
-    b: usize,
-    h: usize,
+struct Span {
     first: usize,
     rows: usize,
     reach: usize,
-    stride: usize,
 }
 
-impl Tile {
-    fn new(spec: &AttentionSpec, b: usize, h: usize, first: usize) -> Self {
-        let rows = TILE.min(spec.queries - first);
-        let reach = match spec.mask {
-            Mask::Causal => first + rows + spec.keys - spec.queries,
-            Mask::Full | Mask::Allowed(_) => spec.keys,
-        };
-        Tile { b, h, first, rows, reach, stride: reach.next_multiple_of(LANES) }
+impl Span {
+    fn new(spec: &AttentionSpec, first: usize, most: usize) -> Self {
+        let rows = most.min(spec.queries - first);
+        let reach = if spec.mask == Mask::Causal { sees(spec, first + rows - 1) } else { spec.keys };
+        Span { first, rows, reach }
     }
 
-    /// Splits query i's row of scores: the whole lanes that hold the keys it reaches, with `fill` past the last, and zeros.
-    fn split<'a, T: Float>(&self, spec: &AttentionSpec, i: usize, s: &'a mut [T], fill: T) -> &'a mut [T] {
-        let seen = if spec.mask == Mask::Causal { i + 1 + spec.keys - spec.queries } else { self.reach };
-        let (s, beyond) = s.split_at_mut(seen.next_multiple_of(LANES));
-        s[seen..].fill(fill);
-        beyond.fill(T::zero());
-        s
+    /// Cut into spans of at most `rows`.
+    fn cut(self, spec: &AttentionSpec, rows: usize) -> impl Iterator<Item = Span> {
+        let end = self.first + self.rows;
+        (self.first..end).step_by(rows).map(move |first| Span::new(spec, first, rows.min(end - first)))
     }
 
-    /// x·yᵀ for the tile's rows of x and the keys it reaches: (rows, D)·(D, reach).
-    fn scores<T: Float>(&self, spec: &AttentionSpec, x: Heads<'_, T>, y: Heads<'_, T>, s: &mut [T]) {
-        let (x_at, y_at) = (start(x, [self.b, self.h, self.first]), start(y, [self.b, self.h, 0]));
-        let (x_strides, y_strides) = ([x.strides[2], 1], [1, y.strides[2]]);
-        assert!(s.len() == self.rows * self.stride, "a tile's scores are (rows, stride)");
-        // SAFETY: `check` found all rows of x and y inside their slices; s holds (rows, stride ≥ reach), borrowed mutably.
-        unsafe {
-            let s = s.as_mut_ptr();
-            T::gemm(self.rows, spec.width, self.reach, x_at, x_strides, y_at, y_strides, T::zero(), s, self.stride)
-        }
+    /// Length of a row of scores: whole lanes, so that no row ends in a scalar remainder.
+    fn stride(self) -> usize {
+        self.reach.next_multiple_of(LANES)
     }
 }
 
-fn start<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> *const T {
-    x.data.as_ptr().wrapping_add(b * x.strides[0] + h * x.strides[1] + t * x.strides[2])
+/// Keys that query `i` reaches.
+fn sees(spec: &AttentionSpec, i: usize) -> usize {
+    if spec.mask == Mask::Causal { i + 1 + spec.keys - spec.queries } else { spec.keys }
+}
+
+/// Splits query i's row of scores: the whole lanes that hold the keys it reaches, with `fill` past the last, and zeros.
+fn split<'a, T: Float>(spec: &AttentionSpec, i: usize, s: &'a mut [T], fill: T) -> &'a mut [T] {
+    let seen = sees(spec, i);
+    let (s, beyond) = s.split_at_mut(seen.next_multiple_of(LANES));
+    s[seen..].fill(fill);
+    beyond.fill(T::zero());
+    s
+}
+
+/// The positions of one (b, h) from `t` on, as the rows of a matrix, and as the columns of one.
+fn rows_of<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> Strided<T> {
+    let at = x.data.as_ptr().wrapping_add(b * x.strides[0] + h * x.strides[1] + t * x.strides[2]);
+    Strided { at, strides: [x.strides[2], 1] }
+}
+
+fn columns_of<T>(x: Heads<'_, T>, at: [usize; 3]) -> Strided<T> {
+    let Strided { at, strides: [row, col] } = rows_of(x, at);
+    Strided { at, strides: [col, row] }
 }
 
 /// Query i's row of a bias or of a mask over keys.
@@ -287,7 +296,7 @@ fn mask_row(spec: &AttentionSpec, i: usize) -> &[bool] {
     }
 }
 
-/// [`naive`] by tiles of queries, each a task of its own.
+/// [`naive`] by steps of queries; tasks are shares of a (b, h).
 pub fn fast<T: Float>(
     spec: &AttentionSpec,
     q: Heads<'_, T>,
@@ -300,39 +309,55 @@ pub fn fast<T: Float>(
     check(spec, q, k, v, bias, o, lse);
     let d = spec.width;
     let (o, lse) = (Shared::new(o), Shared::new(lse));
-    let tiles = spec.queries.div_ceil(TILE);
+    let shares = spec.queries.div_ceil(SHARE);
     let task = |task: usize| {
-        let (pair, tile) = (task / tiles, task % tiles);
-        let tile = Tile::new(spec, pair / spec.heads, pair % spec.heads, tile * TILE);
-        let Tile { b, h, first, rows, reach, stride } = tile;
-        // SAFETY: a task owns its rows of lse, (B, H, Tq) by `check`.
-        let lse = unsafe { lse.slice(pair * spec.queries + first, rows) };
-        T::with_scratch(rows * stride + rows, |scratch| {
-            let (s, inverse) = scratch.split_at_mut(rows * stride);
-            tile.scores(spec, q, k, s);
-            for (r, s) in s.chunks_exact_mut(stride).enumerate() {
-                let i = first + r;
-                let s = tile.split(spec, i, s, T::lit(f64::NEG_INFINITY));
-                let (most, sum) = exponentials(s, T::lit(spec.scale), bias_row(spec, bias, [b, h, i]), mask_row(spec, i));
-                lse[r] = most + sum.ln();
-                inverse[r] = T::one() / sum;
-                if let Some(key) = &spec.dropout {
-                    drop_row(key, (pair * spec.queries + i) as u64, s);
+        let (pair, share) = (task / shares, Span::new(spec, task % shares * SHARE, SHARE));
+        let (b, h) = (pair / spec.heads, pair % spec.heads);
+        let (keys, stride) = (share.reach, share.stride());
+        let sizes = [Packed::<T>::len(d, keys), Packed::<T>::len(keys, d), STEP * stride, STEP];
+        T::with_scratch(sizes.iter().sum(), |scratch| {
+            let [k_space, v_space, s, inverse] = parts(scratch, sizes);
+            // SAFETY: `check` found the keys and values inside their slices.
+            let (k, v) = unsafe {
+                (Packed::new(columns_of(k, [b, h, 0]), d, keys, k_space), Packed::new(rows_of(v, [b, h, 0]), keys, d, v_space))
+            };
+            for step in share.cut(spec, STEP) {
+                let Span { first, rows, reach } = step;
+                let stride = step.stride();
+                let s = &mut s[..rows * stride];
+                // SAFETY: `check` found the queries inside their slice, and s holds (rows, stride ≥ reach).
+                unsafe { k.times([rows, d, reach], rows_of(q, [b, h, first]), 0, s.as_mut_ptr(), stride, Onto::Nothing) };
+                // SAFETY: a task owns its rows of lse, (B, H, Tq) by `check`.
+                let lse = unsafe { lse.slice(pair * spec.queries + first, rows) };
+                for (r, s) in s.chunks_exact_mut(stride).enumerate() {
+                    let i = first + r;
+                    let s = split(spec, i, s, T::lit(f64::NEG_INFINITY));
+                    let (most, sum) = exponentials(s, T::lit(spec.scale), bias_row(spec, bias, [b, h, i]), mask_row(spec, i));
+                    lse[r] = most + sum.ln();
+                    inverse[r] = T::one() / sum;
+                    if let Some(key) = &spec.dropout {
+                        drop_row(key, (pair * spec.queries + i) as u64, s);
+                    }
                 }
-            }
-            let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
-            let (v_at, v_strides) = (start(v, [b, h, 0]), [v.strides[2], 1]);
-            // SAFETY: v's rows lie in their slice and o is (B, Tq, H, D), by `check`; a task owns its rows of o.
-            unsafe { T::gemm(rows, reach, d, s.as_ptr(), [stride, 1], v_at, v_strides, T::zero(), o.at(at), o_stride) };
-            for (r, &inverse) in inverse.iter().enumerate() {
-                // SAFETY: as above.
-                for o in unsafe { o.slice(at + r * o_stride, d) } {
-                    *o = *o * inverse;
+                let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
+                let s = Strided { at: s.as_ptr(), strides: [stride, 1] };
+                // SAFETY: o is (B, Tq, H, D) by `check`, and a task owns its rows of it.
+                unsafe { v.times([rows, reach, d], s, 0, o.at(at), o_stride, Onto::Nothing) };
+                for (r, &inverse) in inverse[..rows].iter().enumerate() {
+                    // SAFETY: as above.
+                    for o in unsafe { o.slice(at + r * o_stride, d) } {
+                        *o = *o * inverse;
+                    }
                 }
             }
         });
     };
-    run(spec, spec.batch * spec.heads * tiles, task);
+    run(spec, spec.batch * spec.heads * shares, task);
+}
+
+/// Cuts a slice into parts of these sizes.
+fn parts<T, const N: usize>(mut all: &mut [T], sizes: [usize; N]) -> [&mut [T]; N] {
+    sizes.map(|size| all.split_off_mut(..size).expect("the sizes sum to at most the slice's"))
 }
 
 /// Tasks in parallel where there is enough to do.
@@ -377,7 +402,7 @@ vectorized! {
     }
 }
 
-/// [`naive_vjp`] by tiles of queries; a task owns the keys of its (b, h), and all (b, h) that share a bias whose gradient
+/// [`naive_vjp`] by blocks of queries; a task owns the keys of its (b, h), and all (b, h) that share a bias whose gradient
 /// is asked.
 #[allow(clippy::too_many_arguments)]
 pub fn fast_vjp<T: Float>(
@@ -443,58 +468,105 @@ unsafe fn pair_vjp<T: Float>(
             unsafe { grads.slice(place(which, t), d) }.fill(T::zero());
         }
     }
-    let scale = T::lit(spec.scale);
-    for first in (0..spec.queries).step_by(TILE) {
-        let tile = Tile::new(spec, b, h, first);
-        let Tile { rows, reach, stride, .. } = tile;
-        T::with_scratch(2 * rows * stride + stride, |scratch| {
-            let (s, scratch) = scratch.split_at_mut(rows * stride);
-            let (gs, factors) = scratch.split_at_mut(rows * stride);
-            tile.scores(spec, q, k, s);
-            tile.scores(spec, go, v, gs);
-            for (r, (s, gs)) in s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride)).enumerate() {
-                let i = first + r;
-                let at = (b * spec.heads + h) * spec.queries + i;
-                let s = tile.split(spec, i, s, T::lit(f64::NEG_INFINITY));
-                let gs = tile.split(spec, i, gs, T::zero());
-                let factors: &[T] = match &spec.dropout {
-                    None => &[],
-                    Some(key) => {
-                        let factors = &mut factors[..s.len()];
-                        factors.fill(T::one());
-                        drop_row(key, at as u64, factors);
-                        factors
-                    }
-                };
-                let o_i = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
-                let mean = inner(row(go, d, [b, h, i]), o_i);
-                probabilities(s, scale, bias_row(spec, bias, [b, h, i]), mask_row(spec, i), lse[at]);
-                row_vjp(s, gs, factors, mean);
-                if let (Some(gbias), Some(bias)) = (gbias, bias) {
-                    // SAFETY: the caller's; `check_grads` found the gradient as long as the bias.
-                    let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), reach) };
-                    for (gbias, &gs) in gbias.iter_mut().zip(&*gs) {
-                        *gbias += gs;
-                    }
+    let keys = spec.keys;
+    let longest = keys.next_multiple_of(LANES);
+    let [across, down, of_block] = [Packed::<T>::len(d, keys), Packed::<T>::len(keys, d), Packed::<T>::len(BLOCK, d)];
+    let sizes = [across, across, down, of_block, of_block, BLOCK * longest, BLOCK * longest, longest];
+    T::with_scratch(sizes.iter().sum(), |scratch| {
+        let [k_across, v_across, k_down, q_space, go_space, s, gs, factors] = parts(scratch, sizes);
+        // SAFETY: `check` found the keys and values inside their slices.
+        let [k_across, v_across, k_down] = unsafe {
+            let all = [b, h, 0];
+            [
+                Packed::new(columns_of(k, all), d, keys, k_across),
+                Packed::new(columns_of(v, all), d, keys, v_across),
+                Packed::new(rows_of(k, all), keys, d, k_down),
+            ]
+        };
+        for block in (0..spec.queries).step_by(BLOCK).map(|first| Span::new(spec, first, BLOCK)) {
+            let stride = block.stride();
+            for step in block.cut(spec, STEP) {
+                let Span { first, rows, reach } = step;
+                let (from, here) = ((first - block.first) * stride, [b, h, first]);
+                let (s, gs) = (&mut s[from..][..rows * stride], &mut gs[from..][..rows * stride]);
+                // SAFETY: `check` and `check_grads` found q and ō inside their slices; s and gs hold (rows, stride ≥ reach).
+                unsafe {
+                    k_across.times([rows, d, reach], rows_of(q, here), 0, s.as_mut_ptr(), stride, Onto::Nothing);
+                    v_across.times([rows, d, reach], rows_of(go, here), 0, gs.as_mut_ptr(), stride, Onto::Nothing);
                 }
-                for gs in gs {
-                    *gs = *gs * scale;
+                for (r, (s, gs)) in s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride)).enumerate() {
+                    // SAFETY: the caller's.
+                    unsafe { score_row_vjp(spec, [b, h, first + r], bias, o, lse, go, s, gs, factors, gbias) };
+                }
+                let gs = Strided { at: gs.as_ptr(), strides: [stride, 1] };
+                let gq = grads.at(place(0, first));
+                // SAFETY: the caller's; `check_grads` found q̄'s rows inside the buffer.
+                unsafe { k_down.times([rows, reach, d], gs, 0, gq, places[0].strides[2], Onto::Nothing) };
+            }
+            let Span { first, rows, reach } = block;
+            // SAFETY: as above.
+            let [q, go] = unsafe {
+                let here = [b, h, first];
+                [Packed::new(rows_of(q, here), rows, d, q_space), Packed::new(rows_of(go, here), rows, d, go_space)]
+            };
+            // Keys that all queries of the block see; then, under a causal mask, those of each step, which later queries see.
+            let all_see = if spec.mask == Mask::Causal { reach - rows } else { reach };
+            let later = (all_see..reach).step_by(STEP).map(|key| (key..reach.min(key + STEP), key - all_see));
+            for (keys, row) in std::iter::once((0..all_see, 0)).chain(later) {
+                let part = |x: &[T]| Strided { at: x[row * stride + keys.start..].as_ptr(), strides: [1, stride] };
+                let (sizes, at) = ([keys.len(), rows - row, d], keys.start);
+                // SAFETY: the caller's; s and gs hold (rows, stride ≥ reach), k̄ and v̄ lie inside the buffer.
+                unsafe {
+                    go.times(sizes, part(s), row, grads.at(place(2, at)), places[2].strides[2], Onto::Itself);
+                    q.times(sizes, part(gs), row, grads.at(place(1, at)), places[1].strides[2], Onto::Itself);
                 }
             }
-            let [gq, gk, gv] = [(0, first), (1, 0), (2, 0)].map(|(which, t)| grads.at(place(which, t)));
-            let [q_ld, k_ld, v_ld] = [0, 1, 2].map(|which: usize| places[which].strides[2]);
-            let (q_at, k_at, go_at) = (start(q, [b, h, first]), start(k, [b, h, 0]), start(go, [b, h, first]));
-            let [q_strides, k_strides, go_strides] = [q, k, go].map(|x| [x.strides[2], 1]);
-            let (by_rows, transposed) = ([stride, 1], [1, stride]);
-            let (s, gs) = (s.as_ptr(), gs.as_ptr());
-            // SAFETY: the caller's; `check` and `check_grads` found every row of q, k, go, gq, gk, gv inside its slice, and s
-            // and gs hold (rows, stride).
-            unsafe {
-                T::gemm(reach, rows, d, s, transposed, go_at, go_strides, T::one(), gv, v_ld);
-                T::gemm(rows, reach, d, gs, by_rows, k_at, k_strides, T::zero(), gq, q_ld);
-                T::gemm(reach, rows, d, gs, transposed, q_at, q_strides, T::one(), gk, k_ld);
-            }
-        });
+        }
+    });
+}
+
+/// From query i's scores and p̄/c = ⟨ōᵢ, v⟩: s ← c·p and gs ← scale·s̄; s̄ is added to the bias's gradient.
+///
+/// # Safety
+/// As for [`pair_vjp`].
+#[allow(clippy::too_many_arguments)]
+unsafe fn score_row_vjp<T: Float>(
+    spec: &AttentionSpec,
+    [b, h, i]: [usize; 3],
+    bias: Option<ScoreBias<'_, T>>,
+    o: &[T],
+    lse: &[T],
+    go: Heads<'_, T>,
+    s: &mut [T],
+    gs: &mut [T],
+    factors: &mut [T],
+    gbias: Option<Shared<T>>,
+) {
+    let (at, d, scale) = ((b * spec.heads + h) * spec.queries + i, spec.width, T::lit(spec.scale));
+    let s = split(spec, i, s, T::lit(f64::NEG_INFINITY));
+    let gs = split(spec, i, gs, T::zero());
+    let factors: &[T] = match &spec.dropout {
+        None => &[],
+        Some(key) => {
+            let factors = &mut factors[..s.len()];
+            factors.fill(T::one());
+            drop_row(key, at as u64, factors);
+            factors
+        }
+    };
+    let o_i = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
+    let mean = inner(row(go, d, [b, h, i]), o_i);
+    probabilities(s, scale, bias_row(spec, bias, [b, h, i]), mask_row(spec, i), lse[at]);
+    row_vjp(s, gs, factors, mean);
+    if let (Some(gbias), Some(bias)) = (gbias, bias) {
+        // SAFETY: the caller's; `check_grads` found the gradient as long as the bias.
+        let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), sees(spec, i)) };
+        for (gbias, &gs) in gbias.iter_mut().zip(&*gs) {
+            *gbias += gs;
+        }
+    }
+    for gs in gs {
+        *gs = *gs * scale;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arithmetic, element by element.
 
-use super::{parallel, row_count, same_len};
+use super::{parallel, same_len};
 use crate::Real;
 use crate::simd::{Float, vectorized};
 
@@ -41,14 +41,6 @@ pub fn naive_affine<T: Real>(x: &[T], a: T, b: T, y: &mut [T]) {
     same_len("affine", &[x.len(), y.len()]);
     for (&x, y) in x.iter().zip(y) {
         *y = a * x + b;
-    }
-}
-
-/// Every row of y ← bias.
-pub fn naive_fill_rows<T: Real>(bias: &[T], y: &mut [T]) {
-    row_count("fill_rows", y.len(), bias.len());
-    for y in y.chunks_exact_mut(bias.len().max(1)) {
-        y.copy_from_slice(bias);
     }
 }
 
@@ -122,12 +114,6 @@ vectorized! {
     }
 }
 
-/// [`naive_fill_rows`], parallel by rows.
-pub fn fast_fill_rows<T: Float>(bias: &[T], y: &mut [T]) {
-    row_count("fill_rows", y.len(), bias.len());
-    parallel::each(bias.len().max(1), y, |y| naive_fill_rows(bias, y));
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
@@ -160,17 +146,6 @@ mod tests {
             let got = on_threads(|| {
                 let mut y = y.clone();
                 fast_accumulate(&mut y, &x);
-                y
-            });
-            assert_eq!(got, want);
-        }
-        for (rows, n) in [(0, 3), (3, 0), (1, 1), (400, 301)] {
-            let bias: Vec<T> = normals(n, 1);
-            let mut want = vec![T::one(); rows * n];
-            naive_fill_rows(&bias, &mut want);
-            let got = on_threads(|| {
-                let mut y = vec![T::one(); rows * n];
-                fast_fill_rows(&bias, &mut y);
                 y
             });
             assert_eq!(got, want);

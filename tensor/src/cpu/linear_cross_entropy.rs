@@ -11,7 +11,7 @@ use super::cross_entropy::check_targets;
 use super::log_softmax::naive_lse;
 use super::{matmul, parallel, same_len};
 use crate::Real;
-use crate::kernels::{Mat, MatMut};
+use crate::kernels::{Mat, MatMut, Onto};
 use crate::simd::{Float, largest_of, sum_of, vectorized};
 
 /// loss (n), and with `grads` h̄ (n, d) and w̄ (V, d).
@@ -104,7 +104,7 @@ pub fn fast<T: Float>(
             let (h, logits) = (dense(&h[first * d..][..rows * d], rows, d), &mut logits[..rows * classes]);
             let (targets, weights) = (&targets[first..][..rows], &weights[first..][..rows]);
             let w_transposed = Mat { data: w, rows: d, cols: classes, row_stride: 1, col_stride: d };
-            matmul::fast(h, w_transposed, MatMut { data: logits, rows, cols: classes, row_stride: classes }, false);
+            matmul::fast(h, w_transposed, MatMut { data: logits, rows, cols: classes, row_stride: classes }, Onto::Nothing);
             let row = |(i, (z, loss)): (usize, (&mut [T], &mut T))| {
                 let (t, at_target) = (targets[i] as usize, z[targets[i] as usize]);
                 if grads.is_some() {
@@ -122,9 +122,10 @@ pub fn fast<T: Float>(
             }
             let Some((gh, gw)) = &mut grads else { continue };
             let gh = MatMut { data: &mut gh[first * d..][..rows * d], rows, cols: d, row_stride: d };
-            matmul::fast(dense(logits, rows, classes), dense(w, classes, d), gh, false);
+            matmul::fast(dense(logits, rows, classes), dense(w, classes, d), gh, Onto::Nothing);
             let transposed = Mat { data: logits, rows: classes, cols: rows, row_stride: 1, col_stride: classes };
-            matmul::fast(transposed, h, MatMut { data: gw, rows: classes, cols: d, row_stride: d }, chunk > 0);
+            let onto = if chunk > 0 { Onto::Itself } else { Onto::Nothing };
+            matmul::fast(transposed, h, MatMut { data: gw, rows: classes, cols: d, row_stride: d }, onto);
         }
     });
 }

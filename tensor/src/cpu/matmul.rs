@@ -1,20 +1,21 @@
-//! C = A·B, or C += A·B.
+//! C ← onto + A·B.
 //!
-//! The fast kernel is `matrixmultiply`'s: for each element a chain of fused multiply-adds over k inside each block of
+//! For each element the fast kernel ([`gemm`](super::gemm)) makes a chain of fused multiply-adds over k inside each block of
 //! `K_BLOCK`, the blocks added in order. Cutting rows or columns leaves that chain alone, so the product is cut between
 //! threads by rows or columns, never along k, and has the same bits however it is cut. A single row has its own loops, which
 //! read each weight once and follow the same chain: decoding a token gives the bits of the whole sequence.
 
 use rayon::prelude::*;
 
+use super::gemm::{K_BLOCK, Strided, product};
 use super::parallel::Shared;
 use crate::Real;
-use crate::kernels::{Mat, MatMut};
+use crate::kernels::{Mat, MatMut, Onto};
 use crate::simd::{Float, vectorized};
 
-/// cᵢⱼ = Σₚ aᵢₚ·bₚⱼ (+ cᵢⱼ when `accumulate`).
-pub fn naive<T: Real>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
-    check(&a, &b, &c);
+/// cᵢⱼ = Σₚ aᵢₚ·bₚⱼ, plus what it is added onto.
+pub fn naive<T: Real>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
+    check(&a, &b, &c, onto);
     for i in 0..c.rows {
         for j in 0..c.cols {
             let mut sum = T::zero();
@@ -22,14 +23,18 @@ pub fn naive<T: Real>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate
                 sum += a.data[i * a.row_stride + p * a.col_stride] * b.data[p * b.row_stride + j * b.col_stride];
             }
             let c = &mut c.data[i * c.row_stride + j];
-            *c = if accumulate { *c + sum } else { sum };
+            *c = match onto {
+                Onto::Nothing => sum,
+                Onto::Itself => *c + sum,
+                Onto::Row(x) => x[j] + sum,
+            };
         }
     }
 }
 
 /// Panics unless the shapes agree and every element lies inside its slice.
 #[track_caller]
-fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>) {
+fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: Onto<'_, T>) {
     assert!(
         a.cols == b.rows && a.rows == c.rows && b.cols == c.cols,
         "matmul: [m,k]·[k,n] → [m,n], got [{},{}]·[{},{}] → [{},{}]",
@@ -48,32 +53,40 @@ fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>) {
     assert!(fits(b.data.len(), b.rows, b.cols, b.row_stride, b.col_stride), "matmul: B's strides leave its slice");
     assert!(fits(c.data.len(), c.rows, c.cols, c.row_stride, 1), "matmul: C's strides leave its slice");
     assert!(c.rows <= 1 || c.row_stride >= c.cols, "matmul: rows of C overlap");
+    if let Onto::Row(x) = onto {
+        assert!(x.len() == c.cols, "matmul: a row of {} to add to for C of {} columns", x.len(), c.cols);
+    }
 }
 
-/// `matrixmultiply`'s block along k.
-const K_BLOCK: usize = 256;
 /// Multiplications that are worth a second thread.
 const WORTH_IT: usize = 1 << 19;
 
 /// [`naive`], by blocks in cache and parallel over rows or columns.
-pub fn fast<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool) {
-    check(&a, &b, &c);
+pub fn fast<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
+    check(&a, &b, &c, onto);
     let (m, k, n) = (c.rows, a.cols, c.cols);
     if m == 0 || n == 0 {
         return;
     }
     let threads = if m * n * k < WORTH_IT { 1 } else { rayon::current_num_threads() };
     if m == 1 && (b.col_stride == 1 || b.row_stride == 1) {
+        let accumulate = match onto {
+            Onto::Nothing => false,
+            Onto::Itself => true,
+            Onto::Row(x) => {
+                c.data[..n].copy_from_slice(x);
+                true
+            }
+        };
         return vector_times_matrix(a, b, c, accumulate, threads);
     }
-    let beta = if accumulate { T::one() } else { T::zero() };
     let (ld, shared) = (c.row_stride, Shared::new(c.data));
     // Rows `i` on, `rows` of them, and columns `j` on, `cols` of them.
     let block = |i: usize, rows: usize, j: usize, cols: usize| {
-        let (a_at, b_at) = (a.data.as_ptr().wrapping_add(i * a.row_stride), b.data.as_ptr().wrapping_add(j * b.col_stride));
-        let (a_strides, b_strides) = ([a.row_stride, a.col_stride], [b.row_stride, b.col_stride]);
+        let a = Strided { at: a.data.as_ptr().wrapping_add(i * a.row_stride), strides: [a.row_stride, a.col_stride] };
+        let b = Strided { at: b.data.as_ptr().wrapping_add(j * b.col_stride), strides: [b.row_stride, b.col_stride] };
         // SAFETY: `check` found all elements inside their slices; blocks of C are disjoint, and C is borrowed mutably.
-        unsafe { T::gemm(rows, k, cols, a_at, a_strides, b_at, b_strides, beta, shared.at(i * ld + j), ld) }
+        unsafe { product([rows, k, cols], a, b, shared.at(i * ld + j), ld, onto.columns_from(j)) }
     };
     let cut = cuts(m.max(n), threads);
     let starts = (0..m.max(n)).into_par_iter().step_by(cut);
@@ -84,10 +97,10 @@ pub fn fast<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate
     }
 }
 
-/// The length of a piece: one piece a thread, two where they are long, in whole tiles of the micro-kernel.
+/// The length of a piece: one piece a thread, two where they are long, in whole vectors.
 fn cuts(len: usize, threads: usize) -> usize {
     let pieces = if len >= 512 * threads { 2 * threads } else { threads };
-    len.div_ceil(pieces).next_multiple_of(16)
+    len.div_ceil(pieces).next_multiple_of(32)
 }
 
 /// The product for m = 1, B dense along one axis.
@@ -209,15 +222,15 @@ mod tests {
         Mat { data, rows, cols, row_stride, col_stride }
     }
 
-    fn product<T: Float>(
-        kernel: fn(Mat<'_, T>, Mat<'_, T>, MatMut<'_, T>, bool),
+    fn run<T: Float>(
+        kernel: fn(Mat<'_, T>, Mat<'_, T>, MatMut<'_, T>, Onto<'_, T>),
         a: Mat<'_, T>,
         b: Mat<'_, T>,
-        accumulate: bool,
+        onto: Onto<'_, T>,
     ) -> Vec<T> {
         let row_stride = b.cols + 3;
         let mut data = vec![T::one(); a.rows * row_stride];
-        kernel(a, b, MatMut { data: &mut data, rows: a.rows, cols: b.cols, row_stride }, accumulate);
+        kernel(a, b, MatMut { data: &mut data, rows: a.rows, cols: b.cols, row_stride }, onto);
         data
     }
 
@@ -228,9 +241,10 @@ mod tests {
             for layout in 0..4 {
                 let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
                 let (a, b) = (matrix(&a, m, k, layout & 1 == 0), matrix(&b, k, n, layout & 2 == 0));
-                for accumulate in [false, true] {
-                    let got = on_threads(|| product(fast, a, b, accumulate));
-                    let want = product(naive, a, b, accumulate);
+                let row: Vec<T> = normals(n, 3);
+                for onto in [Onto::Nothing, Onto::Itself, Onto::Row(&row)] {
+                    let got = on_threads(|| run(fast, a, b, onto));
+                    let want = run(naive, a, b, onto);
                     // k products of unit normals, rounded in another order: √k terms' worth of ε, k of them.
                     assert_close(&got, &want, epsilon::<T>() * (k as f64).sqrt(), (k as f64).sqrt().max(1.0));
                 }
@@ -249,10 +263,10 @@ mod tests {
         let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
         for layout in 0..4 {
             let (a, b) = (matrix(&a, m, k, layout & 1 == 0), matrix(&b, k, n, layout & 2 == 0));
-            let whole = product(fast, a, b, false);
+            let whole = run(fast, a, b, Onto::Nothing);
             for i in 0..m {
                 let row = Mat { data: &a.data[i * a.row_stride..], rows: 1, ..a };
-                assert_eq!(product(fast, row, b, false)[..n], whole[i * (n + 3)..][..n]);
+                assert_eq!(run(fast, row, b, Onto::Nothing)[..n], whole[i * (n + 3)..][..n]);
             }
         }
     }
@@ -267,13 +281,13 @@ mod tests {
     #[should_panic(expected = "matmul: [m,k]·[k,n] → [m,n], got [2,3]·[4,5] → [2,5]")]
     fn shapes_that_disagree_are_named() {
         let data = [0.0f32; 20];
-        product(fast, matrix(&data, 2, 3, true), matrix(&data, 4, 5, true), false);
+        run(fast, matrix(&data, 2, 3, true), matrix(&data, 4, 5, true), Onto::Nothing);
     }
 
     #[test]
     #[should_panic(expected = "B's strides leave its slice")]
     fn strides_that_leave_the_slice_panic() {
         let data = [0.0f32; 20];
-        product(fast, matrix(&data, 2, 3, true), matrix(&data[..14], 3, 5, true), false);
+        run(fast, matrix(&data, 2, 3, true), matrix(&data[..14], 3, 5, true), Onto::Nothing);
     }
 }

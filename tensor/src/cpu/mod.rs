@@ -9,6 +9,7 @@ pub mod elementwise;
 pub mod embedding;
 pub mod exp;
 pub mod gelu;
+pub(crate) mod gemm;
 pub mod layer_norm;
 pub mod linear_cross_entropy;
 pub mod log_softmax;

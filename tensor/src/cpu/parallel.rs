@@ -16,15 +16,6 @@ pub(crate) fn worth_it(elements: usize) -> bool {
     elements >= 2 * CHUNK && rayon::current_num_threads() > 1
 }
 
-/// f on whole rows of n of y.
-pub(crate) fn each<T: Send>(n: usize, y: &mut [T], f: impl Fn(&mut [T]) + Sync + Send) {
-    if worth_it(y.len()) {
-        y.par_chunks_mut(n * rows_per_chunk(n)).for_each(f);
-    } else {
-        f(y);
-    }
-}
-
 /// f on whole rows of n of x and y.
 pub(crate) fn each_2<T: Send + Sync>(n: usize, x: &[T], y: &mut [T], f: impl Fn(&[T], &mut [T]) + Sync + Send) {
     if worth_it(y.len()) {

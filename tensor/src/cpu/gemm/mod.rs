@@ -1,0 +1,231 @@
+//! The product of matrices on one thread: C ← onto + A·B.
+//!
+//! ```text
+//!            columns 256·c of B, packed
+//!                 ┌──┬──┬──┐ panels, `tile.cols` wide, one column of panels in cache
+//!               k │  │  │  │ ≤ 256 at a time
+//!                 └──┴──┴──┘
+//!      ┌────────┐ ┌──┬──┬──┐
+//! rows │ strip  │ │▒▒│  │  │ tile: `tile.rows` × `tile.cols` sums, which never leave the registers
+//!      └────────┘ └──┴──┴──┘
+//! ```
+//!
+//! B is copied into panels whose rows follow one another; A is read where it stands, through its strides. An element of C is one chain of fused multiply-adds over k inside each block of [`K_BLOCK`], and the blocks
+//! are added in order, wherever the tile is cut and whatever its size. So are those of the crate `matrixmultiply`, which has
+//! the CPUs for which there is no tile here; the bits are equal.
+
+mod tile;
+
+use crate::kernels::Onto;
+use crate::simd::Float;
+pub use tile::Tiles;
+pub(crate) use tile::{tiles_f32, tiles_f64};
+
+/// Multiply-adds that follow one another in a register; sums of longer products are added up in C.
+pub(crate) const K_BLOCK: usize = 256;
+/// Bytes of B that are packed at a time, about half of a core's own cache.
+const PACKED_BYTES: usize = 512 << 10;
+
+/// A matrix in memory: element (i, j) is at `at + i·strides[0] + j·strides[1]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strided<T> {
+    pub at: *const T,
+    pub strides: [usize; 2],
+}
+
+impl<T> Strided<T> {
+    /// From element (i, j) on.
+    fn from(self, i: usize, j: usize) -> Self {
+        Strided { at: self.at.wrapping_add(i * self.strides[0] + j * self.strides[1]), ..self }
+    }
+}
+
+/// C (m, n), rows dense and `ld` apart, ← onto + A (m, k)·B (k, n).
+///
+/// # Safety
+/// Every element that sizes and strides reach lies in its allocation, and nothing else aliases C's. (A row to add to that is too short panics.)
+pub(crate) unsafe fn product<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>, c: *mut T, ld: usize, onto: Onto<'_, T>) {
+    let Some(tiles) = T::tiles() else {
+        // SAFETY: the caller's.
+        return unsafe { elsewhere([m, k, n], a, b, c, ld, onto) };
+    };
+    // SAFETY: the caller's.
+    unsafe { product_by(tiles, [m, k, n], a, b, c, ld, onto) }
+}
+
+unsafe fn product_by<T: Float>(
+    tiles: &Tiles<T>,
+    [m, k, n]: [usize; 3],
+    a: Strided<T>,
+    b: Strided<T>,
+    c: *mut T,
+    ld: usize,
+    onto: Onto<'_, T>,
+) {
+    let width = PACKED_BYTES / size_of::<T>() / K_BLOCK / tiles.cols * tiles.cols;
+    T::with_scratch(K_BLOCK.min(k) * width.min(n.next_multiple_of(tiles.cols)), |packed| {
+        for j in (0..n).step_by(width) {
+            let cols = width.min(n - j);
+            let mut onto = onto.columns_from(j);
+            for p in (0..k.max(1)).step_by(K_BLOCK) {
+                let depth = K_BLOCK.min(k - p);
+                // SAFETY: the caller's: each block of A, B and C lies inside the whole.
+                unsafe {
+                    pack(tiles, depth, cols, b.from(p, j), packed);
+                    block(tiles, [m, depth, cols], a.from(0, p), packed, [depth, 0], c.add(j), ld, onto);
+                }
+                onto = Onto::Itself;
+            }
+        }
+    });
+}
+
+/// A right factor (k, n) in panels, to be multiplied by more than one matrix.
+#[derive(Debug)]
+pub(crate) struct Packed<'a, T> {
+    panels: &'a [T],
+    k: usize,
+    n: usize,
+}
+
+impl<'a, T: Float> Packed<'a, T> {
+    /// Elements that the panels of a (k, n) take.
+    pub(crate) fn len(k: usize, n: usize) -> usize {
+        k * n.next_multiple_of(Self::panel())
+    }
+
+    fn panel() -> usize {
+        T::tiles().map_or(1, |tiles| tiles.cols)
+    }
+
+    /// Packs B (k, n) into `space`, which has [`Packed::len`].
+    ///
+    /// # Safety
+    /// Every element of B lies in its allocation.
+    pub(crate) unsafe fn new(b: Strided<T>, k: usize, n: usize, space: &'a mut [T]) -> Self {
+        let width = n.next_multiple_of(Self::panel());
+        for p in (0..k).step_by(K_BLOCK) {
+            let depth = K_BLOCK.min(k - p);
+            let to = &mut space[p * width..][..depth * width];
+            match T::tiles() {
+                // SAFETY: the caller's.
+                Some(tiles) => unsafe { pack(tiles, depth, n, b.from(p, 0), to) },
+                None => {
+                    for (at, x) in to.iter_mut().enumerate() {
+                        // SAFETY: the caller's.
+                        *x = unsafe { *b.from(p + at / n, at % n).at };
+                    }
+                }
+            }
+        }
+        Packed { panels: space, k, n }
+    }
+
+    /// C (m, n) ← onto + A (m, k)·B[first .. first + k, .. n]. A first row other than 0 only where B has at most [`K_BLOCK`].
+    ///
+    /// # Safety
+    /// As for [`product`].
+    pub(crate) unsafe fn times(
+        &self,
+        [m, k, n]: [usize; 3],
+        a: Strided<T>,
+        first: usize,
+        c: *mut T,
+        ld: usize,
+        onto: Onto<'_, T>,
+    ) {
+        let fits = first + k <= self.k && n <= self.n && (first == 0 || self.k <= K_BLOCK);
+        assert!(fits, "({m}, {k}, {n}) from row {first} of a packed ({}, {})", self.k, self.n);
+        let Some(tiles) = T::tiles() else {
+            let b = Strided { at: self.panels[first * self.n..].as_ptr(), strides: [self.n, 1] };
+            // SAFETY: the caller's; without tiles B was packed as it is, dense.
+            return unsafe { elsewhere([m, k, n], a, b, c, ld, onto) };
+        };
+        let (width, mut onto) = (self.n.next_multiple_of(tiles.cols), onto);
+        for p in (0..k.max(1)).step_by(K_BLOCK) {
+            // Panels as deep as they were packed; `depth` rows of each are read.
+            let (depth, packed) = (K_BLOCK.min(k - p), K_BLOCK.min(self.k - p));
+            let panels = &self.panels[p * width..][..packed * width];
+            // SAFETY: the caller's.
+            unsafe { block(tiles, [m, depth, n], a.from(0, p), panels, [packed, first], c, ld, onto) };
+            onto = Onto::Itself;
+        }
+    }
+}
+
+/// The product by `matrixmultiply`, for CPUs that have no tile here.
+unsafe fn elsewhere<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>, c: *mut T, ld: usize, onto: Onto<'_, T>) {
+    if let Onto::Row(x) = onto {
+        for i in 0..m {
+            // SAFETY: the caller's: each row of C has n elements.
+            unsafe { std::ptr::copy_nonoverlapping(x[..n].as_ptr(), c.add(i * ld), n) };
+        }
+    }
+    let beta = if let Onto::Nothing = onto { T::zero() } else { T::one() };
+    // SAFETY: the caller's.
+    unsafe { T::gemm(m, k, n, a.at, a.strides, b.at, b.strides, beta, c, ld) }
+}
+
+/// Panels of B (k ≤ K_BLOCK, n): panel q holds columns q·cols on, row after row, zeros past the last column.
+unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, panels: &mut [T]) {
+    let width = tiles.cols;
+    let [row, col] = b.strides;
+    for (q, panel) in panels.chunks_exact_mut((k * width).max(1)).take(n.div_ceil(width)).enumerate() {
+        let (cols, at) = (width.min(n - q * width), b.from(0, q * width).at);
+        if cols < width {
+            panel.fill(T::zero());
+        }
+        if col == 1 {
+            for (p, to) in panel.chunks_exact_mut(width).enumerate() {
+                // SAFETY: the caller's: row p of B has `cols` elements from here on, and `to` has room.
+                unsafe { std::ptr::copy_nonoverlapping(at.add(p * row), to.as_mut_ptr(), cols) };
+            }
+            continue;
+        }
+        // Columns dense: squares of four by four are turned.
+        let fours = if row == 1 { cols / 4 * 4 } else { 0 };
+        let deep = k / 4 * 4;
+        for j in (0..fours).step_by(4) {
+            for p in (0..deep).step_by(4) {
+                // SAFETY: the caller's: columns j … j + 3 of B hold rows p … p + 3.
+                let square = [0, 1, 2, 3].map(|l| unsafe { at.add((j + l) * col + p).cast::<[T; 4]>().read() });
+                for (l, across) in T::turn(square).into_iter().enumerate() {
+                    panel[(p + l) * width + j..][..4].copy_from_slice(&across);
+                }
+            }
+        }
+        for j in 0..cols {
+            for p in if j < fours { deep } else { 0 }..k {
+                // SAFETY: the caller's.
+                panel[p * width + j] = unsafe { *at.add(p * row + j * col) };
+            }
+        }
+    }
+}
+
+/// A block of rows by k ≤ K_BLOCK rows, from `first` on, of packed panels of `depth`.
+#[allow(clippy::too_many_arguments)]
+unsafe fn block<T: Float>(
+    tiles: &Tiles<T>,
+    [m, k, n]: [usize; 3],
+    a: Strided<T>,
+    panels: &[T],
+    [depth, first]: [usize; 2],
+    c: *mut T,
+    ld: usize,
+    onto: Onto<'_, T>,
+) {
+    let (height, width) = (tiles.rows, tiles.cols);
+    assert!(panels.len() >= depth * n.next_multiple_of(width) && first + k <= depth, "panels hold (k, n)");
+    for i in (0..m).step_by(height) {
+        let (rows, a) = (height.min(m - i), a.from(i, 0));
+        for (q, j) in (0..n).step_by(width).enumerate() {
+            let panel = panels[(q * depth + first) * width..].as_ptr();
+            // SAFETY: the caller's: the tile lies inside C, and its rows of A and its panel hold k.
+            unsafe { tiles.run(rows, width.min(n - j), k, a, panel, c.add(i * ld + j), ld, onto.columns_from(j)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use super::super::testing::*;
+use super::*;
+
+/// The sum of each block of k: a chain of fused multiply-adds.
+fn blocks<T: Float>(k: usize, a: impl Fn(usize) -> T, b: impl Fn(usize) -> T) -> impl Iterator<Item = T> {
+    let sum = move |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), |sum, p| T::fused(a(p), b(p), sum));
+    (0..k).step_by(K_BLOCK).map(sum)
+}
+
+fn layouts(rows: usize, cols: usize) -> [[usize; 2]; 3] {
+    [[cols + 2, 1], [1, rows + 1], [2 * cols, 2]]
+}
+
+fn has_the_bits_of_its_definition<T: Float>(tiles: &Tiles<T>) {
+    for [m, k, n] in [[1, 1, 1], [3, 0, 5], [15, 7, 33], [29, 300, 70], [6, 513, 16], [40, 20, 700], [14, 256, 32]] {
+        let (a, b): (Vec<T>, Vec<T>) = (normals(2 * (m + 2) * (k + 2), 1), normals(2 * (k + 2) * (n + 2), 2));
+        let (row, ld): (Vec<T>, usize) = (normals(n, 3), n + 3);
+        for a_strides in layouts(m, k) {
+            for b_strides in layouts(k, n) {
+                let a_at = |i, p| a[i * a_strides[0] + p * a_strides[1]];
+                let b_at = |p, j| b[p * b_strides[0] + j * b_strides[1]];
+                let (a, b) = (Strided { at: a.as_ptr(), strides: a_strides }, Strided { at: b.as_ptr(), strides: b_strides });
+                for onto in [Onto::Nothing, Onto::Itself, Onto::Row(&row[..n])] {
+                    let before: Vec<T> = normals(m * ld, 4);
+                    let mut c = before.clone();
+                    // SAFETY: the vectors hold what the strides reach, and C (m, ld).
+                    unsafe { product_by(tiles, [m, k, n], a, b, c.as_mut_ptr(), ld, onto) };
+                    for (at, &c) in c.iter().enumerate() {
+                        let (i, j) = (at / ld, at % ld);
+                        let start = match onto {
+                            Onto::Nothing if j < n => T::zero(),
+                            Onto::Row(row) if j < n => row[j],
+                            _ => before[at],
+                        };
+                        let (a, b) = (|p| a_at(i, p), |p| b_at(p, j));
+                        let expected = blocks(if j < n { k } else { 0 }, a, b).fold(start, |c, sum| c + sum);
+                        assert!(c == expected, "({m}, {k}, {n}) {onto:?} [{i}, {j}]: {c:?} for {expected:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn every_tile_has_the_bits_of_the_definition() {
+    let (single, double) = tile::available();
+    single.into_iter().for_each(has_the_bits_of_its_definition);
+    double.into_iter().for_each(has_the_bits_of_its_definition);
+}
+
+fn packed_once<T: Float>() {
+    let [m, k, n] = [30, 300, 75];
+    let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
+    let (a, b) = (Strided { at: a.as_ptr(), strides: [k, 1] }, Strided { at: b.as_ptr(), strides: [1, k] });
+    let mut space = vec![T::one(); Packed::<T>::len(k, n)];
+    // SAFETY: the vectors hold their matrices.
+    let packed = unsafe { Packed::new(b, k, n, &mut space) };
+    for [k, n] in [[k, n], [k, 40], [290, 33], [120, 75], [0, 3]] {
+        let (mut want, mut got) = (vec![T::one(); m * n], vec![T::one(); m * n]);
+        // SAFETY: as above.
+        unsafe {
+            product([m, k, n], a, b, want.as_mut_ptr(), n, Onto::Itself);
+            packed.times([m, k, n], a, 0, got.as_mut_ptr(), n, Onto::Itself);
+        }
+        assert_eq!(got, want, "({m}, {k}, {n})");
+    }
+    let (k, first) = (40, 7);
+    // SAFETY: as above.
+    let packed = unsafe { Packed::new(b, k, n, &mut space) };
+    let (mut want, mut got) = (vec![T::one(); m * n], vec![T::one(); m * n]);
+    // SAFETY: as above.
+    unsafe {
+        product([m, k - first, n], a, b.from(first, 0), want.as_mut_ptr(), n, Onto::Nothing);
+        packed.times([m, k - first, n], a, first, got.as_mut_ptr(), n, Onto::Nothing);
+    }
+    assert_eq!(got, want);
+}
+
+#[test]
+fn a_packed_factor_serves_any_part_of_itself() {
+    packed_once::<f32>();
+    packed_once::<f64>();
+}
+
+fn is_matrixmultiply<T: Float>() {
+    let [m, k, n] = [37, 600, 75];
+    let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
+    let (a, b) = (Strided { at: a.as_ptr(), strides: [1, m] }, Strided { at: b.as_ptr(), strides: [n, 1] });
+    let (mut got, mut want) = (vec![T::one(); m * n], vec![T::one(); m * n]);
+    for onto in [Onto::Nothing, Onto::Itself, Onto::Row(&[T::one(); 75])] {
+        // SAFETY: the vectors hold their matrices.
+        unsafe {
+            product([m, k, n], a, b, got.as_mut_ptr(), n, onto);
+            elsewhere([m, k, n], a, b, want.as_mut_ptr(), n, onto);
+        }
+        assert_eq!(got, want);
+    }
+}
+
+#[test]
+fn the_bits_are_those_of_matrixmultiply() {
+    is_matrixmultiply::<f32>();
+    is_matrixmultiply::<f64>();
+}

@@ -1,0 +1,176 @@
+//! The innermost loop: a tile of C held in vector registers while k runs.
+
+use super::Strided;
+use crate::kernels::Onto;
+use crate::simd::{Float, Level, level};
+
+/// A tile of some number of rows and whole vectors of columns: (k, A, its strides, a panel of B, C, its row stride, onto).
+type TileFn<T> = unsafe fn(usize, *const T, [usize; 2], *const T, *mut T, usize, Onto<'_, T>);
+
+/// The tiles of one level of the CPU, every number of rows up to the largest.
+#[derive(Debug)]
+pub struct Tiles<T: 'static> {
+    /// Rows of the largest.
+    pub(super) rows: usize,
+    /// Columns of the largest, and of a panel: two vectors.
+    pub(super) cols: usize,
+    /// `table[r − 1][v − 1]`: r rows, v vectors.
+    table: &'static [[TileFn<T>; 2]],
+}
+
+/// More elements than any tile has.
+const LARGEST: usize = 14 * 32;
+
+impl<T: Float> Tiles<T> {
+    /// C (rows, cols) ← onto + A (rows, k)·panel (k, self.cols).
+    ///
+    /// # Safety
+    /// A has the rows, the panel k rows of `self.cols`, C the rows and columns; nothing else aliases C.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) unsafe fn run(
+        &self,
+        rows: usize,
+        cols: usize,
+        k: usize,
+        a: Strided<T>,
+        panel: *const T,
+        c: *mut T,
+        ld: usize,
+        onto: Onto<'_, T>,
+    ) {
+        let lanes = self.cols / 2;
+        let tile = self.table[rows - 1][cols.div_ceil(lanes) - 1];
+        if cols.is_multiple_of(lanes) {
+            // SAFETY: the caller's, and the tables of a level are taken only on CPUs that have it.
+            return unsafe { tile(k, a.at, a.strides, panel, c, ld, onto) };
+        }
+        // The last vector hangs over C's edge: the tile is made aside.
+        let mut aside = [T::zero(); LARGEST];
+        // SAFETY: as above; `aside` holds the largest tile.
+        unsafe { tile(k, a.at, a.strides, panel, aside.as_mut_ptr(), self.cols, Onto::Nothing) };
+        for i in 0..rows {
+            for j in 0..cols {
+                // SAFETY: the caller's.
+                unsafe {
+                    let (sum, c) = (aside[i * self.cols + j], c.add(i * ld + j));
+                    *c = match onto {
+                        Onto::Nothing => sum,
+                        Onto::Itself => *c + sum,
+                        Onto::Row(x) => x[j] + sum,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// The tiles for `f32`; `None` where the CPU has no vector unit known here.
+pub(crate) fn tiles_f32() -> Option<&'static Tiles<f32>> {
+    match level() {
+        Level::Baseline => None,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => Some(&avx2_f32::TILES),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => Some(&avx512_f32::TILES),
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => unreachable!("only x86-64 has levels"),
+    }
+}
+
+/// The tiles for `f64`.
+pub(crate) fn tiles_f64() -> Option<&'static Tiles<f64>> {
+    match level() {
+        Level::Baseline => None,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => Some(&avx2_f64::TILES),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => Some(&avx512_f64::TILES),
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => unreachable!("only x86-64 has levels"),
+    }
+}
+
+/// One kind of vector: its tiles of two vectors by up to as many rows as leave registers for the factors.
+#[cfg(target_arch = "x86_64")]
+macro_rules! tiles {
+    ($name:ident: $t:ty, $features:literal, $lanes:literal, rows [$($rows:literal)*],
+     $zero:ident, $load:ident, $splat:ident, $fused:ident, $add:ident, $store:ident) => {
+        pub(super) mod $name {
+            use std::arch::x86_64::*;
+
+            use super::{Onto, TileFn, Tiles};
+
+            const TABLE: &[[TileFn<$t>; 2]] = &[$([tile::<$rows, 1>, tile::<$rows, 2>]),*];
+            pub(crate) static TILES: Tiles<$t> = Tiles { rows: TABLE.len(), cols: 2 * $lanes, table: TABLE };
+
+            /// R rows by V vectors.
+            ///
+            /// # Safety
+            /// As for [`Tiles::run`], on a CPU with the features.
+            #[target_feature(enable = $features)]
+            unsafe fn tile<const R: usize, const V: usize>(
+                k: usize,
+                a: *const $t,
+                [row, col]: [usize; 2],
+                panel: *const $t,
+                c: *mut $t,
+                ld: usize,
+                onto: Onto<'_, $t>,
+            ) {
+                // SAFETY: the caller's: k columns of R rows of A, k rows of the panel, R rows of V vectors of C.
+                unsafe {
+                    let mut sums = [[$zero(); V]; R];
+                    let (mut a, mut panel) = (a, panel);
+                    for _ in 0..k {
+                        let mut b = [$zero(); V];
+                        for j in 0..V {
+                            b[j] = $load(panel.add($lanes * j));
+                        }
+                        for i in 0..R {
+                            let x = $splat(*a.add(i * row));
+                            for j in 0..V {
+                                sums[i][j] = $fused(x, b[j], sums[i][j]);
+                            }
+                        }
+                        (a, panel) = (a.wrapping_add(col), panel.wrapping_add(2 * $lanes));
+                    }
+                    for i in 0..R {
+                        for j in 0..V {
+                            let c = c.add(i * ld + $lanes * j);
+                            let sum = match onto {
+                                Onto::Nothing => sums[i][j],
+                                Onto::Itself => $add($load(c), sums[i][j]),
+                                Onto::Row(x) => $add($load(x[$lanes * j..][..$lanes].as_ptr()), sums[i][j]),
+                            };
+                            $store(c, sum);
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tiles!(avx512_f32: f32, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", 16, rows [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, _mm512_storeu_ps);
+#[cfg(target_arch = "x86_64")]
+tiles!(avx512_f64: f64, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", 8, rows [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_pd, _mm512_loadu_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_add_pd, _mm512_storeu_pd);
+#[cfg(target_arch = "x86_64")]
+tiles!(avx2_f32: f32, "avx2,fma", 8, rows [1 2 3 4 5 6],
+    _mm256_setzero_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, _mm256_storeu_ps);
+#[cfg(target_arch = "x86_64")]
+tiles!(avx2_f64: f64, "avx2,fma", 4, rows [1 2 3 4 5 6],
+    _mm256_setzero_pd, _mm256_loadu_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_add_pd, _mm256_storeu_pd);
+
+/// Every kind of tile that this CPU can run, for tests.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(super) fn available() -> (Vec<&'static Tiles<f32>>, Vec<&'static Tiles<f64>>) {
+    match level() {
+        Level::Baseline => (vec![], vec![]),
+        Level::Avx2 => (vec![&avx2_f32::TILES], vec![&avx2_f64::TILES]),
+        Level::Avx512 => (vec![&avx2_f32::TILES, &avx512_f32::TILES], vec![&avx2_f64::TILES, &avx512_f64::TILES]),
+    }
+}
