@@ -221,8 +221,10 @@ unsafe fn block<T: Float>(
         let (rows, a) = (height.min(m - i), a.from(i, 0));
         for (q, j) in (0..n).step_by(width).enumerate() {
             let panel = panels[(q * depth + first) * width..].as_ptr();
+            // Once a strip: the rows that come next are asked for in time.
+            let ahead = if q == 0 && i + height < m { a.from(height, 0).at } else { std::ptr::null() };
             // SAFETY: the caller's: the tile lies inside C, and its rows of A and its panel hold k.
-            unsafe { tiles.run(rows, width.min(n - j), k, a, panel, c.add(i * ld + j), ld, onto.columns_from(j)) }
+            unsafe { tiles.run(rows, width.min(n - j), k, a, ahead, panel, c.add(i * ld + j), ld, onto.columns_from(j)) }
         }
     }
 }

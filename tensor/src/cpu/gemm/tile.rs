@@ -4,8 +4,8 @@ use super::Strided;
 use crate::kernels::Onto;
 use crate::simd::{Float, Level, level};
 
-/// A tile of some number of rows and whole vectors of columns: (k, A, its strides, a panel of B, C, its row stride, onto).
-type TileFn<T> = unsafe fn(usize, *const T, [usize; 2], *const T, *mut T, usize, Onto<'_, T>);
+/// A tile of some number of rows and whole vectors of columns: (k, A, its strides, the rows of A after these, a panel of B, C, its row stride, onto).
+type TileFn<T> = unsafe fn(usize, *const T, [usize; 2], *const T, *const T, *mut T, usize, Onto<'_, T>);
 
 /// The tiles of one level of the CPU, every number of rows up to the largest.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ impl<T: Float> Tiles<T> {
         cols: usize,
         k: usize,
         a: Strided<T>,
+        ahead: *const T,
         panel: *const T,
         c: *mut T,
         ld: usize,
@@ -43,12 +44,12 @@ impl<T: Float> Tiles<T> {
         let tile = self.table[rows - 1][cols.div_ceil(lanes) - 1];
         if cols.is_multiple_of(lanes) {
             // SAFETY: the caller's, and the tables of a level are taken only on CPUs that have it.
-            return unsafe { tile(k, a.at, a.strides, panel, c, ld, onto) };
+            return unsafe { tile(k, a.at, a.strides, ahead, panel, c, ld, onto) };
         }
         // The last vector hangs over C's edge: the tile is made aside.
         let mut aside = [T::zero(); LARGEST];
         // SAFETY: as above; `aside` holds the largest tile.
-        unsafe { tile(k, a.at, a.strides, panel, aside.as_mut_ptr(), self.cols, Onto::Nothing) };
+        unsafe { tile(k, a.at, a.strides, ahead, panel, aside.as_mut_ptr(), self.cols, Onto::Nothing) };
         for i in 0..rows {
             for j in 0..cols {
                 // SAFETY: the caller's.
@@ -113,6 +114,7 @@ macro_rules! tiles {
                 k: usize,
                 a: *const $t,
                 [row, col]: [usize; 2],
+                ahead: *const $t,
                 panel: *const $t,
                 c: *mut $t,
                 ld: usize,
@@ -122,7 +124,18 @@ macro_rules! tiles {
                 unsafe {
                     let mut sums = [[$zero(); V]; R];
                     let (mut a, mut panel) = (a, panel);
-                    for _ in 0..k {
+                    for p in 0..k {
+                        // The lines of A that the next tile down begins with: a column is one, or rows have one for LANES columns.
+                        if !ahead.is_null() {
+                            let ahead = ahead.wrapping_add(p * col);
+                            if col != 1 {
+                                _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add((R - 1) * row).cast());
+                            } else if p % $lanes == 0 {
+                                for i in 0..R {
+                                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(i * row).cast());
+                                }
+                            }
+                        }
                         let mut b = [$zero(); V];
                         for j in 0..V {
                             b[j] = $load(panel.add($lanes * j));
