@@ -13,9 +13,9 @@ use rayon::prelude::*;
 
 use super::dropout::drop_row;
 use super::parallel::Shared;
-use super::{largest, same_len};
+use super::{largest, matvec, same_len};
 use crate::Real;
-use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Place, ScoreBias};
+use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Mat, MatMut, Place, ScoreBias};
 use crate::simd::{Float, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
 /// o (B, Tq, H, D) and lse (B, H, Tq).
@@ -263,12 +263,34 @@ impl Tile {
         let (x_at, y_at) = (start(x, [self.b, self.h, self.first]), start(y, [self.b, self.h, 0]));
         let (x_strides, y_strides) = ([x.strides[2], 1], [1, y.strides[2]]);
         assert!(s.len() == self.rows * self.stride, "a tile's scores are (rows, stride)");
+        if self.rows == 1 {
+            let y = Mat {
+                data: from(y, [self.b, self.h, 0]),
+                rows: spec.width,
+                cols: self.reach,
+                row_stride: 1,
+                col_stride: y.strides[2],
+            };
+            return one_row(from(x, [self.b, self.h, self.first]), y, s);
+        }
         // SAFETY: `check` found all rows of x and y inside their slices; s holds (rows, stride ≥ reach), borrowed mutably.
         unsafe {
             let s = s.as_mut_ptr();
             T::gemm(self.rows, spec.width, self.reach, x_at, x_strides, y_at, y_strides, T::zero(), s, self.stride)
         }
     }
+}
+
+/// The elements from position t of (b, h) on.
+fn from<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> &[T] {
+    &x.data[b * x.strides[0] + h * x.strides[1] + t * x.strides[2]..]
+}
+
+/// y ← x·B for a single query, as it is while generating: packing B for a tile's product would cost more than the product.
+fn one_row<T: Float>(x: &[T], b: Mat<'_, T>, y: &mut [T]) {
+    let x = Mat { data: x, rows: 1, cols: b.rows, row_stride: b.rows, col_stride: 1 };
+    let y = MatMut { data: y, rows: 1, cols: b.cols, row_stride: b.cols };
+    matvec::fast(x, b, y, false, 1);
 }
 
 fn start<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> *const T {
@@ -321,9 +343,15 @@ pub fn fast<T: Float>(
                 }
             }
             let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
-            let (v_at, v_strides) = (start(v, [b, h, 0]), [v.strides[2], 1]);
-            // SAFETY: v's rows lie in their slice and o is (B, Tq, H, D), by `check`; a task owns its rows of o.
-            unsafe { T::gemm(rows, reach, d, s.as_ptr(), [stride, 1], v_at, v_strides, T::zero(), o.at(at), o_stride) };
+            if rows == 1 {
+                let v = Mat { data: from(v, [b, h, 0]), rows: reach, cols: d, row_stride: v.strides[2], col_stride: 1 };
+                // SAFETY: o is (B, Tq, H, D), by `check`; a task owns its rows of o.
+                one_row(s, v, unsafe { o.slice(at, d) });
+            } else {
+                let (v_at, v_strides) = (start(v, [b, h, 0]), [v.strides[2], 1]);
+                // SAFETY: as above, and v's rows lie in their slice.
+                unsafe { T::gemm(rows, reach, d, s.as_ptr(), [stride, 1], v_at, v_strides, T::zero(), o.at(at), o_stride) };
+            }
             for (r, &inverse) in inverse.iter().enumerate() {
                 // SAFETY: as above.
                 for o in unsafe { o.slice(at + r * o_stride, d) } {
@@ -608,6 +636,25 @@ mod tests {
             for bias in [[1, 1], [3, 1], [1, 2], [3, 2]] {
                 agrees_both(&spec([3, 2, 70, 75, 4], mask.clone(), 0.2), Some(bias));
             }
+        }
+    }
+
+    #[test]
+    fn a_query_alone_has_the_bits_of_the_query_among_others() {
+        let [n, heads, width] = [300, 2, 24]; // a sum over more than one block of keys
+        let all = spec([1, heads, n, n, width], Mask::Causal, 0.0);
+        let data: Vec<f32> = normals(n * 3 * heads * width, 1);
+        let [q, k, v] = packed(&data, &all);
+        let run = |spec: &AttentionSpec, q| {
+            let (mut o, mut lse) = (vec![0.0; spec.queries * heads * width], vec![0.0; heads * spec.queries]);
+            fast(spec, q, k, v, None, &mut o, &mut lse);
+            o
+        };
+        let whole = run(&all, q);
+        for i in [0, 1, 31, 255, 256, 299] {
+            let alone =
+                run(&AttentionSpec { queries: 1, keys: i + 1, ..all.clone() }, Heads { data: &q.data[i * q.strides[2]..], ..q });
+            assert_eq!(alone, whole[i * heads * width..][..heads * width], "query {i}");
         }
     }
 

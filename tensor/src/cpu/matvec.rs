@@ -27,9 +27,9 @@ pub(super) fn fast<T: Float>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, acc
             *to = x.data[p * x.col_stride];
         }
         let (dense, by_rows) = (&*dense, b.col_stride == 1);
-        let cut = c.len().div_ceil(threads).next_multiple_of(LINE).min(if by_rows { WIDEST } else { usize::MAX });
+        let cut = c.len().div_ceil(threads).next_multiple_of(SIDE).min(if by_rows { WIDEST } else { usize::MAX });
         let columns = |(piece, c): (usize, &mut [T])| match by_rows {
-            true => dense_rows(dense, &b.data[piece * cut..], b.row_stride, c, accumulate),
+            true => T::with_scratch(c.len(), |sums| dense_rows(dense, &b.data[piece * cut..], b.row_stride, c, accumulate, sums)),
             false => dense_columns(dense, &b.data[piece * cut * b.col_stride..], b.col_stride, c, accumulate),
         };
         match threads {
@@ -49,27 +49,25 @@ const ROWS: usize = 8;
 const AHEAD: usize = 8;
 
 vectorized! {
-    /// c = x·B for at most WIDEST columns of a B with dense rows.
-    fn dense_rows<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
+    /// c = x·B for at most WIDEST columns of a B with dense rows; `sums` is room for as many.
+    fn dense_rows<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool, sums: &mut [T]) {
         let n = c.len();
-        T::with_scratch(n, |sums| {
-            for (block, x) in x.chunks(K_BLOCK).enumerate() {
-                sums.fill(T::zero());
-                let row = |p: usize| &b[(block * K_BLOCK + p) * ld..][..n];
-                let (groups, rest) = x.as_chunks::<ROWS>();
-                for (i, x) in groups.iter().enumerate() {
-                    let rows = std::array::from_fn(|r| row(ROWS * i + r));
-                    add_rows::<T, FMA, ROWS>(x, rows, AHEAD * ld, sums);
-                }
-                for (i, &x) in rest.iter().enumerate() {
-                    add_rows::<T, FMA, 1>(&[x], [row(ROWS * groups.len() + i)], AHEAD * ld, sums);
-                }
-                let keep = accumulate || block > 0;
-                for (c, &s) in c.iter_mut().zip(&*sums) {
-                    *c = if keep { *c + s } else { s };
-                }
+        for (block, x) in x.chunks(K_BLOCK).enumerate() {
+            sums.fill(T::zero());
+            let row = |p: usize| &b[(block * K_BLOCK + p) * ld..][..n];
+            let (groups, rest) = x.as_chunks::<ROWS>();
+            for (i, x) in groups.iter().enumerate() {
+                let rows = std::array::from_fn(|r| row(ROWS * i + r));
+                add_rows::<T, FMA, ROWS>(x, rows, AHEAD * ld, sums);
             }
-        });
+            for (i, &x) in rest.iter().enumerate() {
+                add_rows::<T, FMA, 1>(&[x], [row(ROWS * groups.len() + i)], AHEAD * ld, sums);
+            }
+            let keep = accumulate || block > 0;
+            for (c, &s) in c.iter_mut().zip(&*sums) {
+                *c = if keep { *c + s } else { s };
+            }
+        }
     }
 }
 
@@ -97,24 +95,29 @@ fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; 
     }
 }
 
+/// Columns that `dense_columns` takes side by side, in groups of eight: as many chains, so that none is waited for.
+const SIDE: usize = 16;
+
 vectorized! {
-    /// c = x·B for a B with dense columns: squares of four by four are turned, so that a vector runs across columns.
+    /// c = x·B for a B with dense columns: squares of eight by eight are turned, so that a vector runs across columns.
     fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
-        for (group, c) in c.chunks_mut(LINE).enumerate() {
+        for (group, c) in c.chunks_mut(SIDE).enumerate() {
+            // Past the last column the chains repeat it.
+            let start: [usize; SIDE] = std::array::from_fn(|l| (SIDE * group + l.min(c.len() - 1)) * ld);
             for (block, x) in x.chunks(K_BLOCK).enumerate() {
-                // Past the last column the chains repeat it.
-                let column = |l: usize| &b[(LINE * group + l.min(c.len() - 1)) * ld + block * K_BLOCK..][..x.len()];
-                let columns: [&[T]; LINE] = std::array::from_fn(column);
-                let mut sums = [[T::zero(); 4]; LINE / 4];
-                let (squares, rest) = x.as_chunks::<4>();
-                let fours = columns.map(|column| &column.as_chunks::<4>().0[..squares.len()]);
+                let columns = start.map(|start| &b[start + block * K_BLOCK..][..x.len()]);
+                let mut sums = [[T::zero(); 8]; SIDE / 8];
+                let (squares, rest) = x.as_chunks::<8>();
                 for (i, x) in squares.iter().enumerate() {
-                    for (g, sums) in sums.iter_mut().enumerate() {
-                        let square = [fours[4 * g][i], fours[4 * g + 1][i], fours[4 * g + 2][i], fours[4 * g + 3][i]];
-                        // Four squares of f32 are a cache line: of each four columns, one asks each time.
-                        prefetch(fours[4 * g + i % 4][i].as_ptr().wrapping_add(LINE * ld));
-                        for (&x, across) in x.iter().zip(T::turn(square)) {
-                            for l in 0..4 {
+                    for (sums, columns) in sums.iter_mut().zip(columns.as_chunks::<8>().0) {
+                        // SAFETY: every column is as long as x.
+                        let square = columns.map(|column| unsafe { &*column.as_ptr().add(8 * i).cast::<[T; 8]>() });
+                        // Two squares of f32 are a cache line: each asks for four columns of the next group.
+                        for l in 0..4 {
+                            prefetch(square[2 * l + i % 2].as_ptr().wrapping_add(SIDE * ld));
+                        }
+                        for (&x, across) in x.iter().zip(T::turn::<FMA>(square)) {
+                            for l in 0..8 {
                                 sums[l] = multiply_add::<T, FMA>(x, across[l], sums[l]);
                             }
                         }
@@ -122,7 +125,7 @@ vectorized! {
                 }
                 for (i, &x) in rest.iter().enumerate() {
                     for (l, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
-                        *sum = multiply_add::<T, FMA>(x, columns[l][4 * squares.len() + i], *sum);
+                        *sum = multiply_add::<T, FMA>(x, columns[l][8 * squares.len() + i], *sum);
                     }
                 }
                 let keep = accumulate || block > 0;
@@ -146,7 +149,7 @@ fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which reads nothing and faults at no address.
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
