@@ -250,7 +250,7 @@ pub fn generate(config: &GptConfig, params: &Gpt<Tensor<f32>>, prompt: usize, to
 }
 
 /// Bytes that a pass through memory reads: far more than a cache holds.
-const PASS_BYTES: usize = 1 << 29;
+const PASS_BYTES: usize = 1 << 28;
 
 /// Reads all of `memory` once, on all threads, and adds it up in vectors.
 fn read_through(memory: &[f32]) -> Duration {

@@ -27,7 +27,7 @@ pub(super) fn fast<T: Float>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, acc
             *to = x.data[p * x.col_stride];
         }
         let (dense, by_rows) = (&*dense, b.col_stride == 1);
-        let cut = c.len().div_ceil(threads).next_multiple_of(SIDE).min(if by_rows { WIDEST } else { usize::MAX });
+        let cut = c.len().div_ceil(threads).next_multiple_of(LINE).min(if by_rows { WIDEST } else { usize::MAX });
         let columns = |(piece, c): (usize, &mut [T])| match by_rows {
             true => T::with_scratch(c.len(), |sums| dense_rows(dense, &b.data[piece * cut..], b.row_stride, c, accumulate, sums)),
             false => dense_columns(dense, &b.data[piece * cut * b.col_stride..], b.col_stride, c, accumulate),
@@ -39,7 +39,7 @@ pub(super) fn fast<T: Float>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, acc
     });
 }
 
-/// Columns that are taken side by side: a cache line of f32.
+/// Columns that are taken side by side: a cache line of f32, and two vectors of chains.
 const LINE: usize = 16;
 /// Columns whose sums stay in the nearest cache.
 const WIDEST: usize = 1 << 12;
@@ -95,18 +95,15 @@ fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; 
     }
 }
 
-/// Columns that `dense_columns` takes side by side, in groups of eight: as many chains, so that none is waited for.
-const SIDE: usize = 16;
-
 vectorized! {
     /// c = x·B for a B with dense columns: squares of eight by eight are turned, so that a vector runs across columns.
     fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
-        for (group, c) in c.chunks_mut(SIDE).enumerate() {
+        for (group, c) in c.chunks_mut(LINE).enumerate() {
             // Past the last column the chains repeat it.
-            let start: [usize; SIDE] = std::array::from_fn(|l| (SIDE * group + l.min(c.len() - 1)) * ld);
+            let start: [usize; LINE] = std::array::from_fn(|l| (LINE * group + l.min(c.len() - 1)) * ld);
             for (block, x) in x.chunks(K_BLOCK).enumerate() {
                 let columns = start.map(|start| &b[start + block * K_BLOCK..][..x.len()]);
-                let mut sums = [[T::zero(); 8]; SIDE / 8];
+                let mut sums = [[T::zero(); 8]; LINE / 8];
                 let (squares, rest) = x.as_chunks::<8>();
                 for (i, x) in squares.iter().enumerate() {
                     for (sums, columns) in sums.iter_mut().zip(columns.as_chunks::<8>().0) {
@@ -114,7 +111,7 @@ vectorized! {
                         let square = columns.map(|column| unsafe { &*column.as_ptr().add(8 * i).cast::<[T; 8]>() });
                         // Two squares of f32 are a cache line: each asks for four columns of the next group.
                         for l in 0..4 {
-                            prefetch(square[2 * l + i % 2].as_ptr().wrapping_add(SIDE * ld));
+                            prefetch(square[2 * l + i % 2].as_ptr().wrapping_add(LINE * ld));
                         }
                         for (&x, across) in x.iter().zip(T::turn::<FMA>(square)) {
                             for l in 0..8 {
