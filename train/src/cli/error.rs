@@ -42,7 +42,7 @@ pub enum CliError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: TextError,
+        source: Box<TextError>,
     },
     /// Flags that contradict one another; exit code 2.
     #[error("{problem}")]
