@@ -59,16 +59,19 @@ impl<'m, T: Real> Decoder<'m, T> {
     /// Reads these tokens (one or more; the sequence must stay within the context) and gives the logits (vocab) of the next.
     pub fn read(&mut self, ids: &[u32]) -> Vec<T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
-        let tape = Tape::off();
-        let gpt = self.params.constants(&tape);
-        let Hidden { mut states, output } = gpt.embed(self.config, ids, 1, self.position, None);
-        for (block, cache) in gpt.h.0.iter().zip(&mut self.layers) {
-            states = block.decode(&states, self.config, cache);
-        }
-        self.position += ids.len();
-        let last = states.slice(1, ids.len() - 1..ids.len());
-        let logits = Hidden { states: last, output }.logits();
-        // The joint form's softmax has position rows too; they are never generated.
-        logits.value().dense().as_slice()[..self.config.vocab].to_vec()
+        // On a thread of the pool: from outside, each of a token's many small products would wait to be woken.
+        rayon::scope(|_| {
+            let tape = Tape::off();
+            let gpt = self.params.constants(&tape);
+            let Hidden { mut states, output } = gpt.embed(self.config, ids, 1, self.position, None);
+            for (block, cache) in gpt.h.0.iter().zip(&mut self.layers) {
+                states = block.decode(&states, self.config, cache);
+            }
+            self.position += ids.len();
+            let last = states.slice(1, ids.len() - 1..ids.len());
+            let logits = Hidden { states: last, output }.logits();
+            // The joint form's softmax has position rows too; they are never generated.
+            logits.value().dense().as_slice()[..self.config.vocab].to_vec()
+        })
     }
 }

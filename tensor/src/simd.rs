@@ -121,8 +121,8 @@ pub trait Float: Real {
     /// a·b + c, rounded once.
     fn fused(a: Self, b: Self, c: Self) -> Self;
 
-    /// A square with rows and columns exchanged.
-    fn turn(square: [[Self; 4]; 4]) -> [[Self; 4]; 4];
+    /// A square with rows and columns exchanged; `AVX` says whether the CPU is known to have it.
+    fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8];
 
     /// The tiles of this CPU; `None`: its products are [`Float::gemm`]'s.
     fn tiles() -> Option<&'static Tiles<Self>>;
@@ -191,25 +191,36 @@ pub trait Float: Real {
 }
 
 #[inline(always)]
-fn turn<T: Copy>(square: [[T; 4]; 4]) -> [[T; 4]; 4] {
+fn turn<T: Copy>(square: [&[T; 8]; 8]) -> [[T; 8]; 8] {
     std::array::from_fn(|i| std::array::from_fn(|j| square[j][i]))
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-use turn as turn_f32;
-
-/// [`turn`] in eight shuffles, which the compiler does not find by itself.
+/// [`turn`] in sixteen shuffles, which the compiler does not find by itself.
+///
+/// # Safety
+/// The CPU must have AVX.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn turn_f32(square: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
-    use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
-    let mut turned = square;
-    // SAFETY: SSE is part of x86-64, and every row holds four numbers.
+unsafe fn turn_f32(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    use std::arch::x86_64::*;
+    let mut turned = [[0.0; 8]; 8];
+    // SAFETY: AVX by the caller; every row holds eight numbers.
     unsafe {
-        let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|i: usize| _mm_loadu_ps(square[i].as_ptr()));
-        _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
-        for (row, x) in turned.iter_mut().zip([a, b, c, d]) {
-            _mm_storeu_ps(row.as_mut_ptr(), x);
+        for half in 0..2 {
+            // Columns 4·half to 4·half + 3: row r in the lower lane, row r + 4 in the upper.
+            let quad = |r: usize| _mm_loadu_ps(square[r].as_ptr().add(4 * half));
+            let [a, b, c, d] = [0, 1, 2, 3].map(|r| _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(quad(r)), quad(r + 4)));
+            let (ab_low, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let (cd_low, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            let columns = [
+                _mm256_shuffle_ps::<0x44>(ab_low, cd_low),
+                _mm256_shuffle_ps::<0xEE>(ab_low, cd_low),
+                _mm256_shuffle_ps::<0x44>(ab_high, cd_high),
+                _mm256_shuffle_ps::<0xEE>(ab_high, cd_high),
+            ];
+            for (to, column) in turned[4 * half..].iter_mut().zip(columns) {
+                _mm256_storeu_ps(to.as_mut_ptr(), column);
+            }
         }
     }
     turned
@@ -262,8 +273,8 @@ macro_rules! float {
                 unsafe { matrixmultiply::$gemm(m, k, n, 1.0, a, ra, ca, b, rb, cb, beta, c, c_row_stride as isize, 1) }
             }
             #[inline(always)]
-            fn turn(square: [[$t; 4]; 4]) -> [[$t; 4]; 4] {
-                float!(turn $t square)
+            fn turn<const AVX: bool>(square: [&[$t; 8]; 8]) -> [[$t; 8]; 8] {
+                float!(turn $t AVX square)
             }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [$t]) -> R) -> R {
                 thread_local! {
@@ -280,10 +291,15 @@ macro_rules! float {
             }
         }
     };
-    (turn f32 $square:ident) => {
-        turn_f32($square)
-    };
-    (turn $t:ident $square:ident) => {
+    (turn f32 $avx:ident $square:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $avx {
+            // SAFETY: the caller's word.
+            return unsafe { turn_f32($square) };
+        }
+        turn($square)
+    }};
+    (turn $t:ident $avx:ident $square:ident) => {
         turn($square)
     };
     (constants { $($name:ident: $ty:ty = $value:expr),* $(,)? }) => {

@@ -99,31 +99,58 @@ impl Choice {
     pub fn choose<T: Real>(self, logits: &[T], rng: &mut Philox) -> u32 {
         let Choice::Sample { temperature, top_k, top_p } = self else { return greedy(logits) };
         let mut order: Vec<(f64, u32)> = logits.iter().map(|z| z.to_f64() / temperature).zip(0..).collect();
-        let falling = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         let kept = top_k.unwrap_or(order.len()).min(order.len());
         if kept < order.len() {
             order.select_nth_unstable_by(kept, falling);
             order.truncate(kept);
         }
-        order.sort_unstable_by(falling);
-        let most = order.first().map_or(0.0, |&(z, _)| z);
+        let most = order.iter().map(|&(z, _)| z).fold(f64::NEG_INFINITY, f64::max);
         for (z, _) in &mut order {
             *z = (*z - most).exp();
         }
         let total: f64 = order.iter().map(|(p, _)| p).sum();
+        let mut ranked = Ranked { order: &mut order, sorted: 0 };
+        let (kept, mass) = match top_p < 1.0 {
+            true => ranked.until(ranked.order.len(), |sum| sum >= top_p * total),
+            false => (ranked.order.len(), total),
+        };
+        let target = rng.uniform_f64() * mass;
+        let (drawn, _) = ranked.until(kept, |sum| sum > target);
+        ranked.order[drawn - 1].1
+    }
+}
+
+/// By falling probability, among equals the lower id first.
+fn falling(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
+    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+}
+
+/// Tokens by falling probability, sorted as far as was asked: of a large vocabulary few tokens matter.
+struct Ranked<'a> {
+    order: &'a mut [(f64, u32)],
+    sorted: usize,
+}
+
+impl Ranked<'_> {
+    /// How many of the first `most` tokens, at least one, it takes until their sum is enough, and the sum.
+    fn until(&mut self, most: usize, enough: impl Fn(f64) -> bool) -> (usize, f64) {
         let mut sum = 0.0;
-        let nucleus = order.iter().position(|(p, _)| {
-            sum += p;
-            sum >= top_p * total
-        });
-        order.truncate(nucleus.map_or(order.len(), |i| i + 1));
-        let target = rng.uniform_f64() * order.iter().map(|(p, _)| p).sum::<f64>();
-        let mut sum = 0.0;
-        let drawn = order.iter().find(|(p, _)| {
-            sum += p;
-            sum > target
-        });
-        drawn.or(order.last()).expect("a vocabulary is not empty").1
+        for i in 0..most {
+            if i == self.sorted {
+                let rest = &mut self.order[i..];
+                let more = (3 * i).max(64).min(rest.len());
+                if more < rest.len() {
+                    rest.select_nth_unstable_by(more, falling);
+                }
+                rest[..more].sort_unstable_by(falling);
+                self.sorted += more;
+            }
+            sum += self.order[i].0;
+            if enough(sum) {
+                return (i + 1, sum);
+            }
+        }
+        (most, sum)
     }
 }
 
@@ -138,7 +165,7 @@ fn greedy<T: Real>(logits: &[T]) -> u32 {
     best as u32
 }
 
-/// Appends `tokens` tokens to `ids`, calling `each(ids so far)` after every one; it ends early where that returns false.
+/// Appends `tokens` tokens to `ids`, all below `vocab` (a tokenizer may have fewer ids than the model has rows), calling `each(ids so far)` after every one; it ends early where that returns false.
 ///
 /// # Errors
 /// [`GenerateError`], before anything is generated. Panics on an id that the model does not have: callers check user input.
@@ -147,6 +174,7 @@ pub fn generate<T: Real>(
     config: &GptConfig,
     params: &Gpt<Tensor<T>>,
     ids: &mut Vec<u32>,
+    vocab: usize,
     tokens: usize,
     choice: Choice,
     overflow: Overflow,
@@ -169,7 +197,7 @@ pub fn generate<T: Real>(
         }
         let logits = decoder.read(&ids[unread..]);
         unread = ids.len();
-        ids.push(choice.choose(&logits, rng));
+        ids.push(choice.choose(&logits[..vocab.min(logits.len())], rng));
         if !each(ids) {
             break;
         }
@@ -217,6 +245,24 @@ mod tests {
     }
 
     #[test]
+    fn sorting_as_far_as_needed_draws_as_sorting_all() {
+        let logits: Vec<f64> = (0..1000u32).map(|i| f64::from(i * 7919 % 1009) * 3e-3).collect();
+        let mut order: Vec<(f64, u32)> = logits.iter().map(|z| z.exp()).zip(0..).collect();
+        order.sort_by(falling);
+        let total: f64 = order.iter().map(|(p, _)| p).sum();
+        for seed in 0..200 {
+            let target = Philox::new(seed).uniform_f64() * total;
+            let mut sum = 0.0;
+            let at = order.iter().position(|(p, _)| {
+                sum += p;
+                sum > target
+            });
+            let choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.0 };
+            assert_eq!(choice.choose(&logits, &mut Philox::new(seed)), order[at.unwrap()].1);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_chosen_is_refused() {
         for (temperature, top_k, top_p, flag) in [
             (0.0, None, 1.0, "--temperature"),
@@ -235,7 +281,7 @@ mod tests {
             GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 0.7, ..Default::default() };
         let params: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
-            generate(&config, &params, ids, tokens, Choice::Greedy, overflow, &mut Philox::new(0), |_| true)
+            generate(&config, &params, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), |_| true)
         };
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();

@@ -14,9 +14,9 @@ use rayon::prelude::*;
 use super::dropout::drop_row;
 use super::gemm::{Packed, Strided};
 use super::parallel::Shared;
-use super::{largest, same_len};
+use super::{largest, matvec, same_len};
 use crate::Real;
-use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Onto, Place, ScoreBias};
+use crate::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, Place, ScoreBias};
 use crate::simd::{Float, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
 /// o (B, Tq, H, D) and lse (B, H, Tq).
@@ -309,6 +309,11 @@ pub fn fast<T: Float>(
     check(spec, q, k, v, bias, o, lse);
     let d = spec.width;
     let (o, lse) = (Shared::new(o), Shared::new(lse));
+    if spec.queries == 1 {
+        // SAFETY: a task owns its row of o, (B, 1, H, D), and its element of lse, (B, H, 1), by `check`.
+        let task = |pair: usize| unsafe { one_query(spec, pair, q, k, v, bias, o.slice(pair * d, d), &mut *lse.at(pair)) };
+        return run(spec, spec.batch * spec.heads, task);
+    }
     let shares = spec.queries.div_ceil(SHARE);
     let task = |task: usize| {
         let (pair, share) = (task / shares, Span::new(spec, task % shares * SHARE, SHARE));
@@ -353,6 +358,41 @@ pub fn fast<T: Float>(
         });
     };
     run(spec, spec.batch * spec.heads * shares, task);
+}
+
+/// The attention of a single query, as while generating: packing the keys would cost more than their product with it.
+#[allow(clippy::too_many_arguments)]
+fn one_query<T: Float>(
+    spec: &AttentionSpec,
+    pair: usize,
+    q: Heads<'_, T>,
+    k: Heads<'_, T>,
+    v: Heads<'_, T>,
+    bias: Option<ScoreBias<'_, T>>,
+    o: &mut [T],
+    lse: &mut T,
+) {
+    let ([b, h], keys, d) = ([pair / spec.heads, pair % spec.heads], spec.keys, spec.width);
+    let all = |x: &Heads<'_, T>| b * x.strides[0] + h * x.strides[1];
+    let one_row = |x: &[T], b: Mat<'_, T>, y: &mut [T]| {
+        let x = Mat { data: x, rows: 1, cols: b.rows, row_stride: b.rows, col_stride: 1 };
+        matvec::fast(x, b, MatMut { row_stride: y.len(), rows: 1, cols: y.len(), data: y }, Onto::Nothing, 1);
+    };
+    T::with_scratch(keys.next_multiple_of(LANES), |s| {
+        let k = Mat { data: &k.data[all(&k)..], rows: d, cols: keys, row_stride: 1, col_stride: k.strides[2] };
+        one_row(row(q, d, [b, h, 0]), k, &mut s[..keys]);
+        s[keys..].fill(T::lit(f64::NEG_INFINITY));
+        let (most, sum) = exponentials(s, T::lit(spec.scale), bias_row(spec, bias, [b, h, 0]), mask_row(spec, 0));
+        *lse = most + sum.ln();
+        if let Some(key) = &spec.dropout {
+            drop_row(key, pair as u64, s);
+        }
+        one_row(&s[..keys], Mat { data: &v.data[all(&v)..], rows: keys, cols: d, row_stride: v.strides[2], col_stride: 1 }, o);
+        let inverse = T::one() / sum;
+        for o in o {
+            *o = *o * inverse;
+        }
+    });
 }
 
 /// Cuts a slice into parts of these sizes.
@@ -680,6 +720,25 @@ mod tests {
             for bias in [[1, 1], [3, 1], [1, 2], [3, 2]] {
                 agrees_both(&spec([3, 2, 70, 75, 4], mask.clone(), 0.2), Some(bias));
             }
+        }
+    }
+
+    #[test]
+    fn a_query_alone_has_the_bits_of_the_query_among_others() {
+        let [n, heads, width] = [300, 2, 24]; // a sum over more than one block of keys
+        let all = spec([1, heads, n, n, width], Mask::Causal, 0.0);
+        let data: Vec<f32> = normals(n * 3 * heads * width, 1);
+        let [q, k, v] = packed(&data, &all);
+        let run = |spec: &AttentionSpec, q| {
+            let (mut o, mut lse) = (vec![0.0; spec.queries * heads * width], vec![0.0; heads * spec.queries]);
+            fast(spec, q, k, v, None, &mut o, &mut lse);
+            o
+        };
+        let whole = run(&all, q);
+        for i in [0, 1, 31, 255, 256, 299] {
+            let alone =
+                run(&AttentionSpec { queries: 1, keys: i + 1, ..all.clone() }, Heads { data: &q.data[i * q.strides[2]..], ..q });
+            assert_eq!(alone, whole[i * heads * width..][..heads * width], "query {i}");
         }
     }
 

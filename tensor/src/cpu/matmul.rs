@@ -2,16 +2,17 @@
 //!
 //! For each element the fast kernel ([`gemm`](super::gemm)) makes a chain of fused multiply-adds over k inside each block of
 //! `K_BLOCK`, the blocks added in order. Cutting rows or columns leaves that chain alone, so the product is cut between
-//! threads by rows or columns, never along k, and has the same bits however it is cut. A single row has its own loops, which
-//! read each weight once and follow the same chain: decoding a token gives the bits of the whole sequence.
+//! threads by rows or columns, never along k, and has the same bits however it is cut. A single row has its own loops
+//! (`matvec`), which follow the same chain: decoding a token gives the bits of the whole sequence.
 
 use rayon::prelude::*;
 
-use super::gemm::{K_BLOCK, Strided, product};
+use super::gemm::{Strided, product};
+use super::matvec;
 use super::parallel::Shared;
 use crate::Real;
 use crate::kernels::{Mat, MatMut, Onto};
-use crate::simd::{Float, vectorized};
+use crate::simd::Float;
 
 /// cᵢⱼ = Σₚ aᵢₚ·bₚⱼ, plus what it is added onto.
 pub fn naive<T: Real>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
@@ -70,15 +71,7 @@ pub fn fast<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto
     }
     let threads = if m * n * k < WORTH_IT { 1 } else { rayon::current_num_threads() };
     if m == 1 && (b.col_stride == 1 || b.row_stride == 1) {
-        let accumulate = match onto {
-            Onto::Nothing => false,
-            Onto::Itself => true,
-            Onto::Row(x) => {
-                c.data[..n].copy_from_slice(x);
-                true
-            }
-        };
-        return vector_times_matrix(a, b, c, accumulate, threads);
+        return matvec::fast(a, b, c, onto, threads);
     }
     let (ld, shared) = (c.row_stride, Shared::new(c.data));
     // Rows `i` on, `rows` of them, and columns `j` on, `cols` of them.
@@ -101,114 +94,6 @@ pub fn fast<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto
 fn cuts(len: usize, threads: usize) -> usize {
     let pieces = if len >= 512 * threads { 2 * threads } else { threads };
     len.div_ceil(pieces).next_multiple_of(32)
-}
-
-/// The product for m = 1, B dense along one axis.
-fn vector_times_matrix<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, accumulate: bool, threads: usize) {
-    let (k, n) = (a.cols, c.cols);
-    if k == 0 {
-        if !accumulate {
-            c.data[..n].fill(T::zero());
-        }
-        return;
-    }
-    T::with_scratch(k, |dense| {
-        for (p, x) in dense.iter_mut().enumerate() {
-            *x = a.data[p * a.col_stride];
-        }
-        let dense = &*dense;
-        let columns = |(piece, c): (usize, &mut [T])| {
-            let (at, ld) = (piece * PANEL, if b.col_stride == 1 { b.row_stride } else { b.col_stride });
-            match b.col_stride {
-                1 => dense_rows(dense, &b.data[at..], ld, c, accumulate),
-                _ => dense_columns(dense, &b.data[at * ld..], ld, c, accumulate),
-            }
-        };
-        match threads {
-            1 => c.data[..n].chunks_mut(PANEL).enumerate().for_each(columns),
-            _ => c.data[..n].par_chunks_mut(PANEL).enumerate().for_each(columns),
-        }
-    });
-}
-
-/// Columns that a task takes at a time; their sums stay in the nearest cache.
-const PANEL: usize = 512;
-
-vectorized! {
-    /// c = x·B for at most PANEL columns of a B with dense rows.
-    fn dense_rows<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
-        let n = c.len();
-        let mut sums = [T::zero(); PANEL];
-        let sums = &mut sums[..n];
-        for (block, x) in x.chunks(K_BLOCK).enumerate() {
-            sums.fill(T::zero());
-            let base = block * K_BLOCK;
-            let row = |p: usize| &b[(base + p) * ld..][..n];
-            let (fours, rest) = x.as_chunks::<4>();
-            for (i, x) in fours.iter().enumerate() {
-                let [b0, b1, b2, b3] = [row(4 * i), row(4 * i + 1), row(4 * i + 2), row(4 * i + 3)];
-                for j in 0..n {
-                    let s = multiply_add::<T, FMA>(x[0], b0[j], sums[j]);
-                    let s = multiply_add::<T, FMA>(x[1], b1[j], s);
-                    let s = multiply_add::<T, FMA>(x[2], b2[j], s);
-                    sums[j] = multiply_add::<T, FMA>(x[3], b3[j], s);
-                }
-            }
-            for (i, &x) in rest.iter().enumerate() {
-                for (s, &b) in sums.iter_mut().zip(row(4 * fours.len() + i)) {
-                    *s = multiply_add::<T, FMA>(x, b, *s);
-                }
-            }
-            let keep = accumulate || block > 0;
-            for (c, &s) in c.iter_mut().zip(&*sums) {
-                *c = if keep { *c + s } else { s };
-            }
-        }
-    }
-}
-
-/// Columns that `dense_columns` takes side by side, in groups of four.
-const SIDE: usize = 16;
-
-vectorized! {
-    /// c = x·B for a B with dense columns: squares of four by four are turned, so that a vector runs across columns.
-    fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
-        for (group, c) in c.chunks_mut(SIDE).enumerate() {
-            for (block, x) in x.chunks(K_BLOCK).enumerate() {
-                // Past the last column the chains repeat it.
-                let column = |l: usize| &b[(SIDE * group + l.min(c.len() - 1)) * ld + block * K_BLOCK..][..x.len()];
-                let columns: [&[T]; SIDE] = std::array::from_fn(column);
-                let mut sums = [[T::zero(); 4]; SIDE / 4];
-                let (squares, rest) = x.as_chunks::<4>();
-                let fours = columns.map(|column| &column.as_chunks::<4>().0[..squares.len()]);
-                for (i, x) in squares.iter().enumerate() {
-                    for (g, sums) in sums.iter_mut().enumerate() {
-                        let square = [fours[4 * g][i], fours[4 * g + 1][i], fours[4 * g + 2][i], fours[4 * g + 3][i]];
-                        for (&x, across) in x.iter().zip(T::turn(square)) {
-                            for l in 0..4 {
-                                sums[l] = multiply_add::<T, FMA>(x, across[l], sums[l]);
-                            }
-                        }
-                    }
-                }
-                for (i, &x) in rest.iter().enumerate() {
-                    for (l, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
-                        *sum = multiply_add::<T, FMA>(x, columns[l][4 * squares.len() + i], *sum);
-                    }
-                }
-                let keep = accumulate || block > 0;
-                for (c, &s) in c.iter_mut().zip(sums.as_flattened()) {
-                    *c = if keep { *c + s } else { s };
-                }
-            }
-        }
-    }
-}
-
-/// a·b + c, as `matrixmultiply` does at this level.
-#[inline(always)]
-fn multiply_add<T: Float, const FMA: bool>(a: T, b: T, c: T) -> T {
-    if FMA { T::fused(a, b, c) } else { a * b + c }
 }
 
 #[cfg(test)]

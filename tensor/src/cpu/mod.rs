@@ -14,6 +14,7 @@ pub mod layer_norm;
 pub mod linear_cross_entropy;
 pub mod log_softmax;
 pub mod matmul;
+mod matvec;
 mod parallel;
 pub mod reduce;
 pub mod sigmoid;

@@ -55,7 +55,11 @@ pub struct Train {
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. \
-        weight_gb_per_second (10⁹ bytes) is what that takes from memory, which bounds it.",
+        weight_gb_per_second (10⁹ bytes) is what that takes from memory, which bounds it: bandwidth_gb_per_second is the rate \
+        at which the same threads, between the tokens, read memory and only add it up, and share_of_bandwidth the one over the \
+        other (above 1 where the weights stay in cache). The prompt is bounded by its matrix products: prompt_gflops counts \
+        24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a product of 1024³ and \
+        those of the prompt's own shapes.",
     after_long_help = "Example:\n  gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json"
 )]
 pub struct Generate {
@@ -137,11 +141,15 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
         return output::json(&report);
     }
     output::line(&format!(
-        "{} tokens/s ({} ms a token), {} GB/s of weights; a prompt of {} tokens in {} ms",
+        "{} tokens/s ({} ms a token), {} GB/s of weights, memory gives {}; a prompt of {} tokens in {} ms, {} GFLOP/s of {} in a \
+         matrix product",
         figure(report.tokens_per_second),
         figure(report.token_ms),
         figure(report.weight_gb_per_second),
+        figure(report.bandwidth_gb_per_second),
         report.prompt_tokens,
-        figure(report.prompt_ms)
+        figure(report.prompt_ms),
+        figure(report.prompt_gflops),
+        figure(report.gemm_gflops)
     ))
 }

@@ -36,6 +36,14 @@ pub enum CliError {
     /// Training.
     #[error(transparent)]
     Train(#[from] TrainError),
+    /// A file of a corpus that the tokenizer cannot encode.
+    #[error("{path}: {source}")]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: Box<TextError>,
+    },
     /// Flags that contradict one another; exit code 2.
     #[error("{problem}")]
     Usage {

@@ -156,7 +156,7 @@ fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
         let raw = read_text(file)?;
         let text = strip_gutenberg(&raw);
         blank &= text.trim().is_empty();
-        let tokens = tokenizer.encode(&text)?;
+        let tokens = tokenizer.encode(&text).map_err(|source| CliError::Encode { path: file.clone(), source: source.into() })?;
         if let Some(first) = tokens.first() {
             bytes += text.len().saturating_sub(tokenizer.decode(&[*first])?.len());
         }

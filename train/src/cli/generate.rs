@@ -21,7 +21,7 @@ use crate::text::Tokenizer;
         logit is taken instead. Among equals the lower id comes first.\n\n\
         Prompt and new tokens together must fit the model's context, unless --slide is given.\n\n\
         Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
-        tokenizer, else as ids.",
+        tokenizer, else as ids. Ids that the tokenizer does not have are never drawn.",
     after_long_help = "Examples:\n  \
         gradus generate --model runs/novels --prompt \"It was a dark night\" --tokens 50 --temperature 0.8 --top-k 40\n  \
         gradus generate --model openai-gpt --ids ids.txt --tokens 20 --greedy --json"
@@ -84,6 +84,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
         (None, None) => unreachable!("clap asks for one of the two"),
     };
+    // A model may have more rows than its tokenizer has ids: such ids are not drawn, and where the prompt holds some there is
+    // no text to print.
+    let known = tokenizer.as_ref().map_or(config.vocab, Tokenizer::vocab_size);
+    let readable = ids.iter().all(|&id| (id as usize) < known);
+    if !readable {
+        output::say(&format!("the prompt holds ids that the tokenizer, of {known} ids, does not: ids are printed, not text"));
+    }
+    let (tokenizer, vocab) = if readable { (tokenizer, known) } else { (None, config.vocab) };
     let choice = match args.greedy {
         true => Choice::Greedy,
         false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },
@@ -92,7 +100,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let mut stream = Stream { tokenizer: tokenizer.as_ref(), written: 0 };
     let mut failed = None;
     let mut rng = Philox::new(args.seed);
-    generate(&config, &params, &mut ids, args.tokens, choice, overflow, &mut rng, |ids| {
+    generate(&config, &params, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, |ids| {
         if !args.json {
             failed = stream.write(ids, false).err();
         }
@@ -105,9 +113,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return stream.write(&ids, true);
     }
     let mut result = json!({ "ids": ids });
-    // A model may have more rows than its tokenizer has ids; what cannot be read is left out.
-    if let Some(text) = tokenizer.and_then(|t| t.decode(&ids).ok()) {
-        result["text"] = text.into();
+    if let Some(tokenizer) = tokenizer {
+        result["text"] = tokenizer.decode(&ids)?.into();
     }
     output::json(&result)
 }

@@ -1,6 +1,7 @@
 //! `gradus tokenizer`.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::Subcommand;
 use serde_json::json;
@@ -9,7 +10,7 @@ use super::common::{Threads, flag};
 use super::ids::read_ids;
 use super::{CliError, output};
 use crate::model_dir::holds_tokenizer;
-use crate::progress::{Display, Progress, count};
+use crate::progress::{Display, Progress, count, figure};
 use crate::text::{BpeTrainer, Model, TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 
 /// Learn a vocabulary, and turn text into token ids and back.
@@ -118,6 +119,12 @@ fn train(args: &Train) -> Result<(), CliError> {
     if args.vocab == 0 || args.vocab > 1 << 24 {
         return Err(flag("--vocab", args.vocab, format!("a number of ids from 1 to {}", 1 << 24)));
     }
+    if args.min_frequency == 0 {
+        return Err(flag("--min-frequency", 0, "at least 1 (a pair that never occurs is not merged)"));
+    }
+    if args.max_characters == Some(0) {
+        return Err(flag("--max-characters", 0, "at least 1 character (leave it out to keep all)"));
+    }
     if !args.overwrite && holds_tokenizer(&args.out) {
         return Err(CliError::Exists { path: args.out.clone(), found: "there is a tokenizer already" });
     }
@@ -127,6 +134,7 @@ fn train(args: &Train) -> Result<(), CliError> {
         min_frequency: args.min_frequency,
         max_characters: args.max_characters,
     };
+    let begin = Instant::now();
     let mut words = trainer.word_counts();
     let (mut bytes, mut blank) = (0, true);
     for file in corpus_files(&args.corpus)? {
@@ -147,6 +155,7 @@ fn train(args: &Train) -> Result<(), CliError> {
     if let Some(bar) = bar {
         bar.finish();
     }
+    let seconds = begin.elapsed().as_secs_f64();
     tokenizer.save(&args.out)?;
     let merges = if let Model::Bpe(bpe) = tokenizer.model() { bpe.merges().len() } else { 0 };
     let vocab = tokenizer.vocab_size();
@@ -156,10 +165,11 @@ fn train(args: &Train) -> Result<(), CliError> {
     }
     let place = args.out.display();
     output::say(&format!(
-        "{} ids and {} merges from {} bytes → {place}",
+        "{} ids and {} merges from {} bytes{} → {place}",
         count(vocab as u64),
         count(merges as u64),
-        count(bytes as u64)
+        count(bytes as u64),
+        pace(bytes, seconds)
     ));
     if args.json {
         let fingerprint = tokenizer.fingerprint();
@@ -173,11 +183,20 @@ fn encode(args: &Encode) -> Result<(), CliError> {
     if let Model::Bpe(bpe) = tokenizer.model() {
         debug_assert_eq!(bpe.mode().name(), args.mode, "the one mode there is");
     }
-    let ids = tokenizer.encode(&read_text(&args.file)?)?;
+    let text = read_text(&args.file)?;
+    let begin = Instant::now();
+    let ids = tokenizer.encode(&text)?;
+    let pace = pace(text.len(), begin.elapsed().as_secs_f64());
+    output::say(&format!("{} ids from {} bytes{pace}", count(ids.len() as u64), count(text.len() as u64)));
     if args.json {
         return output::json(&json!({ "ids": ids }));
     }
     output::line(&ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))
+}
+
+/// How fast, in 10⁶ bytes a second: said of texts large enough to tell.
+fn pace(bytes: usize, seconds: f64) -> String {
+    if bytes < 1_000_000 { String::new() } else { format!(" in {seconds:.2} s ({} MB/s)", figure(bytes as f64 / seconds / 1e6)) }
 }
 
 fn decode(args: &Decode) -> Result<(), CliError> {

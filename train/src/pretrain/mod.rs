@@ -357,8 +357,9 @@ impl<'c> Session<'c> {
         let mut ids = self.source.prompt();
         ids.truncate(config.context - 1);
         let (length, end) = (SAMPLE_TOKENS.min(config.context - ids.len()), self.source.end());
+        let vocab = self.source.tokenizer().vocab_size();
         let goes_on = |ids: &[u32]| ids.last().copied() != end;
-        generate(config, &self.trainer.params, &mut ids, length, FREELY, Overflow::Refuse, &mut rng, goes_on)?;
+        generate(config, &self.trainer.params, &mut ids, vocab, length, FREELY, Overflow::Refuse, &mut rng, goes_on)?;
         if ids.len() > 1 && ids.last().copied() == end {
             ids.pop();
         }

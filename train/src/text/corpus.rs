@@ -19,11 +19,18 @@ pub struct Document {
 /// begin with a dot are passed over, and so are links to folders (they could lead round in circles).
 ///
 /// # Errors
-/// [`TextError::Missing`] if nothing is at `path` or the folder holds no file; [`TextError::Io`].
+/// [`TextError::Io`] if nothing is at `path`; [`TextError::Missing`] if it is neither file nor folder, or holds no file.
 pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
     let metadata = fs::metadata(path).map_err(|e| TextError::io(path, "read", e))?;
-    if !metadata.is_dir() {
+    if metadata.is_file() {
         return Ok(vec![path.to_owned()]);
+    }
+    if !metadata.is_dir() {
+        return Err(TextError::Missing {
+            path: path.to_owned(),
+            found: "neither a file nor a folder, but a device or a pipe, which may never end".into(),
+            remedy: "Write its text to a file".into(),
+        });
     }
     let mut files = Vec::new();
     let mut folders = vec![path.to_owned()];
@@ -203,6 +210,8 @@ mod tests {
         let message = |path: &Path| read_corpus(path).unwrap_err().to_string();
         assert!(message(&dir.path().join("none")).contains("Check the path"));
         assert!(message(dir.path()).contains("holds no files"));
+        #[cfg(unix)]
+        assert!(message(Path::new("/dev/zero")).contains("neither a file nor a folder"));
         let file = dir.path().join("f.txt");
         for (bytes, words) in [
             (&b""[..], "holds no text"),

@@ -25,6 +25,12 @@ fn generation_reports_what_it_reads() {
     assert!(json["tokens_per_second"].as_f64().unwrap() > 0.0);
     let read = config.parameters() - config.context * config.width + config.width;
     assert_eq!(json["weight_bytes_per_token"], 4 * read);
+    let [rate, bandwidth, share] =
+        ["weight_gb_per_second", "bandwidth_gb_per_second", "share_of_bandwidth"].map(|field| json[field].as_f64().unwrap());
+    assert!(bandwidth > 0.0 && (rate / bandwidth / share - 1.0).abs() < 1e-9, "{json}");
+    // 2 layers of 24·2·12² + 2·2·3·12 FLOPs, and 2·12·256 for the last logits
+    let flops = json["prompt_gflops"].as_f64().unwrap() * json["prompt_ms"].as_f64().unwrap() * 1e6;
+    assert!((flops / 20_256.0 - 1.0).abs() < 1e-9 && json["gemm_gflops"].as_f64().unwrap() > 0.0, "{json}");
     gradus("bench generate --model {} --prompt-tokens 2 --tokens 7", &[dir.path()]).fails_with(&["at most 6"]);
     gradus("bench generate --model {} --tokens 0", &[dir.path()]).fails_with(&["--tokens 0"]);
     gradus("bench train --steps 0", &[]).fails_with(&["--steps 0"]);

@@ -76,3 +76,19 @@ fn a_seed_decides_and_the_context_limits() {
     byte_model(&dir.path().join("own"), |_| {});
     gradus("generate --model {} --prompt= --tokens 1", &[&dir.path().join("own")]).fails_with(&["the prompt has no tokens"]);
 }
+
+#[test]
+fn ids_that_the_tokenizer_lacks_are_never_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, _) = byte_model(dir.path(), |c| (c.vocab, c.context) = (300, 64));
+    Tokenizer::characters(["abc"]).save(dir.path()).unwrap();
+    let json = gradus("generate --model {} --prompt ab --tokens 62 --seed 3 --json", &[dir.path()]).json();
+    let ids = ids_of(&json["ids"]);
+    assert!(ids.len() == config.context && ids.iter().all(|&id| id < 3), "{ids:?}");
+    assert_eq!(json["text"].as_str().unwrap().len(), config.context);
+    // A prompt of the model's own ids is continued in ids.
+    let beyond = write(dir.path(), "ids", "1 299");
+    let run = gradus("generate --model {} --ids {} --tokens 3", &[dir.path(), &beyond]);
+    assert!(run.code == Some(0) && run.stdout.starts_with("1 299 "), "{} {}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("of 3 ids"), "{}", run.stderr);
+}

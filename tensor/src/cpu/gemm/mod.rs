@@ -17,7 +17,7 @@
 mod tile;
 
 use crate::kernels::Onto;
-use crate::simd::Float;
+use crate::simd::{Float, vectorized};
 pub use tile::Tiles;
 pub(crate) use tile::{tiles_f32, tiles_f64};
 
@@ -44,7 +44,14 @@ impl<T> Strided<T> {
 ///
 /// # Safety
 /// Every element that sizes and strides reach lies in its allocation, and nothing else aliases C's. (A row to add to that is too short panics.)
-pub(crate) unsafe fn product<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>, c: *mut T, ld: usize, onto: Onto<'_, T>) {
+pub(crate) unsafe fn product<T: Float>(
+    [m, k, n]: [usize; 3],
+    a: Strided<T>,
+    b: Strided<T>,
+    c: *mut T,
+    ld: usize,
+    onto: Onto<'_, T>,
+) {
     let Some(tiles) = T::tiles() else {
         // SAFETY: the caller's.
         return unsafe { elsewhere([m, k, n], a, b, c, ld, onto) };
@@ -175,29 +182,43 @@ unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pa
         if cols < width {
             panel.fill(T::zero());
         }
-        if col == 1 {
-            for (p, to) in panel.chunks_exact_mut(width).enumerate() {
-                // SAFETY: the caller's: row p of B has `cols` elements from here on, and `to` has room.
-                unsafe { std::ptr::copy_nonoverlapping(at.add(p * row), to.as_mut_ptr(), cols) };
-            }
+        if row == 1 {
+            // SAFETY: the caller's: `cols` columns of k, `col` apart.
+            let columns = unsafe { std::slice::from_raw_parts(at, (cols - 1) * col + k) };
+            pack_columns(columns, col, k, panel, width);
             continue;
         }
-        // Columns dense: squares of four by four are turned.
-        let fours = if row == 1 { cols / 4 * 4 } else { 0 };
-        let deep = k / 4 * 4;
-        for j in (0..fours).step_by(4) {
-            for p in (0..deep).step_by(4) {
-                // SAFETY: the caller's: columns j … j + 3 of B hold rows p … p + 3.
-                let square = [0, 1, 2, 3].map(|l| unsafe { at.add((j + l) * col + p).cast::<[T; 4]>().read() });
-                for (l, across) in T::turn(square).into_iter().enumerate() {
-                    panel[(p + l) * width + j..][..4].copy_from_slice(&across);
+        for (p, to) in panel.chunks_exact_mut(width).enumerate() {
+            let row = at.wrapping_add(p * row);
+            if col == 1 {
+                // SAFETY: the caller's: row p of B has `cols` elements from here on, and `to` has room.
+                unsafe { std::ptr::copy_nonoverlapping(row, to.as_mut_ptr(), cols) };
+            } else {
+                for (j, to) in to.iter_mut().enumerate().take(cols) {
+                    // SAFETY: the caller's.
+                    *to = unsafe { *row.add(j * col) };
+                }
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// A panel of columns that are dense, `ld` apart: squares of eight by eight are turned.
+    fn pack_columns<T: Float>(columns: &[T], ld: usize, k: usize, panel: &mut [T], width: usize) {
+        let cols = (columns.len() - k) / ld.max(1) + 1;
+        let (turned, deep) = (cols / 8 * 8, k / 8 * 8);
+        for j in (0..turned).step_by(8) {
+            for p in (0..deep).step_by(8) {
+                let column = |l: usize| columns[(j + l) * ld + p..].first_chunk().expect("eight rows from p on");
+                for (l, across) in T::turn::<FMA>(std::array::from_fn(column)).into_iter().enumerate() {
+                    panel[(p + l) * width + j..][..8].copy_from_slice(&across);
                 }
             }
         }
         for j in 0..cols {
-            for p in if j < fours { deep } else { 0 }..k {
-                // SAFETY: the caller's.
-                panel[p * width + j] = unsafe { *at.add(p * row + j * col) };
+            for p in if j < turned { deep } else { 0 }..k {
+                panel[p * width + j] = columns[j * ld + p];
             }
         }
     }
