@@ -181,7 +181,7 @@ def train(args: argparse.Namespace) -> dict:
     del run, model, optimizer, everything, decayed, others, groups, value
     rate = sequences * context / statistics.median(times)
     return {
-        "parameters_of_step": {"attention": args.attention, "head": args.head, "optimizer": args.optimizer, "compile": args.compile, "clip": args.clip},
+        "choices": {name: getattr(args, name) for name in ("attention", "head", "optimizer", "compile", "clip")},
         "dropout": args.dropout,
         "steps": args.steps,
         "tokens_per_step": sequences * context,

@@ -53,16 +53,12 @@ fn memory_grows_as_it_must() {
     let [attention, depth] = [0, 1].map(|i| &json["sweeps"][i]);
     assert_eq!((attention["name"].as_str(), depth["name"].as_str()), (Some("attention"), Some("depth")));
     // What attention keeps and needs is linear in the context; its FLOPs are quadratic.
-    for (power, expected) in [("saved", 1.0), ("peak", 1.0), ("flops", 2.0)] {
-        assert!((attention[power].as_f64().unwrap() - expected).abs() < 0.02, "{power} in {attention}");
+    for (power, expected, within) in [("saved", 1.0, 1e-6), ("peak", 1.0, 0.25), ("flops", 2.0, 1e-6)] {
+        assert!((attention[power].as_f64().unwrap() - expected).abs() < within, "{power} in {attention}");
     }
-    // Each block keeps as much as the one before.
-    let saved: Vec<f64> = depth["points"].as_array().unwrap().iter().map(|p| p["saved_bytes"].as_f64().unwrap()).collect();
-    let block = saved[1] - saved[0];
-    assert!(block > 0.0);
-    for (i, pair) in saved.windows(2).enumerate() {
-        assert!(((pair[1] - pair[0]) / (block * f64::from(1 << i)) - 1.0).abs() < 1e-9, "{saved:?}");
-    }
+    // Each block keeps as much as the one before, and has as many parameters.
+    assert!((depth["saved"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{depth}");
+    assert!((depth["peak"].as_f64().unwrap() - 1.0).abs() < 0.1, "{depth}");
     assert!(json["sweeps"].as_array().unwrap().iter().all(|s| s["points"].as_array().unwrap().len() == 5));
     gradus("bench scaling --repeats 0", &[]).fails_with(&["--repeats 0"]);
 }

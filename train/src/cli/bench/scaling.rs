@@ -11,12 +11,13 @@ use crate::progress::{Display, Progress, figure};
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Measure how time and memory grow with context, width, depth and vocabulary: each is doubled four times by itself \
-        around a small model (2 blocks, d 128, heads of 64, 4 × 128 tokens, a vocabulary of 500, no dropout), and a power of it is \
-        fitted to the cost by least squares in log–log. `attention` is that op alone, forward and backward, 2 heads of 64.\n\n\
+        around a small model (2 blocks, d 128, heads of 64, 4 × 128 tokens, a vocabulary of 500, no dropout; against the context 1 \
+        sequence, against the vocabulary 1 sequence and 1 block), and a power of it is fitted to the cost by least squares in \
+        log–log. `attention` is that op alone, forward and backward, 2 heads of 64.\n\n\
         ms is the fastest repetition of a whole training step, or of the op. The power of the FLOPs, masked scores counted too, is \
-        what the power of the time would be were each FLOP equally fast. saved is what the forward pass keeps for the derivative, \
-        peak the most that tensors held at once, parameters and moments included (MB are 10⁶ bytes; the kernels' own scratch, a \
-        tile a thread, is not counted). Prints Markdown.",
+        what the power of the time would be were each FLOP equally fast. Powers of memory are those of its increments from point to \
+        point, in which a constant drops out. saved is what the forward pass keeps for the derivative, peak the most that buffers \
+        held at once, parameters and moments included (MB are 10⁶ bytes). Prints Markdown.",
     after_long_help = "Examples:\n  \
         gradus bench scaling --threads 2\n  \
         gradus bench scaling --sweep attention --sweep width --repeats 10 --json"
