@@ -56,6 +56,8 @@ class Programs:
     def run(self, peer: str, task: str, words: list[str], threads: int) -> dict:
         """Runs `peer` once; what it reports."""
         command = [*self.commands[peer], *([task] if peer != "candle" else []), *words]
+        if peer == "PyTorch" and task == "train":
+            command += self.args.torch_flags.split()
         if peer != "candle":
             command += ["--threads", str(threads), "--json"]
         environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
@@ -70,7 +72,7 @@ class Programs:
         memory = f", {result['peak_rss_mb']:,.0f} MB" if result.get("peak_rss_mb") else ""
         say(f"  {peer:8} {' '.join([task, *words])}: {result['tokens_per_second']:,.1f} tokens/s{memory}")
         if self.raw:
-            record = {"peer": peer, "task": task, "arguments": words, "threads_asked": threads, "keep_memory": kept, "result": result}
+            record = {"peer": peer, "task": task, "arguments": command[1:], "threads_asked": threads, "keep_memory": kept, "result": result}
             print(json.dumps(record), file=self.raw, flush=True)
         return result
 
@@ -215,6 +217,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, metavar="K", help="default 2")
     parser.add_argument("--keep-memory", nargs="*", choices=["PyTorch", "candle"], default=["candle"],
                         help="peers whose glibc is told to keep freed memory (default: candle, which gains most)")
+    parser.add_argument("--torch-flags", default="", metavar="FLAGS",
+                        help="more flags of gpt1_torch.py train, to try its other paths: --torch-flags='--head chunked'")
     parser.add_argument("--raw", metavar="FILE", help="append every run's report to this file, a JSON object a line")
     args = parser.parse_args()
     if args.rounds < 1 or args.threads < 1:
