@@ -47,10 +47,33 @@ fn normals(n: usize) -> Vec<f32> {
     x
 }
 
-/// The feed-forward's products: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
+/// The products of the feed-forward's first layer: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
 #[divan::bench(args = PRESETS, consts = [0, 1, 2])]
 fn matmul<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
-    let (t, d, f) = (p.tokens(), p.width, 4 * p.width);
+    products::<LAYOUT>(bencher, p, p.width, 4 * p.width);
+}
+
+/// Those of its second layer.
+#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
+fn matmul_second<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
+    products::<LAYOUT>(bencher, p, 4 * p.width, p.width);
+}
+
+/// Those of the packed projection to queries, keys and values.
+#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
+fn matmul_packed<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
+    products::<LAYOUT>(bencher, p, p.width, 3 * p.width);
+}
+
+/// Those of the projection after attention.
+#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
+fn matmul_projection<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
+    products::<LAYOUT>(bencher, p, p.width, p.width);
+}
+
+/// Of a linear layer from width d to f.
+fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, f: usize) {
+    let t = p.tokens();
     let (m, k, n) = [(t, d, f), (t, f, d), (d, t, f)][LAYOUT];
     let (a, b, mut c) = (normals(m * k), normals(k * n), vec![0.0; m * n]);
     let dense = |data, rows, cols| Mat { data, rows, cols, row_stride: cols, col_stride: 1 };
@@ -124,22 +147,28 @@ fn packed(data: &[f32], p: Preset) -> [Heads<'_, f32>; 3] {
     [0, 1, 2].map(|i| Heads { data: &data[i * p.width..], strides })
 }
 
-/// Tied output, loss and both gradients.
-#[divan::bench(args = PRESETS, max_time = 3)]
-fn linear_cross_entropy(bencher: Bencher<'_, '_>, p: Preset) {
+/// Tied output and loss, as in evaluation (false), or with both gradients, as in training (true).
+#[divan::bench(args = PRESETS, consts = [false, true], max_time = 3)]
+fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (n, d, classes) = (p.tokens(), p.width, p.vocabulary);
     let (h, w) = (normals(n * d), normals(classes * d));
     let (targets, weights): (Vec<u32>, Vec<f32>) = (0..n).map(|i| ((i * 31 % classes) as u32, 1.0)).unzip();
     let (mut loss, mut gh, mut gw) = (vec![0.0; n], vec![0.0; n * d], vec![0.0; classes * d]);
-    bencher.counter(ItemsCount::new(6 * n * d * classes)).bench_local(|| {
-        let grads = Some((&mut gh[..], &mut gw[..]));
+    let flops = if GRADIENTS { 6 } else { 2 } * n * d * classes;
+    bencher.counter(ItemsCount::new(flops)).bench_local(|| {
+        let grads = GRADIENTS.then_some((&mut gh[..], &mut gw[..]));
         f32::kernels().linear_cross_entropy(&h, &w, d, &targets, &weights, &mut loss, grads);
     });
 }
 
 /// Times a kernel from x to y over all activations of one layer's width.
 fn rows(bencher: Bencher<'_, '_>, p: Preset, kernel: impl Fn(&[f32], &mut [f32], usize)) {
-    let (x, n) = (normals(p.tokens() * p.width), p.width);
+    rows_of(bencher, p, p.width, kernel);
+}
+
+/// The same over activations of width n.
+fn rows_of(bencher: Bencher<'_, '_>, p: Preset, n: usize, kernel: impl Fn(&[f32], &mut [f32], usize)) {
+    let x = normals(p.tokens() * n);
     let mut y = x.clone();
     bencher.counter(ItemsCount::new(x.len())).bench_local(|| kernel(&x, &mut y, n));
 }
@@ -156,12 +185,12 @@ fn tanh(bencher: Bencher<'_, '_>, p: Preset) {
 
 #[divan::bench(args = PRESETS)]
 fn gelu(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| f32::kernels().gelu(x, y));
+    rows_of(bencher, p, 4 * p.width, |x, y, _| f32::kernels().gelu(x, y));
 }
 
 #[divan::bench(args = PRESETS)]
 fn gelu_vjp(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| f32::kernels().gelu_vjp(x, x, y));
+    rows_of(bencher, p, 4 * p.width, |x, y, _| f32::kernels().gelu_vjp(x, x, y));
 }
 
 #[divan::bench(args = PRESETS)]
@@ -180,6 +209,13 @@ fn add(bencher: Bencher<'_, '_>, p: Preset) {
     rows(bencher, p, |x, y, _| f32::kernels().add(x, x, y));
 }
 
+/// A sum of gradients.
+#[divan::bench(args = PRESETS)]
+fn accumulate(bencher: Bencher<'_, '_>, p: Preset) {
+    rows(bencher, p, |x, y, _| f32::kernels().accumulate(y, x));
+}
+
+/// A bias's gradient.
 #[divan::bench(args = PRESETS)]
 fn sum_rows(bencher: Bencher<'_, '_>, p: Preset) {
     rows(bencher, p, |x, y, n| f32::kernels().sum_rows(x, &mut y[..n], n));

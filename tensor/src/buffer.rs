@@ -96,13 +96,18 @@ pub struct PoolStats {
     pub fresh: usize,
     /// Bytes in use now.
     pub live_bytes: usize,
-    /// Most bytes in use at once.
+    /// Most bytes in use at once, since the program began or [`reset_peak`].
     pub peak_bytes: usize,
 }
 
 /// What the pool has done since the program began.
 pub fn stats() -> PoolStats {
     PoolStats { fresh: FRESH.load(Relaxed), live_bytes: LIVE.load(Relaxed), peak_bytes: PEAK.load(Relaxed) }
+}
+
+/// Begins to count `peak_bytes` anew, from the bytes in use now.
+pub fn reset_peak() {
+    PEAK.store(LIVE.load(Relaxed), Relaxed);
 }
 
 /// Returns all idle buffers to the system.

@@ -1,5 +1,8 @@
 //! `gradus bench`.
 
+mod evaluate;
+mod scaling;
+
 use clap::Subcommand;
 use gradus_model::{Gpt, GptConfig};
 
@@ -9,14 +12,18 @@ use crate::bench::{Workload, generate, train};
 use crate::progress::{Display, Progress, figure};
 use std::path::PathBuf;
 
-/// Measure how fast this machine trains and generates.
+/// Measure how fast this machine trains, evaluates and generates, and how cost grows with size.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "Examples:\n  \
     gradus bench train --workload small --dropout 0.1 --steps 20\n  \
-    gradus bench generate --preset gpt1 --tokens 50 --json")]
+    gradus bench generate --preset gpt1 --tokens 50 --json\n  \
+    gradus bench evaluate --workload small\n  \
+    gradus bench scaling")]
 pub enum Command {
     Train(Train),
     Generate(Generate),
+    Evaluate(evaluate::Evaluate),
+    Scaling(scaling::Scaling),
 }
 
 /// Time whole training steps on random tokens.
@@ -86,6 +93,8 @@ pub fn run(command: &Command) -> Result<(), CliError> {
     match command {
         Command::Train(args) => bench_train(args),
         Command::Generate(args) => bench_generate(args),
+        Command::Evaluate(args) => evaluate::run(args),
+        Command::Scaling(args) => scaling::run(args),
     }
 }
 

@@ -36,3 +36,44 @@ fn generation_reports_what_it_reads() {
     gradus("bench train --steps 0", &[]).fails_with(&["--steps 0"]);
     gradus("bench train --dropout 1", &[]).fails_with(&["--dropout 1", "below 1"]);
 }
+
+#[test]
+fn evaluation_reports_its_rate_beside_the_forward_pass() {
+    let json = gradus("bench evaluate --workload tiny --passes 1 --threads 2 --json", &[]).json();
+    for field in ["tokens_per_second", "forward_tokens_per_second", "hidden_tokens_per_second", "gemm_gflops"] {
+        assert!(json[field].as_f64().unwrap() > 0.0, "{field} in {json}");
+    }
+    let [rate, forward] = ["tokens_per_second", "forward_tokens_per_second"].map(|field| json[field].as_f64().unwrap());
+    assert!((json["of_forward"].as_f64().unwrap() - rate / forward).abs() < 1e-12);
+    assert_eq!(json["tokens"], 4096);
+    assert!((json["loss"].as_f64().unwrap() - 2000f64.ln()).abs() < 0.2, "{json}");
+    // (72·4·128² + 6·128·2000 + 12·4·128·128)/3 FLOPs a token
+    let flops = json["gflops"].as_f64().unwrap() * 1e9 / rate;
+    assert!((flops / 2_347_008.0 - 1.0).abs() < 1e-9, "{flops}");
+    gradus("bench evaluate --passes 0", &[]).fails_with(&["--passes 0"]);
+}
+
+#[test]
+fn memory_grows_as_it_must() {
+    let json = gradus("bench scaling --sweep attention --sweep depth --repeats 1 --threads 2 --json", &[]).json();
+    let [attention, depth] = [0, 1].map(|i| &json["sweeps"][i]);
+    assert_eq!((attention["name"].as_str(), depth["name"].as_str()), (Some("attention"), Some("depth")));
+    // What attention keeps and needs is linear in the context; its FLOPs are quadratic.
+    for (power, expected, within) in [("saved", 1.0, 1e-6), ("peak", 1.0, 0.25), ("flops", 2.0, 1e-6)] {
+        assert!((attention[power].as_f64().unwrap() - expected).abs() < within, "{power} in {attention}");
+    }
+    // Each block keeps as much as the one before, and has as many parameters.
+    assert!((depth["saved"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{depth}");
+    assert!((depth["peak"].as_f64().unwrap() - 1.0).abs() < 0.1, "{depth}");
+    assert!(json["sweeps"].as_array().unwrap().iter().all(|s| s["points"].as_array().unwrap().len() == 5));
+    gradus("bench scaling --repeats 0", &[]).fails_with(&["--repeats 0"]);
+}
+
+#[test]
+fn scaling_prints_its_points_and_powers() {
+    let run = gradus("bench scaling --sweep attention --repeats 1 --threads 1", &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let rows = run.stdout.lines().filter(|line| line.starts_with('|')).count();
+    assert_eq!(rows, 2 + 5 + 2 + 1, "{}", run.stdout);
+    assert!(run.stdout.contains("| 4096 |") && run.stdout.contains("| attention |"), "{}", run.stdout);
+}

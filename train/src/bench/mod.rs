@@ -1,4 +1,7 @@
-//! How fast this machine trains and generates, against what its matrix products could do.
+//! How fast this machine trains, evaluates and generates, against what its matrix products could do.
+
+mod evaluate;
+mod scaling;
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +14,9 @@ use serde::Serialize;
 
 use crate::optim::{Optimizer, Schedule};
 use crate::trainer::{Recipe, TrainError, Trainer};
+
+pub use evaluate::{EvaluateReport, evaluate};
+pub use scaling::{Growth, Point, SWEEPS, Sweep, scaling};
 
 /// A fixed piece of training work, random tokens included.
 #[derive(Clone, Debug, PartialEq)]

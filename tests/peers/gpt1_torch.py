@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""The workloads of `gradus bench` in PyTorch on a CPU, f32, eager; one JSON object a run.
+
+    python gpt1_torch.py train --workload small --dropout 0.1 --steps 10 --threads 2
+    python gpt1_torch.py generate --workload gpt1 --prompt-tokens 16 --tokens 64
+    python gpt1_torch.py gemm --workload gpt1
+
+GPT-1 as in the paper: learned positions, post-norm blocks, GELU in its tanh form, tied output. PyTorch's fast paths are
+used where they are faster: scaled_dot_product_attention, fused AdamW, gradients set to None, random tokens made beforehand.
+`--attention`, `--head`, `--optimizer` and `--compile` select the others, to show what they give on a machine.
+"""
+
+import argparse
+import json
+import math
+import resource
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# layers, width, heads, context, sequences a batch, vocabulary
+WORKLOADS = {
+    "tiny": (4, 128, 4, 128, 16, 2_000),
+    "small": (6, 384, 6, 256, 8, 8_000),
+    "gpt1": (12, 768, 12, 512, 1, 40_478),
+}
+
+
+class Attention(nn.Module):
+    """Causal self-attention of H heads."""
+
+    def __init__(self, width: int, heads: int, context: int, p: float, plain: bool):
+        super().__init__()
+        self.heads, self.p, self.plain = heads, p, plain
+        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        if plain:
+            self.register_buffer("hidden", torch.full((context, context), -math.inf).triu(1), persistent=False)
+
+    def forward(self, x: Tensor, cache: "Cache | None", layer: int) -> Tensor:
+        sequences, length, width = x.shape
+        packed = self.c_attn(x).view(sequences, length, 3, self.heads, width // self.heads)
+        q, k, v = packed.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, D)
+        if cache is not None:
+            k, v = cache.append(layer, k, v)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=length > 1)
+        elif self.plain and self.p > 0 and self.training:
+            scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.mT + self.hidden[:length, :length]
+            y = F.dropout(scores.softmax(-1), self.p) @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.p if self.training else 0.0)
+        return self.c_proj(y.transpose(1, 2).reshape(sequences, length, width))
+
+
+class Block(nn.Module):
+    """n = LN(x + attention(x)), h = LN(n + mlp(n))."""
+
+    def __init__(self, width: int, heads: int, context: int, p: float, plain: bool):
+        super().__init__()
+        self.attention, self.drop = Attention(width, heads, context, p, plain), nn.Dropout(p)
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.c_fc, self.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor, cache: "Cache | None", layer: int) -> Tensor:
+        n = self.ln_1(x + self.drop(self.attention(x, cache, layer)))
+        return self.ln_2(n + self.drop(self.c_proj(F.gelu(self.c_fc(n), approximate="tanh"))))
+
+
+class Gpt(nn.Module):
+    """Token and position vectors, the blocks, and the output by the token matrix."""
+
+    def __init__(self, workload: str, dropout: float, args: argparse.Namespace):
+        super().__init__()
+        layers, width, heads, context, _, vocab = WORKLOADS[workload]
+        self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(context, width)
+        self.drop, self.head = nn.Dropout(dropout), args.head
+        plain = args.attention == "plain"
+        self.blocks = nn.ModuleList(Block(width, heads, context, dropout, plain) for _ in range(layers))
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.zeros_(module.bias)
+
+    def hidden(self, ids: Tensor, cache: "Cache | None" = None, first: int = 0) -> Tensor:
+        x = self.drop(self.tokens(ids) + self.positions.weight[first : first + ids.shape[1]])
+        for layer, block in enumerate(self.blocks):
+            x = block(x, cache, layer)
+        return x
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """The mean of −log P(target), in nats."""
+        rows, targets = self.hidden(ids).flatten(0, 1), targets.flatten()
+        if self.head == "chunked":
+            return F.linear_cross_entropy(rows, self.tokens.weight, targets, options=nn.LinearCrossEntropyOptions())
+        return F.cross_entropy(F.linear(rows, self.tokens.weight), targets)
+
+    def last_logits(self, ids: Tensor, cache: "Cache", first: int) -> Tensor:
+        return F.linear(self.hidden(ids, cache, first)[:, -1], self.tokens.weight)
+
+
+class Cache:
+    """Keys and values of every layer, their memory taken once."""
+
+    def __init__(self, workload: str):
+        layers, width, heads, context, _, _ = WORKLOADS[workload]
+        self.store = torch.zeros(layers, 2, 1, heads, context, width // heads)
+        self.length = 0
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        end = self.length + k.shape[2]
+        keys, values = self.store[layer]
+        keys[:, :, self.length : end], values[:, :, self.length : end] = k, v
+        if layer == len(self.store) - 1:
+            self.length = end
+        return keys[:, :, :end], values[:, :, :end]
+
+
+def training_flops(workload: str) -> int:
+    """FLOPs a token, counted as Gradus does: masked scores too."""
+    layers, width, _, context, _, vocab = WORKLOADS[workload]
+    return 72 * layers * width**2 + 6 * width * vocab + 12 * layers * context * width
+
+
+def peak_rss_mb() -> float:
+    """Most memory this process has held, in 10⁶ bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def product_gflops(m: int, k: int, n: int, seconds: float = 0.3) -> float:
+    """The best rate of A (m, k) · B (k, n) within this time."""
+    a, b, c = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
+    best, begin = math.inf, time.perf_counter()
+    while best == math.inf or time.perf_counter() - begin < seconds:
+        start = time.perf_counter()
+        torch.mm(a, b, out=c)
+        best = min(best, time.perf_counter() - start)
+    return 2 * m * k * n / best / 1e9
+
+
+def products(workload: str) -> dict[str, float]:
+    """The rates of 1024³ and of the workload's own shapes: those that `gradus bench train` measures."""
+    _, d, _, context, sequences, v = WORKLOADS[workload]
+    n = context * sequences
+    few = min(n, 256)
+    shapes = [(1024, 1024, 1024), (n, d, 3 * d), (n, d, d), (n, d, 4 * d), (n, 4 * d, d), (d, n, 4 * d), (few, d, v), (few, v, d)]
+    return {f"{m}x{k}x{n}": product_gflops(m, k, n) for m, k, n in shapes}
+
+
+def train(args: argparse.Namespace) -> dict:
+    _, _, _, context, sequences, vocab = WORKLOADS[args.workload]
+    torch.manual_seed(0)
+    model = Gpt(args.workload, args.dropout, args)
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=2.5e-4, **{args.optimizer: True})
+    everything = list(model.parameters())
+    run = torch.compile(model, dynamic=False) if args.compile else model
+    windows = [torch.randint(vocab, (sequences, context + 1)) for _ in range(8)]
+    batches = [(w[:, :-1].contiguous(), w[:, 1:].contiguous()) for w in windows]
+    times, loss = [], math.nan
+    for step in range(args.warm_up + args.steps):
+        ids, targets = batches[step % len(batches)]
+        begin = time.perf_counter()
+        value = run(ids, targets)
+        value.backward()
+        if args.clip > 0:
+            nn.utils.clip_grad_norm_(everything, args.clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss = value.item()
+        if step >= args.warm_up:
+            times.append(time.perf_counter() - begin)
+    peak = peak_rss_mb()  # before the products below touch memory of their own
+    del run, model, optimizer, everything, decayed, others, groups, value
+    rate = sequences * context / statistics.median(times)
+    return {
+        "choices": {name: getattr(args, name) for name in ("attention", "head", "optimizer", "compile", "clip")},
+        "dropout": args.dropout,
+        "steps": args.steps,
+        "tokens_per_step": sequences * context,
+        "tokens_per_second": rate,
+        "step_ms": 1e3 * statistics.median(times),
+        "peak_rss_mb": peak,
+        "gflops": training_flops(args.workload) * rate / 1e9,
+        "gemm_gflops": max(products(args.workload).values()),
+        "final_loss": loss,
+    }
+
+
+@torch.inference_mode()
+def generate(args: argparse.Namespace) -> dict:
+    vocab, context = WORKLOADS[args.workload][5], WORKLOADS[args.workload][3]
+    if args.prompt_tokens + args.tokens > context:
+        sys.exit(f"--tokens {args.tokens}: expected at most {context - args.prompt_tokens} after the prompt")
+    torch.manual_seed(0)
+    model = Gpt(args.workload, 0.0, args).eval()
+    prompt, ids = torch.randint(vocab, (1, args.prompt_tokens)), torch.randint(vocab, (args.tokens, 1, 1))
+    model.last_logits(prompt, Cache(args.workload), 0)  # warm-up: the decoder of Gradus has packed its weights, too
+    cache = Cache(args.workload)
+    begin = time.perf_counter()
+    model.last_logits(prompt, cache, 0)
+    prompt_ms = 1e3 * (time.perf_counter() - begin)
+    times = []
+    for i in range(args.tokens):
+        begin = time.perf_counter()
+        logits = model.last_logits(ids[i], cache, args.prompt_tokens + i)
+        times.append(time.perf_counter() - begin)
+    whole = model.hidden(torch.cat([prompt, ids.view(1, -1)], 1))[:, -1]
+    apart = (F.linear(whole, model.tokens.weight) - logits).abs().max().item()
+    if apart > 1e-3:
+        sys.exit(f"cached and uncached logits differ by {apart}")
+    read = sum(p.numel() for p in model.parameters()) - model.positions.weight.numel() + model.positions.weight.shape[1]
+    seconds = statistics.median(times)
+    return {
+        "prompt_tokens": args.prompt_tokens,
+        "prompt_ms": prompt_ms,
+        "tokens": args.tokens,
+        "token_ms": 1e3 * seconds,
+        "tokens_per_second": 1 / seconds,
+        "weight_bytes_per_token": 4 * read,
+        "weight_gb_per_second": 4e-9 * read / seconds,
+        "peak_rss_mb": peak_rss_mb(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=["train", "generate", "gemm"])
+    parser.add_argument("--workload", choices=WORKLOADS, default="tiny")
+    parser.add_argument("--dropout", type=float, default=0.1, metavar="P")
+    parser.add_argument("--steps", type=int, default=10, metavar="N", help="steps timed (default 10)")
+    parser.add_argument("--warm-up", type=int, default=2, metavar="N", help="steps before (default 2)")
+    parser.add_argument("--threads", type=int, default=None, metavar="K", help="default: PyTorch's")
+    parser.add_argument("--clip", type=float, default=1.0, metavar="NORM", help="most the gradient's norm may be; 0: no clipping")
+    parser.add_argument("--attention", choices=["sdpa", "plain"], default="sdpa", help="plain: written out where it drops")
+    parser.add_argument("--head", choices=["dense", "chunked"], default="dense", help="all logits at once, or F.linear_cross_entropy")
+    parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused")
+    parser.add_argument("--compile", action="store_true", help="torch.compile instead of eager")
+    parser.add_argument("--prompt-tokens", type=int, default=16, metavar="N")
+    parser.add_argument("--tokens", type=int, default=64, metavar="N")
+    parser.add_argument("--json", action="store_true", help="the output is JSON in any case")
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    result = {"train": train, "generate": generate, "gemm": lambda a: products(a.workload)}[args.task](args)
+    head = {"peer": "PyTorch", "version": torch.__version__, "workload": args.workload, "threads": torch.get_num_threads()}
+    print(json.dumps(head | result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+//! What evaluation costs beside the forward pass that it is made of.
+
+use std::time::Instant;
+
+use gradus_autograd::Tape;
+use gradus_model::Gpt;
+use gradus_tensor::Tensor;
+use serde::Serialize;
+
+use super::{Workload, gemm_gflops, median, random_batch};
+use crate::evaluate::{Windows, token_losses};
+
+/// What evaluating costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EvaluateReport {
+    /// The workload's name.
+    pub workload: &'static str,
+    /// Threads.
+    pub threads: usize,
+    /// Tokens predicted in a pass.
+    pub tokens: usize,
+    /// Passes measured, after one of each kind to warm up.
+    pub passes: usize,
+    /// Tokens a second of evaluation, by the median pass: windows, forward pass, the loss of every token.
+    pub tokens_per_second: f64,
+    /// Tokens a second of the forward pass alone, from tokens to logits.
+    pub forward_tokens_per_second: f64,
+    /// Tokens a second of the blocks alone, from tokens to the last hidden states: no output matrix.
+    pub hidden_tokens_per_second: f64,
+    /// The first over the second.
+    pub of_forward: f64,
+    /// 10⁹ FLOP/s of evaluation at a third of training's FLOPs: 24·L·d² + 2·d·V + 4·L·T·d a token.
+    pub gflops: f64,
+    /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
+    pub gemm_gflops: f64,
+    /// The mean loss, in nats a token.
+    pub loss: f64,
+}
+
+/// Tokens of a pass, at least: a batch of evaluation.
+const TOKENS: usize = 4096;
+
+/// Evaluates random tokens, and beside it, in turn, runs the forward pass alone over the same. `after(pass)` follows each.
+pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> EvaluateReport {
+    let config = &workload.config;
+    let params: Gpt<Tensor<f32>> = Gpt::init(config, 0);
+    let (t, batches) = (config.context, TOKENS.div_ceil(workload.tokens()));
+    let batches: Vec<_> = (0..batches).map(|i| random_batch(config, workload.sequences, i as u64)).collect();
+    // A sequence of T + 1 tokens is one window: T inputs, and the targets one further.
+    let sequence = |inputs: &[u32], targets: &[u32]| [inputs, &targets[t - 1..]].concat();
+    let rows = batches.iter().flat_map(|b| b.inputs.chunks(t).zip(b.targets.chunks(t)));
+    let sequences: Vec<Vec<u32>> = rows.map(|(inputs, targets)| sequence(inputs, targets)).collect();
+    let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+    let tokens = sequences.len() * t;
+    let mut loss = 0.0;
+    let mut evaluation = || {
+        let losses = token_losses(config, &params, &sequences, Windows::apart(t), |_, _| {});
+        loss = losses.iter().flatten().sum::<f64>() / tokens as f64;
+    };
+    let forward = |logits: bool| {
+        for batch in &batches {
+            let tape = Tape::off();
+            let model = params.constants(&tape);
+            let hidden = model.hidden(config, &batch.inputs, batch.sequences, None);
+            if logits {
+                hidden.logits();
+            }
+        }
+    };
+    let timed = |work: &mut dyn FnMut()| {
+        let begin = Instant::now();
+        work();
+        begin.elapsed()
+    };
+    let mut times = [const { Vec::new() }; 3];
+    for pass in 0..=passes {
+        // In turn, so that a machine that slows down slows all three.
+        let all = [timed(&mut evaluation), timed(&mut || forward(true)), timed(&mut || forward(false))];
+        if pass > 0 {
+            times.iter_mut().zip(all).for_each(|(times, time)| times.push(time));
+        }
+        after(pass + 1);
+    }
+    let [evaluated, forward, hidden] = times.map(|mut times| tokens as f64 / median(&mut times).as_secs_f64());
+    EvaluateReport {
+        workload: workload.name,
+        threads: rayon::current_num_threads(),
+        tokens,
+        passes,
+        tokens_per_second: evaluated,
+        forward_tokens_per_second: forward,
+        hidden_tokens_per_second: hidden,
+        of_forward: evaluated / forward,
+        gflops: config.training_flops() as f64 / 3.0 * evaluated / 1e9,
+        gemm_gflops: gemm_gflops(workload),
+        loss,
+    }
+}

@@ -1,0 +1,238 @@
+//! How cost grows with the model's sizes.
+//!
+//! One size at a time is doubled from a small base, and a power law is fitted to the cost:
+//!
+//! ```text
+//! y ≈ a·xᵖ        p = Σ (ln x − mean)(ln y − mean) / Σ (ln x − mean)²        least squares in log–log
+//! ```
+//!
+//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So beside the time's p stands that
+//! of the FLOPs over the same points: with every FLOP equally fast the two are equal. Bytes are exact, so that their
+//! constant can be taken away: p is fitted to the increments from point to point, which over doubling sizes grow as
+//!
+//! ```text
+//! (c + a·(2x)ᵖ) − (c + a·xᵖ) = (2ᵖ − 1)·a·xᵖ
+//! ```
+
+use std::time::Instant;
+
+use gradus_autograd::Tape;
+use gradus_autograd::ops::Attention;
+use gradus_model::{Gpt, GptConfig};
+use gradus_tensor::kernels::Mask;
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Tensor, buffer};
+use serde::Serialize;
+
+use super::random_batch;
+use crate::optim::{Optimizer, Schedule};
+use crate::trainer::{Recipe, TrainError, Trainer};
+
+/// What grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// Its name: `attention`, or the size of the model that grows.
+    pub name: &'static str,
+    /// What is measured.
+    pub of: &'static str,
+    /// The sizes.
+    pub values: &'static [usize],
+    /// What growth the size should cause, of time and of the memory saved for the derivative.
+    pub expected: &'static str,
+}
+
+/// All sweeps.
+pub const SWEEPS: [Sweep; 5] = [
+    Sweep {
+        name: "attention",
+        of: "attention alone, against the context",
+        values: &[256, 512, 1024, 2048, 4096],
+        expected: "time 2; saved 1",
+    },
+    Sweep {
+        name: "context",
+        of: "a step of one sequence, against its length",
+        values: &[128, 256, 512, 1024, 2048],
+        expected: "time 1 (tokens) to 2 (attention); saved 1",
+    },
+    Sweep {
+        name: "width",
+        of: "a step, against the width",
+        values: &[64, 128, 256, 512, 1024],
+        expected: "time 1 (attention, output) to 2 (products); saved 1",
+    },
+    Sweep {
+        name: "depth",
+        of: "a step, against the number of blocks",
+        values: &[1, 2, 4, 8, 16],
+        expected: "time 1 and a constant; saved 1",
+    },
+    Sweep {
+        name: "vocabulary",
+        of: "a step, against the vocabulary",
+        values: &[4_000, 8_000, 16_000, 32_000, 64_000],
+        expected: "time 1 and a constant; saved 1, the gradient of the output's matrix",
+    },
+];
+
+/// The cost at one size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The size.
+    pub value: usize,
+    /// The fastest repetition, in milliseconds.
+    pub ms: f64,
+    /// 10⁹ FLOPs, masked scores counted too.
+    pub gflop: f64,
+    /// What the forward pass keeps for the derivative, in bytes.
+    pub saved_bytes: usize,
+    /// Most bytes in buffers at once, parameters and moments included.
+    pub peak_bytes: usize,
+}
+
+/// A sweep's points and the powers fitted to them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// The sweep's name.
+    pub name: &'static str,
+    /// What was measured.
+    pub of: &'static str,
+    /// Smallest size first.
+    pub points: Vec<Point>,
+    /// The power of the time.
+    pub time: f64,
+    /// That of the FLOPs.
+    pub flops: f64,
+    /// That of the increments of the bytes saved.
+    pub saved: f64,
+    /// That of the increments of the bytes in use.
+    pub peak: f64,
+    /// What they should be for large sizes.
+    pub expected: &'static str,
+}
+
+/// Measures one sweep; `after(i)` follows its i-th point, from 1. Each is repeated `repeats` times after a warm-up.
+///
+/// # Errors
+/// The trainer's.
+pub fn scaling(sweep: Sweep, repeats: usize, mut after: impl FnMut(usize)) -> Result<Growth, TrainError> {
+    let mut points = Vec::with_capacity(sweep.values.len());
+    for &value in sweep.values {
+        points.push(if sweep.name == "attention" { attention(value, repeats) } else { step(sweep.name, value, repeats)? });
+        after(points.len());
+    }
+    let power_of = |y: fn(&Point) -> f64| power(points.iter().map(|p| (p.value as f64, y(p))));
+    let growth_of =
+        |y: fn(&Point) -> usize| power(points.windows(2).map(|p| (p[0].value as f64, y(&p[1]) as f64 - y(&p[0]) as f64)));
+    Ok(Growth {
+        name: sweep.name,
+        of: sweep.of,
+        time: power_of(|p| p.ms),
+        flops: power_of(|p| p.gflop),
+        saved: growth_of(|p| p.saved_bytes),
+        peak: growth_of(|p| p.peak_bytes),
+        expected: sweep.expected,
+        points,
+    })
+}
+
+/// The least-squares slope of ln y over ln x.
+fn power(points: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let logs: Vec<(f64, f64)> = points.map(|(x, y)| (x.ln(), y.ln())).collect();
+    let n = logs.len() as f64;
+    let (mx, my) = logs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));
+    let (top, bottom) = logs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + (x - mx) * (y - my), b + (x - mx).powi(2)));
+    top / bottom
+}
+
+/// Runs `work` once to warm up, then `repeats` times: the fastest in milliseconds, and the most bytes in buffers meanwhile.
+fn measure(repeats: usize, mut work: impl FnMut() -> Result<(), TrainError>) -> Result<(f64, usize), TrainError> {
+    work()?;
+    buffer::reset_peak();
+    let mut best = f64::INFINITY;
+    for _ in 0..repeats.max(1) {
+        let begin = Instant::now();
+        work()?;
+        best = best.min(1e3 * begin.elapsed().as_secs_f64());
+    }
+    Ok((best, buffer::stats().peak_bytes))
+}
+
+/// Two heads of 64 over a packed [q | k | v] of `context` tokens, forward and backward.
+fn attention(context: usize, repeats: usize) -> Point {
+    const HEADS: usize = 2;
+    const WIDTH: usize = 128;
+    let idle = buffer::stats().live_bytes;
+    let packed = Tensor::<f32>::normal([1, context, 3 * WIDTH], 1.0, &mut Philox::new(0));
+    let mut saved_bytes = 0;
+    let work = || {
+        let tape = Tape::new();
+        let x = tape.leaf(packed.clone());
+        let before = buffer::stats().live_bytes;
+        let y = x.self_attention(HEADS, Attention { mask: Mask::Causal, dropout: None });
+        saved_bytes = buffer::stats().live_bytes - before;
+        tape.backward(&y.sum_all());
+        Ok(())
+    };
+    let (ms, peak) = measure(repeats, work).expect("nothing here fails");
+    // Forward: q·kᵀ and p·v; backward: p again, and four products more. Each 2·T²·D a head.
+    let gflop = 14.0 * (context * context * WIDTH) as f64 / 1e9;
+    Point { value: context, ms, gflop, saved_bytes, peak_bytes: peak - idle }
+}
+
+/// A training step, 4 sequences of 128 tokens, 2 blocks of d 128 and a vocabulary of 500, but for the size that grows; with
+/// the vocabulary 1 sequence and 1 block, to bring out the output.
+fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
+    let mut config = GptConfig { vocab: 500, context: 128, width: 128, layers: 2, ..GptConfig::default() }.with_dropout(0.0);
+    let mut sequences = 4;
+    match name {
+        "context" => (config.context, sequences) = (value, 1),
+        "width" => config.width = value,
+        "depth" => config.layers = value,
+        _ => (config.vocab, config.layers, sequences) = (value, 1, 1),
+    }
+    config.heads = config.width / 64;
+    let idle = buffer::stats().live_bytes;
+    let recipe = Recipe {
+        optimizer: Optimizer::default(),
+        schedule: Schedule::default(),
+        updates: 100_000,
+        clip: Some(1.0),
+        shards: 1,
+        at_once: 1,
+        seed: 0,
+    };
+    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(&config, 0));
+    let batch = random_batch(&config, sequences, 0);
+    let (ms, peak) = measure(repeats, || trainer.update(&batch).map(drop))?;
+    let tape = Tape::new();
+    let leaves = trainer.params.leaves(&tape);
+    let before = buffer::stats().live_bytes;
+    let _loss = leaves.loss(&config, &batch, None);
+    let saved_bytes = buffer::stats().live_bytes - before;
+    let gflop = (config.training_flops() as usize * sequences * config.context) as f64 / 1e9;
+    Ok(Point { value, ms, gflop, saved_bytes, peak_bytes: peak - idle })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_power_of_a_power_law_is_found() {
+        let points = |p: f64| (1..6).map(move |i| (f64::from(1 << i), 3.0 * f64::from(1 << i).powf(p)));
+        for p in [-1.0, 0.0, 1.0, 1.7, 2.0] {
+            assert!((power(points(p)) - p).abs() < 1e-12, "{p}");
+        }
+        // A constant beside a linear term: between 0 and 1.
+        let mixed = power((1..6).map(|i| (f64::from(i), 2.0 + f64::from(i))));
+        assert!((0.2..0.8).contains(&mixed), "{mixed}");
+    }
+
+    #[test]
+    fn every_sweep_doubles_one_size() {
+        for sweep in SWEEPS {
+            assert!(sweep.values.windows(2).all(|w| w[1] == 2 * w[0]), "{sweep:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `gradus bench evaluate`.
+
+use crate::bench::{Workload, evaluate};
+use crate::cli::common::{Threads, flag};
+use crate::cli::{CliError, output};
+use crate::progress::{Display, Progress, figure};
+
+/// Time evaluation beside the forward pass alone.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Time evaluation beside the forward pass alone, in turns over the same random tokens, 4,096 a pass.\n\n\
+        tokens_per_second is evaluation as `gradus evaluate` does it: windows, forward pass, the loss of every token. \
+        forward_tokens_per_second is the forward pass to the logits, hidden_tokens_per_second to the last hidden states, without \
+        the output's product. All by the median pass after one to warm up; of_forward is the first over the second. gflops counts \
+        24·L·d² + 2·d·V + 4·L·T·d FLOPs a token, a third of training's; gemm_gflops is that of `gradus bench train`.",
+    after_long_help = "Example:\n  gradus bench evaluate --workload small --passes 5 --threads 2 --json"
+)]
+pub struct Evaluate {
+    /// The workload: a model, and a vocabulary, as in `gradus bench train`.
+    #[arg(long, value_parser = Workload::NAMES, default_value = "tiny")]
+    workload: String,
+    /// Number of passes to time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    passes: usize,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Evaluate) -> Result<(), CliError> {
+    args.threads.start()?;
+    if args.passes == 0 {
+        return Err(flag("--passes", 0, "at least 1 pass to time"));
+    }
+    let workload = Workload::named(&args.workload).expect("clap lets these names pass");
+    let mut bar = Progress::new(workload.name, args.passes as u64 + 1, "passes", Display::choose(false));
+    let report = evaluate(&workload, args.passes, |pass| bar.reach(pass as u64));
+    bar.finish();
+    if args.json {
+        return output::json(&report);
+    }
+    output::line(&format!(
+        "{} tokens/s, {:.0} % of the forward pass alone ({} tokens/s; {} without the output), {} GFLOP/s of {} in a matrix product",
+        figure(report.tokens_per_second),
+        100.0 * report.of_forward,
+        figure(report.forward_tokens_per_second),
+        figure(report.hidden_tokens_per_second),
+        figure(report.gflops),
+        figure(report.gemm_gflops)
+    ))
+}
