@@ -3,8 +3,6 @@
 //! Elementwise arithmetic never fuses a multiplication with an addition, and reductions run over [`LANES`] partial sums
 //! whatever the width of a register, so results have the same bits at every level.
 
-use std::cell::RefCell;
-
 use crate::Real;
 
 /// Partial sums of a reduction; enough to hide the latency of an addition in the widest registers.
@@ -259,17 +257,7 @@ macro_rules! float {
                 float!(turn $t square)
             }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [$t]) -> R) -> R {
-                thread_local! {
-                    static SPARE: RefCell<Vec<Vec<$t>>> = const { RefCell::new(Vec::new()) };
-                }
-                // Taken out while lent: `f` may borrow another, or rayon may run another kernel on this thread meanwhile.
-                let mut buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-                if buffer.len() < len {
-                    buffer.resize(len, 0.0);
-                }
-                let result = f(&mut buffer[..len]);
-                SPARE.with_borrow_mut(|spare| spare.push(buffer));
-                result
+                crate::buffer::with_scratch(len, f)
             }
         }
     };

@@ -16,7 +16,7 @@ fn config() -> GptConfig {
 
 fn recipe(shards: usize, at_once: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.1".parse().unwrap(), ..Schedule::default() };
-    Recipe { optimizer: Optimizer::default(), schedule, updates: 20, clip: Some(1.0), shards, at_once, seed: 3 }
+    Recipe { optimizer: Optimizer::default(), schedule, updates: 20, clip: Some(1.0), shards, at_once, recompute: false, seed: 3 }
 }
 
 fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
