@@ -102,10 +102,10 @@ impl<T: Real> Tape<T> {
             let (parents, site) = (node.parents.clone(), node.site.clone());
             let saved = self.link(op.name(), node, i, keep);
             let sum = match parents[..] {
-                [Some(to)] if !keep => cotangents[to.index() - base].as_mut().and_then(|sum| sum.value.get_mut()),
+                [Some(to)] if !keep => cotangents[to.index() - base].as_mut(),
                 _ => None,
             };
-            let added = sum.is_some_and(|sum| op.add_vjp(&saved, &gy.value, sum));
+            let added = sum.is_some_and(|sum| op.add_vjp(&saved, &gy.value, &mut sum.value));
             // An observer is shown the summand all the same, and changes no bit.
             if added && observe.is_none() {
                 continue;

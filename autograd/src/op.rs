@@ -28,9 +28,9 @@ pub trait Op<T: Real>: Debug + Send + Sync + 'static {
     /// The vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
 
-    /// sum ← sum + x̄₀ without making x̄₀, for an op of one input whose x̄₀ is nearly all zeros; `sum` has the shape of x₀, in
-    /// row-major order. `false`: nothing was done, [`Op::vjp`] is to give the summand.
-    fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut [T]) -> bool {
+    /// sum ← sum + x̄₀ without making x̄₀, for an op of one input whose x̄₀ is nearly all zeros. `false`: nothing was done,
+    /// [`Op::vjp`] is to give the summand.
+    fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut Tensor<T>) -> bool {
         false
     }
 

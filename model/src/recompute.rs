@@ -24,10 +24,9 @@ use crate::noise::Noise;
 use crate::tree::Tree;
 
 impl<T: Real> Gpt<Tensor<T>> {
-    /// L, and L̄'s gradient where it reaches a parameter, with the activations of one block at a time.
+    /// L and its gradient, where it reaches a parameter, with the activations of one block at a time.
     pub fn recomputed_gradient(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> (T, Gpt<Option<Tensor<T>>>) {
-        let (inputs, output) = self.inputs_of_blocks(config, batch, noise);
-        let mut inputs = inputs;
+        let (mut inputs, output) = self.inputs_of_blocks(config, batch, noise);
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw) = head(config, batch, last, output);
 

@@ -52,8 +52,8 @@ impl<T: Real> Op<T> for Gather {
     }
     /// A batch has few of the table's rows: they are added where the output's matrix product, tied to the same table, left
     /// its gradient, and the (V, d) of zeros is never made.
-    fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut [T]) -> bool {
-        T::kernels().scatter_add(sum, saved.shape(0)[1], &self.ids, gy.dense().as_slice());
+    fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
+        T::kernels().scatter_add(sum.to_mut(), saved.shape(0)[1], &self.ids, gy.dense().as_slice());
         true
     }
 }

@@ -129,8 +129,11 @@ impl<T: Real> Trainer<T> {
 
     fn shard(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gpt<Tensor<T>>), TrainError> {
         let (params, config, noise) = (&self.params, &self.config, noise.as_ref());
-        let (loss, gradient) =
-            if self.recipe.recompute { params.recomputed_gradient(config, batch, noise) } else { params.gradient(config, batch, noise) };
+        let (loss, gradient) = if self.recipe.recompute {
+            params.recomputed_gradient(config, batch, noise)
+        } else {
+            params.gradient(config, batch, noise)
+        };
         let mut missing = None;
         let gradient = gradient.map(|name, g| {
             g.map(|g| g.dense()).unwrap_or_else(|| {
