@@ -50,14 +50,27 @@ impl<T: Real> Tape<T> {
     /// ∂y/∂(every leaf) for a y of one element. What the tape saved is freed on the way, so a tape runs backward once.
     pub fn backward(&self, y: &Var<'_, T>) -> Grads<T> {
         assert_eq!(y.value.len(), 1, "backward: a result of one element, got shape {}; use backward_from", y.shape());
-        self.backward_from(y, Tensor::full(*y.shape(), T::one()), &mut |_| {})
+        self.backward_from_all(vec![(y, Tensor::full(*y.shape(), T::one()))])
+    }
+
+    /// The leaves' cotangents for cotangents of several results, x̄ = Σₖ (∂yₖ/∂x)ᵀ ȳₖ, in one pass. A result may be a leaf:
+    /// its own cotangent is then the first summand of its gradient.
+    pub fn backward_from_all(&self, results: Vec<(&Var<'_, T>, Tensor<T>)>) -> Grads<T> {
+        let seeds = results.into_iter().filter_map(|(y, gy)| {
+            assert_eq!(y.shape(), gy.shape(), "backward: a cotangent of the result's shape");
+            Some((y.node?, self.constant(gy)))
+        });
+        let seeds: Vec<_> = seeds.collect();
+        let Some(root) = seeds.iter().map(|(node, _)| node.index()).max() else { return Grads(Vec::new()) };
+        let cotangents = self.reverse(0..=root, 0, seeds, false, None);
+        Grads(cotangents.into_iter().map(|g| g.map(Var::into_value)).collect())
     }
 
     /// The leaves' cotangents for the cotangent `gy` of y; `observe` sees every summand.
     pub fn backward_from(&self, y: &Var<'_, T>, gy: Tensor<T>, observe: &mut dyn FnMut(&Summand<'_, T>)) -> Grads<T> {
         assert_eq!(y.shape(), gy.shape(), "backward: a cotangent of the result's shape");
         let Some(root) = y.node else { return Grads(Vec::new()) };
-        let cotangents = self.reverse(0..=root.index(), 0, self.constant(gy), false, observe);
+        let cotangents = self.reverse(0..=root.index(), 0, vec![(root, self.constant(gy))], false, Some(observe));
         Grads(cotangents.into_iter().map(|g| g.map(Var::into_value)).collect())
     }
 
@@ -65,37 +78,50 @@ impl<T: Real> Tape<T> {
     pub fn pullback<'t>(&'t self, y: &Var<'t, T>, gy: &Var<'t, T>, wrt: &[&Var<'t, T>]) -> Vec<Option<Var<'t, T>>> {
         assert_eq!(y.shape(), gy.shape(), "pullback: a cotangent of the result's shape");
         let Some(root) = y.node else { return vec![None; wrt.len()] };
-        let cotangents = self.reverse(0..=root.index(), 0, gy.clone(), true, &mut |_| {});
+        let cotangents = self.reverse(0..=root.index(), 0, vec![(root, gy.clone())], true, None);
         wrt.iter().map(|x| cotangents.get(x.node?.index())?.clone()).collect()
     }
 
-    /// The loop itself, over the nodes of `range`; cotangents are indexed from `base`. With `keep` the VJPs are recorded too
+    /// The loop itself, over the nodes of `range`, from the cotangents `seeds`; those are indexed from `base`. With `keep` the VJPs are recorded too
     /// and every cotangent stays; without, nodes are freed as they are passed and leaves alone keep theirs.
     fn reverse<'t>(
         &'t self,
         range: RangeInclusive<usize>,
         base: usize,
-        gy: Var<'t, T>,
+        seeds: Vec<(NodeId, Var<'t, T>)>,
         keep: bool,
-        observe: &mut dyn FnMut(&Summand<'_, T>),
+        mut observe: Option<&mut dyn FnMut(&Summand<'_, T>)>,
     ) -> Vec<Option<Var<'t, T>>> {
         let root = *range.end();
         let mut cotangents: Vec<Option<Var<'t, T>>> = vec![None; root + 1 - base];
-        cotangents[root - base] = Some(gy);
+        seeds.into_iter().for_each(|(node, gy)| add_to(&mut cotangents[node.index() - base], gy, keep));
         for i in range.rev() {
             let Some((op, node)) = self.visit(i, keep) else { continue };
             let slot = &mut cotangents[i - base];
             let Some(gy) = (if keep { slot.clone() } else { slot.take() }) else { continue };
             let (parents, site) = (node.parents.clone(), node.site.clone());
             let saved = self.link(op.name(), node, i, keep);
+            let sum = match parents[..] {
+                [Some(to)] if !keep => cotangents[to.index() - base].as_mut(),
+                _ => None,
+            };
+            let added = sum.is_some_and(|sum| op.add_vjp(&saved, &gy.value, &mut sum.value));
+            // An observer is shown the summand all the same, and changes no bit.
+            if added && observe.is_none() {
+                continue;
+            }
             let by_definition = if keep { self.pull_reference(&*op, &saved, &gy) } else { None };
             let summands = by_definition.unwrap_or_else(|| op.vjp(&saved, &gy));
             assert_eq!(summands.len(), parents.len(), "the VJP of `{}` gives one cotangent an input", op.name());
             drop((saved, gy));
             for (to, summand) in parents.into_iter().zip(summands) {
                 let (Some(to), Some(g)) = (to, summand) else { continue };
-                observe(&Summand { op: op.name(), from: NodeId::new(i), to, site: &site, value: &g.value });
-                add_to(&mut cotangents[to.index() - base], g, keep);
+                if let Some(observe) = &mut observe {
+                    observe(&Summand { op: op.name(), from: NodeId::new(i), to, site: &site, value: &g.value });
+                }
+                if !added {
+                    add_to(&mut cotangents[to.index() - base], g, keep);
+                }
             }
         }
         cotangents
@@ -137,7 +163,7 @@ impl<T: Real> Tape<T> {
             return None;
         };
         let Some(root) = y.node else { return Some(vec![None; aliases.len()]) };
-        let cotangents = self.reverse(body..=root.index(), base, gy.clone(), true, &mut |_| {});
+        let cotangents = self.reverse(body..=root.index(), base, vec![(root, gy.clone())], true, None);
         Some(aliases.iter().map(|a| cotangents.get(a.node?.index() - base)?.clone()).collect())
     }
 }

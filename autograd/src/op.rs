@@ -28,6 +28,12 @@ pub trait Op<T: Real>: Debug + Send + Sync + 'static {
     /// The vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
 
+    /// sum ← sum + x̄₀ without making x̄₀, for an op of one input whose x̄₀ is nearly all zeros. `false`: nothing was done,
+    /// [`Op::vjp`] is to give the summand.
+    fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut Tensor<T>) -> bool {
+        false
+    }
+
     /// A fused op is a theorem: this is its definition in primitives. It is the oracle of the fast kernels and the route of
     /// second derivatives, for which a fused op saves all its inputs. `None`: the op is a primitive itself.
     fn reference<'t>(&self, _ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {

@@ -198,3 +198,43 @@ fn shape_errors_teach() {
         "linear: […,k]·[k,n] + [n] → […,n], got [2, 3] · [2, 3] · [3]",
     );
 }
+
+/// w is used by a product and gathered from, rows twice: the rows' gradients are added where the product left its own.
+#[test]
+fn a_gathered_table_adds_to_the_gradient_that_is_there() {
+    let run = |observed: bool| {
+        let tape = Tape::new();
+        let w = tape.leaf(tensor([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+        let y = w.gather([2, 0, 2], [3]).sum_all() + (&w * &w).sum_all();
+        let one = Tensor::full(*y.shape(), 1.0);
+        let mut seen = Vec::new();
+        let grads = if observed {
+            tape.backward_from(&y, one, &mut |s| {
+                if Some(s.to) == w.node() {
+                    seen.push((s.op, s.value.to_vec()));
+                }
+            })
+        } else {
+            tape.backward_from_all(vec![(&y, one)])
+        };
+        (grads.of(&w).unwrap().to_vec(), seen)
+    };
+    let expected = [3.0, 5.0, 6.0, 8.0, 12.0, 14.0]; // 2w + the number of times a row was taken
+    assert_eq!(run(false), (expected.to_vec(), vec![]));
+    let (gradient, seen) = run(true);
+    assert_eq!(gradient, expected);
+    assert_eq!(seen[2], ("gather", vec![1.0, 1.0, 0.0, 0.0, 2.0, 2.0]));
+}
+
+#[test]
+fn several_results_at_once_give_the_sum_of_their_gradients() {
+    let tape = Tape::new();
+    let x = tape.leaf(tensor([2], &[3.0, 5.0]));
+    let square = &x * &x;
+    let sum = x.sum_all();
+    let results = vec![(&x, tensor([2], &[100.0, 200.0])), (&sum, Tensor::scalar(10.0)), (&square, tensor([2], &[1.0, 1.0]))];
+    // 100 + 10 + 2·3 and 200 + 10 + 2·5
+    assert_eq!(tape.backward_from_all(results).of(&x).unwrap().to_vec(), [116.0, 220.0]);
+    let constant = tape.constant(tensor([1], &[1.0]));
+    assert!(tape.backward_from_all(vec![(&constant, tensor([1], &[1.0]))]).of(&x).is_none());
+}

@@ -88,6 +88,15 @@ impl<T: Real> Gpt<Tensor<T>> {
         })
     }
 
+    /// The loss of a batch ([`Gpt::loss`]) and its gradient, where it reaches a parameter.
+    pub fn gradient(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> (T, Gpt<Option<Tensor<T>>>) {
+        let tape = Tape::new();
+        let leaves = self.leaves(&tape);
+        let loss = leaves.loss(config, batch, noise);
+        let mut grads = tape.backward(&loss);
+        (loss.value().item(), leaves.as_ref().map(|_, leaf| grads.take(leaf)))
+    }
+
     /// The parameters as another scalar.
     pub fn cast<U: Real>(&self) -> Gpt<Tensor<U>> {
         self.as_ref().map(|_, p| p.cast())
@@ -150,14 +159,18 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).
     pub fn loss(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> Var<'t, T> {
-        let Hidden { states, output } = self.hidden(config, &batch.inputs, batch.sequences, noise);
-        let rows = states.reshape([batch.inputs.len(), config.width]);
-        let tape = rows.tape();
-        tape.scope("lm", || rows.linear_cross_entropy(&output, batch.targets.clone(), batch.weights.clone()))
+        self.hidden(config, &batch.inputs, batch.sequences, noise).loss(config, batch)
     }
 }
 
 impl<'t, T: Real> Hidden<'t, T> {
+    /// The loss of a batch, given its hidden states: [`Gpt::loss`] from there on.
+    pub fn loss(&self, config: &GptConfig, batch: &Batch) -> Var<'t, T> {
+        let rows = self.states.reshape([batch.inputs.len(), config.width]);
+        let tape = rows.tape();
+        tape.scope("lm", || rows.linear_cross_entropy(&self.output, batch.targets.clone(), batch.weights.clone()))
+    }
+
     /// hₙ Wₑᵀ, (B, T, rows).
     pub fn logits(&self) -> Var<'t, T> {
         let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);

@@ -41,6 +41,7 @@ mod gpt;
 pub mod layers;
 mod noise;
 pub mod objectives;
+mod recompute;
 pub mod tree;
 
 pub use block::Block;

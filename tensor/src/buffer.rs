@@ -1,62 +1,158 @@
 //! Recycled memory.
 //!
 //! A training step needs the same few hundred buffers every time. Memory fresh from the system is paid for in page
-//! faults, so a buffer that is dropped goes to a pool and the next of its size takes it from there: in steady state a
-//! step asks the system for nothing. A recycled buffer holds old values of its own type; whoever takes one writes it whole.
+//! faults, so it is kept: it comes in a few large slabs, a buffer is a range of one, and ranges are given out first fit,
+//! freed ones joined to their free neighbours (Knuth, The Art of Computer Programming 1, §2.5). So the place of a block's
+//! activations serves the gradients of its parameters next, whatever their sizes; and since a step asks for the same lengths
+//! in the same order, it finds the free ranges that the one before it left, and asks the system for nothing.
+//!
+//! A recycled buffer holds old values; whoever takes one writes it whole.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{LazyLock, Mutex};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use memmap2::MmapMut;
 
 use crate::Real;
 
-/// Shelves of idle buffers, by scalar and capacity.
-type Shelves = HashMap<(TypeId, usize), Vec<Box<dyn Any + Send>>>;
-static POOL: LazyLock<Mutex<Shelves>> = LazyLock::new(Mutex::default);
-static FRESH: AtomicUsize = AtomicUsize::new(0);
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+/// Ranges begin and end at multiples of this many bytes: a cache line, and the widest vector.
+const LINE: usize = 64;
+/// A slab is as large as all before it together, within these bounds, or as the buffer that it is made for. What is not used
+/// of one costs only addresses: systems provide memory page by page, as it is first written.
+const SLAB: std::ops::RangeInclusive<usize> = 1 << 20..=1 << 28;
 
-fn pool() -> std::sync::MutexGuard<'static, Shelves> {
-    // A panic while the lock is held leaves the shelves consistent: they are only pushed to and popped from.
+static POOL: Mutex<Pool> = Mutex::new(Pool::new());
+
+/// A range of a slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    slab: usize,
+    offset: usize,
+    bytes: usize,
+}
+
+/// Memory from the system.
+struct Slab {
+    first: NonNull<u8>,
+    bytes: usize,
+    /// Bytes from its beginning that some buffer has held.
+    reached: usize,
+}
+
+// SAFETY: the memory is the slab's alone, and a pointer to it may be used on any thread.
+unsafe impl Send for Slab {}
+
+/// Slabs, and what is free of them.
+struct Pool {
+    slabs: Vec<Slab>,
+    /// Slab and offset of every free range, to its bytes; no two of them touch.
+    free: BTreeMap<(usize, usize), usize>,
+    live: usize,
+    peak: usize,
+    scratch: usize,
+    scratch_peak: usize,
+}
+
+impl Pool {
+    const fn new() -> Self {
+        Pool { slabs: Vec::new(), free: BTreeMap::new(), live: 0, peak: 0, scratch: 0, scratch_peak: 0 }
+    }
+
+    /// The first free range of so many bytes, a positive multiple of [`LINE`].
+    fn take(&mut self, bytes: usize) -> (Place, NonNull<u8>) {
+        let first_fit = self.free.iter().find(|(_, free)| **free >= bytes).map(|(&at, &free)| (at, free));
+        let ((slab, offset), free) = first_fit.unwrap_or_else(|| self.grow(bytes));
+        self.free.remove(&(slab, offset));
+        if free > bytes {
+            self.free.insert((slab, offset + bytes), free - bytes);
+        }
+        self.live += bytes;
+        self.peak = self.peak.max(self.live);
+        let of = &mut self.slabs[slab];
+        of.reached = of.reached.max(offset + bytes);
+        // SAFETY: a free range lies within its slab.
+        (Place { slab, offset, bytes }, unsafe { of.first.add(offset) })
+    }
+
+    /// Makes a range free again.
+    fn give(&mut self, place: Place) {
+        let Place { slab, mut offset, mut bytes } = place;
+        self.live -= bytes;
+        if let Some(after) = self.free.remove(&(slab, offset + bytes)) {
+            bytes += after;
+        }
+        if let Some((&(_, before), &free)) = self.free.range((slab, 0)..(slab, offset)).next_back()
+            && before + free == offset
+        {
+            (offset, bytes) = (before, free + bytes);
+        }
+        self.free.insert((slab, offset), bytes);
+    }
+
+    /// A slab more; the free range that it is.
+    fn grow(&mut self, bytes: usize) -> ((usize, usize), usize) {
+        let so_far: usize = self.slabs.iter().map(|s| s.bytes).sum();
+        let bytes = bytes.max(so_far.clamp(*SLAB.start(), *SLAB.end()));
+        let memory = Box::leak(Box::new(zeros(bytes)));
+        let first = NonNull::from(&mut memory[..]).cast::<u8>();
+        self.slabs.push(Slab { first, bytes, reached: 0 });
+        let at = (self.slabs.len() - 1, 0);
+        self.free.insert(at, bytes);
+        (at, bytes)
+    }
+}
+
+/// Memory of zeros that the system provides page by page, in large pages where it has them: a step walks through all of its
+/// memory, and with small ones would wait for their addresses.
+fn zeros(bytes: usize) -> MmapMut {
+    let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| panic!("{bytes} bytes of memory expected from the system: {e}"));
+    #[cfg(target_os = "linux")]
+    let _ = memory.advise(memmap2::Advice::HugePage); // a wish; what counts is given without it
+    memory
+}
+
+fn pool() -> std::sync::MutexGuard<'static, Pool> {
+    // Nothing under the lock panics between two changes that belong together.
     POOL.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// `len` elements of recycled memory; returned to the pool when dropped.
 #[derive(Debug)]
 pub struct Buffer<T: Real> {
-    // `None` only while being dropped.
-    #[allow(clippy::box_collection)] // the box is what moves between here and the shelf, so recycling allocates nothing
-    store: Option<Box<Vec<T>>>,
+    store: Store<T>,
     len: usize,
 }
 
-/// Capacities come in eighths of a power of two, so that near sizes share a shelf and at most an eighth is idle.
-fn capacity(len: usize) -> usize {
-    if len <= 64 {
-        return 64;
-    }
-    let step = (len.next_power_of_two() / 16).max(64);
-    len.div_ceil(step) * step
+#[derive(Debug)]
+enum Store<T> {
+    /// A range of a slab, for `f32` and `f64`, whose every pattern of bits is a value.
+    Pooled(Place, NonNull<T>),
+    /// Memory of its own, for any other scalar.
+    Own(Vec<T>),
 }
+
+// SAFETY: a buffer owns its memory, as a vector does.
+unsafe impl<T: Real> Send for Buffer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Real> Sync for Buffer<T> {}
 
 impl<T: Real> Buffer<T> {
     /// A buffer of `len` elements whose values are arbitrary (zeros when fresh, else what the last user left).
     pub fn recycled(len: usize) -> Self {
-        let cap = capacity(len);
-        let idle = pool().get_mut(&(TypeId::of::<T>(), cap)).and_then(Vec::pop);
-        let store = match idle {
-            Some(any) => any.downcast::<Vec<T>>().expect("a shelf holds buffers of its own scalar"),
-            None => {
-                FRESH.fetch_add(1, Relaxed);
-                Box::new(vec![T::zero(); cap])
-            }
+        let is_float = [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&TypeId::of::<T>());
+        let store = if is_float {
+            let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes < isize::MAX as usize - LINE);
+            let bytes = bytes.unwrap_or_else(|| panic!("a buffer of {len} elements is larger than any memory"));
+            let bytes = bytes.next_multiple_of(LINE).max(LINE);
+            let (place, first) = pool().take(bytes);
+            Store::Pooled(place, first.cast())
+        } else {
+            Store::Own(vec![T::zero(); len])
         };
-        let live = LIVE.fetch_add(cap * size_of::<T>(), Relaxed) + cap * size_of::<T>();
-        PEAK.fetch_max(live, Relaxed);
-        Buffer { store: Some(store), len }
+        Buffer { store, len }
     }
 
     /// A buffer of `len` zeros.
@@ -69,9 +165,8 @@ impl<T: Real> Buffer<T> {
 
 impl<T: Real> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if let Some(store) = self.store.take() {
-            LIVE.fetch_sub(store.len() * size_of::<T>(), Relaxed);
-            pool().entry((TypeId::of::<T>(), store.len())).or_default().push(store);
+        if let Store::Pooled(place, _) = self.store {
+            pool().give(place);
         }
     }
 }
@@ -79,65 +174,154 @@ impl<T: Real> Drop for Buffer<T> {
 impl<T: Real> Deref for Buffer<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        &self.store.as_ref().expect("present until dropped")[..self.len]
+        match &self.store {
+            // SAFETY: the place has room for `len` elements, begins at a line, was zero or holds floats, and is this
+            // buffer's alone until dropped.
+            Store::Pooled(_, first) => unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) },
+            Store::Own(values) => values,
+        }
     }
 }
 
 impl<T: Real> DerefMut for Buffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.store.as_mut().expect("present until dropped")[..self.len]
+        match &mut self.store {
+            // SAFETY: as in `deref`.
+            Store::Pooled(_, first) => unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), self.len) },
+            Store::Own(values) => values,
+        }
     }
+}
+
+/// Lends `len` elements of arbitrary values to a kernel.
+pub(crate) fn with_scratch<T: Real, R>(len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
+    let mut buffer = Buffer::recycled(len);
+    let bytes = len * size_of::<T>();
+    {
+        let mut pool = pool();
+        pool.scratch += bytes;
+        pool.scratch_peak = pool.scratch_peak.max(pool.scratch);
+    }
+    let result = f(&mut buffer);
+    pool().scratch -= bytes;
+    result
 }
 
 /// What the pool has done since the program began.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolStats {
-    /// Buffers taken fresh from the system.
-    pub fresh: usize,
-    /// Bytes in use now.
+    /// Number of slabs taken from the system.
+    pub slabs: usize,
+    /// Bytes that buffers have ever reached into: what the system provides for them.
+    pub held_bytes: usize,
+    /// Bytes in use now; the others of `held_bytes` are idle.
     pub live_bytes: usize,
     /// Most bytes in use at once, since the program began or [`reset_peak`].
     pub peak_bytes: usize,
+    /// Of these, most that were lent to kernels as working space at once.
+    pub scratch_bytes: usize,
 }
 
 /// What the pool has done since the program began.
 pub fn stats() -> PoolStats {
-    PoolStats { fresh: FRESH.load(Relaxed), live_bytes: LIVE.load(Relaxed), peak_bytes: PEAK.load(Relaxed) }
+    let pool = pool();
+    PoolStats {
+        slabs: pool.slabs.len(),
+        held_bytes: pool.slabs.iter().map(|s| s.reached).sum(),
+        live_bytes: pool.live,
+        peak_bytes: pool.peak,
+        scratch_bytes: pool.scratch_peak,
+    }
 }
 
 /// Begins to count `peak_bytes` anew, from the bytes in use now.
 pub fn reset_peak() {
-    PEAK.store(LIVE.load(Relaxed), Relaxed);
-}
-
-/// Returns all idle buffers to the system.
-pub fn trim() {
-    pool().clear();
+    let mut pool = pool();
+    pool.peak = pool.live;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_dropped_buffer_is_taken_again() {
-        // A length no other test uses, so that tests running beside this one cannot take the buffer.
-        const N: usize = 12_345_678;
-        let first = Buffer::<f32>::recycled(N);
-        let place = first.as_ptr();
-        drop(first);
-        let second = Buffer::<f32>::recycled(N - 5);
-        assert_eq!((second.as_ptr(), second.len()), (place, N - 5));
-        let other = Buffer::<f64>::recycled(N);
-        assert_ne!(other.as_ptr().cast(), place);
+    fn place(pool: &mut Pool, lines: usize) -> Place {
+        pool.take(lines * LINE).0
     }
 
     #[test]
-    fn little_of_a_buffer_is_idle() {
-        for len in [0, 1, 64, 65, 1000, 4097, 40_478 * 768] {
-            let cap = capacity(len);
-            assert!(cap >= len && cap <= 64.max(len + len / 8 + 64), "{len} → {cap}");
-            assert_eq!(capacity(cap), cap);
+    fn a_freed_range_joins_its_neighbours_and_serves_another_length() {
+        let mut pool = Pool::new();
+        let [a, b, c, d] = [3, 1, 2, 5].map(|n| place(&mut pool, n));
+        assert_eq!([a, b, c, d].map(|p| (p.slab, p.offset / LINE)), [(0, 0), (0, 3), (0, 4), (0, 6)]);
+        // In either order and in the middle: 6 lines before d are one range.
+        pool.give(a);
+        pool.give(c);
+        pool.give(b);
+        assert_eq!((pool.free.len(), pool.live), (2, 5 * LINE));
+        assert_eq!((place(&mut pool, 6).offset, place(&mut pool, 1).offset / LINE), (0, 11));
+        pool.give(d);
+        assert_eq!(place(&mut pool, 5), d);
+        assert_eq!((pool.slabs.len(), pool.slabs[0].reached, pool.peak), (1, 12 * LINE, 12 * LINE));
+    }
+
+    #[test]
+    fn ranges_of_two_slabs_are_not_joined() {
+        let mut pool = Pool::new();
+        let lines = *SLAB.start() / LINE;
+        let [a, b, c] = [lines, 2 * lines, 1].map(|n| place(&mut pool, n));
+        assert_eq!([a.slab, b.slab, c.slab], [0, 1, 2]);
+        [a, b, c].into_iter().for_each(|p| pool.give(p));
+        assert_eq!(pool.free.values().sum::<usize>(), 6 * lines * LINE);
+        assert_eq!((pool.free.len(), place(&mut pool, lines + 1).slab), (3, 1));
+    }
+
+    /// What a step takes, frees and takes again, in one order every time: after the first, nothing grows.
+    #[test]
+    fn equal_steps_take_equal_places() {
+        let mut pool = Pool::new();
+        let lasting = place(&mut pool, 1000);
+        let step = |pool: &mut Pool| {
+            let mut saved: Vec<Place> = (0..200).map(|i| place(pool, 1 + i * i % 701)).collect();
+            let mut places = saved.clone();
+            while let Some(p) = saved.pop() {
+                pool.give(p);
+                places.push(place(pool, 1 + p.bytes / LINE * 3 / 2));
+            }
+            places[200..].iter().for_each(|&p| pool.give(p));
+            places
+        };
+        let (_, second) = (step(&mut pool), step(&mut pool));
+        let slabs = pool.slabs.len();
+        for _ in 0..3 {
+            assert_eq!(step(&mut pool), second);
         }
+        assert_eq!((pool.slabs.len(), pool.live), (slabs, lasting.bytes));
+    }
+
+    #[test]
+    fn buffers_do_not_overlap() {
+        let mut held: Vec<(f64, Buffer<f64>)> = Vec::new();
+        let mut state = 1usize;
+        for step in 0..3000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if held.len() > 40 {
+                let (value, buffer) = held.swap_remove((state >> 33) % 40);
+                assert!(buffer.iter().all(|&x| x == value));
+            }
+            let mut buffer = Buffer::recycled((state >> 40) % 3000);
+            assert_eq!(buffer.as_ptr() as usize % LINE, 0);
+            buffer.fill(f64::from(step));
+            held.push((f64::from(step), buffer));
+        }
+    }
+
+    #[test]
+    fn a_dropped_buffer_is_used_again_by_another_scalar() {
+        // So large that no other test beside this one has a slab for it.
+        const N: usize = 70_000_000;
+        let first = Buffer::<f32>::recycled(N);
+        let place = first.as_ptr();
+        drop(first);
+        assert_eq!(Buffer::<f64>::recycled(N / 2 - 5).as_ptr().cast(), place);
     }
 }

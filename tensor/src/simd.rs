@@ -3,8 +3,6 @@
 //! Elementwise arithmetic never fuses a multiplication with an addition, and reductions run over [`LANES`] partial sums
 //! whatever the width of a register, so results have the same bits at every level.
 
-use std::cell::RefCell;
-
 use crate::Real;
 use crate::cpu::gemm::{Tiles, tiles_f32, tiles_f64};
 
@@ -204,23 +202,25 @@ fn turn<T: Copy>(square: [&[T; 8]; 8]) -> [[T; 8]; 8] {
 unsafe fn turn_f32(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
     use std::arch::x86_64::*;
     let mut turned = [[0.0; 8]; 8];
+    // Written out: a closure would not have the caller's instructions.
     // SAFETY: AVX by the caller; every row holds eight numbers.
     unsafe {
         for half in 0..2 {
             // Columns 4·half to 4·half + 3: row r in the lower lane, row r + 4 in the upper.
-            let quad = |r: usize| _mm_loadu_ps(square[r].as_ptr().add(4 * half));
-            let [a, b, c, d] = [0, 1, 2, 3].map(|r| _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(quad(r)), quad(r + 4)));
+            let mut rows = [_mm256_setzero_ps(); 4];
+            for r in 0..4 {
+                let lower = _mm_loadu_ps(square[r].as_ptr().add(4 * half));
+                let upper = _mm_loadu_ps(square[r + 4].as_ptr().add(4 * half));
+                rows[r] = _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(lower), upper);
+            }
+            let [a, b, c, d] = rows;
             let (ab_low, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
             let (cd_low, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
-            let columns = [
-                _mm256_shuffle_ps::<0x44>(ab_low, cd_low),
-                _mm256_shuffle_ps::<0xEE>(ab_low, cd_low),
-                _mm256_shuffle_ps::<0x44>(ab_high, cd_high),
-                _mm256_shuffle_ps::<0xEE>(ab_high, cd_high),
-            ];
-            for (to, column) in turned[4 * half..].iter_mut().zip(columns) {
-                _mm256_storeu_ps(to.as_mut_ptr(), column);
-            }
+            let to = &mut turned[4 * half..];
+            _mm256_storeu_ps(to[0].as_mut_ptr(), _mm256_shuffle_ps::<0x44>(ab_low, cd_low));
+            _mm256_storeu_ps(to[1].as_mut_ptr(), _mm256_shuffle_ps::<0xEE>(ab_low, cd_low));
+            _mm256_storeu_ps(to[2].as_mut_ptr(), _mm256_shuffle_ps::<0x44>(ab_high, cd_high));
+            _mm256_storeu_ps(to[3].as_mut_ptr(), _mm256_shuffle_ps::<0xEE>(ab_high, cd_high));
         }
     }
     turned
@@ -277,17 +277,7 @@ macro_rules! float {
                 float!(turn $t AVX square)
             }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [$t]) -> R) -> R {
-                thread_local! {
-                    static SPARE: RefCell<Vec<Vec<$t>>> = const { RefCell::new(Vec::new()) };
-                }
-                // Taken out while lent: `f` may borrow another, or rayon may run another kernel on this thread meanwhile.
-                let mut buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-                if buffer.len() < len {
-                    buffer.resize(len, 0.0);
-                }
-                let result = f(&mut buffer[..len]);
-                SPARE.with_borrow_mut(|spare| spare.push(buffer));
-                result
+                crate::buffer::with_scratch(len, f)
             }
         }
     };

@@ -17,7 +17,7 @@ fn config() -> GptConfig {
 fn recipe(shards: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.2".parse().unwrap(), ..Schedule::default() };
     let optimizer = Optimizer { lr: 1e-2, ..Optimizer::default() };
-    Recipe { optimizer, schedule, updates: UPDATES, clip: Some(1.0), shards, at_once: shards, seed: 9 }
+    Recipe { optimizer, schedule, updates: UPDATES, clip: Some(1.0), shards, at_once: shards, recompute: false, seed: 9 }
 }
 
 fn batch(config: &GptConfig, t: u64) -> Batch {

@@ -45,6 +45,7 @@ impl Written {
             clip,
             shards: 1,
             at_once: 1,
+            recompute: false,
             seed: 0,
         }
     }

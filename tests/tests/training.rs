@@ -16,7 +16,7 @@ fn config() -> GptConfig {
 
 fn recipe(shards: usize, at_once: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.1".parse().unwrap(), ..Schedule::default() };
-    Recipe { optimizer: Optimizer::default(), schedule, updates: 20, clip: Some(1.0), shards, at_once, seed: 3 }
+    Recipe { optimizer: Optimizer::default(), schedule, updates: 20, clip: Some(1.0), shards, at_once, recompute: false, seed: 3 }
 }
 
 fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
@@ -66,6 +66,21 @@ fn shards_at_once_do_not_change_a_bit() {
     assert_eq!(run(3), one);
 }
 
+/// Nor is it whether activations are kept or computed again.
+#[test]
+fn recomputing_does_not_change_a_bit() {
+    for embedding in [Embedding::Separate, Embedding::Joint] {
+        let config = GptConfig { embedding, ..config() };
+        let run = |shards, at_once, recompute| {
+            let recipe = Recipe { recompute, ..recipe(shards, at_once) };
+            trainer::<f32>(config.clone(), recipe).gradient(&batch(&config), Some(Noise::new(5, 2))).unwrap()
+        };
+        for (shards, at_once) in [(1, 1), (3, 1), (3, 2)] {
+            assert_eq!(run(shards, at_once, true), run(shards, at_once, false), "{embedding:?}, {shards} shards");
+        }
+    }
+}
+
 /// All that [`Trainer::save`] keeps, by name.
 fn state(trainer: &Trainer, path: &Path) -> Vec<(String, Vec<u64>)> {
     trainer.save(path, "").unwrap();
@@ -108,9 +123,11 @@ fn a_parameter_without_gradient_is_named() {
     let separate = GptConfig { vocab: joint.output_rows(), ..config() };
     let params: Gpt<Tensor<f32>> = Gpt::init(&separate, 1);
     let batch = batch(&joint);
-    let mut trainer = Trainer::new(joint, recipe(2, 2), params.clone());
-    let error = trainer.update(&batch).unwrap_err();
-    assert_eq!(error, TrainError::NoGradient { update: 1, name: "positions_embed.weight".into() });
-    assert!(error.to_string().contains("positions_embed.weight"), "{error}");
-    assert_eq!((trainer.done(), trainer.params), (0, params));
+    for recompute in [false, true] {
+        let mut trainer = Trainer::new(joint.clone(), Recipe { recompute, ..recipe(2, 2) }, params.clone());
+        let error = trainer.update(&batch).unwrap_err();
+        assert_eq!(error, TrainError::NoGradient { update: 1, name: "positions_embed.weight".into() });
+        assert!(error.to_string().contains("positions_embed.weight"), "{error}");
+        assert_eq!((trainer.done(), &trainer.params), (0, &params));
+    }
 }

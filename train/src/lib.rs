@@ -25,6 +25,7 @@
 //!     clip: Some(1.0),
 //!     shards: 2,
 //!     at_once: 2,
+//!     recompute: false,
 //!     seed: 1,
 //! };
 //! let params: Gpt<gradus_tensor::Tensor> = Gpt::init(&config, 1);

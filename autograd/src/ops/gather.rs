@@ -50,6 +50,12 @@ impl<T: Real> Op<T> for Gather {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.scatter_add(self.ids.clone(), saved.shape(0)[0]))]
     }
+    /// A batch has few of the table's rows: they are added where the output's matrix product, tied to the same table, left
+    /// its gradient, and the (V, d) of zeros is never made.
+    fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
+        T::kernels().scatter_add(sum.to_mut(), saved.shape(0)[1], &self.ids, gy.dense().as_slice());
+        true
+    }
 }
 
 impl<T: Real> Declared<T> for Gather {

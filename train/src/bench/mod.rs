@@ -5,7 +5,9 @@ mod scaling;
 
 use std::time::{Duration, Instant};
 
-use gradus_model::{Batch, Decoder, Gpt, GptConfig, Tree};
+use gradus_autograd::Tape;
+use gradus_model::{Batch, Decoder, Gpt, GptConfig, Hidden, Noise, Tree};
+use gradus_tensor::buffer;
 use gradus_tensor::kernels::{Mat, MatMut, Onto};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
@@ -27,6 +29,10 @@ pub struct Workload {
     pub config: GptConfig,
     /// Sequences a batch, each as long as the context.
     pub sequences: usize,
+    /// Parts that a batch is computed in, one after the other; at most as many as sequences.
+    pub accumulate: usize,
+    /// Whether the activations of one block are held at a time.
+    pub recompute: bool,
 }
 
 impl Workload {
@@ -42,7 +48,8 @@ impl Workload {
             "gpt1" => (2, 1, 40_478),
             _ => return None,
         };
-        Some(Workload { name: Self::NAMES[at], config: GptConfig { vocab, ..GptConfig::preset(name)? }, sequences })
+        let config = GptConfig { vocab, ..GptConfig::preset(name)? };
+        Some(Workload { name: Self::NAMES[at], config, sequences, accumulate: 1, recompute: false })
     }
 
     /// Tokens a batch.
@@ -62,6 +69,10 @@ pub struct TrainReport {
     pub parameters: usize,
     /// Tokens a step.
     pub tokens_per_step: usize,
+    /// Parts of a step, one after the other.
+    pub accumulate: usize,
+    /// Whether activations were computed again, a block at a time.
+    pub recompute: bool,
     /// Steps measured, after the warm-up.
     pub steps: usize,
     /// Dropout everywhere.
@@ -78,6 +89,75 @@ pub struct TrainReport {
     pub gemm_gflops: f64,
     /// The loss of the last step, in nats a token.
     pub final_loss: f64,
+    /// Where the memory was.
+    pub memory: Memory,
+}
+
+/// Bytes of every class of buffer, and how they fit into one another: gradients take the place of activations as a backward
+/// pass goes on, so that the whole is less than the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Memory {
+    /// The parameters.
+    pub parameters: usize,
+    /// A gradient of each; a step in parts holds the sum so far and a part's.
+    pub gradients: usize,
+    /// Both moments of each.
+    pub moments: usize,
+    /// What the forward pass of a part left for its backward pass; when recomputing, the blocks' inputs and what one block
+    /// leaves. Measured as the growth of the buffers in use.
+    pub activations: usize,
+    /// Most that was lent to kernels as working space at once.
+    pub scratch: usize,
+    /// Most that buffers of all classes came to at once.
+    pub live_peak: usize,
+    /// Beyond that, what the pool keeps between buffers in use.
+    pub idle_at_peak: usize,
+    /// Most memory the process has held; `None` where the system does not say.
+    pub peak_rss: Option<usize>,
+    /// The rest of it: the program, its stacks, the tokens, the packed blocks of matrix products.
+    pub outside: Option<usize>,
+}
+
+impl Memory {
+    fn measure(trainer: &Trainer, batch: &Batch, recompute: bool) -> Self {
+        let (stats, peak_rss) = (buffer::stats(), peak_rss());
+        let parameters = size_of::<f32>() * trainer.config.parameters();
+        Memory {
+            parameters,
+            gradients: parameters,
+            moments: 2 * parameters,
+            activations: activation_bytes(trainer, batch, recompute),
+            scratch: stats.scratch_bytes,
+            live_peak: stats.peak_bytes,
+            idle_at_peak: stats.held_bytes - stats.peak_bytes,
+            peak_rss,
+            outside: peak_rss.map(|rss| rss.saturating_sub(stats.held_bytes)),
+        }
+    }
+}
+
+/// Growth of the buffers in use over a forward pass with all that is kept of it alive.
+fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize {
+    let (params, config, noise) = (&trainer.params, &trainer.config, Some(Noise::new(0, 1)));
+    let before = buffer::stats().live_bytes;
+    if !recompute {
+        let tape = Tape::new();
+        let _loss = params.leaves(&tape).loss(config, batch, noise.as_ref());
+        // The gradient of the output's matrix is made with the loss; it is counted among the gradients.
+        return buffer::stats().live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
+    }
+    let tape = Tape::off();
+    let model = params.constants(&tape);
+    let Hidden { mut states, .. } = model.embed(config, &batch.inputs, batch.sequences, 0, noise.as_ref());
+    let mut inputs = vec![states.value().clone()];
+    for (layer, block) in model.h.0.iter().enumerate() {
+        states = block.forward(&states, config, layer, noise.as_ref());
+        inputs.push(states.value().clone());
+    }
+    let tape = Tape::new();
+    let input = tape.leaf(inputs[0].clone());
+    let _output = params.leaves(&tape).h.0[0].forward(&input, config, 0, noise.as_ref());
+    buffer::stats().live_bytes - before
 }
 
 /// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
@@ -85,21 +165,22 @@ pub struct TrainReport {
 /// # Errors
 /// The trainer's.
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
-    let Workload { config, sequences, .. } = workload;
+    let &Workload { ref config, sequences, accumulate, recompute, .. } = workload;
     let recipe = Recipe {
         optimizer: Optimizer::default(),
         schedule: Schedule::default(),
         updates: 100_000,
         clip: Some(1.0),
-        shards: 1,
+        shards: accumulate,
         at_once: 1,
+        recompute,
         seed: 0,
     };
     let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(config, 0));
     let mut times = Vec::with_capacity(steps);
     let mut final_loss = f64::NAN;
     for step in 0..warm_up + steps {
-        let batch = random_batch(config, *sequences, step as u64);
+        let batch = random_batch(config, sequences, step as u64);
         let begin = Instant::now();
         final_loss = trainer.update(&batch)?.loss;
         if step >= warm_up {
@@ -107,7 +188,8 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         }
         after(step + 1);
     }
-    let peak_rss_mb = peak_rss_mb(); // before the products below touch memory of their own
+    // Before the products below touch memory of their own.
+    let memory = Memory::measure(&trainer, &random_batch(config, sequences.div_ceil(accumulate), 0), recompute);
     drop(trainer);
     let seconds = median(&mut times).as_secs_f64();
     let tokens_per_second = workload.tokens() as f64 / seconds;
@@ -116,14 +198,17 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         threads: rayon::current_num_threads(),
         parameters: config.parameters(),
         tokens_per_step: workload.tokens(),
+        accumulate,
+        recompute,
         steps,
         dropout: config.resid_dropout,
         tokens_per_second,
         step_ms: 1e3 * seconds,
-        peak_rss_mb,
+        peak_rss_mb: memory.peak_rss.map(|bytes| bytes as f64 / 1e6),
         gflops: config.training_flops() as f64 * tokens_per_second / 1e9,
         gemm_gflops: gemm_gflops(workload),
         final_loss,
+        memory,
     })
 }
 
@@ -142,7 +227,7 @@ fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
 
 /// The rate of the fastest of these products A (m, k) · B (k, n): 1024³, and a block's and the output's at this batch.
 fn gemm_gflops(workload: &Workload) -> f64 {
-    let (n, d, v) = (workload.tokens(), workload.config.width, workload.config.vocab);
+    let (n, d, v) = (workload.tokens() / workload.accumulate, workload.config.width, workload.config.vocab);
     let shapes = [
         (1024, 1024, 1024),
         (n, d, 3 * d),
@@ -279,10 +364,10 @@ fn median(times: &mut [Duration]) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// The most memory this process has held, in MB: Linux's `VmHWM`.
-fn peak_rss_mb() -> Option<f64> {
+/// The most bytes of memory this process has held: Linux's `VmHWM`.
+fn peak_rss() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0 / 1e6)
+    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }

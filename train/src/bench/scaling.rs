@@ -200,6 +200,7 @@ fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
         clip: Some(1.0),
         shards: 1,
         at_once: 1,
+        recompute: false,
         seed: 0,
     };
     let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(&config, 0));

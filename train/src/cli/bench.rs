@@ -35,13 +35,25 @@ pub enum Command {
         tokens_per_second and step_ms are those of the median step after the warm-up. gflops counts 72·L·d² + 6·d·V + 12·L·T·d \
         FLOPs a token, whatever a kernel manages to skip. gemm_gflops is the best f32 rate in the same process, with the same \
         threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the peak memory \
-        (peak_rss_mb, 10⁶ bytes, null where the system does not tell) was read.",
-    after_long_help = "Example:\n  gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json"
+        (peak_rss_mb, 10⁶ bytes, null where the system does not tell) was read. memory lists the bytes of every class of buffer: \
+        parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.",
+    after_long_help = "Examples:\n  \
+        gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
+        gradus bench train --workload gpt1 --batch 64 --accumulate 64 --warm-up 0 --steps 1     # the paper's batch"
 )]
 pub struct Train {
     /// The workload.
     #[arg(long, value_parser = Workload::NAMES, default_value = "tiny")]
     workload: String,
+    /// Sequences a step, instead of the workload's.
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Parts a step is computed in, one after the other, to save memory (gradient accumulation).
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    accumulate: usize,
+    /// Keep each block's input alone and compute its activations again backward: less memory, more time, the same bits.
+    #[arg(long)]
+    recompute: bool,
     /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
     #[arg(long, value_name = "P", default_value_t = 0.1, allow_negative_numbers = true)]
     dropout: f64,
@@ -108,6 +120,16 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     }
     let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
     workload.config = workload.config.with_dropout(args.dropout);
+    workload.recompute = args.recompute;
+    workload.accumulate = args.accumulate;
+    workload.sequences = args.batch.unwrap_or(workload.sequences);
+    if !(1..=1 << 20).contains(&workload.sequences) {
+        return Err(flag("--batch", workload.sequences, "a number of sequences from 1 to 1048576"));
+    }
+    if !(1..=workload.sequences).contains(&args.accumulate) {
+        let expected = format!("a number of parts from 1 to the {} sequences of a step", workload.sequences);
+        return Err(flag("--accumulate", args.accumulate, expected));
+    }
     let all = args.warm_up.saturating_add(args.steps) as u64;
     let mut bar = Progress::new(workload.name, all, "steps", Display::choose(false)).counting("tokens", workload.tokens() as f64);
     let report = train(&workload, args.steps, args.warm_up, |step| bar.reach(step as u64))?;
@@ -122,6 +144,20 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
         figure(report.step_ms),
         figure(report.gflops),
         figure(report.gemm_gflops)
+    ))?;
+    let m = report.memory;
+    let mb = |bytes: usize| figure(bytes as f64 / 1e6);
+    output::line(&format!(
+        "memory in MB: parameters {}, gradients {}, moments {}, activations {}, scratch {}; at most {} in use at once, {} idle \
+         between; outside of buffers {}",
+        mb(m.parameters),
+        mb(m.gradients),
+        mb(m.moments),
+        mb(m.activations),
+        mb(m.scratch),
+        mb(m.live_peak),
+        mb(m.idle_at_peak),
+        m.outside.map_or("unknown".into(), mb)
     ))
 }
 

@@ -74,12 +74,14 @@ pub fn run(args: Args) -> Result<(), CliError> {
         cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
         command: command(),
         threads: rayon::current_num_threads(),
+        recompute: args.options.recompute,
     };
     let outcome = match &args.resume {
-        Some(_) if args.options != Options::default() => {
+        Some(_) if args.options != (Options { recompute: args.options.recompute, ..Options::default() }) => {
             return Err(CliError::Usage {
                 problem:
-                    "--resume reads sizes and hyperparameters from its directory; leave them out, or begin another run with --out"
+                    "--resume reads sizes and hyperparameters from its directory; leave them out (all but --recompute), or begin \
+                     another run with --out"
                         .into(),
             });
         }
@@ -117,6 +119,7 @@ pub fn micro_world() -> Result<(), CliError> {
         cache: cache(Some(&out)),
         command: "cargo run --release".into(),
         threads: rayon::current_num_threads(),
+        recompute: None,
     };
     let outcome = pretrain::begin(settings, None, &out, &control)?;
     output::say("");

@@ -91,6 +91,8 @@ pub struct Control {
     pub command: String,
     /// Number of threads, for the report.
     pub threads: usize,
+    /// In a resumed run, whether activations are computed again; `None`: as before. It changes no bit.
+    pub recompute: Option<bool>,
 }
 
 /// What a run came to.
@@ -147,7 +149,8 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
 
 /// Continues the run of a directory from its last checkpoint.
 pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> {
-    let (dir, run) = RunDir::open(path)?;
+    let (dir, mut run) = RunDir::open(path)?;
+    run.settings.recompute = control.recompute.unwrap_or(run.settings.recompute);
     run.settings.check()?;
     let tokenizer = Tokenizer::load(dir.path())?;
     let source: Box<dyn Source> = match &run.corpus {

@@ -9,7 +9,6 @@
 
 mod state;
 
-use gradus_autograd::Tape;
 use gradus_model::{Batch, Gpt, GptConfig, Noise, Tree};
 use gradus_tensor::{Real, Tensor};
 use rayon::prelude::*;
@@ -34,6 +33,8 @@ pub struct Recipe {
     pub shards: usize,
     /// Shards whose activations are held at once; the others wait (gradient accumulation).
     pub at_once: usize,
+    /// Activations of one block at a time, computed again backward ([`Gpt::recomputed_gradient`]): less memory, the same bits.
+    pub recompute: bool,
     /// Seed of dropout.
     pub seed: u64,
 }
@@ -127,20 +128,22 @@ impl<T: Real> Trainer<T> {
     }
 
     fn shard(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gpt<Tensor<T>>), TrainError> {
-        let tape = Tape::new();
-        let leaves = self.params.leaves(&tape);
-        let loss = leaves.loss(&self.config, batch, noise.as_ref());
-        let mut grads = tape.backward(&loss);
+        let (params, config, noise) = (&self.params, &self.config, noise.as_ref());
+        let (loss, gradient) = if self.recipe.recompute {
+            params.recomputed_gradient(config, batch, noise)
+        } else {
+            params.gradient(config, batch, noise)
+        };
         let mut missing = None;
-        let gradient = leaves.as_ref().map(|name, leaf| {
-            grads.take(leaf).map(|g| g.dense()).unwrap_or_else(|| {
+        let gradient = gradient.map(|name, g| {
+            g.map(|g| g.dense()).unwrap_or_else(|| {
                 missing.get_or_insert_with(|| name.to_owned());
                 Tensor::zeros([0])
             })
         });
         match missing {
             Some(name) => Err(TrainError::NoGradient { update: self.done + 1, name }),
-            None => Ok((loss.value().item().to_f64(), gradient)),
+            None => Ok((loss.to_f64(), gradient)),
         }
     }
 

@@ -17,6 +17,31 @@ fn training_reports_every_figure() {
     assert!((tokens - 2048.0).abs() < 1e-6);
 }
 
+/// Four parts hold the activations of a quarter of the batch; recomputing, those of a block and the inputs of all.
+#[test]
+fn memory_is_listed_by_class() {
+    let run = |more: &str| {
+        let json = gradus(&format!("bench train --batch 4 --steps 1 --warm-up 0 --json {more}"), &[]).json();
+        let memory = json["memory"].clone();
+        let bytes = move |class: &str| memory[class].as_u64().unwrap_or_else(|| panic!("{class} in {memory}"));
+        assert_eq!(json["tokens_per_step"], 4 * 128);
+        assert_eq!(bytes("parameters"), 4 * json["parameters"].as_u64().unwrap());
+        assert_eq!((bytes("gradients"), bytes("moments")), (bytes("parameters"), 2 * bytes("parameters")));
+        assert!(bytes("live_peak") > 4 * bytes("parameters"));
+        assert!(bytes("scratch") > 0);
+        if cfg!(target_os = "linux") {
+            assert!(bytes("peak_rss") > bytes("live_peak"));
+        }
+        bytes("activations")
+    };
+    let whole = run("");
+    let parts = run("--accumulate 4");
+    // All grows with the sequences but the few tensors of the parameters' shapes.
+    assert!((3 * parts..=4 * parts).contains(&whole), "{whole} bytes for four sequences, {parts} for one");
+    let recomputed = run("--recompute");
+    assert!(recomputed < whole / 2, "{whole} bytes for four blocks, {recomputed} for one and the inputs");
+}
+
 #[test]
 fn generation_reports_what_it_reads() {
     let dir = tempfile::tempdir().unwrap();
@@ -34,6 +59,8 @@ fn generation_reports_what_it_reads() {
     gradus("bench generate --model {} --prompt-tokens 2 --tokens 7", &[dir.path()]).fails_with(&["at most 6"]);
     gradus("bench generate --model {} --tokens 0", &[dir.path()]).fails_with(&["--tokens 0"]);
     gradus("bench train --steps 0", &[]).fails_with(&["--steps 0"]);
+    gradus("bench train --batch 0", &[]).fails_with(&["--batch 0"]);
+    gradus("bench train --batch 2 --accumulate 3", &[]).fails_with(&["--accumulate 3", "1 to the 2 sequences"]);
     gradus("bench train --dropout 1", &[]).fails_with(&["--dropout 1", "below 1"]);
 }
 

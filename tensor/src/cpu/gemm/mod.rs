@@ -210,9 +210,13 @@ vectorized! {
         let (turned, deep) = (cols / 8 * 8, k / 8 * 8);
         for j in (0..turned).step_by(8) {
             for p in (0..deep).step_by(8) {
-                let column = |l: usize| columns[(j + l) * ld + p..].first_chunk().expect("eight rows from p on");
-                for (l, across) in T::turn::<FMA>(std::array::from_fn(column)).into_iter().enumerate() {
-                    panel[(p + l) * width + j..][..8].copy_from_slice(&across);
+                let none = [T::zero(); 8];
+                let mut square = [&none; 8];
+                for (l, column) in square.iter_mut().enumerate() {
+                    *column = columns[(j + l) * ld + p..].first_chunk().expect("eight rows from p on");
+                }
+                for (l, across) in T::turn::<FMA>(square).iter().enumerate() {
+                    panel[(p + l) * width + j..][..8].copy_from_slice(across);
                 }
             }
         }

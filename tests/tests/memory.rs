@@ -1,0 +1,119 @@
+//! What training asks of the system's allocator, counted: after its first steps nothing large, and the same at step 2,000 as
+//! at step 200.
+
+// A global allocator is an `unsafe` trait; this one only counts and passes on to the system's.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use gradus_model::{Batch, Gpt, GptConfig, Objective};
+use gradus_tensor::buffer;
+use gradus_tensor::rng::Philox;
+use gradus_train::optim::{Optimizer, Schedule};
+use gradus_train::trainer::{Recipe, Trainer};
+
+/// From here on a block is large: a page.
+const LARGE: usize = 4096;
+
+struct Counting;
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static BLOCKS: AtomicUsize = AtomicUsize::new(0);
+static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the trait's promises.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        count(size);
+        // SAFETY: the caller's.
+        unsafe { System.realloc(block, layout, size) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+fn count(size: usize) {
+    LIVE.fetch_add(size, Relaxed);
+    BLOCKS.fetch_add(1, Relaxed);
+    LARGE_BLOCKS.fetch_add(usize::from(size >= LARGE), Relaxed);
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The counters are the process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn trainer(config: &GptConfig, shards: usize, recompute: bool) -> Trainer {
+    let (optimizer, schedule) = (Optimizer::default(), Schedule::default());
+    let recipe = Recipe { optimizer, schedule, updates: 10_000, clip: Some(1.0), shards, at_once: 1, recompute, seed: 9 };
+    Trainer::new(config.clone(), recipe, Gpt::init(config, 4))
+}
+
+fn batch(config: &GptConfig, sequences: usize) -> Batch {
+    let n = sequences * config.context;
+    let mut rng = Philox::new(2);
+    let mut ids = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
+    let (inputs, targets) = (ids(), ids());
+    let weights = Objective::TokenMean.weights(&vec![1.0; n], sequences);
+    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
+}
+
+/// On one thread of rayon's, where nothing depends on which of several came first.
+fn on_one_thread(f: impl FnOnce() + Send) {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread").install(f);
+}
+
+/// Whole, in parts, and recomputed: the third and later steps find all their buffers where the steps before them left them.
+#[test]
+fn a_step_takes_nothing_large_from_the_system() {
+    let _alone = alone();
+    let config = GptConfig { vocab: 500, context: 32, width: 64, layers: 3, heads: 4, ..GptConfig::default() };
+    on_one_thread(|| {
+        for (shards, recompute) in [(1, false), (1, true), (4, false), (4, true)] {
+            let (mut trainer, batch) = (trainer(&config, shards, recompute), batch(&config, 4));
+            (0..3).for_each(|_| drop(trainer.update(&batch).unwrap()));
+            let before = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
+            let pool = buffer::stats();
+            const STEPS: usize = 10;
+            (0..STEPS).for_each(|_| drop(trainer.update(&batch).unwrap()));
+            let after = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
+            let what = format!("{shards} shards, recompute {recompute}");
+            assert_eq!(buffer::stats(), pool, "{what}: the pool as it was");
+            println!("{what}: {} blocks, {} large", (after[0] - before[0]) / STEPS, after[1] - before[1]);
+        }
+    });
+}
+
+#[test]
+fn two_thousand_steps_hold_no_more_than_two_hundred() {
+    let _alone = alone();
+    let config = GptConfig { vocab: 11, context: 8, width: 8, layers: 2, heads: 2, ..GptConfig::default() };
+    on_one_thread(|| {
+        let (mut trainer, batch) = (trainer(&config, 2, false), batch(&config, 2));
+        let held = |steps: usize, trainer: &mut Trainer| {
+            (0..steps).for_each(|_| drop(trainer.update(&batch).unwrap()));
+            (LIVE.load(Relaxed), buffer::stats())
+        };
+        let early = held(200, &mut trainer);
+        assert_eq!(held(1800, &mut trainer), early);
+    });
+}
