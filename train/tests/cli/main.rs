@@ -25,7 +25,7 @@ struct Run {
 #[track_caller]
 fn gradus(line: &str, paths: &[&Path]) -> Run {
     let mut paths = paths.iter();
-    let arguments = line.split(' ').map(|word| match word {
+    let arguments = line.split_whitespace().map(|word| match word {
         "{}" => paths.next().expect("a path for each {}").as_os_str().to_owned(),
         word => word.into(),
     });
