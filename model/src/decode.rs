@@ -1,7 +1,7 @@
 //! Generation with a cache of keys and values: each new token costs one pass over the weights.
 
 use gradus_autograd::Tape;
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::{Real, Tensor, on_pool};
 
 use crate::config::GptConfig;
 use crate::gpt::{Gpt, Hidden};
@@ -59,8 +59,7 @@ impl<'m, T: Real> Decoder<'m, T> {
     /// Reads these tokens (one or more; the sequence must stay within the context) and gives the logits (vocab) of the next.
     pub fn read(&mut self, ids: &[u32]) -> Vec<T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
-        // On a thread of the pool: from outside, each of a token's many small products would wait to be woken.
-        rayon::scope(|_| {
+        on_pool(|| {
             let tape = Tape::off();
             let gpt = self.params.constants(&tape);
             let Hidden { mut states, output } = gpt.embed(self.config, ids, 1, self.position, None);

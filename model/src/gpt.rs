@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::rng::Philox;
-use gradus_tensor::{Real, Shape, Tensor};
+use gradus_tensor::{Real, Shape, Tensor, on_pool};
 
 use crate::block::Block;
 use crate::config::{Embedding, GptConfig, Positions};
@@ -78,13 +78,15 @@ impl<T: Real> Gpt<Tensor<T>> {
     /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and the logits of
     /// the whole batch are never held. The batch's weights play no part.
     pub fn token_losses(&self, config: &GptConfig, batch: &Batch) -> Tensor<T> {
-        let tape = Tape::off();
-        let Hidden { states, output } = self.constants(&tape).hidden(config, &batch.inputs, batch.sequences, None);
-        let (states, output, n) = (states.value().dense(), output.value().dense(), batch.targets.len());
-        let weights = Tensor::full([n], T::one());
-        let (h, w, weights) = (states.as_slice(), output.as_slice(), weights.as_slice());
-        Tensor::write([n], |loss| {
-            T::kernels().linear_cross_entropy(h, w, config.width, &batch.targets, weights, loss, None);
+        on_pool(|| {
+            let tape = Tape::off();
+            let Hidden { states, output } = self.constants(&tape).hidden(config, &batch.inputs, batch.sequences, None);
+            let (states, output, n) = (states.value().dense(), output.value().dense(), batch.targets.len());
+            let weights = Tensor::full([n], T::one());
+            let (h, w, weights) = (states.as_slice(), output.as_slice(), weights.as_slice());
+            Tensor::write([n], |loss| {
+                T::kernels().linear_cross_entropy(h, w, config.width, &batch.targets, weights, loss, None);
+            })
         })
     }
 

@@ -37,6 +37,7 @@ pub mod shape;
 mod simd;
 mod tensor;
 
+pub use cpu::parallel::on_pool;
 pub use real::Real;
 pub use shape::{Shape, ShapeError};
 pub use tensor::Tensor;

@@ -1,7 +1,8 @@
 //! Vector arithmetic in plain Rust: loops that the compiler vectorises, compiled once for each level of the CPU.
 //!
-//! Elementwise arithmetic never fuses a multiplication with an addition, and reductions run over [`LANES`] partial sums
-//! whatever the width of a register, so results have the same bits at every level.
+//! Only exponentials and products fuse a multiplication with an addition, and those wherever there is a vector unit that can;
+//! reductions run over [`LANES`] partial sums whatever the width of a register. So all levels that have such a unit give the
+//! same bits.
 
 use crate::Real;
 use crate::cpu::gemm::{Tiles, tiles_f32, tiles_f64};
@@ -118,6 +119,11 @@ pub trait Float: Real {
     fn signed_like(self, sign: Self) -> Self;
     /// a·b + c, rounded once.
     fn fused(a: Self, b: Self, c: Self) -> Self;
+    /// a·b + c, rounded once where the CPU can.
+    #[inline(always)]
+    fn multiply_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self {
+        if FMA { Self::fused(a, b, c) } else { a * b + c }
+    }
 
     /// A square with rows and columns exchanged; `AVX` says whether the CPU is known to have it.
     fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8];
@@ -148,34 +154,35 @@ pub trait Float: Real {
 
     /// eˣ − 1 = 2ⁿ·m + (2ⁿ − 1): m, and n + ROUND.
     #[inline(always)]
-    fn exp_parts(x: Self) -> (Self, Self) {
-        let shifted = x * Self::lit(std::f64::consts::LOG2_E) + Self::ROUND;
+    fn exp_parts<const FMA: bool>(x: Self) -> (Self, Self) {
+        let shifted = Self::multiply_add::<FMA>(x, Self::lit(std::f64::consts::LOG2_E), Self::ROUND);
         let n = shifted - Self::ROUND;
-        let r = (x - n * Self::LN2_HIGH) - n * Self::LN2_LOW;
+        let r = Self::multiply_add::<FMA>(n, -Self::LN2_HIGH, x);
+        let r = Self::multiply_add::<FMA>(n, -Self::LN2_LOW, r);
         let mut series = Self::lit(INVERSE_FACTORIALS[Self::DEGREE]);
         for k in (2..Self::DEGREE).rev() {
-            series = series * r + Self::lit(INVERSE_FACTORIALS[k]);
+            series = Self::multiply_add::<FMA>(series, r, Self::lit(INVERSE_FACTORIALS[k]));
         }
-        (r + r * r * series, shifted)
+        (Self::multiply_add::<FMA>(r * r, series, r), shifted)
     }
 
     /// eˣ within 1.1 units in the last place; 0 at −∞, ∞ on overflow, NaN for NaN.
     #[inline(always)]
-    fn fast_exp(self) -> Self {
+    fn fast_exp<const FMA: bool>(self) -> Self {
         let [low, high] = Self::EXP_RANGE;
         let x = if self < low { low } else { self };
         let x = if x > high { high } else { x };
-        let (m, shifted) = Self::exp_parts(x);
+        let (m, shifted) = Self::exp_parts::<FMA>(x);
         let [a, b] = Self::powers_of_two(shifted);
         (Self::one() + m) * a * b
     }
 
     /// tanh x within 2.5 units in the last place; NaN for NaN, −0 for −0.
     #[inline(always)]
-    fn fast_tanh(self) -> Self {
+    fn fast_tanh<const FMA: bool>(self) -> Self {
         let x = self.magnitude();
         let x = if x > Self::TANH_RANGE { Self::TANH_RANGE } else { x };
-        let (m, shifted) = Self::exp_parts(x + x);
+        let (m, shifted) = Self::exp_parts::<FMA>(x + x);
         let [a, b] = Self::powers_of_two(shifted);
         let e = a * b * m + (a * b - Self::one());
         (e / (e + Self::lit(2.0))).signed_like(self)
@@ -183,8 +190,8 @@ pub trait Float: Real {
 
     /// 1/(1 + e^−x).
     #[inline(always)]
-    fn fast_sigmoid(self) -> Self {
-        Self::one() / (Self::one() + (-self).fast_exp())
+    fn fast_sigmoid<const FMA: bool>(self) -> Self {
+        Self::one() / (Self::one() + (-self).fast_exp::<FMA>())
     }
 }
 
@@ -386,45 +393,60 @@ mod tests {
 
     #[test]
     fn single_precision_is_within_units_of_the_last_place() {
+        single_precision::<false>();
+        single_precision::<true>();
+    }
+
+    fn single_precision<const FMA: bool>() {
         let mut worst = [0.0f64; 3];
         for i in -200_000..200_000 {
             let x = i as f32 * 4.3e-4;
-            worst[0] = worst[0].max(ulps(x.fast_exp(), libm::exp(f64::from(x))));
-            worst[1] = worst[1].max(ulps((x * 0.1).fast_tanh(), libm::tanh(f64::from(x * 0.1))));
-            worst[2] = worst[2].max(ulps((x * 0.2).fast_sigmoid(), 1.0 / (1.0 + libm::exp(f64::from(-x * 0.2)))));
+            worst[0] = worst[0].max(ulps(x.fast_exp::<FMA>(), libm::exp(f64::from(x))));
+            worst[1] = worst[1].max(ulps((x * 0.1).fast_tanh::<FMA>(), libm::tanh(f64::from(x * 0.1))));
+            worst[2] = worst[2].max(ulps((x * 0.2).fast_sigmoid::<FMA>(), 1.0 / (1.0 + libm::exp(f64::from(-x * 0.2)))));
         }
         assert!(worst[0] < 1.1 && worst[1] < 2.5 && worst[2] < 2.5, "{worst:?}");
     }
 
     #[test]
     fn double_precision_agrees_with_libm() {
+        double_precision::<false>();
+        double_precision::<true>();
+    }
+
+    fn double_precision<const FMA: bool>() {
         // Both sides err by up to about one unit; tanh by two.
         for i in -100_000..100_000 {
             let x = f64::from(i) * 7e-3;
             let (exp, tanh) = (libm::exp(x), libm::tanh(x * 0.03));
-            assert!((x.fast_exp() - exp).abs() <= 5e-16 * exp, "exp {x}");
-            assert!(((x * 0.03).fast_tanh() - tanh).abs() <= 1e-15 * tanh.abs(), "tanh {x}");
+            assert!((x.fast_exp::<FMA>() - exp).abs() <= 5e-16 * exp, "exp {x}");
+            assert!(((x * 0.03).fast_tanh::<FMA>() - tanh).abs() <= 1e-15 * tanh.abs(), "tanh {x}");
         }
     }
 
     #[test]
     fn edges_of_the_range() {
-        assert_eq!(f32::NEG_INFINITY.fast_exp(), 0.0);
-        assert_eq!(f64::NEG_INFINITY.fast_exp(), 0.0);
-        assert_eq!((-1e9f32).fast_exp(), 0.0);
-        assert_eq!(0f32.fast_exp(), 1.0);
-        assert_eq!((-0f64).fast_exp(), 1.0);
-        assert_eq!(89f32.fast_exp(), f32::INFINITY);
-        assert_eq!(f64::INFINITY.fast_exp(), f64::INFINITY);
-        assert!(f32::NAN.fast_exp().is_nan() && f64::NAN.fast_exp().is_nan());
-        assert!((-100f32).fast_exp() > 0.0, "subnormal results are kept");
-        assert_eq!(f32::INFINITY.fast_tanh(), 1.0);
-        assert_eq!(f64::NEG_INFINITY.fast_tanh(), -1.0);
-        assert!(f32::NAN.fast_tanh().is_nan());
-        assert_eq!((-0f32).fast_tanh().to_bits(), (-0f32).to_bits());
-        assert_eq!(1e-20f32.fast_tanh(), 1e-20);
-        assert_eq!(f32::NEG_INFINITY.fast_sigmoid(), 0.0);
-        assert_eq!(f32::INFINITY.fast_sigmoid(), 1.0);
+        edges::<false>();
+        edges::<true>();
+    }
+
+    fn edges<const FMA: bool>() {
+        assert_eq!(f32::NEG_INFINITY.fast_exp::<FMA>(), 0.0);
+        assert_eq!(f64::NEG_INFINITY.fast_exp::<FMA>(), 0.0);
+        assert_eq!((-1e9f32).fast_exp::<FMA>(), 0.0);
+        assert_eq!(0f32.fast_exp::<FMA>(), 1.0);
+        assert_eq!((-0f64).fast_exp::<FMA>(), 1.0);
+        assert_eq!(89f32.fast_exp::<FMA>(), f32::INFINITY);
+        assert_eq!(f64::INFINITY.fast_exp::<FMA>(), f64::INFINITY);
+        assert!(f32::NAN.fast_exp::<FMA>().is_nan() && f64::NAN.fast_exp::<FMA>().is_nan());
+        assert!((-100f32).fast_exp::<FMA>() > 0.0, "subnormal results are kept");
+        assert_eq!(f32::INFINITY.fast_tanh::<FMA>(), 1.0);
+        assert_eq!(f64::NEG_INFINITY.fast_tanh::<FMA>(), -1.0);
+        assert!(f32::NAN.fast_tanh::<FMA>().is_nan());
+        assert_eq!((-0f32).fast_tanh::<FMA>().to_bits(), (-0f32).to_bits());
+        assert_eq!(1e-20f32.fast_tanh::<FMA>(), 1e-20);
+        assert_eq!(f32::NEG_INFINITY.fast_sigmoid::<FMA>(), 0.0);
+        assert_eq!(f32::INFINITY.fast_sigmoid::<FMA>(), 1.0);
     }
 
     #[test]

@@ -416,7 +416,7 @@ vectorized! {
         finish_scores(s, scale, bias, allowed);
         let most = largest_of(s);
         for s in s.iter_mut() {
-            *s = (*s - most).fast_exp();
+            *s = (*s - most).fast_exp::<FMA>();
         }
         (most, sum_of(s, |s| s))
     }
@@ -615,7 +615,7 @@ vectorized! {
     fn probabilities<T: Float>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool], lse: T) {
         finish_scores(s, scale, bias, allowed);
         for s in s {
-            *s = (*s - lse).fast_exp();
+            *s = (*s - lse).fast_exp::<FMA>();
         }
     }
 }

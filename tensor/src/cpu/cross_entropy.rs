@@ -89,7 +89,7 @@ vectorized! {
     /// y = factor·e^(z − lse).
     fn scaled_probabilities<T: Float>(z: &[T], lse: T, factor: T, y: &mut [T]) {
         for (&z, y) in z.iter().zip(y) {
-            *y = factor * (z - lse).fast_exp();
+            *y = factor * (z - lse).fast_exp::<FMA>();
         }
     }
 }

@@ -53,7 +53,7 @@ vectorized! {
     fn run<T: Float>(x: &[T], y: &mut [T]) {
         let (linear, cubic) = (T::lit(2.0 * SCALE), T::lit(2.0 * SCALE * CUBIC));
         for (&x, y) in x.iter().zip(y) {
-            *y = x / (T::one() + (-(x * (linear + cubic * x * x))).fast_exp());
+            *y = x / (T::one() + (-(x * (linear + cubic * x * x))).fast_exp::<FMA>());
         }
     }
 }
@@ -64,7 +64,7 @@ vectorized! {
         let three = T::lit(3.0);
         for ((&x, &gy), gx) in x.iter().zip(gy).zip(gx) {
             let cube = cubic * x * x;
-            let s = (x * (linear + cube)).fast_sigmoid();
+            let s = (x * (linear + cube)).fast_sigmoid::<FMA>();
             *gx = gy * (s + x * (s * (T::one() - s)) * (linear + three * cube));
         }
     }

@@ -139,7 +139,7 @@ vectorized! {
     fn loss_and_gradient<T: Float>(z: &mut [T], weight: T) -> T {
         let most = largest_of(z);
         for z in z.iter_mut() {
-            *z = (*z - most).fast_exp();
+            *z = (*z - most).fast_exp::<FMA>();
         }
         let sum = sum_of(z, |z| z);
         let factor = weight / sum;

@@ -50,7 +50,7 @@ vectorized! {
     /// log Σ eˣ of one row.
     pub(crate) fn fast_lse<T: Float>(x: &[T]) -> T {
         let most = largest_of(x);
-        most + sum_of(x, |x| (x - most).fast_exp()).ln()
+        most + sum_of(x, |x| (x - most).fast_exp::<FMA>()).ln()
     }
 }
 
@@ -80,7 +80,7 @@ vectorized! {
         for ((y, gy), gx) in y.chunks_exact(n).zip(gy.chunks_exact(n)).zip(gx.chunks_exact_mut(n)) {
             let sum = sum_of(gy, |gy| gy);
             for ((&y, &gy), gx) in y.iter().zip(gy).zip(gx) {
-                *gx = gy - y.fast_exp() * sum;
+                *gx = gy - y.fast_exp::<FMA>() * sum;
             }
         }
     }

@@ -86,7 +86,7 @@ fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; 
             let b = &whole[r][i];
             prefetch(b.as_ptr().wrapping_add(ahead));
             for l in 0..LINE {
-                s[l] = multiply_add::<T, FMA>(x[r], b[l], s[l]);
+                s[l] = T::multiply_add::<FMA>(x[r], b[l], s[l]);
             }
         }
         *line = s;
@@ -94,7 +94,7 @@ fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; 
     let done = LINE * lines.len();
     for (j, s) in rest.iter_mut().enumerate() {
         for r in 0..R {
-            *s = multiply_add::<T, FMA>(x[r], rows[r][done + j], *s);
+            *s = T::multiply_add::<FMA>(x[r], rows[r][done + j], *s);
         }
     }
 }
@@ -119,14 +119,14 @@ vectorized! {
                         }
                         for (&x, across) in x.iter().zip(T::turn::<FMA>(square)) {
                             for l in 0..8 {
-                                sums[l] = multiply_add::<T, FMA>(x, across[l], sums[l]);
+                                sums[l] = T::multiply_add::<FMA>(x, across[l], sums[l]);
                             }
                         }
                     }
                 }
                 for (i, &x) in rest.iter().enumerate() {
                     for (l, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
-                        *sum = multiply_add::<T, FMA>(x, columns[l][8 * squares.len() + i], *sum);
+                        *sum = T::multiply_add::<FMA>(x, columns[l][8 * squares.len() + i], *sum);
                     }
                 }
                 let keep = accumulate || block > 0;
@@ -136,12 +136,6 @@ vectorized! {
             }
         }
     }
-}
-
-/// a·b + c, as the matrix product does at this level.
-#[inline(always)]
-fn multiply_add<T: Float, const FMA: bool>(a: T, b: T, c: T) -> T {
-    if FMA { T::fused(a, b, c) } else { a * b + c }
 }
 
 /// Asks for the cache line of an address, whatever is there; nothing on architectures whose hint is not stable.

@@ -15,7 +15,7 @@ pub mod linear_cross_entropy;
 pub mod log_softmax;
 pub mod matmul;
 mod matvec;
-mod parallel;
+pub(crate) mod parallel;
 pub mod reduce;
 pub mod sigmoid;
 pub mod softmax;

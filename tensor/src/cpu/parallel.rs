@@ -3,6 +3,12 @@
 
 use rayon::prelude::*;
 
+/// Runs `f` on a thread of rayon's current pool. Code that calls many kernels is best run there: from outside, each would
+/// wake the pool and wait for it.
+pub fn on_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| f())
+}
+
 /// Elements in a chunk: some ten microseconds of work, well above the cost of handing it over.
 const CHUNK: usize = 1 << 14;
 

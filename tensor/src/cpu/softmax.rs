@@ -60,7 +60,7 @@ vectorized! {
         for (x, y) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)) {
             let most = largest_of(x);
             for (&x, y) in x.iter().zip(y.iter_mut()) {
-                *y = (x - most).fast_exp();
+                *y = (x - most).fast_exp::<FMA>();
             }
             let inverse = T::one() / sum_of(y, |y| y);
             for y in y {

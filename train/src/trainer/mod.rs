@@ -10,7 +10,7 @@
 mod state;
 
 use gradus_model::{Batch, Gpt, GptConfig, Noise, Tree};
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +149,10 @@ impl<T: Real> Trainer<T> {
 
     /// One update: forward, backward, clip, optimizer. On an error nothing has changed.
     pub fn update(&mut self, batch: &Batch) -> Result<Step, TrainError> {
+        on_pool(|| self.update_there(batch))
+    }
+
+    fn update_there(&mut self, batch: &Batch) -> Result<Step, TrainError> {
         let t = self.done + 1;
         let noise = Noise::new(self.recipe.seed, t);
         let (loss, gradient) = self.gradient(batch, Some(noise))?;
