@@ -31,6 +31,9 @@ pub struct Summand<'a, T: Real> {
     pub value: &'a Tensor<T>,
 }
 
+/// Who looks on as summands are made.
+type Observer<'a, T> = dyn FnMut(&Summand<'_, T>) + 'a;
+
 /// The gradient of a scalar with respect to every leaf it depends on.
 #[derive(Debug)]
 pub struct Grads<T: Real>(Vec<Option<Tensor<T>>>);
@@ -90,7 +93,7 @@ impl<T: Real> Tape<T> {
         base: usize,
         seeds: Vec<(NodeId, Var<'t, T>)>,
         keep: bool,
-        mut observe: Option<&mut dyn FnMut(&Summand<'_, T>)>,
+        mut observe: Option<&mut Observer<'_, T>>,
     ) -> Vec<Option<Var<'t, T>>> {
         let root = *range.end();
         let mut cotangents: Vec<Option<Var<'t, T>>> = vec![None; root + 1 - base];

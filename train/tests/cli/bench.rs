@@ -21,7 +21,7 @@ fn training_reports_every_figure() {
 #[test]
 fn memory_is_listed_by_class() {
     let run = |more: &str| {
-        let json = gradus(&format!("bench train --batch 4 --steps 1 --warm-up 0 --json {more}"), &[]).json();
+        let json = gradus(&format!("bench train --batch 4 --steps 1 --warm-up 0 --json{more}"), &[]).json();
         let memory = json["memory"].clone();
         let bytes = move |class: &str| memory[class].as_u64().unwrap_or_else(|| panic!("{class} in {memory}"));
         assert_eq!(json["tokens_per_step"], 4 * 128);
@@ -35,10 +35,10 @@ fn memory_is_listed_by_class() {
         bytes("activations")
     };
     let whole = run("");
-    let parts = run("--accumulate 4");
+    let parts = run(" --accumulate 4");
     // All grows with the sequences but the few tensors of the parameters' shapes.
     assert!((3 * parts..=4 * parts).contains(&whole), "{whole} bytes for four sequences, {parts} for one");
-    let recomputed = run("--recompute");
+    let recomputed = run(" --recompute");
     assert!(recomputed < whole / 2, "{whole} bytes for four blocks, {recomputed} for one and the inputs");
 }
 
