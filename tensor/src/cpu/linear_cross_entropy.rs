@@ -77,9 +77,14 @@ fn check<T>(
     classes
 }
 
-/// Rows whose logits live at a time. w̄ is read and written once for each such chunk, so it must not be small; at 256 (the
-/// block of the product along k) that costs nothing more, and 256 × 40,478 logits take 41 MB.
-const ROWS: usize = 256;
+/// Logits that live at a time: 83 MB of f32.
+const LOGITS: usize = 512 * 40_478;
+
+/// Rows whose logits live at a time. w is read and w̄ read and written once for each such chunk, so it must not be small; a
+/// multiple of the product's block along k.
+fn rows_at_once(classes: usize) -> usize {
+    (LOGITS / classes).clamp(256, 1024) / 256 * 256
+}
 
 /// [`naive`] as three products a chunk of rows, the logits turned into their gradients in place.
 pub fn fast<T: Float>(
@@ -98,9 +103,10 @@ pub fn fast<T: Float>(
     {
         gw.fill(T::zero());
     }
-    T::with_scratch(ROWS.min(targets.len()) * classes, |logits| {
-        for (chunk, loss) in loss.chunks_mut(ROWS).enumerate() {
-            let (first, rows) = (chunk * ROWS, loss.len());
+    let most = rows_at_once(classes);
+    T::with_scratch(most.min(targets.len()) * classes, |logits| {
+        for (chunk, loss) in loss.chunks_mut(most).enumerate() {
+            let (first, rows) = (chunk * most, loss.len());
             let (h, logits) = (dense(&h[first * d..][..rows * d], rows, d), &mut logits[..rows * classes]);
             let (targets, weights) = (&targets[first..][..rows], &weights[first..][..rows]);
             let w_transposed = Mat { data: w, rows: d, cols: classes, row_stride: 1, col_stride: d };
@@ -156,7 +162,7 @@ mod tests {
     use super::*;
 
     fn agrees<T: Float>() {
-        for (n, d, classes) in [(0, 3, 4), (1, 1, 1), (3, 5, 7), (257, 8, 33), (70, 33, 301)] {
+        for (n, d, classes) in [(0, 3, 4), (1, 1, 1), (3, 5, 7), (1025, 8, 33), (70, 33, 301)] {
             let h: Vec<T> = normals(n * d, 1);
             let w: Vec<T> = normals(classes * d, 2);
             let weights: Vec<T> = normals(n, 3);

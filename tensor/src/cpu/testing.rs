@@ -43,3 +43,8 @@ pub(crate) fn epsilon<T: Float>() -> f64 {
     // ROUND is 1.5/ε.
     1.5 / T::ROUND.to_f64()
 }
+
+/// Whether the fast kernels fuse on this CPU: the `FMA` of `vectorized!`.
+pub(crate) fn fuses() -> bool {
+    crate::simd::level() != crate::simd::Level::Baseline || cfg!(any(target_feature = "fma", target_arch = "aarch64"))
+}
