@@ -319,6 +319,18 @@ float!(f64, u64, i64, dgemm, tiles_f64, {
     DEGREE: usize = 13,
 });
 
+/// Asks for the cache line of an address, whatever is there; nothing on architectures whose hint is not stable.
+#[inline(always)]
+pub fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which reads nothing and faults at no address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// The sum of all lanes, by halves.
 #[inline(always)]
 pub fn add_lanes<T: Float>(mut lanes: [T; LANES]) -> T {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::gemm::K_BLOCK;
 use crate::kernels::{Mat, MatMut, Onto};
-use crate::simd::{Float, vectorized};
+use crate::simd::{Float, prefetch, vectorized};
 
 /// x·B for B (k, n) dense along one axis: with dense rows a weight matrix, with dense columns a table (n, k) transposed.
 pub(super) fn fast<T: Float>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>, threads: usize) {
@@ -136,18 +136,6 @@ vectorized! {
             }
         }
     }
-}
-
-/// Asks for the cache line of an address, whatever is there; nothing on architectures whose hint is not stable.
-#[inline(always)]
-fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which reads nothing and faults at no address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 #[cfg(test)]

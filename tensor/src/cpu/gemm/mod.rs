@@ -17,7 +17,7 @@
 mod tile;
 
 use crate::kernels::Onto;
-use crate::simd::{Float, vectorized};
+use crate::simd::{Float, prefetch, vectorized};
 pub use tile::Tiles;
 pub(crate) use tile::{tiles_f32, tiles_f64};
 
@@ -177,26 +177,32 @@ unsafe fn elsewhere<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T
 unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, panels: &mut [T]) {
     let width = tiles.cols;
     let [row, col] = b.strides;
-    for (q, panel) in panels.chunks_exact_mut((k * width).max(1)).take(n.div_ceil(width)).enumerate() {
-        let (cols, at) = (width.min(n - q * width), b.from(0, q * width).at);
-        if cols < width {
-            panel.fill(T::zero());
+    let columns = |q: usize| width.min(n - q * width);
+    let panels = &mut panels[..n.next_multiple_of(width) * k];
+    if let last = (n - 1) / width
+        && columns(last) < width
+    {
+        panels[last * k * width..].fill(T::zero());
+    }
+    if row == 1 {
+        for (q, panel) in panels.chunks_exact_mut((k * width).max(1)).enumerate() {
+            // SAFETY: the caller's: so many columns of k, `col` apart.
+            let b = unsafe { std::slice::from_raw_parts(b.from(0, q * width).at, (columns(q) - 1) * col + k) };
+            pack_columns(b, col, k, panel, width);
         }
-        if row == 1 {
-            // SAFETY: the caller's: `cols` columns of k, `col` apart.
-            let columns = unsafe { std::slice::from_raw_parts(at, (cols - 1) * col + k) };
-            pack_columns(columns, col, k, panel, width);
-            continue;
-        }
-        for (p, to) in panel.chunks_exact_mut(width).enumerate() {
-            let row = at.wrapping_add(p * row);
+        return;
+    }
+    // Row by row of B, whole: memory is read as it lies.
+    for p in 0..k {
+        for q in 0..n.div_ceil(width) {
+            let (from, to) = (b.from(p, q * width).at, &mut panels[(q * k + p) * width..][..columns(q)]);
             if col == 1 {
-                // SAFETY: the caller's: row p of B has `cols` elements from here on, and `to` has room.
-                unsafe { std::ptr::copy_nonoverlapping(row, to.as_mut_ptr(), cols) };
+                // SAFETY: the caller's: row p of B has the panel's columns from here on.
+                unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
             } else {
-                for (j, to) in to.iter_mut().enumerate().take(cols) {
+                for (j, to) in to.iter_mut().enumerate() {
                     // SAFETY: the caller's.
-                    *to = unsafe { *row.add(j * col) };
+                    *to = unsafe { *from.add(j * col) };
                 }
             }
         }
@@ -213,6 +219,7 @@ vectorized! {
                 let none = [T::zero(); 8];
                 let mut square = [&none; 8];
                 for (l, column) in square.iter_mut().enumerate() {
+                    prefetch(columns.as_ptr().wrapping_add((j + 8 + l) * ld + p)); // the next columns
                     *column = columns[(j + l) * ld + p..].first_chunk().expect("eight rows from p on");
                 }
                 for (l, across) in T::turn::<FMA>(square).iter().enumerate() {

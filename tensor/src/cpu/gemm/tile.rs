@@ -122,6 +122,11 @@ macro_rules! tiles {
             ) {
                 // SAFETY: the caller's: k columns of R rows of A, k rows of the panel, R rows of V vectors of C.
                 unsafe {
+                    for i in 0..R {
+                        for j in 0..V {
+                            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(i * ld + $lanes * j).cast());
+                        }
+                    }
                     let mut sums = [[$zero(); V]; R];
                     let (mut a, mut panel) = (a, panel);
                     for p in 0..k {
