@@ -64,7 +64,8 @@ pub struct Options {
     /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
     #[arg(long, help_heading = "Training")]
     pub accumulate: Option<usize>,
-    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 1]
+    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads
+    /// [default: 2, of a part of one sequence 1]
     #[arg(long, help_heading = "Training")]
     pub shards: Option<usize>,
     /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
@@ -284,13 +285,14 @@ impl Options {
             (None, Some(e)) => Length::Epochs(e),
             (None, None) => Length::Epochs(1.0),
         };
+        let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = Settings {
             model,
             optimizer,
             schedule,
-            batch: self.batch.unwrap_or(batch),
-            accumulate: self.accumulate.unwrap_or(1),
-            shards: self.shards.unwrap_or(1),
+            batch,
+            accumulate,
+            shards: self.shards.unwrap_or((batch / accumulate.max(1)).clamp(1, 2)),
             recompute: self.recompute.unwrap_or(false),
             length,
             clip: self.clip.unwrap_or(1.0),

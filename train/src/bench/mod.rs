@@ -31,6 +31,8 @@ pub struct Workload {
     pub sequences: usize,
     /// Parts that a batch is computed in, one after the other; at most as many as sequences.
     pub accumulate: usize,
+    /// Logical shards of a part, which threads share.
+    pub shards: usize,
     /// Whether the activations of one block are held at a time.
     pub recompute: bool,
 }
@@ -49,7 +51,7 @@ impl Workload {
             _ => return None,
         };
         let config = GptConfig { vocab, ..GptConfig::preset(name)? };
-        Some(Workload { name: Self::NAMES[at], config, sequences, accumulate: 1, recompute: false })
+        Some(Workload { name: Self::NAMES[at], config, sequences, accumulate: 1, shards: sequences.min(2), recompute: false })
     }
 
     /// Tokens a batch.
@@ -71,6 +73,8 @@ pub struct TrainReport {
     pub tokens_per_step: usize,
     /// Parts of a step, one after the other.
     pub accumulate: usize,
+    /// Logical shards of a part.
+    pub shards: usize,
     /// Whether activations were computed again, a block at a time.
     pub recompute: bool,
     /// Steps measured, after the warm-up.
@@ -165,14 +169,14 @@ fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize 
 /// # Errors
 /// The trainer's.
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
-    let &Workload { ref config, sequences, accumulate, recompute, .. } = workload;
+    let &Workload { ref config, sequences, accumulate, shards, recompute, .. } = workload;
     let recipe = Recipe {
         optimizer: Optimizer::default(),
         schedule: Schedule::default(),
         updates: 100_000,
         clip: Some(1.0),
-        shards: accumulate,
-        at_once: 1,
+        shards: accumulate * shards,
+        at_once: shards,
         recompute,
         seed: 0,
     };
@@ -199,6 +203,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         parameters: config.parameters(),
         tokens_per_step: workload.tokens(),
         accumulate,
+        shards,
         recompute,
         steps,
         dropout: config.resid_dropout,

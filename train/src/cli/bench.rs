@@ -51,6 +51,10 @@ pub struct Train {
     /// Parts a step is computed in, one after the other, to save memory (gradient accumulation).
     #[arg(long, value_name = "N", default_value_t = 1)]
     accumulate: usize,
+    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 2, of a
+    /// part of one sequence 1]
+    #[arg(long, value_name = "N")]
+    shards: Option<usize>,
     /// Keep each block's input alone and compute its activations again backward: less memory, more time, the same bits.
     #[arg(long)]
     recompute: bool,
@@ -129,6 +133,11 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     if !(1..=workload.sequences).contains(&args.accumulate) {
         let expected = format!("a number of parts from 1 to the {} sequences of a step", workload.sequences);
         return Err(flag("--accumulate", args.accumulate, expected));
+    }
+    let part = workload.sequences / args.accumulate;
+    workload.shards = args.shards.unwrap_or(part.min(2));
+    if !(1..=part).contains(&workload.shards) {
+        return Err(flag("--shards", workload.shards, format!("a number from 1 to the {part} sequences of a part")));
     }
     let all = args.warm_up.saturating_add(args.steps) as u64;
     let mut bar = Progress::new(workload.name, all, "steps", Display::choose(false)).counting("tokens", workload.tokens() as f64);

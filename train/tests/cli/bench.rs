@@ -61,6 +61,7 @@ fn generation_reports_what_it_reads() {
     gradus("bench train --steps 0", &[]).fails_with(&["--steps 0"]);
     gradus("bench train --batch 0", &[]).fails_with(&["--batch 0"]);
     gradus("bench train --batch 2 --accumulate 3", &[]).fails_with(&["--accumulate 3", "1 to the 2 sequences"]);
+    gradus("bench train --batch 4 --accumulate 2 --shards 3", &[]).fails_with(&["--shards 3", "1 to the 2 sequences"]);
     gradus("bench train --dropout 1", &[]).fails_with(&["--dropout 1", "below 1"]);
 }
 

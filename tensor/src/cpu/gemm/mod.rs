@@ -179,10 +179,8 @@ unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pa
     let [row, col] = b.strides;
     let columns = |q: usize| width.min(n - q * width);
     let panels = &mut panels[..n.next_multiple_of(width) * k];
-    if let last = (n - 1) / width
-        && columns(last) < width
-    {
-        panels[last * k * width..].fill(T::zero());
+    if !n.is_multiple_of(width) {
+        panels[n / width * k * width..].fill(T::zero());
     }
     if row == 1 {
         for (q, panel) in panels.chunks_exact_mut((k * width).max(1)).enumerate() {

@@ -4,8 +4,8 @@ use super::Strided;
 use crate::kernels::Onto;
 use crate::simd::{Float, Level, level};
 
-/// A tile of some number of rows and whole vectors of columns: (k, A, its strides, the rows of A after these, a panel of B, C, its row stride, onto).
-type TileFn<T> = unsafe fn(usize, *const T, [usize; 2], *const T, *const T, *mut T, usize, Onto<'_, T>);
+/// A tile of some number of rows and whole vectors of columns: (k, A, the rows of A after these, a panel of B, C, its row stride, onto).
+type TileFn<T> = unsafe fn(usize, Strided<T>, *const T, *const T, *mut T, usize, Onto<'_, T>);
 
 /// The tiles of one level of the CPU, every number of rows up to the largest.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ impl<T: Float> Tiles<T> {
         let tile = self.table[rows - 1][cols.div_ceil(lanes) - 1];
         if cols.is_multiple_of(lanes) {
             // SAFETY: the caller's, and the tables of a level are taken only on CPUs that have it.
-            return unsafe { tile(k, a.at, a.strides, ahead, panel, c, ld, onto) };
+            return unsafe { tile(k, a, ahead, panel, c, ld, onto) };
         }
         // The last vector hangs over C's edge: the tile is made aside.
         let mut aside = [T::zero(); LARGEST];
         // SAFETY: as above; `aside` holds the largest tile.
-        unsafe { tile(k, a.at, a.strides, ahead, panel, aside.as_mut_ptr(), self.cols, Onto::Nothing) };
+        unsafe { tile(k, a, ahead, panel, aside.as_mut_ptr(), self.cols, Onto::Nothing) };
         for i in 0..rows {
             for j in 0..cols {
                 // SAFETY: the caller's.
@@ -100,7 +100,7 @@ macro_rules! tiles {
         pub(super) mod $name {
             use std::arch::x86_64::*;
 
-            use super::{Onto, TileFn, Tiles};
+            use super::{Onto, Strided, TileFn, Tiles};
 
             const TABLE: &[[TileFn<$t>; 2]] = &[$([tile::<$rows, 1>, tile::<$rows, 2>]),*];
             pub(crate) static TILES: Tiles<$t> = Tiles { rows: TABLE.len(), cols: 2 * $lanes, table: TABLE };
@@ -112,8 +112,7 @@ macro_rules! tiles {
             #[target_feature(enable = $features)]
             unsafe fn tile<const R: usize, const V: usize>(
                 k: usize,
-                a: *const $t,
-                [row, col]: [usize; 2],
+                Strided { at: a, strides: [row, col] }: Strided<$t>,
                 ahead: *const $t,
                 panel: *const $t,
                 c: *mut $t,
