@@ -34,7 +34,7 @@ pub struct Summand<'a, T: Real> {
 /// Who looks on as summands are made.
 type Observer<'a, T> = dyn FnMut(&Summand<'_, T>) + 'a;
 
-/// The gradient of a scalar with respect to every leaf it depends on.
+/// The cotangents of the leaves: of a scalar result, its gradient.
 #[derive(Debug)]
 pub struct Grads<T: Real>(Vec<Option<Tensor<T>>>);
 

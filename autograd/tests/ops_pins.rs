@@ -238,3 +238,24 @@ fn several_results_at_once_give_the_sum_of_their_gradients() {
     let constant = tape.constant(tensor([1], &[1.0]));
     assert!(tape.backward_from_all(vec![(&constant, tensor([1], &[1.0]))]).of(&x).is_none());
 }
+
+/// The cotangent of a sum is a broadcast view, with a stride of 0: X̄ᵢₖ = Σⱼ Wₖⱼ, W̄ₖⱼ = Σᵢ Xᵢₖ.
+#[test]
+fn a_product_that_is_summed_has_the_gradient_of_its_closed_form() {
+    let (m, k, n) = (3, 70, 40);
+    let tape = Tape::new();
+    let number = |i: usize| (i * 7 % 11) as f32 - 5.0;
+    let x = tape.leaf(Tensor::new([m, k], (0..m * k).map(number).collect()));
+    let w = tape.leaf(Tensor::new([k, n], (0..k * n).map(number).collect()));
+    for axis in [0, 1] {
+        let y = x.matmul(&w).sum(&[axis]).sum_all();
+        let gw = tape.pullback(&y, &tape.constant(Tensor::full([], 1.0)), &[&x, &w]);
+        let [gx, gw] = [0, 1].map(|i| gw[i].as_ref().unwrap().value().to_vec());
+        for p in 0..k {
+            let of_w: f32 = (0..n).map(|j| number(p * n + j)).sum();
+            let of_x: f32 = (0..m).map(|i| number(i * k + p)).sum();
+            (0..m).for_each(|i| assert_eq!(gx[i * k + p], of_w));
+            (0..n).for_each(|j| assert_eq!(gw[p * n + j], of_x));
+        }
+    }
+}

@@ -75,8 +75,8 @@ impl<T: Real> Gpt<Tensor<T>> {
         self.as_ref().map(|_, p| tape.constant(p.clone()))
     }
 
-    /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and the logits of
-    /// the whole batch are never held. The batch's weights play no part.
+    /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and at most
+    /// 1,024 rows of logits are held. The batch's weights play no part.
     pub fn token_losses(&self, config: &GptConfig, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();

@@ -12,6 +12,7 @@ pub const LANES: usize = 32;
 
 /// What a CPU offers beyond the baseline of its architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only x86-64 has levels
 pub enum Level {
     /// What the target guarantees.
     Baseline,
@@ -125,8 +126,11 @@ pub trait Float: Real {
         if FMA { Self::fused(a, b, c) } else { a * b + c }
     }
 
-    /// A square with rows and columns exchanged; `AVX` says whether the CPU is known to have it.
-    fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8];
+    /// A square with rows and columns exchanged.
+    ///
+    /// # Safety
+    /// With `AVX` the CPU must have it.
+    unsafe fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8];
 
     /// The tiles of this CPU; `None`: its products are [`Float::gemm`]'s.
     fn tiles() -> Option<&'static Tiles<Self>>;
@@ -280,7 +284,7 @@ macro_rules! float {
                 unsafe { matrixmultiply::$gemm(m, k, n, 1.0, a, ra, ca, b, rb, cb, beta, c, c_row_stride as isize, 1) }
             }
             #[inline(always)]
-            fn turn<const AVX: bool>(square: [&[$t; 8]; 8]) -> [[$t; 8]; 8] {
+            unsafe fn turn<const AVX: bool>(square: [&[$t; 8]; 8]) -> [[$t; 8]; 8] {
                 float!(turn $t AVX square)
             }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [$t]) -> R) -> R {
@@ -291,7 +295,7 @@ macro_rules! float {
     (turn f32 $avx:ident $square:ident) => {{
         #[cfg(target_arch = "x86_64")]
         if $avx {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller's.
             return unsafe { turn_f32($square) };
         }
         turn($square)

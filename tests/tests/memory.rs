@@ -17,8 +17,16 @@ use gradus_train::trainer::{Recipe, Trainer};
 /// From here on a block is large: a page.
 const LARGE: usize = 4096;
 
-/// Alignment of vectors: only the crate `matrixmultiply` asks for it, and once in every product, to pack its operands.
+/// Alignment of vectors: only the crate `matrixmultiply` asks for it, to pack its operands, on CPUs for which we have no tiles.
 const VECTOR: usize = 32;
+
+/// Whether products are made by our own tiles, which allocate nothing.
+fn has_tiles() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
 
 struct Counting;
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -53,7 +61,7 @@ unsafe impl GlobalAlloc for Counting {
 fn count(size: usize, align: usize) {
     LIVE.fetch_add(size, Relaxed);
     BLOCKS.fetch_add(1, Relaxed);
-    LARGE_BLOCKS.fetch_add(usize::from(size >= LARGE && align < VECTOR), Relaxed);
+    LARGE_BLOCKS.fetch_add(usize::from(size >= LARGE && (align < VECTOR || has_tiles())), Relaxed);
 }
 
 #[global_allocator]

@@ -11,9 +11,8 @@
 
 use std::ops::Range;
 
-use gradus_autograd::Tape;
 use gradus_model::{Batch, Gpt, GptConfig, Tree};
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::{Real, Tensor, on_pool};
 
 /// Tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
 const BATCH_TOKENS: usize = 4096;
@@ -134,12 +133,10 @@ pub fn gradients<T: Real>(
     let (mut done, total) = (0, predicted(sequences));
     let mut sums = params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
     for group in batches(sequences, windows) {
-        let tape = Tape::new();
-        let leaves = params.leaves(&tape);
-        let loss = leaves.loss(config, &batch(sequences, &group, 1.0 / total as f64), None);
-        let mut grads = tape.backward(&loss);
-        sums.as_mut().zip(leaves.as_ref()).visit(|_, (sum, leaf)| {
-            if let Some(g) = grads.take(leaf) {
+        let batch = batch(sequences, &group, 1.0 / total as f64);
+        let (_, gradient) = on_pool(|| params.gradient(config, &batch, None));
+        sums.as_mut().zip(gradient).visit(|_, (sum, g)| {
+            if let Some(g) = g {
                 T::kernels().accumulate(sum.to_mut(), g.dense().as_slice());
             }
         });
@@ -151,6 +148,8 @@ pub fn gradients<T: Real>(
 
 #[cfg(test)]
 mod tests {
+    use gradus_autograd::Tape;
+
     use super::*;
 
     fn tiny() -> (GptConfig, Gpt<Tensor<f64>>) {

@@ -9,7 +9,7 @@ use gradus_model::{Activation, ConfigError, Embedding, GptConfig, Objective, Pos
 use serde::{Deserialize, Serialize};
 
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
-use crate::trainer::Recipe;
+use crate::trainer::{Recipe, default_shards};
 
 /// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,8 +64,8 @@ pub struct Options {
     /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
     #[arg(long, help_heading = "Training")]
     pub accumulate: Option<usize>,
-    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads
-    /// [default: 2, of a part of one sequence 1]
+    /// Logical shards of each part, which threads share; each holds a gradient of its own; the bits of a run
+    /// depend on their number, not on the threads [default: 2, of a part of one sequence 1]
     #[arg(long, help_heading = "Training")]
     pub shards: Option<usize>,
     /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
@@ -292,7 +292,7 @@ impl Options {
             schedule,
             batch,
             accumulate,
-            shards: self.shards.unwrap_or((batch / accumulate.max(1)).clamp(1, 2)),
+            shards: self.shards.unwrap_or(default_shards(batch / accumulate.max(1))),
             recompute: self.recompute.unwrap_or(false),
             length,
             clip: self.clip.unwrap_or(1.0),

@@ -80,6 +80,8 @@ impl<T: Real> Declared<T> for MatMul {
             (MatMul, vec![u.clone(), v.clone()]),
             (MatMul, vec![g.strided(&u), g.strided(&v)]),
             (MatMul, vec![g.normal([2, 2, m, k]), g.normal([2, 2, k, n])]),
+            // Broadcast: a stride of 0.
+            (MatMul, vec![g.normal([m, 1]).expand([m, k]), g.normal([k, 1]).expand([k, n])]),
             (MatMul, vec![g.normal([m, 0]), g.normal([0, n])]),
             (MatMul, vec![g.normal([0, k]), g.normal([k, n])]),
         ]

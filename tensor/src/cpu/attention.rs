@@ -204,7 +204,37 @@ fn check<T>(
     }
 }
 
-/// Panics unless the gradients have room.
+/// Is every element of these places, (B, H, positions, width) each, one of its own? (Layouts that are neither nested nor apart
+/// are refused, though they might be.)
+fn disjoint(places: [Place; 3], sizes: [[usize; 3]; 3], width: usize) -> bool {
+    if width == 0 {
+        return true;
+    }
+    // From the first element to behind the last, over the axes whose stride is at most `most`; `None` where they overlap.
+    let extent = |place: Place, sizes: [usize; 3], most: usize| {
+        let mut axes: Vec<_> = place.strides.into_iter().zip(sizes).filter(|&(s, n)| n > 1 && s <= most).collect();
+        axes.sort_unstable();
+        axes.into_iter().try_fold(width, |inner, (stride, n)| (stride >= inner).then(|| (n - 1) * stride + inner))
+    };
+    let held: Vec<_> = places.into_iter().zip(sizes).filter(|(_, sizes)| !sizes.contains(&0)).collect();
+    held.iter().enumerate().all(|(i, &(a, a_sizes))| {
+        let Some(whole) = extent(a, a_sizes, usize::MAX) else { return false };
+        held[i + 1..].iter().all(|&(b, b_sizes)| {
+            let Some(other) = extent(b, b_sizes, usize::MAX) else { return false };
+            if a.offset + whole <= b.offset || b.offset + other <= a.offset {
+                return true;
+            }
+            // Interleaved: side by side within the step of every axis that is longer than the distance between them.
+            let apart = a.offset.abs_diff(b.offset);
+            let (first, second) = if a.offset < b.offset { ((a, a_sizes), (b, b_sizes)) } else { ((b, b_sizes), (a, a_sizes)) };
+            let outer = a.strides.into_iter().filter(|&s| s > apart).min().unwrap_or(usize::MAX);
+            let inner = extent(first.0, first.1, apart).zip(extent(second.0, second.1, apart));
+            a.strides == b.strides && inner.is_some_and(|(first, second)| first <= apart && apart + second <= outer)
+        })
+    })
+}
+
+/// Panics unless the gradients have room, each of its own.
 #[track_caller]
 fn check_grads<T>(spec: &AttentionSpec, bias: Option<ScoreBias<'_, T>>, go: Heads<'_, T>, grads: &AttentionGrads<'_, T>) {
     let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
@@ -218,6 +248,10 @@ fn check_grads<T>(spec: &AttentionSpec, bias: Option<ScoreBias<'_, T>>, go: Head
             "attention_vjp: a gradient's place leaves the buffer"
         );
     }
+    assert!(
+        disjoint(grads.places, [queries, keys, keys].map(|positions| [batch, heads, positions]), width),
+        "attention_vjp: places of gradients overlap"
+    );
     if let Some(gbias) = &grads.gbias {
         let bias = bias.expect("attention_vjp: a gradient is asked of a bias that is not given");
         same_len("attention_vjp bias", &[gbias.len(), bias.data.len()]);
@@ -749,6 +783,19 @@ mod tests {
         let data = [0.0f32; 6];
         let [q, k, v] = packed(&data, &spec);
         fast(&spec, q, k, v, None, &mut [0.0; 2], &mut [0.0; 2]);
+    }
+
+    #[test]
+    fn places_that_overlap_are_told_from_those_that_interleave() {
+        let sizes = [[2, 3, 5]; 3]; // (B, H, T), heads of 4
+        let places = |offsets: [usize; 3], strides| offsets.map(|offset| Place { offset, strides });
+        assert!(disjoint(places([0, 12, 24], [180, 4, 36]), sizes, 4), "packed: (B, T, 3, H, D)");
+        assert!(disjoint(places([0, 120, 240], [60, 20, 4]), sizes, 4), "one after the other: (B, H, T, D)");
+        assert!(!disjoint(places([0, 8, 24], [180, 4, 36]), sizes, 4), "k begins in q's heads");
+        assert!(!disjoint(places([0, 12, 28], [180, 4, 36]), sizes, 4), "v runs into the next position");
+        assert!(!disjoint(places([0, 120, 240], [60, 0, 4]), sizes, 4), "heads share");
+        assert!(!disjoint(places([0, 0, 240], [60, 20, 4]), sizes, 4), "q is k");
+        assert!(disjoint(places([0, 0, 0], [0, 0, 0]), [[0, 3, 5]; 3], 4), "nothing is held");
     }
 
     #[test]

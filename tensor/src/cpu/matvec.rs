@@ -1,4 +1,4 @@
-//! y = x·B, or y += x·B, for a single row x: what generation spends its time on.
+//! c ← onto + x·B for a single row x: what generation spends its time on.
 //!
 //! Every weight is read once and used once, so the memory sets the pace and the arithmetic must only keep up. A thread takes
 //! a stretch of columns and reads it as few long streams, asking for each cache line some kilobytes ahead: the hardware's
@@ -16,6 +16,9 @@ use crate::simd::{Float, prefetch, vectorized};
 /// x·B for B (k, n) dense along one axis: with dense rows a weight matrix, with dense columns a table (n, k) transposed.
 pub(super) fn fast<T: Float>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>, threads: usize) {
     let (k, c) = (x.cols, &mut c.data[..b.cols]);
+    if c.is_empty() {
+        return;
+    }
     if let Onto::Row(row) = onto {
         c.copy_from_slice(row);
     }
@@ -53,7 +56,7 @@ const ROWS: usize = 8;
 const AHEAD: usize = 8;
 
 vectorized! {
-    /// c = x·B for at most WIDEST columns of a B with dense rows; `sums` is room for as many.
+    /// c ← x·B, or c + x·B with `accumulate`, for at most WIDEST columns of a B with dense rows; `sums` is room for as many.
     fn dense_rows<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool, sums: &mut [T]) {
         let n = c.len();
         for (block, x) in x.chunks(K_BLOCK).enumerate() {
@@ -100,7 +103,7 @@ fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; 
 }
 
 vectorized! {
-    /// c = x·B for a B with dense columns: squares of eight by eight are turned, so that a vector runs across columns.
+    /// c ← x·B, or c + x·B with `accumulate`, for a B with dense columns: squares of eight by eight are turned, so that a vector runs across columns.
     fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
         for (group, c) in c.chunks_mut(LINE).enumerate() {
             // Past the last column the chains repeat it.
@@ -117,7 +120,8 @@ vectorized! {
                         for l in 0..4 {
                             prefetch(square[2 * l + i % 2].as_ptr().wrapping_add(LINE * ld));
                         }
-                        for (&x, across) in x.iter().zip(T::turn::<FMA>(square)) {
+                        // SAFETY: on x86, FMA is set only where the CPU has it, and so AVX.
+                        for (&x, across) in x.iter().zip(unsafe { T::turn::<FMA>(square) }) {
                             for l in 0..8 {
                                 sums[l] = T::multiply_add::<FMA>(x, across[l], sums[l]);
                             }

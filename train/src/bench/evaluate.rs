@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use gradus_autograd::Tape;
 use gradus_model::Gpt;
-use gradus_tensor::Tensor;
+use gradus_tensor::{Tensor, on_pool};
 use serde::Serialize;
 
 use super::{Workload, gemm_gflops, median, random_batch};
@@ -58,14 +58,16 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
         loss = losses.iter().flatten().sum::<f64>() / tokens as f64;
     };
     let forward = |logits: bool| {
-        for batch in &batches {
-            let tape = Tape::off();
-            let model = params.constants(&tape);
-            let hidden = model.hidden(config, &batch.inputs, batch.sequences, None);
-            if logits {
-                hidden.logits();
+        on_pool(|| {
+            for batch in &batches {
+                let tape = Tape::off();
+                let model = params.constants(&tape);
+                let hidden = model.hidden(config, &batch.inputs, batch.sequences, None);
+                if logits {
+                    hidden.logits();
+                }
             }
-        }
+        })
     };
     let timed = |work: &mut dyn FnMut()| {
         let begin = Instant::now();

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::optim::{Optimizer, Schedule};
-use crate::trainer::{Recipe, TrainError, Trainer};
+use crate::trainer::{Recipe, TrainError, Trainer, default_shards};
 
 pub use evaluate::{EvaluateReport, evaluate};
 pub use scaling::{Growth, Point, SWEEPS, Sweep, scaling};
@@ -51,7 +51,14 @@ impl Workload {
             _ => return None,
         };
         let config = GptConfig { vocab, ..GptConfig::preset(name)? };
-        Some(Workload { name: Self::NAMES[at], config, sequences, accumulate: 1, shards: sequences.min(2), recompute: false })
+        Some(Workload {
+            name: Self::NAMES[at],
+            config,
+            sequences,
+            accumulate: 1,
+            shards: default_shards(sequences),
+            recompute: false,
+        })
     }
 
     /// Tokens a batch.
@@ -103,7 +110,7 @@ pub struct TrainReport {
 pub struct Memory {
     /// The parameters.
     pub parameters: usize,
-    /// A gradient of each; a step in parts holds the sum so far and a part's.
+    /// A gradient of each for every shard of a part, and in a step of several parts the sum so far.
     pub gradients: usize,
     /// Both moments of each.
     pub moments: usize,
@@ -118,17 +125,17 @@ pub struct Memory {
     pub idle_at_peak: usize,
     /// Most memory the process has held; `None` where the system does not say.
     pub peak_rss: Option<usize>,
-    /// The rest of it: the program, its stacks, the tokens, the packed blocks of matrix products.
+    /// The rest of it: the program, its stacks, the tokens.
     pub outside: Option<usize>,
 }
 
 impl Memory {
-    fn measure(trainer: &Trainer, batch: &Batch, recompute: bool) -> Self {
+    fn measure(trainer: &Trainer, batch: &Batch, gradients: usize, recompute: bool) -> Self {
         let (stats, peak_rss) = (buffer::stats(), peak_rss());
         let parameters = size_of::<f32>() * trainer.config.parameters();
         Memory {
             parameters,
-            gradients: parameters,
+            gradients: parameters * gradients,
             moments: 2 * parameters,
             activations: activation_bytes(trainer, batch, recompute),
             scratch: stats.scratch_bytes,
@@ -193,7 +200,8 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         after(step + 1);
     }
     // Before the products below touch memory of their own.
-    let memory = Memory::measure(&trainer, &random_batch(config, sequences.div_ceil(accumulate), 0), recompute);
+    let part = random_batch(config, sequences.div_ceil(accumulate), 0);
+    let memory = Memory::measure(&trainer, &part, shards + usize::from(accumulate > 1), recompute);
     drop(trainer);
     let seconds = median(&mut times).as_secs_f64();
     let tokens_per_second = workload.tokens() as f64 / seconds;

@@ -10,6 +10,7 @@ use super::common::{Threads, flag, open_model};
 use super::{CliError, output};
 use crate::bench::{Workload, generate, train};
 use crate::progress::{Display, Progress, figure};
+use crate::trainer::default_shards;
 use std::path::PathBuf;
 
 /// Measure how fast this machine trains, evaluates and generates, and how cost grows with size.
@@ -135,7 +136,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
         return Err(flag("--accumulate", args.accumulate, expected));
     }
     let part = workload.sequences / args.accumulate;
-    workload.shards = args.shards.unwrap_or(part.min(2));
+    workload.shards = args.shards.unwrap_or(default_shards(part));
     if !(1..=part).contains(&workload.shards) {
         return Err(flag("--shards", workload.shards, format!("a number from 1 to the {part} sequences of a part")));
     }

@@ -39,6 +39,12 @@ pub struct Recipe {
     pub seed: u64,
 }
 
+/// Logical shards of a part of so many sequences, unless told otherwise: two, since a thread with a half of its own waits for
+/// the other once a step.
+pub fn default_shards(sequences: usize) -> usize {
+    sequences.clamp(1, 2)
+}
+
 /// A model being trained.
 #[derive(Clone, Debug)]
 pub struct Trainer<T: Real = f32> {

@@ -26,7 +26,8 @@ fn memory_is_listed_by_class() {
         let bytes = move |class: &str| memory[class].as_u64().unwrap_or_else(|| panic!("{class} in {memory}"));
         assert_eq!(json["tokens_per_step"], 4 * 128);
         assert_eq!(bytes("parameters"), 4 * json["parameters"].as_u64().unwrap());
-        assert_eq!((bytes("gradients"), bytes("moments")), (bytes("parameters"), 2 * bytes("parameters")));
+        // Two shards at once, or a shard's and the sum so far.
+        assert_eq!((bytes("gradients"), bytes("moments")), (2 * bytes("parameters"), 2 * bytes("parameters")));
         assert!(bytes("live_peak") > 4 * bytes("parameters"));
         assert!(bytes("scratch") > 0);
         if cfg!(target_os = "linux") {

@@ -1,7 +1,7 @@
 //! The product of matrices on one thread: C ← onto + A·B.
 //!
 //! ```text
-//!            columns 256·c of B, packed
+//!            ≤ 512 columns of B (256 of f64), packed
 //!                 ┌──┬──┬──┐ panels, `tile.cols` wide, one column of panels in cache
 //!               k │  │  │  │ ≤ 256 at a time
 //!                 └──┴──┴──┘
@@ -12,7 +12,7 @@
 //!
 //! B is copied into panels whose rows follow one another; A is read where it stands, through its strides. An element of C is one chain of fused multiply-adds over k inside each block of [`K_BLOCK`], and the blocks
 //! are added in order, wherever the tile is cut and whatever its size. So are those of the crate `matrixmultiply`, which has
-//! the CPUs for which there is no tile here; the bits are equal.
+//! the CPUs for which there is no tile here: the bits are equal wherever a CPU fuses.
 
 mod tile;
 
@@ -43,7 +43,8 @@ impl<T> Strided<T> {
 /// C (m, n), rows dense and `ld` apart, ← onto + A (m, k)·B (k, n).
 ///
 /// # Safety
-/// Every element that sizes and strides reach lies in its allocation, and nothing else aliases C's. (A row to add to that is too short panics.)
+/// Every element that sizes and strides reach lies in its allocation; nothing writes between the first and the last of A's or
+/// B's meanwhile, and nothing else aliases C's. (A row to add to that is too short panics.)
 pub(crate) unsafe fn product<T: Float>(
     [m, k, n]: [usize; 3],
     a: Strided<T>,
@@ -60,6 +61,10 @@ pub(crate) unsafe fn product<T: Float>(
     unsafe { product_by(tiles, [m, k, n], a, b, c, ld, onto) }
 }
 
+/// [`product`] by given tiles.
+///
+/// # Safety
+/// As for [`product`].
 unsafe fn product_by<T: Float>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
@@ -161,6 +166,9 @@ impl<'a, T: Float> Packed<'a, T> {
 }
 
 /// The product by `matrixmultiply`, for CPUs that have no tile here.
+///
+/// # Safety
+/// As for [`product`].
 unsafe fn elsewhere<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>, c: *mut T, ld: usize, onto: Onto<'_, T>) {
     if let Onto::Row(x) = onto {
         for i in 0..m {
@@ -174,6 +182,9 @@ unsafe fn elsewhere<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T
 }
 
 /// Panels of B (k ≤ K_BLOCK, n): panel q holds columns q·cols on, row after row, zeros past the last column.
+///
+/// # Safety
+/// As for [`product`].
 unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, panels: &mut [T]) {
     let width = tiles.cols;
     let [row, col] = b.strides;
@@ -186,7 +197,7 @@ unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pa
         for (q, panel) in panels.chunks_exact_mut((k * width).max(1)).enumerate() {
             // SAFETY: the caller's: so many columns of k, `col` apart.
             let b = unsafe { std::slice::from_raw_parts(b.from(0, q * width).at, (columns(q) - 1) * col + k) };
-            pack_columns(b, col, k, panel, width);
+            pack_columns(b, col, columns(q), k, panel, width);
         }
         return;
     }
@@ -208,9 +219,8 @@ unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pa
 }
 
 vectorized! {
-    /// A panel of columns that are dense, `ld` apart: squares of eight by eight are turned.
-    fn pack_columns<T: Float>(columns: &[T], ld: usize, k: usize, panel: &mut [T], width: usize) {
-        let cols = (columns.len() - k) / ld.max(1) + 1;
+    /// A panel of `cols` columns that are dense, `ld` apart (0: one column, broadcast): squares of eight by eight are turned.
+    fn pack_columns<T: Float>(columns: &[T], ld: usize, cols: usize, k: usize, panel: &mut [T], width: usize) {
         let (turned, deep) = (cols / 8 * 8, k / 8 * 8);
         for j in (0..turned).step_by(8) {
             for p in (0..deep).step_by(8) {
@@ -220,7 +230,8 @@ vectorized! {
                     prefetch(columns.as_ptr().wrapping_add((j + 8 + l) * ld + p)); // the next columns
                     *column = columns[(j + l) * ld + p..].first_chunk().expect("eight rows from p on");
                 }
-                for (l, across) in T::turn::<FMA>(square).iter().enumerate() {
+                // SAFETY: on x86, FMA is set only where the CPU has it, and so AVX.
+                for (l, across) in unsafe { T::turn::<FMA>(square) }.iter().enumerate() {
                     panel[(p + l) * width + j..][..8].copy_from_slice(across);
                 }
             }
@@ -234,6 +245,9 @@ vectorized! {
 }
 
 /// A block of rows by k ≤ K_BLOCK rows, from `first` on, of packed panels of `depth`.
+///
+/// # Safety
+/// As for [`product`].
 #[allow(clippy::too_many_arguments)]
 unsafe fn block<T: Float>(
     tiles: &Tiles<T>,

@@ -1,16 +1,19 @@
 use super::super::testing::*;
 use super::*;
 
+#[cfg(target_arch = "x86_64")]
 /// The sum of each block of k: a chain of fused multiply-adds.
 fn blocks<T: Float>(k: usize, a: impl Fn(usize) -> T, b: impl Fn(usize) -> T) -> impl Iterator<Item = T> {
     let sum = move |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), |sum, p| T::fused(a(p), b(p), sum));
     (0..k).step_by(K_BLOCK).map(sum)
 }
 
-fn layouts(rows: usize, cols: usize) -> [[usize; 2]; 3] {
-    [[cols + 2, 1], [1, rows + 1], [2 * cols, 2]]
+#[cfg(target_arch = "x86_64")]
+fn layouts(rows: usize, cols: usize) -> [[usize; 2]; 5] {
+    [[cols + 2, 1], [1, rows + 1], [2 * cols, 2], [1, 0], [0, 1]] // the last two are broadcast
 }
 
+#[cfg(target_arch = "x86_64")]
 fn has_the_bits_of_its_definition<T: Float>(tiles: &Tiles<T>) {
     for [m, k, n] in [[1, 1, 1], [3, 0, 5], [15, 7, 33], [29, 300, 70], [6, 513, 16], [40, 20, 700], [14, 256, 32]] {
         let (a, b): (Vec<T>, Vec<T>) = (normals(2 * (m + 2) * (k + 2), 1), normals(2 * (k + 2) * (n + 2), 2));

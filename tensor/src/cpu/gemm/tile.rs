@@ -9,6 +9,7 @@ type TileFn<T> = unsafe fn(usize, Strided<T>, *const T, *const T, *mut T, usize,
 
 /// The tiles of one level of the CPU, every number of rows up to the largest.
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only x86-64 has tiles
 pub struct Tiles<T: 'static> {
     /// Rows of the largest.
     pub(super) rows: usize,
