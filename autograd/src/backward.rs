@@ -85,7 +85,8 @@ impl<T: Real> Tape<T> {
         wrt.iter().map(|x| cotangents.get(x.node?.index())?.clone()).collect()
     }
 
-    /// The loop itself, over the nodes of `range`, from the cotangents `seeds`; those are indexed from `base`. With `keep` the VJPs are recorded too
+    /// The loop itself, over the nodes of `range`, from the cotangents `seeds`; those are indexed from `base`. With `keep` the
+    /// VJPs are recorded too
     /// and every cotangent stays; without, nodes are freed as they are passed and leaves alone keep theirs.
     fn reverse<'t>(
         &'t self,

@@ -52,7 +52,8 @@ impl Gpt<Shape> {
 }
 
 impl<T: Real> Gpt<Tensor<T>> {
-    /// Fresh parameters (§4.1): weights N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases 0, gains 1. Each parameter has a random stream of its own.
+    /// Fresh parameters (§4.1): weights N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases 0, gains
+    /// 1. Each parameter has a random stream of its own.
     pub fn init(config: &GptConfig, seed: u64) -> Self {
         let mut stream = 0;
         Gpt::shapes(config).map(|path, shape| {

@@ -165,7 +165,8 @@ fn greedy<T: Real>(logits: &[T]) -> u32 {
     best as u32
 }
 
-/// Appends `tokens` tokens to `ids`, all below `vocab` (a tokenizer may have fewer ids than the model has rows), calling `each(ids so far)` after every one; it ends early where that returns false.
+/// Appends `tokens` tokens to `ids`, all below `vocab` (a tokenizer may have fewer ids than the model has rows), calling
+/// `each(ids so far)` after every one; it ends early where that returns false.
 ///
 /// # Errors
 /// [`GenerateError`], before anything is generated. Panics on an id that the model does not have: callers check user input.

@@ -10,7 +10,8 @@ const VALUE: f64 = 1e-12;
 const VJP: f64 = 1e-10;
 
 /// Value and VJP of the fused kernel against the definition, recorded and differentiated as primitives. Relative to the
-/// largest element of the value, or of all gradients. A definition consists of primitives alone, and a fused op saves all its inputs: that is
+/// largest element of the value, or of all gradients. A definition consists of primitives alone, and a fused op saves all its
+/// inputs: that is
 /// what second derivatives are computed from. Of a primitive there is nothing to compare.
 pub fn fused(case: &Case) -> Outcome {
     let mut ledger = Ledger::new("fused", case);

@@ -103,7 +103,8 @@ fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; 
 }
 
 vectorized! {
-    /// c ← x·B, or c + x·B with `accumulate`, for a B with dense columns: squares of eight by eight are turned, so that a vector runs across columns.
+    /// c ← x·B, or c + x·B with `accumulate`, for a B with dense columns: squares of eight by eight are turned, so that a
+    /// vector runs across columns.
     fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
         for (group, c) in c.chunks_mut(LINE).enumerate() {
             // Past the last column the chains repeat it.

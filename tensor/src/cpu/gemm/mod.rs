@@ -10,7 +10,8 @@
 //!      └────────┘ └──┴──┴──┘
 //! ```
 //!
-//! B is copied into panels whose rows follow one another; A is read where it stands, through its strides. An element of C is one chain of fused multiply-adds over k inside each block of [`K_BLOCK`], and the blocks
+//! B is copied into panels whose rows follow one another; A is read where it stands, through its strides. An element of C is
+//! one chain of fused multiply-adds over k inside each block of [`K_BLOCK`], and the blocks
 //! are added in order, wherever the tile is cut and whatever its size. So are those of the crate `matrixmultiply`, which has
 //! the CPUs for which there is no tile here: the bits are equal wherever a CPU fuses.
 

@@ -4,7 +4,8 @@ use super::Strided;
 use crate::kernels::Onto;
 use crate::simd::{Float, Level, level};
 
-/// A tile of some number of rows and whole vectors of columns: (k, A, the rows of A after these, a panel of B, C, its row stride, onto).
+/// A tile of some number of rows and whole vectors of columns: (k, A, the rows of A after these, a panel of B, C, its row
+/// stride, onto).
 type TileFn<T> = unsafe fn(usize, Strided<T>, *const T, *const T, *mut T, usize, Onto<'_, T>);
 
 /// The tiles of one level of the CPU, every number of rows up to the largest.
