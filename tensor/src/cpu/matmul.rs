@@ -1,6 +1,6 @@
 //! C ← onto + A·B.
 //!
-//! For each element the fast kernel ([`gemm`](super::gemm)) makes a chain of fused multiply-adds over k inside each block of
+//! For each element the fast kernel (`gemm`) makes a chain of fused multiply-adds over k inside each block of
 //! `K_BLOCK`, the blocks added in order. Cutting rows or columns leaves that chain alone, so the product is cut between
 //! threads by rows or columns, never along k, and has the same bits however it is cut. A single row has its own loops
 //! (`matvec`), which follow the same chain: decoding a token gives the bits of the whole sequence.
