@@ -22,6 +22,7 @@ fn main() -> Result<(), ConfigError> {
         sequences,
         inputs: windows.clone().flat_map(|w| w[..t].to_vec()).collect(),
         targets: windows.flat_map(|w| w[1..].to_vec()).collect(),
+        labels: None,
         weights: Objective::TokenMean.weights(&vec![1.0; sequences * t], sequences).into(),
     };
 

@@ -3,8 +3,10 @@
 use gradus_autograd::Tape;
 use gradus_tensor::{Real, Tensor, on_pool};
 
+use crate::backbone::{Backbone, BackboneConfig};
 use crate::config::GptConfig;
 use crate::gpt::{Gpt, Hidden};
+use crate::model::{Model, ModelConfig};
 
 /// The keys and values of the positions seen so far, in one block.
 #[derive(Debug)]
@@ -39,16 +41,26 @@ impl<T: Real> LayerCache<T> {
 /// One sequence being read or written, position by position.
 #[derive(Debug)]
 pub struct Decoder<'m, T: Real> {
-    params: &'m Gpt<Tensor<T>>,
-    config: &'m GptConfig,
-    layers: Vec<LayerCache<T>>,
+    memory: Memory<'m, T>,
+    vocab: usize,
     position: usize,
+}
+
+/// What is kept of the tokens read.
+#[derive(Debug)]
+enum Memory<'m, T: Real> {
+    Gpt { params: &'m Gpt<Tensor<T>>, config: &'m GptConfig, layers: Vec<LayerCache<T>> },
 }
 
 impl<'m, T: Real> Decoder<'m, T> {
     /// An empty sequence.
-    pub fn new(params: &'m Gpt<Tensor<T>>, config: &'m GptConfig) -> Self {
-        Decoder { params, config, layers: (0..config.layers).map(|_| LayerCache::new(config)).collect(), position: 0 }
+    pub fn new(params: &'m Model<Tensor<T>>, config: &'m ModelConfig) -> Self {
+        let memory = match (&params.backbone, &config.backbone) {
+            (Backbone::Gpt(params), BackboneConfig::Gpt(config)) => {
+                Memory::Gpt { params, config, layers: (0..config.layers).map(|_| LayerCache::new(config)).collect() }
+            }
+        };
+        Decoder { memory, vocab: config.backbone.vocab(), position: 0 }
     }
 
     /// Number of tokens read.
@@ -61,16 +73,21 @@ impl<'m, T: Real> Decoder<'m, T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
         on_pool(|| {
             let tape = Tape::off();
-            let gpt = self.params.constants(&tape);
-            let Hidden { mut states, output } = gpt.embed(self.config, ids, 1, self.position, None);
-            for (block, cache) in gpt.h.0.iter().zip(&mut self.layers) {
-                states = block.decode(&states, self.config, cache);
-            }
+            let Hidden { states, output } = match &mut self.memory {
+                Memory::Gpt { params, config, layers } => {
+                    let gpt = params.constants(&tape);
+                    let Hidden { mut states, output } = gpt.embed(config, ids, 1, self.position, None);
+                    for (block, cache) in gpt.h.0.iter().zip(layers) {
+                        states = block.decode(&states, config, cache);
+                    }
+                    Hidden { states, output }
+                }
+            };
             self.position += ids.len();
             let last = states.slice(1, ids.len() - 1..ids.len());
             let logits = Hidden { states: last, output }.logits();
             // The joint form's softmax has position rows too; they are never generated.
-            logits.value().dense().as_slice()[..self.config.vocab].to_vec()
+            logits.value().dense().as_slice()[..self.vocab].to_vec()
         })
     }
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::rng::Philox;
-use gradus_tensor::{Real, Shape, Tensor, on_pool};
+use gradus_tensor::{Real, Shape, Tensor};
 
+use crate::batch::Batch;
 use crate::block::Block;
 use crate::config::{Embedding, GptConfig, Positions};
 use crate::layers::{LayerNorm, Linear, Mlp, SelfAttention, Table};
@@ -76,30 +77,6 @@ impl<T: Real> Gpt<Tensor<T>> {
         self.as_ref().map(|_, p| tape.constant(p.clone()))
     }
 
-    /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and at most
-    /// 1,024 rows of logits are held. The batch's weights play no part.
-    pub fn token_losses(&self, config: &GptConfig, batch: &Batch) -> Tensor<T> {
-        on_pool(|| {
-            let tape = Tape::off();
-            let Hidden { states, output } = self.constants(&tape).hidden(config, &batch.inputs, batch.sequences, None);
-            let (states, output, n) = (states.value().dense(), output.value().dense(), batch.targets.len());
-            let weights = Tensor::full([n], T::one());
-            let (h, w, weights) = (states.as_slice(), output.as_slice(), weights.as_slice());
-            Tensor::write([n], |loss| {
-                T::kernels().linear_cross_entropy(h, w, config.width, &batch.targets, weights, loss, None);
-            })
-        })
-    }
-
-    /// The loss of a batch ([`Gpt::loss`]) and its gradient, where it reaches a parameter.
-    pub fn gradient(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> (T, Gpt<Option<Tensor<T>>>) {
-        let tape = Tape::new();
-        let leaves = self.leaves(&tape);
-        let loss = leaves.loss(config, batch, noise);
-        let mut grads = tape.backward(&loss);
-        (loss.value().item(), leaves.as_ref().map(|_, leaf| grads.take(leaf)))
-    }
-
     /// The parameters as another scalar.
     pub fn cast<U: Real>(&self) -> Gpt<Tensor<U>> {
         self.as_ref().map(|_, p| p.cast())
@@ -162,16 +139,24 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).
     pub fn loss(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> Var<'t, T> {
-        self.hidden(config, &batch.inputs, batch.sequences, noise).loss(config, batch)
+        self.hidden(config, &batch.inputs, batch.sequences, noise).loss(batch)
     }
 }
 
 impl<'t, T: Real> Hidden<'t, T> {
-    /// The loss of a batch, given its hidden states: [`Gpt::loss`] from there on.
-    pub fn loss(&self, config: &GptConfig, batch: &Batch) -> Var<'t, T> {
-        let rows = self.states.reshape([batch.inputs.len(), config.width]);
+    /// Σᵢ wᵢ·(−log P(targetᵢ)) of a batch, given its hidden states.
+    pub fn loss(&self, batch: &Batch) -> Var<'t, T> {
+        let rows = self.states.reshape([batch.inputs.len(), self.states.shape()[2]]);
         let tape = rows.tape();
         tape.scope("lm", || rows.linear_cross_entropy(&self.output, batch.targets.clone(), batch.weights.clone()))
+    }
+
+    /// −log P(targetᵢ) of each prediction (B·T): no gradient, and at most 1,024 rows of logits are held.
+    pub fn token_losses(&self, targets: &[u32]) -> Tensor<T> {
+        let (states, output, n) = (self.states.value().dense(), self.output.value().dense(), targets.len());
+        let (width, weights) = (output.shape()[1], Tensor::full([n], T::one()));
+        let (h, w, weights) = (states.as_slice(), output.as_slice(), weights.as_slice());
+        Tensor::write([n], |loss| T::kernels().linear_cross_entropy(h, w, width, targets, weights, loss, None))
     }
 
     /// hₙ Wₑᵀ, (B, T, rows).
@@ -180,19 +165,6 @@ impl<'t, T: Real> Hidden<'t, T> {
         let rows = self.output.shape()[0];
         self.states.reshape([b * t, d]).matmul(&self.output.t()).reshape([b, t, rows])
     }
-}
-
-/// Sequences of one length with what is to be predicted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Batch {
-    /// Number of sequences B.
-    pub sequences: usize,
-    /// Tokens (B·T).
-    pub inputs: Arc<[u32]>,
-    /// The token that follows each (B·T).
-    pub targets: Arc<[u32]>,
-    /// Each prediction's weight in the loss (B·T).
-    pub weights: Arc<[f64]>,
 }
 
 /// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d):

@@ -1,4 +1,4 @@
-//! GPT-1: its layers, its objective and its checkpoints in Hugging Face's format.
+//! GPT-1: its layers, its objectives and its checkpoints in Hugging Face's format.
 //!
 //! A model is a [`Tree`]: the same struct with a tensor, a variable on a tape, a gradient or a moment at each leaf. So
 //! `Gpt<Tensor>` is the parameters at rest, `Gpt<Var>` computes, and every walk over parameters is one `map` or `visit`.
@@ -17,6 +17,7 @@
 //!     inputs: [1, 2, 3, 4, 5, 6, 7, 8].into(),
 //!     targets: [2, 3, 4, 5, 6, 7, 8, 9].into(),
 //!     weights: Objective::TokenMean.weights(&[1.0; 8], 2).into(),
+//!     labels: None,
 //! };
 //! let tape = Tape::new();
 //! let model = params.leaves(&tape);
@@ -33,21 +34,29 @@
 //! # Ok::<(), gradus_model::ConfigError>(())
 //! ```
 
+mod backbone;
+mod batch;
 mod block;
 pub mod checkpoint;
 pub mod config;
 mod decode;
 mod gpt;
+mod head;
 pub mod layers;
+mod model;
 mod noise;
 pub mod objectives;
 mod recompute;
 pub mod tree;
 
+pub use backbone::{Backbone, BackboneConfig};
+pub use batch::{Batch, Labels};
 pub use block::Block;
 pub use config::{Activation, ConfigError, Embedding, GptConfig, Positions};
 pub use decode::{Decoder, LayerCache};
-pub use gpt::{Batch, Gpt, Hidden, sinusoids};
+pub use gpt::{Gpt, Hidden, sinusoids};
+pub use head::{Form, Head, HeadConfig};
+pub use model::{Backward, Model, ModelConfig};
 pub use noise::Noise;
 pub use objectives::Objective;
 pub use tree::Tree;

@@ -21,6 +21,8 @@ pub enum Site {
     AttentionBranch(usize),
     /// On block l's feed-forward branch.
     MlpBranch(usize),
+    /// On the hidden state that the head reads.
+    Classifier,
 }
 
 impl Noise {
@@ -43,7 +45,13 @@ impl Noise {
             Site::Attention(l) => 3 * l + 1,
             Site::AttentionBranch(l) => 3 * l + 2,
             Site::MlpBranch(l) => 3 * l + 3,
+            Site::Classifier => u32::MAX as usize,
         };
         (p > 0.0).then(|| DropoutKey::new(p, self.key, number as u32, self.first_sequence * rows as u64))
+    }
+
+    /// The classifier's key, with one row an example of so many sequences.
+    pub(crate) fn key_of_examples(&self, p: f64, sequences: usize) -> Option<DropoutKey> {
+        Noise { first_sequence: self.first_sequence / sequences as u64, ..*self }.key(Site::Classifier, p, 1)
     }
 }

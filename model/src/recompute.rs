@@ -12,23 +12,42 @@
 //! Forward, only the n + 2 values on the left are kept; each line of the chain rule below then has a tape of its own, which is
 //! gone before the next begins. It costs a second forward pass of every block: about a third more time. Dropout's masks are
 //! functions of keys and each summand is added where the whole tape would add it, so the gradient has the bits of
-//! [`Tape::backward`] on [`Gpt::loss`].
+//! [`Tape::backward`] on [`Model::loss`].
 
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
+use crate::backbone::Backbone;
+use crate::batch::Batch;
 use crate::block::Block;
 use crate::config::GptConfig;
-use crate::gpt::{Batch, Gpt, Hidden};
+use crate::gpt::{Gpt, Hidden};
+use crate::head::Head;
+use crate::model::Model;
 use crate::noise::Noise;
 use crate::tree::Tree;
 
 impl<T: Real> Gpt<Tensor<T>> {
-    /// L and its gradient, where it reaches a parameter, with the activations of one block at a time.
-    pub fn recomputed_gradient(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> (T, Gpt<Option<Tensor<T>>>) {
+    /// L and its gradient, where it reaches a parameter, with the activations of one block at a time. `objective` makes L of
+    /// the last hidden states, with the leaves of a head of its own.
+    pub(crate) fn recomputed_gradient(
+        &self,
+        config: &GptConfig,
+        batch: &Batch,
+        noise: Option<&Noise>,
+        objective: impl for<'t> Fn(&'t Tape<T>, &Hidden<'t, T>) -> (Var<'t, T>, Option<Head<Var<'t, T>>>),
+    ) -> (T, Model<Option<Tensor<T>>>) {
         let (mut inputs, output) = self.inputs_of_blocks(config, batch, noise);
         let last = inputs.pop().expect("the last block's output is there");
-        let (loss, mut gh, gw) = head(config, batch, last, output);
+        let (loss, mut gh, gw, score) = {
+            let tape = Tape::new();
+            let hidden = Hidden { states: tape.leaf(last), output: tape.leaf(output) };
+            let (loss, score) = objective(&tape, &hidden);
+            let mut grads = tape.backward(&loss);
+            let gh = grads.take(&hidden.states).expect("the loss depends on the last hidden states");
+            let gw = grads.take(&hidden.output); // none where no token is predicted
+            (loss.value().item(), gh, gw, score.map(|s| s.as_ref().map(|_, leaf| grads.take(leaf))))
+        };
 
         let mut blocks = Vec::with_capacity(inputs.len());
         for (layer, block) in self.h.0.iter().enumerate().rev() {
@@ -42,14 +61,15 @@ impl<T: Real> Gpt<Tensor<T>> {
         let tape = Tape::new();
         let leaves = self.leaves(&tape);
         let Hidden { states, output } = tape.scope("embed", || leaves.embed(config, &batch.inputs, batch.sequences, 0, noise));
-        let mut grads = tape.backward_from_all(vec![(&output, gw), (&states, gh)]);
+        let results = gw.map(|gw| (&output, gw)).into_iter().chain([(&states, gh)]).collect();
+        let mut grads = tape.backward_from_all(results);
         let mut gradient = leaves.as_ref().map(|_, leaf| grads.take(leaf));
         gradient.h.0 = blocks;
-        (loss, gradient)
+        (loss, Model { backbone: Backbone::Gpt(gradient), score })
     }
 
     /// h₀ … hₙ and W, and nothing else that the forward pass makes.
-    fn inputs_of_blocks(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> (Vec<Tensor<T>>, Tensor<T>) {
+    pub fn inputs_of_blocks(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> (Vec<Tensor<T>>, Tensor<T>) {
         let tape = Tape::off();
         let model = self.constants(&tape);
         let Hidden { mut states, output } = model.embed(config, &batch.inputs, batch.sequences, 0, noise);
@@ -60,16 +80,6 @@ impl<T: Real> Gpt<Tensor<T>> {
         }
         (inputs, output.into_value())
     }
-}
-
-/// L, h̄ₙ and W̄.
-fn head<T: Real>(config: &GptConfig, batch: &Batch, states: Tensor<T>, output: Tensor<T>) -> (T, Tensor<T>, Tensor<T>) {
-    let tape = Tape::new();
-    let hidden = Hidden { states: tape.leaf(states), output: tape.leaf(output) };
-    let loss = hidden.loss(config, batch);
-    let mut grads = tape.backward(&loss);
-    let mut of = |x: &Var<'_, T>| grads.take(x).expect("the loss depends on it");
-    (loss.value().item(), of(&hidden.states), of(&hidden.output))
 }
 
 impl<T: Real> Block<Tensor<T>> {
@@ -97,27 +107,42 @@ mod tests {
     use gradus_tensor::rng::Philox;
 
     use super::*;
+    use crate::batch::Labels;
     use crate::config::{Embedding, Positions};
+    use crate::head::{Form, HeadConfig};
+    use crate::model::{Backward, ModelConfig};
     use crate::objectives::Objective;
 
-    /// Large enough that its kernels share their work between threads.
+    /// Large enough that its kernels share their work between threads; with a head, with and without tokens to predict.
     fn agrees<T: Real>(config: &GptConfig) {
-        let (b, t) = (3, config.context - 1);
+        let (b, t) = (4, config.context - 1);
         let mut rng = Philox::new(5);
         let mut ids = || (0..b * t).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
         let (inputs, targets) = (ids(), ids());
         let weights = Objective::TokenMean.weights(&vec![1.0; b * t], b);
-        let batch = Batch { sequences: b, inputs: inputs.into(), targets: targets.into(), weights: weights.into() };
-        let params: Gpt<Tensor<T>> = Gpt::init(config, 3);
-        for noise in [None, Some(Noise::new(11, 1).from_sequence(4))] {
-            let (loss, expected) = params.gradient(config, &batch, noise.as_ref());
-            let (same_loss, found) = params.recomputed_gradient(config, &batch, noise.as_ref());
-            assert_eq!(bits(&[same_loss]), bits(&[loss]));
-            found.zip(expected).visit(|name, (found, expected)| {
-                let [found, expected] = [found, expected].map(|g| g.expect("every parameter has a gradient").to_vec());
-                assert!(expected.iter().any(|g| *g != T::zero()), "{name}: a gradient that is not 0 everywhere");
-                assert!(bits(&found) == bits(&expected), "{name}: other bits when recomputed");
-            });
+        let labels = Labels {
+            per_example: 2,
+            extract: [3, 5, 7, 2].into(),
+            targets: [0.25, 0.75, 1.0, 0.0].into(),
+            weights: [0.5; 2].into(),
+        };
+        let plain = Batch { sequences: b, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None };
+        let labelled = Batch { labels: Some(labels), ..plain.clone() };
+        let silent = Batch { weights: vec![0.0; b * t].into(), ..labelled.clone() };
+        for batch in [plain, labelled, silent] {
+            let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Choose, 2));
+            let config = ModelConfig { backbone: config.clone().into(), head };
+            let params: Model<Tensor<T>> = Model::init(&config, 3);
+            for noise in [None, Some(Noise::new(11, 1).from_sequence(4))] {
+                let (loss, expected) = params.gradient(&config, &batch, noise.as_ref(), Backward::Whole);
+                let (same_loss, found) = params.gradient(&config, &batch, noise.as_ref(), Backward::Recompute);
+                assert_eq!(bits(&[same_loss]), bits(&[loss]));
+                found.zip(expected).visit(|name, (found, expected)| {
+                    let [found, expected] = [found, expected].map(|g| g.expect("every parameter has a gradient").to_vec());
+                    assert!(expected.iter().any(|g| *g != T::zero()), "{name}: a gradient that is not 0 everywhere");
+                    assert!(bits(&found) == bits(&expected), "{name}: other bits when recomputed");
+                });
+            }
         }
     }
 
@@ -152,10 +177,11 @@ mod tests {
             ..GptConfig::default()
         };
         let separate = GptConfig { embedding: Embedding::Separate, vocab: joint.output_rows(), ..joint.clone() };
-        let params: Gpt<Tensor<f64>> = Gpt::init(&separate, 1);
+        let params = Model::from(Gpt::<Tensor<f64>>::init(&separate, 1));
         let ids: std::sync::Arc<[u32]> = [1, 2, 3].into();
-        let batch = Batch { sequences: 1, inputs: ids.clone(), targets: ids, weights: [1.0; 3].into() };
-        let (_, gradient) = params.recomputed_gradient(&joint, &batch, None);
+        let batch = Batch { sequences: 1, inputs: ids.clone(), targets: ids, weights: [1.0; 3].into(), labels: None };
+        let (_, gradient) = params.gradient(&joint.into(), &batch, None, Backward::Recompute);
+        let Backbone::Gpt(gradient) = gradient.backbone;
         assert!(gradient.tokens_embed.weight.0.is_some() && gradient.positions_embed.unwrap().weight.0.is_none());
     }
 }

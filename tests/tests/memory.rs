@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-use gradus_model::{Batch, Gpt, GptConfig, Objective};
+use gradus_model::{Backward, Batch, Gpt, GptConfig, Objective};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::{Optimizer, Schedule};
@@ -75,7 +75,8 @@ fn alone() -> MutexGuard<'static, ()> {
 
 fn trainer(config: &GptConfig, shards: usize, recompute: bool) -> Trainer {
     let (optimizer, schedule) = (Optimizer::default(), Schedule::default());
-    let recipe = Recipe { optimizer, schedule, updates: 10_000, clip: Some(1.0), shards, at_once: 1, recompute, seed: 9 };
+    let backward = if recompute { Backward::Recompute } else { Backward::Whole };
+    let recipe = Recipe { optimizer, schedule, updates: 10_000, clip: Some(1.0), shards, at_once: 1, backward, seed: 9 };
     Trainer::new(config.clone(), recipe, Gpt::init(config, 4))
 }
 
@@ -85,7 +86,7 @@ fn batch(config: &GptConfig, sequences: usize) -> Batch {
     let mut ids = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
     let (inputs, targets) = (ids(), ids());
     let weights = Objective::TokenMean.weights(&vec![1.0; n], sequences);
-    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
+    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
 }
 
 /// On one thread of rayon's, where nothing depends on which of several came first.

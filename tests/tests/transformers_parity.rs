@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gradus_autograd::{Real, Tape, Tensor};
-use gradus_model::{Batch, Decoder, Gpt, GptConfig, Objective, Tree, checkpoint};
+use gradus_model::{Batch, Decoder, Model, ModelConfig, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_models, worst};
 
 /// Sequences (B, T): each predicts its tokens from the second on; the last position predicts nothing.
@@ -14,15 +14,15 @@ fn batch(ids: &[u32], shape: &[usize]) -> Batch {
     let targets: Vec<u32> = (0..b * t).map(|i| if i % t + 1 < t { ids[i + 1] } else { 0 }).collect();
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t + 1 < t { 1.0 } else { 0.0 }).collect();
     let weights = Objective::TokenMean.weights(&mask, b);
-    Batch { sequences: b, inputs: ids.into(), targets: targets.into(), weights: weights.into() }
+    Batch { sequences: b, inputs: ids.into(), targets: targets.into(), weights: weights.into(), labels: None }
 }
 
 fn compare<T: Real>(tolerance: f64) {
     let models = golden_models();
     assert!(models.len() >= 4, "fixtures of several shapes, found {models:?}");
     for dir in models {
-        let (config, params): (GptConfig, Gpt<Tensor<f32>>) = checkpoint::load(&dir).unwrap();
-        let params: Gpt<Tensor<T>> = params.cast();
+        let (config, params): (ModelConfig, Model<Tensor<f32>>) = checkpoint::load(&dir).unwrap();
+        let params: Model<Tensor<T>> = params.cast();
         let expected = Arrays::read(&dir.join("expected.safetensors"));
         let (ids, shape) = expected.ids("input_ids");
         let check = |name: String, found: &Tensor<T>| {
@@ -80,7 +80,7 @@ fn what_is_saved_is_what_was_loaded() {
 fn decoding_with_a_cache_gives_the_logits_of_the_full_pass() {
     for dir in golden_models() {
         let (config, params) = checkpoint::load(&dir).unwrap();
-        let params: Gpt<Tensor<f64>> = params.cast();
+        let params: Model<Tensor<f64>> = params.cast();
         let (ids, shape) = Arrays::read(&dir.join("expected.safetensors")).ids("input_ids");
         let ids: Arc<[u32]> = ids[..shape[1]].into();
         let tape = Tape::off();

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use gradus_model::{Batch, Gpt, GptConfig, Tree};
+use gradus_model::{Backward, Batch, Model, ModelConfig, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 
 /// Tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
@@ -86,7 +86,7 @@ fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
         targets[row * t..][..end - start].copy_from_slice(&ids[start + 1..=end]);
         weights[row * t..][window.counted.clone()].fill(weight);
     }
-    Batch { sequences: windows.len(), inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
+    Batch { sequences: windows.len(), inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
 }
 
 /// Predicted tokens of these sequences: all but the first of each.
@@ -98,8 +98,8 @@ pub fn predicted(sequences: &[&[u32]]) -> usize {
 ///
 /// Panics on an id that the model does not have or a window longer than its context: callers check user input.
 pub fn token_losses<T: Real>(
-    config: &GptConfig,
-    params: &Gpt<Tensor<T>>,
+    config: &ModelConfig,
+    params: &Model<Tensor<T>>,
     sequences: &[&[u32]],
     windows: Windows,
     mut progress: impl FnMut(usize, usize),
@@ -124,17 +124,17 @@ pub fn token_losses<T: Real>(
 ///
 /// Panics as [`token_losses`] does.
 pub fn gradients<T: Real>(
-    config: &GptConfig,
-    params: &Gpt<Tensor<T>>,
+    config: &ModelConfig,
+    params: &Model<Tensor<T>>,
     sequences: &[&[u32]],
     windows: Windows,
     mut progress: impl FnMut(usize, usize),
-) -> Gpt<Tensor<T>> {
+) -> Model<Tensor<T>> {
     let (mut done, total) = (0, predicted(sequences));
     let mut sums = params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
     for group in batches(sequences, windows) {
         let batch = batch(sequences, &group, 1.0 / total as f64);
-        let (_, gradient) = on_pool(|| params.gradient(config, &batch, None));
+        let (_, gradient) = on_pool(|| params.gradient(config, &batch, None, Backward::Whole));
         sums.as_mut().zip(gradient).visit(|_, (sum, g)| {
             if let Some(g) = g {
                 T::kernels().accumulate(sum.to_mut(), g.dense().as_slice());
@@ -149,13 +149,15 @@ pub fn gradients<T: Real>(
 #[cfg(test)]
 mod tests {
     use gradus_autograd::Tape;
+    use gradus_model::GptConfig;
 
     use super::*;
 
-    fn tiny() -> (GptConfig, Gpt<Tensor<f64>>) {
-        let config =
-            GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
-        let params = Gpt::init(&config, 3);
+    fn tiny() -> (ModelConfig, Model<Tensor<f64>>) {
+        let config: ModelConfig =
+            GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() }
+                .into();
+        let params = Model::init(&config, 3);
         (config, params)
     }
 
@@ -192,7 +194,7 @@ mod tests {
                         let tape = Tape::off();
                         let seen = &ids[w.inputs.start..=w.inputs.start + i];
                         let logits = params.constants(&tape).logits(&config, seen, 1).value().to_vec();
-                        let last = &logits[i * config.vocab..];
+                        let last = &logits[i * config.backbone.vocab()..];
                         let lse = last.iter().map(|z| z.exp()).sum::<f64>().ln();
                         let target = w.inputs.start + i + 1;
                         let expected = lse - last[ids[target] as usize];
@@ -208,12 +210,12 @@ mod tests {
         let (config, params) = tiny();
         let sequences: [&[u32]; 2] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[0, 6, 6]];
         let windows = Windows { context: 5, stride: 2 };
-        let mean = |params: &Gpt<Tensor<f64>>| {
+        let mean = |params: &Model<Tensor<f64>>| {
             let losses = token_losses(&config, params, &sequences, windows, |_, _| {}).concat();
             losses.iter().sum::<f64>() / losses.len() as f64
         };
         let grads = gradients(&config, &params, &sequences, windows, |_, _| {});
-        let direction: Gpt<Tensor<f64>> = Gpt::init(&config, 9);
+        let direction: Model<Tensor<f64>> = Model::init(&config, 9);
         let mut slope = 0.0;
         grads.zip(direction.clone()).visit(|_, (g, d)| slope += g.dot(&d));
         let moved = |h: f64| mean(&params.clone().zip(direction.clone()).map(|_, (p, d)| p.zip(&d, |p, d| p + h * d)));

@@ -12,7 +12,7 @@
 //!
 //! Among equals the lower id comes first, everywhere; greedy takes the largest logit.
 
-use gradus_model::{Decoder, Gpt, GptConfig};
+use gradus_model::{Decoder, Model, ModelConfig};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 
@@ -172,8 +172,8 @@ fn greedy<T: Real>(logits: &[T]) -> u32 {
 /// [`GenerateError`], before anything is generated. Panics on an id that the model does not have: callers check user input.
 #[allow(clippy::too_many_arguments)]
 pub fn generate<T: Real>(
-    config: &GptConfig,
-    params: &Gpt<Tensor<T>>,
+    config: &ModelConfig,
+    params: &Model<Tensor<T>>,
     ids: &mut Vec<u32>,
     vocab: usize,
     tokens: usize,
@@ -186,15 +186,15 @@ pub fn generate<T: Real>(
     if ids.is_empty() {
         return Err(GenerateError::Empty);
     }
-    if overflow == Overflow::Refuse && ids.len() + tokens > config.context {
-        return Err(GenerateError::TooLong { prompt: ids.len(), tokens, context: config.context });
+    if overflow == Overflow::Refuse && ids.len() + tokens > config.backbone.context() {
+        return Err(GenerateError::TooLong { prompt: ids.len(), tokens, context: config.backbone.context() });
     }
     let mut decoder = Decoder::new(params, config);
     let mut unread = 0; // index of the first token that the decoder has not read
     for _ in 0..tokens {
-        if decoder.position() + ids.len() - unread > config.context {
+        if decoder.position() + ids.len() - unread > config.backbone.context() {
             decoder = Decoder::new(params, config);
-            unread = ids.len() - (config.context / 2).max(1);
+            unread = ids.len() - (config.backbone.context() / 2).max(1);
         }
         let logits = decoder.read(&ids[unread..]);
         unread = ids.len();
@@ -208,6 +208,8 @@ pub fn generate<T: Real>(
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::GptConfig;
+
     use super::*;
 
     const LOGITS: [f64; 5] = [1.0, 3.0, 2.0, 3.0, -1.0];
@@ -280,7 +282,8 @@ mod tests {
     fn sliding_reads_the_last_half_context() {
         let config =
             GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 0.7, ..Default::default() };
-        let params: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
+        let config = ModelConfig::from(config);
+        let params: Model<Tensor<f64>> = Model::init(&config, 1);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
             generate(&config, &params, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), |_| true)
         };

@@ -3,7 +3,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use gradus_model::{Batch, Gpt, GptConfig, Objective};
+//! use gradus_model::{Backward, Batch, Gpt, GptConfig, Objective};
 //! use gradus_train::data::{Memory, Windows};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 //! use gradus_train::text::Tokenizer;
@@ -25,7 +25,7 @@
 //!     clip: Some(1.0),
 //!     shards: 2,
 //!     at_once: 2,
-//!     recompute: false,
+//!     backward: Backward::Whole,
 //!     seed: 1,
 //! };
 //! let params: Gpt<gradus_tensor::Tensor> = Gpt::init(&config, 1);
@@ -35,7 +35,7 @@
 //!     let rows = windows.batch(t, 0..4); // four windows: a function of the seed and t
 //!     let weights = Objective::TokenMean.weights(&[1.0; 4 * 16], 4);
 //!     let (inputs, targets) = (rows.inputs.into(), rows.targets.into());
-//!     losses.push(trainer.update(&Batch { sequences: 4, inputs, targets, weights: weights.into() })?.loss);
+//!     losses.push(trainer.update(&Batch { sequences: 4, inputs, targets, weights: weights.into(), labels: None })?.loss);
 //! }
 //! assert!(losses[59] < 0.7 * losses[0]); // nats a token
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gradus_model::checkpoint::{self, CheckpointError};
-use gradus_model::{Gpt, GptConfig};
+use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 
 use crate::files::resolve_directory;
@@ -94,7 +94,7 @@ impl ModelDir {
     ///
     /// # Errors
     /// [`CheckpointError`], with the file and the remedy.
-    pub fn load(&self) -> Result<(GptConfig, Gpt<Tensor<f32>>), CheckpointError> {
+    pub fn load(&self) -> Result<(ModelConfig, Model<Tensor<f32>>), CheckpointError> {
         checkpoint::load(&self.path)
     }
 
@@ -102,11 +102,11 @@ impl ModelDir {
     ///
     /// # Errors
     /// A damaged tokenizer, or one with more ids than the model.
-    pub fn tokenizer(&self, config: &GptConfig) -> Result<Option<Tokenizer>, ModelDirError> {
+    pub fn tokenizer(&self, config: &ModelConfig) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| holds_tokenizer(dir)) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
-        if tokenizer.vocab_size() > config.vocab {
-            let (tokenizer, model) = (tokenizer.vocab_size(), config.vocab);
+        if tokenizer.vocab_size() > config.backbone.vocab() {
+            let (tokenizer, model) = (tokenizer.vocab_size(), config.backbone.vocab());
             return Err(ModelDirError::Vocabulary { path: dir.clone(), tokenizer, model });
         }
         Ok(Some(tokenizer))
@@ -116,7 +116,7 @@ impl ModelDir {
     ///
     /// # Errors
     /// Those of [`tokenizer`](Self::tokenizer), and [`TextError::Missing`].
-    pub fn required_tokenizer(&self, config: &GptConfig) -> Result<Tokenizer, ModelDirError> {
+    pub fn required_tokenizer(&self, config: &ModelConfig) -> Result<Tokenizer, ModelDirError> {
         self.tokenizer(config)?.ok_or_else(|| {
             let missing = TextError::Missing {
                 path: self.path.clone(),

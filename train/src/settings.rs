@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gradus_model::{Activation, ConfigError, Embedding, GptConfig, Objective, Positions};
+use gradus_model::{Activation, BackboneConfig, Backward, ConfigError, Embedding, GptConfig, Objective, Positions};
 use serde::{Deserialize, Serialize};
 
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
@@ -142,7 +142,7 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The model; its vocabulary is the tokenizer's.
-    pub model: GptConfig,
+    pub model: BackboneConfig,
     /// The update rule.
     pub optimizer: Optimizer,
     /// The course of its rate.
@@ -287,7 +287,7 @@ impl Options {
         };
         let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = Settings {
-            model,
+            model: model.into(),
             optimizer,
             schedule,
             batch,
@@ -367,7 +367,7 @@ impl Settings {
             clip: (self.clip > 0.0).then_some(self.clip),
             shards: self.accumulate * self.shards,
             at_once: self.shards,
-            recompute: self.recompute,
+            backward: if self.recompute { Backward::Recompute } else { Backward::Whole },
             seed: self.seed,
         }
     }
@@ -384,7 +384,8 @@ mod tests {
         let settings = flags.over(file).settle().unwrap();
         assert_eq!(settings.optimizer.lr, 0.02);
         assert_eq!(settings.length, Length::Steps(7));
-        assert_eq!((settings.model.width, settings.model.activation), (384, Activation::Relu));
+        let BackboneConfig::Gpt(model) = settings.model;
+        assert_eq!((model.width, model.activation), (384, Activation::Relu));
     }
 
     #[test]
@@ -410,7 +411,7 @@ mod tests {
     #[test]
     fn initial_weights_keep_the_size_of_a_product() {
         let std = |preset: &str| {
-            Options { preset: Some(preset.into()), ..Options::default() }.settle().unwrap().model.initializer_range
+            Options { preset: Some(preset.into()), ..Options::default() }.settle().unwrap().model.initializer_range()
         };
         assert_eq!(std("gpt1"), 0.02);
         assert!((std("tiny") - 0.04899).abs() < 1e-5 && (std("small") - 0.02828).abs() < 1e-5);

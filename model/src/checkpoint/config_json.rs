@@ -5,17 +5,46 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::{CheckpointError, io};
+use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Positions};
+use crate::head::{Form, HeadConfig};
+use crate::model::ModelConfig;
 
 const HUGGING_FACE: &str = "openai-gpt";
 const OURS: &str = "gradus-gpt";
 
-pub(super) fn encode(config: &GptConfig) -> Vec<u8> {
+/// The architecture of `transformers` that has a head of our first form.
+const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
+
+pub(super) fn encode(config: &ModelConfig) -> Vec<u8> {
     serde_json::to_vec_pretty(&to_json(config)).expect("a map of plain values")
 }
 
+/// Does `transformers`' classifier compute what this head does? It reads one sequence, at its last token that is not padding,
+/// and has no bias.
+pub(super) fn is_theirs(head: &HeadConfig) -> bool {
+    head.form == Form::Classify && !head.bias
+}
+
+fn to_json(config: &ModelConfig) -> Value {
+    let mut fields = match &config.backbone {
+        BackboneConfig::Gpt(c) => gpt_to_json(c),
+    };
+    if let Some(head) = &config.head {
+        fields["gradus_head"] = serde_json::to_value(head).expect("plain values");
+        if is_theirs(head) {
+            let names = || (0..head.classes).map(|i| (i, format!("LABEL_{i}")));
+            fields["architectures"] = json!([CLASSIFIER]);
+            fields["id2label"] = names().map(|(i, name)| (i.to_string(), json!(name))).collect::<Map<_, _>>().into();
+            fields["label2id"] = names().map(|(i, name)| (name, json!(i))).collect::<Map<_, _>>().into();
+            fields["pad_token_id"] = json!(0);
+        }
+    }
+    fields
+}
+
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
-fn to_json(c: &GptConfig) -> Value {
+fn gpt_to_json(c: &GptConfig) -> Value {
     let ours = c.embedding == Embedding::Joint || c.activation == Activation::GeluErf;
     let afn = match c.activation {
         Activation::Gelu => "gelu",
@@ -53,7 +82,7 @@ fn to_json(c: &GptConfig) -> Value {
     fields
 }
 
-pub(super) fn read(path: &Path) -> Result<GptConfig, CheckpointError> {
+pub(super) fn read(path: &Path) -> Result<ModelConfig, CheckpointError> {
     let problem = |problem: String| CheckpointError::ConfigFile { path: path.to_owned(), problem };
     let text = std::fs::read_to_string(path).map_err(io(path, "read"))?;
     let value: Value = serde_json::from_str(&text).map_err(|e| problem(format!("not JSON: {e}")))?;
@@ -63,7 +92,20 @@ pub(super) fn read(path: &Path) -> Result<GptConfig, CheckpointError> {
     Ok(config)
 }
 
-fn from_json(fields: &Map<String, Value>) -> Result<GptConfig, String> {
+fn from_json(fields: &Map<String, Value>) -> Result<ModelConfig, String> {
+    Ok(ModelConfig { backbone: gpt_from_json(fields)?.into(), head: head_from_json(fields)? })
+}
+
+fn head_from_json(fields: &Map<String, Value>) -> Result<Option<HeadConfig>, String> {
+    if let Some(head) = fields.get("gradus_head") {
+        return serde_json::from_value(head.clone()).map(Some).map_err(|e| format!("gradus_head: {e}"));
+    }
+    let theirs = fields.get("architectures").and_then(Value::as_array).is_some_and(|a| a.contains(&CLASSIFIER.into()));
+    let classes = fields.get("id2label").and_then(Value::as_object).map_or(2, Map::len); // theirs by default: two
+    Ok(theirs.then(|| HeadConfig::new(Form::Classify, classes)))
+}
+
+fn gpt_from_json(fields: &Map<String, Value>) -> Result<GptConfig, String> {
     match fields.get("model_type").and_then(Value::as_str) {
         Some(HUGGING_FACE | OURS) => {}
         Some(other) => return Err(format!("model_type: expected \"{HUGGING_FACE}\", found \"{other}\", which is not GPT-1")),
@@ -133,22 +175,39 @@ mod tests {
             GptConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() },
             GptConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() },
         ];
+        let heads = [
+            None,
+            Some(HeadConfig::new(Form::Classify, 3)),
+            Some(HeadConfig { bias: true, dropout: 0.3, ..HeadConfig::new(Form::Similar, 6) }),
+            Some(HeadConfig::new(Form::Choose, 9)),
+        ];
         for config in all {
-            assert_eq!(from_json(to_json(&config).as_object().unwrap()), Ok(config));
+            for head in &heads {
+                let config = ModelConfig { backbone: config.clone().into(), head: head.clone() };
+                assert_eq!(from_json(to_json(&config).as_object().unwrap()), Ok(config));
+            }
         }
     }
 
     #[test]
+    fn a_classifier_of_transformers_has_its_head() {
+        let head = HeadConfig::new(Form::Classify, 3);
+        let mut fields = to_json(&ModelConfig { backbone: GptConfig::default().into(), head: Some(head.clone()) });
+        fields.as_object_mut().unwrap().remove("gradus_head");
+        assert_eq!(from_json(fields.as_object().unwrap()).unwrap().head, Some(head));
+    }
+
+    #[test]
     fn what_transformers_cannot_say_has_another_model_type() {
-        let kind = |c: &GptConfig| to_json(c)["model_type"].as_str().unwrap().to_owned();
-        assert_eq!(kind(&GptConfig::default()), "openai-gpt");
-        assert_eq!(kind(&GptConfig { embedding: Embedding::Joint, ..Default::default() }), "gradus-gpt");
+        let kind = |c: GptConfig| to_json(&c.into())["model_type"].as_str().unwrap().to_owned();
+        assert_eq!(kind(GptConfig::default()), "openai-gpt");
+        assert_eq!(kind(GptConfig { embedding: Embedding::Joint, ..Default::default() }), "gradus-gpt");
     }
 
     #[test]
     fn a_wrong_field_is_named() {
         let error = |change: Value| {
-            let mut fields = to_json(&GptConfig::default());
+            let mut fields = to_json(&GptConfig::default().into());
             change.as_object().unwrap().iter().for_each(|(k, v)| fields[k] = v.clone());
             from_json(fields.as_object().unwrap()).unwrap_err()
         };
@@ -157,5 +216,6 @@ mod tests {
         assert!(error(json!({"model_type": "gpt2"})).contains("\"openai-gpt\", found \"gpt2\""));
         assert!(error(json!({"afn": "swish"})).contains("found swish"));
         assert!(error(json!({"tie_word_embeddings": false})).contains("tied"));
+        assert!(error(json!({"gradus_head": {"form": "guess"}})).starts_with("gradus_head: unknown variant `guess`"));
     }
 }

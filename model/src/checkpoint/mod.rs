@@ -1,4 +1,6 @@
 //! Checkpoints in Hugging Face's format: a directory of `config.json` (model_type `openai-gpt`) and `model.safetensors`.
+//! A head stands in `model.safetensors` too where `OpenAIGPTForSequenceClassification` computes the same; otherwise beside it,
+//! in `head.safetensors`.
 //!
 //! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
 //! without `transformer.`, f32, f64, f16 or bf16. What `openai-gpt` cannot say (the joint embedding, GELU by the error
@@ -11,13 +13,15 @@ use std::path::{Path, PathBuf};
 
 use gradus_tensor::Tensor;
 
-use crate::config::{ConfigError, GptConfig};
-use crate::gpt::Gpt;
+use crate::config::ConfigError;
+use crate::model::{Model, ModelConfig};
 
 /// The file of sizes and options.
 pub const CONFIG_FILE: &str = "config.json";
 /// The file of parameters.
 pub const WEIGHTS_FILE: &str = "model.safetensors";
+/// The file of a head that `transformers` has no class for.
+pub const HEAD_FILE: &str = "head.safetensors";
 
 /// Why a checkpoint could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -81,19 +85,21 @@ pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Erro
 }
 
 /// Reads the model in a directory.
-pub fn load(dir: &Path) -> Result<(GptConfig, Gpt<Tensor<f32>>), CheckpointError> {
+pub fn load(dir: &Path) -> Result<(ModelConfig, Model<Tensor<f32>>), CheckpointError> {
     let config = config_json::read(&dir.join(CONFIG_FILE))?;
-    let params = weights::read(&dir.join(WEIGHTS_FILE), &config)?;
+    let params = weights::read(dir, &config)?;
     Ok((config, params))
 }
 
 /// The files of a model by name, for callers that have their own way of writing.
-pub fn files(config: &GptConfig, params: &Gpt<Tensor<f32>>) -> [(&'static str, Vec<u8>); 2] {
-    [(CONFIG_FILE, config_json::encode(config)), (WEIGHTS_FILE, weights::encode(config, params))]
+pub fn files(config: &ModelConfig, params: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
+    let mut files = vec![(CONFIG_FILE, config_json::encode(config))];
+    files.extend(weights::encode(config, params));
+    files
 }
 
 /// Writes a model into an existing directory, each file flushed to disk.
-pub fn save(dir: &Path, config: &GptConfig, params: &Gpt<Tensor<f32>>) -> Result<(), CheckpointError> {
+pub fn save(dir: &Path, config: &ModelConfig, params: &Model<Tensor<f32>>) -> Result<(), CheckpointError> {
     for (name, bytes) in files(config, params) {
         let path = dir.join(name);
         let file = std::fs::File::create(&path).map_err(io(&path, "create"))?;
@@ -103,13 +109,16 @@ pub fn save(dir: &Path, config: &GptConfig, params: &Gpt<Tensor<f32>>) -> Result
     Ok(())
 }
 
-/// The name of a parameter in Hugging Face's `OpenAIGPTLMHeadModel`.
+/// The name of a parameter in Hugging Face's `OpenAIGPTLMHeadModel` and `OpenAIGPTForSequenceClassification`.
 pub fn hugging_face_name(path: &str) -> String {
-    format!("transformer.{path}")
+    if path.starts_with(HEAD) { path.to_owned() } else { format!("transformer.{path}") }
 }
 
+/// How the names of a head's parameters begin.
+const HEAD: &str = "score.";
+
 /// SHA-256-ready bytes of all parameters: each in the order of the tree, little-endian f32.
-pub fn parameter_bytes(params: &Gpt<Tensor<f32>>, mut sink: impl FnMut(&[u8])) {
+pub fn parameter_bytes(params: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) {
     use crate::tree::Tree;
     params.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
 }

@@ -8,11 +8,13 @@ use gradus_tensor::{Shape, Tensor};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, View};
 
-use super::{CheckpointError, hugging_face_name, io};
-use crate::config::{GptConfig, Positions};
-use crate::gpt::{Gpt, sinusoids};
+use super::{CheckpointError, HEAD, HEAD_FILE, WEIGHTS_FILE, config_json, hugging_face_name, io};
+use crate::config::Positions;
+use crate::gpt::sinusoids;
+use crate::model::{Model, ModelConfig};
 use crate::tree::Tree;
 
+const TABLE: &str = "tokens_embed.weight";
 const POSITIONS: &str = "positions_embed.weight";
 
 /// The f32 elements as safetensors stores them.
@@ -37,27 +39,51 @@ impl View for Parameter<'_> {
     }
 }
 
-pub(super) fn encode(config: &GptConfig, params: &Gpt<Tensor<f32>>) -> Vec<u8> {
+/// The files of the parameters: one, or two where the head stands beside the backbone.
+pub(super) fn encode(config: &ModelConfig, params: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
     // Fixed positions are written as if they had been learned, so that others compute the same.
-    let fixed = (config.positions == Positions::Sinusoidal).then(|| sinusoids(0..config.context, config.width));
-    let mut all = Vec::new();
-    params.as_ref().visit(|name, p| all.push((hugging_face_name(name), Parameter(p))));
+    let fixed = fixed_positions(config).then(|| sinusoids(0..config.backbone.context(), config.backbone.width()));
+    let (mut all, mut head) = (Vec::new(), Vec::new());
+    let beside = config.head.as_ref().is_some_and(|h| !config_json::is_theirs(h));
+    params.as_ref().visit(|name, p| {
+        let to = if beside && name.starts_with(HEAD) { &mut head } else { &mut all };
+        to.push((hugging_face_name(name), Parameter(p)));
+    });
     all.extend(fixed.as_ref().map(|p| (hugging_face_name(POSITIONS), Parameter(p))));
-    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    safetensors::serialize(all, Some(metadata)).expect("each view has the length of its shape")
+    let bytes = |tensors: Vec<(String, Parameter<'_>)>| {
+        let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        safetensors::serialize(tensors, Some(metadata)).expect("each view has the length of its shape")
+    };
+    let mut files = vec![(WEIGHTS_FILE, bytes(all))];
+    if !head.is_empty() {
+        files.push((HEAD_FILE, bytes(head)));
+    }
+    files
 }
 
-pub(super) fn read(path: &Path, config: &GptConfig) -> Result<Gpt<Tensor<f32>>, CheckpointError> {
+fn fixed_positions(config: &ModelConfig) -> bool {
+    config.gpt().is_some_and(|c| c.positions == Positions::Sinusoidal)
+}
+
+pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>>, CheckpointError> {
+    let path = &dir.join(WEIGHTS_FILE);
     let bytes = std::fs::read(path).map_err(io(path, "read"))?;
-    let damaged = |problem: String| CheckpointError::Damaged { path: path.to_owned(), problem };
+    let beside = dir.join(HEAD_FILE);
+    let head = match &config.head {
+        Some(head) if !config_json::is_theirs(head) => Some(std::fs::read(&beside).map_err(io(&beside, "read"))?),
+        _ => None,
+    };
+    let damaged = |path: &Path, problem: String| CheckpointError::Damaged { path: path.to_owned(), problem };
     let disagree = |problem: String| CheckpointError::Disagree { path: path.to_owned(), problem };
-    let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
     let mut views: HashMap<String, TensorView<'_>> = HashMap::new();
-    for (name, view) in file.iter() {
-        views.insert(name.strip_prefix("transformer.").unwrap_or(name).to_owned(), view);
+    for (path, bytes) in [(path, &bytes)].into_iter().chain(head.as_ref().map(|bytes| (&beside, bytes))) {
+        let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(path, e.to_string()))?;
+        for (name, view) in file.iter() {
+            views.insert(name.strip_prefix("transformer.").unwrap_or(name).to_owned(), view);
+        }
     }
     let mut problems = Vec::new();
-    let params = Gpt::shapes(config).map(|name, shape: Shape| {
+    let params = Model::shapes(config).map(|name, shape: Shape| {
         let found = views.remove(name);
         let result = match &found {
             None => Err(format!("{name} is missing")),
@@ -69,13 +95,14 @@ pub(super) fn read(path: &Path, config: &GptConfig) -> Result<Gpt<Tensor<f32>>, 
         result.map_err(|problem| problems.push(problem)).unwrap_or_else(|()| Tensor::zeros([0]))
     });
     if let Some(view) = views.remove("lm_head.weight") {
-        let table = &params.tokens_embed.weight.0;
-        let same = *view.shape() == table.shape()[..] && tensor(&view).ok().as_ref() == Some(table);
+        let found = tensor(&view).ok();
+        let mut same = false;
+        params.as_ref().visit(|name, p| same |= name == TABLE && found.as_ref() == Some(p));
         if problems.is_empty() && !same {
             problems.push("lm_head.weight differs from tokens_embed.weight, to which GPT-1's output is tied".into());
         }
     }
-    if config.positions == Positions::Sinusoidal {
+    if fixed_positions(config) {
         views.remove(POSITIONS);
     }
     // Buffers of the causal mask, as older versions saved them.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use gradus_autograd::Tape;
-use gradus_model::Gpt;
+use gradus_model::{Model, ModelConfig};
 use gradus_tensor::{Tensor, on_pool};
 use serde::Serialize;
 
@@ -42,10 +42,10 @@ const TOKENS: usize = 4096;
 
 /// Evaluates random tokens, and beside it, in turn, runs the forward pass alone over the same. `after(pass)` follows each.
 pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> EvaluateReport {
-    let config = &workload.config;
-    let params: Gpt<Tensor<f32>> = Gpt::init(config, 0);
-    let (t, batches) = (config.context, TOKENS.div_ceil(workload.tokens()));
-    let batches: Vec<_> = (0..batches).map(|i| random_batch(config, workload.sequences, i as u64)).collect();
+    let config = &ModelConfig::from(workload.config.clone());
+    let params: Model<Tensor<f32>> = Model::init(config, 0);
+    let (t, batches) = (workload.config.context, TOKENS.div_ceil(workload.tokens()));
+    let batches: Vec<_> = (0..batches).map(|i| random_batch(&workload.config, workload.sequences, i as u64)).collect();
     // A sequence of T + 1 tokens is one window: T inputs, and the targets one further.
     let sequence = |inputs: &[u32], targets: &[u32]| [inputs, &targets[t - 1..]].concat();
     let rows = batches.iter().flat_map(|b| b.inputs.chunks(t).zip(b.targets.chunks(t)));
@@ -93,7 +93,7 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
         forward_tokens_per_second: forward,
         hidden_tokens_per_second: hidden,
         of_forward: evaluated / forward,
-        gflops: config.training_flops() as f64 / 3.0 * evaluated / 1e9,
+        gflops: workload.config.training_flops() as f64 / 3.0 * evaluated / 1e9,
         gemm_gflops: gemm_gflops(workload),
         loss,
     }

@@ -6,7 +6,7 @@ mod scaling;
 use std::time::{Duration, Instant};
 
 use gradus_autograd::Tape;
-use gradus_model::{Batch, Decoder, Gpt, GptConfig, Hidden, Noise, Tree};
+use gradus_model::{Backward, Batch, Decoder, Gpt, GptConfig, Model, Noise, Tree};
 use gradus_tensor::buffer;
 use gradus_tensor::kernels::{Mat, MatMut, Onto};
 use gradus_tensor::rng::Philox;
@@ -149,7 +149,9 @@ impl Memory {
 
 /// Growth of the buffers in use over a forward pass with all that is kept of it alive.
 fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize {
-    let (params, config, noise) = (&trainer.params, &trainer.config, Some(Noise::new(0, 1)));
+    let (Some(config), Some(params), noise) = (trainer.config.gpt(), trainer.params.gpt(), Some(Noise::new(0, 1))) else {
+        unreachable!("workloads are of Transformers");
+    };
     let before = buffer::stats().live_bytes;
     if !recompute {
         let tape = Tape::new();
@@ -157,14 +159,7 @@ fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize 
         // The gradient of the output's matrix is made with the loss; it is counted among the gradients.
         return buffer::stats().live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
     }
-    let tape = Tape::off();
-    let model = params.constants(&tape);
-    let Hidden { mut states, .. } = model.embed(config, &batch.inputs, batch.sequences, 0, noise.as_ref());
-    let mut inputs = vec![states.value().clone()];
-    for (layer, block) in model.h.0.iter().enumerate() {
-        states = block.forward(&states, config, layer, noise.as_ref());
-        inputs.push(states.value().clone());
-    }
+    let (inputs, _) = params.inputs_of_blocks(config, batch, noise.as_ref());
     let tape = Tape::new();
     let input = tape.leaf(inputs[0].clone());
     let _output = params.leaves(&tape).h.0[0].forward(&input, config, 0, noise.as_ref());
@@ -177,16 +172,7 @@ fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize 
 /// The trainer's.
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
     let &Workload { ref config, sequences, accumulate, shards, recompute, .. } = workload;
-    let recipe = Recipe {
-        optimizer: Optimizer::default(),
-        schedule: Schedule::default(),
-        updates: 100_000,
-        clip: Some(1.0),
-        shards: accumulate * shards,
-        at_once: shards,
-        recompute,
-        seed: 0,
-    };
+    let recipe = recipe(accumulate * shards, shards, recompute);
     let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(config, 0));
     let mut times = Vec::with_capacity(steps);
     let mut final_loss = f64::NAN;
@@ -225,6 +211,20 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     })
 }
 
+/// A run that would never end.
+fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
+    Recipe {
+        optimizer: Optimizer::default(),
+        schedule: Schedule::default(),
+        updates: 100_000,
+        clip: Some(1.0),
+        shards,
+        at_once,
+        backward: if recompute { Backward::Recompute } else { Backward::Whole },
+        seed: 0,
+    }
+}
+
 /// Uniformly random tokens, each predicting the next.
 fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
     let (t, mut rng) = (config.context, Philox::new(seed));
@@ -235,7 +235,7 @@ fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
         targets.extend_from_slice(&window[1..]);
     }
     let weights = vec![1.0 / inputs.len() as f64; inputs.len()];
-    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into() }
+    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
 }
 
 /// The rate of the fastest of these products A (m, k) · B (k, n): 1024³, and a block's and the output's at this batch.
@@ -304,12 +304,13 @@ pub struct GenerateReport {
 
 /// Reads `prompt` random tokens and generates `tokens` more with the cache, which must fit the context.
 pub fn generate(config: &GptConfig, params: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> GenerateReport {
+    let (model_config, model) = (config.clone().into(), Model::from(params.clone()));
     let mut rng = Philox::new(0);
     let mut random = || rng.below(config.vocab as u64) as u32;
     let ids: Vec<u32> = (0..prompt).map(|_| random()).collect();
-    let mut decoder = Decoder::new(params, config);
+    let mut decoder = Decoder::new(&model, &model_config);
     let mut prompt_times = [(); 3].map(|()| {
-        decoder = Decoder::new(params, config);
+        decoder = Decoder::new(&model, &model_config);
         let begin = Instant::now();
         decoder.read(&ids);
         begin.elapsed()

@@ -24,9 +24,8 @@ use gradus_tensor::rng::Philox;
 use gradus_tensor::{Tensor, buffer};
 use serde::Serialize;
 
-use super::random_batch;
-use crate::optim::{Optimizer, Schedule};
-use crate::trainer::{Recipe, TrainError, Trainer};
+use super::{random_batch, recipe};
+use crate::trainer::{TrainError, Trainer};
 
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,23 +192,13 @@ fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
     }
     config.heads = config.width / 64;
     let idle = buffer::stats().live_bytes;
-    let recipe = Recipe {
-        optimizer: Optimizer::default(),
-        schedule: Schedule::default(),
-        updates: 100_000,
-        clip: Some(1.0),
-        shards: 1,
-        at_once: 1,
-        recompute: false,
-        seed: 0,
-    };
-    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(&config, 0));
+    let mut trainer: Trainer = Trainer::new(config.clone(), recipe(1, 1, false), Gpt::init(&config, 0));
     let batch = random_batch(&config, sequences, 0);
     let (ms, peak) = measure(repeats, || trainer.update(&batch).map(drop))?;
     let tape = Tape::new();
     let leaves = trainer.params.leaves(&tape);
     let before = buffer::stats().live_bytes;
-    let _loss = leaves.loss(&config, &batch, None);
+    let _loss = leaves.loss(&trainer.config, &batch, None);
     let saved_bytes = buffer::stats().live_bytes - before;
     let gflop = (config.training_flops() as usize * sequences * config.context) as f64 / 1e9;
     Ok(Point { value, ms, gflop, saved_bytes, peak_bytes: peak - idle })

@@ -4,7 +4,7 @@ mod evaluate;
 mod scaling;
 
 use clap::Subcommand;
-use gradus_model::{Gpt, GptConfig};
+use gradus_model::{Model, ModelConfig};
 
 use super::common::{Threads, flag, open_model};
 use super::{CliError, output};
@@ -176,8 +176,8 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
     let (config, params) = match &args.model {
         Some(path) => open_model(path)?.load()?,
         None => {
-            let config: GptConfig = Workload::named(&args.preset).expect("clap lets these names pass").config;
-            let params = Gpt::init(&config, 0);
+            let config: ModelConfig = Workload::named(&args.preset).expect("clap lets these names pass").config.into();
+            let params = Model::init(&config, 0);
             (config, params)
         }
     };
@@ -186,12 +186,17 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
             return Err(flag(name, 0, "at least 1 token"));
         }
     }
-    if args.prompt_tokens.saturating_add(args.tokens) > config.context {
-        let expected =
-            format!("at most {} after the prompt, to stay within the context", config.context.saturating_sub(args.prompt_tokens));
+    if args.prompt_tokens.saturating_add(args.tokens) > config.backbone.context() {
+        let expected = format!(
+            "at most {} after the prompt, to stay within the context",
+            config.backbone.context().saturating_sub(args.prompt_tokens)
+        );
         return Err(flag("--tokens", args.tokens, expected));
     }
-    let report = generate(&config, &params, args.prompt_tokens, args.tokens);
+    let (Some(config), Some(params)) = (config.gpt(), params.gpt()) else {
+        return Err(flag("--model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer"));
+    };
+    let report = generate(config, params, args.prompt_tokens, args.tokens);
     if args.json {
         return output::json(&report);
     }

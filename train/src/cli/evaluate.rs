@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use gradus_model::checkpoint::hugging_face_name;
-use gradus_model::{Gpt, GptConfig, Tree};
+use gradus_model::{Model, ModelConfig, Tree};
 use gradus_tensor::{Real, Tensor};
 use serde_json::{Map, Value, json};
 
@@ -124,10 +124,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     output::write(&text)
 }
 
-fn windows(args: &Args, config: &GptConfig) -> Result<Windows, CliError> {
-    let context = args.context.unwrap_or(config.context);
-    if !(1..=config.context).contains(&context) {
-        return Err(flag("--context", context, format!("1 to {}, the model's context", config.context)));
+fn windows(args: &Args, config: &ModelConfig) -> Result<Windows, CliError> {
+    let context = args.context.unwrap_or(config.backbone.context());
+    if !(1..=config.backbone.context()).contains(&context) {
+        return Err(flag("--context", context, format!("1 to {}, the model's context", config.backbone.context())));
     }
     let stride = args.stride.unwrap_or(context);
     if !(1..=context).contains(&stride) {
@@ -136,13 +136,14 @@ fn windows(args: &Args, config: &GptConfig) -> Result<Windows, CliError> {
     Ok(Windows { context, stride })
 }
 
-fn one_sequence(path: &Path, config: &GptConfig) -> Result<Sequences, CliError> {
-    let ids = read_ids(path, config.vocab, "model")?;
+fn one_sequence(path: &Path, config: &ModelConfig) -> Result<Sequences, CliError> {
+    let ids = read_ids(path, config.backbone.vocab(), "model")?;
     if ids.len() < 2 {
         return Err(CliError::TooShort { path: path.to_owned(), tokens: ids.len() });
     }
-    if ids.len() > config.context {
-        let expected = format!("at most {}, the model's context; cut the sequence, or give text with --corpus", config.context);
+    if ids.len() > config.backbone.context() {
+        let expected =
+            format!("at most {}, the model's context; cut the sequence, or give text with --corpus", config.backbone.context());
         return Err(flag("--ids", format!("{}: {} tokens", path.display(), ids.len()), expected));
     }
     Ok(Sequences { ids: vec![ids], bytes: None })
@@ -175,8 +176,8 @@ fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
 
 fn measure<T: Real>(
     args: &Args,
-    config: &GptConfig,
-    params: &Gpt<Tensor<T>>,
+    config: &ModelConfig,
+    params: &Model<Tensor<T>>,
     sequences: &Sequences,
     windows: Windows,
 ) -> Result<Map<String, Value>, CliError> {

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let dir = open_model(&args.model)?;
     let (config, params) = dir.load()?;
     let (mut ids, tokenizer) = match (&args.input.ids, &args.input.prompt) {
-        (Some(path), _) => (read_ids(path, config.vocab, "model")?, dir.tokenizer(&config)?),
+        (Some(path), _) => (read_ids(path, config.backbone.vocab(), "model")?, dir.tokenizer(&config)?),
         (None, Some(text)) => {
             let tokenizer = dir.required_tokenizer(&config)?;
             (tokenizer.encode(text)?, Some(tokenizer))
@@ -86,12 +86,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     // A model may have more rows than its tokenizer has ids: such ids are not drawn, and where the prompt holds some there is
     // no text to print.
-    let known = tokenizer.as_ref().map_or(config.vocab, Tokenizer::vocab_size);
+    let known = tokenizer.as_ref().map_or(config.backbone.vocab(), Tokenizer::vocab_size);
     let readable = ids.iter().all(|&id| (id as usize) < known);
     if !readable {
         output::say(&format!("the prompt holds ids that the tokenizer, of {known} ids, does not: ids are printed, not text"));
     }
-    let (tokenizer, vocab) = if readable { (tokenizer, known) } else { (None, config.vocab) };
+    let (tokenizer, vocab) = if readable { (tokenizer, known) } else { (None, config.backbone.vocab()) };
     let choice = match args.greedy {
         true => Choice::Greedy,
         false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },

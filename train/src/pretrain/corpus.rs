@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gradus_model::{Gpt, GptConfig};
+use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use sha2::{Digest, Sha256};
 
@@ -81,7 +81,7 @@ impl Corpus {
             Ok((Arc::new(file), name))
         };
         let (tokens, name) = open(corpus)?;
-        let context = settings.model.context;
+        let context = settings.model.context();
         let mut digest = Sha256::new();
         digest.update(name.file_name().unwrap_or_default().as_encoded_bytes());
         let (train, rest) = match &settings.held_out_corpus {
@@ -128,10 +128,10 @@ impl Source for Corpus {
     fn batch(&self, t: u64, batch: usize) -> data::Batch {
         self.windows.batch(t, 0..batch)
     }
-    fn validate(&self, params: &Gpt<Tensor>, config: &GptConfig, limit: usize) -> Option<Validation> {
+    fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation> {
         let all = self.held_out.as_ref()?;
         // Whole windows spread evenly over the held-out part, so that a limited evaluation sees all of it.
-        let count = limit.div_ceil(config.context).clamp(1, all.windows());
+        let count = limit.div_ceil(config.backbone.context()).clamp(1, all.windows());
         let chosen: Vec<usize> = (0..count).map(|i| i * all.windows() / count).collect();
         let batches = chosen.chunks(ROWS).map(|rows| all.batch_of(rows));
         let nll = source::nll(params, config, batches);

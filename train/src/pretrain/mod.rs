@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gradus_model::Gpt;
 use gradus_model::checkpoint::{self, CheckpointError};
+use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use serde::Serialize;
@@ -132,10 +132,10 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
     if INTERRUPTED.load(Ordering::Relaxed) {
         return Err(PretrainError::Interrupted);
     }
-    settings.model.vocab = source.tokenizer().vocab_size();
+    settings.model = settings.model.with_vocab(source.tokenizer().vocab_size());
     settings.model.check().map_err(SettingsError::from)?;
     let mut updates = settings.updates(source.tokens(), source.tokens_an_update(settings.batch));
-    let params = Gpt::init(&settings.model, settings.seed);
+    let params = Model::init(&ModelConfig::from(settings.model.clone()), settings.seed);
     if let Some(within) = control.within {
         updates = updates.min(affordable(&settings, &*source, &params, updates, within)?);
     }
@@ -166,7 +166,7 @@ pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> 
         Trainer::load(&dir.trainer(), run.settings.model.clone(), recipe)?
     } else {
         // Stopped before its first checkpoint: the seed alone determines where it began.
-        let params = Gpt::init(&run.settings.model, run.settings.seed);
+        let params = Model::init(&ModelConfig::from(run.settings.model.clone()), run.settings.seed);
         (Trainer::new(run.settings.model.clone(), recipe, params), String::new())
     };
     let (log, records) = MetricsLog::resume(&dir.metrics(), trainer.done())?;
@@ -180,7 +180,7 @@ pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> 
 fn affordable(
     settings: &Settings,
     source: &dyn Source,
-    params: &Gpt<Tensor>,
+    params: &Model<Tensor>,
     updates: u64,
     within: Duration,
 ) -> Result<u64, PretrainError> {
@@ -309,7 +309,7 @@ impl<'c> Session<'c> {
     fn evaluate_and_save(&mut self, progress: &mut Progress, whole: bool) -> Result<(), PretrainError> {
         let at = self.moment();
         let limit = if whole { usize::MAX } else { self.run.settings.eval_tokens };
-        let validation = self.source.validate(&self.trainer.params, &self.run.settings.model, limit);
+        let validation = self.source.validate(&self.trainer.params, &self.trainer.config, limit);
         self.refuse_diverged(at, validation.as_ref())?;
         if let Some(v) = validation {
             let mut record = EvaluationRecord::new(at, VALIDATION, v.nll.mean()).with_bytes(v.nll.tokens, v.bytes);
@@ -355,11 +355,11 @@ impl<'c> Session<'c> {
 
     /// Lets the model write a text: drawn from its own distribution, by a generator of its own.
     fn sample(&mut self, progress: &mut Progress) -> Result<(), PretrainError> {
-        let config = &self.trainer.config;
+        let (config, context) = (&self.trainer.config, self.trainer.config.backbone.context());
         let mut rng = Philox::with_stream(self.run.settings.seed ^ 0x5341_4d50_4c45, self.trainer.done());
         let mut ids = self.source.prompt();
-        ids.truncate(config.context - 1);
-        let (length, end) = (SAMPLE_TOKENS.min(config.context - ids.len()), self.source.end());
+        ids.truncate(context - 1);
+        let (length, end) = (SAMPLE_TOKENS.min(context - ids.len()), self.source.end());
         let vocab = self.source.tokenizer().vocab_size();
         let goes_on = |ids: &[u32]| ids.last().copied() != end;
         generate(config, &self.trainer.params, &mut ids, vocab, length, FREELY, Overflow::Refuse, &mut rng, goes_on)?;
@@ -429,7 +429,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, out: &mut Vec<(String, Strin
 }
 
 /// SHA-256 of all parameters.
-pub fn digest(params: &Gpt<Tensor>) -> String {
+pub fn digest(params: &Model<Tensor>) -> String {
     let mut hash = Sha256::new();
     checkpoint::parameter_bytes(params, |bytes| hash.update(bytes));
     format!("{:x}", corpus::HexBytes(&hash.finalize()))

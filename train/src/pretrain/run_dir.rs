@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 
 use gradus_model::checkpoint::{self, CONFIG_FILE, WEIGHTS_FILE};
-use gradus_model::{Gpt, GptConfig};
+use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,7 @@ impl RunDir {
     }
 
     /// Writes the model as it is now, each file whole or not at all.
-    pub fn save_model(&self, config: &GptConfig, params: &Gpt<Tensor>) -> Result<(), PretrainError> {
+    pub fn save_model(&self, config: &ModelConfig, params: &Model<Tensor>) -> Result<(), PretrainError> {
         for (name, bytes) in checkpoint::files(config, params) {
             write_atomically(&self.0.join(name), |file| file.write_all(&bytes))?;
         }
@@ -110,7 +110,7 @@ impl RunDir {
     }
 
     /// Replaces the best model, the directory as a whole.
-    pub fn save_best(&self, config: &GptConfig, params: &Gpt<Tensor>, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
+    pub fn save_best(&self, config: &ModelConfig, params: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
         replace_directory(&self.best(), |fresh| {
             tokenizer.save(fresh)?;
             Ok(checkpoint::save(fresh, config, params)?)

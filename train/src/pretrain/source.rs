@@ -1,6 +1,6 @@
 //! Where a run's batches come from, and what its model is measured on.
 
-use gradus_model::{Batch, Gpt, GptConfig, Objective};
+use gradus_model::{Batch, Model, ModelConfig, Objective};
 use gradus_tensor::Tensor;
 
 use crate::data;
@@ -20,7 +20,7 @@ pub trait Source {
     /// Rows 0 .. `batch` of update `t` (from 1): a function of the seed and these.
     fn batch(&self, t: u64, batch: usize) -> data::Batch;
     /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
-    fn validate(&self, params: &Gpt<Tensor>, config: &GptConfig, limit: usize) -> Option<Validation>;
+    fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation>;
     /// Tokens that open a sample.
     fn prompt(&self) -> Vec<u32>;
     /// The token that ends a sample.
@@ -50,7 +50,7 @@ impl Nll {
 }
 
 /// The total of these batches, dropout off.
-pub(super) fn nll(params: &Gpt<Tensor>, config: &GptConfig, batches: impl IntoIterator<Item = data::Batch>) -> Nll {
+pub(super) fn nll(params: &Model<Tensor>, config: &ModelConfig, batches: impl IntoIterator<Item = data::Batch>) -> Nll {
     let mut sum = Nll::default();
     for batch in batches {
         let counted = batch.weights.clone();
@@ -78,5 +78,11 @@ pub struct Validation {
 pub(super) fn weighted(batch: data::Batch, objective: Objective) -> Batch {
     let mask: Vec<f64> = batch.weights.iter().map(|&w| f64::from(w)).collect();
     let weights = objective.weights(&mask, batch.rows);
-    Batch { sequences: batch.rows, inputs: batch.inputs.into(), targets: batch.targets.into(), weights: weights.into() }
+    Batch {
+        sequences: batch.rows,
+        inputs: batch.inputs.into(),
+        targets: batch.targets.into(),
+        weights: weights.into(),
+        labels: None,
+    }
 }

@@ -1,6 +1,6 @@
 //! A run on the micro-world: stories without end, and the exact limit of what can be learnt from them.
 
-use gradus_model::{Gpt, GptConfig};
+use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
@@ -61,7 +61,7 @@ impl WorldSource {
         let (train_ids, held_out_ids) = (encode(&train)?, encode(&stories)?);
         let kneser_ney = KneserNey::train(5, train_ids.iter().map(Vec::as_slice), tokenizer.vocab_size());
         let baseline = held_out_ids.iter().map(|s| kneser_ney.nll(s)).sum();
-        let rows = |ids| Rows::new(ids, separator, true, settings.model.context, tokenizer.vocab_size());
+        let rows = |ids| Rows::new(ids, separator, true, settings.model.context(), tokenizer.vocab_size());
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, train, held_out, stories, baseline })
     }
@@ -90,7 +90,7 @@ impl Source for WorldSource {
         let rows: Vec<usize> = (0..batch).map(|row| first.wrapping_add(row) % self.train.len()).collect();
         self.train.batch_of(&rows)
     }
-    fn validate(&self, params: &Gpt<Tensor>, config: &GptConfig, limit: usize) -> Option<Validation> {
+    fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation> {
         let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
         let n = limit.div_ceil(mean).clamp(1, self.held_out.len());
         let batches = (0..n).step_by(ROWS).map(|from| self.held_out.batch(from..(from + ROWS).min(n)));

@@ -9,7 +9,7 @@
 
 mod state;
 
-use gradus_model::{Batch, Gpt, GptConfig, Noise, Tree};
+use gradus_model::{Backward, Batch, Model, ModelConfig, Noise, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ pub struct Recipe {
     pub shards: usize,
     /// Shards whose activations are held at once; the others wait (gradient accumulation).
     pub at_once: usize,
-    /// Activations of one block at a time, computed again backward ([`Gpt::recomputed_gradient`]): less memory, the same bits.
-    pub recompute: bool,
+    /// How a gradient is made: on one tape, with less memory, or of the head alone.
+    pub backward: Backward,
     /// Seed of dropout.
     pub seed: u64,
 }
@@ -49,18 +49,21 @@ pub fn default_shards(sequences: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct Trainer<T: Real = f32> {
     /// What the model is.
-    pub config: GptConfig,
+    pub config: ModelConfig,
     /// How it is trained.
     pub recipe: Recipe,
     /// Its parameters.
-    pub params: Gpt<Tensor<T>>,
+    pub params: Model<Tensor<T>>,
     /// First moments of the gradient; unused by SGD.
-    m: Gpt<Tensor<T>>,
+    m: Model<Tensor<T>>,
     /// Second moments.
-    v: Gpt<Tensor<T>>,
+    v: Model<Tensor<T>>,
     /// Updates made.
     done: u64,
 }
+
+/// A gradient of each parameter that is trained.
+pub type Gradient<T> = Model<Option<Tensor<T>>>;
 
 /// What an update saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +105,8 @@ pub enum TrainError {
 
 impl<T: Real> Trainer<T> {
     /// A trainer at its first update.
-    pub fn new(config: GptConfig, recipe: Recipe, params: Gpt<Tensor<T>>) -> Self {
+    pub fn new(config: impl Into<ModelConfig>, recipe: Recipe, params: impl Into<Model<Tensor<T>>>) -> Self {
+        let (config, params) = (config.into(), params.into());
         let zeros = || params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
         let (m, v) = (zeros(), zeros());
         Trainer { config, recipe, params, m, v, done: 0 }
@@ -113,11 +117,12 @@ impl<T: Real> Trainer<T> {
         self.done
     }
 
-    /// The loss of a batch and its gradient, by shards; with `noise` the dropouts are active.
-    pub fn gradient(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gpt<Tensor<T>>), TrainError> {
-        let shards = split(batch, self.recipe.shards);
+    /// The loss of a batch and its gradient, by shards; with `noise` the dropouts are active. A parameter that is not trained
+    /// ([`Backward::Head`]) has none.
+    pub fn gradient(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gradient<T>), TrainError> {
+        let shards = batch.split(self.recipe.shards);
         let mut loss = 0.0;
-        let mut total: Option<Gpt<Tensor<T>>> = None;
+        let mut total: Option<Gradient<T>> = None;
         for group in shards.chunks(self.recipe.at_once.max(1)) {
             let work = |(first, batch): &(usize, Batch)| self.shard(batch, noise.map(|n| n.from_sequence(*first as u64)));
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().map(work).collect() };
@@ -126,27 +131,26 @@ impl<T: Real> Trainer<T> {
                 loss += shard_loss;
                 total = Some(match total {
                     None => gradient,
-                    Some(sum) => sum.zip(gradient).map(|_, (sum, g)| add(sum, &g)),
+                    Some(sum) => sum.zip(gradient).map(|_, (sum, g)| Some(add(sum?, &g?))),
                 });
             }
         }
         Ok((loss, total.expect("a batch has at least one sequence")))
     }
 
-    fn shard(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gpt<Tensor<T>>), TrainError> {
-        let (params, config, noise) = (&self.params, &self.config, noise.as_ref());
-        let (loss, gradient) = if self.recipe.recompute {
-            params.recomputed_gradient(config, batch, noise)
-        } else {
-            params.gradient(config, batch, noise)
-        };
+    fn shard(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gradient<T>), TrainError> {
+        let (loss, mut gradient) = self.params.gradient(&self.config, batch, noise.as_ref(), self.recipe.backward);
         let mut missing = None;
-        let gradient = gradient.map(|name, g| {
-            g.map(|g| g.dense()).unwrap_or_else(|| {
+        let mut check = |name: &str, g: &mut Option<Tensor<T>>| match g {
+            Some(g) => *g = g.dense(),
+            None => {
                 missing.get_or_insert_with(|| name.to_owned());
-                Tensor::zeros([0])
-            })
-        });
+            }
+        };
+        match self.recipe.backward {
+            Backward::Whole | Backward::Recompute => gradient.as_mut().visit(check),
+            Backward::Head => gradient.score.iter_mut().for_each(|head| head.as_mut().visit(&mut check)),
+        }
         match missing {
             Some(name) => Err(TrainError::NoGradient { update: self.done + 1, name }),
             None => Ok((loss.to_f64(), gradient)),
@@ -163,7 +167,7 @@ impl<T: Real> Trainer<T> {
         let noise = Noise::new(self.recipe.seed, t);
         let (loss, gradient) = self.gradient(batch, Some(noise))?;
         let mut all = Vec::new();
-        gradient.as_ref().visit(|_, g| all.push(g.as_slice()));
+        gradient.as_ref().visit(|_, g| all.extend(g.as_ref().map(Tensor::as_slice)));
         let gradient_norm = clip::global_norm(all);
         if !loss.is_finite() || !gradient_norm.is_finite() {
             return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm });
@@ -174,6 +178,7 @@ impl<T: Real> Trainer<T> {
         let optimizer = &self.recipe.optimizer;
         let moments = self.m.as_mut().zip(self.v.as_mut());
         self.params.as_mut().zip(moments).zip(gradient).visit(|_, ((p, (m, v)), g)| {
+            let Some(g) = g else { return };
             let decays = p.shape().len() > 1;
             let moments = optimizer.name.has_moments().then(|| (m.to_mut(), v.to_mut()));
             optimizer.update(at, decays, p.to_mut(), moments, g.as_slice());
@@ -181,27 +186,6 @@ impl<T: Real> Trainer<T> {
         self.done = t;
         Ok(Step { loss, gradient_norm, rate: optimizer.lr * schedule })
     }
-}
-
-/// Sequences in `shards` parts as equal as can be, each with the index of its first sequence.
-fn split(batch: &Batch, shards: usize) -> Vec<(usize, Batch)> {
-    let n = batch.sequences;
-    let shards = shards.clamp(1, n.max(1));
-    let t = batch.inputs.len() / n.max(1);
-    let cut = |i: usize| i * n / shards;
-    (0..shards)
-        .map(|i| {
-            let (from, to) = (cut(i), cut(i + 1));
-            let rows = from * t..to * t;
-            let part = Batch {
-                sequences: to - from,
-                inputs: batch.inputs[rows.clone()].into(),
-                targets: batch.targets[rows.clone()].into(),
-                weights: batch.weights[rows].into(),
-            };
-            (from, part)
-        })
-        .collect()
 }
 
 fn add<T: Real>(mut sum: Tensor<T>, g: &Tensor<T>) -> Tensor<T> {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use gradus_model::{Gpt, GptConfig, Tree};
+use gradus_model::{Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
 use safetensors::{Dtype, SafeTensors, View};
 
@@ -63,7 +63,8 @@ impl Trainer {
     }
 
     /// Reads what [`Trainer::save`] wrote for this configuration, and its `extra`.
-    pub fn load(path: &Path, config: GptConfig, recipe: Recipe) -> Result<(Self, String), StateError> {
+    pub fn load(path: &Path, config: impl Into<ModelConfig>, recipe: Recipe) -> Result<(Self, String), StateError> {
+        let config = config.into();
         let bytes = std::fs::read(path).map_err(|e| FileError::new("read", path, e))?;
         let damaged = |problem: String| StateError::Damaged { path: path.to_owned(), problem };
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(e.to_string()))?;
@@ -71,7 +72,7 @@ impl Trainer {
         let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
         let tree = |kind: &str| {
             let mut problem = None;
-            let tree = Gpt::shapes(&config).map(|name, shape| match file.tensor(&format!("{kind}.{name}")) {
+            let tree = Model::shapes(&config).map(|name, shape| match file.tensor(&format!("{kind}.{name}")) {
                 Ok(view) if *view.shape() == shape[..] && view.dtype() == Dtype::F32 => {
                     let values = view.data().as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
                     Tensor::new(shape, values)

@@ -214,7 +214,7 @@ fn bad_models() {
     larger.save(&model).unwrap();
     let corpus = write(dir.path(), "corpus", "some text");
     let run = gradus("evaluate --model {} --corpus {}", &[&model, &corpus]);
-    run.fails_with(&["257 ids", &config.vocab.to_string(), "do not belong together"]);
+    run.fails_with(&["257 ids", &config.backbone.vocab().to_string(), "do not belong together"]);
     std::fs::remove_file(model.join("gradus_tokenizer.json")).unwrap();
     Tokenizer::characters(["some tex"]).save(&model).unwrap();
     let corpus = write(dir.path(), "other", "some words");

@@ -3,11 +3,11 @@ use gradus_autograd::Tape;
 use super::*;
 
 /// Greedy continuation by a full pass for every token.
-fn greedy(config: &GptConfig, params: &Gpt<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
+fn greedy(config: &ModelConfig, params: &Model<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
     for _ in 0..tokens {
         let tape = Tape::off();
         let logits = params.constants(&tape).logits(config, ids, 1).value().to_vec();
-        let last = &logits[(ids.len() - 1) * config.vocab..][..config.vocab];
+        let last = &logits[(ids.len() - 1) * config.backbone.vocab()..][..config.backbone.vocab()];
         let best = last.iter().enumerate().fold(0, |best, (i, z)| if *z > last[best] { i } else { best });
         ids.push(best as u32);
     }
@@ -20,9 +20,9 @@ fn greedy_is_the_argmax_of_full_passes() {
         let (config, params) = checkpoint::load(&golden(model)).unwrap();
         let ids = write(dir.path(), "ids", "3 1\n4");
         let mut expected = vec![3, 1, 4];
-        greedy(&config, &params, &mut expected, config.context - 3);
+        greedy(&config, &params, &mut expected, config.backbone.context() - 3);
         let run = gradus(
-            &format!("generate --model {{}} --ids {{}} --tokens {} --greedy --json", config.context - 3),
+            &format!("generate --model {{}} --ids {{}} --tokens {} --greedy --json", config.backbone.context() - 3),
             &[&golden(model), &ids],
         );
         let json = run.json();
@@ -84,8 +84,8 @@ fn ids_that_the_tokenizer_lacks_are_never_drawn() {
     Tokenizer::characters(["abc"]).save(dir.path()).unwrap();
     let json = gradus("generate --model {} --prompt ab --tokens 62 --seed 3 --json", &[dir.path()]).json();
     let ids = ids_of(&json["ids"]);
-    assert!(ids.len() == config.context && ids.iter().all(|&id| id < 3), "{ids:?}");
-    assert_eq!(json["text"].as_str().unwrap().len(), config.context);
+    assert!(ids.len() == config.backbone.context() && ids.iter().all(|&id| id < 3), "{ids:?}");
+    assert_eq!(json["text"].as_str().unwrap().len(), config.backbone.context());
     // A prompt of the model's own ids is continued in ids.
     let beyond = write(dir.path(), "ids", "1 299");
     let run = gradus("generate --model {} --ids {} --tokens 3", &[dir.path(), &beyond]);

@@ -9,7 +9,7 @@ mod world;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gradus_model::{Gpt, GptConfig, checkpoint};
+use gradus_model::{GptConfig, Model, ModelConfig, checkpoint};
 use gradus_tensor::Tensor;
 use gradus_train::text::Tokenizer;
 use serde_json::Value;
@@ -76,11 +76,12 @@ fn write(dir: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
 }
 
 /// A random byte-level model of context 8, saved with its tokenizer.
-fn byte_model(dir: &Path, change: impl FnOnce(&mut GptConfig)) -> (GptConfig, Gpt<Tensor<f32>>) {
+fn byte_model(dir: &Path, change: impl FnOnce(&mut GptConfig)) -> (ModelConfig, Model<Tensor<f32>>) {
     let mut config =
         GptConfig { vocab: 256, context: 8, width: 12, layers: 2, heads: 3, initializer_range: 0.4, ..Default::default() };
     change(&mut config);
-    let params = Gpt::init(&config, 5);
+    let config = ModelConfig::from(config);
+    let params = Model::init(&config, 5);
     std::fs::create_dir_all(dir).expect("a directory");
     checkpoint::save(dir, &config, &params).expect("saved");
     Tokenizer::bytes().save(dir).expect("saved");

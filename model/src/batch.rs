@@ -1,0 +1,108 @@
+//! What a model is trained on at once.
+
+use std::sync::Arc;
+
+/// Sequences of one length with what is to be predicted: the next tokens, and in fine-tuning a label an example.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// Number of sequences B.
+    pub sequences: usize,
+    /// Tokens (B·T).
+    pub inputs: Arc<[u32]>,
+    /// The token that follows each (B·T).
+    pub targets: Arc<[u32]>,
+    /// Each prediction's weight in the loss (B·T); all 0: the language model takes no part.
+    pub weights: Arc<[f64]>,
+    /// What fine-tuning is to predict; none in pre-training.
+    pub labels: Option<Labels>,
+}
+
+/// Labelled examples, each of one or more of a batch's sequences that follow one another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Labels {
+    /// Sequences an example: 1; 2 where both orders are read; K for K answers to choose from.
+    pub per_example: usize,
+    /// The position of the extract token in each sequence (B).
+    pub extract: Arc<[u32]>,
+    /// The probability that each class (or answer) should have, (examples, classes) row-major.
+    pub targets: Arc<[f64]>,
+    /// Each example's weight in the loss; 1/N each is the mean of N.
+    pub weights: Arc<[f64]>,
+}
+
+impl Batch {
+    /// Tokens a sequence T.
+    pub fn length(&self) -> usize {
+        self.inputs.len().checked_div(self.sequences).unwrap_or(0)
+    }
+
+    /// Does any next token count?
+    pub fn predicts_tokens(&self) -> bool {
+        self.weights.iter().any(|&w| w != 0.0)
+    }
+
+    /// At most `parts` parts as equal as can be, each with the index of its first sequence; no example is cut.
+    pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
+        let (t, each) = (self.length(), self.labels.as_ref().map_or(1, |l| l.per_example));
+        let n = self.sequences / each.max(1);
+        let parts = parts.clamp(1, n.max(1));
+        let part = |i: usize| {
+            let examples = i * n / parts..(i + 1) * n / parts;
+            let sequences = examples.start * each..examples.end * each;
+            let rows = sequences.start * t..sequences.end * t;
+            let part = Batch {
+                sequences: sequences.len(),
+                inputs: self.inputs[rows.clone()].into(),
+                targets: self.targets[rows.clone()].into(),
+                weights: self.weights[rows].into(),
+                labels: self.labels.as_ref().map(|labels| {
+                    let classes = labels.targets.len() / n.max(1);
+                    Labels {
+                        per_example: each,
+                        extract: labels.extract[sequences.clone()].into(),
+                        targets: labels.targets[examples.start * classes..examples.end * classes].into(),
+                        weights: labels.weights[examples].into(),
+                    }
+                }),
+            };
+            (sequences.start, part)
+        };
+        (0..parts).map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_example_is_cut() {
+        let (n, k, t, classes) = (5, 4, 3, 4);
+        let b = n * k;
+        let batch = Batch {
+            sequences: b,
+            inputs: (0..(b * t) as u32).collect(),
+            targets: (1..=(b * t) as u32).collect(),
+            weights: vec![1.0; b * t].into(),
+            labels: Some(Labels {
+                per_example: k,
+                extract: (0..b as u32).collect(),
+                targets: (0..n * classes).map(|i| i as f64).collect(),
+                weights: (0..n).map(|i| i as f64).collect(),
+            }),
+        };
+        for parts in 1..8 {
+            let all = batch.split(parts);
+            assert_eq!(all.len(), parts.min(n));
+            let join = |f: &dyn Fn(&Batch) -> Vec<f64>| all.iter().flat_map(|(_, part)| f(part)).collect::<Vec<_>>();
+            assert_eq!(join(&|p| p.inputs.iter().map(|&i| i.into()).collect()), (0..b * t).map(|i| i as f64).collect::<Vec<_>>());
+            let labels = |p: &Batch| p.labels.clone().unwrap();
+            assert_eq!(join(&|p| labels(p).targets.to_vec()), (0..n * classes).map(|i| i as f64).collect::<Vec<_>>());
+            for (first, part) in &all {
+                assert_eq!((first % k, part.sequences % k), (0, 0));
+                assert_eq!(labels(part).extract[0] as usize, *first);
+                assert_eq!(labels(part).weights[0] as usize, first / k);
+            }
+        }
+    }
+}

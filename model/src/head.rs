@@ -1,0 +1,145 @@
+//! The linear layer that fine-tuning adds (§3.2, §3.3, figure 1): from the hidden state at the extract token to classes.
+//!
+//! ```text
+//! P(y | x¹ … xᵐ) = softmax(hₗᵐ W_y)                                                        (equation 3)
+//! L₂(C) = Σ log P(y | x¹ … xᵐ)                                                             (equation 4)
+//!
+//! classify, entail     z = r W_y                  r = hₗ at the extract token of [start; text; extract] or [start; p; $; h; extract]
+//! similar              z = (r₁ + r₂) W_y          both orders, added before the linear layer
+//! choose               zₖ = rₖ W_y, W_y (d, 1)    one scalar an answer, softmax over answers
+//! ```
+//!
+//! Equation 4 is a log-likelihood; what is minimised is the mean of its negative, the cross-entropy with the label. Labels are
+//! distributions: a class is all on one, a graded score is shared by its two neighbours (Tai, Socher & Manning 2015, §4.2).
+//!
+//! The paper's dropout on the classifier falls on r. OpenAI's code draws one mask an example, shared by its answers: a mask of
+//! its own for each would take whole features from single choices. With both orders it falls on the sum, once an example.
+
+use gradus_autograd::Var;
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Real, Shape, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::batch::Labels;
+use crate::config::ConfigError;
+use crate::noise::Noise;
+use crate::tree;
+use crate::tree::{P, Tree};
+
+/// How the hidden states of an example's sequences become logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// One sequence an example.
+    Classify,
+    /// Two sequences, both orders of a pair; their hidden states are added.
+    Similar,
+    /// One sequence an answer, one logit each.
+    Choose,
+}
+
+/// A head, short of its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeadConfig {
+    /// How sequences become logits.
+    pub form: Form,
+    /// Number of classes C; 1 to choose, where each answer has one logit.
+    pub classes: usize,
+    /// OpenAI's code adds a bias to W_y; the paper and Hugging Face have none.
+    pub bias: bool,
+    /// Dropout on the hidden state before W_y.
+    pub dropout: f64,
+}
+
+impl HeadConfig {
+    /// The paper's: no bias, dropout 0.1.
+    pub fn new(form: Form, classes: usize) -> Self {
+        let classes = if form == Form::Choose { 1 } else { classes };
+        HeadConfig { form, classes, bias: false, dropout: 0.1 }
+    }
+
+    /// Is this a head?
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let error =
+            |field, found: String, expected: &str, remedy| Err(ConfigError { field, found, expected: expected.into(), remedy });
+        match self.form {
+            Form::Choose if self.classes != 1 => {
+                error("classes", self.classes.to_string(), "1 where answers are chosen from", "another checkpoint")
+            }
+            Form::Classify | Form::Similar if !(2..=1 << 16).contains(&self.classes) => {
+                error("classes", self.classes.to_string(), "a number from 2 to 65536", "another task")
+            }
+            _ if !(0.0..1.0).contains(&self.dropout) => {
+                error("classifier dropout", self.dropout.to_string(), "a probability from 0 to below 1", "--classifier-dropout")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+tree! {
+    /// W_y, one row a class.
+    pub struct Head<V> {
+        /// W_yᵀ (classes, d).
+        weight: P<V>,
+        /// (classes), in OpenAI's form.
+        bias: Option<P<V>>,
+    }
+}
+
+impl Head<Shape> {
+    /// The shape of every parameter, for hidden states of width d.
+    pub fn shapes(config: &HeadConfig, d: usize) -> Self {
+        Head { weight: P([config.classes, d].into()), bias: config.bias.then(|| P([config.classes].into())) }
+    }
+}
+
+impl<T: Real> Head<Tensor<T>> {
+    /// Fresh parameters: W_y from N(0, std²), bias 0.
+    pub fn init(config: &HeadConfig, d: usize, std: f64, seed: u64) -> Self {
+        Head::shapes(config, d).map(|path, shape| match path {
+            "weight" => Tensor::normal(shape, std, &mut Philox::with_stream(seed, 0x6865_6164)),
+            _ => Tensor::zeros(shape),
+        })
+    }
+}
+
+impl<'t, T: Real> Head<Var<'t, T>> {
+    /// Logits (examples, classes), or (examples, answers), from hidden states (B, T, d).
+    pub fn logits(&self, config: &HeadConfig, states: &Var<'t, T>, labels: &Labels, noise: Option<&Noise>) -> Var<'t, T> {
+        let (b, t, d) = (states.shape()[0], states.shape()[1], states.shape()[2]);
+        let each = labels.per_example;
+        let n = b / each;
+        let rows: Vec<u32> = labels.extract.iter().enumerate().map(|(i, &at)| (i * t) as u32 + at).collect();
+        let r = states.reshape([b * t, d]).gather(rows, [b]); // (B, d)
+        let key = noise.and_then(|noise| noise.key_of_examples(config.dropout, each));
+        let drop = |r: Var<'t, T>| match key {
+            Some(key) => r.dropout(key),
+            None => r,
+        };
+        let r = match config.form {
+            Form::Classify => drop(r),
+            Form::Similar => drop(r.reshape([n, each, d]).sum(&[1]).reshape([n, d])),
+            Form::Choose => {
+                let shared = drop(r.tape().constant(Tensor::full([n, d], T::one()))).reshape([n, 1, d]);
+                if key.is_some() { (r.reshape([n, each, d]) * shared).reshape([b, d]) } else { r }
+            }
+        };
+        let z = r.matmul(&self.weight.0.t()); // (N, C), or (B, 1)
+        let z = match &self.bias {
+            Some(bias) => z + &bias.0,
+            None => z,
+        };
+        if config.form == Form::Choose { z.reshape([n, each]) } else { z }
+    }
+
+    /// −Σₙ wₙ Σ_c yₙ_c log Pₙ(c): L₂ with the labels' weights.
+    pub fn loss(&self, config: &HeadConfig, states: &Var<'t, T>, labels: &Labels, noise: Option<&Noise>) -> Var<'t, T> {
+        let log_p = self.logits(config, states, labels, noise).log_softmax();
+        let classes = log_p.shape()[1];
+        let weighted = labels.targets.iter().enumerate().map(|(i, y)| T::lit(-y * labels.weights[i / classes])).collect();
+        let y = log_p.tape().constant(Tensor::new(*log_p.shape(), weighted));
+        (log_p * y).sum_all()
+    }
+}
