@@ -32,8 +32,8 @@ def read_rows(path: Path, model: OpenAIGPTForSequenceClassification) -> list[dic
             sys.exit(f"{path}: line {number}: {len(ids)} ids, expected 1 to {config.n_positions} (the context)")
         if not 0 <= min(ids) <= max(ids) < config.vocab_size:
             sys.exit(f"{path}: line {number}: ids from {min(ids)} to {max(ids)}, expected 0 to {config.vocab_size - 1}")
-        if len(logits) != model.score.out_features:
-            sys.exit(f"{path}: line {number}: {len(logits)} logits, expected {model.score.out_features} (score.weight)")
+        if len(logits) != config.num_labels:
+            sys.exit(f"{path}: line {number}: {len(logits)} logits, expected {config.num_labels} (id2label in config.json)")
         rows.append(row)
     if not rows:
         sys.exit(f"{path}: no rows, expected one JSON object a line")
@@ -46,6 +46,9 @@ def worst(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def tokenizer_problems(folder: Path, vocab: int, rows: list[dict]) -> list[str]:
+    """What is wrong with the directory's tokenizer, or with where its specials stand in the rows."""
+    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
+        return ["no tokenizer.json or vocab.json"]
     tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = tokenizer.get_vocab()
     problems = [f"no {token}" for token in ("<start>", "<delimiter>", "<extract>") if token not in ids]
@@ -67,6 +70,7 @@ def main() -> None:
     parser.add_argument("--no-tokenizer", action="store_true", help="DIR has none")
     a = parser.parse_args()
     transformers.logging.set_verbosity_error()  # what it would warn of is checked here
+    transformers.logging.disable_progress_bar()
 
     if not (a.dir / "config.json").is_file():
         sys.exit(f"{a.dir}: no config.json there, expected a checkpoint directory")
