@@ -90,7 +90,7 @@ def token_nll(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     return -log_p.gather(-1, ids[:, 1:, None]).squeeze(-1)
 
 
-def gradients(model: OpenAIGPTLMHeadModel, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+def gradients(model: torch.nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:
     named = dict(model.named_parameters())  # the tied output embedding appears once, as tokens_embed
     return dict(zip(named, torch.autograd.grad(loss, named.values())))
 
@@ -169,25 +169,30 @@ class TorchOptimizer:
 UPDATES = {"openai": PlainAdam, "paper37": PlainAdam, "adamw": TorchOptimizer, "adam_l2": TorchOptimizer, "sgd": TorchOptimizer}
 
 
+def update(model: torch.nn.Module, optimizer, recipe: Recipe, t: int, loss: torch.Tensor) -> tuple[float, float]:
+    """Update t of the parameters along the clipped gradient of `loss`; its norm before clipping, and the factor on the rate."""
+    grads = gradients(model, loss)
+    norm = math.sqrt(sum(g.square().sum().item() for g in grads.values()))
+    # TensorFlow's clip_by_global_norm; PyTorch's divides by norm + 1e-6.
+    scale = 1.0 if recipe.clip is None else recipe.clip / max(norm, recipe.clip)
+    for name, p in model.named_parameters():
+        p.grad = grads[name] * scale
+    s = rate(recipe, t)
+    optimizer.step(t, s)
+    return norm, s
+
+
 def trained(model: OpenAIGPTLMHeadModel, batches: torch.Tensor, recipe: Recipe) -> dict[str, torch.Tensor]:
     """STEPS updates, one batch each: what each step saw, and the parameters after the last."""
-    named = dict(model.named_parameters())
-    optimizer = UPDATES[recipe.form](list(named.values()), recipe)
+    optimizer = UPDATES[recipe.form](list(model.parameters()), recipe)
     losses, norms, rates = [], [], []
     for t, ids in enumerate(batches, start=1):
         loss = token_nll(model(ids).logits, ids).mean()
-        grads = gradients(model, loss)
-        norm = math.sqrt(sum(g.square().sum().item() for g in grads.values()))
-        # TensorFlow's clip_by_global_norm; PyTorch's divides by norm + 1e-6.
-        scale = 1.0 if recipe.clip is None else recipe.clip / max(norm, recipe.clip)
-        for name, p in named.items():
-            p.grad = grads[name] * scale
-        s = rate(recipe, t)
-        optimizer.step(t, s)
+        norm, s = update(model, optimizer, recipe, t, loss)
         losses.append(loss.item()), norms.append(norm), rates.append(s)
     arrays = {"loss": losses, "gradient_norm": norms, "schedule": rates}
     arrays = {name: torch.tensor(a, dtype=torch.float64) for name, a in arrays.items()}
-    return arrays | {f"parameter.{name}": p.detach().clone() for name, p in named.items()}
+    return arrays | {f"parameter.{name}": p.detach().clone() for name, p in model.named_parameters()}
 
 
 def make(folder: Path, fixture: Fixture, seed: int) -> None:
