@@ -47,6 +47,7 @@ mod model;
 mod noise;
 pub mod objectives;
 mod recompute;
+mod transfer;
 pub mod tree;
 
 pub use backbone::{Backbone, BackboneConfig};
@@ -59,4 +60,5 @@ pub use head::{Form, Head, HeadConfig};
 pub use model::{Backward, Model, ModelConfig};
 pub use noise::Noise;
 pub use objectives::Objective;
+pub use transfer::Transfer;
 pub use tree::Tree;

@@ -49,7 +49,8 @@ fn generation_reports_what_it_reads() {
     let (config, _) = byte_model(dir.path(), |_| {});
     let json = gradus("bench generate --model {} --prompt-tokens 2 --tokens 6 --json", &[dir.path()]).json();
     assert!(json["tokens_per_second"].as_f64().unwrap() > 0.0);
-    let read = config.parameters() - config.context * config.width + config.width;
+    let sizes = config.gpt().expect("a Transformer");
+    let read = sizes.parameters() - sizes.context * sizes.width + sizes.width;
     assert_eq!(json["weight_bytes_per_token"], 4 * read);
     let [rate, bandwidth, share] =
         ["weight_gb_per_second", "bandwidth_gb_per_second", "share_of_bandwidth"].map(|field| json[field].as_f64().unwrap());

@@ -1,0 +1,130 @@
+//! From a pre-trained model to one that is fine-tuned: rows for special tokens, a head, and how much is kept (§3.2, §5).
+//!
+//! ```text
+//! [Wₑ] → [Wₑ; start; delimiter; extract]     the new rows N(0, σ²); in the joint form they stand before the position rows
+//! transferred: nothing, embeddings, 1 … n    embeddings are Wₑ and W_p; l blocks are these and the blocks 1 … l; the rest is fresh
+//! ```
+
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Real, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::backbone::BackboneConfig;
+use crate::config::Embedding;
+use crate::head::{Head, HeadConfig};
+use crate::model::{Model, ModelConfig};
+use crate::tree::Tree;
+
+/// How much of a pre-trained model is kept (figure 2, left).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transfer {
+    /// All of it.
+    #[default]
+    All,
+    /// Nothing.
+    None,
+    /// The embeddings and this many blocks, from the first.
+    Layers(usize),
+}
+
+impl Transfer {
+    /// Is the parameter of this name kept?
+    fn keeps(self, name: &str) -> bool {
+        let layer = name.strip_prefix("h.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+        match (self, layer) {
+            (Transfer::All, _) => true,
+            (Transfer::None, _) => false,
+            (Transfer::Layers(n), Some(layer)) => layer < n,
+            (Transfer::Layers(_), None) => name.contains("_embed."),
+        }
+    }
+}
+
+impl<T: Real> Model<Tensor<T>> {
+    /// The backbone with `extra` rows more in Wₑ, from N(0, std²).
+    pub fn with_tokens(self, config: &ModelConfig, extra: usize, std: f64, seed: u64) -> (ModelConfig, Self) {
+        let vocab = config.backbone.vocab();
+        let grown = ModelConfig { backbone: config.backbone.clone().with_vocab(vocab + extra), ..config.clone() };
+        let joint = matches!(&config.backbone, BackboneConfig::Gpt(c) if c.embedding == Embedding::Joint);
+        let params = self.map(|name, p| {
+            if name != "tokens_embed.weight" || extra == 0 {
+                return p;
+            }
+            let d = p.shape()[1];
+            let fresh: Tensor<T> = Tensor::normal([extra, d], std, &mut Philox::with_stream(seed, 0x726f_7773));
+            let old = p.dense();
+            let (tokens, positions) = old.as_slice().split_at(vocab * d);
+            assert!(joint || positions.is_empty(), "rows of tokens, and only in the joint form of positions");
+            Tensor::new([old.shape()[0] + extra, d], [tokens, fresh.as_slice(), positions].concat())
+        });
+        (grown, params)
+    }
+
+    /// This backbone under a fresh head, with what is not transferred fresh too.
+    pub fn with_head(self, config: &ModelConfig, head: HeadConfig, transfer: Transfer, seed: u64) -> (ModelConfig, Self) {
+        let config = ModelConfig { head: Some(head.clone()), ..config.clone() };
+        let fresh: Self = Model::init(&ModelConfig { head: None, ..config.clone() }, seed);
+        let kept = Model { score: None, ..self };
+        let Model { backbone, .. } = kept.zip(fresh).map(|name, (old, new)| if transfer.keeps(name) { old } else { new });
+        let score = Head::init(&head, config.backbone.width(), config.backbone.initializer_range(), seed);
+        (config, Model { backbone, score: Some(score) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::GptConfig;
+    use crate::head::Form;
+
+    fn names(keep: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut names = Vec::new();
+        Model::shapes(&tiny().into()).visit(|name, _| names.extend(keep(name).then(|| name.to_owned())));
+        names
+    }
+
+    fn tiny() -> GptConfig {
+        GptConfig { vocab: 5, context: 4, width: 4, layers: 2, heads: 2, ..GptConfig::default() }
+    }
+
+    #[test]
+    fn layers_are_kept_from_the_first() {
+        assert!(names(|n| Transfer::None.keeps(n)).is_empty());
+        assert_eq!(names(|n| Transfer::Layers(0).keeps(n)), ["tokens_embed.weight", "positions_embed.weight"]);
+        assert!(names(|n| Transfer::Layers(1).keeps(n)).iter().all(|n| n.contains("embed") || n.starts_with("h.0.")));
+        assert_eq!(names(|n| Transfer::Layers(1).keeps(n)).len(), 2 + 12);
+        assert_eq!(names(|n| Transfer::Layers(2).keeps(n)), names(|_| true));
+    }
+
+    #[test]
+    fn what_is_kept_has_the_same_bits_and_the_rest_is_fresh() {
+        let config = ModelConfig::from(tiny());
+        let old: Model<Tensor<f64>> = Model::init(&config, 1);
+        let (with_head, new) = old.clone().with_head(&config, HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), 2);
+        assert_eq!(with_head.head.unwrap().classes, 3);
+        assert_eq!(new.score.as_ref().unwrap().weight.0.shape()[..], [3, 4]);
+        Model { score: None, ..new }.zip(old).visit(|name, (new, old)| {
+            let kept = name.contains("embed") || name.starts_with("h.0.");
+            let random = new.shape().len() > 1; // biases are 0 and gains 1 in both
+            assert_eq!(new == old, kept || !random, "{name}");
+        });
+    }
+
+    #[test]
+    fn new_rows_stand_behind_the_tokens() {
+        for embedding in [Embedding::Separate, Embedding::Joint] {
+            let config = ModelConfig::from(GptConfig { embedding, ..tiny() });
+            let old: Model<Tensor<f64>> = Model::init(&config, 1);
+            let (grown, new) = old.clone().with_tokens(&config, 3, 0.02, 7);
+            assert_eq!(grown.backbone.vocab(), 8);
+            let table = |m: &Model<Tensor<f64>>| m.gpt().unwrap().tokens_embed.weight.0.clone();
+            let (before, after) = (table(&old).to_vec(), table(&new).to_vec());
+            assert_eq!(after[..5 * 4], before[..5 * 4]);
+            assert_eq!(after[8 * 4..], before[5 * 4..]);
+            let rows = &after[5 * 4..8 * 4];
+            assert!(rows.iter().all(|x| *x != 0.0 && x.abs() < 0.1), "{rows:?}");
+            assert_eq!(Model::shapes(&grown).map(|_, s| s.to_vec()), new.map(|_, p| p.shape().to_vec()));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Examples as one batch.
+
+use gradus_model::{Batch, Labels, Objective};
+
+use super::Encoded;
+
+/// A batch of examples, as long as their longest row: the label of each weighs 1/N, the next tokens λ in all.
+///
+/// Every token after the first is a target, the delimiter and the extract token too; nothing is predicted from the extract
+/// token, nor on padding. Examples without a label get a target of zeros, for predictions.
+///
+/// Panics on no examples, or on examples with unequal numbers of rows.
+pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Objective) -> Batch {
+    let per_example = examples[0].rows.len();
+    let rows: Vec<&[u32]> = examples.iter().flat_map(|e| e.rows.iter().map(Vec::as_slice)).collect();
+    assert_eq!(rows.len(), per_example * examples.len(), "each example has as many rows as the first");
+    let t = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let n = rows.len() * t;
+    let (mut inputs, mut targets, mut mask) = (vec![0; n], vec![0; n], vec![0.0; n]);
+    for (i, row) in rows.iter().enumerate() {
+        let (at, next) = (i * t, row.len() - 1);
+        inputs[at..at + row.len()].copy_from_slice(row);
+        targets[at..at + next].copy_from_slice(&row[1..]);
+        mask[at..at + next].fill(1.0);
+    }
+    let weights = if lambda == 0.0 {
+        vec![0.0; n]
+    } else {
+        objective.weights(&mask, rows.len()).into_iter().map(|w| lambda * w).collect()
+    };
+    let share = 1.0 / examples.len() as f64;
+    let right = examples.iter().flat_map(|e| e.target.clone().unwrap_or_else(|| vec![0.0; classes]));
+    let labels = Labels {
+        per_example,
+        extract: rows.iter().map(|row| row.len() as u32 - 1).collect(),
+        targets: right.collect(),
+        weights: vec![share; examples.len()].into(),
+    };
+    Batch {
+        sequences: rows.len(),
+        inputs: inputs.into(),
+        targets: targets.into(),
+        weights: weights.into(),
+        labels: Some(labels),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(rows: &[&[u32]], class: usize) -> Encoded {
+        let mut target = vec![0.0; 2];
+        target[class] = 1.0;
+        Encoded { rows: rows.iter().map(|r| r.to_vec()).collect(), target: Some(target), truncated: false }
+    }
+
+    /// Labels not shifted, an extract position off by one, losses summed instead of averaged: each would show here.
+    #[test]
+    fn rows_are_padded_shifted_and_weighted() {
+        let (a, b) = (encoded(&[&[7, 1, 2, 9]], 1), encoded(&[&[7, 3, 9]], 0));
+        let batch = batch(&[&a, &b], 2, 0.5, Objective::SequenceMean);
+        assert_eq!((batch.sequences, batch.length()), (2, 4));
+        assert_eq!(batch.inputs[..], [7, 1, 2, 9, 7, 3, 9, 0]);
+        assert_eq!(batch.targets[..], [1, 2, 9, 0, 3, 9, 0, 0]);
+        let (x, y) = (0.5 / 2.0 / 3.0, 0.5 / 2.0 / 2.0);
+        assert_eq!(batch.weights[..], [x, x, x, 0.0, y, y, 0.0, 0.0]);
+        let labels = batch.labels.unwrap();
+        assert_eq!((labels.per_example, &labels.extract[..]), (1, &[3, 2][..]));
+        assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
+    }
+
+    /// The last token that is not padding is the extract token only if no text ends in the padding's id.
+    #[test]
+    fn the_extract_token_is_found_by_its_place() {
+        let example = encoded(&[&[7, 9, 0, 9], &[7, 0, 0, 0, 9]], 0);
+        let labels = batch(&[&example], 2, 0.0, Objective::SequenceMean).labels.unwrap();
+        assert_eq!((labels.per_example, &labels.extract[..]), (2, &[3, 4][..]));
+    }
+
+    #[test]
+    fn a_batch_is_no_longer_than_its_longest_row() {
+        let (short, long) = (encoded(&[&[7, 9]], 0), encoded(&[&[7, 1, 2, 3, 9]], 0));
+        assert_eq!(batch(&[&short], 2, 0.5, Objective::TokenMean).length(), 2);
+        assert_eq!(batch(&[&short, &long], 2, 0.5, Objective::TokenMean).length(), 5);
+        let quiet = batch(&[&short, &long], 2, 0.0, Objective::TokenMean);
+        assert!(!quiet.predicts_tokens());
+    }
+}

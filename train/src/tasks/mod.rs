@@ -1,0 +1,203 @@
+//! The paper's input transformations (§3.3, figure 1): from the texts of an example to sequences that a language model reads.
+//!
+//! ```text
+//! classify      [start; x; extract]
+//! entail        [start; premise; delimiter; hypothesis; extract]
+//! similar       [start; a; delimiter; b; extract] and [start; b; delimiter; a; extract]
+//! choose        [start; document; question; delimiter; answerₖ; extract]  for each k
+//! ```
+//!
+//! Decided here, where the paper is silent or its code covers one task alone:
+//!
+//! - **Length.** With a context of n, a single text is cut to n − 2 tokens and each of two to n/2 − 2, whatever the other's
+//!   length (OpenAI's code, for Story Cloze). Behind a long document that rule would cut off RACE's question; so there
+//!   question, delimiter and answer stay whole and the document is shortened, to the same length for every answer. Only if
+//!   these alone are too long, answers are cut to n/2 − 2 and the question to what is left. Cut examples are counted.
+//! - **Between document and question** stands no delimiter ([z; q; $; aₖ]).
+//! - **Padding** is to the right, with id 0, up to the longest row of a batch. Causality keeps it out of what is read before
+//!   it, so there is no mask; only the loss of the next tokens is weighted.
+//! - **The extract token** is found by its place, the end of the row, not by its id or by what is no padding: a text may hold
+//!   either.
+//! - **STS-B's** scores become distributions over 0 … 5: y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher & Manning 2015;
+//!   so does a helper in OpenAI's code). What is predicted is Σ i·pᵢ.
+
+mod batch;
+mod transform;
+
+use gradus_model::{Form as HeadForm, HeadConfig};
+
+use crate::data::sets::{Answer, Form, Label, Task};
+use crate::text::{TextError, Tokenizer};
+
+pub use batch::batch;
+pub use transform::{Encoded, encode, encode_all};
+
+/// The ids of the three tokens that only fine-tuning knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Specials {
+    /// Opens a sequence.
+    pub start: u32,
+    /// Stands between two texts.
+    pub delimiter: u32,
+    /// Closes it; the head reads here (OpenAI's `_classify_`).
+    pub extract: u32,
+}
+
+impl Specials {
+    /// Their names in a tokenizer, in the order in which they are appended.
+    pub const NAMES: [&'static str; 3] = ["<start>", "<delimiter>", "<extract>"];
+
+    /// Those of a tokenizer; `None` where one is missing.
+    pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
+        let [start, delimiter, extract] = Self::NAMES.map(|name| tokenizer.token_id(name));
+        Some(Specials { start: start?, delimiter: delimiter?, extract: extract? })
+    }
+
+    /// Those of a tokenizer, appended where they are missing.
+    ///
+    /// # Errors
+    /// The tokenizer's.
+    pub fn append(tokenizer: &mut Tokenizer) -> Result<Self, TextError> {
+        let mut add = |i: usize| tokenizer.add_special(Self::NAMES[i]);
+        Ok(Specials { start: add(0)?, delimiter: add(1)?, extract: add(2)? })
+    }
+}
+
+/// Why a task cannot be fine-tuned on or an example not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// A text that the tokenizer cannot encode.
+    #[error("example {id}: {source}")]
+    Text {
+        /// The example.
+        id: String,
+        /// Why not.
+        source: Box<TextError>,
+    },
+    /// A data set without a training objective in the paper.
+    #[error(
+        "{task}: the paper uses it zero-shot only, so there is nothing to fine-tune; score it with `gradus evaluate --task \
+         {task} --zero-shot`"
+    )]
+    ZeroShotOnly {
+        /// Its name.
+        task: &'static str,
+    },
+    /// Too short a context for the special tokens.
+    #[error("the model's context of {context} tokens is too short for this task: it takes at least {least}; use another model")]
+    Context {
+        /// What it is.
+        context: usize,
+        /// What it must be.
+        least: usize,
+    },
+    /// A row without a label where one is needed.
+    #[error("example {id} has no label: {remedy}")]
+    NoLabel {
+        /// The example.
+        id: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+}
+
+/// The head of a task.
+///
+/// # Errors
+/// [`TaskError::ZeroShotOnly`].
+pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
+    let form = match task.form {
+        Form::Classify | Form::Entail => HeadForm::Classify,
+        Form::Similar => HeadForm::Similar,
+        Form::Choose => HeadForm::Choose,
+        Form::Refer => return Err(TaskError::ZeroShotOnly { task: task.name }),
+    };
+    Ok(HeadConfig::new(form, task.answers()))
+}
+
+/// What a label should make of the probabilities: all on one class, or a score shared by its two neighbours.
+pub fn target(task: &Task, label: Label) -> Vec<f64> {
+    let mut target = vec![0.0; task.answers()];
+    match label {
+        Label::Class(class) => target[class] = 1.0,
+        Label::Score(y) => {
+            let low = y.floor().clamp(0.0, (target.len() - 1) as f64);
+            target[low as usize] = 1.0 - (y - low);
+            if y > low {
+                target[low as usize + 1] = y - low;
+            }
+        }
+    }
+    target
+}
+
+/// What is answered, given the logits of the classes or choices: the most probable, or the expected score Σ i·pᵢ. Among equals
+/// the first.
+pub fn answer(task: &Task, logits: &[f64]) -> Label {
+    match task.answer {
+        Answer::Score { .. } => {
+            Label::Score(probabilities(logits).iter().enumerate().map(|(i, p)| i as f64 * p).sum())
+        }
+        Answer::Classes(_) | Answer::Choice { .. } => {
+            Label::Class(logits.iter().enumerate().fold(0, |best, (i, z)| if *z > logits[best] { i } else { best }))
+        }
+    }
+}
+
+/// softmax z.
+pub fn probabilities(logits: &[f64]) -> Vec<f64> {
+    let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = logits.iter().map(|z| (z - most).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.into_iter().map(|p| p / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of them mapped to id 0 is what happens where a vocabulary is asked for tokens it does not have.
+    #[test]
+    fn specials_have_ids_of_their_own_behind_the_vocabulary() {
+        let mut tokenizer = Tokenizer::bytes();
+        assert_eq!(Specials::of(&tokenizer), None);
+        let specials = Specials::append(&mut tokenizer).unwrap();
+        assert_eq!(specials, Specials { start: 256, delimiter: 257, extract: 258 });
+        assert_eq!(Specials::append(&mut tokenizer).unwrap(), specials, "appended once");
+        assert_eq!(Specials::of(&tokenizer), Some(specials));
+    }
+
+    #[test]
+    fn a_score_is_shared_by_its_neighbours_and_comes_back() {
+        let task = Task::named("sts-b").unwrap();
+        assert_eq!(target(task, Label::Score(0.0)), [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(target(task, Label::Score(5.0)), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+        for y in [0.2, 1.0, 2.75, 4.999] {
+            let shares = target(task, Label::Score(y));
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            let logits: Vec<f64> = shares.iter().map(|p| p.ln()).collect();
+            let Label::Score(back) = answer(task, &logits) else { panic!("a score") };
+            assert!((back - y).abs() < 1e-12, "{y}: {back}");
+        }
+    }
+
+    /// The common gloss that softmax(2.5, −1.0) is (0.97, 0.03) is right to two digits.
+    #[test]
+    fn probabilities_are_a_softmax() {
+        let p = probabilities(&[2.5, -1.0]);
+        assert!((p[0] - 0.970_687_769_248_643_6).abs() < 1e-15 && (p[0] + p[1] - 1.0).abs() < 1e-15);
+        assert_eq!(probabilities(&[1e4, 1e4]), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn the_first_of_equals_is_answered() {
+        let task = Task::named("mnli").unwrap();
+        assert_eq!(answer(task, &[0.5, 0.7, 0.7]), Label::Class(1));
+    }
+
+    #[test]
+    fn pronouns_are_not_fine_tuned() {
+        assert!(head(Task::named("dprd").unwrap()).unwrap_err().to_string().contains("--zero-shot"));
+    }
+}

@@ -1,0 +1,199 @@
+//! One example's sequences.
+
+use super::{Specials, TaskError, target};
+use crate::data::sets::{Example, Input, Task};
+use crate::text::Tokenizer;
+
+/// An example as the model reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Encoded {
+    /// One row a sequence: one, both orders, or one an answer.
+    pub rows: Vec<Vec<u32>>,
+    /// The probability that each class or answer should have; `None` without a label.
+    pub target: Option<Vec<f64>>,
+    /// Was a text cut?
+    pub truncated: bool,
+}
+
+impl Encoded {
+    /// Tokens of its longest row.
+    pub fn length(&self) -> usize {
+        self.rows.iter().map(Vec::len).max().unwrap_or(0)
+    }
+}
+
+/// The texts of an example as tokens.
+enum Segments {
+    One(Vec<u32>),
+    Ordered(Vec<u32>, Vec<u32>),
+    Unordered(Vec<u32>, Vec<u32>),
+    Choices { document: Vec<u32>, question: Vec<u32>, answers: Vec<Vec<u32>> },
+}
+
+/// Reads an example for a model with this context.
+///
+/// # Errors
+/// A text without tokens for it, a context too short, or a data set that is not fine-tuned on.
+pub fn encode(
+    task: &'static Task,
+    example: &Example,
+    tokenizer: &Tokenizer,
+    specials: Specials,
+    context: usize,
+) -> Result<Encoded, TaskError> {
+    const LEAST: usize = 8; // two texts of at least two tokens
+    if context < LEAST {
+        return Err(TaskError::Context { context, least: LEAST });
+    }
+    let ids = |text: &str| {
+        tokenizer.encode(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) })
+    };
+    let similar = task.form == crate::data::sets::Form::Similar;
+    let segments = match &example.input {
+        Input::One(text) => Segments::One(ids(text)?),
+        Input::Pair(a, b) if similar => Segments::Unordered(ids(a)?, ids(b)?),
+        Input::Pair(a, b) => Segments::Ordered(ids(a)?, ids(b)?),
+        Input::Choices { document, question, answers } => Segments::Choices {
+            document: ids(document)?,
+            question: ids(question)?,
+            answers: answers.iter().map(|a| ids(a)).collect::<Result<_, _>>()?,
+        },
+        Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: task.name }),
+    };
+    let (rows, truncated) = assemble(segments, specials, context);
+    Ok(Encoded { rows, target: example.label.map(|label| target(task, label)), truncated })
+}
+
+/// All examples of a split.
+///
+/// # Errors
+/// The first one's, as [`encode`].
+pub fn encode_all(
+    task: &'static Task,
+    examples: &[Example],
+    tokenizer: &Tokenizer,
+    specials: Specials,
+    context: usize,
+) -> Result<Vec<Encoded>, TaskError> {
+    examples.iter().map(|example| encode(task, example, tokenizer, specials, context)).collect()
+}
+
+/// The rows, each within the context, and whether something was cut.
+fn assemble(segments: Segments, s: Specials, context: usize) -> (Vec<Vec<u32>>, bool) {
+    let mut truncated = false;
+    let mut cut = |mut ids: Vec<u32>, most: usize| {
+        truncated |= ids.len() > most;
+        ids.truncate(most);
+        ids
+    };
+    let half = context / 2 - 2;
+    let pair = |a: &[u32], b: &[u32]| [&[s.start], a, &[s.delimiter], b, &[s.extract]].concat();
+    let rows = match segments {
+        Segments::One(x) => vec![[&[s.start], &cut(x, context - 2)[..], &[s.extract]].concat()],
+        Segments::Ordered(a, b) => vec![pair(&cut(a, half), &cut(b, half))],
+        Segments::Unordered(a, b) => {
+            let (a, b) = (cut(a, half), cut(b, half));
+            vec![pair(&a, &b), pair(&b, &a)]
+        }
+        Segments::Choices { document, question, answers } if question.is_empty() => {
+            let document = cut(document, half);
+            answers.into_iter().map(|a| pair(&document, &cut(a, half))).collect()
+        }
+        Segments::Choices { document, question, answers } => {
+            let whole = |answers: &[Vec<u32>]| 3 + answers.iter().map(Vec::len).max().unwrap_or(0);
+            let answers: Vec<_> = if question.len() + whole(&answers) > context {
+                answers.into_iter().map(|a| cut(a, half)).collect()
+            } else {
+                answers
+            };
+            let question = cut(question, context - whole(&answers));
+            let document = cut(document, context - whole(&answers) - question.len());
+            let first = [document, question].concat();
+            answers.iter().map(|a| pair(&first, a)).collect()
+        }
+    };
+    (rows, truncated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::sets::Label;
+
+    const S: Specials = Specials { start: 256, delimiter: 257, extract: 258 };
+
+    fn rows(task: &str, input: Input, context: usize) -> (Vec<Vec<u32>>, bool) {
+        let task = Task::named(task).unwrap();
+        let example = Example { id: "0".into(), input, label: Some(Label::Class(0)), group: None };
+        let encoded = encode(task, &example, &Tokenizer::bytes(), S, context).unwrap();
+        (encoded.rows, encoded.truncated)
+    }
+
+    /// A row as text: bytes as they are, ^ $ # for the special tokens.
+    fn text(row: &[u32]) -> String {
+        row.iter().map(|&id| if id < 256 { id as u8 as char } else { ['^', '$', '#'][id as usize - 256] }).collect()
+    }
+
+    fn texts(task: &str, input: Input, context: usize) -> Vec<String> {
+        rows(task, input, context).0.iter().map(|row| text(row)).collect()
+    }
+
+    fn pair(a: &str, b: &str) -> Input {
+        Input::Pair(a.into(), b.into())
+    }
+
+    fn choices(document: &str, question: &str, answers: &[&str]) -> Input {
+        let answers = answers.iter().map(|&a| a.into()).collect();
+        Input::Choices { document: document.into(), question: question.into(), answers }
+    }
+
+    #[test]
+    fn the_four_transformations() {
+        assert_eq!(texts("cola", Input::One("abc".into()), 32), ["^abc#"]);
+        assert_eq!(texts("mnli", pair("ab", "cde"), 32), ["^ab$cde#"]);
+        assert_eq!(texts("mrpc", pair("ab", "cde"), 32), ["^ab$cde#", "^cde$ab#"]);
+        assert_eq!(texts("race", choices("doc", "q?", &["a", "bb"]), 32), ["^docq?$a#", "^docq?$bb#"]);
+        assert_eq!(texts("story-cloze", choices("doc", "", &["a", "bb"]), 32), ["^doc$a#", "^doc$bb#"]);
+    }
+
+    #[test]
+    fn texts_are_cut_as_the_original_does() {
+        // n = 12: one text n − 2 = 10, two n/2 − 2 = 4 each.
+        assert_eq!(rows("cola", Input::One("0123456789ab".into()), 12).0[0].len(), 12);
+        assert_eq!(texts("cola", Input::One("0123456789ab".into()), 12), ["^0123456789#"]);
+        assert_eq!(texts("mnli", pair("012345", "a"), 12), ["^0123$a#"]);
+        assert_eq!(texts("mrpc", pair("a", "012345"), 12), ["^a$0123#", "^0123$a#"]);
+        assert_eq!(texts("story-cloze", choices("012345", "", &["abcdef", "x"]), 12), ["^0123$abcd#", "^0123$x#"]);
+        assert!(rows("mnli", pair("012345", "a"), 12).1 && !rows("mnli", pair("0123", "a"), 12).1);
+    }
+
+    /// OpenAI's rule for two segments would cut the question off.
+    #[test]
+    fn a_long_document_does_not_cut_off_the_question() {
+        let long = choices("0123456789", "why?", &["a", "bcd"]);
+        assert_eq!(texts("race", long, 14), ["^0123why?$a#", "^0123why?$bcd#"]);
+        // Question and answer are too long by themselves.
+        let (all, truncated) = rows("race", choices("0123", "who is it?", &["abcdefghij", "k"]), 12);
+        assert_eq!((text(&all[0]), truncated), ("^who i$abcd#".into(), true));
+        assert!(all.iter().all(|row| row.len() <= 12));
+    }
+
+    #[test]
+    fn no_text_leaves_the_context() {
+        for context in 8..40 {
+            for n in 0..30 {
+                let x = "x".repeat(n);
+                for input in [pair(&x, "yyy"), pair("yyy", &x)] {
+                    assert!(rows("mrpc", input, context).0.iter().all(|r| r.len() <= context), "{n} in {context}");
+                }
+                for input in [choices(&x, &x, &[&x, "z"]), choices("doc", &x, &["z", "z"]), choices(&x, "q", &["z", &x])] {
+                    assert!(rows("race", input, context).0.iter().all(|r| r.len() <= context), "{n} in {context}");
+                }
+            }
+        }
+        let task = Task::named("cola").unwrap();
+        let example = Example { id: "0".into(), input: Input::One("x".into()), label: None, group: None };
+        let error = encode(task, &example, &Tokenizer::bytes(), S, 7).unwrap_err().to_string();
+        assert!(error.contains("context of 7") && error.contains("at least 8"), "{error}");
+    }
+}
