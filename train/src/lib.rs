@@ -65,6 +65,7 @@ pub mod optim;
 pub mod pretrain;
 pub mod progress;
 pub mod report;
+pub mod scores;
 pub mod settings;
 pub mod text;
 pub mod trainer;

@@ -19,6 +19,7 @@
 mod error;
 mod pieces;
 mod rows;
+pub mod sets;
 mod token_file;
 mod windows;
 
