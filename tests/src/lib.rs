@@ -10,11 +10,18 @@ pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
-/// The models among the fixtures, by directory.
+/// The language models among the fixtures, by directory.
 pub fn golden_models() -> Vec<PathBuf> {
+    golden_directories(|name| !name.starts_with("heads-") && !name.starts_with("lstm-"))
+}
+
+/// The directories of models whose name is one of these.
+pub fn golden_directories(chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(golden()).expect("tests/golden exists");
-    let mut dirs: Vec<PathBuf> =
-        entries.map(|e| e.expect("readable").path()).filter(|p| p.join("config.json").exists()).collect();
+    let mut dirs: Vec<PathBuf> = entries
+        .map(|e| e.expect("readable").path())
+        .filter(|p| p.join("config.json").exists() && chosen(&p.file_name().unwrap_or_default().to_string_lossy()))
+        .collect();
     dirs.sort();
     dirs
 }

@@ -67,6 +67,7 @@ pub mod progress;
 pub mod report;
 pub mod scores;
 pub mod settings;
+pub mod tasks;
 pub mod text;
 pub mod trainer;
 pub mod world;

@@ -23,11 +23,8 @@ pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Obje
         targets[at..at + next].copy_from_slice(&row[1..]);
         mask[at..at + next].fill(1.0);
     }
-    let weights = if lambda == 0.0 {
-        vec![0.0; n]
-    } else {
-        objective.weights(&mask, rows.len()).into_iter().map(|w| lambda * w).collect()
-    };
+    let weights =
+        if lambda == 0.0 { vec![0.0; n] } else { objective.weights(&mask, rows.len()).into_iter().map(|w| lambda * w).collect() };
     let share = 1.0 / examples.len() as f64;
     let right = examples.iter().flat_map(|e| e.target.clone().unwrap_or_else(|| vec![0.0; classes]));
     let labels = Labels {
@@ -36,13 +33,7 @@ pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Obje
         targets: right.collect(),
         weights: vec![share; examples.len()].into(),
     };
-    Batch {
-        sequences: rows.len(),
-        inputs: inputs.into(),
-        targets: targets.into(),
-        weights: weights.into(),
-        labels: Some(labels),
-    }
+    Batch { sequences: rows.len(), inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: Some(labels) }
 }
 
 #[cfg(test)]

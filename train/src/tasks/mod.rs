@@ -136,9 +136,7 @@ pub fn target(task: &Task, label: Label) -> Vec<f64> {
 /// the first.
 pub fn answer(task: &Task, logits: &[f64]) -> Label {
     match task.answer {
-        Answer::Score { .. } => {
-            Label::Score(probabilities(logits).iter().enumerate().map(|(i, p)| i as f64 * p).sum())
-        }
+        Answer::Score { .. } => Label::Score(probabilities(logits).iter().enumerate().map(|(i, p)| i as f64 * p).sum()),
         Answer::Classes(_) | Answer::Choice { .. } => {
             Label::Class(logits.iter().enumerate().fold(0, |best, (i, z)| if *z > logits[best] { i } else { best }))
         }

@@ -45,9 +45,7 @@ pub fn encode(
     if context < LEAST {
         return Err(TaskError::Context { context, least: LEAST });
     }
-    let ids = |text: &str| {
-        tokenizer.encode(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) })
-    };
+    let ids = |text: &str| tokenizer.encode(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
     let similar = task.form == crate::data::sets::Form::Similar;
     let segments = match &example.input {
         Input::One(text) => Segments::One(ids(text)?),
