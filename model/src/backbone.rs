@@ -46,6 +46,13 @@ impl BackboneConfig {
         self
     }
 
+    /// The same with all dropouts at this probability.
+    pub fn with_dropout(self, p: f64) -> Self {
+        match self {
+            BackboneConfig::Gpt(c) => BackboneConfig::Gpt(c.with_dropout(p)),
+        }
+    }
+
     /// Most tokens in a sequence.
     pub fn context(&self) -> usize {
         match self {

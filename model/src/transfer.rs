@@ -28,6 +28,28 @@ pub enum Transfer {
     Layers(usize),
 }
 
+impl std::fmt::Display for Transfer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Transfer::All => f.write_str("all"),
+            Transfer::None => f.write_str("none"),
+            Transfer::Layers(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Transfer {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match (s, s.parse()) {
+            ("all", _) => Ok(Transfer::All),
+            ("none", _) => Ok(Transfer::None),
+            (_, Ok(n)) => Ok(Transfer::Layers(n)),
+            _ => Err(format!("all, none or a number of blocks, got {s}")),
+        }
+    }
+}
+
 impl Transfer {
     /// Is the parameter of this name kept?
     fn keeps(self, name: &str) -> bool {
@@ -46,19 +68,33 @@ impl<T: Real> Model<Tensor<T>> {
     pub fn with_tokens(self, config: &ModelConfig, extra: usize, std: f64, seed: u64) -> (ModelConfig, Self) {
         let vocab = config.backbone.vocab();
         let grown = ModelConfig { backbone: config.backbone.clone().with_vocab(vocab + extra), ..config.clone() };
+        let params = self.replace_rows(config, vocab, extra, std, seed);
+        (grown, params)
+    }
+
+    /// The last `rows` of the tokens drawn anew, as [`Model::with_tokens`] draws them.
+    #[must_use]
+    pub fn with_fresh_tokens(self, config: &ModelConfig, rows: usize, std: f64, seed: u64) -> Self {
+        let vocab = config.backbone.vocab();
+        self.replace_rows(config, vocab - rows, rows, std, seed)
+    }
+
+    /// Wₑ with its first `kept` rows, `fresh` new ones, and what stands behind the tokens.
+    fn replace_rows(self, config: &ModelConfig, kept: usize, fresh: usize, std: f64, seed: u64) -> Self {
+        let vocab = config.backbone.vocab();
         let joint = matches!(&config.backbone, BackboneConfig::Gpt(c) if c.embedding == Embedding::Joint);
-        let params = self.map(|name, p| {
-            if name != "tokens_embed.weight" || extra == 0 {
+        self.map(|name, p| {
+            if name != "tokens_embed.weight" || fresh == 0 {
                 return p;
             }
             let d = p.shape()[1];
-            let fresh: Tensor<T> = Tensor::normal([extra, d], std, &mut Philox::with_stream(seed, 0x726f_7773));
+            let rows: Tensor<T> = Tensor::normal([fresh, d], std, &mut Philox::with_stream(seed, 0x726f_7773));
             let old = p.dense();
             let (tokens, positions) = old.as_slice().split_at(vocab * d);
             assert!(joint || positions.is_empty(), "rows of tokens, and only in the joint form of positions");
-            Tensor::new([old.shape()[0] + extra, d], [tokens, fresh.as_slice(), positions].concat())
-        });
-        (grown, params)
+            let all = [&tokens[..kept * d], rows.as_slice(), positions].concat();
+            Tensor::new([all.len() / d, d], all)
+        })
     }
 
     /// This backbone under a fresh head, with what is not transferred fresh too.
@@ -124,6 +160,8 @@ mod tests {
             assert_eq!(after[8 * 4..], before[5 * 4..]);
             let rows = &after[5 * 4..8 * 4];
             assert!(rows.iter().all(|x| *x != 0.0 && x.abs() < 0.1), "{rows:?}");
+            let again = new.clone().with_fresh_tokens(&grown, 3, 0.02, 8);
+            assert!(again != new && again.with_fresh_tokens(&grown, 3, 0.02, 7) == new, "rows of another seed, and back");
             assert_eq!(Model::shapes(&grown).map(|_, s| s.to_vec()), new.map(|_, p| p.shape().to_vec()));
         }
     }

@@ -58,6 +58,7 @@ pub mod cli;
 pub mod data;
 pub mod evaluate;
 pub mod files;
+pub mod finetune;
 pub mod generate;
 pub mod metrics;
 pub mod model_dir;

@@ -1,9 +1,11 @@
 //! Flags that several commands share.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use super::{CliError, output};
 use crate::model_dir::ModelDir;
+use crate::pretrain::INTERRUPTED;
 
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -39,4 +41,22 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
         output::say(&format!("model: {}", dir.path().display()));
     }
     Ok(dir)
+}
+
+/// Lets Ctrl-C end the work with a checkpoint.
+pub fn stop_on_ctrl_c() {
+    let again = || {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        output::say("\nending after this update with a checkpoint (Ctrl-C again: at once)");
+    };
+    // A handler that another part of the process has set already serves as well.
+    let _ = ctrlc::set_handler(again);
+}
+
+/// The command line as it was given.
+pub fn command() -> String {
+    let quote = |a: String| if a.contains([' ', '"', '\'', '$']) { format!("'{}'", a.replace('\'', "'\\''")) } else { a };
+    std::iter::once("gradus".to_owned()).chain(std::env::args().skip(1).map(quote)).collect::<Vec<_>>().join(" ")
 }

@@ -7,6 +7,7 @@ use gradus_model::checkpoint::CheckpointError;
 
 use super::ids::IdsError;
 use crate::files::FileError;
+use crate::finetune::FinetuneError;
 use crate::generate::GenerateError;
 use crate::model_dir::ModelDirError;
 use crate::pretrain::PretrainError;
@@ -53,6 +54,9 @@ pub enum CliError {
     /// A run of pre-training.
     #[error(transparent)]
     Pretrain(Box<PretrainError>),
+    /// Fine-tuning, and what comes after it.
+    #[error(transparent)]
+    Finetune(Box<FinetuneError>),
     /// A file that could not be written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -109,6 +113,12 @@ pub enum CliError {
     /// Standard output refused the result.
     #[error("cannot write the result to standard output: {0}; free some space, or send it elsewhere")]
     Output(#[from] std::io::Error),
+}
+
+impl From<FinetuneError> for CliError {
+    fn from(error: FinetuneError) -> Self {
+        CliError::Finetune(Box::new(error))
+    }
 }
 
 impl From<PretrainError> for CliError {

@@ -11,14 +11,17 @@ use serde_json::{Map, Value, json};
 use super::common::{Threads, flag, open_model};
 use super::ids::read_ids;
 use super::{CliError, output};
+use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
+use crate::finetune::{FinetuneError, Reader, logits, score};
 use crate::progress::{Display, Progress, count};
 use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 
-/// Measure how well a model predicts a text.
+/// Measure how well a model predicts a text, or how well a fine-tuned one answers a task.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Measure how well a model predicts a text: a corpus (--corpus) or one sequence of token ids (--ids).\n\n\
+    long_about = "Measure how well a model predicts a text: a corpus (--corpus) or one sequence of token ids (--ids); or how well a \
+        fine-tuned model answers a task (--task, --data).\n\n\
         Conventions:\n\
         - Each file is one sequence, and windows do not cross files. Every token is predicted exactly once, except the \
         first of each file, which has nothing before it.\n\
@@ -36,6 +39,7 @@ use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg
     after_long_help = "Examples:\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --stride 64\n  \
+        gradus evaluate --model runs/rte --task rte --data glue/RTE --split dev --json\n  \
         gradus evaluate --model openai-gpt --ids ids.txt --dtype f64 --gradients --json"
 )]
 pub struct Args {
@@ -45,6 +49,15 @@ pub struct Args {
     model: PathBuf,
     #[command(flatten)]
     input: Input,
+    /// Folder of the task's files.
+    #[arg(long, value_name = "DIR", requires = "task")]
+    data: Option<PathBuf>,
+    /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched.
+    #[arg(long, default_value = "dev", requires = "task")]
+    split: Split,
+    /// Most rows of the split, taken evenly.
+    #[arg(long, value_name = "N", requires = "task")]
+    rows: Option<usize>,
     /// Tokens a window reads, from 1 to the model's context, which is the default.
     #[arg(long, value_name = "T", conflicts_with = "ids")]
     context: Option<usize>,
@@ -71,6 +84,9 @@ struct Input {
     /// UTF-8 text: a file, or a folder whose files are each a text.
     #[arg(long, value_name = "PATH")]
     corpus: Option<PathBuf>,
+    /// Score a fine-tuned model on this task instead (`gradus tasks` lists them), with --data and --split.
+    #[arg(long, value_name = "NAME", requires = "data")]
+    task: Option<String>,
     /// File of token ids separated by white space: one sequence of 2 tokens to the model's context. Needs no tokenizer and
     /// also gives `token_nll`, the nll of each token but the first, in nats.
     #[arg(long, value_name = "FILE")]
@@ -93,13 +109,16 @@ struct Sequences {
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
+    if let (Some(task), Some(data)) = (&args.input.task, &args.data) {
+        return score_task(args, Task::named(task).map_err(FinetuneError::from)?, data);
+    }
     let dir = open_model(&args.model)?;
     let (config, params) = dir.load()?;
     let windows = windows(args, &config)?;
     let sequences = match (&args.input.ids, &args.input.corpus) {
         (Some(path), _) => one_sequence(path, &config)?,
         (None, Some(path)) => corpus(path, &dir.required_tokenizer(&config)?)?,
-        (None, None) => unreachable!("clap asks for one of the two"),
+        (None, None) => unreachable!("clap asks for one of them"),
     };
     let result = match args.dtype {
         Dtype::F32 => measure(args, &config, &params, &sequences, windows),
@@ -121,6 +140,40 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             other => text += &format!("{name} {other}\n"),
         }
     }
+    output::write(&text)
+}
+
+/// Scores a split of a task.
+fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliError> {
+    let reader = Reader::finetuned(&args.model, task)?;
+    let data = reader.read(task, folder, args.split)?.at_most(args.rows);
+    let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
+    let mut bar = Progress::new(task.title, encoded.len() as u64, "examples", Display::choose(false));
+    let z = logits(&reader.config, &reader.params, &encoded, |done| bar.reach(done as u64));
+    bar.finish();
+    let scored = score(task, &data.rows, &z).map_err(FinetuneError::from)?;
+    let dropped: Map<String, Value> = data.dropped.iter().map(|d| (d.reason.clone(), d.rows.into())).collect();
+    let truncated = data.truncated();
+    if args.json {
+        return output::json(&json!({
+            "task": task.name,
+            "split": args.split.name(),
+            "metric": scored.metric,
+            "score": scored.score,
+            "metrics": scored.metrics,
+            "loss": scored.loss,
+            "examples": scored.examples,
+            "truncated": truncated,
+            "dropped": dropped,
+        }));
+    }
+    let mut text = format!("task {}\nsplit {}\nexamples {}\n", task.name, args.split, scored.examples);
+    scored.metrics.iter().for_each(|(name, value)| text += &format!("{name} {value}\n"));
+    text += &format!("loss {}\n", scored.loss);
+    if truncated > 0 {
+        text += &format!("truncated {truncated}\n");
+    }
+    dropped.iter().for_each(|(reason, rows)| text += &format!("left out {rows}: {reason}\n"));
     output::write(&text)
 }
 

@@ -7,10 +7,13 @@ mod bench;
 mod common;
 mod error;
 mod evaluate;
+mod finetune;
 mod generate;
 mod ids;
 mod output;
+mod predict;
 mod pretrain;
+mod tasks;
 mod tokenizer;
 mod world;
 
@@ -43,7 +46,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Pretrain(Box<pretrain::Args>),
+    Finetune(Box<finetune::Args>),
     Evaluate(evaluate::Args),
+    Predict(predict::Args),
+    Tasks(tasks::Args),
     Generate(generate::Args),
     #[command(subcommand)]
     Tokenizer(tokenizer::Command),
@@ -55,7 +61,10 @@ enum Command {
 fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
         Some(Command::Pretrain(args)) => pretrain::run(*args),
+        Some(Command::Finetune(args)) => finetune::run(&args),
         Some(Command::Evaluate(args)) => evaluate::run(&args),
+        Some(Command::Predict(args)) => predict::run(&args),
+        Some(Command::Tasks(args)) => tasks::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Tokenizer(command)) => tokenizer::run(&command),
         Some(Command::World(args)) => world::run(&args),

@@ -1,12 +1,11 @@
 //! `gradus pretrain`, and what the program does when it is asked for nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::common::Threads;
+use super::common::{Threads, command, stop_on_ctrl_c};
 use super::{CliError, output};
-use crate::pretrain::{self, Control, INTERRUPTED, PretrainError};
+use crate::pretrain::{self, Control, PretrainError};
 use crate::progress::{self, Display};
 use crate::settings::Options;
 
@@ -150,17 +149,6 @@ pub fn micro_world_options() -> Options {
     }
 }
 
-fn stop_on_ctrl_c() {
-    let again = || {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        say!("\nending after this update with a checkpoint (Ctrl-C again: at once)");
-    };
-    // A handler that another part of the process has set already serves as well.
-    let _ = ctrlc::set_handler(again);
-}
-
 /// Where tokenised corpora are kept: the user's cache directory, or else beside the run.
 pub(crate) fn cache(run: Option<&Path>) -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -168,10 +156,4 @@ pub(crate) fn cache(run: Option<&Path>) -> PathBuf {
         .or_else(|| set("HOME").map(|h| h.join(".cache")))
         .map(|c| c.join("gradus"))
         .unwrap_or_else(|| run.unwrap_or(Path::new(".")).join("cache"))
-}
-
-/// The command line as it was given.
-fn command() -> String {
-    let quote = |a: String| if a.contains([' ', '"', '\'', '$']) { format!("'{}'", a.replace('\'', "'\\''")) } else { a };
-    std::iter::once("gradus".to_owned()).chain(std::env::args().skip(1).map(quote)).collect::<Vec<_>>().join(" ")
 }

@@ -1,0 +1,106 @@
+//! `gradus finetune`.
+
+use std::path::PathBuf;
+
+use super::common::{Threads, command, stop_on_ctrl_c};
+use super::{CliError, output};
+use crate::data::sets::Task;
+use crate::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
+use crate::progress::Display;
+
+/// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus finetune --model runs/novels --task rte --data glue/RTE --out runs/rte
+  gradus finetune --model runs/novels --task mnli --data glue/MNLI --rows 10000 --seeds 3 --out runs/mnli
+  gradus finetune --model runs/novels --task cola --data glue/CoLA --transfer none --out runs/cola-fresh     # no pre-training
+  gradus finetune --resume runs/mnli                  # after Ctrl-C or a crash: to the same bits; seeds that are done stay
+
+`gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes a model
+directory: the model with the best dev score, which `gradus evaluate --task` and `gradus predict` read. One that classifies
+single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads stand in head.safetensors beside
+their backbone.")]
+pub struct Args {
+    /// Directory of the pre-trained model and its tokenizer; a head that it has is dropped
+    #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
+    model: Option<PathBuf>,
+    /// Task by name
+    #[arg(long, value_name = "NAME", required_unless_present = "resume", conflicts_with = "resume")]
+    task: Option<String>,
+    /// Folder of the task's files
+    #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
+    data: Option<PathBuf>,
+    /// Directory to make
+    #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Continue the fine-tuning in this directory; everything is read from there
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+    /// Number of seeds, from --seed on: the score is their mean, with its deviation
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seeds: u64,
+    /// End after this many updates, the schedule unchanged, so that --resume can go on
+    #[arg(long, value_name = "N")]
+    stop_at: Option<u64>,
+    /// Say nothing but warnings
+    #[arg(long)]
+    quiet: bool,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    threads: Threads,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.threads.start()?;
+    stop_on_ctrl_c();
+    let control = Control { stop_at: args.stop_at, display: Display::choose(args.quiet), command: command() };
+    let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {
+        (Some(dir), ..) if args.settings != Settings::default() || args.seeds != 1 => {
+            let problem = format!(
+                "--resume reads the hyperparameters from {}; leave them out, or begin another run with --out",
+                dir.display()
+            );
+            return Err(CliError::Usage { problem });
+        }
+        (Some(dir), ..) => finetune::resume(dir, &control)?,
+        (None, Some(model), Some(task), Some(data), Some(out)) => {
+            let task = Task::named(task).map_err(FinetuneError::from)?;
+            finetune::begin(model, task, data, out, &args.settings, Seeds(args.seeds), &control)?
+        }
+        _ => unreachable!("clap requires them without --resume"),
+    };
+    if args.json {
+        return output::json(&outcome);
+    }
+    output::line(&summary(&outcome))
+}
+
+/// One line: the score, over how many seeds, and what the data was.
+fn summary(outcome: &Outcome) -> String {
+    let out = outcome.out.display();
+    if !outcome.finished {
+        return format!("{out}: stopped on its way; go on with `gradus finetune --resume {out}`");
+    }
+    let deviation = outcome.deviation.map_or(String::new(), |d| format!(" ± {d:.4} over {} seeds", outcome.seeds.len()));
+    let mut notes = vec![format!("{} trained on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];
+    if outcome.truncated > 0 {
+        notes.push(format!("{} cut to the context", outcome.truncated));
+    }
+    notes.extend(outcome.dropped.iter().map(|(reason, rows)| format!("{rows} left out: {reason}")));
+    let others = outcome.metrics.iter().filter(|(name, _)| **name != outcome.metric);
+    let others: String = others.map(|(name, value)| format!(", {name} {value:.4}")).collect();
+    format!(
+        "{out}: {} dev {} {:.4}{deviation}{others} ({} examples; {})",
+        outcome.task,
+        outcome.metric,
+        outcome.score,
+        outcome.examples,
+        notes.join("; ")
+    )
+}

@@ -1,0 +1,91 @@
+//! `gradus predict`.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::common::Threads;
+use super::{CliError, output};
+use crate::data::sets::{Answer, Label, Split, Task, submission};
+use crate::finetune::{FinetuneError, Reader, logits};
+use crate::progress::{Display, Progress};
+use crate::tasks;
+
+/// Answer a split with a fine-tuned model, labelled or not
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus predict --model runs/rte --task rte --data glue/RTE --split test
+  gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
+
+A line a row, in the file's order: id, answer, and the probability of each class or choice (of STS-B's whole scores), separated by
+tabs. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else.")]
+pub struct Args {
+    /// Directory that `gradus finetune` made
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Task by name
+    #[arg(long, value_name = "NAME")]
+    task: String,
+    /// Folder of the task's files
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// train, dev, test; MultiNLI also dev-mismatched and test-mismatched
+    #[arg(long, default_value = "test")]
+    split: Split,
+    /// Existing folder for GLUE's submission file
+    #[arg(long, value_name = "DIR")]
+    glue: Option<PathBuf>,
+    /// Say nothing but warnings
+    #[arg(long)]
+    quiet: bool,
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    threads: Threads,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.threads.start()?;
+    let task = Task::named(&args.task).map_err(FinetuneError::from)?;
+    let reader = Reader::finetuned(&args.model, task)?;
+    let data = reader.read(task, &args.data, args.split)?;
+    let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
+    let mut progress = Progress::new(task.title, encoded.len() as u64, "examples", Display::choose(args.quiet));
+    let z = logits(&reader.config, &reader.params, &encoded, |done| progress.reach(done as u64));
+    progress.finish();
+    let answers: Vec<Label> = z.iter().map(|z| tasks::answer(task, z)).collect();
+    if let Some(dir) = &args.glue {
+        let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
+        let file = submission(task, args.split, &examples, &answers).map_err(FinetuneError::from)?;
+        let path = file.write(dir).map_err(FinetuneError::from)?;
+        output::say(&format!("{}: {} answers", path.display(), answers.len()));
+        if !args.json {
+            return Ok(());
+        }
+    }
+    let word = |label: Label| match (label, task.answer) {
+        (Label::Class(class), Answer::Classes(names)) => names[class].to_owned(),
+        (Label::Class(class), _) => class.to_string(),
+        (Label::Score(score), _) => format!("{score:.3}"),
+    };
+    if args.json {
+        let rows = data.rows.iter().zip(&answers).zip(&z).map(|((row, &answer), z)| {
+            json!({ "id": row.example.id, "answer": word(answer), "probabilities": tasks::probabilities(z) })
+        });
+        let rows: Vec<_> = rows.collect();
+        return output::json(&json!({
+            "task": task.name, "split": args.split.name(), "examples": rows.len(), "truncated": data.truncated(), "answers": rows,
+        }));
+    }
+    for ((row, &answer), z) in data.rows.iter().zip(&answers).zip(&z) {
+        let probabilities: String = tasks::probabilities(z).iter().map(|p| format!("\t{p:.6}")).collect();
+        output::line(&format!("{}\t{}{probabilities}", row.example.id, word(answer)))?;
+    }
+    if data.truncated() > 0 {
+        output::say(&format!("{} examples had a text cut to the model's context", data.truncated()));
+    }
+    Ok(())
+}

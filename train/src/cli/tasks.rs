@@ -1,0 +1,62 @@
+//! `gradus tasks`.
+
+use serde_json::json;
+
+use super::{CliError, output};
+use crate::data::sets::{self, Answer};
+
+/// List the tasks, what they ask, and the files that --data must hold
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  gradus tasks\n  gradus tasks --json")]
+pub struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    if args.json {
+        let tasks: Vec<_> = sets::ALL
+            .iter()
+            .map(|task| {
+                json!({
+                    "name": task.name,
+                    "title": task.title,
+                    "family": task.family.name(),
+                    "form": task.form.name(),
+                    "answers": answers(task.answer),
+                    "metric": task.metric.name(),
+                    "also": task.also.iter().map(|m| m.name()).collect::<Vec<_>>(),
+                    "splits": task.splits.iter().map(|s| s.name()).collect::<Vec<_>>(),
+                    "folder": task.folder,
+                })
+            })
+            .collect();
+        return output::json(&json!({ "tasks": tasks }));
+    }
+    for task in sets::ALL {
+        let also: String = task.also.iter().map(|m| format!(", {m}")).collect();
+        let splits: Vec<_> = task.splits.iter().map(|s| s.name()).collect();
+        output::line(&format!(
+            "{:<12} {}: {}, {} ({}); {}{also}\n             splits {}; {}\n",
+            task.name,
+            task.title,
+            task.family,
+            task.form,
+            answers(task.answer),
+            task.metric,
+            splits.join(", "),
+            task.folder
+        ))?;
+    }
+    Ok(())
+}
+
+fn answers(answer: Answer) -> String {
+    match answer {
+        Answer::Classes(names) => names.join(", "),
+        Answer::Score { max } => format!("0 to {max}"),
+        Answer::Choice { of } => format!("one of {of}"),
+    }
+}

@@ -1,0 +1,240 @@
+//! Fine-tuning (§3.2, §3.3, §4.1): a pre-trained model, a task, and the loop between them.
+//!
+//! ```text
+//! L₃(C) = L₂(C) + λ·L₁(C)        λ = 0.5; batches of 32, 3 epochs, rate 6.25e-5, linear decay, warm-up over 0.2 %
+//! ```
+//!
+//! Decided here, where the paper is silent; OpenAI's code where it says something:
+//!
+//! - **An epoch** is a permutation of the training rows of its own, from the seed; the last rows that fill no batch are left out
+//!   (OpenAI's code), so T = (rows ÷ batch)·epochs.
+//! - **The best model** is the one with the highest dev score, the first of equals. It is scored at the end of every epoch, and
+//!   in the first also after 1000·2ᵏ updates (OpenAI's code). Test sets are never scored here.
+//! - **L₁** is the mean over sequences of each sequence's mean (OpenAI's code); `--objective token_mean` is Hugging Face's.
+//! - **Rows** (`--rows`) are taken evenly over the file, the same for every seed.
+
+mod run;
+mod score;
+mod session;
+mod settings;
+
+use std::path::{Path, PathBuf};
+
+use gradus_model::checkpoint::CheckpointError;
+use gradus_model::{ConfigError, Model, ModelConfig};
+use gradus_tensor::Tensor;
+
+use crate::data::sets::{Dropped, SetError, Split, Task};
+use crate::files::FileError;
+use crate::metrics::MetricsError;
+use crate::model_dir::{ModelDir, ModelDirError};
+use crate::optim::OptimError;
+use crate::tasks::{self, Encoded, Specials, TaskError};
+use crate::text::{TextError, Tokenizer};
+use crate::trainer::{StateError, TrainError};
+
+pub use run::{Control, Outcome, RunFile, Seeds, begin, resume};
+pub use score::{Scored, logits, score};
+pub use session::{Point, Session};
+pub use settings::Settings;
+
+/// Why a fine-tuning could not begin, go on or end.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+#[non_exhaustive]
+pub enum FinetuneError {
+    #[error(transparent)]
+    Set(#[from] SetError),
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    #[error(transparent)]
+    Model(#[from] ModelDirError),
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Optimizer(#[from] OptimError),
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("--{flag} {found}: expected {expected}")]
+    Range { flag: &'static str, found: String, expected: String },
+    #[error("{dir}: {problem}", dir = dir.display())]
+    Head { dir: PathBuf, problem: String },
+    #[error("{dir} already holds {found}; nothing was changed: give another --out, or continue it with --resume {dir}", dir = dir.display(), found = found.display())]
+    Taken { dir: PathBuf, found: PathBuf },
+    #[error("cannot resume: {problem}")]
+    Resume { problem: String },
+}
+
+/// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// Rows of the embedding that were appended for them, the last of the tokens'.
+    appended: usize,
+    /// What it is.
+    pub config: ModelConfig,
+    /// Its parameters.
+    pub params: Model<Tensor>,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// The special tokens.
+    pub specials: Specials,
+}
+
+impl Reader {
+    /// A pre-trained model with the special tokens appended, where it lacks them; a head that it has is dropped.
+    ///
+    /// # Errors
+    /// The tokenizer's.
+    pub fn prepare(
+        config: ModelConfig,
+        params: Model<Tensor>,
+        mut tokenizer: Tokenizer,
+        seed: u64,
+    ) -> Result<Self, FinetuneError> {
+        let specials = Specials::append(&mut tokenizer)?;
+        let (vocab, std) = (config.backbone.vocab(), config.backbone.initializer_range());
+        let extra = tokenizer.vocab_size().saturating_sub(vocab);
+        let (config, params) = (ModelConfig { head: None, ..config }, Model { score: None, ..params });
+        let (config, params) = params.with_tokens(&config, extra, std, seed);
+        Ok(Reader { appended: extra, config, params, tokenizer, specials })
+    }
+
+    /// The same model with the appended rows of another seed.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        let std = self.config.backbone.initializer_range();
+        let params = self.params.clone().with_fresh_tokens(&self.config, self.appended, std, seed);
+        Reader { params, ..self.clone() }
+    }
+
+    /// The same from a directory.
+    ///
+    /// # Errors
+    /// No model there, or no tokenizer.
+    pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
+        let dir = ModelDir::open(dir)?;
+        let (config, params) = dir.load().map_err(ModelDirError::from)?;
+        let tokenizer = dir.required_tokenizer(&config)?;
+        Self::prepare(config, params, tokenizer, seed)
+    }
+
+    /// A fine-tuned model as it is, for a task of its form.
+    ///
+    /// # Errors
+    /// No head, another task's head, or a tokenizer without the special tokens.
+    pub fn finetuned(dir: &Path, task: &'static Task) -> Result<Self, FinetuneError> {
+        let dir = ModelDir::open(dir)?;
+        let (config, params) = dir.load().map_err(ModelDirError::from)?;
+        let tokenizer = dir.required_tokenizer(&config)?;
+        let error = |problem: String| FinetuneError::Head { dir: dir.path().to_owned(), problem };
+        let wanted = tasks::head(task)?;
+        let Some(head) = &config.head else {
+            let problem = format!("a model without a head: expected one that `gradus finetune --task {}` made", task.name);
+            return Err(error(problem));
+        };
+        if (head.form, head.classes) != (wanted.form, wanted.classes) {
+            return Err(error(format!(
+                "its head is of form {:?} with {} classes, but {} takes {:?} with {}: this model was fine-tuned for another task",
+                head.form, head.classes, task.name, wanted.form, wanted.classes
+            )));
+        }
+        let specials = Specials::of(&tokenizer).ok_or_else(|| {
+            error(format!(
+                "the tokenizer lacks {}, which open, divide and close what the head reads: copy the tokenizer that was saved with \
+                 this model, or fine-tune again",
+                Specials::NAMES.join(", ")
+            ))
+        })?;
+        Ok(Reader { appended: 0, config, params, tokenizer, specials })
+    }
+
+    /// A split of a task, read from the folder of its files.
+    ///
+    /// # Errors
+    /// The data set's, or a text without tokens.
+    pub fn read(&self, task: &'static Task, folder: &Path, split: Split) -> Result<Data, FinetuneError> {
+        let loaded = task.load(folder, split)?;
+        let context = self.config.backbone.context();
+        let encoded = tasks::encode_all(task, &loaded.examples, &self.tokenizer, self.specials, context)?;
+        let examples = loaded.examples.into_iter().zip(encoded).map(|(example, encoded)| Row { example, encoded }).collect();
+        Ok(Data { split, rows: examples, dropped: loaded.dropped })
+    }
+}
+
+/// One row of a split, as it is and as the model reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The data set's.
+    pub example: crate::data::sets::Example,
+    /// Its sequences.
+    pub encoded: Encoded,
+}
+
+/// A split of a task.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// Which.
+    pub split: Split,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// Rows that the file has and the data set leaves out, and why.
+    pub dropped: Vec<Dropped>,
+}
+
+impl Data {
+    /// At most so many rows, evenly over the split.
+    #[must_use]
+    pub fn at_most(mut self, rows: Option<usize>) -> Self {
+        let n = self.rows.len();
+        if let Some(most) = rows.filter(|&most| most < n) {
+            let mut number = 0;
+            self.rows.retain(|_| {
+                number += 1;
+                let share = |i: usize| i * most / n;
+                share(number) > share(number - 1)
+            });
+        }
+        self
+    }
+
+    /// Rows of which a text was cut.
+    pub fn truncated(&self) -> usize {
+        self.rows.iter().filter(|row| row.encoded.truncated).count()
+    }
+
+    /// Tokens of the longest row.
+    pub fn longest(&self) -> usize {
+        self.rows.iter().map(|row| row.encoded.length()).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::sets::{Example, Input};
+
+    #[test]
+    fn rows_are_taken_evenly() {
+        let row = |i: usize| Row {
+            example: Example { id: i.to_string(), input: Input::One(String::new()), label: None, group: None },
+            encoded: Encoded { rows: Vec::new(), target: None, truncated: false },
+        };
+        let data = Data { split: Split::Dev, rows: (0..10).map(row).collect(), dropped: Vec::new() };
+        let ids = |most| data.clone().at_most(most).rows.iter().map(|r| r.example.id.parse().unwrap()).collect::<Vec<usize>>();
+        assert_eq!(ids(None).len(), 10);
+        assert_eq!(ids(Some(10)).len(), 10);
+        assert_eq!(ids(Some(5)), [1, 3, 5, 7, 9]);
+        assert_eq!(ids(Some(3)).len(), 3);
+        assert_eq!(ids(Some(1)), [9]);
+    }
+}

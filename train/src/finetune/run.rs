@@ -1,0 +1,357 @@
+//! A fine-tuning on disk: seeds, checkpoints, resume.
+//!
+//! ```text
+//! OUT/  config.json, model.safetensors (head.safetensors), tokenizer    the model with the best dev score
+//!       trainer.safetensors, run.json                                   what --resume reads: state, settings
+//!       metrics.jsonl, result.json                                      what was measured
+//! ```
+//!
+//! With several seeds each has such a directory, `OUT/seed-K`, and `OUT` has `run.json` and `result.json`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use gradus_model::checkpoint::{self, CONFIG_FILE, WEIGHTS_FILE};
+use serde::{Deserialize, Serialize};
+
+use super::{Data, FinetuneError, Point, Reader, Session, Settings};
+use crate::data::sets::{Split, Task};
+use crate::files::{FileError, write_atomically};
+use crate::metrics::{MetricsLog, Record, StepRecord};
+use crate::pretrain::INTERRUPTED;
+use crate::progress::{Display, Progress};
+use crate::scores::mean_and_deviation;
+use crate::trainer::{TRAINER_FILE, Trainer};
+
+/// A state is written at least this often.
+const EVERY: Duration = Duration::from_secs(120);
+
+/// What a fine-tuning was, to continue it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The task's name.
+    pub task: String,
+    /// The folder of its files.
+    pub data: PathBuf,
+    /// The pre-trained model.
+    pub model: PathBuf,
+    /// Hyperparameters; the first seed.
+    pub settings: Settings,
+    /// Number of seeds.
+    pub seeds: Seeds,
+    /// What the rows were.
+    pub digest: String,
+    /// The command that began it.
+    pub command: String,
+}
+
+/// Number of seeds, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seeds(pub u64);
+
+/// How a run is to be made, beyond its settings.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// End each seed after this many updates, the schedule unchanged, so that it can be resumed.
+    pub stop_at: Option<u64>,
+    /// How progress is shown.
+    pub display: Display,
+    /// The command line.
+    pub command: String,
+}
+
+/// What a fine-tuning came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The task's name.
+    pub task: String,
+    /// The split scored.
+    pub split: String,
+    /// The task's metric.
+    pub metric: String,
+    /// Its mean over the seeds.
+    pub score: f64,
+    /// Its sample deviation; `None` with one seed.
+    pub deviation: Option<f64>,
+    /// All metrics, means over the seeds.
+    pub metrics: BTreeMap<String, f64>,
+    /// Examples scored.
+    pub examples: usize,
+    /// Examples trained on.
+    pub train_examples: usize,
+    /// Were there more, which `--rows` left out?
+    pub capped: bool,
+    /// Examples of both splits of which a text was cut to the context.
+    pub truncated: usize,
+    /// Rows of the files that the data set leaves out, by reason.
+    pub dropped: BTreeMap<String, usize>,
+    /// Tokens of the longest row: the context that this data takes.
+    pub longest: usize,
+    /// Are all seeds done?
+    pub finished: bool,
+    /// Each seed that is.
+    pub seeds: Vec<SeedOutcome>,
+    /// Where it is.
+    pub out: PathBuf,
+}
+
+/// What one seed came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeedOutcome {
+    /// The seed.
+    pub seed: u64,
+    /// The measurement with the best dev score.
+    pub best: Point,
+    /// All measurements.
+    pub curve: Vec<Point>,
+    /// Seconds of training in all sessions.
+    pub seconds: f64,
+}
+
+/// What is kept beside a trainer's state.
+#[derive(Default, Serialize, Deserialize)]
+struct Extra {
+    curve: Vec<Point>,
+    seconds: f64,
+}
+
+/// Fine-tunes a model from a directory on a task.
+///
+/// # Errors
+/// Whatever keeps it from beginning or going on; what was written before stays as it was.
+pub fn begin(
+    model: &Path,
+    task: &'static Task,
+    data: &Path,
+    out: &Path,
+    settings: &Settings,
+    seeds: Seeds,
+    control: &Control,
+) -> Result<Outcome, FinetuneError> {
+    let names = ["run.json", TRAINER_FILE, WEIGHTS_FILE, CONFIG_FILE];
+    if let Some(found) = names.iter().map(|name| out.join(name)).find(|path| path.exists()) {
+        return Err(FinetuneError::Taken { dir: out.to_owned(), found });
+    }
+    if !(1..=1000).contains(&seeds.0) {
+        return Err(FinetuneError::Range {
+            flag: "seeds",
+            found: seeds.0.to_string(),
+            expected: "a number from 1 to 1000".into(),
+        });
+    }
+    let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut run = RunFile {
+        task: task.name.into(),
+        data: absolute(data),
+        model: absolute(model),
+        settings: settings.clone(),
+        seeds,
+        digest: String::new(),
+        command: control.command.clone(),
+    };
+    let work = Work::open(&run, task, out)?;
+    settings.check(&work.reader.config)?;
+    run.digest = work.digest();
+    std::fs::create_dir_all(out).map_err(|e| FileError::new("make the directory", out, e))?;
+    write_json(&out.join("run.json"), &run)?;
+    work.run(&run, control)
+}
+
+/// Continues the fine-tuning of a directory: seeds that are done are not run again.
+///
+/// # Errors
+/// No such run, other data than it began with, and those of [`begin`].
+pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
+    let file = out.join("run.json");
+    let error = |problem: String| FinetuneError::Resume { problem };
+    let text = std::fs::read_to_string(&file).map_err(|e| {
+        error(format!("{}: {e}; --resume takes the directory that was --out of an earlier `gradus finetune`", file.display()))
+    })?;
+    let run: RunFile = serde_json::from_str(&text).map_err(|e| error(format!("{}: {e}; the file is damaged", file.display())))?;
+    let work = Work::open(&run, Task::named(&run.task)?, out)?;
+    if work.digest() != run.digest {
+        let problem = "the rows are not those that the run began with; put the data and the model back, or begin a new run";
+        return Err(error(problem.into()));
+    }
+    work.run(&run, control)
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
+    let text = serde_json::to_vec_pretty(value).expect("plain values");
+    write_atomically(path, |file| file.write_all(&text))
+}
+
+/// A task's rows as a model reads them.
+struct Work {
+    task: &'static Task,
+    reader: Reader,
+    train: Data,
+    dev: Data,
+    all_rows: usize,
+    out: PathBuf,
+}
+
+impl Work {
+    fn open(run: &RunFile, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
+        crate::tasks::head(task)?; // a task that is not fine-tuned on is refused before anything is read
+        let reader = Reader::pretrained(&run.model, run.settings.seed)?;
+        let train = reader.read(task, &run.data, Split::Train)?;
+        let all_rows = train.rows.len();
+        let train = train.at_most(run.settings.rows);
+        let dev = reader.read(task, &run.data, Split::Dev)?.at_most(run.settings.dev_rows);
+        Ok(Work { task, reader, train, dev, all_rows, out: out.to_owned() })
+    }
+
+    /// Changes with any token of any row.
+    fn digest(&self) -> String {
+        use sha2::{Digest, Sha256};
+        let mut hash = Sha256::new();
+        for row in self.train.rows.iter().chain(&self.dev.rows) {
+            for ids in &row.encoded.rows {
+                ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+                hash.update([0xff; 4]);
+            }
+            hash.update(format!("{:?}", row.encoded.target));
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn run(&self, run: &RunFile, control: &Control) -> Result<Outcome, FinetuneError> {
+        let mut done = Vec::new();
+        for number in 0..run.seeds.0 {
+            let settings = Settings { seed: run.settings.seed + number, ..run.settings.clone() };
+            let dir = if run.seeds.0 == 1 { self.out.clone() } else { self.out.join(format!("seed-{}", settings.seed)) };
+            let Some(outcome) = self.seed(&dir, &settings, control, run.seeds.0)? else { break };
+            done.push(outcome);
+        }
+        let outcome = self.outcome(run, done);
+        if outcome.finished {
+            write_json(&self.out.join("result.json"), &outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    /// One seed; `None` if it was stopped on its way.
+    fn seed(&self, dir: &Path, settings: &Settings, control: &Control, of: u64) -> Result<Option<SeedOutcome>, FinetuneError> {
+        let file = dir.join("seed.json");
+        if let Ok(text) = std::fs::read_to_string(&file) {
+            let problem =
+                |e| FinetuneError::Resume { problem: format!("{}: {e}; delete the file to run it again", file.display()) };
+            return serde_json::from_str(&text).map(Some).map_err(problem);
+        }
+        std::fs::create_dir_all(dir).map_err(|e| FileError::new("make the directory", dir, e))?;
+        let state = dir.join(TRAINER_FILE);
+        let reader = self.reader.with_seed(settings.seed);
+        let mut session = Session::new(&reader, self.task, &self.train, &self.dev, settings)?;
+        let mut before = 0.0;
+        if state.exists() {
+            let (trainer, extra) = Trainer::load(&state, session.trainer.config.clone(), session.trainer.recipe.clone())?;
+            let extra: Extra = serde_json::from_str(&extra)
+                .map_err(|e| FinetuneError::Resume { problem: format!("{}: {e}; the file is damaged", state.display()) })?;
+            session = Session::with(trainer, self.task, &self.train, &self.dev, settings)?;
+            (session.curve, before) = (extra.curve, extra.seconds);
+        }
+        let (mut log, _) = MetricsLog::resume(&dir.join("metrics.jsonl"), session.trainer.done())?;
+        let total = session.updates();
+        let stop = control.stop_at.map_or(total, |s| s.min(total));
+        let name = if of == 1 { self.task.title.to_owned() } else { format!("{}, seed {}", self.task.title, settings.seed) };
+        let mut progress = Progress::new(&name, total, "updates", control.display).starting_at(session.trainer.done());
+        let (began, mut saved, mut tokens) = (Instant::now(), Instant::now(), 0);
+        let seconds = |began: Instant| before + began.elapsed().as_secs_f64();
+        while session.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
+            let at = Instant::now();
+            let batch = session.batch(session.trainer.done() + 1);
+            let counted = batch.inputs.len() as u64;
+            let step = session.step()?;
+            tokens += counted;
+            log.append(&Record::Step(StepRecord {
+                step: session.trainer.done(),
+                tokens,
+                loss: step.loss,
+                lr: step.rate,
+                grad_norm: step.gradient_norm,
+                tokens_per_second: counted as f64 / at.elapsed().as_secs_f64(),
+                elapsed: seconds(began),
+            }))?;
+            progress.note(format!("loss {:.3}", step.loss));
+            progress.reach(session.trainer.done());
+            let due = session.is_due();
+            if due {
+                let better = session.evaluate()?;
+                let point = session.curve.last().expect("just measured");
+                progress.say(&format!(
+                    "epoch {:.2}: dev {} {:.4}, loss {:.4}{}",
+                    point.epoch,
+                    point.dev.metric,
+                    point.dev.score,
+                    point.dev.loss,
+                    if better { ", the best so far" } else { "" }
+                ));
+                if better {
+                    self.save_best(dir, &session)?;
+                }
+            }
+            if due || saved.elapsed() > EVERY {
+                self.save_state(&state, &session, seconds(began))?;
+                saved = Instant::now();
+            }
+        }
+        progress.finish();
+        if session.trainer.done() < total {
+            self.save_state(&state, &session, seconds(began))?;
+            return Ok(None);
+        }
+        let best = session.best_point().expect("the last update ends an epoch").clone();
+        let outcome = SeedOutcome { seed: settings.seed, best, curve: session.curve.clone(), seconds: seconds(began) };
+        write_json(&file, &outcome)?;
+        std::fs::remove_file(&state).map_err(|e| FileError::new("remove", &state, e))?; // nothing is left to continue
+        Ok(Some(outcome))
+    }
+
+    fn save_state(&self, path: &Path, session: &Session<'_>, seconds: f64) -> Result<(), FinetuneError> {
+        let extra = Extra { curve: session.curve.clone(), seconds };
+        Ok(session.trainer.save(path, &serde_json::to_string(&extra).expect("plain values"))?)
+    }
+
+    fn save_best(&self, dir: &Path, session: &Session<'_>) -> Result<(), FinetuneError> {
+        let Some(best) = &session.best else { return Ok(()) };
+        for (name, bytes) in checkpoint::files(session.config(), best) {
+            write_atomically(&dir.join(name), |file| file.write_all(&bytes))?;
+        }
+        Ok(self.reader.tokenizer.save(dir)?)
+    }
+
+    fn outcome(&self, run: &RunFile, seeds: Vec<SeedOutcome>) -> Outcome {
+        let scores: Vec<f64> = seeds.iter().map(|s| s.best.dev.score).collect();
+        let (score, deviation) = mean_and_deviation(&scores);
+        let mut metrics = BTreeMap::new();
+        for seed in &seeds {
+            for (name, value) in &seed.best.dev.metrics {
+                *metrics.entry(name.clone()).or_insert(0.0) += value / seeds.len() as f64;
+            }
+        }
+        let mut dropped = BTreeMap::new();
+        for d in self.train.dropped.iter().chain(&self.dev.dropped) {
+            *dropped.entry(d.reason.to_string()).or_insert(0) += d.rows;
+        }
+        Outcome {
+            task: self.task.name.into(),
+            split: Split::Dev.name().into(),
+            metric: self.task.metric.name().into(),
+            score,
+            deviation,
+            metrics,
+            examples: self.dev.rows.len(),
+            train_examples: self.train.rows.len(),
+            capped: self.train.rows.len() < self.all_rows,
+            truncated: self.train.truncated() + self.dev.truncated(),
+            dropped,
+            longest: self.train.longest().max(self.dev.longest()),
+            finished: seeds.len() as u64 == run.seeds.0,
+            seeds,
+            out: self.out.clone(),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a fine-tuned model answers, and how good that is.
+
+use std::collections::BTreeMap;
+
+use gradus_model::{Model, ModelConfig, Objective};
+use gradus_tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use super::Row;
+use crate::data::sets::{Label, Task};
+use crate::tasks::{self, Encoded, TaskError};
+
+/// Tokens evaluated at once.
+const BATCH_TOKENS: usize = 4096;
+
+/// How good a model's answers are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// The task's metric.
+    pub metric: String,
+    /// Its value, 1 at best.
+    pub score: f64,
+    /// All metrics of the task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
+    pub metrics: BTreeMap<String, f64>,
+    /// Mean cross-entropy L₂, in nats an example.
+    pub loss: f64,
+    /// Number of examples.
+    pub examples: usize,
+}
+
+/// The logits of every example, in their order; no dropout. Examples of about one length are read together, so that little
+/// padding is. `progress(done)` counts examples.
+pub fn logits(
+    config: &ModelConfig,
+    params: &Model<Tensor>,
+    examples: &[&Encoded],
+    mut progress: impl FnMut(usize),
+) -> Vec<Vec<f64>> {
+    let mut order: Vec<usize> = (0..examples.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(examples[i].length()));
+    let mut all = vec![Vec::new(); examples.len()];
+    let mut rest = &order[..];
+    let mut done = 0;
+    while let Some(&longest) = rest.first() {
+        let tokens = examples[longest].length() * examples[longest].rows.len();
+        let (now, later) = rest.split_at((BATCH_TOKENS / tokens.max(1)).clamp(1, rest.len()));
+        let chosen: Vec<&Encoded> = now.iter().map(|&i| examples[i]).collect();
+        let classes = config.head.as_ref().map_or(1, |h| h.classes).max(chosen[0].rows.len());
+        let z = params.class_logits(config, &tasks::batch(&chosen, classes, 0.0, Objective::SequenceMean));
+        for (row, &i) in z.as_slice().chunks(z.shape()[1]).zip(now) {
+            all[i] = row.iter().map(|&z| f64::from(z)).collect();
+        }
+        done += now.len();
+        progress(done);
+        rest = later;
+    }
+    all
+}
+
+/// Scores logits against labels.
+///
+/// # Errors
+/// [`TaskError::NoLabel`] for a row of an unlabelled test set.
+pub fn score(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Scored, TaskError> {
+    let label = |row: &Row| {
+        row.example.label.ok_or_else(|| TaskError::NoLabel {
+            id: row.example.id.clone(),
+            remedy: "this split is published without labels; score another, or write answers with `gradus predict`",
+        })
+    };
+    let labels: Vec<Label> = rows.iter().map(label).collect::<Result<_, _>>()?;
+    let answers: Vec<Label> = logits.iter().map(|z| tasks::answer(task, z)).collect();
+    let mut metrics = BTreeMap::new();
+    for metric in [task.metric].iter().chain(task.also) {
+        metrics.insert(metric.name().to_owned(), metric.score(&answers, &labels));
+        for group in groups(rows) {
+            let of = |all: &[Label]| {
+                let members = rows.iter().zip(all).filter(|(row, _)| row.example.group == Some(group));
+                members.map(|(_, &label)| label).collect::<Vec<_>>()
+            };
+            metrics.insert(format!("{}-{group}", metric.name()), metric.score(&of(&answers), &of(&labels)));
+        }
+    }
+    let cross_entropy = |(z, &label): (&Vec<f64>, &Label)| {
+        let p = tasks::probabilities(z);
+        let terms = tasks::target(task, label).into_iter().zip(p).filter(|(y, _)| *y > 0.0).map(|(y, p)| -y * p.ln());
+        terms.sum::<f64>()
+    };
+    let loss = logits.iter().zip(&labels).map(cross_entropy).sum::<f64>() / rows.len() as f64;
+    let name = task.metric.name().to_owned();
+    Ok(Scored { score: metrics[&name], metric: name, metrics, loss, examples: rows.len() })
+}
+
+/// The groups that rows are also reported under.
+fn groups(rows: &[Row]) -> Vec<&'static str> {
+    let mut groups: Vec<_> = rows.iter().filter_map(|row| row.example.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}

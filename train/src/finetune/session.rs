@@ -1,0 +1,212 @@
+//! The loop: batches in an order of their own, an update each, and the best model by its dev score.
+
+use gradus_model::{Batch, Model, ModelConfig};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+use serde::{Deserialize, Serialize};
+
+use super::{Data, FinetuneError, Reader, Scored, Settings, logits, score};
+use crate::data::sets::Task;
+use crate::tasks::{self, Encoded};
+use crate::trainer::{Step, Trainer};
+
+/// Updates of the first epoch after which it is scored: this times 1, 2, 4, … (OpenAI's code).
+const FIRST: u64 = 1000;
+
+/// A measurement on the way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Updates made.
+    pub update: u64,
+    /// Epochs, in part.
+    pub epoch: f64,
+    /// Mean loss L₃ of the updates since the point before, dropout on.
+    pub train_loss: f64,
+    /// The dev split.
+    pub dev: Scored,
+}
+
+/// A fine-tuning in memory.
+#[derive(Debug)]
+pub struct Session<'d> {
+    /// The task.
+    pub task: &'static Task,
+    settings: Settings,
+    train: Vec<&'d Encoded>,
+    dev: &'d Data,
+    /// The trainer, with the model as it is now.
+    pub trainer: Trainer,
+    /// What was measured.
+    pub curve: Vec<Point>,
+    /// The model with the best dev score so far.
+    pub best: Option<Model<Tensor>>,
+    losses: Vec<f64>,
+}
+
+impl<'d> Session<'d> {
+    /// A model under a fresh head, at its first update.
+    ///
+    /// # Errors
+    /// Settings that do not fit the model, or a task that is not fine-tuned on.
+    pub fn new(
+        reader: &Reader,
+        task: &'static Task,
+        train: &'d Data,
+        dev: &'d Data,
+        settings: &Settings,
+    ) -> Result<Self, FinetuneError> {
+        settings.check(&reader.config)?;
+        let head = settings.head(tasks::head(task)?);
+        let mut config = reader.config.clone();
+        if let Some(p) = settings.dropout {
+            config.backbone = config.backbone.with_dropout(p);
+        }
+        let (config, params) = reader.params.clone().with_head(&config, head, settings.transfer, settings.seed);
+        config.check()?;
+        let (batch, updates) = plan(train.rows.len(), settings);
+        let trainer = Trainer::new(config, settings.recipe(batch, updates), params);
+        Self::with(trainer, task, train, dev, settings)
+    }
+
+    /// The same from a trainer on its way.
+    ///
+    /// # Errors
+    /// A training row without a label.
+    pub fn with(
+        trainer: Trainer,
+        task: &'static Task,
+        train: &'d Data,
+        dev: &'d Data,
+        settings: &Settings,
+    ) -> Result<Self, FinetuneError> {
+        let remedy = "fine-tuning wants a label in every row of the training split";
+        if let Some(row) = train.rows.iter().find(|row| row.encoded.target.is_none()) {
+            return Err(crate::tasks::TaskError::NoLabel { id: row.example.id.clone(), remedy }.into());
+        }
+        let train = train.rows.iter().map(|row| &row.encoded).collect();
+        let (curve, best, losses) = (Vec::new(), None, Vec::new());
+        Ok(Session { task, settings: settings.clone(), train, dev, trainer, curve, best, losses })
+    }
+
+    /// What the model is.
+    pub fn config(&self) -> &ModelConfig {
+        &self.trainer.config
+    }
+
+    /// Number of updates T.
+    pub fn updates(&self) -> u64 {
+        self.trainer.recipe.updates
+    }
+
+    fn an_epoch(&self) -> u64 {
+        self.updates() / self.settings.epochs
+    }
+
+    /// The batch of update `t` (from 1): a function of the seed and t.
+    pub fn batch(&self, t: u64) -> Batch {
+        let (size, _) = plan(self.train.len(), &self.settings);
+        let (epoch, number) = ((t - 1) / self.an_epoch(), ((t - 1) % self.an_epoch()) as usize);
+        let order = permutation(self.train.len(), self.settings.seed, epoch);
+        let chosen: Vec<&Encoded> = order[number * size..][..size].iter().map(|&i| self.train[i]).collect();
+        tasks::batch(&chosen, self.task.answers(), self.settings.aux, self.settings.objective)
+    }
+
+    /// One update.
+    ///
+    /// # Errors
+    /// The trainer's; nothing has changed then.
+    pub fn step(&mut self) -> Result<Step, FinetuneError> {
+        let batch = self.batch(self.trainer.done() + 1);
+        let step = self.trainer.update(&batch)?;
+        self.losses.push(step.loss);
+        Ok(step)
+    }
+
+    /// Is the dev split to be scored now?
+    pub fn is_due(&self) -> bool {
+        let (t, epoch) = (self.trainer.done(), self.an_epoch());
+        let doubled = t.is_multiple_of(FIRST) && (t / FIRST).is_power_of_two();
+        t > 0 && (t.is_multiple_of(epoch) || t < epoch && doubled)
+    }
+
+    /// Scores the dev split and keeps the model if it is the best so far; says whether it is.
+    ///
+    /// # Errors
+    /// A dev row without a label.
+    pub fn evaluate(&mut self) -> Result<bool, FinetuneError> {
+        let encoded: Vec<&Encoded> = self.dev.rows.iter().map(|row| &row.encoded).collect();
+        let z = logits(&self.trainer.config, &self.trainer.params, &encoded, |_| {});
+        let dev = score(self.task, &self.dev.rows, &z)?;
+        let best = self.curve.iter().map(|p| p.dev.score).fold(f64::NEG_INFINITY, f64::max);
+        // NaN, as of a correlation with a constant, is never the best; but some model must be.
+        let better = dev.score > best || self.best.is_none() && self.curve.is_empty();
+        let update = self.trainer.done();
+        let train_loss = self.losses.iter().sum::<f64>() / self.losses.len().max(1) as f64;
+        self.losses.clear();
+        self.curve.push(Point { update, epoch: update as f64 / self.an_epoch() as f64, train_loss, dev });
+        if better {
+            self.best = Some(self.trainer.params.clone());
+        }
+        Ok(better)
+    }
+
+    /// All updates and evaluations that are left; the point with the best score.
+    ///
+    /// # Errors
+    /// The trainer's.
+    pub fn run(&mut self, mut progress: impl FnMut(u64)) -> Result<Point, FinetuneError> {
+        while self.trainer.done() < self.updates() {
+            self.step()?;
+            if self.is_due() {
+                self.evaluate()?;
+            }
+            progress(self.trainer.done());
+        }
+        Ok(self.best_point().expect("the last update ends an epoch").clone())
+    }
+
+    /// The best measurement so far, the first of equals.
+    pub fn best_point(&self) -> Option<&Point> {
+        let mut points = self.curve.iter();
+        let first = points.next()?;
+        Some(points.fold(first, |best, p| if p.dev.score > best.dev.score || best.dev.score.is_nan() { p } else { best }))
+    }
+}
+
+/// Examples an update, and updates in all.
+fn plan(rows: usize, settings: &Settings) -> (usize, u64) {
+    let batch = settings.batch.min(rows).max(1);
+    (batch, (rows / batch) as u64 * settings.epochs)
+}
+
+/// The order of the rows in an epoch (Fisher & Yates, from a stream of random numbers of its own).
+fn permutation(n: usize, seed: u64, epoch: u64) -> Vec<usize> {
+    let mut rng = Philox::with_stream(seed, 0x6f72_6465_7200_0000 + epoch);
+    let mut order: Vec<usize> = (0..n).collect();
+    for i in (1..n).rev() {
+        order.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_shows_every_row_once_in_an_order_of_its_own() {
+        let order = |seed, epoch| permutation(97, seed, epoch);
+        let mut sorted = order(1, 0);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..97).collect::<Vec<_>>());
+        assert_eq!(order(1, 0), order(1, 0));
+        assert!(order(1, 0) != order(1, 1) && order(1, 0) != order(2, 0));
+    }
+
+    #[test]
+    fn the_last_partial_batch_is_left_out() {
+        let with = |batch, epochs| Settings { batch, epochs, ..Settings::default() };
+        assert_eq!(plan(100, &with(32, 3)), (32, 9));
+        assert_eq!(plan(31, &with(32, 3)), (31, 3), "fewer rows than a batch");
+    }
+}
