@@ -135,7 +135,7 @@ mod tests {
         let cases = [
             (
                 MIDDLE.replace("\"A\"]", "\"E\"]"),
-                "line 2, column 89: expected a letter from A to D as the answer to question 2, found `E`",
+                "line 2, column 86: expected a letter from A to D as the answer to question 2, found `E`",
             ),
             (MIDDLE.replace("\"A\"]", "\"a\"]"), "found `a`"),
             (MIDDLE.replace(", \"A\"]", "]"), "expected 2 answers, one for each question, found 1"),
