@@ -2,8 +2,7 @@
 //!
 //! `train/`, `dev/` and `test/`, each with `middle/` and `high/`, of files `*.txt`, one JSON object a passage: `article`,
 //! `questions`, `options` (four to each question), `answers` as letters A to D. Every question is an example; examples are
-//! ordered by school, then by the number in the file's name. About half the questions are clozes with a `_`; they stay as
-//! they are.
+//! ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as they are.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@
 //! cloze_test_ALL_test.csv`, or the same as `val.csv` and `test.csv`. They are CSV with quotes, columns `InputStoryid`,
 //! `InputSentence1` to `InputSentence4`, `RandomFifthSentenceQuiz1`, `RandomFifthSentenceQuiz2`, `AnswerRightEnding` (1 or 2).
 //!
-//! No endings are given for the stories of the training release, so the validation file is what one trains on, as OpenAI's
-//! code does: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
+//! The stories of the training release have no wrong endings, so the validation file is what one trains on, as in OpenAI's
+//! code: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
 //! 374, and of a smaller file the last fifth.
 
 use std::path::Path;
