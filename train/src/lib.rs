@@ -44,11 +44,12 @@
 //! | module | |
 //! |-|-|
 //! | [`text`] | tokenizers: BPE as in GPT-1, bytes, characters |
-//! | [`data`] | token files, windows, batches |
+//! | [`data`] | token files, windows, batches; the data sets of the paper ([`data::sets`]) |
 //! | [`world`] | stories whose exact probability is known |
 //! | [`optim`], [`trainer`] | one update, and all that it depends on |
 //! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
+//! | [`scores`] | accuracy, F1 and correlations |
 //! | [`evaluate`], [`metrics`], [`report`], [`progress`] | what was measured, for machines and people |
 //! | [`files`] | writes that are whole or absent |
 //! | [`cli`], [`mod@bench`] | the program's commands, and how fast it trains |

@@ -16,13 +16,17 @@ pub(super) fn parse<T: DeserializeOwned>(
     text: &str,
     fields: &str,
 ) -> Result<T, SetError> {
-    serde_json::from_str(text).map_err(|cause| SetError::Malformed {
-        path: path.into(),
-        line: first + cause.line().saturating_sub(1),
-        column: cause.column().max(1),
-        expected: format!("a JSON object with {fields}"),
-        found: format!("{} ({cause})", quote(text)),
-        remedy: wrong_folder(task),
+    serde_json::from_str(text).map_err(|cause| {
+        let message = cause.to_string();
+        let reason = message.rsplit_once(" at line ").map_or(&*message, |(reason, _)| reason); // it counts from `text`
+        SetError::Malformed {
+            path: path.into(),
+            line: first + cause.line().saturating_sub(1),
+            column: cause.column().max(1),
+            expected: format!("a JSON object with {fields}"),
+            found: format!("{} ({reason})", quote(text)),
+            remedy: wrong_folder(task),
+        }
     })
 }
 

@@ -2,8 +2,7 @@
 //!
 //! `train/`, `dev/` and `test/`, each with `middle/` and `high/`, of files `*.txt`, one JSON object a passage: `article`,
 //! `questions`, `options` (four to each question), `answers` as letters A to D. Every question is an example; examples are
-//! ordered by school, then by the number in the file's name. About half the questions are clozes with a `_`; they stay as
-//! they are.
+//! ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as they are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -135,7 +134,7 @@ mod tests {
         let cases = [
             (
                 MIDDLE.replace("\"A\"]", "\"E\"]"),
-                "line 2, column 89: expected a letter from A to D as the answer to question 2, found `E`",
+                "line 2, column 86: expected a letter from A to D as the answer to question 2, found `E`",
             ),
             (MIDDLE.replace("\"A\"]", "\"a\"]"), "found `a`"),
             (MIDDLE.replace(", \"A\"]", "]"), "expected 2 answers, one for each question, found 1"),

@@ -106,7 +106,10 @@ mod tests {
                 "line 2, column 2: expected one of the labels entailment, neutral, contradiction, or -, found `maybe`",
             ),
             (row("neutral").replace("sentence2", "sentence3"), "missing field `sentence2`"),
-            (row("neutral").replace("sits.", "sits.\t"), "line 2, column 67: expected a JSON object with the strings sentence1"),
+            (
+                row("neutral").replace("He sits.", "He\tsits."),
+                "line 2, column 92: expected a JSON object with the strings sentence1",
+            ),
             ("[".repeat(500), "line 2, column"),
             (String::new(), "expected at least one row, found none (passed over: 1)"),
         ];

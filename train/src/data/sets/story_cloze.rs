@@ -4,8 +4,8 @@
 //! cloze_test_ALL_test.csv`, or the same as `val.csv` and `test.csv`. They are CSV with quotes, columns `InputStoryid`,
 //! `InputSentence1` to `InputSentence4`, `RandomFifthSentenceQuiz1`, `RandomFifthSentenceQuiz2`, `AnswerRightEnding` (1 or 2).
 //!
-//! No endings are given for the stories of the training release, so the validation file is what one trains on, as OpenAI's
-//! code does: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
+//! The stories of the training release have no wrong endings, so the validation file is what one trains on, as in OpenAI's
+//! code: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
 //! 374, and of a smaller file the last fifth.
 
 use std::path::Path;
@@ -62,9 +62,13 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
         remedy: wrong_folder(&STORY_CLOZE),
     };
     let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
-    // `flexible`: the number of fields is checked below. The text is UTF-8 and in memory, so the reader itself cannot fail.
+    // `flexible`: the number of fields is checked below.
     let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes()).into_records();
-    let Some(Ok(header)) = rows.next() else { return Ok(loaded) };
+    let no_row = |cause: csv::Error| {
+        let line = cause.position().map_or(1, |position| position.line() as usize);
+        malformed(line, 1, "a row of fields separated by commas".into(), cause.to_string())
+    };
+    let Some(header) = rows.next().transpose().map_err(no_row)? else { return Ok(loaded) };
     let find = |name: &&str| header.iter().position(|found| found.trim() == *name);
     let (id, answer) = (find(&"InputStoryid"), find(&ANSWER));
     let texts: Vec<usize> = TEXTS.iter().filter_map(find).collect();
@@ -72,7 +76,8 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
         let found = quote(&header.iter().collect::<Vec<_>>().join(","));
         return Err(malformed(1, 1, format!("a header with the columns InputStoryid, {}, {ANSWER}", TEXTS.join(", ")), found));
     };
-    for row in rows.flatten() {
+    for row in rows {
+        let row = row.map_err(no_row)?;
         let line = row.position().map_or(1, |position| position.line() as usize);
         if row.len() != header.len() {
             let column = row.len().min(header.len()) + 1;
@@ -150,7 +155,7 @@ mod tests {
         let cases = [
             (stories(1).replace(",2\n", ",3\n"), "line 3, column 8: expected 1 or 2, the number of the right ending, found `3`"),
             (stories(1).replace(",2\n", "\n"), "line 3, column 8: expected 8 columns separated by commas, found 7"),
-            (stories(1).replace("One.", "\"One."), "line 3, column"),
+            (stories(1).replace("so.\"", "so."), "line 3, column 8: expected 8 columns separated by commas, found 7"),
         ];
         for (row, expected) in cases {
             let found = message(&STORY_CLOZE, &[("val.csv", &format!("{HEADER}{}{row}", stories(1)))], Split::Train);

@@ -1,9 +1,9 @@
 //! WNLI, Winograd schemas as inference (Levesque, Davis, Morgenstern 2012; Wang et al. 2018): does the sentence with a noun in
 //! the pronoun's place follow?
 //!
-//! GLUE's files: `index`, `sentence1`, `sentence2`, `label` as 0 or 1; `test.tsv` without the label. The dev set was made
-//! against the training set, so a model that learns does worse than chance on it; the paper leaves WNLI out, GLUE's average
-//! counts it.
+//! GLUE's files: `index`, `sentence1`, `sentence2`, `label` as 0 or 1; `test.tsv` without the label. Many dev
+//! sentences stand in the training set with the other label, so a model that learns may do worse than chance on them. The paper
+//! leaves WNLI out; GLUE's average counts it.
 
 use std::path::Path;
 
