@@ -73,3 +73,4 @@ pub mod tasks;
 pub mod text;
 pub mod trainer;
 pub mod world;
+pub mod zero_shot;

@@ -13,9 +13,10 @@ use super::ids::read_ids;
 use super::{CliError, output};
 use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
-use crate::finetune::{FinetuneError, Reader, logits, score};
+use crate::finetune::{FinetuneError, Reader, evenly, logits, metrics, score};
 use crate::progress::{Display, Progress, count};
 use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
+use crate::zero_shot::ZeroShot;
 
 /// Measure how well a model predicts a text, or how well a fine-tuned one answers a task.
 #[derive(Debug, clap::Args)]
@@ -55,6 +56,12 @@ pub struct Args {
     /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched.
     #[arg(long, default_value = "dev", requires = "task")]
     split: Split,
+    /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
+    #[arg(long, requires = "task")]
+    zero_shot: bool,
+    /// A token that opens every text, where the model was trained with one (with --zero-shot): <story> in the micro-world.
+    #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
+    opening: Option<String>,
     /// Most rows of the split, taken evenly.
     #[arg(long, value_name = "N", requires = "task")]
     rows: Option<usize>,
@@ -110,7 +117,8 @@ struct Sequences {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     if let (Some(task), Some(data)) = (&args.input.task, &args.data) {
-        return score_task(args, Task::named(task).map_err(FinetuneError::from)?, data);
+        let task = Task::named(task).map_err(FinetuneError::from)?;
+        return if args.zero_shot { zero_shot(args, task, data) } else { score_task(args, task, data) };
     }
     let dir = open_model(&args.model)?;
     let (config, params) = dir.load()?;
@@ -174,6 +182,38 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), Cli
         text += &format!("truncated {truncated}\n");
     }
     dropped.iter().for_each(|(reason, rows)| text += &format!("left out {rows}: {reason}\n"));
+    output::write(&text)
+}
+
+/// Asks a language model that was never trained for the task.
+fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliError> {
+    let dir = open_model(&args.model)?;
+    let (config, params) = dir.load()?;
+    let tokenizer = dir.required_tokenizer(&config)?;
+    let opening = args
+        .opening
+        .as_ref()
+        .map(|token| tokenizer.token_id(token).ok_or_else(|| flag("--opening", token, "a token of the model's tokenizer")));
+    let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: opening.transpose()? };
+    let examples = |split| task.load(folder, split).map(|l| evenly(l.examples, args.rows)).map_err(FinetuneError::from);
+    let train = if task.splits.contains(&Split::Train) { examples(Split::Train)? } else { Vec::new() };
+    let asked = examples(args.split)?;
+    let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
+    let metrics = metrics(task, &asked, &answers).map_err(FinetuneError::from)?;
+    let (name, examples) = (task.metric.name(), asked.len());
+    if args.json {
+        return output::json(&json!({
+            "task": task.name,
+            "split": args.split.name(),
+            "zero_shot": true,
+            "metric": name,
+            "score": metrics[name],
+            "metrics": metrics,
+            "examples": examples,
+        }));
+    }
+    let mut text = format!("task {}, zero-shot\nsplit {}\nexamples {examples}\n", task.name, args.split);
+    metrics.iter().for_each(|(name, value)| text += &format!("{name} {value}\n"));
     output::write(&text)
 }
 

@@ -34,7 +34,7 @@ use crate::text::{TextError, Tokenizer};
 use crate::trainer::{StateError, TrainError};
 
 pub use run::{Control, Outcome, RunFile, Seeds, begin, resume};
-pub use score::{Scored, logits, score};
+pub use score::{Scored, logits, metrics, score};
 pub use session::{Point, Session};
 pub use settings::Settings;
 
@@ -194,17 +194,8 @@ pub struct Data {
 impl Data {
     /// At most so many rows, evenly over the split.
     #[must_use]
-    pub fn at_most(mut self, rows: Option<usize>) -> Self {
-        let n = self.rows.len();
-        if let Some(most) = rows.filter(|&most| most < n) {
-            let mut number = 0;
-            self.rows.retain(|_| {
-                number += 1;
-                let share = |i: usize| i * most / n;
-                share(number) > share(number - 1)
-            });
-        }
-        self
+    pub fn at_most(self, rows: Option<usize>) -> Self {
+        Data { rows: evenly(self.rows, rows), ..self }
     }
 
     /// Rows of which a text was cut.
@@ -216,6 +207,20 @@ impl Data {
     pub fn longest(&self) -> usize {
         self.rows.iter().map(|row| row.encoded.length()).max().unwrap_or(0)
     }
+}
+
+/// At most so many of these, evenly over all.
+pub fn evenly<R>(mut rows: Vec<R>, most: Option<usize>) -> Vec<R> {
+    let n = rows.len();
+    if let Some(most) = most.filter(|&most| most < n) {
+        let mut number = 0;
+        rows.retain(|_| {
+            number += 1;
+            let share = |i: usize| i * most / n;
+            share(number) > share(number - 1)
+        });
+    }
+    rows
 }
 
 #[cfg(test)]

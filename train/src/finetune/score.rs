@@ -7,7 +7,7 @@ use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
-use crate::data::sets::{Label, Task};
+use crate::data::sets::{Example, Label, Task};
 use crate::tasks::{self, Encoded, TaskError};
 
 /// Tokens evaluated at once.
@@ -62,25 +62,10 @@ pub fn logits(
 /// # Errors
 /// [`TaskError::NoLabel`] for a row of an unlabelled test set.
 pub fn score(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Scored, TaskError> {
-    let label = |row: &Row| {
-        row.example.label.ok_or_else(|| TaskError::NoLabel {
-            id: row.example.id.clone(),
-            remedy: "this split is published without labels; score another, or write answers with `gradus predict`",
-        })
-    };
-    let labels: Vec<Label> = rows.iter().map(label).collect::<Result<_, _>>()?;
+    let examples = || rows.iter().map(|row| &row.example);
     let answers: Vec<Label> = logits.iter().map(|z| tasks::answer(task, z)).collect();
-    let mut metrics = BTreeMap::new();
-    for metric in [task.metric].iter().chain(task.also) {
-        metrics.insert(metric.name().to_owned(), metric.score(&answers, &labels));
-        for group in groups(rows) {
-            let of = |all: &[Label]| {
-                let members = rows.iter().zip(all).filter(|(row, _)| row.example.group == Some(group));
-                members.map(|(_, &label)| label).collect::<Vec<_>>()
-            };
-            metrics.insert(format!("{}-{group}", metric.name()), metric.score(&of(&answers), &of(&labels)));
-        }
-    }
+    let metrics = metrics(task, examples(), &answers)?;
+    let labels = labels(examples())?;
     let cross_entropy = |(z, &label): (&Vec<f64>, &Label)| {
         let p = tasks::probabilities(z);
         let terms = tasks::target(task, label).into_iter().zip(p).filter(|(y, _)| *y > 0.0).map(|(y, p)| -y * p.ln());
@@ -91,10 +76,35 @@ pub fn score(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Scored, T
     Ok(Scored { score: metrics[&name], metric: name, metrics, loss, examples: rows.len() })
 }
 
-/// The groups that rows are also reported under.
-fn groups(rows: &[Row]) -> Vec<&'static str> {
-    let mut groups: Vec<_> = rows.iter().filter_map(|row| row.example.group).collect();
+/// All metrics of a task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
+///
+/// # Errors
+/// [`TaskError::NoLabel`] for a row of an unlabelled test set.
+pub fn metrics<'e>(
+    task: &Task,
+    examples: impl IntoIterator<Item = &'e Example>,
+    answers: &[Label],
+) -> Result<BTreeMap<String, f64>, TaskError> {
+    let examples: Vec<&Example> = examples.into_iter().collect();
+    let labels = labels(examples.iter().copied())?;
+    let mut groups: Vec<_> = examples.iter().filter_map(|e| e.group).collect();
     groups.sort_unstable();
     groups.dedup();
-    groups
+    let mut metrics = BTreeMap::new();
+    for metric in [task.metric].iter().chain(task.also) {
+        metrics.insert(metric.name().to_owned(), metric.score(answers, &labels));
+        for group in &groups {
+            let of = |all: &[Label]| {
+                let members = examples.iter().zip(all).filter(|(e, _)| e.group == Some(group));
+                members.map(|(_, &label)| label).collect::<Vec<_>>()
+            };
+            metrics.insert(format!("{}-{group}", metric.name()), metric.score(&of(answers), &of(&labels)));
+        }
+    }
+    Ok(metrics)
+}
+
+fn labels<'e>(examples: impl Iterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
+    let remedy = "this split is published without labels; score another, or write answers with `gradus predict`";
+    examples.map(|e| e.label.ok_or_else(|| TaskError::NoLabel { id: e.id.clone(), remedy })).collect()
 }

@@ -84,6 +84,14 @@ pub enum TaskError {
         /// Its name.
         task: &'static str,
     },
+    /// A data set without a zero-shot heuristic in the paper.
+    #[error(
+        "{task}: the paper has no zero-shot heuristic for it; it has some for cola, sst-2, race, story-cloze, dprd and wsc273"
+    )]
+    NoHeuristic {
+        /// Its name.
+        task: &'static str,
+    },
     /// Too short a context for the special tokens.
     #[error("the model's context of {context} tokens is too short for this task: it takes at least {least}; use another model")]
     Context {

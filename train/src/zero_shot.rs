@@ -1,0 +1,279 @@
+//! The paper's four heuristics (§5): what a language model knows of a task that it was never trained for.
+//!
+//! ```text
+//! CoLA          mean log P of the sentence's tokens, against a threshold
+//! SST-2         "very" is appended; P(positive) against P(negative) as what follows
+//! RACE          mean log P of an answer's tokens, given document and question; the highest
+//! DPRD, WSC     each referent in the pronoun's place; mean log P of the tokens after it; the highest
+//! ```
+//!
+//! Story Cloze is answered as RACE. Decided here, where the paper is silent:
+//!
+//! - **The threshold** of CoLA is the one with the best Matthews correlation on the training split, never on the one scored.
+//! - **The first token** of a sequence is predicted only where the model has a token that opens one (`opening`); otherwise there
+//!   is nothing before it and it does not count.
+//! - **positive, negative** are one token each in the published vocabulary; in others the mean over their tokens serves.
+//! - **Too long** a sequence loses its beginning, never the answer.
+
+use gradus_model::{Batch, Model, ModelConfig};
+use gradus_tensor::Tensor;
+
+use crate::data::sets::{Example, Form, Input, Label, Task};
+use crate::scores::matthews;
+use crate::tasks::TaskError;
+use crate::text::Tokenizer;
+
+/// Tokens evaluated at once.
+const BATCH_TOKENS: usize = 4096;
+/// What SST-2's texts are made to end in, and what may follow, in the order of its classes.
+const VERY: &str = "very";
+const WORDS: [&str; 2] = ["negative", "positive"];
+
+/// How a task is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heuristic {
+    /// How probable is the sentence?
+    Sentence,
+    /// Which word follows *very*?
+    Sentiment,
+    /// Which answer?
+    Answer,
+    /// Which referent makes what follows it probable?
+    Referent,
+}
+
+impl Heuristic {
+    fn of(task: &Task) -> Option<Self> {
+        match (task.form, task.name) {
+            (Form::Classify, "cola") => Some(Heuristic::Sentence),
+            (Form::Classify, "sst-2") => Some(Heuristic::Sentiment),
+            (Form::Choose, _) => Some(Heuristic::Answer),
+            (Form::Refer, _) => Some(Heuristic::Referent),
+            _ => None,
+        }
+    }
+}
+
+/// A language model that is asked without being trained.
+#[derive(Clone, Copy, Debug)]
+pub struct ZeroShot<'m> {
+    /// What it is.
+    pub config: &'m ModelConfig,
+    /// Its parameters.
+    pub params: &'m Model<Tensor>,
+    /// Its tokenizer.
+    pub tokenizer: &'m Tokenizer,
+    /// A token that opens every sequence, if the model was trained with one.
+    pub opening: Option<u32>,
+}
+
+/// Tokens to be scored, after others that are not.
+struct Continuation {
+    ids: Vec<u32>,
+    /// The first of them that counts.
+    from: usize,
+}
+
+impl ZeroShot<'_> {
+    /// Is there a heuristic for this task?
+    pub fn has(task: &Task) -> bool {
+        Heuristic::of(task).is_some()
+    }
+
+    /// The answer to each example. `train` sets CoLA's threshold; the other tasks do not look at it.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot encode, a training row without a label, or a task without a heuristic.
+    pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<Vec<Label>, TaskError> {
+        let heuristic = Heuristic::of(task).ok_or(TaskError::NoHeuristic { task: task.name })?;
+        if heuristic == Heuristic::Sentence {
+            let labels = train.iter().map(|e| match e.label {
+                Some(Label::Class(class)) => Ok(class),
+                _ => Err(TaskError::NoLabel { id: e.id.clone(), remedy: "CoLA's threshold is set on labelled training rows" }),
+            });
+            let labels: Vec<usize> = labels.collect::<Result<_, _>>()?;
+            let threshold = threshold(&self.scores(heuristic, train)?.concat(), &labels);
+            let scores = self.scores(heuristic, examples)?;
+            return Ok(scores.iter().map(|s| Label::Class(usize::from(s[0] >= threshold))).collect());
+        }
+        let best = |s: &Vec<f64>| Label::Class(s.iter().enumerate().fold(0, |b, (i, x)| if *x > s[b] { i } else { b }));
+        Ok(self.scores(heuristic, examples)?.iter().map(best).collect())
+    }
+
+    /// The mean log-probability of each choice of each example; of one sentence where there is nothing to choose.
+    fn scores(&self, heuristic: Heuristic, examples: &[Example]) -> Result<Vec<Vec<f64>>, TaskError> {
+        let choices = examples.iter().map(|e| self.continuations(heuristic, e));
+        let choices: Vec<Vec<Continuation>> = choices.collect::<Result<_, _>>()?;
+        let flat: Vec<&Continuation> = choices.iter().flatten().collect();
+        let mut means = self.means(&flat).into_iter();
+        Ok(choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect())
+    }
+
+    fn continuations(&self, heuristic: Heuristic, example: &Example) -> Result<Vec<Continuation>, TaskError> {
+        let ids =
+            |text: &str| self.tokenizer.encode(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
+        let after = |before: &[u32], scored: Vec<u32>| {
+            let mut all: Vec<u32> = self.opening.into_iter().chain(before.iter().copied()).collect();
+            let mut from = all.len();
+            all.extend(scored);
+            let most = self.config.backbone.context() + 1; // the last token is only predicted
+            let lost = all.len().saturating_sub(most);
+            all.drain(..lost);
+            from = from.saturating_sub(lost).max(1); // the very first token has nothing before it
+            Continuation { ids: all, from }
+        };
+        Ok(match &example.input {
+            Input::One(text) if heuristic == Heuristic::Sentiment => {
+                let before = [ids(text)?, ids(VERY)?].concat();
+                WORDS.iter().map(|word| Ok(after(&before, ids(word)?))).collect::<Result<_, TaskError>>()?
+            }
+            Input::One(text) => vec![after(&[], ids(text)?)],
+            Input::Pair(..) => unreachable!("no task with a heuristic has pairs"),
+            Input::Choices { document, question, answers } => {
+                let before = [ids(document)?, ids(question)?].concat();
+                answers.iter().map(|a| Ok(after(&before, ids(a)?))).collect::<Result<_, TaskError>>()?
+            }
+            Input::Reference { before, after: rest, candidates } => {
+                let rest = ids(rest)?;
+                let with = |c: &String| Ok(after(&ids(&format!("{before}{c}"))?, rest.clone()));
+                candidates.iter().map(with).collect::<Result<_, TaskError>>()?
+            }
+        })
+    }
+
+    /// (1/n) Σ log P of the tokens that count, in the order given; those of about one length together.
+    fn means(&self, all: &[&Continuation]) -> Vec<f64> {
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(all[i].ids.len()));
+        let mut means = vec![f64::NEG_INFINITY; all.len()];
+        let mut rest = &order[..];
+        while let Some(&longest) = rest.first() {
+            let t = all[longest].ids.len() - 1;
+            if t == 0 {
+                break; // nothing is predicted in these: the least probable of all
+            }
+            let (now, later) = rest.split_at((BATCH_TOKENS / t).clamp(1, rest.len()));
+            let n = now.len() * t;
+            let (mut inputs, mut targets) = (vec![0; n], vec![0; n]);
+            for (row, &i) in now.iter().enumerate() {
+                let ids = &all[i].ids;
+                inputs[row * t..][..ids.len() - 1].copy_from_slice(&ids[..ids.len() - 1]);
+                targets[row * t..][..ids.len() - 1].copy_from_slice(&ids[1..]);
+            }
+            let (inputs, targets, weights) = (inputs.into(), targets.into(), vec![0.0; n].into());
+            let batch = Batch { sequences: now.len(), inputs, targets, weights, labels: None };
+            let losses = self.params.token_losses(self.config, &batch);
+            for (row, &i) in losses.as_slice().chunks(t).zip(now) {
+                let counted = &row[all[i].from - 1..all[i].ids.len() - 1];
+                if !counted.is_empty() {
+                    means[i] = -counted.iter().map(|&l| f64::from(l)).sum::<f64>() / counted.len() as f64;
+                }
+            }
+            rest = later;
+        }
+        means
+    }
+}
+
+/// The threshold above which (or at which) a score counts as class 1: between two neighbouring scores, where the correlation with
+/// the labels is highest; the lowest such.
+fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
+    let mut sorted = scores.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.dedup();
+    // Enough candidates to be exact on small sets, and quick on large ones.
+    let step = sorted.len().div_ceil(1000).max(1);
+    let between = sorted.windows(2).step_by(step).map(|pair| (pair[0] + pair[1]) / 2.0);
+    let quality = |threshold: f64| {
+        let predicted: Vec<usize> = scores.iter().map(|&s| usize::from(s >= threshold)).collect();
+        matthews(&predicted, labels)
+    };
+    let best = between.map(|t| (quality(t), t)).fold(None, |best: Option<(f64, f64)>, (q, t)| match best {
+        Some((most, _)) if q <= most => best,
+        _ => Some((q, t)),
+    });
+    best.map_or(f64::NEG_INFINITY, |(_, t)| t)
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::GptConfig;
+
+    use super::*;
+
+    fn setup() -> (ModelConfig, Model<Tensor>, Tokenizer) {
+        let sizes =
+            GptConfig { vocab: 256, context: 24, width: 12, layers: 1, heads: 2, initializer_range: 0.5, ..Default::default() };
+        let config = ModelConfig::from(sizes);
+        let params = Model::init(&config, 4);
+        (config, params, Tokenizer::bytes())
+    }
+
+    fn example(input: Input) -> Example {
+        Example { id: "7".into(), input, label: Some(Label::Class(0)), group: None }
+    }
+
+    /// log P(next | ids), one token at a time.
+    fn by_hand(config: &ModelConfig, params: &Model<Tensor>, ids: &[u32], from: usize) -> f64 {
+        let each = (from..ids.len()).map(|at| {
+            let logits = gradus_model::Decoder::new(params, config).read(&ids[..at]);
+            let z: Vec<f64> = logits.iter().map(|&z| f64::from(z)).collect();
+            crate::tasks::probabilities(&z)[ids[at] as usize].ln()
+        });
+        each.sum::<f64>() / (ids.len() - from) as f64
+    }
+
+    #[test]
+    fn scores_are_means_of_what_counts() {
+        let (config, params, tokenizer) = setup();
+        let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<u32>>();
+        for opening in [None, Some(1)] {
+            let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening };
+            let open = usize::from(opening.is_some());
+            let check = |heuristic, input: Input, expected: &[(&str, usize)]| {
+                let found = model.scores(heuristic, &[example(input)]).unwrap().remove(0);
+                assert_eq!(found.len(), expected.len());
+                for (found, (text, from)) in found.iter().zip(expected) {
+                    let ids: Vec<u32> = opening.into_iter().chain(bytes(text)).collect();
+                    let expected = by_hand(&config, &params, &ids, (from + open).max(1));
+                    assert!((found - expected).abs() < 1e-5, "{text}: {found} against {expected}");
+                }
+            };
+            check(Heuristic::Sentence, Input::One("it is".into()), &[("it is", 0)]);
+            check(Heuristic::Sentiment, Input::One("ok ".into()), &[("ok verynegative", 7), ("ok verypositive", 7)]);
+            let answers = vec!["x".into(), "yzz".into()];
+            let choices = Input::Choices { document: "ab".into(), question: "c?".into(), answers };
+            check(Heuristic::Answer, choices, &[("abc?x", 4), ("abc?yzz", 4)]);
+            let candidates = ["u".into(), "vw".into()];
+            let reference = Input::Reference { before: "a ".into(), after: " sat".into(), candidates };
+            check(Heuristic::Referent, reference, &[("a u sat", 3), ("a vw sat", 4)]);
+        }
+    }
+
+    #[test]
+    fn a_long_document_loses_its_beginning() {
+        let (config, params, tokenizer) = setup();
+        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
+        let score = |document: String| {
+            let input = Input::Choices { document, question: "?".into(), answers: vec!["no".into()] };
+            model.scores(Heuristic::Answer, &[example(input)]).unwrap()[0][0]
+        };
+        assert_eq!(score("x".repeat(22)), score("y".repeat(50) + &"x".repeat(22)));
+    }
+
+    #[test]
+    fn the_threshold_divides_what_can_be_divided() {
+        assert_eq!(threshold(&[-3.0, -1.0, -2.0, -5.0], &[0, 1, 1, 0]), -2.5);
+        assert_eq!(threshold(&[-1.0], &[1]), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn tasks_without_a_heuristic_are_refused() {
+        let (config, params, tokenizer) = setup();
+        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
+        let error = model.answers(Task::named("mnli").unwrap(), &[], &[]).unwrap_err().to_string();
+        assert!(error.contains("mnli") && error.contains("cola"), "{error}");
+        let names = crate::data::sets::ALL.iter().filter(|t| ZeroShot::has(t)).map(|t| t.name).collect::<Vec<_>>();
+        assert_eq!(names, ["story-cloze", "race", "cola", "sst-2", "dprd", "wsc273"]);
+    }
+}
