@@ -16,7 +16,7 @@
 
 use rayon::prelude::*;
 
-use super::gemm::{Packed, Strided};
+use super::gemm::{K_BLOCK, Packed, Strided};
 use super::parallel::Shared;
 use super::{matmul, parallel, row_count, same_len};
 use crate::Real;
@@ -241,10 +241,13 @@ vectorized! {
 /// Multiplications in a step that are worth a second thread.
 const WORTH_IT: usize = 1 << 19;
 
+/// Bytes of a packed factor that the rows of a batch, a strip at a time, find in a core's own cache.
+const IN_CACHE: usize = 512 << 10;
+
 /// Units of one piece, in whole panels of the product.
-fn piece_width([batch, units]: [usize; 2]) -> usize {
+fn piece_width<T>([batch, units]: [usize; 2]) -> usize {
     let threads = if 4 * batch * units * units < WORTH_IT { 1 } else { rayon::current_num_threads() };
-    units.div_ceil(threads).next_multiple_of(32)
+    units.div_ceil(threads).next_multiple_of(32).min(IN_CACHE / K_BLOCK / size_of::<T>())
 }
 
 /// Some of the units, and columns of the packed factor for them: of each gate in W, their own in Wᵀ.
@@ -264,7 +267,7 @@ fn with_pieces<T: Float, const N: usize, R>(
     start: impl Fn(usize, usize) -> usize + Sync,
     f: impl FnOnce(&[Piece<'_, T, N>]) -> R,
 ) -> R {
-    let (units, width) = (sizes[1], piece_width(sizes));
+    let (units, width) = (sizes[1], piece_width::<T>(sizes));
     let each = Packed::<T>::len(k, width);
     T::with_scratch(N * each * units.div_ceil(width), |space| {
         let pieces: Vec<_> = space
@@ -470,7 +473,18 @@ mod tests {
 
     fn sequence_agrees<T: Float>() {
         // One unit, one row, one step; more rows than a tile; panels that hang over; several blocks along k; several pieces.
-        let sizes = [(0, 2, 3), (3, 0, 2), (1, 3, 5), (4, 1, 37), (2, 1, 300), (5, 2, 1), (3, 17, 33), (3, 5, 290), (2, 40, 70)];
+        let sizes = [
+            (0, 2, 3),
+            (3, 0, 2),
+            (1, 3, 5),
+            (4, 1, 37),
+            (2, 1, 300),
+            (5, 2, 1),
+            (3, 17, 33),
+            (3, 5, 290),
+            (2, 40, 70),
+            (2, 3, 600),
+        ];
         for (steps, batch, units) in sizes {
             let n = steps * batch * units;
             let (x, gy): (Vec<T>, Vec<T>) = (normals(4 * n, 1), normals(n, 2));
