@@ -51,6 +51,37 @@ fn what_select_leaves_out_does_no_harm() {
     assert_eq!((g.of(&a).unwrap().to_vec(), g.of(&b).unwrap().to_vec()), (vec![0.0, f64::INFINITY], vec![1.0, 0.0]));
 }
 
+/// Three rows: the forget gate shut, the input gate shut, the output gate shut; c = 3, g = tanh 0.5.
+#[test]
+fn an_lstm_cell_forgets_keeps_and_hides() {
+    let (tape, far) = (Tape::off(), 1e3);
+    let z = tensor([3, 4], &[far, -far, 0.5, far, -far, far, 0.5, far, far, far, 0.5, -far]);
+    let (h, c) = tape.constant(z).lstm_cell(&tape.constant(tensor([3, 1], &[3.0; 3])));
+    let g = 0.5f64.tanh();
+    let close = |found: &Var<'_, f64>, exact: [f64; 3]| {
+        let found = found.value().to_vec();
+        assert!(found.iter().zip(exact).all(|(found, exact)| (found - exact).abs() < 1e-15), "{found:?}, expected {exact:?}");
+    };
+    close(&c, [g, 3.0, 3.0 + g]);
+    close(&h, [g.tanh(), 3f64.tanh(), 0.0]);
+}
+
+/// A cell that neither forgets nor takes in carries a gradient through 200 steps unchanged: no product of slopes below 1.
+#[test]
+fn an_open_cell_carries_its_gradient_through_time() {
+    let (tape, steps) = (Tape::new(), 200);
+    let mut rows = [-1e3, 1e3, 0.0, 1e3].repeat(steps);
+    (rows[0], rows[2]) = (1e3, 0.5); // the first step alone takes something in
+    let x = tape.leaf(Tensor::new([steps, 1, 4], rows));
+    let y = x.lstm(&tape.constant(Tensor::zeros([1, 4])));
+    let last = y.slice(0, steps - 1..steps).sum_all();
+    let g = 0.5f64.tanh();
+    assert!((last.value().item() - g.tanh()).abs() < 1e-15);
+    let gradient = tape.backward(&last).of(&x).expect("the last output depends on it").to_vec();
+    let exact = (1.0 - g.tanh().powi(2)) * (1.0 - g * g);
+    assert!((gradient[2] - exact).abs() < 1e-15, "{} where {exact} is expected", gradient[2]);
+}
+
 #[test]
 fn operators_broadcast_and_sum_back() {
     let tape = Tape::new();
@@ -192,6 +223,14 @@ fn shape_errors_teach() {
     is(
         message(&[&[2, 3]], |x| drop(x[0].cross_entropy([0]))),
         "cross_entropy: logits [n,V] with a row for each of 1 targets, V ≥ 1, got [2, 3]",
+    );
+    is(
+        message(&[&[2, 8], &[2, 3]], |x| drop(x[0].lstm_cell(&x[1]))),
+        "lstm_cell: z [B,4H], c [B,H] with H ≥ 1 → [2,B,H], got [2, 8] · [2, 3]",
+    );
+    is(
+        message(&[&[5, 2, 8], &[3, 8]], |x| drop(x[0].lstm(&x[1]))),
+        "lstm: x [T,B,4H], W [H,4H] with H ≥ 1 → [T,B,H], got [5, 2, 8] · [3, 8]",
     );
     is(
         message(&[&[2, 3], &[2, 3], &[3]], |x| drop(x[0].linear(&x[1], &x[2]))),

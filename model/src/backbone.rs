@@ -1,4 +1,4 @@
-//! What stands under every objective: a GPT.
+//! What stands under every objective: a GPT, or the LSTM of the paper's ablation.
 
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Shape, Tensor};
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, GptConfig};
 use crate::gpt::{Gpt, Hidden};
+use crate::lstm::{Lstm, LstmConfig};
 use crate::noise::Noise;
 use crate::tree::{Path, Tree};
 
@@ -14,6 +15,8 @@ use crate::tree::{Path, Tree};
 pub enum Backbone<V> {
     /// The paper's Transformer.
     Gpt(Gpt<V>),
+    /// A recurrent layer instead (§5, table 5).
+    Lstm(Lstm<V>),
 }
 
 /// Sizes and options of a [`Backbone`].
@@ -22,6 +25,8 @@ pub enum Backbone<V> {
 pub enum BackboneConfig {
     /// Of the Transformer.
     Gpt(GptConfig),
+    /// Of the LSTM.
+    Lstm(LstmConfig),
 }
 
 impl From<GptConfig> for BackboneConfig {
@@ -30,11 +35,18 @@ impl From<GptConfig> for BackboneConfig {
     }
 }
 
+impl From<LstmConfig> for BackboneConfig {
+    fn from(config: LstmConfig) -> Self {
+        BackboneConfig::Lstm(config)
+    }
+}
+
 impl BackboneConfig {
     /// Number of tokens V.
     pub fn vocab(&self) -> usize {
         match self {
             BackboneConfig::Gpt(c) => c.vocab,
+            BackboneConfig::Lstm(c) => c.vocab,
         }
     }
 
@@ -42,6 +54,7 @@ impl BackboneConfig {
     pub fn with_vocab(mut self, vocab: usize) -> Self {
         match &mut self {
             BackboneConfig::Gpt(c) => c.vocab = vocab,
+            BackboneConfig::Lstm(c) => c.vocab = vocab,
         }
         self
     }
@@ -50,6 +63,7 @@ impl BackboneConfig {
     pub fn with_dropout(self, p: f64) -> Self {
         match self {
             BackboneConfig::Gpt(c) => BackboneConfig::Gpt(c.with_dropout(p)),
+            BackboneConfig::Lstm(c) => BackboneConfig::Lstm(LstmConfig { embd_dropout: p, resid_dropout: p, ..c }),
         }
     }
 
@@ -57,6 +71,7 @@ impl BackboneConfig {
     pub fn context(&self) -> usize {
         match self {
             BackboneConfig::Gpt(c) => c.context,
+            BackboneConfig::Lstm(c) => c.context,
         }
     }
 
@@ -64,13 +79,15 @@ impl BackboneConfig {
     pub fn width(&self) -> usize {
         match self {
             BackboneConfig::Gpt(c) => c.width,
+            BackboneConfig::Lstm(c) => c.width,
         }
     }
 
-    /// Number of blocks that can be transferred one by one.
+    /// Number of blocks that can be transferred one by one; an LSTM has none.
     pub fn layers(&self) -> usize {
         match self {
             BackboneConfig::Gpt(c) => c.layers,
+            BackboneConfig::Lstm(_) => 0,
         }
     }
 
@@ -78,6 +95,7 @@ impl BackboneConfig {
     pub fn initializer_range(&self) -> f64 {
         match self {
             BackboneConfig::Gpt(c) => c.initializer_range,
+            BackboneConfig::Lstm(c) => c.initializer_range,
         }
     }
 
@@ -85,6 +103,7 @@ impl BackboneConfig {
     pub fn parameters(&self) -> usize {
         match self {
             BackboneConfig::Gpt(c) => c.parameters(),
+            BackboneConfig::Lstm(c) => c.parameters(),
         }
     }
 
@@ -92,6 +111,7 @@ impl BackboneConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             BackboneConfig::Gpt(c) => c.check(),
+            BackboneConfig::Lstm(c) => c.check(),
         }
     }
 }
@@ -101,6 +121,7 @@ impl Backbone<Shape> {
     pub fn shapes(config: &BackboneConfig) -> Self {
         match config {
             BackboneConfig::Gpt(c) => Backbone::Gpt(Gpt::shapes(c)),
+            BackboneConfig::Lstm(c) => Backbone::Lstm(Lstm::shapes(c)),
         }
     }
 }
@@ -110,6 +131,7 @@ impl<T: Real> Backbone<Tensor<T>> {
     pub fn init(config: &BackboneConfig, seed: u64) -> Self {
         match config {
             BackboneConfig::Gpt(c) => Backbone::Gpt(Gpt::init(c, seed)),
+            BackboneConfig::Lstm(c) => Backbone::Lstm(Lstm::init(c, seed)),
         }
     }
 }
@@ -119,6 +141,8 @@ impl<'t, T: Real> Backbone<Var<'t, T>> {
     pub fn hidden(&self, config: &BackboneConfig, ids: &[u32], batch: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
         match (self, config) {
             (Backbone::Gpt(gpt), BackboneConfig::Gpt(c)) => gpt.hidden(c, ids, batch, noise),
+            (Backbone::Lstm(lstm), BackboneConfig::Lstm(c)) => lstm.hidden(c, ids, batch, noise),
+            _ => panic!("parameters of one kind of backbone with the configuration of another"),
         }
     }
 }
@@ -129,21 +153,26 @@ impl<V> Tree for Backbone<V> {
     fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, V) -> U) -> Backbone<U> {
         match self {
             Backbone::Gpt(gpt) => Backbone::Gpt(gpt.map_at(path, f)),
+            Backbone::Lstm(lstm) => Backbone::Lstm(lstm.map_at(path, f)),
         }
     }
     fn as_ref(&self) -> Backbone<&V> {
         match self {
             Backbone::Gpt(gpt) => Backbone::Gpt(gpt.as_ref()),
+            Backbone::Lstm(lstm) => Backbone::Lstm(lstm.as_ref()),
         }
     }
     fn as_mut(&mut self) -> Backbone<&mut V> {
         match self {
             Backbone::Gpt(gpt) => Backbone::Gpt(gpt.as_mut()),
+            Backbone::Lstm(lstm) => Backbone::Lstm(lstm.as_mut()),
         }
     }
     fn zip<B>(self, other: Backbone<B>) -> Backbone<(V, B)> {
         match (self, other) {
             (Backbone::Gpt(a), Backbone::Gpt(b)) => Backbone::Gpt(a.zip(b)),
+            (Backbone::Lstm(a), Backbone::Lstm(b)) => Backbone::Lstm(a.zip(b)),
+            _ => panic!("zip: a Transformer and an LSTM"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Generation with a cache of keys and values: each new token costs one pass over the weights.
+//! Generation with a cache of keys and values, or a recurrent state: each new token costs one pass over the weights.
 
 use gradus_autograd::Tape;
 use gradus_tensor::{Real, Tensor, on_pool};
@@ -6,6 +6,7 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use crate::backbone::{Backbone, BackboneConfig};
 use crate::config::GptConfig;
 use crate::gpt::{Gpt, Hidden};
+use crate::lstm::{Lstm, LstmConfig, LstmState};
 use crate::model::{Model, ModelConfig};
 
 /// The keys and values of the positions seen so far, in one block.
@@ -50,6 +51,7 @@ pub struct Decoder<'m, T: Real> {
 #[derive(Debug)]
 enum Memory<'m, T: Real> {
     Gpt { params: &'m Gpt<Tensor<T>>, config: &'m GptConfig, layers: Vec<LayerCache<T>> },
+    Lstm { params: &'m Lstm<Tensor<T>>, config: &'m LstmConfig, state: LstmState<T> },
 }
 
 impl<'m, T: Real> Decoder<'m, T> {
@@ -59,6 +61,10 @@ impl<'m, T: Real> Decoder<'m, T> {
             (Backbone::Gpt(params), BackboneConfig::Gpt(config)) => {
                 Memory::Gpt { params, config, layers: (0..config.layers).map(|_| LayerCache::new(config)).collect() }
             }
+            (Backbone::Lstm(params), BackboneConfig::Lstm(config)) => {
+                Memory::Lstm { params, config, state: LstmState::new(config) }
+            }
+            _ => panic!("parameters of one kind of backbone with the configuration of another"),
         };
         Decoder { memory, vocab: config.backbone.vocab(), position: 0 }
     }
@@ -82,6 +88,7 @@ impl<'m, T: Real> Decoder<'m, T> {
                     }
                     Hidden { states, output }
                 }
+                Memory::Lstm { params, config, state } => params.constants(&tape).decode(config, ids, state),
             };
             self.position += ids.len();
             let last = states.slice(1, ids.len() - 1..ids.len());

@@ -16,6 +16,7 @@ use crate::batch::Batch;
 use crate::config::{ConfigError, GptConfig};
 use crate::gpt::{Gpt, Hidden};
 use crate::head::{Head, HeadConfig};
+use crate::lstm::Lstm;
 use crate::noise::Noise;
 use crate::tree::{Path, Tree};
 
@@ -57,6 +58,12 @@ impl<C: Into<BackboneConfig>> From<C> for ModelConfig {
     }
 }
 
+impl<V> From<Lstm<V>> for Model<V> {
+    fn from(lstm: Lstm<V>) -> Self {
+        Model { backbone: Backbone::Lstm(lstm), score: None }
+    }
+}
+
 impl<V> From<Gpt<V>> for Model<V> {
     fn from(gpt: Gpt<V>) -> Self {
         Model { backbone: Backbone::Gpt(gpt), score: None }
@@ -80,6 +87,7 @@ impl ModelConfig {
     pub fn gpt(&self) -> Option<&GptConfig> {
         match &self.backbone {
             BackboneConfig::Gpt(c) => Some(c),
+            BackboneConfig::Lstm(_) => None,
         }
     }
 }
@@ -119,6 +127,7 @@ impl<T: Real> Model<Tensor<T>> {
     pub fn gpt(&self) -> Option<&Gpt<Tensor<T>>> {
         match &self.backbone {
             Backbone::Gpt(gpt) => Some(gpt),
+            Backbone::Lstm(_) => None,
         }
     }
 

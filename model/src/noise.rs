@@ -10,7 +10,7 @@ pub struct Noise {
     first_sequence: u64,
 }
 
-/// The places in a GPT that drop; a place is a number, its site.
+/// The places in a model that drop; a place is a number, its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// After the embeddings (or on the joint matrix).
@@ -23,6 +23,8 @@ pub enum Site {
     MlpBranch(usize),
     /// On the hidden state that the head reads.
     Classifier,
+    /// On an LSTM's projected states; it has no blocks.
+    Projection,
 }
 
 impl Noise {
@@ -42,6 +44,7 @@ impl Noise {
     pub(crate) fn key(&self, site: Site, p: f64, rows: usize) -> Option<DropoutKey> {
         let number = match site {
             Site::Embedding => 0,
+            Site::Projection => 1,
             Site::Attention(l) => 3 * l + 1,
             Site::AttentionBranch(l) => 3 * l + 2,
             Site::MlpBranch(l) => 3 * l + 3,

@@ -181,7 +181,7 @@ mod tests {
         let ids: std::sync::Arc<[u32]> = [1, 2, 3].into();
         let batch = Batch { sequences: 1, inputs: ids.clone(), targets: ids, weights: [1.0; 3].into(), labels: None };
         let (_, gradient) = params.gradient(&joint.into(), &batch, None, Backward::Recompute);
-        let Backbone::Gpt(gradient) = gradient.backbone;
+        let Backbone::Gpt(gradient) = gradient.backbone else { panic!("a Transformer's") };
         assert!(gradient.tokens_embed.weight.0.is_some() && gradient.positions_embed.unwrap().weight.0.is_none());
     }
 }

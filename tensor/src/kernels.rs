@@ -282,6 +282,25 @@ pub trait Kernels<T: Real>: Sync {
     ) {
         cpu::attention::naive_vjp(spec, q, k, v, bias, o, lse, go, grads)
     }
+    /// One step of an LSTM of `units` H. gates (B, 4H): pre-activations, overwritten by [i | f | g | o]; from the cell `before`
+    /// (B, H) the new cell `c` and the output `h` (B, H).
+    fn lstm_cell(&self, units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+        cpu::lstm::naive_cell(units, gates, before, c, h)
+    }
+    /// Gradients of [`Kernels::lstm_cell`], from what it wrote: `gc`, the new cell's, is overwritten by that of the cell before;
+    /// gz (B, 4H), that of the pre-activations, is written.
+    fn lstm_cell_vjp(&self, units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
+        cpu::lstm::naive_cell_vjp(units, gates, before, c, gh, gc, gz)
+    }
+    /// An LSTM over whole sequences, from a state of zeros; `sizes` = \[B, H\]. x (T, B, 4H): what the inputs give to the
+    /// pre-activations; w (H, 4H). Writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
+    fn lstm(&self, x: &[T], w: &[T], sizes: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
+        cpu::lstm::naive(x, w, sizes, gates, c, h)
+    }
+    /// Gradients of [`Kernels::lstm`], from what it wrote and gy (T, B, H): gx (T, B, 4H) and, where wanted, gw (H, 4H).
+    fn lstm_vjp(&self, w: &[T], sizes: [usize; 2], gates: &[T], c: &[T], h: &[T], gy: &[T], gx: &mut [T], gw: Option<&mut [T]>) {
+        cpu::lstm::naive_vjp(w, sizes, gates, c, h, gy, gx, gw)
+    }
     /// y row i = table row `ids[i]`; rows of d. An id out of range panics.
     fn gather(&self, table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
         cpu::embedding::naive(table, d, ids, y)
@@ -424,6 +443,18 @@ impl<T: Float> Kernels<T> for Fast {
         grads: AttentionGrads<'_, T>,
     ) {
         cpu::attention::fast_vjp(spec, q, k, v, bias, o, lse, go, grads)
+    }
+    fn lstm_cell(&self, units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+        cpu::lstm::fast_cell(units, gates, before, c, h)
+    }
+    fn lstm_cell_vjp(&self, units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
+        cpu::lstm::fast_cell_vjp(units, gates, before, c, gh, gc, gz)
+    }
+    fn lstm(&self, x: &[T], w: &[T], sizes: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
+        cpu::lstm::fast(x, w, sizes, gates, c, h)
+    }
+    fn lstm_vjp(&self, w: &[T], sizes: [usize; 2], gates: &[T], c: &[T], h: &[T], gy: &[T], gx: &mut [T], gw: Option<&mut [T]>) {
+        cpu::lstm::fast_vjp(w, sizes, gates, c, h, gy, gx, gw)
     }
     fn gather(&self, table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
         cpu::embedding::fast(table, d, ids, y)

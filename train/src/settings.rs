@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use gradus_model::{Activation, BackboneConfig, Backward, ConfigError, Embedding, GptConfig, Objective, Positions};
+use clap::{Args, ValueEnum};
+use gradus_model::{Activation, BackboneConfig, Backward, ConfigError, Embedding, GptConfig, LstmConfig, Objective, Positions};
 use serde::{Deserialize, Serialize};
 
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
@@ -18,6 +18,13 @@ pub struct Options {
     /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
     #[arg(long, help_heading = "Model")]
     pub preset: Option<String>,
+    /// `transformer` (the paper's), or `lstm`: one recurrent layer, of the same context, width and dropout (§5) [default:
+    /// transformer]
+    #[arg(long, help_heading = "Model")]
+    pub backbone: Option<BackboneKind>,
+    /// Units of an LSTM [default: 2048, the paper's]
+    #[arg(long, help_heading = "Model")]
+    pub units: Option<usize>,
     /// Most tokens the model sees at once
     #[arg(long, help_heading = "Model")]
     pub context: Option<usize>,
@@ -133,6 +140,17 @@ pub struct Options {
     pub eval_tokens: Option<usize>,
 }
 
+/// What stands under the objective.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum BackboneKind {
+    /// The paper's Transformer.
+    #[default]
+    Transformer,
+    /// One recurrent layer.
+    Lstm,
+}
+
 /// A value by its name in a config file.
 fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::from(name)).map_err(|e| e.to_string())
@@ -233,7 +251,7 @@ impl Options {
             ($($field:ident)*) => { Options { $($field: self.$field.or(base.$field)),* } };
         }
         either! {
-            preset context layers width heads activation positions embedding
+            preset backbone units context layers width heads activation positions embedding
             dropout embd_dropout attn_dropout resid_dropout epsilon init_std batch accumulate
             shards recompute steps epochs optimizer lr beta1 beta2 adam_eps
             decay schedule warmup clip objective seed held_out held_out_corpus
@@ -263,6 +281,22 @@ impl Options {
             layer_norm_epsilon: self.epsilon.unwrap_or(base.layer_norm_epsilon),
             initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
         };
+        let model = match self.backbone.unwrap_or_default() {
+            BackboneKind::Transformer => BackboneConfig::from(model),
+            BackboneKind::Lstm => LstmConfig {
+                vocab: model.vocab,
+                context: model.context,
+                width: model.width,
+                units: self.units.unwrap_or(LstmConfig::default().units),
+                embd_dropout: model.embd_dropout,
+                resid_dropout: model.resid_dropout,
+                initializer_range: model.initializer_range,
+            }
+            .into(),
+        };
+        if self.units.is_some() && self.backbone != Some(BackboneKind::Lstm) {
+            return Err(range("units", self.units.unwrap_or(0).to_string(), "to be left out, or --backbone lstm beside it"));
+        }
         // Small models bear higher rates than the paper's 2.5e-4.
         let (batch, lr) = match preset {
             "tiny" => (16, 1e-3),
@@ -287,7 +321,7 @@ impl Options {
         };
         let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = Settings {
-            model: model.into(),
+            model,
             optimizer,
             schedule,
             batch,
@@ -384,8 +418,17 @@ mod tests {
         let settings = flags.over(file).settle().unwrap();
         assert_eq!(settings.optimizer.lr, 0.02);
         assert_eq!(settings.length, Length::Steps(7));
-        let BackboneConfig::Gpt(model) = settings.model;
+        let BackboneConfig::Gpt(model) = settings.model else { panic!("a Transformer") };
         assert_eq!((model.width, model.activation), (384, Activation::Relu));
+    }
+
+    #[test]
+    fn an_lstm_has_the_sizes_of_the_transformer_and_units() {
+        let lstm = Options { backbone: Some(BackboneKind::Lstm), preset: Some("tiny".into()), ..Options::default() };
+        let BackboneConfig::Lstm(model) = lstm.settle().unwrap().model else { panic!("an LSTM") };
+        assert_eq!((model.units, model.width, model.context), (2048, 128, 128));
+        let error = Options { units: Some(64), ..Options::default() }.settle().unwrap_err().to_string();
+        assert!(error.contains("--units 64") && error.contains("--backbone lstm"), "{error}");
     }
 
     #[test]

@@ -21,6 +21,8 @@ mod linear;
 mod linear_cross_entropy;
 mod log;
 mod log_softmax;
+mod lstm;
+mod lstm_cell;
 mod matmul;
 mod max;
 mod mul;
@@ -65,6 +67,8 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
         Entry::of::<linear_cross_entropy::LinearCrossEntropy>(),
         Entry::of::<Elementwise<log::Log>>(),
         Entry::of::<log_softmax::LogSoftmax>(),
+        Entry::of::<lstm::Lstm>(),
+        Entry::of::<lstm_cell::LstmCell>(),
         Entry::of::<matmul::MatMul>(),
         Entry::of::<max::Max>(),
         Entry::of::<mul::Mul>(),

@@ -12,7 +12,10 @@ use crate::model::ModelConfig;
 
 const HUGGING_FACE: &str = "openai-gpt";
 const OURS: &str = "gradus-gpt";
+const LSTM: &str = "gradus-lstm";
 
+/// Fields of an LSTM's file that its configuration does not have.
+const NOT_SIZES: [&str; 6] = ["model_type", "architectures", "gradus_head", "id2label", "label2id", "pad_token_id"];
 /// The architecture of `transformers` that has a head of our first form.
 const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
 
@@ -29,6 +32,11 @@ pub(super) fn is_theirs(head: &HeadConfig) -> bool {
 fn to_json(config: &ModelConfig) -> Value {
     let mut fields = match &config.backbone {
         BackboneConfig::Gpt(c) => gpt_to_json(c),
+        BackboneConfig::Lstm(c) => {
+            let mut fields = serde_json::to_value(c).expect("plain values");
+            fields["model_type"] = json!(LSTM);
+            fields
+        }
     };
     if let Some(head) = &config.head {
         fields["gradus_head"] = serde_json::to_value(head).expect("plain values");
@@ -93,7 +101,15 @@ pub(super) fn read(path: &Path) -> Result<ModelConfig, CheckpointError> {
 }
 
 fn from_json(fields: &Map<String, Value>) -> Result<ModelConfig, String> {
-    Ok(ModelConfig { backbone: gpt_from_json(fields)?.into(), head: head_from_json(fields)? })
+    let backbone = match fields.get("model_type").and_then(Value::as_str) {
+        Some(LSTM) => {
+            let sizes = fields.iter().filter(|(name, _)| !NOT_SIZES.contains(&name.as_str()));
+            let sizes: Map<String, Value> = sizes.map(|(name, value)| (name.clone(), value.clone())).collect();
+            BackboneConfig::Lstm(serde_json::from_value(sizes.into()).map_err(|e| e.to_string())?)
+        }
+        _ => gpt_from_json(fields)?.into(),
+    };
+    Ok(ModelConfig { backbone, head: head_from_json(fields)? })
 }
 
 fn head_from_json(fields: &Map<String, Value>) -> Result<Option<HeadConfig>, String> {
@@ -167,6 +183,7 @@ fn gpt_from_json(fields: &Map<String, Value>) -> Result<GptConfig, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lstm::LstmConfig;
 
     #[test]
     fn a_configuration_survives_the_file() {
@@ -183,8 +200,11 @@ mod tests {
         ];
         for config in all {
             for head in &heads {
-                let config = ModelConfig { backbone: config.clone().into(), head: head.clone() };
-                assert_eq!(from_json(to_json(&config).as_object().unwrap()), Ok(config));
+                let lstm = LstmConfig { units: 33, ..LstmConfig::matching(&config) };
+                for backbone in [BackboneConfig::from(config.clone()), lstm.into()] {
+                    let config = ModelConfig { backbone, head: head.clone() };
+                    assert_eq!(from_json(to_json(&config).as_object().unwrap()), Ok(config));
+                }
             }
         }
     }

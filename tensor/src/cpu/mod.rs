@@ -13,6 +13,7 @@ pub(crate) mod gemm;
 pub mod layer_norm;
 pub mod linear_cross_entropy;
 pub mod log_softmax;
+pub mod lstm;
 pub mod matmul;
 mod matvec;
 pub(crate) mod parallel;

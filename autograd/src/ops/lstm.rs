@@ -1,0 +1,106 @@
+//! # `lstm`
+//!
+//! ```text
+//! zₜ = xₜ + hₜ₋₁ W        (hₜ, cₜ) = lstm_cell(zₜ, cₜ₋₁)        y = h₀, h₁, …        h₋₁ = c₋₁ = 0
+//!
+//! hₜ is read twice: as output t, and by step t + 1 (z̄ₜ, c̄ₜ₋₁ from h̄ₜ, c̄ₜ are lstm_cell's VJP)
+//! h̄ₜ = ȳₜ + z̄ₜ₊₁ Wᵀ,   x̄ₜ = z̄ₜ,   W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ
+//! ```
+//!
+//! Backpropagation through time (Werbos 1990), the whole loop in one node: the steps unrolled on a tape would make a product for
+//! every summand of W̄, where here one product is made of all; and T slices of x, each of whose cotangents is as large as x̄. What
+//! the inputs give to the pre-activations is made outside, for all steps at once: x = u·W_ih + b is a `linear`.
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::lstm_cell::{self, signed};
+use super::numel;
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// x (T, B, 4H), in the order i, f, g, o, and W (H, 4H) → h (T, B, H), from a state of zeros.
+#[derive(Debug)]
+pub struct Lstm;
+
+impl<T: Real> Op<T> for Lstm {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        match (&ins[0][..], &ins[1][..]) {
+            (&[steps, batch, z], &[units, w]) if units > 0 && z == 4 * units && w == z => Ok([steps, batch, units].into()),
+            _ => Err(ShapeError::new("lstm", "x [T,B,4H], W [H,4H] with H ≥ 1 → [T,B,H]", ins)),
+        }
+    }
+    fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
+        let (steps, batch, units) = (out[0] as u64, out[1] as u64, out[2] as u64);
+        // The first step has no product: the state before it is 0.
+        lstm_cell::UNIT * numel(out) + steps.saturating_sub(1) * batch * ins[0][2] as u64 * (2 * units + 1)
+    }
+    fn saves(&self) -> Saves {
+        Saves::ALL
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let (x, w) = (ins[0].dense(), ins[1].dense());
+        let (out, units) = (x.shape().with(2, w.shape()[0]), w.shape()[0]);
+        let (mut gates, mut cells) = (Tensor::unwritten(*x.shape()), Tensor::unwritten(out));
+        let h = Tensor::write(out, |h| {
+            let (gates, cells) = (gates.get_mut().expect("just made"), cells.get_mut().expect("just made"));
+            T::kernels().lstm(x.as_slice(), w.as_slice(), [out[1], units], gates, cells, h);
+        });
+        Evaluated { out: h, residuals: vec![gates, cells] }
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let (w, h, gy) = (saved.x(1).value().dense(), saved.y().value().dense(), gy.value().dense());
+        let (gates, cells) = (saved.residual(0).as_slice(), saved.residual(1).as_slice());
+        let sizes = [h.shape()[1], h.shape()[2]];
+        let mut gw = saved.needs(1).then(|| Tensor::unwritten(*w.shape()));
+        let gx = Tensor::write(*saved.shape(0), |gx| {
+            let gw = gw.as_mut().map(|gw| gw.get_mut().expect("just made"));
+            T::kernels().lstm_vjp(w.as_slice(), sizes, gates, cells, h.as_slice(), gy.as_slice(), gx, gw);
+        });
+        let tape = saved.x(0).tape();
+        vec![saved.grad(0, || tape.constant(gx)), gw.map(|gw| tape.constant(gw))]
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let (x, w) = (&ins[0], &ins[1]);
+        let (steps, batch, units) = (x.shape()[0], x.shape()[1], w.shape()[0]);
+        if steps == 0 {
+            return Some(x.slice(2, 0..units)); // no step, no output
+        }
+        let zeros = || x.tape().constant(Tensor::zeros([batch, units]));
+        let (mut h, mut c) = (zeros(), zeros());
+        let mut outputs = Vec::with_capacity(steps);
+        for t in 0..steps {
+            let x = x.slice(0, t..t + 1).reshape([batch, 4 * units]);
+            (h, c) = lstm_cell::step(&(x + h.matmul(w)), &c);
+            outputs.push(h.reshape([1, batch, units]));
+        }
+        Some(Var::concat(&outputs.iter().collect::<Vec<_>>(), 0))
+    }
+}
+
+impl<T: Real> Declared<T> for Lstm {
+    const NAME: &'static str = "lstm";
+    const MATH: &'static str = "(hₜ, cₜ) = lstm_cell(xₜ + hₜ₋₁W, cₜ₋₁);  h̄ₜ = ȳₜ + z̄ₜ₊₁Wᵀ,  x̄ₜ = z̄ₜ,  W̄ = Σₜ hₜ₋₁ᵀz̄ₜ";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        // From two steps on W is read.
+        let (t, b, h) = (1 + g.extent(), g.extent(), g.extent());
+        let (x, w) = (signed(g, [t, b, 4 * h], -1.0), signed(g, [h, 4 * h], 1.0));
+        vec![
+            (Lstm, vec![signed(g, [t, b, 4 * h], 1.0), signed(g, [h, 4 * h], 1.0)]),
+            (Lstm, vec![g.strided(&x), g.strided(&w)]),
+            (Lstm, vec![signed(g, [1, b, 4], 1.0), signed(g, [1, 4], 1.0)]),
+            (Lstm, vec![signed(g, [0, b, 4 * h], 1.0), w.clone()]),
+            (Lstm, vec![signed(g, [t, 0, 4 * h], 1.0), w]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// The outputs h (T, B, H) of an LSTM whose pre-activations are this x (T, B, 4H), gates in the order i, f, g, o, plus
+    /// hₜ₋₁·`w`, w (H, 4H); from a state of zeros.
+    #[track_caller]
+    pub fn lstm(&self, w: &Self) -> Self {
+        self.tape().apply(Lstm, &[self, w])
+    }
+}

@@ -1,0 +1,117 @@
+//! # `lstm_cell`
+//!
+//! ```text
+//! [zᵢ | z_f | z_g | zₒ] = z        i = σ(zᵢ),  f = σ(z_f),  g = tanh(z_g),  o = σ(zₒ)
+//! c′ = f ∘ c + i ∘ g,   t = tanh c′,   h = o ∘ t
+//!
+//! dh = t ∘ do + o ∘ (1 − t²) ∘ dc′        dc′ = c ∘ df + f ∘ dc + g ∘ di + i ∘ dg        dσ = σ(1 − σ) dz,  dtanh = (1 − tanh²) dz
+//! with s = c̄′ + h̄ ∘ o ∘ (1 − t²), all that reaches c′:
+//! z̄ᵢ = s ∘ g ∘ i(1 − i),   z̄_f = s ∘ c ∘ f(1 − f),   z̄_g = s ∘ i ∘ (1 − g²),   z̄ₒ = h̄ ∘ t ∘ o(1 − o),   c̄ = s ∘ f
+//! ```
+//!
+//! One step of an LSTM (Hochreiter and Schmidhuber 1997), with a forget gate and without peepholes (Gers, Schmidhuber and Cummins
+//! 2000). In the cell the gradient is only scaled by f on its way back: that is what the architecture is for.
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::numel;
+use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+
+/// Pre-activations z (B, 4H), in the order i, f, g, o, and the cell c (B, H) → [h; c′] (2, B, H).
+#[derive(Debug)]
+pub struct LstmCell;
+
+/// The arithmetic of one unit: three σ of 3, c′ of 3, h of 1, and two tanh.
+pub(super) const UNIT: u64 = 15;
+
+/// h and c′ in primitives.
+pub(super) fn step<'t, T: Real>(z: &Var<'t, T>, c: &Var<'t, T>) -> (Var<'t, T>, Var<'t, T>) {
+    let units = c.shape()[1];
+    let part = |gate: usize| z.slice(1, gate * units..(gate + 1) * units);
+    let (i, f, g, o) = (part(0).sigmoid(), part(1).sigmoid(), part(2).tanh(), part(3).sigmoid());
+    let c = f * c + i * g;
+    (o * c.tanh(), c)
+}
+
+/// Pre-activations, or what adds to them: N(0, ½²), of one `sign` for the gate g. Gates are neither open nor shut, where 1 − tanh²
+/// would be all rounding; and with a cell of the same sign no terms of c′ cancel, which is a factor of derivatives.
+pub(super) fn signed<T: Real>(g: &mut Samples, shape: impl Into<Shape>, sign: f64) -> Tensor<T> {
+    let x: Tensor<f64> = g.normal(shape);
+    let row = x.shape()[x.shape().len() - 1];
+    let of_g = |at: usize| at % row / (row / 4) == 2;
+    let values = x.to_vec().into_iter().enumerate();
+    Tensor::new(*x.shape(), values.map(|(at, x)| T::lit(0.5 * if of_g(at) { x.abs() * sign } else { x })).collect())
+}
+
+impl<T: Real> Op<T> for LstmCell {
+    fn name(&self) -> &'static str {
+        <Self as Declared<T>>::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        match (&ins[0][..], &ins[1][..]) {
+            (&[rows, z], &[batch, units]) if units > 0 && rows == batch && z == 4 * units => Ok([2, batch, units].into()),
+            _ => Err(ShapeError::new("lstm_cell", "z [B,4H], c [B,H] with H ≥ 1 → [2,B,H]", ins)),
+        }
+    }
+    fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
+        UNIT * numel(ins[1])
+    }
+    fn saves(&self) -> Saves {
+        Saves::ALL
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let (z, c) = (ins[0].dense(), ins[1].dense());
+        let units = c.shape()[1];
+        let mut gates = Tensor::write(*z.shape(), |gates| gates.copy_from_slice(z.as_slice()));
+        let out = Tensor::write([2, c.shape()[0], units], |out| {
+            let (h, c_new) = out.split_at_mut(c.len());
+            T::kernels().lstm_cell(units, gates.get_mut().expect("just made"), c.as_slice(), c_new, h);
+        });
+        Evaluated { out, residuals: vec![gates] }
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let (c, gy) = (saved.x(1).value().dense(), gy.value().dense());
+        let (n, c_new) = (c.len(), saved.y().value().slice(0, 1..2));
+        let (gh, gc_new) = gy.as_slice().split_at(n);
+        let mut gc = Tensor::write(*c.shape(), |gc| gc.copy_from_slice(gc_new));
+        let gz = Tensor::write(*saved.shape(0), |gz| {
+            let gc = gc.get_mut().expect("just made");
+            T::kernels().lstm_cell_vjp(c.shape()[1], saved.residual(0).as_slice(), c.as_slice(), c_new.as_slice(), gh, gc, gz);
+        });
+        let tape = saved.x(0).tape();
+        vec![saved.grad(0, || tape.constant(gz)), saved.grad(1, || tape.constant(gc))]
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        let (h, c) = step(&ins[0], &ins[1]);
+        let one = |x: Var<'t, T>| x.reshape([1, x.shape()[0], x.shape()[1]]);
+        Some(Var::concat(&[&one(h), &one(c)], 0))
+    }
+}
+
+impl<T: Real> Declared<T> for LstmCell {
+    const NAME: &'static str = "lstm_cell";
+    const MATH: &'static str = "c′ = f∘c + i∘g, h = o∘t, t = tanh c′;  with s = c̄′ + h̄∘o∘(1−t²):  \
+         z̄ = [s∘g∘i(1−i) | s∘c∘f(1−f) | s∘i∘(1−g²) | h̄∘t∘o(1−o)],  c̄ = s∘f";
+    fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+        let (b, h) = (g.extent(), g.extent());
+        let (z, c) = (signed(g, [b, 4 * h], -1.0), g.positive([b, h]));
+        let negative = c.map(|c: T| -c);
+        vec![
+            (LstmCell, vec![signed(g, [b, 4 * h], 1.0), c]),
+            (LstmCell, vec![g.strided(&z), g.strided(&negative)]),
+            (LstmCell, vec![signed(g, [1, 4], 1.0), Tensor::zeros([1, 1])]),
+            (LstmCell, vec![signed(g, [0, 4 * h], 1.0), g.normal([0, h])]),
+        ]
+    }
+}
+
+impl<'t, T: Real> Var<'t, T> {
+    /// One LSTM step from these pre-activations (B, 4H), gates in the order i, f, g, o, and the cell c (B, H): h and the new cell,
+    /// both (B, H).
+    #[track_caller]
+    pub fn lstm_cell(&self, c: &Self) -> (Self, Self) {
+        let both = self.tape().apply(LstmCell, &[self, c]);
+        let part = |i: usize| both.slice(0, i..i + 1).reshape(*c.shape());
+        (part(0), part(1))
+    }
+}

@@ -1,0 +1,341 @@
+//! The LSTM of the paper's ablation (§5, table 5: "a single layer 2048 unit LSTM using the same framework").
+//!
+//! ```text
+//! eₜ = Wₑ[uₜ]        (hₜ, cₜ) = lstm_cell(eₜ W_ih + hₜ₋₁ W_hh + b, cₜ₋₁)        sₜ = hₜ W_p + b_p        P(u) = softmax(sₜ Wₑᵀ)
+//! ```
+//!
+//! (Hochreiter and Schmidhuber 1997; forget gates of Gers, Schmidhuber and Cummins 2000.) The paper says no more. Decided here:
+//! the H units are projected to the width d, so that the output is tied to the embedding as the Transformer's is, and heads read
+//! states of the same width; no positions, since order is in the recurrence; dropout on the embedded tokens and on the projected
+//! states, none inside the recurrence; one bias where cuDNN and PyTorch add up two.
+
+use gradus_autograd::{Tape, Var};
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Real, Shape, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{ConfigError, GptConfig};
+use crate::gpt::Hidden;
+use crate::layers::{Linear, Table};
+use crate::noise::{Noise, Site};
+use crate::tree;
+use crate::tree::{P, Tree};
+
+/// Sizes and options of an LSTM.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LstmConfig {
+    /// Number of tokens V.
+    pub vocab: usize,
+    /// Most tokens in a sequence. The recurrence has no such bound; training windows and batches do.
+    pub context: usize,
+    /// Width of an embedded token and of a projected state d.
+    pub width: usize,
+    /// Number of units H.
+    pub units: usize,
+    /// Dropout on the embeddings.
+    pub embd_dropout: f64,
+    /// Dropout on the projected states.
+    pub resid_dropout: f64,
+    /// Standard deviation of the initial weights.
+    pub initializer_range: f64,
+}
+
+impl Default for LstmConfig {
+    /// The paper's: 2,048 units, and all else as its GPT-1.
+    fn default() -> Self {
+        LstmConfig { units: 2048, ..LstmConfig::beside(&GptConfig::default()) }
+    }
+}
+
+impl LstmConfig {
+    /// One unit, and all else as this GPT's.
+    fn beside(gpt: &GptConfig) -> Self {
+        LstmConfig {
+            vocab: gpt.vocab,
+            context: gpt.context,
+            width: gpt.width,
+            units: 1,
+            embd_dropout: gpt.embd_dropout,
+            resid_dropout: gpt.resid_dropout,
+            initializer_range: gpt.initializer_range,
+        }
+    }
+
+    /// An LSTM of the same vocabulary, context, width and dropout, with the number of units whose parameters come closest to
+    /// this GPT's.
+    ///
+    /// ```
+    /// use gradus_model::{GptConfig, LstmConfig};
+    /// let (gpt, lstm) = (GptConfig::default(), LstmConfig::matching(&GptConfig::default()));
+    /// assert_eq!((lstm.units, lstm.parameters().abs_diff(gpt.parameters())), (4166, 10_584));
+    /// ```
+    pub fn matching(gpt: &GptConfig) -> Self {
+        let sized = |units| LstmConfig { units, ..Self::beside(gpt) };
+        let target = gpt.parameters();
+        // 4H² + (5d + 4)H + (V + 1)d = target, and its neighbours.
+        let linear = 5.0 * gpt.width as f64 + 4.0;
+        let constant = ((gpt.vocab + 1) * gpt.width) as f64 - target as f64;
+        let root = ((linear * linear - 16.0 * constant).max(0.0).sqrt() - linear) / 8.0;
+        let below = (root as usize).max(1);
+        let nearest = (below..=below + 1).min_by_key(|&units| sized(units).parameters().abs_diff(target));
+        sized(nearest.expect("two numbers of units"))
+    }
+
+    /// Number of parameters: 4H(d + H + 1) of the cell, d(H + 1) of the projection, V·d of the embedding.
+    ///
+    /// ```
+    /// assert_eq!(gradus_model::LstmConfig::default().parameters(), 55_737_600);
+    /// ```
+    pub fn parameters(&self) -> usize {
+        let (d, h) = (self.width, self.units);
+        4 * h * (d + h + 1) + d * (h + 1) + self.vocab * d
+    }
+
+    /// Floating-point operations of a training step, a token: six for each element of a matrix that it is multiplied by.
+    pub fn training_flops(&self) -> u64 {
+        let [d, h, v] = [self.width, self.units, self.vocab].map(|x| x as u64);
+        6 * (4 * h * (d + h) + h * d + v * d)
+    }
+
+    /// Is this a model? The bounds keep an absurd size from exhausting memory before anything is said.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let error =
+            |field, found: String, expected: &str, remedy| Err(ConfigError { field, found, expected: expected.into(), remedy });
+        let sizes = [
+            ("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary"),
+            ("context", self.context, 1 << 20, "--context"),
+            ("width", self.width, 1 << 16, "--width"),
+            ("units", self.units, 1 << 16, "--units"),
+        ];
+        for (field, found, most, remedy) in sizes {
+            if found == 0 || found > most {
+                return error(field, found.to_string(), &format!("a number from 1 to {most}"), remedy);
+            }
+        }
+        for (field, p) in [("embd_dropout", self.embd_dropout), ("resid_dropout", self.resid_dropout)] {
+            if !(0.0..1.0).contains(&p) {
+                return error(field, p.to_string(), "a probability from 0 to below 1", "--dropout");
+            }
+        }
+        if !(self.initializer_range >= 0.0 && self.initializer_range <= 10.0) {
+            return error("initializer_range", self.initializer_range.to_string(), "a number from 0 to 10", "--init-std");
+        }
+        let most = 4_000_000_000;
+        if self.parameters() > most {
+            let found = self.parameters().to_string();
+            return error("parameters", found, &format!("at most {most}"), "a smaller --width, --units or vocabulary");
+        }
+        Ok(())
+    }
+}
+
+tree! {
+    /// The recurrent layer; columns in the order of the gates i, f, g, o.
+    pub struct LstmCell<V> {
+        /// W_ih (d, 4H), from the token.
+        weight_ih: P<V>,
+        /// W_hh (H, 4H), from the output of the step before.
+        weight_hh: P<V>,
+        /// b (4H).
+        bias: P<V>,
+    }
+}
+
+tree! {
+    /// An LSTM language model with a `V` for every parameter.
+    pub struct Lstm<V> {
+        /// Wₑ (V, d), the output's matrix too.
+        tokens_embed: Table<V>,
+        /// The recurrent layer.
+        cell: LstmCell<V>,
+        /// H → d.
+        c_proj: Linear<V>,
+    }
+}
+
+impl Lstm<Shape> {
+    /// The shape of every parameter.
+    pub fn shapes(config: &LstmConfig) -> Self {
+        let (d, h) = (config.width, config.units);
+        Lstm {
+            tokens_embed: Table { weight: P([config.vocab, d].into()) },
+            cell: LstmCell { weight_ih: P([d, 4 * h].into()), weight_hh: P([h, 4 * h].into()), bias: P([4 * h].into()) },
+            c_proj: Linear { weight: P([h, d].into()), bias: P([d].into()) },
+        }
+    }
+}
+
+impl<T: Real> Lstm<Tensor<T>> {
+    /// Fresh parameters: weights N(0, σ²) as the Transformer's, biases 0, but 1 for the forget gates (Gers et al. 2000;
+    /// Jozefowicz, Zaremba and Sutskever 2015): f = σ(0) = ½ would halve the cell, and its gradient, at every step. Each parameter
+    /// has a random stream of its own.
+    pub fn init(config: &LstmConfig, seed: u64) -> Self {
+        let (mut stream, units) = (0, config.units);
+        Lstm::shapes(config).map(|path, shape| {
+            stream += 1;
+            match path {
+                _ if shape.len() > 1 => Tensor::normal(shape, config.initializer_range, &mut Philox::with_stream(seed, stream)),
+                "cell.bias" => Tensor::write(shape, |b| {
+                    b.fill(T::zero());
+                    b[units..2 * units].fill(T::one());
+                }),
+                _ => Tensor::zeros(shape),
+            }
+        })
+    }
+
+    /// The parameters as leaves of a tape, to be differentiated with respect to.
+    pub fn leaves<'t>(&self, tape: &'t Tape<T>) -> Lstm<Var<'t, T>> {
+        self.as_ref().map(|_, p| tape.leaf(p.clone()))
+    }
+
+    /// The parameters as constants of a tape.
+    pub fn constants<'t>(&self, tape: &'t Tape<T>) -> Lstm<Var<'t, T>> {
+        self.as_ref().map(|_, p| tape.constant(p.clone()))
+    }
+
+    /// The parameters as another scalar.
+    pub fn cast<U: Real>(&self) -> Lstm<Tensor<U>> {
+        self.as_ref().map(|_, p| p.cast())
+    }
+}
+
+impl<'t, T: Real> Lstm<Var<'t, T>> {
+    /// Wₑ[u] (B, T, d) of tokens (B·T) at positions `first ..`.
+    ///
+    /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
+    fn embed(&self, config: &LstmConfig, ids: &[u32], batch: usize, first: usize) -> Var<'t, T> {
+        let t = ids.len().checked_div(batch).unwrap_or(0);
+        assert!(first + t <= config.context, "positions {first}..{} in a context of {}", first + t, config.context);
+        assert!(ids.iter().all(|&id| (id as usize) < config.vocab), "every token below the vocabulary of {}", config.vocab);
+        self.tokens_embed.weight.0.gather(ids, [batch, t])
+    }
+
+    /// The projected states sₜ of tokens (B·T), B sequences of one length; with `noise` the dropouts are active.
+    pub fn hidden(&self, config: &LstmConfig, ids: &[u32], batch: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
+        let output = self.tokens_embed.weight.0.clone();
+        let tape = output.tape();
+        let drop = |x: Var<'t, T>, site, p| match noise.and_then(|n| n.key(site, p, x.shape()[1])) {
+            Some(key) => x.dropout(key),
+            None => x,
+        };
+        let x = tape.scope("embed", || drop(self.embed(config, ids, batch, 0), Site::Embedding, config.embd_dropout));
+        // The recurrence goes by time: (B, T, d) → (T, B, d).
+        let h = tape.scope("cell", || self.inputs(&x.permute(&[1, 0, 2])).lstm(&self.cell.weight_hh.0)); // (T, B, H)
+        let states = tape.scope("c_proj", || {
+            let s = self.c_proj.forward(&h).permute(&[1, 0, 2]); // (B, T, d)
+            drop(s, Site::Projection, config.resid_dropout)
+        });
+        Hidden { states, output }
+    }
+
+    /// What embedded tokens (…, d) give to the pre-activations (…, 4H).
+    fn inputs(&self, x: &Var<'t, T>) -> Var<'t, T> {
+        x.linear(&self.cell.weight_ih.0, &self.cell.bias.0)
+    }
+
+    /// Logits (B, T, V) of tokens (B·T).
+    pub fn logits(&self, config: &LstmConfig, ids: &[u32], batch: usize) -> Var<'t, T> {
+        self.hidden(config, ids, batch, None).logits()
+    }
+
+    /// The projected states (1, T, d) of T tokens that follow those `state` has read, one step after the other; they are read
+    /// into `state`. The bits are those of [`Lstm::hidden`] over the whole sequence.
+    pub fn decode(&self, config: &LstmConfig, ids: &[u32], state: &mut LstmState<T>) -> Hidden<'t, T> {
+        let output = self.tokens_embed.weight.0.clone();
+        let (tape, t) = (output.tape(), ids.len());
+        let x = self.inputs(&self.embed(config, ids, 1, state.position).reshape([t, config.width])); // (T, 4H)
+        let (mut h, mut c) = (tape.constant(state.h.clone()), tape.constant(state.c.clone()));
+        let mut outputs = Vec::with_capacity(t);
+        for step in 0..t {
+            // h W_hh + x, the row of x in the bias's place.
+            let x = x.slice(0, step..step + 1).reshape([4 * config.units]);
+            (h, c) = h.linear(&self.cell.weight_hh.0, &x).lstm_cell(&c);
+            outputs.push(h.clone());
+        }
+        if let Some(last) = outputs.last() {
+            (state.h, state.c) = (last.value().clone(), c.into_value());
+            state.position += t;
+        }
+        let h = match &outputs[..] {
+            [] => tape.constant(Tensor::zeros([0, config.units])),
+            rows => Var::concat(&rows.iter().collect::<Vec<_>>(), 0),
+        };
+        Hidden { states: self.c_proj.forward(&h).reshape([1, t, config.width]), output }
+    }
+}
+
+/// All that an LSTM knows of the tokens it has read: h and c, whatever their number.
+#[derive(Clone, Debug)]
+pub struct LstmState<T: Real> {
+    h: Tensor<T>,
+    c: Tensor<T>,
+    position: usize,
+}
+
+impl<T: Real> LstmState<T> {
+    /// Nothing read: zeros.
+    pub fn new(config: &LstmConfig) -> Self {
+        let zeros = || Tensor::zeros([1, config.units]);
+        LstmState { h: zeros(), c: zeros(), position: 0 }
+    }
+
+    /// Number of tokens read.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_of_parameters_is_that_of_the_shapes() {
+        for config in [LstmConfig::default(), LstmConfig { vocab: 7, context: 3, width: 5, units: 4, ..LstmConfig::default() }] {
+            let mut count = 0;
+            Lstm::shapes(&config).visit(|_, shape| count += shape.numel());
+            assert_eq!(count, config.parameters());
+        }
+    }
+
+    #[test]
+    fn matching_finds_the_nearest_number_of_units() {
+        let tiny = GptConfig { vocab: 1000, ..GptConfig::preset("tiny").unwrap() };
+        let small = GptConfig { vocab: 8000, ..GptConfig::preset("small").unwrap() };
+        // A GPT smaller than any LSTM of its width.
+        let least = GptConfig { vocab: 3, context: 1, width: 1, layers: 1, heads: 1, ..GptConfig::default() };
+        for gpt in [tiny, small, least, GptConfig::default()] {
+            let lstm = LstmConfig::matching(&gpt);
+            let off = |units| LstmConfig { units, ..lstm.clone() }.parameters().abs_diff(gpt.parameters());
+            let best = (1..3 * gpt.width.max(2000)).min_by_key(|&units| off(units)).unwrap();
+            assert_eq!(lstm.units, best, "{gpt:?}");
+            assert_eq!((lstm.vocab, lstm.width, lstm.context), (gpt.vocab, gpt.width, gpt.context));
+        }
+    }
+
+    #[test]
+    fn a_fresh_cell_remembers() {
+        let config = LstmConfig { vocab: 5, width: 3, units: 2, ..LstmConfig::default() };
+        let params: Lstm<Tensor<f64>> = Lstm::init(&config, 1);
+        assert_eq!(params.cell.bias.0.to_vec(), [0., 0., 1., 1., 0., 0., 0., 0.]);
+        assert_eq!(params.c_proj.bias.0.to_vec(), [0.; 3]);
+        assert_ne!(params.cell.weight_ih.0.to_vec()[..6], params.cell.weight_hh.0.to_vec()[..6], "streams of their own");
+    }
+
+    #[test]
+    fn what_cannot_be_a_model_is_refused() {
+        let refused = |config: LstmConfig| config.check().unwrap_err().to_string();
+        assert_eq!(LstmConfig::default().check(), Ok(()));
+        let ok = LstmConfig::default;
+        assert_eq!(
+            refused(LstmConfig { units: 0, ..ok() }),
+            "units = 0: expected a number from 1 to 65536; change it by --units"
+        );
+        assert!(refused(LstmConfig { resid_dropout: 1.0, ..ok() }).starts_with("resid_dropout = 1: expected a probability"));
+        assert!(refused(LstmConfig { embd_dropout: f64::NAN, ..ok() }).starts_with("embd_dropout = NaN"));
+        assert!(refused(LstmConfig { initializer_range: -0.1, ..ok() }).starts_with("initializer_range = -0.1"));
+        assert!(refused(LstmConfig { units: 1 << 16, ..ok() }).contains("a smaller --width, --units or vocabulary"));
+    }
+}

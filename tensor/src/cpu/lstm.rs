@@ -1,0 +1,559 @@
+//! Long short-term memory (Hochreiter and Schmidhuber 1997), with the forget gate of Gers, Schmidhuber and Cummins 2000.
+//!
+//! ```text
+//! one step      i = σ(zᵢ),  f = σ(z_f),  g = tanh(z_g),  o = σ(zₒ)          z = [zᵢ | z_f | z_g | zₒ]
+//!               c′ = f ∘ c + i ∘ g        t = tanh c′        h = o ∘ t
+//! its VJP       s = c̄′ + h̄ ∘ o ∘ (1 − t²)                                   all that reaches c′
+//!               z̄ᵢ = s ∘ g ∘ i(1 − i)     z̄_f = s ∘ c ∘ f(1 − f)     z̄_g = s ∘ i ∘ (1 − g²)     z̄ₒ = h̄ ∘ t ∘ o(1 − o)
+//!               c̄ = s ∘ f
+//!
+//! a sequence    zₜ = xₜ + hₜ₋₁ W        h₋₁ = c₋₁ = 0
+//! its VJP       h̄ₜ = ȳₜ + z̄ₜ₊₁ Wᵀ       x̄ₜ = z̄ₜ       W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ
+//! ```
+//!
+//! Each step waits for the one before, so the fast kernel packs W once and cuts the units between threads, all four gates of a
+//! unit together: one meeting of the threads a step. W̄ is one product over all steps.
+
+use rayon::prelude::*;
+
+use super::gemm::{K_BLOCK, Packed, Strided};
+use super::parallel::Shared;
+use super::{matmul, parallel, row_count, same_len};
+use crate::Real;
+use crate::kernels::{Mat, MatMut, Onto};
+use crate::simd::{Float, vectorized};
+
+/// One step of rows of `units`: `gates` (B, 4H) holds z and is overwritten by [i | f | g | o]; from `before`, the cell c (B, H),
+/// come the new cell `c` and the output `h` (B, H).
+pub fn naive_cell<T: Real>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+    check_cell("lstm_cell", units, &[gates.len()], &[before.len(), c.len(), h.len()]);
+    let sigmoid = |z: T| T::one() / (T::one() + (-z).exp());
+    for (row, gates) in gates.chunks_exact_mut(4 * units).enumerate() {
+        for u in 0..units {
+            let at = row * units + u;
+            let [i, f, g, o] = [0, 1, 2, 3].map(|gate| gates[gate * units + u]);
+            let [i, f, g, o] = [sigmoid(i), sigmoid(f), g.tanh(), sigmoid(o)];
+            c[at] = f * before[at] + i * g;
+            h[at] = o * c[at].tanh();
+            [i, f, g, o].into_iter().enumerate().for_each(|(gate, a)| gates[gate * units + u] = a);
+        }
+    }
+}
+
+/// The VJP of [`naive_cell`], from what it wrote: `gc` holds c̄′ and is overwritten by c̄; writes z̄ to `gz` (B, 4H).
+pub fn naive_cell_vjp<T: Real>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
+    check_cell("lstm_cell_vjp", units, &[gates.len(), gz.len()], &[before.len(), c.len(), gh.len(), gc.len()]);
+    let one = T::one();
+    for (row, gates) in gates.chunks_exact(4 * units).enumerate() {
+        for u in 0..units {
+            let at = row * units + u;
+            let [i, f, g, o] = [0, 1, 2, 3].map(|gate| gates[gate * units + u]);
+            let t = c[at].tanh();
+            let s = gc[at] + gh[at] * o * (one - t * t);
+            let to = &mut gz[row * 4 * units + u..];
+            to[0] = s * g * (i * (one - i));
+            to[units] = s * before[at] * (f * (one - f));
+            to[2 * units] = s * i * (one - g * g);
+            to[3 * units] = gh[at] * t * (o * (one - o));
+            gc[at] = s * f;
+        }
+    }
+}
+
+/// All steps: x (T, B, 4H), w (H, 4H); writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
+pub fn naive<T: Real>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
+    check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
+    let n = batch * units;
+    let zeros = vec![T::zero(); n];
+    gates.copy_from_slice(x);
+    for (t, gates) in gates.chunks_exact_mut((4 * n).max(1)).enumerate() {
+        let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
+        if let Some(h) = h_before {
+            let to = MatMut { data: gates, rows: batch, cols: 4 * units, row_stride: 4 * units };
+            matmul::naive(dense(h, batch, units), dense(w, units, 4 * units), to, Onto::Itself);
+        }
+        naive_cell(units, gates, c_before.unwrap_or(&zeros), c, h);
+    }
+}
+
+/// The VJP of [`naive`], from what it wrote and ȳ (T, B, H): x̄ (T, B, 4H), and where wanted W̄ (H, 4H).
+#[allow(clippy::too_many_arguments)]
+pub fn naive_vjp<T: Real>(
+    w: &[T],
+    [batch, units]: [usize; 2],
+    gates: &[T],
+    c: &[T],
+    h: &[T],
+    gy: &[T],
+    gx: &mut [T],
+    gw: Option<&mut [T]>,
+) {
+    check("lstm_vjp", w.len(), [batch, units], &[gates.len(), gx.len()], &[c.len(), h.len(), gy.len()]);
+    let n = batch * units;
+    let (zeros, mut gc) = (vec![T::zero(); n], vec![T::zero(); n]);
+    for t in (0..steps(h.len(), n)).rev() {
+        let (gz, later) = gx[4 * t * n..].split_at_mut(4 * n);
+        let mut gh = gy[t * n..][..n].to_vec();
+        if !later.is_empty() {
+            let to = MatMut { data: &mut gh, rows: batch, cols: units, row_stride: units };
+            matmul::naive(dense(later, batch, 4 * units), transposed(w, 4 * units, units), to, Onto::Itself);
+        }
+        let before = if t > 0 { &c[(t - 1) * n..][..n] } else { &zeros };
+        naive_cell_vjp(units, &gates[4 * t * n..][..4 * n], before, &c[t * n..][..n], &gh, &mut gc, gz);
+    }
+    if let Some(gw) = gw {
+        let (a, b, c) = weight_gradient([batch, units], h, gx, gw);
+        matmul::naive(a, b, c, Onto::Nothing);
+    }
+}
+
+/// W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H), and where it goes.
+fn weight_gradient<'a, T>(
+    [batch, units]: [usize; 2],
+    h: &'a [T],
+    gx: &'a [T],
+    gw: &'a mut [T],
+) -> (Mat<'a, T>, Mat<'a, T>, MatMut<'a, T>) {
+    let rows = (h.len() / units).saturating_sub(batch);
+    let gz = &gx[(4 * batch * units).min(gx.len())..];
+    let to = MatMut { data: gw, rows: units, cols: 4 * units, row_stride: 4 * units };
+    (transposed(h, units, rows), dense(gz, rows, 4 * units), to)
+}
+
+/// Steps of n elements.
+fn steps(len: usize, n: usize) -> usize {
+    len.checked_div(n).unwrap_or(0)
+}
+
+/// Step t − 1, unless t is the first, and step t to write, of steps of n.
+fn split<T>(x: &mut [T], t: usize, n: usize) -> (Option<&[T]>, &mut [T]) {
+    let (before, now) = x.split_at_mut(t * n);
+    (t.checked_sub(1).map(|t| &before[t * n..]), &mut now[..n])
+}
+
+fn dense<T>(data: &[T], rows: usize, cols: usize) -> Mat<'_, T> {
+    Mat { data, rows, cols, row_stride: cols, col_stride: 1 }
+}
+
+/// (rows, cols), stored (cols, rows).
+fn transposed<T>(data: &[T], rows: usize, cols: usize) -> Mat<'_, T> {
+    Mat { data, rows, cols, row_stride: 1, col_stride: rows }
+}
+
+/// Panics unless the lengths are those of whole rows of `units`, and of four times as many.
+#[track_caller]
+fn check_cell(kernel: &str, units: usize, fours: &[usize], ones: &[usize]) {
+    assert!(units > 0, "{kernel}: at least one unit");
+    row_count(kernel, ones[0], units);
+    same_len(kernel, ones);
+    fours.iter().for_each(|&len| same_len(kernel, &[4 * ones[0], len]));
+}
+
+/// The same for whole steps of a batch, and W of `units`.
+#[track_caller]
+fn check(kernel: &str, w: usize, [batch, units]: [usize; 2], fours: &[usize], ones: &[usize]) {
+    check_cell(kernel, units, fours, ones);
+    same_len(kernel, &[4 * units * units, w]);
+    row_count(kernel, ones[0], batch * units);
+}
+
+/// [`naive_cell`], vectorised and parallel by rows.
+pub fn fast_cell<T: Float>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+    check_cell("lstm_cell", units, &[gates.len()], &[before.len(), c.len(), h.len()]);
+    let rows = |gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]| {
+        let states = before.chunks_exact(units).zip(c.chunks_exact_mut(units)).zip(h.chunks_exact_mut(units));
+        for (gates, ((before, c), h)) in gates.chunks_exact_mut(4 * units).zip(states) {
+            let [i, f, g, o] = quarters(gates);
+            cell(i, f, g, o, before, c, h);
+        }
+    };
+    if !parallel::worth_it(gates.len()) {
+        return rows(gates, before, c, h);
+    }
+    let n = parallel::rows_per_chunk(4 * units) * units;
+    let states = before.par_chunks(n).zip(c.par_chunks_mut(n)).zip(h.par_chunks_mut(n));
+    gates.par_chunks_mut(4 * n).zip(states).for_each(|(gates, ((before, c), h))| rows(gates, before, c, h));
+}
+
+/// [`naive_cell_vjp`], vectorised and parallel by rows.
+pub fn fast_cell_vjp<T: Float>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
+    check_cell("lstm_cell_vjp", units, &[gates.len(), gz.len()], &[before.len(), c.len(), gh.len(), gc.len()]);
+    let row = |(row, (gc, gz)): (usize, (&mut [T], &mut [T]))| {
+        let at = row * units;
+        let [before, c, gh] = [before, c, gh].map(|x| &x[at..][..units]);
+        let [i, f, g, o] = [0, 1, 2, 3].map(|gate| &gates[4 * at + gate * units..][..units]);
+        let [gi, gf, gg, go] = quarters(gz);
+        cell_vjp(i, f, g, o, before, c, gh, gc, gi, gf, gg, go);
+    };
+    if !parallel::worth_it(gates.len()) {
+        return gc.chunks_exact_mut(units).zip(gz.chunks_exact_mut(4 * units)).enumerate().for_each(row);
+    }
+    let least = parallel::rows_per_chunk(4 * units);
+    gc.par_chunks_exact_mut(units).zip(gz.par_chunks_exact_mut(4 * units)).enumerate().with_min_len(least).for_each(row);
+}
+
+/// The four gates of a row.
+fn quarters<T>(row: &mut [T]) -> [&mut [T]; 4] {
+    let (low, high) = row.split_at_mut(row.len() / 2);
+    let ((i, f), (g, o)) = (low.split_at_mut(low.len() / 2), high.split_at_mut(high.len() / 2));
+    [i, f, g, o]
+}
+
+vectorized! {
+    /// One row: the gates in place.
+    fn cell<T: Float>(i: &mut [T], f: &mut [T], g: &mut [T], o: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+        let n = h.len();
+        let (i, f, g, o) = (&mut i[..n], &mut f[..n], &mut g[..n], &mut o[..n]);
+        let (before, c) = (&before[..n], &mut c[..n]);
+        for u in 0..n {
+            i[u] = i[u].fast_sigmoid::<FMA>();
+            f[u] = f[u].fast_sigmoid::<FMA>();
+            g[u] = g[u].fast_tanh::<FMA>();
+            o[u] = o[u].fast_sigmoid::<FMA>();
+            c[u] = f[u] * before[u] + i[u] * g[u];
+            h[u] = o[u] * c[u].fast_tanh::<FMA>();
+        }
+    }
+}
+
+vectorized! {
+    /// One row: gc in place.
+    fn cell_vjp<T: Float>(
+        i: &[T], f: &[T], g: &[T], o: &[T], before: &[T], c: &[T], gh: &[T],
+        gc: &mut [T], gi: &mut [T], gf: &mut [T], gg: &mut [T], go: &mut [T],
+    ) {
+        let (n, one) = (gc.len(), T::one());
+        let (i, f, g, o) = (&i[..n], &f[..n], &g[..n], &o[..n]);
+        let (before, c, gh) = (&before[..n], &c[..n], &gh[..n]);
+        let (gi, gf, gg, go) = (&mut gi[..n], &mut gf[..n], &mut gg[..n], &mut go[..n]);
+        for u in 0..n {
+            let t = c[u].fast_tanh::<FMA>();
+            let s = gc[u] + gh[u] * o[u] * (one - t * t);
+            gi[u] = s * g[u] * (i[u] * (one - i[u]));
+            gf[u] = s * before[u] * (f[u] * (one - f[u]));
+            gg[u] = s * i[u] * (one - g[u] * g[u]);
+            go[u] = gh[u] * t * (o[u] * (one - o[u]));
+            gc[u] = s * f[u];
+        }
+    }
+}
+
+/// Multiplications in a step that are worth a second thread.
+const WORTH_IT: usize = 1 << 19;
+
+/// Bytes of a packed factor that the rows of a batch, a strip at a time, find in a core's own cache.
+const IN_CACHE: usize = 512 << 10;
+
+/// Units of one piece, in whole panels of the product.
+fn piece_width<T>([batch, units]: [usize; 2]) -> usize {
+    let threads = if 4 * batch * units * units < WORTH_IT { 1 } else { rayon::current_num_threads() };
+    units.div_ceil(threads).next_multiple_of(32).min(IN_CACHE / K_BLOCK / size_of::<T>())
+}
+
+/// Some of the units, and columns of the packed factor for them: of each gate in W, their own in Wᵀ.
+#[derive(Debug)]
+struct Piece<'a, T, const N: usize> {
+    first: usize,
+    units: usize,
+    packed: [Packed<'a, T>; N],
+}
+
+/// Cuts the units of `sizes` into pieces. For the units from `first` on, part `part` of the right factor has `k` rows and as many
+/// columns, with these strides, from `w[start(first, part)]` on.
+fn with_pieces<T: Float, const N: usize, R>(
+    sizes: [usize; 2],
+    w: &[T],
+    [k, row, col]: [usize; 3],
+    start: impl Fn(usize, usize) -> usize + Sync,
+    f: impl FnOnce(&[Piece<'_, T, N>]) -> R,
+) -> R {
+    let (units, width) = (sizes[1], piece_width::<T>(sizes));
+    let each = Packed::<T>::len(k, width);
+    T::with_scratch(N * each * units.div_ceil(width), |space| {
+        let pieces: Vec<_> = space
+            .par_chunks_mut(N * each)
+            .enumerate()
+            .map(|(piece, space)| {
+                let first = piece * width;
+                let columns = width.min(units - first);
+                let mut spaces = space.chunks_mut(each);
+                let packed = std::array::from_fn(|part| {
+                    let (space, b) = (spaces.next().expect("a space for each part"), &w[start(first, part)..]);
+                    assert!((k - 1) * row + (columns - 1) * col < b.len(), "a part of the factor leaves its slice");
+                    // SAFETY: its last element lies in the slice.
+                    unsafe { Packed::new(Strided { at: b.as_ptr(), strides: [row, col] }, k, columns, space) }
+                });
+                Piece { first, units: columns, packed }
+            })
+            .collect();
+        f(&pieces)
+    })
+}
+
+/// f on each piece; one alone stays on this thread.
+fn each_piece<T: Float, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&Piece<'_, T, N>) + Sync + Send) {
+    match pieces {
+        [one] => f(one),
+        _ => pieces.par_iter().for_each(f),
+    }
+}
+
+/// [`naive`] with W packed once, parallel over the units.
+pub fn fast<T: Float>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
+    check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
+    let n = batch * units;
+    if n == 0 {
+        return;
+    }
+    T::with_scratch(units, |zeros| {
+        zeros.fill(T::zero());
+        if batch == 1 {
+            // A single row reads W as it lies; packing would cost more than it saves.
+            for (t, (x, gates)) in x.chunks_exact(4 * n).zip(gates.chunks_exact_mut(4 * n)).enumerate() {
+                let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
+                gates.copy_from_slice(x);
+                if let Some(h) = h_before {
+                    let to = MatMut { data: gates, rows: 1, cols: 4 * n, row_stride: 4 * n };
+                    matmul::fast(dense(h, 1, n), dense(w, n, 4 * n), to, Onto::Itself);
+                }
+                fast_cell(units, gates, c_before.unwrap_or(zeros), c, h);
+            }
+            return;
+        }
+        let gate = |first, gate| gate * units + first;
+        with_pieces::<T, 4, _>([batch, units], w, [units, 4 * units, 1], gate, |pieces| {
+            for (t, (x, gates)) in x.chunks_exact(4 * n).zip(gates.chunks_exact_mut(4 * n)).enumerate() {
+                let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
+                let (gates, c, h) = (Shared::new(gates), Shared::new(c), Shared::new(h));
+                each_piece(pieces, |piece| {
+                    let (first, count) = (piece.first, piece.units);
+                    for (gate, packed) in piece.packed.iter().enumerate() {
+                        for at in (0..batch).map(|b| (4 * b + gate) * units + first) {
+                            // SAFETY: within row b of the step; a gate's units are one piece's alone.
+                            unsafe { gates.slice(at, count) }.copy_from_slice(&x[at..][..count]);
+                        }
+                        let Some(h) = h_before else { continue };
+                        let h = Strided { at: h.as_ptr(), strides: [units, 1] };
+                        let to = gates.at(gate * units + first);
+                        // SAFETY: h holds (B, H) and nobody writes it; the columns written are this piece's alone.
+                        unsafe { packed.times([batch, units, count], h, 0, to, 4 * units, Onto::Itself) };
+                    }
+                    for b in 0..batch {
+                        let at = b * units + first;
+                        let before = c_before.map_or(&zeros[..count], |c| &c[at..][..count]);
+                        // SAFETY: as above: these units of row b are this piece's alone, and the four gates are apart.
+                        let ([i, f, g, o], c, h) = unsafe {
+                            let gate = |gate| gates.slice((4 * b + gate) * units + first, count);
+                            ([gate(0), gate(1), gate(2), gate(3)], c.slice(at, count), h.slice(at, count))
+                        };
+                        cell(i, f, g, o, before, c, h);
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// [`naive_vjp`] with Wᵀ packed once, parallel over the units; W̄ is one product at the end.
+#[allow(clippy::too_many_arguments)]
+pub fn fast_vjp<T: Float>(
+    w: &[T],
+    [batch, units]: [usize; 2],
+    gates: &[T],
+    c: &[T],
+    h: &[T],
+    gy: &[T],
+    gx: &mut [T],
+    gw: Option<&mut [T]>,
+) {
+    check("lstm_vjp", w.len(), [batch, units], &[gates.len(), gx.len()], &[c.len(), h.len(), gy.len()]);
+    let n = batch * units;
+    let steps = steps(h.len(), n);
+    // Step t: its gates, the cells before and after it; z̄ₜ to write and z̄ₜ₊₁ (nothing after the last).
+    let step = |t: usize| (&gates[4 * t * n..][..4 * n], t.checked_sub(1).map(|t| &c[t * n..][..n]), &c[t * n..][..n]);
+    T::with_scratch(units + 2 * n, |scratch| {
+        let (zeros, scratch) = scratch.split_at_mut(units);
+        let (gh, gc) = scratch.split_at_mut(n);
+        zeros.fill(T::zero());
+        gc.fill(T::zero());
+        if batch == 1 {
+            for t in (0..steps).rev() {
+                let ((gates, before, c), (gz, later)) = (step(t), gx[4 * t * n..].split_at_mut(4 * n));
+                gh.copy_from_slice(&gy[t * n..][..n]);
+                if !later.is_empty() {
+                    let to = MatMut { data: gh, rows: 1, cols: n, row_stride: n };
+                    matmul::fast(dense(later, 1, 4 * n), transposed(w, 4 * n, n), to, Onto::Itself);
+                }
+                fast_cell_vjp(units, gates, before.unwrap_or(zeros), c, gh, gc, gz);
+            }
+            return;
+        }
+        if n == 0 {
+            return;
+        }
+        with_pieces::<T, 1, _>(
+            [batch, units],
+            w,
+            [4 * units, 1, 4 * units],
+            |first, _| first * 4 * units,
+            |pieces| {
+                let (gh, gc) = (Shared::new(gh), Shared::new(gc));
+                for t in (0..steps).rev() {
+                    let ((gates, before, c), (gz, later)) = (step(t), gx[4 * t * n..].split_at_mut(4 * n));
+                    let (gy, gz, later) = (&gy[t * n..][..n], Shared::new(gz), &*later);
+                    each_piece(pieces, |piece| {
+                        let (first, count) = (piece.first, piece.units);
+                        for at in (0..batch).map(|b| b * units + first) {
+                            // SAFETY: within row b; a unit is one piece's alone.
+                            unsafe { gh.slice(at, count) }.copy_from_slice(&gy[at..][..count]);
+                        }
+                        if !later.is_empty() {
+                            let later = Strided { at: later.as_ptr(), strides: [4 * units, 1] };
+                            // SAFETY: z̄ₜ₊₁ holds (B, 4H) and nobody writes it; the columns of h̄ are this piece's alone.
+                            unsafe {
+                                piece.packed[0].times([batch, 4 * units, count], later, 0, gh.at(first), units, Onto::Itself)
+                            };
+                        }
+                        for b in 0..batch {
+                            let at = b * units + first;
+                            let before = before.map_or(&zeros[..count], |c| &c[at..][..count]);
+                            let [i, f, g, o] = [0, 1, 2, 3].map(|gate| &gates[(4 * b + gate) * units + first..][..count]);
+                            // SAFETY: as above: these units of row b are this piece's alone, and the four gates are apart.
+                            let (gh, gc, [gi, gf, gg, go]) = unsafe {
+                                let gate = |gate| gz.slice((4 * b + gate) * units + first, count);
+                                (gh.slice(at, count), gc.slice(at, count), [gate(0), gate(1), gate(2), gate(3)])
+                            };
+                            cell_vjp(i, f, g, o, before, &c[at..][..count], gh, gc, gi, gf, gg, go);
+                        }
+                    });
+                }
+            },
+        );
+    });
+    if let Some(gw) = gw {
+        let (a, b, c) = weight_gradient([batch, units], h, gx, gw);
+        matmul::fast(a, b, c, Onto::Nothing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn cell_agrees<T: Float>() {
+        for (rows, units) in [(0, 3), (1, 1), (3, 7), (5, 33), (2, 64), (70, 300)] {
+            let n = rows * units;
+            let (z, before, gh, gc): (Vec<T>, Vec<T>, Vec<T>, Vec<T>) =
+                (normals(4 * n, 1), normals(n, 2), normals(n, 3), normals(n, 4));
+            // Gates, cell, output; then c̄ and z̄.
+            let run = |is_fast: bool| {
+                let (mut gates, mut states) = (z.clone(), vec![T::one(); 2 * n]);
+                let (c, h) = states.split_at_mut(n);
+                let (mut gc, mut gz) = (gc.clone(), vec![T::one(); 4 * n]);
+                if is_fast {
+                    fast_cell(units, &mut gates, &before, c, h);
+                    fast_cell_vjp(units, &gates, &before, c, &gh, &mut gc, &mut gz);
+                } else {
+                    naive_cell(units, &mut gates, &before, c, h);
+                    naive_cell_vjp(units, &gates, &before, c, &gh, &mut gc, &mut gz);
+                }
+                [gates, states, gc, gz].concat()
+            };
+            // A dozen roundings of numbers up to about 4, four units of the last place in the exponentials.
+            assert_close(&on_threads(|| run(true)), &run(false), 16.0 * epsilon::<T>(), 4.0);
+        }
+    }
+
+    #[test]
+    fn the_fast_cell_agrees_with_the_naive_one() {
+        cell_agrees::<f32>();
+        cell_agrees::<f64>();
+    }
+
+    fn sequence_agrees<T: Float>() {
+        // One unit, one row, one step; more rows than a tile; panels that hang over; several blocks along k; several pieces.
+        let sizes = [
+            (0, 2, 3),
+            (3, 0, 2),
+            (1, 3, 5),
+            (4, 1, 37),
+            (2, 1, 300),
+            (5, 2, 1),
+            (3, 17, 33),
+            (3, 5, 290),
+            (2, 40, 70),
+            (2, 3, 600),
+        ];
+        for (steps, batch, units) in sizes {
+            let n = steps * batch * units;
+            let (x, gy): (Vec<T>, Vec<T>) = (normals(4 * n, 1), normals(n, 2));
+            let w: Vec<T> = normals(4 * units * units, 3);
+            let w: Vec<T> = w.into_iter().map(|w| w * T::lit(0.5 / (units as f64).sqrt())).collect();
+            let sizes = [batch, units];
+            let run = |is_fast: bool| {
+                let (mut gates, mut states) = (vec![T::one(); 4 * n], vec![T::one(); 2 * n]);
+                let (c, h) = states.split_at_mut(n);
+                let (mut gx, mut gw, mut alone) = (vec![T::one(); 4 * n], vec![T::one(); w.len()], vec![T::one(); 4 * n]);
+                let (forward, vjp): (Forward<T>, Vjp<T>) = if is_fast { (fast, fast_vjp) } else { (naive, naive_vjp) };
+                forward(&x, &w, sizes, &mut gates, c, h);
+                vjp(&w, sizes, &gates, c, h, &gy, &mut gx, Some(&mut gw));
+                vjp(&w, sizes, &gates, c, h, &gy, &mut alone, None);
+                assert!(gx == alone, "x̄ does not depend on whether W̄ is wanted");
+                [gates, states, gx, gw].concat()
+            };
+            // Errors of √H·ε in the products pass through a few steps; W̄ sums over steps and rows.
+            let tolerance = 16.0 * epsilon::<T>() * (units.max(steps * batch) as f64).sqrt();
+            assert_close(&on_threads(|| run(true)), &run(false), tolerance, 4.0);
+        }
+    }
+
+    type Forward<T> = fn(&[T], &[T], [usize; 2], &mut [T], &mut [T], &mut [T]);
+    type Vjp<T> = fn(&[T], [usize; 2], &[T], &[T], &[T], &[T], &mut [T], Option<&mut [T]>);
+
+    #[test]
+    fn the_fast_sequence_agrees_with_the_naive_one() {
+        sequence_agrees::<f32>();
+        sequence_agrees::<f64>();
+    }
+
+    fn rows_alone<T: Float>() {
+        let (steps, batch, units) = (4, 3, 290);
+        let n = batch * units;
+        let x: Vec<T> = normals(steps * 4 * n, 1);
+        let w: Vec<T> = normals::<T>(4 * units * units, 2).into_iter().map(|w| w * T::lit(0.03)).collect();
+        let run = |x: &[T], batch: usize| {
+            let (mut gates, mut c, mut h) = (x.to_vec(), vec![T::one(); x.len() / 4], vec![T::one(); x.len() / 4]);
+            fast(x, &w, [batch, units], &mut gates, &mut c, &mut h);
+            h
+        };
+        let all = run(&x, batch);
+        for b in 0..batch {
+            let alone: Vec<T> = (0..steps).flat_map(|t| x[4 * (t * n + b * units)..][..4 * units].to_vec()).collect();
+            for (t, h) in run(&alone, 1).chunks(units).enumerate() {
+                assert_eq!(h, &all[t * n + b * units..][..units], "sequence {b}, step {t}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sequence_alone_has_the_bits_of_the_sequence_among_others() {
+        rows_alone::<f32>();
+        rows_alone::<f64>();
+    }
+
+    #[test]
+    fn far_pre_activations_saturate() {
+        // i and o open, f open or shut, g at its end: c′ = c + 1 or 1.
+        let (mut c, mut h) = ([0.0f32; 2], [0.0f32; 2]);
+        fast_cell(1, &mut [1e4, 1e4, 1e4, 1e4, 1e4, -1e4, 1e4, -1e4], &[3.0, 3.0], &mut c, &mut h);
+        assert_eq!((c, h[1]), ([4.0, 1.0], 0.0));
+        assert!((h[0] - Real::tanh(4f32)).abs() < 1e-6);
+    }
+
+    #[test]
+    #[should_panic(expected = "lstm: slices of one length expected, got [36, 35]")]
+    fn lengths_that_disagree_are_named() {
+        fast(&[0.0f32; 12], &[0.0; 35], [1, 3], &mut [0.0; 12], &mut [0.0; 3], &mut [0.0; 3]);
+    }
+}

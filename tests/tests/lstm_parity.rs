@@ -1,0 +1,120 @@
+//! The LSTM against PyTorch's `nn.LSTM`, `nn.Linear` and a tied output: states, logits, loss and every parameter's gradient.
+//!
+//! The fixtures come from `tests/golden/lstm_fixtures.py`.
+
+use gradus_autograd::{Real, Tape, Tensor, Var};
+use gradus_model::tree::P;
+use gradus_model::{Lstm, LstmConfig, LstmState, Tree};
+use gradus_tests::{Arrays, golden, worst};
+
+/// The name of a parameter in PyTorch, whose matrices are [out, in].
+const NAMES: [(&str, &str); 6] = [
+    ("tokens_embed.weight", "embed.weight"),
+    ("cell.weight_ih", "lstm.weight_ih_l0"),
+    ("cell.weight_hh", "lstm.weight_hh_l0"),
+    ("cell.bias", "lstm.bias_ih_l0"),
+    ("c_proj.weight", "proj.weight"),
+    ("c_proj.bias", "proj.bias"),
+];
+
+/// What the fixture holds of a parameter under `kind`, as ours is stored.
+fn stored(arrays: &Arrays, kind: &str, path: &str) -> Tensor<f64> {
+    let name = NAMES.iter().find(|(ours, _)| *ours == path).unwrap_or_else(|| panic!("{path} has a name in PyTorch")).1;
+    let array = arrays.get(&format!("{kind}.{name}"));
+    let transposed = path != "tokens_embed.weight" && array.shape().len() == 2;
+    if transposed { array.permute(&[1, 0]).dense() } else { array }
+}
+
+fn model(arrays: &Arrays) -> (LstmConfig, Lstm<Tensor<f64>>) {
+    let (embed, projection) = (arrays.get("parameter.embed.weight"), arrays.get("parameter.proj.weight"));
+    let (vocab, width, units) = (embed.shape()[0], embed.shape()[1], projection.shape()[1]);
+    let config = LstmConfig { vocab, context: 16, width, units, ..LstmConfig::default() };
+    let mut params = Lstm::shapes(&config).map(|path, shape| {
+        let array = stored(arrays, "parameter", path);
+        assert_eq!(*array.shape(), shape, "{path}");
+        array
+    });
+    // PyTorch adds two biases.
+    let P(bias) = &mut params.cell.bias;
+    *bias = bias.zip(&arrays.get("parameter.lstm.bias_hh_l0"), |a, b| a + b);
+    (config, params)
+}
+
+/// The mean of −log P over all predictions but those of the last position.
+fn loss<'t, T: Real>(model: &Lstm<Var<'t, T>>, config: &LstmConfig, ids: &[u32], batch: usize) -> Var<'t, T> {
+    let (hidden, n) = (model.hidden(config, ids, batch, None), ids.len());
+    let t = n / batch;
+    let targets: Vec<u32> = (0..n).map(|i| if i % t + 1 < t { ids[i + 1] } else { 0 }).collect();
+    let weight = 1.0 / (batch * (t - 1)) as f64;
+    let weights: Vec<f64> = (0..n).map(|i| if i % t + 1 < t { weight } else { 0.0 }).collect();
+    hidden.states.reshape([n, config.width]).linear_cross_entropy(&hidden.output, targets.into(), weights.into())
+}
+
+fn fixtures() -> [Arrays; 2] {
+    ["lstm-d6-h10", "lstm-d8-h5"].map(|dir| Arrays::read(&golden().join(dir).join("fixture.safetensors")))
+}
+
+fn compare<T: Real>(tolerance: f64) {
+    for arrays in fixtures() {
+        let (config, params) = model(&arrays);
+        let params: Lstm<Tensor<T>> = params.cast();
+        let (ids, shape) = arrays.ids("input_ids");
+        let check = |name: &str, found: &Tensor<T>, expected: &Tensor<f64>| {
+            let error = worst(&found.cast(), expected);
+            assert!(error <= tolerance, "d = {}: {name}: {error:e} of its largest entry", config.width);
+        };
+        let tape = Tape::off();
+        let hidden = params.constants(&tape).hidden(&config, &ids, shape[0], None);
+        check("states", hidden.states.value(), &arrays.get("states"));
+        check("logits", hidden.logits().value(), &arrays.get("logits"));
+
+        let tape = Tape::new();
+        let leaves = params.leaves(&tape);
+        let loss = loss(&leaves, &config, &ids, shape[0]);
+        check("loss", loss.value(), &arrays.get("loss"));
+        let grads = tape.backward(&loss);
+        let mut compared = 0;
+        leaves.as_ref().visit(|path, leaf| {
+            let gradient = grads.of(leaf).unwrap_or_else(|| panic!("{path} has no gradient"));
+            check(path, gradient, &stored(&arrays, "gradient", path));
+            compared += 1;
+            if path == "cell.bias" {
+                // The gradient of a sum is that of both its terms.
+                check("the second bias", gradient, &arrays.get("gradient.lstm.bias_hh_l0"));
+                compared += 1;
+            }
+        });
+        let all = arrays.names().iter().filter(|n| n.starts_with("gradient.")).count();
+        assert_eq!(compared, all, "every parameter of PyTorch's");
+    }
+}
+
+#[test]
+fn f64_agrees_to_1e_10() {
+    compare::<f64>(1e-10);
+}
+
+/// f32 arithmetic, against the f64 values: a dozen steps lose about 1e-6.
+#[test]
+fn f32_agrees_to_1e_4() {
+    compare::<f32>(1e-4);
+}
+
+#[test]
+fn decoding_step_by_step_gives_the_bits_of_the_whole_pass() {
+    for arrays in fixtures() {
+        let (config, params) = model(&arrays);
+        let (ids, shape) = arrays.ids("input_ids");
+        let ids = &ids[..shape[1]];
+        let tape = Tape::off();
+        let model = params.constants(&tape);
+        let whole = model.logits(&config, ids, 1).into_value();
+        let mut state = LstmState::new(&config);
+        for step in [2, 0, 1, 1, ids.len() - 4] {
+            let read = state.position();
+            let logits = model.decode(&config, &ids[read..read + step], &mut state).logits();
+            assert_eq!(state.position(), read + step);
+            assert_eq!(logits.value().to_vec(), whole.slice(1, read..read + step).to_vec());
+        }
+    }
+}

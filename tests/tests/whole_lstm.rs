@@ -1,0 +1,264 @@
+//! The whole LSTM in f64: its gradient against its loss alone, what time and batches must not mix, and its bits.
+
+use gradus_autograd::{Real, Tape, Tensor, Var};
+use gradus_model::{Lstm, LstmConfig, LstmState, Noise, Objective, Tree};
+use gradus_tensor::rng::Philox;
+
+/// A model, sequences with what is to be predicted, and the noise of its dropouts.
+struct Case {
+    name: &'static str,
+    config: LstmConfig,
+    params: Lstm<Tensor<f64>>,
+    inputs: Vec<u32>,
+    targets: Vec<u32>,
+    weights: Vec<f64>,
+    noise: Option<Noise>,
+}
+
+/// Sequences and their length.
+const B: usize = 4;
+const T: usize = 7;
+
+fn tiny() -> LstmConfig {
+    // Weights far wider than 0.02, so that no term of the gradient is negligible.
+    LstmConfig { vocab: 19, context: 9, width: 6, units: 11, initializer_range: 0.3, ..LstmConfig::default() }
+}
+
+/// Every leaf a new one, from random numbers of its own.
+fn random(params: &Lstm<Tensor<f64>>, seed: u64) -> Lstm<Tensor<f64>> {
+    let mut stream = 0;
+    params.as_ref().map(|_, p| {
+        stream += 1;
+        Tensor::normal(*p.shape(), 1.0, &mut Philox::with_stream(seed, stream))
+    })
+}
+
+/// p + h·v.
+fn moved(p: &Lstm<Tensor<f64>>, h: f64, v: &Lstm<Tensor<f64>>) -> Lstm<Tensor<f64>> {
+    p.as_ref().zip(v.as_ref()).map(|_, (p, v)| p.zip(v, |p, v| p + h * v))
+}
+
+fn dot(a: &Lstm<Tensor<f64>>, b: &Lstm<Tensor<f64>>) -> f64 {
+    let mut sum = 0.0;
+    a.as_ref().zip(b.as_ref()).visit(|_, (a, b)| sum += a.dot(b));
+    sum
+}
+
+fn ids(seed: u64, n: usize, vocab: usize) -> Vec<u32> {
+    let mut rng = Philox::new(seed);
+    (0..n).map(|_| rng.below(vocab as u64) as u32).collect()
+}
+
+/// Σᵢ wᵢ·(−log P(targetᵢ)).
+fn loss<'t, S: Real>(
+    model: &Lstm<Var<'t, S>>,
+    config: &LstmConfig,
+    (inputs, targets, weights): (&[u32], &[u32], &[f64]),
+    noise: Option<&Noise>,
+) -> Var<'t, S> {
+    let hidden = model.hidden(config, inputs, inputs.len() / T, noise);
+    let states = hidden.states.reshape([inputs.len(), config.width]);
+    states.linear_cross_entropy(&hidden.output, targets.into(), weights.into())
+}
+
+fn cases() -> Vec<Case> {
+    let case = |name, config: LstmConfig, padded: bool, noise| {
+        let start = Lstm::init(&config, 3);
+        let params = moved(&start, 0.1, &random(&start, 4)); // biases off 0
+        let predicted = [7, 3, 5, 1];
+        let mask: Vec<f64> = (0..B * T).map(|i| if !padded || i % T < predicted[i / T] { 1.0 } else { 0.0 }).collect();
+        let (inputs, targets) = (ids(5, B * T, config.vocab), ids(6, B * T, config.vocab));
+        Case { name, config, params, inputs, targets, weights: Objective::SequenceMean.weights(&mask, B), noise }
+    };
+    let noise = Some(Noise::new(11, 1));
+    vec![
+        case("plain", tiny(), false, None),
+        case("dropout", tiny(), false, noise),
+        case("padding, dropout", tiny(), true, noise),
+        case("more width than units", LstmConfig { width: 13, units: 4, ..tiny() }, false, noise),
+    ]
+}
+
+impl Case {
+    fn loss(&self, params: &Lstm<Tensor<f64>>) -> f64 {
+        let batch = (&self.inputs[..], &self.targets[..], &self.weights[..]);
+        loss(&params.constants(&Tape::off()), &self.config, batch, self.noise.as_ref()).value().item()
+    }
+
+    fn gradient(&self) -> Lstm<Tensor<f64>> {
+        let tape = Tape::new();
+        let leaves = self.params.leaves(&tape);
+        let batch = (&self.inputs[..], &self.targets[..], &self.weights[..]);
+        let grads = tape.backward(&loss(&leaves, &self.config, batch, self.noise.as_ref()));
+        leaves.as_ref().map(|name, leaf| grads.of(leaf).unwrap_or_else(|| panic!("{name}: no gradient")).clone())
+    }
+
+    /// A random direction of length 1 over all parameters, and ⟨g, v⟩.
+    fn direction(&self, seed: u64) -> (Lstm<Tensor<f64>>, f64) {
+        let v = random(&self.params, seed);
+        let length = dot(&v, &v).sqrt();
+        let v = v.map(|_, v| v.map(|x| x / length));
+        let slope = dot(&self.gradient(), &v);
+        (v, slope)
+    }
+}
+
+/// The error of (L(θ + hv) − L(θ − hv))/2h is a V over log h: h² from the left out terms on one side, rounding/h on the other.
+#[test]
+fn directional_derivatives_agree_to_1e_8_at_the_best_h() {
+    for case in cases() {
+        for seed in 1..=3 {
+            let (v, slope) = case.direction(seed);
+            let error = |h: f64| {
+                let [up, down] = [h, -h].map(|h| case.loss(&moved(&case.params, h, &v)));
+                ((up - down) / (2.0 * h) - slope).abs() / slope.abs()
+            };
+            let curve: Vec<f64> = (0..=56).map(|i| error(10f64.powf(-1.0 - 0.125 * f64::from(i)))).collect();
+            let best = curve.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(best <= 1e-8, "{}, direction {seed}: {best:e} at best; from h = 0.1 down: {curve:?}", case.name);
+            assert!(curve[0] > best && curve[56] > best, "{}: not a V: {curve:?}", case.name);
+        }
+    }
+}
+
+/// |L(θ + hv) − L(θ) − h⟨g, v⟩| falls as h²: with a wrong ⟨g, v⟩ it would fall as h.
+#[test]
+fn the_taylor_remainder_falls_with_slope_2() {
+    for case in cases() {
+        let (v, slope) = case.direction(7);
+        let here = case.loss(&case.params);
+        let remainder = |h: f64| (case.loss(&moved(&case.params, h, &v)) - here - h * slope).abs();
+        // Over two decades in which neither rounding (1e-15) nor the third derivative shows: 100² at slope 2, 100 at slope 1.
+        let fitted = (remainder(1e-3) / remainder(1e-5)).log10() / 2.0;
+        assert!((fitted - 2.0).abs() <= 0.05, "{}: slope {fitted}", case.name);
+    }
+}
+
+/// ∂logitsᵢ/∂xⱼ = 0 for j > i, exactly: another token at j leaves every bit before it as it was, and changes what follows.
+#[test]
+fn no_position_sees_a_later_one() {
+    for case in cases() {
+        let logits = |ids: &[u32]| {
+            let tape = Tape::off();
+            case.params.constants(&tape).hidden(&case.config, ids, B, case.noise.as_ref()).logits().into_value().to_vec()
+        };
+        let before = logits(&case.inputs);
+        for j in 0..T {
+            let mut ids = case.inputs.clone();
+            (0..B).for_each(|s| ids[s * T + j] = (ids[s * T + j] + 1) % case.config.vocab as u32);
+            let after = logits(&ids);
+            for (i, (old, new)) in before.chunks(case.config.vocab).zip(after.chunks(case.config.vocab)).enumerate() {
+                let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert_eq!(same, i % T < j, "{}: token {j} changed, logits at {}", case.name, i % T);
+            }
+        }
+    }
+}
+
+/// A sequence's states do not depend on where in the batch it stands, nor on its neighbours; its noise is that of its index in
+/// the whole batch, so a shard draws what the whole does.
+#[test]
+fn a_sequence_knows_nothing_of_its_neighbours() {
+    for case in cases() {
+        let states = |sequences: &[usize], noise: Option<Noise>| {
+            let ids: Vec<u32> = sequences.iter().flat_map(|&s| case.inputs[s * T..][..T].to_vec()).collect();
+            let tape = Tape::off();
+            let hidden = case.params.constants(&tape).hidden(&case.config, &ids, sequences.len(), noise.as_ref());
+            hidden.states.into_value().to_vec()
+        };
+        let row = T * case.config.width;
+        let all = states(&[0, 1, 2, 3], None);
+        for order in [&[2, 0, 3, 1][..], &[3, 1], &[2]] {
+            for (found, &s) in states(order, None).chunks(row).zip(order) {
+                assert_eq!(found, &all[s * row..][..row], "{}: sequence {s} in {order:?}", case.name);
+            }
+        }
+        if let Some(noise) = case.noise {
+            let all = states(&[0, 1, 2, 3], Some(noise));
+            let shards = [states(&[0, 1], Some(noise)), states(&[2, 3], Some(noise.from_sequence(2)))].concat();
+            assert_eq!(shards, all, "{}", case.name);
+            assert_ne!(all, states(&[0, 1, 2, 3], None), "{}: dropout drops", case.name);
+        }
+    }
+}
+
+/// Both dropouts are drawn, each from a site of its own.
+#[test]
+fn each_dropout_acts_alone() {
+    let case = &cases()[0];
+    let noise = Noise::new(11, 1);
+    let zeros = |embd_dropout, resid_dropout| {
+        let config = LstmConfig { embd_dropout, resid_dropout, ..case.config.clone() };
+        let tape = Tape::off();
+        let states = case.params.constants(&tape).hidden(&config, &case.inputs, B, Some(&noise)).states.into_value().to_vec();
+        (states.iter().filter(|&&s| s == 0.0).count(), states)
+    };
+    let (none, plain) = zeros(0.0, 0.0);
+    let (embedding, embedded) = zeros(0.5, 0.0);
+    let (projection, _) = zeros(0.0, 0.5);
+    assert_eq!((none, embedding), (0, 0));
+    assert_ne!(plain, embedded);
+    // 168 coins: half of them, within five deviations.
+    assert!((52..=116).contains(&projection), "{projection} of {}", plain.len());
+}
+
+/// Large enough that the recurrence, the products and the dropouts share their work between threads.
+fn gradient_bits<S: Real>(threads: usize) -> Vec<u64> {
+    let config = LstmConfig { vocab: 300, context: T, width: 64, units: 330, ..LstmConfig::default() };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| {
+        let params: Lstm<Tensor<S>> = Lstm::init(&config, 2);
+        let n = 9 * T;
+        let (inputs, targets, weights) = (ids(1, n, 300), ids(2, n, 300), vec![1.0 / n as f64; n]);
+        let tape = Tape::new();
+        let leaves = params.leaves(&tape);
+        let loss = loss(&leaves, &config, (&inputs, &targets, &weights), Some(&Noise::new(1, 1)));
+        let grads = tape.backward(&loss);
+        let mut bits = vec![loss.value().item().to_f64().to_bits()];
+        leaves.as_ref().visit(|_, leaf| bits.extend(grads.of(leaf).unwrap().to_vec().iter().map(|x| x.to_f64().to_bits())));
+        bits
+    })
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for gradient in [gradient_bits::<f32>, gradient_bits::<f64>] {
+        let one = gradient(1);
+        for threads in [2, 3] {
+            assert!(gradient(threads) == one, "{threads} threads against one");
+        }
+    }
+}
+
+/// More units than one block of the product along k, in both precisions: decoding follows the same chain of additions.
+fn decodes<S: Real>() {
+    let config = LstmConfig { vocab: 40, context: 12, width: 24, units: 300, initializer_range: 0.1, ..LstmConfig::default() };
+    let params: Lstm<Tensor<S>> = Lstm::init(&config, 5);
+    let ids = ids(3, 2 * 12, 40);
+    let tape = Tape::off();
+    let model = params.constants(&tape);
+    let both = model.logits(&config, &ids, 2).into_value();
+    for s in 0..2 {
+        let mut state = LstmState::new(&config);
+        for (t, id) in ids[s * 12..][..12].iter().enumerate() {
+            let logits = model.decode(&config, &[*id], &mut state).logits().into_value();
+            assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, t..t + 1).to_vec(), "sequence {s}, token {t}");
+        }
+    }
+}
+
+#[test]
+fn decoding_gives_the_bits_of_a_batch() {
+    decodes::<f32>();
+    decodes::<f64>();
+}
+
+#[test]
+#[should_panic(expected = "positions 8..10 in a context of 9")]
+fn reading_past_the_context_says_so() {
+    let (config, tape) = (tiny(), Tape::off());
+    let model = Lstm::<Tensor<f64>>::init(&config, 1);
+    let (model, mut state) = (model.constants(&tape), LstmState::new(&config));
+    model.decode(&config, &[1; 8], &mut state);
+    model.decode(&config, &[1, 2], &mut state);
+}
