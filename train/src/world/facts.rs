@@ -40,6 +40,34 @@ pub enum Question {
     Where,
 }
 
+/// How the travellers feel when they meet the obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Mood {
+    /// Nine times in ten where somebody has the right tool, once in ten where nobody has.
+    Positive,
+    /// The other way round.
+    Negative,
+}
+
+impl Mood {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mood::Positive => "positive",
+            Mood::Negative => "negative",
+        }
+    }
+}
+
+/// Why the hero gave the friend the thing, or showed it. Both may be a *she*: what was done, and why, tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Reason {
+    /// The hero gave it: the hero liked to share. The hero showed it: the hero liked to boast.
+    Hero,
+    /// The hero gave it: the friend had lost or wanted it. The hero showed it: the friend wanted to look.
+    Friend,
+}
+
 /// The facts of one story.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Facts {
@@ -73,6 +101,8 @@ pub struct Facts {
     pub rescuer: Option<Who>,
     /// What became of the travellers if nobody has.
     pub mishap: Option<&'static str>,
+    /// How they felt.
+    pub mood: Mood,
     /// Who has the thing at first.
     pub keeper: &'static str,
     /// What the keeper gets for it.
@@ -81,6 +111,8 @@ pub struct Facts {
     pub question: Question,
     /// Its answer in words.
     pub answer: String,
+    /// Why the hero gave the friend the thing (which the friend had longed for) or showed it (which the hero kept).
+    pub reason: Reason,
 }
 
 impl Facts {

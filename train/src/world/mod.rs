@@ -28,7 +28,7 @@ use rand::{Rng, SeedableRng};
 
 pub use error::WorldError;
 pub use explore::Properties;
-pub use facts::{Character, Facts, Price, Question, Who};
+pub use facts::{Character, Facts, Mood, Price, Question, Reason, Who};
 pub use kneser_ney::KneserNey;
 pub use words::Gender;
 
@@ -56,7 +56,7 @@ pub struct WorldConfig {
     pub moods: usize,
     /// Kinds of weather, 1 to 8; never mentioned again.
     pub weathers: usize,
-    /// Tools and the obstacles they overcome, 2 to 6.
+    /// Tools and the obstacles they overcome, 2 to 10.
     pub tools: usize,
 }
 
