@@ -1,6 +1,6 @@
 //! What is true in a story: the state behind the text, for tasks with exact labels.
 
-use super::words::Gender;
+use super::words::{Gender, TOOLS, Tool};
 
 /// Somebody with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -38,6 +38,14 @@ pub enum Question {
     Who,
     /// Where was it?
     Where,
+    /// Was the thing of this colour?
+    Colour(&'static str),
+    /// Was it at this place?
+    Place(&'static str),
+    /// Was this one an animal of this kind?
+    Animal(Who, &'static str),
+    /// Had this one this tool?
+    Tool(Who, &'static str),
 }
 
 /// How the travellers feel when they meet the obstacle.
@@ -79,6 +87,8 @@ pub struct Facts {
     pub nature: &'static str,
     /// Who longs for the thing, and has it in the end.
     pub longing: Who,
+    /// The weather of the day.
+    pub weather: &'static str,
     /// How it feels without the thing.
     pub feeling: &'static str,
     /// Whether the thing had been lost (else it was only wanted).
@@ -105,6 +115,8 @@ pub struct Facts {
     pub mood: Mood,
     /// Who has the thing at first.
     pub keeper: &'static str,
+    /// The keeper's nature.
+    pub temper: &'static str,
     /// What the keeper gets for it.
     pub price: Price,
     /// The question asked at home (of the helper if the friend came along, else of the friend).
@@ -116,6 +128,29 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The hero or the friend.
+    pub fn who(&self, who: Who) -> Character {
+        match who {
+            Who::Hero => self.hero,
+            Who::Friend => self.friend,
+        }
+    }
+
+    /// What would overcome the obstacle.
+    pub fn needed_tool(&self) -> &'static str {
+        physics(self.obstacle).name
+    }
+
+    /// What becomes of travellers who meet the obstacle without that tool.
+    pub fn threat(&self) -> &'static str {
+        physics(self.obstacle).mishap
+    }
+
+    /// Who travels: they, she or he.
+    pub fn travellers(&self) -> &'static str {
+        if self.friend_tool.is_some() { "they" } else { self.hero.gender.subject() }
+    }
+
     /// What the hero or the friend has in the end.
     pub fn has(&self, who: Who) -> Vec<&'static str> {
         let tool = match who {
@@ -126,4 +161,8 @@ impl Facts {
         let thing = (self.longing == who).then_some(self.thing);
         kept.into_iter().chain(thing).collect()
     }
+}
+
+fn physics(obstacle: &str) -> &'static Tool {
+    TOOLS.iter().find(|tool| tool.obstacle == obstacle).unwrap_or(&TOOLS[0])
 }

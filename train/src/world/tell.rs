@@ -14,7 +14,7 @@ use super::words::{
 };
 
 /// How much likelier an obstacle is that the travellers are prepared for.
-const PREPARED: u32 = 9;
+const PREPARED: u32 = 5;
 /// How much likelier the mood is that fits what comes.
 const MOOD_FITS: u32 = 9;
 
@@ -37,7 +37,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 
     // One rainy day Tom was sad because he had lost the red kite.
     c.say("one")?;
-    c.pick(&WEATHERS[..config.weathers])?;
+    let weather = c.pick(&WEATHERS[..config.weathers])?;
     c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
     let longing = [Who::Hero, Who::Friend][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
     let one = if longing == Who::Hero { hero } else { friend };
@@ -123,7 +123,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     // At the lake a grumpy giant sold the happy pair the kite for a song.
     let mishap = rescuer.is_none().then_some(needed.mishap);
     c.say(&format!("at the {place} a"))?;
-    c.pick(&MOODS[..config.moods])?;
+    let temper = c.pick(&MOODS[..config.moods])?;
     let keeper = c.pick(&KEEPERS[..config.keepers])?;
     c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
     let travellers = if together { "pair" } else { "hero" };
@@ -141,16 +141,43 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let price = prices[c.branch(&phrases)?].2;
     c.say(".")?;
 
-    // Back home, Tom asked, "Where was the kite?" "At the lake."
+    // Back home, Tom asked, "Where was the kite?" "At the lake." Or: "Was Mia a fox?" "No, a rabbit."
     c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
+    c.say(&format!(", {} asked , \"", if together { helper } else { friend.name }))?;
+    let animals = &ANIMALS[..config.animals];
+    // The words of the question, what may be asked about, and the truth in words of the answer.
+    let mut kinds: Vec<(String, u32, &[&'static str], &'static str, &str)> = vec![
+        (format!("was the {thing}"), 2, &COLOURS[..config.colours], colour, ""),
+        ("was it at the".into(), 2, &PLACES[..config.places], place, "at the "),
+        (format!("was {} a", hero.name), 1, animals, hero.animal, "a "),
+        (format!("was {} a", friend.name), 1, animals, friend.animal, "a "),
+        (format!("had {} the", hero.name), 1, &tool_names, hero_tool, "the "),
+    ];
+    if let Some(tool) = friend_tool {
+        kinds.push((format!("had {} the", friend.name), 1, &tool_names, tool, "the "));
+    }
     // The helper knows where it was, but not who had it; the friend, left behind, knows neither.
-    let (asker, question, asked, answer) = if together {
-        (helper, Question::Who, "who had", format!("a {keeper} at the {place}"))
-    } else {
-        (friend.name, Question::Where, "where was", format!("at the {place}"))
+    let open = format!("{} the {thing} ?", if together { "who had" } else { "where was" });
+    let phrases: Vec<Phrase<'_>> = kinds.iter().map(|(words, weight, ..)| (words.as_str(), *weight)).chain([(open.as_str(), 2)]).collect();
+    let kind = c.branch(&phrases)?;
+    let (question, answer) = match kinds.get(kind) {
+        Some(&(_, _, list, truth, before)) => {
+            let asked = c.guess(list, truth)?;
+            c.say("?")?;
+            let question = match kind {
+                0 => Question::Colour(asked),
+                1 => Question::Place(asked),
+                2 => Question::Animal(Who::Hero, asked),
+                3 => Question::Animal(Who::Friend, asked),
+                4 => Question::Tool(Who::Hero, asked),
+                _ => Question::Tool(Who::Friend, asked),
+            };
+            (question, format!("{} , {before}{truth}", if asked == truth { "yes" } else { "no" }))
+        }
+        None if together => (Question::Who, format!("a {keeper} at the {place}")),
+        None => (Question::Where, format!("at the {place}")),
     };
-    c.say(&format!(", {asker} asked , \" {asked} the {thing} ? \""))?;
-    c.say(&format!("\" {answer} . \""))?;
+    c.say(&format!("\" \" {answer} . \""))?;
 
     // At last Mia gave Tom the kite because Tom had lost it.
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
@@ -175,6 +202,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         friend,
         nature,
         longing,
+        weather,
         feeling,
         lost,
         colour,
@@ -188,6 +216,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         mishap,
         mood,
         keeper,
+        temper,
         price,
         question,
         answer,

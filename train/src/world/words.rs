@@ -93,17 +93,13 @@ const fn tool(name: &'static str, article: &'static str, obstacle: &'static str,
     Tool { name, article, obstacle, mishap }
 }
 
-pub(super) const TOOLS: [Tool; 10] = [
+pub(super) const TOOLS: [Tool; 6] = [
     tool("lantern", "a", "a dark tunnel", "lost"),
     tool("umbrella", "an", "a wild storm", "wet"),
     tool("rope", "a", "a steep cliff", "scratched"),
     tool("key", "a", "a locked gate", "hungry"),
     tool("ladder", "a", "a high wall", "tired"),
     tool("blanket", "a", "an icy wind", "cold"),
-    tool("boat", "a", "a wide river", "muddy"),
-    tool("bottle", "a", "a hot desert", "thirsty"),
-    tool("compass", "a", "a thick forest", "dizzy"),
-    tool("whistle", "a", "a savage wolf", "scared"),
 ];
 
 /// What a keeper takes instead of a tool.
