@@ -114,7 +114,8 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
             // Names are repeated where people would say "it": so the reader learns which of the two is meant.
             let (adjective, obstacle) = needed.obstacle_words();
             let failed = format!("the {hero_tool} failed at the {obstacle} because the");
-            let (dark, wrong) = (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {hero_tool} was no {}", needed.name));
+            let (dark, wrong) =
+                (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {hero_tool} was no {}", needed.name));
             c.vary(&[(&got, 2), (&dark, 1), (&wrong, 1)])?;
             c.say(".")?;
         }
@@ -158,7 +159,8 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     }
     // The helper knows where it was, but not who had it; the friend, left behind, knows neither.
     let open = format!("{} the {thing} ?", if together { "who had" } else { "where was" });
-    let phrases: Vec<Phrase<'_>> = kinds.iter().map(|(words, weight, ..)| (words.as_str(), *weight)).chain([(open.as_str(), 2)]).collect();
+    let phrases: Vec<Phrase<'_>> =
+        kinds.iter().map(|(words, weight, ..)| (words.as_str(), *weight)).chain([(open.as_str(), 2)]).collect();
     let kind = c.branch(&phrases)?;
     let (question, answer) = match kinds.get(kind) {
         Some(&(_, _, list, truth, before)) => {

@@ -107,34 +107,38 @@ fn got(source: &mut Source<'_>, follows: bool) -> (Tale, String) {
     (tale.clone(), format!("{} got {mishap}.", capital(f.travellers())))
 }
 
-/// Does the sentence answer the question? Where not, it speaks of what was asked for but does not tell, or it tells of another.
+/// Does the sentence answer the question? Where not, it tells of another, or of the same but not what was asked: each
+/// sentence answers one question and not the other, so that it alone tells nothing.
 pub(super) fn qnli(source: &mut Source<'_>, _: Split) -> Row {
     let label = source.below(2);
-    let beside = source.coin();
-    let kind = source.below(3);
-    let tale = source.tale_where(|f| kind != 1 || f.rescuer.is_none());
-    let f = tale.facts();
-    // The question's word, the sentence that answers, one that only mentions the word.
-    let (mut word, answers, mentioned) = match kind {
-        0 => (f.thing, Part::Helper, Part::Longing),
-        1 => (f.needed_tool(), Part::Departure, Part::Outcome),
-        _ => (f.thing, Part::Price, Part::Helper),
+    let tale = source.tale();
+    let kind = source.below(4);
+    let key = |f: &Facts| if kind == 2 { f.hero_tool } else { f.thing };
+    let (answers, beside) = match kind {
+        0 => (Part::Helper, Some(Part::Longing)),
+        1 => (Part::Longing, Some(Part::Helper)),
+        2 => (Part::Departure, None),
+        _ => (Part::Price, None),
     };
-    let sentence = tale.tell(&[if label == 1 && beside { mentioned } else { answers }]);
-    // Nobody has the needed tool. Unless the sentence speaks of it, ask for the hero's.
-    if kind == 1 && !mentions(&sentence, word) {
-        word = f.hero_tool;
-    }
-    while label == 1 && !beside && mentions(&sentence, word) {
-        let other = source.tale();
-        word = if kind == 1 { other.facts().hero_tool } else { other.facts().thing };
+    let mut word = key(tale.facts());
+    let mut part = answers;
+    if label == 1 {
+        match beside {
+            Some(beside) if source.coin() => part = beside,
+            _ => {
+                while mentions(&tale.tell(&[answers]), word) {
+                    word = key(source.tale().facts());
+                }
+            }
+        }
     }
     let question = match kind {
         0 => format!("Where was the {word}?"),
-        1 => format!("Who had {}?", a(word)),
+        1 => format!("Who wanted the {word}?"),
+        2 => format!("Who had {}?", a(word)),
         _ => format!("Who had the {word}?"),
     };
-    Row { texts: vec![question, sentence], label, kind: "" }
+    Row { texts: vec![question, tale.tell(&[part])], label, kind: "" }
 }
 
 /// A sentence of [`pronouns`], and one with a name in the pronoun's place: the right one (1) or not (0).

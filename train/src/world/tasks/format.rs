@@ -57,7 +57,8 @@ pub(super) fn cola(folder: &Path, split: Split, rows: &[Row]) -> Result<(), File
     if split.is_test() {
         return glue((folder, split, rows), ["", "index sentence"], |i, row| format!("{i}\t{}", row.texts[0]), number);
     }
-    let lines = rows.iter().map(|row| format!("world\t{}\t{}\t{}\n", row.label, if row.label == 0 { "*" } else { "" }, row.texts[0]));
+    let lines =
+        rows.iter().map(|row| format!("world\t{}\t{}\t{}\n", row.label, if row.label == 0 { "*" } else { "" }, row.texts[0]));
     file(folder, &format!("{}.tsv", split.name()), &lines.collect::<String>())
 }
 

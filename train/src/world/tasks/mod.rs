@@ -69,9 +69,9 @@ const FLIPPED: usize = 10;
 /// Rows of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Sizes {
-    /// To learn from; RTE has a quarter, RACE two fifths.
+    /// To learn from; RTE and WNLI have a quarter, RACE two fifths.
     pub train: usize,
-    /// To choose by; MNLI has as many once more, mismatched.
+    /// To choose by; MNLI has as many once more, mismatched. Story Cloze and DPRD have a quarter of the rows to learn from.
     pub dev: usize,
     /// To report.
     pub test: usize,
@@ -100,7 +100,7 @@ enum Split {
     DevMismatched,
     TestMatched,
     TestMismatched,
-    /// Train, then dev, in one file: Story Cloze and DPRD have no dev file.
+    /// Train, then dev, in one file: Story Cloze and DPRD have no dev file; their readers hold out the last fifth.
     TrainAndDev,
 }
 
@@ -293,7 +293,7 @@ impl Task {
             let train = (sizes.train * self.share / 100).max(1);
             let wanted = match split {
                 Split::Train => train,
-                Split::TrainAndDev => train + sizes.dev,
+                Split::TrainAndDev => train + train / 4,
                 split if split.is_test() => sizes.test,
                 _ => sizes.dev,
             };

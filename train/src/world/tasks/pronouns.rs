@@ -31,7 +31,8 @@ pub(super) struct Riddle {
 /// One of the physics in three, else one of people.
 pub(super) fn riddle(source: &mut Source<'_>) -> Riddle {
     let first_is_meant = source.coin();
-    let (told, pronoun, candidates, reason) = if source.below(3) == 0 { physics(source, first_is_meant) } else { people(source, first_is_meant) };
+    let (told, pronoun, candidates, reason) =
+        if source.below(3) == 0 { physics(source, first_is_meant) } else { people(source, first_is_meant) };
     let sentence = format!("{told} because {pronoun} {reason}.");
     Riddle { sentence, pronoun, candidates, answer: usize::from(!first_is_meant), reason }
 }

@@ -109,7 +109,8 @@ fn what_next(source: &mut Source<'_>) -> Asked {
     let other_mishap = mishap(tale.facts(), source, &[tale.facts().threat()]);
     // Two uses and two mishaps, whichever is right.
     let third = if prepared { other_mishap } else { useless(tale.facts(), source, &[&a_use]) };
-    let wrong = if prepared { vec![a_use, got(tale.facts(), tale.facts().threat()), third] } else { vec![a_use, a_mishap, third] };
+    let wrong =
+        if prepared { vec![a_use, got(tale.facts(), tale.facts().threat()), third] } else { vec![a_use, a_mishap, third] };
     Asked { article: tale.tell(&[Part::Departure, Part::Obstacle]), question: "And then?".into(), right, wrong }
 }
 
