@@ -6,6 +6,9 @@
 //! enough can know these words; one with a short memory must guess them. Since −log p of each
 //! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
 //!
+//! Stories also teach what the paper's tasks ask for: a mood that foretells with noise how it goes (*very positive*), questions
+//! of yes and no about what was told, names repeated where people would use a pronoun. [`tasks`] makes these tasks.
+//!
 //! The grammar is written once (in `tell.rs`) and used in three ways: to tell stories by chance, to
 //! read a text back and find its probability, and to visit all courses for exact properties.
 

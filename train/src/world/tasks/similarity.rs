@@ -99,7 +99,7 @@ const QUERIES: [&[&str]; 4] = [
 
 /// Two questions with the same answer (1) or not (0): one word differs, or the question does. The labels are flipped with
 /// probability [`FLIPPED`], in every split: nobody who answers right can score more than 0.9.
-pub(super) fn qqp(source: &mut Source<'_>, split: Split) -> Row {
+pub(super) fn qqp(source: &mut Source<'_>, _: Split) -> Row {
     let query = Query::draw(source);
     let same = source.coin();
     let first = query.ask(source);
@@ -120,7 +120,7 @@ pub(super) fn qqp(source: &mut Source<'_>, split: Split) -> Row {
         }
     };
     if first == second {
-        return qqp(source, split);
+        return qqp(source, Split::Train);
     }
     let flipped = source.below(FLIPPED) == 0;
     Row { texts: vec![first, second], label: usize::from(same != flipped), kind: "" }

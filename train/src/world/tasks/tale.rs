@@ -4,7 +4,7 @@ use gradus_tensor::rng::Philox;
 
 use crate::world::{Facts, Story, World};
 
-/// The nine sentences of every story, in order.
+/// The nine sentences of every story, in order, but for the eighth: it answers a question, and so serves no task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Once Mia the brave rabbit lived near Tom the fox.
@@ -21,10 +21,8 @@ pub(super) enum Part {
     Outcome,
     /// At the lake a grumpy giant sold the happy pair the kite for a song.
     Price,
-    /// Back home, Tom asked, "Where was the kite?" "At the lake."
-    Question,
     /// At last Mia gave Tom the kite because Tom had lost it.
-    Ending,
+    Ending = 8,
 }
 
 /// A story, its sentences at hand.
@@ -201,7 +199,6 @@ mod tests {
                 (Part::Obstacle, f.obstacle.rsplit(' ').next().unwrap()),
                 (Part::Outcome, f.mood.word()),
                 (Part::Price, f.keeper),
-                (Part::Question, "asked"),
                 (Part::Ending, "because"),
             ] {
                 assert!(mentions(&tale.tell(&[part]), word), "{part:?} without {word}: {}", tale.story.text);

@@ -34,10 +34,6 @@ fn names_in(text: &str) -> Vec<&'static str> {
     of(&NAMES.map(|(name, _)| name), text)
 }
 
-fn tools_in(text: &str) -> Vec<&'static str> {
-    of(&TOOLS.map(|tool| tool.name), text)
-}
-
 /// What is said to follow the obstacle of a text: (the tool needed, who has it, the mishap).
 fn physics(text: &str) -> (&'static str, bool, &'static str) {
     let needed = TOOLS.iter().find(|tool| text.contains(&format!("{} ", tool.obstacle))).unwrap();
