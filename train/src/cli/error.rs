@@ -14,6 +14,7 @@ use crate::pretrain::PretrainError;
 use crate::text::TextError;
 use crate::trainer::TrainError;
 use crate::world::WorldError;
+use crate::world::tasks::TaskError;
 
 /// Why a command failed; its message names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,9 @@ pub enum CliError {
     /// A file that could not be written.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Tasks of the micro-world that could not be made.
+    #[error(transparent)]
+    Tasks(#[from] TaskError),
     /// A text that is no story.
     #[error("{path}, line {line}: {source}")]
     Story {

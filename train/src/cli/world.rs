@@ -10,7 +10,7 @@ use super::{CliError, output};
 use crate::files::write_atomically;
 use crate::progress::count;
 use crate::text::{TextError, read_text};
-use crate::world::{Measure, Story, World};
+use crate::world::{Measure, Story, World, tasks};
 
 /// Tell stories of the micro-world, whose exact probability is known.
 #[derive(Debug, clap::Args)]
@@ -19,12 +19,15 @@ use crate::world::{Measure, Story, World};
         back sentences later. Because the exact log-probability of every story is known, a model's loss on them can be compared \
         with the smallest possible one.\n\n\
         Prints one story a line. The log-probability of a story, its end included, is in nats; the limit in bits per byte is \
-        the sum of −log2 p over the sum of bytes, line ends not counted.",
+        the sum of −log2 p over the sum of bytes, line ends not counted.\n\n\
+        With --tasks it writes the paper's fine-tuning tasks, made from such stories with exact labels, in the files of the \
+        original data sets.",
     after_long_help = "Examples:\n  \
         gradus world --stories 3 --seed 7\n  \
         gradus world --stories 20000 --out stories.txt\n  \
         gradus world --log-prob stories.txt --json\n  \
-        gradus world --describe"
+        gradus world --describe\n  \
+        gradus world --tasks tasks --rows 500 --seed 1"
 )]
 pub struct Args {
     /// Number of stories to tell.
@@ -45,6 +48,12 @@ pub struct Args {
     /// Instead of telling stories, describe the world: lengths, entropy, the limit.
     #[arg(long, conflicts_with_all = ["stories", "seed", "out"])]
     describe: bool,
+    /// Instead of telling stories, write the paper's tasks made from them to this new folder, a folder each.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["stories", "out", "log_prob", "describe"])]
+    tasks: Option<PathBuf>,
+    /// Rows that a task has to learn from; two fifths as many to choose by and to report (RTE, WNLI, RACE have fewer to learn from).
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "tasks")]
+    rows: usize,
     /// Print one JSON object: `limit`, and `stories` with text, log_prob, tokens and the facts behind each (not with --out).
     #[arg(long)]
     json: bool,
@@ -57,6 +66,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if let Some(path) = &args.log_prob {
         return log_prob(&world, path, args.json);
+    }
+    if let Some(dir) = &args.tasks {
+        return tasks(&world, dir, args);
     }
     if args.stories == 0 {
         return Err(flag("--stories", 0, "at least 1 story"));
@@ -80,6 +92,19 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let limit = Measure::of(&stories);
     output::say(&format!("{} stories → {}; the limit is {limit}", count(stories.len() as u64), out.display()));
     if args.json { output::json(&json!({ "out": out, "limit": limit })) } else { Ok(()) }
+}
+
+fn tasks(world: &World, dir: &Path, args: &Args) -> Result<(), CliError> {
+    let written = tasks::write(world, args.seed, dir, tasks::Sizes::of(args.rows))?;
+    if args.json {
+        return output::json(&json!(written));
+    }
+    output::line(&format!("{:12} {:>6} {:>12} {:>5} {:>13}", "task", "rows", "words a row", "most", "best possible"))?;
+    for t in &written.tasks {
+        output::line(&format!("{:12} {:>6} {:>12.1} {:>5} {:>13}", t.name, t.rows, t.mean_words, t.max_words, t.bayes))?;
+    }
+    output::say(&format!("{} tasks → {}", written.tasks.len(), dir.display()));
+    Ok(())
 }
 
 fn describe(world: &World, as_json: bool) -> Result<(), CliError> {

@@ -35,6 +35,14 @@ pub(super) trait Choose {
         Ok(words[self.branch(&phrases)?])
     }
 
+    /// Takes the true one of several words in half of the cases, else one of the others. Later words may depend on it, but
+    /// never how many there are nor how probable.
+    fn guess(&mut self, words: &[&'static str], truth: &'static str) -> Result<&'static str, WorldError> {
+        let others = words.len() as u32 - 1;
+        let phrases: Vec<Phrase<'_>> = words.iter().map(|&word| (word, if word == truth { others } else { 1 })).collect();
+        Ok(words[self.branch(&phrases)?])
+    }
+
     /// Goes on with the only possible phrase.
     fn say(&mut self, phrase: &str) -> Result<(), WorldError> {
         self.branch(&[(phrase, 1)]).map(drop)
@@ -163,5 +171,24 @@ impl Choose for Reader<'_> {
             }
         }
         Err(self.refusal(phrases))
+    }
+}
+
+/// Decides as a given text did, but draws the wordings ([`Choose::vary`]) anew: the same facts in other words.
+pub(super) struct Retelling<'t, 'r, R> {
+    pub(super) reader: Reader<'t>,
+    pub(super) sampler: Sampler<'r, R>,
+}
+
+impl<R: Rng> Choose for Retelling<'_, '_, R> {
+    fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
+        let index = self.reader.branch(phrases)?;
+        self.sampler.told.take(phrases, index);
+        Ok(index)
+    }
+
+    fn vary(&mut self, phrases: &[Phrase<'_>]) -> Result<(), WorldError> {
+        self.reader.branch(phrases)?;
+        self.sampler.vary(phrases)
     }
 }

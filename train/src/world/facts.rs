@@ -1,6 +1,6 @@
 //! What is true in a story: the state behind the text, for tasks with exact labels.
 
-use super::words::Gender;
+use super::words::{Gender, TOOLS, Tool};
 
 /// Somebody with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -38,6 +38,42 @@ pub enum Question {
     Who,
     /// Where was it?
     Where,
+    /// Was the thing of this colour?
+    Colour(&'static str),
+    /// Was it at this place?
+    Place(&'static str),
+    /// Was this one an animal of this kind?
+    Animal(Who, &'static str),
+    /// Had this one this tool?
+    Tool(Who, &'static str),
+}
+
+/// How the travellers feel when they meet the obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Mood {
+    /// Nine times in ten where somebody has the right tool, once in ten where nobody has.
+    Positive,
+    /// The other way round.
+    Negative,
+}
+
+impl Mood {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mood::Positive => "positive",
+            Mood::Negative => "negative",
+        }
+    }
+}
+
+/// Why the hero gave the friend the thing, or showed it. Both may be a *she*: what was done, and why, tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Reason {
+    /// The hero gave it: the hero liked to share. The hero showed it: the hero liked to boast.
+    Hero,
+    /// The hero gave it: the friend had lost or wanted it. The hero showed it: the friend wanted to look.
+    Friend,
 }
 
 /// The facts of one story.
@@ -51,6 +87,8 @@ pub struct Facts {
     pub nature: &'static str,
     /// Who longs for the thing, and has it in the end.
     pub longing: Who,
+    /// The weather of the day.
+    pub weather: &'static str,
     /// How it feels without the thing.
     pub feeling: &'static str,
     /// Whether the thing had been lost (else it was only wanted).
@@ -73,17 +111,46 @@ pub struct Facts {
     pub rescuer: Option<Who>,
     /// What became of the travellers if nobody has.
     pub mishap: Option<&'static str>,
+    /// How they felt.
+    pub mood: Mood,
     /// Who has the thing at first.
     pub keeper: &'static str,
+    /// The keeper's nature.
+    pub temper: &'static str,
     /// What the keeper gets for it.
     pub price: Price,
     /// The question asked at home (of the helper if the friend came along, else of the friend).
     pub question: Question,
     /// Its answer in words.
     pub answer: String,
+    /// Why the hero gave the friend the thing (which the friend had longed for) or showed it (which the hero kept).
+    pub reason: Reason,
 }
 
 impl Facts {
+    /// The hero or the friend.
+    pub fn who(&self, who: Who) -> Character {
+        match who {
+            Who::Hero => self.hero,
+            Who::Friend => self.friend,
+        }
+    }
+
+    /// What would overcome the obstacle.
+    pub fn needed_tool(&self) -> &'static str {
+        physics(self.obstacle).name
+    }
+
+    /// What becomes of travellers who meet the obstacle without that tool.
+    pub fn threat(&self) -> &'static str {
+        physics(self.obstacle).mishap
+    }
+
+    /// Who travels: they, she or he.
+    pub fn travellers(&self) -> &'static str {
+        if self.friend_tool.is_some() { "they" } else { self.hero.gender.subject() }
+    }
+
     /// What the hero or the friend has in the end.
     pub fn has(&self, who: Who) -> Vec<&'static str> {
         let tool = match who {
@@ -94,4 +161,8 @@ impl Facts {
         let thing = (self.longing == who).then_some(self.thing);
         kept.into_iter().chain(thing).collect()
     }
+}
+
+fn physics(obstacle: &str) -> &'static Tool {
+    TOOLS.iter().find(|tool| tool.obstacle == obstacle).unwrap_or(&TOOLS[0])
 }

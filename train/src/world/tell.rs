@@ -1,20 +1,22 @@
 //! The one description of the world: how a story is told, decision by decision.
 //!
 //! A hero and a friend; one of them longs for a thing; somebody knows where it is; the hero sets
-//! out, alone or with the friend; an obstacle meets them with or without the right tool; the
-//! keeper of the thing names a price; home again, a question is asked about what happened, and
-//! the longing is over. Nearly everything is decided early and comes back much later.
+//! out, alone or with the friend; an obstacle meets them with or without the right tool, and the
+//! mood (with noise) foretells which; the keeper of the thing names a price; home again, a question
+//! is asked about what happened, and the longing is over. Nearly everything is decided early and comes back much later.
 
 use super::WorldConfig;
 use super::choose::{Choose, Phrase};
 use super::error::WorldError;
-use super::facts::{Character, Facts, Price, Question, Who};
+use super::facts::{Character, Facts, Mood, Price, Question, Reason, Who};
 use super::words::{
     ANIMALS, COLOURS, FEELINGS, Gender, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS,
 };
 
 /// How much likelier an obstacle is that the travellers are prepared for.
-const PREPARED: u32 = 9;
+const PREPARED: u32 = 5;
+/// How much likelier the mood is that fits what comes.
+const MOOD_FITS: u32 = 9;
 
 /// Tells one story with the decisions of `c`.
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
@@ -35,7 +37,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 
     // One rainy day Tom was sad because he had lost the red kite.
     c.say("one")?;
-    c.pick(&WEATHERS[..config.weathers])?;
+    let weather = c.pick(&WEATHERS[..config.weathers])?;
     c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
     let longing = [Who::Hero, Who::Friend][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
     let one = if longing == Who::Hero { hero } else { friend };
@@ -79,13 +81,14 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     c.say(".")?;
     let (subject, object) = if together { ("they", "them") } else { (hero.gender.subject(), hero.gender.object()) };
 
-    // Soon a dark tunnel stopped them, but Tom used his lantern.
+    // Soon a dark tunnel stopped them.
     c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
     let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
     let obstacles: Vec<Phrase<'_>> = tools.iter().map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 })).collect();
     let needed = &tools[c.branch(&obstacles)?];
     c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
     c.say(object)?;
+    c.say(".")?;
     let rescuer = if needed.name == hero_tool {
         Some(Who::Hero)
     } else if carried(needed) {
@@ -93,24 +96,35 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     } else {
         None
     };
+
+    // Very positive, Tom used his lantern. Or: Very negative, they got lost without a lantern.
+    c.say("very")?;
+    let (likely, unlikely) = if rescuer.is_some() { (Mood::Positive, Mood::Negative) } else { (Mood::Negative, Mood::Positive) };
+    let mood = [likely, unlikely][c.branch(&[(likely.word(), MOOD_FITS), (unlikely.word(), 1)])?];
+    c.say(",")?;
     match rescuer {
         Some(who) => {
             let rescuer = if who == Who::Hero { hero } else { friend };
-            c.say(", but")?;
             c.say(rescuer.name)?;
             c.vary(&[("had", 1), ("used", 1)])?;
             c.say(&format!("{} {} .", rescuer.gender.possessive(), needed.name))?;
         }
         None => {
-            c.say(&format!(", and without {} {}", needed.article, needed.name))?;
-            c.say(&format!("{subject} got {} .", needed.mishap))?;
+            let got = format!("{subject} got {} without {} {}", needed.mishap, needed.article, needed.name);
+            // Names are repeated where people would say "it": so the reader learns which of the two is meant.
+            let (adjective, obstacle) = needed.obstacle_words();
+            let failed = format!("the {hero_tool} failed at the {obstacle} because the");
+            let (dark, wrong) =
+                (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {hero_tool} was no {}", needed.name));
+            c.vary(&[(&got, 2), (&dark, 1), (&wrong, 1)])?;
+            c.say(".")?;
         }
     }
 
     // At the lake a grumpy giant sold the happy pair the kite for a song.
     let mishap = rescuer.is_none().then_some(needed.mishap);
     c.say(&format!("at the {place} a"))?;
-    c.pick(&MOODS[..config.moods])?;
+    let temper = c.pick(&MOODS[..config.moods])?;
     let keeper = c.pick(&KEEPERS[..config.keepers])?;
     c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
     let travellers = if together { "pair" } else { "hero" };
@@ -128,23 +142,61 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let price = prices[c.branch(&phrases)?].2;
     c.say(".")?;
 
-    // Back home, Tom asked, "Where was the kite?" "At the lake," said Mia.
+    // Back home, Tom asked, "Where was the kite?" "At the lake." Or: "Was Mia a fox?" "No, a rabbit."
     c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
+    c.say(&format!(", {} asked , \"", if together { helper } else { friend.name }))?;
+    let animals = &ANIMALS[..config.animals];
+    // The words of the question, what may be asked about, and the truth in words of the answer.
+    let mut kinds: Vec<(String, u32, &[&'static str], &'static str, &str)> = vec![
+        (format!("was the {thing}"), 2, &COLOURS[..config.colours], colour, ""),
+        ("was it at the".into(), 2, &PLACES[..config.places], place, "at the "),
+        (format!("was {} a", hero.name), 1, animals, hero.animal, "a "),
+        (format!("was {} a", friend.name), 1, animals, friend.animal, "a "),
+        (format!("had {} the", hero.name), 1, &tool_names, hero_tool, "the "),
+    ];
+    if let Some(tool) = friend_tool {
+        kinds.push((format!("had {} the", friend.name), 1, &tool_names, tool, "the "));
+    }
     // The helper knows where it was, but not who had it; the friend, left behind, knows neither.
-    let (asker, question, asked, answer) = if together {
-        (helper, Question::Who, "who had", format!("a {keeper} at the {place}"))
-    } else {
-        (friend.name, Question::Where, "where was", format!("at the {place}"))
+    let open = format!("{} the {thing} ?", if together { "who had" } else { "where was" });
+    let phrases: Vec<Phrase<'_>> =
+        kinds.iter().map(|(words, weight, ..)| (words.as_str(), *weight)).chain([(open.as_str(), 2)]).collect();
+    let kind = c.branch(&phrases)?;
+    let (question, answer) = match kinds.get(kind) {
+        Some(&(_, _, list, truth, before)) => {
+            let asked = c.guess(list, truth)?;
+            c.say("?")?;
+            let question = match kind {
+                0 => Question::Colour(asked),
+                1 => Question::Place(asked),
+                2 => Question::Animal(Who::Hero, asked),
+                3 => Question::Animal(Who::Friend, asked),
+                4 => Question::Tool(Who::Hero, asked),
+                _ => Question::Tool(Who::Friend, asked),
+            };
+            (question, format!("{} , {before}{truth}", if asked == truth { "yes" } else { "no" }))
+        }
+        None if together => (Question::Who, format!("a {keeper} at the {place}")),
+        None => (Question::Where, format!("at the {place}")),
     };
-    c.say(&format!(", {asker} asked , \" {asked} the {thing} ? \""))?;
-    c.say(&format!("\" {answer} , \" said {} .", hero.name))?;
+    c.say(&format!("\" \" {answer} . \""))?;
 
-    // At last Tom had the kite and was glad.
+    // At last Mia gave Tom the kite because Tom had lost it.
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
-    c.say(one.name)?;
-    c.vary(&[("had", 2), ("held", 1), ("loved", 1)])?;
-    c.say(&format!("the {thing} and was"))?;
-    c.vary(&[("happy", 2), ("glad", 1), ("merry", 1)])?;
+    let (hero_name, friend_name) = (hero.name, friend.name);
+    let reasons = match longing {
+        Who::Friend => {
+            let gave = format!("{hero_name} gave {friend_name} the {thing} because");
+            let got = format!("{friend_name} got the {thing} from {hero_name} because");
+            c.vary(&[(&gave, 2), (&got, 1)])?;
+            [format!("{hero_name} liked to share"), format!("{friend_name} {} it", if lost { "had lost" } else { "wanted" })]
+        }
+        Who::Hero => {
+            c.say(&format!("{hero_name} showed {friend_name} the {thing} because"))?;
+            [format!("{hero_name} liked to boast"), format!("{friend_name} wanted to look")]
+        }
+    };
+    let reason = [Reason::Hero, Reason::Friend][c.branch(&[(&reasons[0], 1), (&reasons[1], 1)])?];
     c.say(".")?;
 
     Ok(Facts {
@@ -152,6 +204,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         friend,
         nature,
         longing,
+        weather,
         feeling,
         lost,
         colour,
@@ -163,10 +216,13 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         obstacle: needed.obstacle,
         rescuer,
         mishap,
+        mood,
         keeper,
+        temper,
         price,
         question,
         answer,
+        reason,
     })
 }
 

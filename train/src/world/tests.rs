@@ -15,9 +15,9 @@ fn small() -> World {
         names: 3,
         traits: 1,
         animals: 2,
-        places: 1,
+        places: 2,
         feelings: 1,
-        colours: 1,
+        colours: 2,
         things: 1,
         keepers: 1,
         moods: 1,
@@ -35,6 +35,33 @@ fn reading_finds_the_story_that_was_told() {
             assert!((read.log_prob - story.log_prob).abs() < 1e-9);
             assert_eq!((read.text, read.facts), (story.text, story.facts));
         }
+    }
+}
+
+#[test]
+fn a_story_told_again_has_the_same_facts_in_other_words() {
+    let world = World::default();
+    let mut rng = rng(10);
+    let mut same = 0;
+    for _ in 0..500 {
+        let story = world.story(&mut rng);
+        let again = world.retell(&story, &mut rng).unwrap();
+        assert_eq!(again.facts, story.facts);
+        assert_eq!(world.read(&again.text).unwrap().facts, story.facts);
+        same += usize::from(again.text == story.text);
+    }
+    assert!(same < 5, "{same} of 500 stories came back word for word");
+}
+
+/// The mood fits what comes in nine stories of ten.
+#[test]
+fn the_mood_foretells_the_outcome_with_noise() {
+    let stories = World::default().corpus(&mut rng(11), 20_000);
+    for prepared in [false, true] {
+        let of: Vec<&Story> = stories.iter().filter(|s| s.facts.rescuer.is_some() == prepared).collect();
+        let positive = of.iter().filter(|s| s.facts.mood == Mood::Positive).count() as f64 / of.len() as f64;
+        let expected = if prepared { 0.9 } else { 0.1 };
+        assert!((positive - expected).abs() < 0.015, "prepared {prepared}: {positive} positive");
     }
 }
 
@@ -144,7 +171,7 @@ fn exact_properties_agree_with_samples() {
         assert!((tokens - exact.mean_tokens).abs() < 0.2);
         let longest = stories.iter().map(|s| s.tokens).max().unwrap();
         assert!(longest <= exact.max_tokens && longest + 3 >= exact.max_tokens);
-        assert!(exact.max_tokens <= 120, "{exact:?}");
+        assert!(exact.max_tokens <= 125, "{exact:?}");
     }
 }
 

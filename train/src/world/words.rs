@@ -81,6 +81,14 @@ pub(super) struct Tool {
     pub(super) mishap: &'static str,
 }
 
+impl Tool {
+    /// The adjective and the noun of the obstacle.
+    pub(super) fn obstacle_words(&self) -> (&'static str, &'static str) {
+        let mut words = self.obstacle.split(' ').skip(1);
+        (words.next().unwrap_or(""), words.next().unwrap_or(""))
+    }
+}
+
 const fn tool(name: &'static str, article: &'static str, obstacle: &'static str, mishap: &'static str) -> Tool {
     Tool { name, article, obstacle, mishap }
 }

@@ -36,6 +36,20 @@ fn descriptions_and_bad_input() {
     gradus("world --out {}", &[&dir.path().join("none/stories")]).fails_with(&["none"]);
 }
 
+#[test]
+fn tasks_in_folders() {
+    let dir = tempfile::tempdir().unwrap();
+    let tasks = dir.path().join("tasks");
+    let written = gradus("world --tasks {} --rows 10 --seed 2 --json", &[&tasks]).json();
+    let of = |name: &str| written["tasks"].as_array().unwrap().iter().find(|task| task["name"] == name).unwrap().clone();
+    assert_eq!((of("mnli")["rows"].as_u64(), of("sst-2")["bayes"].as_f64()), (Some(26), Some(0.9)));
+    assert_eq!(fs::read_to_string(tasks.join("sst-2/dev.tsv")).unwrap().lines().count(), 5);
+    gradus("world --tasks {} --rows 10", &[&tasks]).fails_with(&["not written over", "another folder"]);
+    gradus("world --tasks {} --rows 1", &[&dir.path().join("few")]).fails_with(&["rows of train", "at least 4"]);
+    assert!(!dir.path().join("few").exists());
+    assert_eq!(gradus("world --rows 10", &[]).code, Some(2));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_reader_who_leaves_is_no_error() {

@@ -1,0 +1,129 @@
+//! One text, two classes.
+//!
+//! | task | text | label |
+//! |-|-|-|
+//! | CoLA | One rainy day Tom was sad because she had lost the red kite. | 0 (Tom is a *he*) |
+//! | CoLA | Soon an icy wind met them. | 1 |
+//! | SST-2 | So Mia took her rope to the lake, but Tom stayed behind. Soon a dark tunnel stopped her. | 0: the mood of the story, nine times in ten negative, for a rope does not help |
+
+use super::tale::{Part, Source, Tale, reword};
+use super::{Row, Split};
+use crate::world::Mood;
+
+/// An acceptable sentence of a story (1), or one with a single violation of grammar (0). Kind: which violation.
+pub(super) fn cola(source: &mut Source<'_>, _: Split) -> Row {
+    const PARTS: [Part; 10] = [
+        Part::Longing,
+        Part::Longing,
+        Part::Longing,
+        Part::Departure,
+        Part::Departure,
+        Part::Helper,
+        Part::Obstacle,
+        Part::Outcome,
+        Part::Price,
+        Part::Ending,
+    ];
+    let part = source.one(&PARTS);
+    let tale = source.tale();
+    let label = source.below(2);
+    let (kind, text) = if label == 1 { ("", tale.tell(&[part])) } else { violate(source, &tale, part) };
+    Row { texts: vec![text], label, kind }
+}
+
+/// A sentence that breaks one rule of English, chosen among those that it can break; gender and case more often.
+fn violate(source: &mut Source<'_>, tale: &Tale, part: Part) -> (&'static str, String) {
+    let good = tale.tell(&[part]);
+    let mut bad: Vec<(&'static str, String)> = Vec::new();
+    let mut add = |kind: &'static str, text: String| {
+        if text != good {
+            bad.push((kind, text));
+        }
+    };
+    // The one whom a pronoun means stands in these sentences, so its gender is decided.
+    if matches!(part, Part::Longing | Part::Departure) || (part == Part::Outcome && tale.facts().rescuer.is_some()) {
+        for at in 0..2 {
+            (0..3).for_each(|_| add("gender", swap_gender(&good, at)));
+        }
+    }
+    if part == Part::Obstacle || part == Part::Outcome {
+        let cases = [("them", "they"), ("they", "them"), ("him", "he"), ("he", "him"), ("she", "her")];
+        // As an object only: "her rope" is a possessive.
+        let object = if part == Part::Obstacle { vec![("her", "she")] } else { vec![] };
+        (0..2).for_each(|_| add("case", reword(&good, &[&cases[..], &object[..]].concat())));
+    }
+    if part != Part::Longing && part != Part::Departure {
+        add("article", reword(&good, &[("a", "an"), ("an", "a")]));
+    }
+    for (right, wrong) in VERBS {
+        add("verb", good.replacen(&format!(" {right} "), &format!(" {wrong} "), 1));
+    }
+    for (first, second) in adjectives(tale, part) {
+        add("order", good.replacen(&format!(" {first} {second}"), &format!(" {second} {first}"), 1));
+    }
+    source.one(&bad)
+}
+
+/// She for he, his for her, in the pronoun of this number in the sentence.
+fn swap_gender(text: &str, at: usize) -> String {
+    const PAIRS: [(&str, &str); 4] = [("she", "he"), ("he", "she"), ("her", "his"), ("his", "her")];
+    let mut seen = 0;
+    let swapped: Vec<String> = text
+        .split(' ')
+        .map(|word| {
+            let pair = PAIRS.iter().find(|(from, _)| *from == word);
+            seen += usize::from(pair.is_some());
+            match pair {
+                Some((_, to)) if seen == at + 1 => (*to).into(),
+                _ => word.into(),
+            }
+        })
+        .collect();
+    swapped.join(" ")
+}
+
+/// Verbs and what no English verb phrase is here.
+const VERBS: [(&str, &str); 16] = [
+    ("took her", "had took her"),
+    ("took his", "had took his"),
+    ("knew of", "had knew of"),
+    ("spoke of", "had spoke of"),
+    ("had seen", "seen"),
+    ("had lost", "was lost"),
+    ("longed for", "was longed for"),
+    ("wanted the", "was wanted the"),
+    ("wanted to", "was wanted to"),
+    ("liked to", "was liked to"),
+    ("stayed", "was stayed"),
+    ("gave", "had gave"),
+    ("failed at", "was failed at"),
+    ("used", "was used"),
+    ("without", "because"),
+    ("to share", "share"),
+];
+
+/// Adjectives and the nouns that they stand before.
+fn adjectives(tale: &Tale, part: Part) -> Vec<(&'static str, &'static str)> {
+    let f = tale.facts();
+    match part {
+        Part::Longing => vec![(f.colour, f.thing)],
+        Part::Obstacle => {
+            let mut words = f.obstacle.split(' ').skip(1);
+            words.next().zip(words.next()).into_iter().collect()
+        }
+        Part::Price => vec![(f.temper, f.keeper)],
+        Part::Helper | Part::Departure => vec![("the", f.place)],
+        Part::Ending => vec![("the", f.thing)],
+        _ => vec![],
+    }
+}
+
+/// Departure and obstacle; the label is the mood of the story, which is told next: positive (1) nine times in ten where a tool
+/// that is carried overcomes the obstacle, negative (0) nine times in ten where none does. Half of each, so nobody can score
+/// more than 0.9; and half of the heroes go alone.
+pub(super) fn sst2(source: &mut Source<'_>, _: Split) -> Row {
+    let (prepared, together) = (source.coin(), source.coin());
+    let tale = source.tale_where(|f| f.rescuer.is_some() == prepared && f.friend_tool.is_some() == together);
+    let label = usize::from(tale.facts().mood == Mood::Positive);
+    Row { texts: vec![tale.tell(&[Part::Departure, Part::Obstacle])], label, kind: "" }
+}

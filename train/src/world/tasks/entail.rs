@@ -1,0 +1,151 @@
+//! Natural language inference: does the second text follow from the first? Texts: premise (or question), hypothesis (or
+//! sentence). The hypothesis alone tells nothing (see [`claims`](super::claims)).
+//!
+//! | task | premise | hypothesis | label |
+//! |-|-|-|-|
+//! | MNLI | Rosa had seen the kite at the lake. So Mia took her rope to the lake, but Tom stayed behind. | Mia had a key. | contradiction |
+//! | MNLI, mismatched | At the lake a grumpy giant sold the happy hero the kite for a song. | The giant got a song. | entailment |
+//! | SNLI | One rainy day Tom was sad because he had lost the red kite. | The drum was red. | neutral |
+//! | SciTail | So Mia took her rope to the lake, but Tom stayed behind. Soon a dark tunnel stopped her. | She got lost. | entails |
+//! | RTE | Once Mia the brave rabbit lived near Tom the fox. So Mia took her rope to the lake, but Tom stayed behind. | The fox had a rope. | not_entailment |
+//! | QNLI | Where was the kite? | Rosa had seen the kite at the lake. | entailment |
+//! | WNLI | Mia gave Lily the kite because she wanted it. | Lily wanted it. | 1 |
+
+use super::claims::{ANIMAL, ANIMAL_FEELING, ANIMAL_TOOL, COLOUR, Claim, GIFT, KEEPER, PAY, PLACE, TOOL, Verdict, claim};
+use super::pronouns;
+use super::tale::{Part, Source, Tale, a, capital, mentions};
+use super::{Row, Split};
+use crate::world::{Facts, Who};
+
+/// The labels of [`mnli`] and [`snli`].
+pub(super) const THREE: &[&str] = &["entailment", "neutral", "contradiction"];
+/// The labels of [`rte`] and [`qnli`].
+pub(super) const TWO: &[&str] = &["entailment", "not_entailment"];
+/// The labels of [`scitail`].
+pub(super) const SCIENCE: &[&str] = &["entails", "neutral"];
+
+const VERDICTS: [Verdict; 3] = [Verdict::Entailed, Verdict::Open, Verdict::Contradicted];
+
+/// Three classes; two sentences of the same genres in training and *matched*, other genres, with other claims, in *mismatched*.
+pub(super) fn mnli(source: &mut Source<'_>, split: Split) -> Row {
+    const HOME: &[Part] = &[Part::Opening, Part::Longing];
+    const JOURNEY: &[Part] = &[Part::Helper, Part::Departure];
+    const GENRES: [(&str, &[Part], &Claim); 4] =
+        [("home", HOME, &ANIMAL), ("home", HOME, &COLOUR), ("journey", JOURNEY, &PLACE), ("journey", JOURNEY, &TOOL)];
+    const OTHERS: [(&str, &[Part], &Claim); 4] = [
+        ("keeper", &[Part::Price], &KEEPER),
+        ("keeper", &[Part::Price], &PAY),
+        ("ending", &[Part::Ending], &GIFT),
+        ("ending", &[Part::Ending], &GIFT),
+    ];
+    let (genre, parts, kind) = source.one(if split.mismatched() { &OTHERS } else { &GENRES });
+    let label = source.below(3);
+    let (premise, hypothesis) = claim(source, kind, parts, VERDICTS[label]);
+    Row { texts: vec![premise, hypothesis], label, kind: genre }
+}
+
+/// Three classes, premises of one sentence, like the captions of the original.
+pub(super) fn snli(source: &mut Source<'_>, _: Split) -> Row {
+    let kind = source.one(&[&ANIMAL, &COLOUR, &PLACE, &TOOL]);
+    let label = source.below(3);
+    let (premise, hypothesis) = claim(source, kind, kind.parts, VERDICTS[label]);
+    Row { texts: vec![premise, hypothesis], label, kind: "" }
+}
+
+/// Two steps, and few rows.
+pub(super) fn rte(source: &mut Source<'_>, _: Split) -> Row {
+    let kind = source.one(&[&ANIMAL_TOOL, &ANIMAL_FEELING]);
+    let label = source.below(2);
+    let verdict = if label == 0 { Verdict::Entailed } else { source.one(&[Verdict::Open, Verdict::Contradicted]) };
+    let (premise, hypothesis) = claim(source, kind, kind.parts, verdict);
+    Row { texts: vec![premise, hypothesis], label, kind: "" }
+}
+
+/// The science is the world's physics: which tool overcomes which obstacle, and what becomes of those who lack it.
+pub(super) fn scitail(source: &mut Source<'_>, _: Split) -> Row {
+    let label = source.below(2);
+    let (tale, hypothesis) = if source.coin() { used(source, label == 0) } else { got(source, label == 0) };
+    Row { texts: vec![tale.tell(&[Part::Departure, Part::Obstacle]), hypothesis], label, kind: "" }
+}
+
+/// *Tom used his key*, who carries it: it follows if a locked gate is in the way.
+fn used(source: &mut Source<'_>, follows: bool) -> (Tale, String) {
+    let tale = source.tale_where(|f| f.rescuer.is_some() || !follows);
+    let f = tale.facts();
+    let carriers = if f.friend_tool.is_some() { vec![Who::Hero, Who::Friend] } else { vec![Who::Hero] };
+    let idle: Vec<Who> = carriers.into_iter().filter(|&who| f.rescuer != Some(who)).collect();
+    match (follows, f.rescuer) {
+        (true, Some(who)) => (tale.clone(), uses(f, who)),
+        // A hero alone with the right tool: no false use to tell of; another story.
+        _ if idle.is_empty() => used(source, follows),
+        _ => (tale.clone(), uses(f, source.one(&idle))),
+    }
+}
+
+fn uses(f: &Facts, who: Who) -> String {
+    let one = f.who(who);
+    let tool = if who == Who::Hero { f.hero_tool } else { f.friend_tool.unwrap_or(f.hero_tool) };
+    format!("{} used {} {tool}.", capital(one.name), one.gender.possessive())
+}
+
+/// *They got lost*: it follows if a dark tunnel is in the way and nobody has a lantern.
+fn got(source: &mut Source<'_>, follows: bool) -> (Tale, String) {
+    let saved = !follows && source.coin();
+    let tale = source.tale_where(|f| f.rescuer.is_some() == saved);
+    let f = tale.facts();
+    let own = f.threat();
+    let mishap = if follows || saved {
+        own
+    } else {
+        loop {
+            let other = source.tale().facts().threat();
+            if other != own {
+                break other;
+            }
+        }
+    };
+    (tale.clone(), format!("{} got {mishap}.", capital(f.travellers())))
+}
+
+/// Does the sentence answer the question? Where not, it tells of another, or of the same but not what was asked: each
+/// sentence answers one question and not the other, so that it alone tells nothing.
+pub(super) fn qnli(source: &mut Source<'_>, _: Split) -> Row {
+    let label = source.below(2);
+    let tale = source.tale();
+    let kind = source.below(4);
+    let key = |f: &Facts| if kind == 2 { f.hero_tool } else { f.thing };
+    let (answers, beside) = match kind {
+        0 => (Part::Helper, Some(Part::Longing)),
+        1 => (Part::Longing, Some(Part::Helper)),
+        2 => (Part::Departure, None),
+        _ => (Part::Price, None),
+    };
+    let mut word = key(tale.facts());
+    let mut part = answers;
+    if label == 1 {
+        match beside {
+            Some(beside) if source.coin() => part = beside,
+            _ => {
+                while mentions(&tale.tell(&[answers]), word) {
+                    word = key(source.tale().facts());
+                }
+            }
+        }
+    }
+    let question = match kind {
+        0 => format!("Where was the {word}?"),
+        1 => format!("Who wanted the {word}?"),
+        2 => format!("Who had {}?", a(word)),
+        _ => format!("Who had the {word}?"),
+    };
+    Row { texts: vec![question, tale.tell(&[part])], label, kind: "" }
+}
+
+/// A sentence of [`pronouns`], and one with a name in the pronoun's place: the right one (1) or not (0).
+pub(super) fn wnli(source: &mut Source<'_>, _: Split) -> Row {
+    let riddle = pronouns::riddle(source);
+    let label = source.below(2);
+    let chosen = if label == 1 { riddle.answer } else { 1 - riddle.answer };
+    let claim = format!("{} {}.", capital(&riddle.candidates[chosen]), riddle.reason);
+    Row { texts: vec![riddle.sentence, claim], label, kind: "" }
+}

@@ -1,0 +1,76 @@
+//! Pronouns that only the meaning resolves (DPRD, zero-shot; WNLI asks the same with labels).
+//!
+//! Both candidates are of one gender and number. The stories repeat the name where these sentences have a pronoun, so a
+//! model of the stories finds the right name likelier.
+//!
+//! ```text
+//! Mia gave Lily the kite because she wanted it.            she   Mia, Lily              Lily
+//! Mia showed Lily the kite because she liked to boast.     she   Mia, Lily              Mia
+//! The rope failed at the tunnel because it was dark.       it    The rope, the tunnel   the tunnel
+//! The rope failed at the tunnel because it was no lantern. it    The rope, the tunnel   The rope
+//! ```
+
+use super::tale::{Source, capital};
+use super::{Row, Split};
+use crate::world::Gender;
+use crate::world::words::{NAMES, THINGS, TOOLS};
+
+/// A sentence with a pronoun.
+#[derive(Clone, Debug)]
+pub(super) struct Riddle {
+    pub(super) sentence: String,
+    pub(super) pronoun: &'static str,
+    /// As they stand in the sentence.
+    pub(super) candidates: [String; 2],
+    /// The right candidate.
+    pub(super) answer: usize,
+    /// What is said of it: the words after the pronoun.
+    pub(super) reason: String,
+}
+
+/// One of the physics in three, else one of people.
+pub(super) fn riddle(source: &mut Source<'_>) -> Riddle {
+    let first_is_meant = source.coin();
+    let (told, pronoun, candidates, reason) =
+        if source.below(3) == 0 { physics(source, first_is_meant) } else { people(source, first_is_meant) };
+    let sentence = format!("{told} because {pronoun} {reason}.");
+    Riddle { sentence, pronoun, candidates, answer: usize::from(!first_is_meant), reason }
+}
+
+type Parts = (String, &'static str, [String; 2], String);
+
+fn people(source: &mut Source<'_>, first_is_meant: bool) -> Parts {
+    let gender = source.one(&[Gender::She, Gender::He]);
+    let names: Vec<&'static str> = NAMES.iter().filter(|(_, g)| *g == gender).map(|&(name, _)| name).collect();
+    let two: Vec<String> = source.others(&names, &[], 2).into_iter().map(capital).collect();
+    let [first, second] = [two[0].clone(), two[1].clone()];
+    let thing = source.one(&THINGS);
+    let wanted = source.one(&["had lost it", "wanted it"]);
+    let (told, of_first, of_second) = match source.below(3) {
+        0 => (format!("{first} gave {second} the {thing}"), "liked to share", wanted),
+        1 => (format!("{first} got the {thing} from {second}"), wanted, "liked to share"),
+        _ => (format!("{first} showed {second} the {thing}"), "liked to boast", "wanted to look"),
+    };
+    let reason = if first_is_meant { of_first } else { of_second };
+    (told, gender.subject(), [first, second], reason.into())
+}
+
+fn physics(source: &mut Source<'_>, first_is_meant: bool) -> Parts {
+    let needed = &TOOLS[source.below(TOOLS.len())];
+    let tool = loop {
+        let tool = &TOOLS[source.below(TOOLS.len())];
+        if tool.name != needed.name {
+            break tool;
+        }
+    };
+    let (adjective, obstacle) = needed.obstacle_words();
+    let reason = if first_is_meant { format!("was no {}", needed.name) } else { format!("was {adjective}") };
+    let told = format!("The {} failed at the {obstacle}", tool.name);
+    (told, "it", [format!("The {}", tool.name), format!("the {obstacle}")], reason)
+}
+
+/// Texts: sentence, pronoun, the two candidates. Label: the right one.
+pub(super) fn dprd(source: &mut Source<'_>, _: Split) -> Row {
+    let Riddle { sentence, pronoun, candidates: [first, second], answer, .. } = riddle(source);
+    Row { texts: vec![sentence, pronoun.into(), first, second], label: answer, kind: "" }
+}

@@ -1,0 +1,208 @@
+//! Stories as the tasks see them: facts, sentences, and where they come from.
+
+use gradus_tensor::rng::Philox;
+
+use crate::world::{Facts, Story, World};
+
+/// The nine sentences of every story, in order, but for the eighth: it answers a question, and so serves no task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Once Mia the brave rabbit lived near Tom the fox.
+    Opening,
+    /// One rainy day Tom was sad because he had lost the red kite.
+    Longing,
+    /// Rosa had seen the kite at the lake.
+    Helper,
+    /// So Mia took her rope to the lake, and Tom brought his key.
+    Departure,
+    /// Soon a dark tunnel stopped them.
+    Obstacle,
+    /// Very positive, Tom used his lantern.
+    Outcome,
+    /// At the lake a grumpy giant sold the happy pair the kite for a song.
+    Price,
+    /// At last Mia gave Tom the kite because Tom had lost it.
+    Ending = 8,
+}
+
+/// A story, its sentences at hand.
+#[derive(Clone, Debug)]
+pub(super) struct Tale {
+    pub(super) story: Story,
+    sentences: Vec<String>,
+}
+
+impl Tale {
+    fn new(story: Story) -> Self {
+        let sentences = sentences(&story.text);
+        debug_assert_eq!(sentences.len(), Part::Ending as usize + 1);
+        Tale { story, sentences }
+    }
+
+    pub(super) fn facts(&self) -> &Facts {
+        &self.story.facts
+    }
+
+    /// These sentences, separated by blanks.
+    pub(super) fn tell(&self, parts: &[Part]) -> String {
+        parts.iter().map(|&part| self.sentences[part as usize].as_str()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Cuts a story into its sentences. What is said in quotes belongs to the sentence around it.
+fn sentences(text: &str) -> Vec<String> {
+    let mut sentences = vec![String::new()];
+    let (mut quoted, mut before) = (false, ' ');
+    for c in text.chars() {
+        // A sentence is over where a blank follows a full stop, or the closing quote after one.
+        if c == ' ' && !quoted && (before == '.' || sentences.last().is_some_and(|s| s.ends_with(".\""))) {
+            sentences.push(String::new());
+        } else if let Some(last) = sentences.last_mut() {
+            last.push(c);
+        }
+        quoted ^= c == '"';
+        before = c;
+    }
+    sentences
+}
+
+/// Stories and chances for the rows of one split of one task.
+pub(super) struct Source<'w> {
+    world: &'w World,
+    rng: Philox,
+}
+
+impl<'w> Source<'w> {
+    pub(super) fn new(world: &'w World, rng: Philox) -> Self {
+        Source { world, rng }
+    }
+
+    /// A new story.
+    pub(super) fn tale(&mut self) -> Tale {
+        Tale::new(self.world.story(&mut self.rng))
+    }
+
+    /// A new story of which `wanted` is true; some stories must be such.
+    pub(super) fn tale_where(&mut self, wanted: impl Fn(&Facts) -> bool) -> Tale {
+        loop {
+            let tale = self.tale();
+            if wanted(tale.facts()) {
+                return tale;
+            }
+        }
+    }
+
+    /// The same facts in other words.
+    pub(super) fn retell(&mut self, tale: &Tale) -> Tale {
+        match self.world.retell(&tale.story, &mut self.rng) {
+            Ok(story) => Tale::new(story),
+            Err(error) => unreachable!("a story of this world can be read: {error}"),
+        }
+    }
+
+    /// 0 … n − 1 with equal probability.
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        self.rng.below(n as u64) as usize
+    }
+
+    /// True in one of two cases.
+    pub(super) fn coin(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
+    /// One of several.
+    pub(super) fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    /// `n` different words of a list, none of them among `taken`.
+    pub(super) fn others(&mut self, list: &[&'static str], taken: &[&str], n: usize) -> Vec<&'static str> {
+        let mut rest: Vec<&'static str> = list.iter().copied().filter(|word| !taken.contains(word)).collect();
+        self.rng.shuffle(&mut rest);
+        rest.truncate(n);
+        rest
+    }
+
+    /// Puts the right answer among the wrong ones, at a random place, and returns the place.
+    pub(super) fn hide(&mut self, right: String, wrong: Vec<String>) -> (Vec<String>, usize) {
+        let mut answers = wrong;
+        self.rng.shuffle(&mut answers);
+        let place = self.below(answers.len() + 1);
+        answers.insert(place, right);
+        (answers, place)
+    }
+}
+
+/// Replaces whole words at once (so that two can be exchanged); a capital stays a capital.
+pub(super) fn reword(text: &str, changes: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut word = String::new();
+    for c in text.chars().chain([' ']) {
+        if c.is_ascii_alphabetic() {
+            word.push(c);
+            continue;
+        }
+        let lower = word.to_ascii_lowercase();
+        match changes.iter().find(|(from, _)| *from == lower) {
+            Some((_, to)) if word != lower => out.push_str(&capital(to)),
+            Some((_, to)) => out.push_str(to),
+            None => out.push_str(&word),
+        }
+        word.clear();
+        out.push(c);
+    }
+    out.pop();
+    out
+}
+
+/// With a capital: a name, or the first word of a sentence.
+pub(super) fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+}
+
+/// With its article: a rope, an umbrella.
+pub(super) fn a(word: &str) -> String {
+    format!("{} {word}", if word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" })
+}
+
+/// Whether a word stands in a text, whatever its case.
+pub(super) fn mentions(text: &str, word: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphabetic()).any(|w| w.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_replaced_whole_and_at_once() {
+        assert_eq!(reword("Mia, Tom: her rope", &[("mia", "tom"), ("tom", "mia"), ("rope", "key")]), "Tom, Mia: her key");
+        assert_eq!(reword("the roper", &[("rope", "key")]), "the roper");
+        assert!(mentions("At the lake.", "Lake") && !mentions("At the lakes.", "lake"));
+        assert_eq!((a("rope"), a("umbrella"), capital("tom")), ("a rope".into(), "an umbrella".into(), "Tom".into()));
+    }
+
+    #[test]
+    fn a_story_has_its_nine_sentences() {
+        let world = World::default();
+        let mut source = Source::new(&world, Philox::new(1));
+        for _ in 0..300 {
+            let tale = source.tale();
+            assert_eq!(tale.sentences.join(" "), tale.story.text);
+            let f = tale.facts();
+            for (part, word) in [
+                (Part::Opening, f.hero.animal),
+                (Part::Longing, f.feeling),
+                (Part::Helper, f.helper),
+                (Part::Departure, f.hero_tool),
+                (Part::Obstacle, f.obstacle.rsplit(' ').next().unwrap()),
+                (Part::Outcome, f.mood.word()),
+                (Part::Price, f.keeper),
+                (Part::Ending, "because"),
+            ] {
+                assert!(mentions(&tale.tell(&[part]), word), "{part:?} without {word}: {}", tale.story.text);
+            }
+        }
+    }
+}
