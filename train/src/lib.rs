@@ -67,6 +67,7 @@ pub mod optim;
 pub mod pretrain;
 pub mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod scores;
 pub mod settings;
 pub mod tasks;

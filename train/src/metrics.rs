@@ -32,6 +32,17 @@ pub enum Record {
         /// Where it was written.
         path: String,
     },
+    /// What the model can do that it is not trained for.
+    Probe {
+        /// Updates made so far.
+        step: u64,
+        /// Target tokens trained on so far.
+        tokens: u64,
+        /// Seconds of training so far.
+        elapsed: f64,
+        /// Scores by name.
+        scores: BTreeMap<String, f64>,
+    },
     /// Something the reader should know.
     Warning {
         /// Updates made so far.
@@ -166,7 +177,7 @@ impl Record {
             Self::Step(record) => record.step,
             Self::Evaluation(record) => record.step,
             Self::Sample(record) => record.step,
-            Self::Checkpoint { step, .. } | Self::Warning { step, .. } => *step,
+            Self::Checkpoint { step, .. } | Self::Probe { step, .. } | Self::Warning { step, .. } => *step,
         }
     }
 }

@@ -132,6 +132,10 @@ pub struct Options {
     /// Vocabulary of a BPE that is trained here [default: 8000]
     #[arg(long, help_heading = "Data and evaluation")]
     pub vocab: Option<usize>,
+    /// Train on the micro-world's sentences in an order that no story has (the paper's argument for contiguous text, §4.1)
+    /// [default: false]
+    #[arg(long, help_heading = "Data and evaluation", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub shuffle_sentences: Option<bool>,
     /// Updates between evaluations, each with a checkpoint [default: a twentieth of the run]
     #[arg(long, help_heading = "Data and evaluation")]
     pub eval_every: Option<u64>,
@@ -190,6 +194,9 @@ pub struct Settings {
     pub tokenizer: Option<String>,
     /// Vocabulary of that BPE.
     pub vocab: usize,
+    /// The micro-world's sentences in an order that no story has: what a corpus without long passages would teach (§4.1).
+    #[serde(default)]
+    pub shuffle_sentences: bool,
     /// Updates between evaluations.
     pub eval_every: Option<u64>,
     /// Most held-out tokens of an evaluation on the way.
@@ -255,7 +262,7 @@ impl Options {
             dropout embd_dropout attn_dropout resid_dropout epsilon init_std batch accumulate
             shards recompute steps epochs optimizer lr beta1 beta2 adam_eps
             decay schedule warmup clip objective seed held_out held_out_corpus
-            tokenizer vocab eval_every eval_tokens
+            tokenizer vocab shuffle_sentences eval_every eval_tokens
         }
     }
 
@@ -336,6 +343,7 @@ impl Options {
             held_out_corpus: self.held_out_corpus.clone(),
             tokenizer: self.tokenizer.clone(),
             vocab: self.vocab.unwrap_or(8000),
+            shuffle_sentences: self.shuffle_sentences.unwrap_or(false),
             eval_every: self.eval_every,
             eval_tokens: self.eval_tokens.unwrap_or(100_000),
         };

@@ -11,6 +11,7 @@ use crate::finetune::FinetuneError;
 use crate::generate::GenerateError;
 use crate::model_dir::ModelDirError;
 use crate::pretrain::PretrainError;
+use crate::reproduce::ReproduceError;
 use crate::text::TextError;
 use crate::trainer::TrainError;
 use crate::world::WorldError;
@@ -58,6 +59,9 @@ pub enum CliError {
     /// Fine-tuning, and what comes after it.
     #[error(transparent)]
     Finetune(Box<FinetuneError>),
+    /// The paper in miniature.
+    #[error(transparent)]
+    Reproduce(Box<ReproduceError>),
     /// A file that could not be written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -122,6 +126,12 @@ pub enum CliError {
 impl From<FinetuneError> for CliError {
     fn from(error: FinetuneError) -> Self {
         CliError::Finetune(Box::new(error))
+    }
+}
+
+impl From<ReproduceError> for CliError {
+    fn from(error: ReproduceError) -> Self {
+        CliError::Reproduce(Box::new(error))
     }
 }
 

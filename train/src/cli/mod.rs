@@ -13,6 +13,7 @@ mod ids;
 mod output;
 mod predict;
 mod pretrain;
+mod reproduce;
 mod tasks;
 mod tokenizer;
 mod world;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use error::CliError;
+pub use pretrain::micro_world_options;
 
 /// GPT-1 from first principles: train it, measure it, let it write.
 #[derive(Debug, Parser)]
@@ -32,7 +34,7 @@ pub use error::CliError;
         Every command tells people what it does on stderr and gives its result on stdout. With --json the last line of stdout \
         is one JSON object. The exit code is 0 for success, 2 for wrong usage and 1 for every other error.",
     after_long_help = "A first round:\n  \
-        gradus                          no command: a GPT learns the micro-world, in about six minutes, to runs/micro-world-N\n  \
+        gradus                          no command: the paper in miniature, in about a quarter of an hour, to runs/miniature\n  \
         gradus pretrain --corpus novel.txt --out runs/novel\n  \
         gradus evaluate --model runs/novel --corpus other.txt\n  \
         gradus generate --model runs/novel --prompt \"Once upon a time\" --tokens 40\n\n\
@@ -50,6 +52,7 @@ enum Command {
     Evaluate(evaluate::Args),
     Predict(predict::Args),
     Tasks(tasks::Args),
+    Reproduce(reproduce::Args),
     Generate(generate::Args),
     #[command(subcommand)]
     Tokenizer(tokenizer::Command),
@@ -65,11 +68,12 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Evaluate(args)) => evaluate::run(&args),
         Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Tasks(args)) => tasks::run(&args),
+        Some(Command::Reproduce(args)) => reproduce::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Tokenizer(command)) => tokenizer::run(&command),
         Some(Command::World(args)) => world::run(&args),
         Some(Command::Bench(command)) => bench::run(&command),
-        None => pretrain::micro_world(),
+        None => reproduce::miniature(),
     }
 }
 

@@ -1,18 +1,12 @@
 //! `gradus pretrain`, and what the program does when it is asked for nothing.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::common::{Threads, command, stop_on_ctrl_c};
 use super::{CliError, output};
 use crate::pretrain::{self, Control, PretrainError};
-use crate::progress::{self, Display};
+use crate::progress::Display;
 use crate::settings::Options;
-
-/// A line for people, on stderr.
-macro_rules! say {
-    ($($words:tt)*) => { output::say(&format!($($words)*)) };
-}
 
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
@@ -73,6 +67,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
         command: command(),
         threads: rayon::current_num_threads(),
+        probe: None,
         recompute: args.options.recompute,
     };
     let outcome = match &args.resume {
@@ -102,39 +97,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-/// The main job: the micro-world, from nothing to a model measured against the limit, within six minutes on two cores.
-pub fn micro_world() -> Result<(), CliError> {
-    stop_on_ctrl_c();
-    let out = (1..).map(|n| PathBuf::from(format!("runs/micro-world-{n}"))).find(|p| !p.exists()).expect("numbers do not end");
-    say!("Gradus: GPT-1 from first principles. A small GPT now learns to tell the stories of a made-up world;");
-    say!("how likely each story is, is known exactly, and so is the smallest loss that any model can reach.");
-    say!("Ctrl-C ends with a checkpoint. `gradus --help` shows everything else.\n");
-    let settings = micro_world_options().settle().map_err(PretrainError::from)?;
-    let control = Control {
-        stop_at: None,
-        within: Some(Duration::from_secs(280)),
-        samples: true,
-        display: Display::choose(false),
-        cache: cache(Some(&out)),
-        command: "cargo run --release".into(),
-        threads: rayon::current_num_threads(),
-        recompute: None,
-    };
-    let outcome = pretrain::begin(settings, None, &out, &control)?;
-    output::say("");
-    if let Some(v) = &outcome.validation {
-        let limit = v.limit_bits_per_byte().unwrap_or(f64::NAN);
-        let excess = 100.0 * v.excess.unwrap_or(f64::NAN);
-        let bits = v.bits_per_byte.unwrap_or(f64::NAN);
-        say!("held-out stories: {bits:.4} bits a byte; the limit is {limit:.4}: {excess:.1} % above it");
-    }
-    say!("after {} updates in {}", outcome.steps, progress::duration(outcome.seconds));
-    say!("the report:  {}", outcome.out.join("report.html").display());
-    say!("more of it:  gradus generate --model {0} --prompt '<story>' --tokens 120", outcome.out.display());
-    Ok(())
-}
-
-/// The setting of the main job.
+/// How the micro-world is learnt, to within a few percent of its limit in a few minutes.
 pub fn micro_world_options() -> Options {
     Options {
         preset: Some("tiny".into()),

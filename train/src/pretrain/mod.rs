@@ -5,7 +5,9 @@ mod run_dir;
 mod source;
 mod world;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,7 @@ use crate::trainer::{StateError, TrainError, Trainer};
 pub use corpus::Corpus;
 pub use run_dir::{RunDir, RunFile};
 pub use source::{Source, Validation};
-pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, WorldSource};
+pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, VOCABULARY, WorldSource};
 
 /// Most tokens of a sample.
 const SAMPLE_TOKENS: usize = 160;
@@ -63,6 +65,8 @@ pub enum PretrainError {
     Taken { dir: PathBuf, found: PathBuf },
     #[error(transparent)]
     Generate(#[from] GenerateError),
+    #[error("the model could not be probed: {problem}")]
+    Probe { problem: String },
     #[error("interrupted before the first update: nothing was trained and nothing is lost")]
     Interrupted,
     #[error("cannot resume: {problem}")]
@@ -91,8 +95,23 @@ pub struct Control {
     pub command: String,
     /// Number of threads, for the report.
     pub threads: usize,
+    /// What else is measured before the first update and with every evaluation.
+    pub probe: Option<Probe>,
     /// In a resumed run, whether activations are computed again; `None`: as before. It changes no bit.
     pub recompute: Option<bool>,
+}
+
+/// Measures something else than the loss: scores by name.
+#[derive(Clone)]
+pub struct Probe(pub Arc<ProbeFn>);
+
+/// What a [`Probe`] calls.
+pub type ProbeFn = dyn Fn(&ModelConfig, &Model<Tensor>) -> Result<BTreeMap<String, f64>, PretrainError> + Send + Sync;
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Probe")
+    }
 }
 
 /// What a run came to.
@@ -242,6 +261,9 @@ impl<'c> Session<'c> {
         progress.say(&format!("{parameters} parameters, {corpus} tokens to learn from, {total} updates of {tokens:.0} tokens"));
         let (mut rates, mut final_loss) = (Vec::new(), None);
         let (mut logged, mut next_sample) = (Instant::now(), Duration::from_secs(8));
+        if self.trainer.done() == 0 {
+            self.probe()?;
+        }
         while self.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
             let t = self.trainer.done() + 1;
             let begin = Instant::now();
@@ -327,10 +349,18 @@ impl<'c> Session<'c> {
             }
             self.last = Some(record);
         }
+        self.probe()?;
         self.trainer.save(&self.dir.trainer(), &self.elapsed().to_string())?;
         self.dir.save_model(&self.trainer.config, &self.trainer.params)?;
         let path = self.dir.path().display().to_string();
         Ok(self.log.append(&Record::Checkpoint { step: at.step, elapsed: at.elapsed, path })?)
+    }
+
+    fn probe(&mut self) -> Result<(), PretrainError> {
+        let Some(Probe(probe)) = &self.control.probe else { return Ok(()) };
+        let scores = probe(&self.trainer.config, &self.trainer.params)?;
+        let Moment { step, tokens, elapsed } = self.moment();
+        Ok(self.log.append(&Record::Probe { step, tokens, elapsed, scores })?)
     }
 
     /// A checkpoint is written over the one before only if its model still gives a loss: the update that ruins parameters

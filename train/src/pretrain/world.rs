@@ -58,7 +58,11 @@ impl WorldSource {
         let encode = |stories: &[Story]| -> Result<Vec<Vec<u32>>, PretrainError> {
             stories.iter().map(|s| Ok(tokenizer.encode(&s.text)?)).collect()
         };
-        let (train_ids, held_out_ids) = (encode(&train)?, encode(&stories)?);
+        let (mut train_ids, held_out_ids) = (encode(&train)?, encode(&stories)?);
+        if settings.shuffle_sentences {
+            train_ids = shuffled(train_ids, tokenizer.encode(".")?.first().copied(), settings.seed);
+            train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.context() - 1));
+        }
         let kneser_ney = KneserNey::train(5, train_ids.iter().map(Vec::as_slice), tokenizer.vocab_size());
         let baseline = held_out_ids.iter().map(|s| kneser_ney.nll(s)).sum();
         let rows = |ids| Rows::new(ids, separator, true, settings.model.context(), tokenizer.vocab_size());
@@ -70,6 +74,21 @@ impl WorldSource {
     fn bytes(&self, n: usize) -> u64 {
         self.stories[..n].iter().map(|s| s.text.len() as u64).sum()
     }
+}
+
+/// The same sentences in an order that no story has, cut into texts of the same numbers of sentences. A sentence ends with a
+/// full stop.
+fn shuffled(stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> Vec<Vec<u32>> {
+    let sentences = |story: &[u32]| story.split_inclusive(|id| Some(*id) == stop).map(<[u32]>::to_vec).collect::<Vec<_>>();
+    let split: Vec<Vec<Vec<u32>>> = stories.iter().map(|story| sentences(story)).collect();
+    let counts: Vec<usize> = split.iter().map(Vec::len).collect();
+    let mut all: Vec<Vec<u32>> = split.into_iter().flatten().collect();
+    let mut rng = Philox::with_stream(seed, 3);
+    for i in (1..all.len()).rev() {
+        all.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    let mut all = all.into_iter();
+    counts.into_iter().map(|n| all.by_ref().take(n).flatten().collect()).collect()
 }
 
 impl Source for WorldSource {

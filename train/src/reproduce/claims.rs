@@ -1,0 +1,312 @@
+//! The paper's claims, each with its figure, what came out here, and a verdict by a rule.
+//!
+//! ```text
+//! d        the difference that the claim is about, one a seed; d̄ its mean, s its sample deviation
+//! shown            d̄ > 2s
+//! towards it       0 < d̄ ≤ 2s, or d̄ > 0 with one seed
+//! not shown        d̄ ≤ 0
+//! against it       d̄ < −2s, with more than one seed
+//! ```
+
+use serde::Serialize;
+
+use super::plan::{EXPERIMENTS, Sizes, TRANSFERRED};
+use super::results::{Body, Mean, Results, Variant};
+use super::stage::ZERO_SHOT;
+use crate::data::sets::{Answer, Family, Task};
+use crate::scores::mean_and_deviation;
+use crate::world::tasks::bayes;
+
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// By more than two deviations.
+    Shown,
+    /// In its direction, within the noise or with one seed.
+    Towards,
+    /// Not in its direction.
+    NotShown,
+    /// The other way by more than two deviations.
+    Against,
+    /// Not measured.
+    Open,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Shown => "shown",
+            Verdict::Towards => "towards it",
+            Verdict::NotShown => "not shown",
+            Verdict::Against => "against it",
+            Verdict::Open => "not measured",
+        }
+    }
+
+    /// By the differences of the seeds.
+    fn of(differences: &[f64]) -> Self {
+        let (mean, deviation) = mean_and_deviation(differences);
+        match (mean, deviation) {
+            _ if differences.is_empty() || mean.is_nan() => Verdict::Open,
+            (m, Some(s)) if m > 2.0 * s && m > 0.0 => Verdict::Shown,
+            (m, Some(s)) if m < -2.0 * s && m < 0.0 => Verdict::Against,
+            (m, _) if m > 0.0 => Verdict::Towards,
+            _ => Verdict::NotShown,
+        }
+    }
+}
+
+/// One of the paper's claims.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// What the paper says.
+    pub statement: String,
+    /// Where.
+    pub section: &'static str,
+    /// Its figure.
+    pub paper: String,
+    /// Ours, mean ± deviation over seeds.
+    pub ours: String,
+    /// What came out.
+    pub verdict: Verdict,
+}
+
+/// The eight columns of table 5.
+pub const TABLE_5: [&str; 8] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli-both", "qnli", "rte"];
+const AUX_HELPS: [&str; 4] = ["mnli-both", "qnli", "rte", "qqp"];
+const AUX_DOES_NOT: [&str; 4] = ["cola", "sst-2", "mrpc", "sts-b"];
+
+/// The columns of a family of tasks.
+pub fn columns(family: Family) -> &'static [&'static str] {
+    match family {
+        Family::Inference => &["mnli", "mnli-mm", "snli", "scitail", "qnli", "rte"],
+        Family::QuestionAnswering => &["story-cloze", "race"],
+        Family::Similarity => &["mrpc", "sts-b", "qqp"],
+        Family::Classification => &["cola", "sst-2"],
+        Family::Commonsense => &[],
+    }
+}
+
+/// All claims that this reproduction can speak to.
+pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
+    let average = |columns: &[&str], a: Variant, b: Variant| {
+        results.each(|seed| Some(results.average(seed, columns, a)? - results.average(seed, columns, b)?))
+    };
+    let full = |columns: &[&str], without: Variant| average(columns, Variant::Full, without);
+    let mut claims = Vec::new();
+    let mut points = |statement: &str, section, paper: &str, differences: Vec<f64>| {
+        let ours = Mean::of(&differences).map_or("–".into(), |m| format!("{}{m} points", sign(m.mean)));
+        claims.push(Claim {
+            statement: statement.into(),
+            section,
+            paper: paper.into(),
+            ours,
+            verdict: Verdict::of(&differences),
+        });
+    };
+    points(
+        "Without pre-training the average of table 5 falls",
+        "§5, table 5",
+        "14.8 points (74.7 to 59.9)",
+        full(&TABLE_5, Variant::NoPretraining),
+    );
+    for family in [Family::Inference, Family::QuestionAnswering, Family::Similarity, Family::Classification] {
+        let paper = match family {
+            Family::Inference => "7.7 points (MNLI, QNLI, RTE)",
+            Family::Similarity => "17.6 points (MRPC, STS-B, QQP)",
+            Family::Classification => "16.9 points (CoLA, SST-2)",
+            _ => "no figure",
+        };
+        let statement = format!("Pre-training helps {}", family.name());
+        points(&statement, "§5, table 5", paper, full(columns(family), Variant::NoPretraining));
+    }
+    points(
+        "The auxiliary objective helps on inference and QQP, the larger sets",
+        "§5, table 5",
+        "+1.0 points",
+        full(&AUX_HELPS, Variant::NoAux),
+    );
+    points(
+        "It does not on the smaller ones",
+        "§5, table 5",
+        "+1.8 points without it",
+        average(&AUX_DOES_NOT, Variant::NoAux, Variant::Full),
+    );
+    points("An LSTM in the same framework scores lower on average", "§5, table 5", "5.6 points", full(&TABLE_5, Variant::Lstm));
+    let transferred = |a: Variant, b: Variant| average(&TRANSFERRED, a, b);
+    points(
+        "Transferring the embeddings alone helps",
+        "§5, figure 2",
+        "yes, no figure",
+        transferred(Variant::Layers(0), Variant::NoPretraining),
+    );
+    for n in 0..sizes.layers {
+        let (statement, next) = match n + 1 == sizes.layers {
+            true => ("The last block helps further".to_owned(), Variant::Full),
+            false => (format!("Block {} helps further", n + 1), Variant::Layers(n + 1)),
+        };
+        let paper = "each layer, up to 9 % in all on MultiNLI";
+        points(&statement, "§5, figure 2", paper, transferred(next, Variant::Layers(n)));
+    }
+    claims.extend(zero_shot(results));
+    claims.extend(auxiliary(results));
+    if sizes.full {
+        claims.extend(experiments(results, sizes));
+    }
+    claims
+}
+
+/// A plus before what is not negative.
+fn sign(x: f64) -> &'static str {
+    if x < 0.0 { "" } else { "+" }
+}
+
+/// What guessing scores on a task, in its metric.
+pub fn chance(task: &str) -> f64 {
+    match Task::named(task).map(|t| t.answer) {
+        _ if task == "cola" => 0.0, // Matthews
+        Ok(Answer::Choice { of }) => 1.0 / of as f64,
+        Ok(Answer::Classes(names)) => 1.0 / names.len() as f64,
+        _ => 0.0,
+    }
+}
+
+/// What a task's zero-shot score is normalised by (figure 2): the best single model here, which is the fine-tuned one; DPRD, which
+/// is not fine-tuned, by the best possible score.
+pub fn best(results: &Results, task: &str) -> f64 {
+    results.score(task, Variant::Full).map_or(bayes(task).unwrap_or(1.0), |m| m.mean)
+}
+
+/// The mean normalised zero-shot score of a body in a seed, a value each point of its pre-training.
+pub fn normalised(results: &Results, seed: u64, body: Body, tasks: &[&str]) -> Vec<(f64, f64)> {
+    let Some(run) = results.pretrained.iter().find(|p| (p.seed, p.body) == (seed, body)) else { return Vec::new() };
+    let one = |score: f64, task: &str| (score - chance(task)) / (best(results, task) - chance(task));
+    let point = |p: &super::results::ZeroShotPoint| {
+        let scores: Option<Vec<f64>> = tasks.iter().map(|t| Some(one(*p.scores.get(*t)?, t))).collect();
+        scores.map(|s| (p.tokens as f64, s.iter().sum::<f64>() / s.len() as f64))
+    };
+    run.zero_shot.iter().filter_map(point).collect()
+}
+
+fn zero_shot(results: &Results) -> Vec<Claim> {
+    let seeds = results.seeds();
+    let of = |body| seeds.iter().map(|&s| normalised(results, s, body, &ZERO_SHOT)).filter(|c| c.len() > 1).collect::<Vec<_>>();
+    let (gpt, lstm) = (of(Body::Gpt), of(Body::Lstm));
+    let mut claims = Vec::new();
+    let mut add = |statement: &str, paper: &str, unit: &str, differences: Vec<f64>| {
+        let ours = Mean::of(&differences).map_or("–".into(), |m| format!("{}{m} {unit}", sign(m.mean)));
+        let verdict = Verdict::of(&differences);
+        claims.push(Claim { statement: statement.into(), section: "§5, figure 2", paper: paper.into(), ours, verdict });
+    };
+    let ends = |curves: &[Vec<(f64, f64)>]| curves.iter().map(|c| (c[0].1, c[c.len() - 1].1)).collect::<Vec<_>>();
+    let unit = "% of the way from guessing to the fine-tuned model";
+    add("Zero-shot scores rise with pre-training", "steadily, no figure", unit, ends(&gpt).iter().map(|(a, b)| b - a).collect());
+    add("They end above guessing", "yes, no figure", unit, ends(&gpt).iter().map(|(_, b)| *b).collect());
+    let last = ends(&gpt).iter().zip(ends(&lstm)).map(|((_, a), (_, b))| a - b).collect();
+    add("The Transformer's end above the LSTM's", "yes, no figure", unit, last);
+    let rough = |curves: &[Vec<(f64, f64)>]| curves.iter().map(|c| roughness(c)).collect::<Vec<f64>>();
+    let unit = "points of roughness (root mean square of the steps' deviation from their mean)";
+    let rougher = rough(&lstm).iter().zip(rough(&gpt)).map(|(a, b)| a - b).collect();
+    add("The LSTM's vary more on the way", "higher variance, no figure", unit, rougher);
+    if gpt.len() > 1 && lstm.len() > 1 {
+        let spread = |curves: &[Vec<(f64, f64)>]| mean_and_deviation(&ends(curves).iter().map(|e| e.1).collect::<Vec<_>>()).1;
+        let (a, b) = (spread(&lstm).unwrap_or(f64::NAN), spread(&gpt).unwrap_or(f64::NAN));
+        claims.push(Claim {
+            statement: "… and over seeds".into(),
+            section: "§5, figure 2",
+            paper: "no figure".into(),
+            ours: format!("deviation {:.1} (LSTM) and {:.1} (Transformer)", 100.0 * a, 100.0 * b),
+            verdict: if a > b { Verdict::Towards } else { Verdict::NotShown },
+        });
+    }
+    claims
+}
+
+/// How much the steps of a curve differ from their mean: 0 for a straight line.
+fn roughness(curve: &[(f64, f64)]) -> f64 {
+    let steps: Vec<f64> = curve.windows(2).map(|w| w[1].1 - w[0].1).collect();
+    mean_and_deviation(&steps).1.unwrap_or(0.0)
+}
+
+/// Generalisation and convergence with and without the auxiliary objective (§3.2), over all tasks.
+fn auxiliary(results: &Results) -> Vec<Claim> {
+    let over = |value: &dyn Fn(&super::results::TaskResult) -> Option<f64>| {
+        results.each(|seed| {
+            let differences: Vec<f64> = super::plan::TASKS
+                .iter()
+                .filter_map(|(task, ..)| {
+                    let of = |variant| value(results.task(seed, task, variant)?);
+                    Some(of(Variant::NoAux)? - of(Variant::Full)?)
+                })
+                .collect();
+            (!differences.is_empty()).then(|| differences.iter().sum::<f64>() / differences.len() as f64)
+        })
+    };
+    let gap = over(&|r| Some(r.test.loss - r.train.loss));
+    let first = over(&|r| r.curve.first().map(|p| p.dev.loss));
+    let claim = |statement: &str, unit: &str, differences: &[f64]| {
+        let (mean, deviation) = mean_and_deviation(differences);
+        let deviation = deviation.map_or(String::new(), |d| format!(" ± {d:.3}"));
+        Claim {
+            statement: statement.into(),
+            section: "§3.2",
+            paper: "no figure".into(),
+            ours: format!("{mean:+.3}{deviation} nats {unit}"),
+            verdict: Verdict::of(differences),
+        }
+    };
+    vec![
+        claim("The auxiliary objective improves generalisation", "of L₂ between test and training rows without it", &gap),
+        claim("It speeds convergence", "of L₂ on dev after the first epoch without it", &first),
+    ]
+}
+
+fn experiments(results: &Results, sizes: &Sizes) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let mut add = |statement: String, section, paper: &str, differences: Vec<f64>| {
+        let ours = Mean::of(&differences).map_or("–".into(), |m| format!("{}{m} points", sign(m.mean)));
+        claims.push(Claim { statement, section, paper: paper.into(), ours, verdict: Verdict::of(&differences) });
+    };
+    let average = |a: Variant, b: Variant| {
+        results.each(|seed| Some(results.average(seed, &EXPERIMENTS, a)? - results.average(seed, &EXPERIMENTS, b)?))
+    };
+    for part in [8, 4, 2] {
+        let n = (sizes.rows / part).max(8);
+        let statement = format!("Pre-training helps with {n} labelled rows");
+        add(statement, "§4.2", "works from 5.7 k to 550 k examples", average(Variant::Rows(n), Variant::NoPretrainingRows(n)));
+    }
+    let paper = "argued, no figure";
+    add("Contiguous text teaches more than shuffled sentences".into(), "§4.1", paper, average(Variant::Full, Variant::Shuffled));
+    add("Fine-tuning beats frozen features".into(), "§2, §3.2", paper, average(Variant::Full, Variant::Frozen));
+    claims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_follow_the_rule() {
+        assert_eq!(Verdict::of(&[]), Verdict::Open);
+        assert_eq!(Verdict::of(&[0.1]), Verdict::Towards);
+        assert_eq!(Verdict::of(&[-0.1]), Verdict::NotShown);
+        assert_eq!(Verdict::of(&[0.10, 0.11, 0.12]), Verdict::Shown);
+        assert_eq!(Verdict::of(&[0.0, 0.2, 0.1]), Verdict::Towards);
+        assert_eq!(Verdict::of(&[-0.10, -0.11, -0.12]), Verdict::Against);
+        assert_eq!(Verdict::of(&[-0.1, 0.05]), Verdict::NotShown);
+    }
+
+    #[test]
+    fn a_straight_line_is_not_rough() {
+        let line: Vec<_> = (0..5).map(|i| (f64::from(i), 0.25 * f64::from(i))).collect();
+        assert_eq!(roughness(&line), 0.0);
+        assert!(roughness(&[(0.0, 0.0), (1.0, 0.5), (2.0, 0.1)]) > 0.1);
+    }
+
+    #[test]
+    fn guessing_has_a_score_in_each_metric() {
+        assert_eq!([chance("cola"), chance("sst-2"), chance("race"), chance("dprd")], [0.0, 0.5, 0.25, 0.5]);
+    }
+}

@@ -1,0 +1,236 @@
+//! The second half of the paper in miniature, in one command: world → pre-training → zero-shot → every task in every ablation →
+//! layers transferred → a report beside the paper's tables.
+//!
+//! The tasks are the micro-world's, in the files of the original data sets, so everything between file and score is the code
+//! that serves the real ones. Sizes of the miniature stand in [`plan::Sizes`]; the paper's λ, batch, schedule, dropout and number
+//! of epochs are kept, the rate is a small model's. The LSTM has as many parameters as the Transformer.
+//!
+//! Every stage is done once and its result kept in a file; a reproduction that is stopped goes on with the first stage that has
+//! none.
+
+mod claims;
+pub mod paper;
+pub mod plan;
+mod report;
+pub mod results;
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use gradus_model::{GptConfig, Model, ModelConfig};
+
+use crate::data::sets::SetError;
+use crate::files::{FileError, write_atomically};
+use crate::finetune::FinetuneError;
+use crate::pretrain::{INTERRUPTED, PretrainError};
+use crate::progress::{Display, count, duration};
+use crate::trainer::Trainer;
+use crate::world::tasks;
+use plan::{Planned, Sizes, Speed, Stage};
+use results::Results;
+use stage::Places;
+
+/// Why a reproduction could not begin or go on; what is finished stays.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+#[non_exhaustive]
+pub enum ReproduceError {
+    #[error(transparent)]
+    Pretrain(#[from] PretrainError),
+    #[error(transparent)]
+    Finetune(#[from] FinetuneError),
+    #[error(transparent)]
+    Set(#[from] SetError),
+    #[error(transparent)]
+    World(#[from] tasks::TaskError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("--{flag} {found}: expected {expected}")]
+    Range { flag: &'static str, found: String, expected: &'static str },
+    #[error("{out} already holds a reproduction of other sizes; give another --out, or continue that one with --resume {out}", out = out.display())]
+    Taken { out: PathBuf },
+    #[error("{path}: {problem}; --resume takes the directory of an earlier `gradus reproduce`", path = path.display())]
+    NoPlan { path: PathBuf, problem: String },
+    #[error("{path}: {problem}; the file is damaged: delete it, and its stage is run again", path = path.display())]
+    Damaged { path: PathBuf, problem: String },
+    #[error("stopped; what is finished stays, and `gradus reproduce --resume {out}` goes on from there", out = out.display())]
+    Interrupted { out: PathBuf },
+}
+
+/// How the work is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// How progress is shown.
+    pub display: Display,
+    /// Print what the Transformer writes as it learns.
+    pub samples: bool,
+}
+
+/// What a reproduction came to.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Outcome {
+    /// Where it is.
+    pub out: PathBuf,
+    /// Its report.
+    pub report: PathBuf,
+    /// Seconds of this session.
+    pub seconds: f64,
+    /// Stages that were done before.
+    pub skipped: usize,
+    /// Stages of this session.
+    pub done: usize,
+    /// The paper's claims, with what came out here.
+    pub claims: Vec<claims::Claim>,
+}
+
+/// Begins a reproduction, or goes on with one of the same sizes.
+///
+/// # Errors
+/// A directory with another one, a stage's error, or Ctrl-C.
+pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+    let file = out.join("plan.json");
+    match file.exists() {
+        true if read_plan(out)? != *sizes => return Err(ReproduceError::Taken { out: out.to_owned() }),
+        true => {}
+        false => {
+            std::fs::create_dir_all(out).map_err(|e| FileError::new("make the directory", out, e))?;
+            let text = serde_json::to_vec_pretty(sizes).expect("plain values");
+            write_atomically(&file, |f| f.write_all(&text))?;
+        }
+    }
+    run(sizes, out, watch)
+}
+
+/// Goes on with the reproduction of a directory.
+///
+/// # Errors
+/// No such directory, a stage's error, or Ctrl-C.
+pub fn resume(out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+    run(&read_plan(out)?, out, watch)
+}
+
+fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
+    let path = out.join("plan.json");
+    let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
+    let text = std::fs::read_to_string(&path).map_err(|e| problem(e.to_string()))?;
+    serde_json::from_str(&text).map_err(|e| problem(e.to_string()))
+}
+
+fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+    let (begin, places) = (Instant::now(), Places(out.to_owned()));
+    let say = |words: &str| {
+        if watch.display != Display::Quiet {
+            eprintln_quietly(words);
+        }
+    };
+    let stages = plan::plan(sizes, measure()?);
+    let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| places.result(p).exists());
+    say(&announce(&stages, &done, sizes));
+    let mut left: f64 = open.iter().map(|p| p.seconds).sum();
+    for (number, planned) in open.iter().enumerate() {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            return Err(ReproduceError::Interrupted { out: out.to_owned() });
+        }
+        let start = Instant::now();
+        let found = stage::run(&places, sizes, planned, watch)?;
+        left -= planned.seconds;
+        say(&format!(
+            "[{:>3}/{}] seed {}: {}: {found} ({:.0} s, {:.0} s expected); about {} left",
+            done.len() + number + 1,
+            stages.len(),
+            planned.seed,
+            planned.stage,
+            start.elapsed().as_secs_f64(),
+            planned.seconds,
+            duration(left.max(0.0))
+        ));
+    }
+    let results = collect(&places, &stages)?;
+    let claims = claims::all(&results, sizes);
+    let report = out.join("report.html");
+    report::report(&results, sizes, &claims, begin.elapsed().as_secs_f64()).write(&report)?;
+    let json = serde_json::to_vec_pretty(&results).expect("plain values");
+    write_atomically(&out.join("results.json"), |f| f.write_all(&json))?;
+    Ok(Outcome {
+        out: out.to_owned(),
+        report,
+        seconds: begin.elapsed().as_secs_f64(),
+        skipped: done.len(),
+        done: open.len(),
+        claims,
+    })
+}
+
+/// A line for people; without anybody to read it, the work still goes on.
+fn eprintln_quietly(words: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+/// The plan in words, kind by kind.
+fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
+    let kinds: [(&str, fn(&Stage) -> bool); 4] = [
+        ("tasks of the micro-world", |s| matches!(s, Stage::World)),
+        ("pre-training", |s| matches!(s, Stage::Pretrain(_))),
+        ("fine-tuning: 12 tasks, 4 ablations", |s| {
+            use results::Variant::*;
+            matches!(s, Stage::Finetune { variant: Full | NoPretraining | NoAux | Lstm, .. })
+        }),
+        ("layers transferred and other experiments", |s| {
+            use results::Variant::*;
+            matches!(s, Stage::Finetune { variant, .. } if !matches!(variant, Full | NoPretraining | NoAux | Lstm))
+        }),
+    ];
+    let mut text = format!(
+        "The plan: {} seed{}, {} updates of pre-training, {} training rows a task\n",
+        sizes.seeds,
+        if sizes.seeds == 1 { "" } else { "s" },
+        count(sizes.updates),
+        count(sizes.rows as u64)
+    );
+    for (name, is) in kinds {
+        let of: Vec<&Planned> = stages.iter().filter(|p| is(&p.stage)).collect();
+        let ready = done.iter().filter(|p| is(&p.stage)).count();
+        let seconds: f64 = of.iter().map(|p| p.seconds).sum();
+        let note = if ready > 0 { format!(", {ready} of them done") } else { String::new() };
+        text += &format!("  {:<42} {:>3} stages, about {}{note}\n", name, of.len(), duration(seconds));
+    }
+    let left: f64 = stages.iter().map(|p| p.seconds).sum::<f64>() - done.iter().map(|p| p.seconds).sum::<f64>();
+    text + &format!("  in all about {}; Ctrl-C stops, and --resume goes on", duration(left))
+}
+
+/// How fast this machine pre-trains the miniature: the median of a few updates that are thrown away.
+fn measure() -> Result<Speed, ReproduceError> {
+    let (rows, length, vocab) = (8, 116, 1000);
+    let sizes = GptConfig { vocab, context: 128, ..GptConfig::preset("tiny").expect("a preset") }.with_dropout(0.0);
+    let config = ModelConfig::from(sizes);
+    let recipe = crate::cli::micro_world_options().settle().map_err(PretrainError::from)?.recipe(100);
+    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Model::init(&config, 0));
+    let ids: std::sync::Arc<[u32]> = (0..rows * length).map(|i| (i * 7919 % vocab) as u32).collect();
+    let weights = vec![1.0 / ids.len() as f64; ids.len()].into();
+    let batch = gradus_model::Batch { sequences: rows, inputs: ids.clone(), targets: ids, weights, labels: None };
+    let mut times = Vec::new();
+    for _ in 0..9 {
+        let begin = Instant::now();
+        trainer.update(&batch).map_err(PretrainError::from)?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(Speed { tokens: (rows * length) as f64 / times[times.len() / 2] })
+}
+
+/// Reads what the stages left.
+fn collect(places: &Places, stages: &[Planned]) -> Result<Results, ReproduceError> {
+    let mut results = Results::default();
+    for planned in stages {
+        let path = places.result(planned);
+        match planned.stage {
+            Stage::World => {}
+            Stage::Pretrain(_) => results.pretrained.push(stage::read(&path)?),
+            Stage::Finetune { .. } => results.tasks.push(stage::read(&path)?),
+        }
+    }
+    Ok(results)
+}

@@ -1,0 +1,189 @@
+//! What is to be done, in what order, and about how long it takes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::results::{Body, Variant};
+
+/// The tasks that are fine-tuned, with the tokens of an example's sequences together (measured, special tokens included) and the
+/// share of the training rows that the task has.
+pub const TASKS: [(&str, f64, f64); 12] = [
+    ("mnli", 32.0, 1.0),
+    ("snli", 22.0, 1.0),
+    ("scitail", 29.0, 1.0),
+    ("qnli", 22.0, 1.0),
+    ("rte", 36.0, 0.25),
+    ("story-cloze", 104.0, 1.0),
+    ("race", 160.0, 0.4),
+    ("cola", 15.0, 1.0),
+    ("sst-2", 23.0, 1.0),
+    ("mrpc", 62.0, 1.0),
+    ("sts-b", 60.0, 1.0),
+    ("qqp", 40.0, 1.0),
+];
+
+/// The tasks whose layers are transferred one by one (figure 2, left).
+pub const TRANSFERRED: [&str; 2] = ["race", "mnli"];
+/// The tasks of the experiments behind `--full`.
+pub const EXPERIMENTS: [&str; 3] = ["mnli", "cola", "race"];
+
+/// Sizes of the miniature. Everything that a result depends on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Number of seeds.
+    pub seeds: u64,
+    /// The first of them.
+    pub first_seed: u64,
+    /// Updates of pre-training.
+    pub updates: u64,
+    /// Training rows of a task.
+    pub rows: usize,
+    /// Epochs of fine-tuning.
+    pub epochs: u64,
+    /// Largest rate of fine-tuning. The paper's 6.25e-5 is for a model of 117 million parameters.
+    pub lr: f64,
+    /// Blocks of the Transformer.
+    pub layers: usize,
+    /// The experiments on the paper's claims in words too.
+    pub full: bool,
+}
+
+impl Sizes {
+    /// The default miniature, `scale` times as large.
+    pub fn new(seeds: u64, first_seed: u64, scale: f64, full: bool) -> Self {
+        Sizes {
+            seeds,
+            first_seed,
+            updates: (2200.0 * scale).round().max(20.0) as u64,
+            rows: (800.0 * scale).round().max(16.0) as usize,
+            epochs: 3,
+            lr: 1e-3,
+            layers: 4,
+            full,
+        }
+    }
+}
+
+/// A piece of work that is done whole or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stage {
+    /// The tasks' files.
+    World,
+    /// Pre-training, with zero-shot scores on the way.
+    Pretrain(Body),
+    /// Fine-tuning on a task.
+    Finetune {
+        /// Its name.
+        task: &'static str,
+        /// How.
+        variant: Variant,
+    },
+}
+
+/// A stage of a seed, with the seconds it is expected to take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The seed.
+    pub seed: u64,
+    /// The work.
+    pub stage: Stage,
+    /// Expected seconds.
+    pub seconds: f64,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::World => f.write_str("tasks of the micro-world"),
+            Stage::Pretrain(Body::Gpt) => f.write_str("pre-training the Transformer"),
+            Stage::Pretrain(Body::Lstm) => f.write_str("pre-training the LSTM"),
+            Stage::Pretrain(Body::Shuffled) => f.write_str("pre-training on shuffled sentences"),
+            Stage::Finetune { task, variant } => write!(f, "{task}, {variant}"),
+        }
+    }
+}
+
+/// How fast this machine is.
+#[derive(Clone, Copy, Debug)]
+pub struct Speed {
+    /// Tokens a second in pre-training the Transformer.
+    pub tokens: f64,
+}
+
+/// Tokens of an update of pre-training: eight stories of about 116 tokens.
+const UPDATE: f64 = 8.0 * 116.0;
+/// Seconds that probes and evaluations of a pre-training take, in tokens of training.
+const PROBES: f64 = 120_000.0;
+/// Seconds of an LSTM's token, where the Transformer's takes one.
+const LSTM: f64 = 0.9;
+/// Fine-tuning's short sequences are a little slower, and every epoch is scored.
+const SHORT: f64 = 1.45;
+
+/// All stages, in the order in which they are run.
+pub fn plan(sizes: &Sizes, speed: Speed) -> Vec<Planned> {
+    let mut all = Vec::new();
+    for seed in sizes.first_seed..sizes.first_seed + sizes.seeds {
+        let mut add = |stage: Stage, tokens: f64| all.push(Planned { seed, stage, seconds: tokens / speed.tokens });
+        let pretraining = sizes.updates as f64 * UPDATE + PROBES;
+        add(Stage::World, 0.05 * speed.tokens);
+        add(Stage::Pretrain(Body::Gpt), pretraining);
+        add(Stage::Pretrain(Body::Lstm), LSTM * pretraining);
+        if sizes.full {
+            add(Stage::Pretrain(Body::Shuffled), pretraining);
+        }
+        let cost = |task: &str, rows: usize| {
+            let (_, tokens, share) = TASKS.iter().find(|(name, ..)| *name == task).expect("a task of the list");
+            (SHORT * rows as f64 * share * tokens * sizes.epochs as f64).max(2000.0)
+        };
+        for variant in [Variant::Full, Variant::NoPretraining, Variant::NoAux, Variant::Lstm] {
+            for (task, ..) in TASKS {
+                let factor = if variant == Variant::Lstm { LSTM } else { 1.0 };
+                add(Stage::Finetune { task, variant }, factor * cost(task, sizes.rows));
+            }
+        }
+        for task in TRANSFERRED {
+            for n in 0..sizes.layers {
+                add(Stage::Finetune { task, variant: Variant::Layers(n) }, cost(task, sizes.rows));
+            }
+        }
+        if sizes.full {
+            for task in EXPERIMENTS {
+                for part in [8, 4, 2] {
+                    let rows = (sizes.rows / part).max(8);
+                    add(Stage::Finetune { task, variant: Variant::Rows(rows) }, cost(task, rows));
+                    add(Stage::Finetune { task, variant: Variant::NoPretrainingRows(rows) }, cost(task, rows));
+                }
+                add(Stage::Finetune { task, variant: Variant::Shuffled }, cost(task, sizes.rows));
+                add(Stage::Finetune { task, variant: Variant::Frozen }, 0.5 * cost(task, sizes.rows));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_has_every_task_in_every_ablation() {
+        let count = |sizes: &Sizes| plan(sizes, Speed { tokens: 1e4 }).len();
+        assert_eq!(count(&Sizes::new(1, 1, 1.0, false)), 3 + 4 * 12 + 2 * 4);
+        assert_eq!(count(&Sizes::new(3, 1, 1.0, false)), 3 * (3 + 4 * 12 + 2 * 4));
+        assert_eq!(count(&Sizes::new(1, 1, 1.0, true)), 4 + 4 * 12 + 2 * 4 + 3 * 8);
+    }
+
+    #[test]
+    fn what_is_needed_comes_first() {
+        let all = plan(&Sizes::new(2, 5, 0.1, true), Speed { tokens: 1e4 });
+        for seed in [5, 6] {
+            let place = |stage: Stage| all.iter().position(|p| p.seed == seed && p.stage == stage).unwrap();
+            let first_task = all.iter().position(|p| p.seed == seed && matches!(p.stage, Stage::Finetune { .. })).unwrap();
+            for body in [Body::Gpt, Body::Lstm, Body::Shuffled] {
+                assert!(place(Stage::World) < place(Stage::Pretrain(body)) && place(Stage::Pretrain(body)) < first_task);
+            }
+        }
+        assert!(all.iter().all(|p| p.seconds > 0.0));
+    }
+}

@@ -1,0 +1,282 @@
+//! The report: the paper's tables and figure 2 with a line of our own, and the table of claims.
+
+use super::claims::{self, Claim};
+use super::paper::{self, Table};
+use super::plan::{Sizes, TRANSFERRED};
+use super::results::{Body, Results, Variant};
+use super::stage::ZERO_SHOT;
+use crate::data::sets::Task;
+use crate::progress::{count, duration};
+use crate::report::svg::{Curve, Ink, Level, Plot};
+use crate::report::{Axis, Block, Figure, Report, Row, Scale};
+use crate::scores::glue_average;
+use crate::world::tasks::bayes;
+
+/// Our columns of each table, in the order of the paper's.
+const COLUMNS_2: [&str; 6] = ["mnli", "mnli-mm", "snli", "scitail", "qnli", "rte"];
+const COLUMNS_3: [&str; 4] = ["story-cloze", "race-middle", "race-high", "race"];
+const COLUMNS_4: [&str; 6] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "glue"];
+
+/// The ablations of table 5.
+const ABLATIONS: [(&str, Variant); 4] = [
+    ("full", Variant::Full),
+    ("no pre-training", Variant::NoPretraining),
+    ("no auxiliary LM", Variant::NoAux),
+    ("LSTM", Variant::Lstm),
+];
+
+/// The whole report.
+pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], seconds: f64) -> Report {
+    let seeds = results.seeds();
+    let mut report = Report {
+        kicker: "Gradus · the paper in miniature".into(),
+        title: "GPT-1: every table, in a world whose answers are known".into(),
+        lead: format!(
+            "A Transformer and an LSTM of as many parameters were pre-trained on stories of a made-up world, then fine-tuned on twelve \
+             tasks made from such stories in the formats of the original data sets. The paper's figures are for real text and a \
+             model of 117 million parameters; ours are for the miniature, test splits, {}. What can be compared is directions, \
+             not heights.",
+            if seeds.len() == 1 { "one seed, so without deviations".into() } else { format!("mean ± sample deviation over {} seeds", seeds.len()) }
+        ),
+        foot: "Scores in points of 100: accuracy, F1, Matthews' (mc) and Pearson's (pc) correlation. The model of each fine-tuning is \
+               the one with the best dev score; scores are on test rows (MNLI both of its test sets; Story Cloze and DPRD on their \
+               test files). Verdicts: see the rule in the documentation of `reproduce::claims`."
+            .into(),
+        ..Report::default()
+    };
+    report.section("", vec![Block::Figures(figures(results, sizes, seconds))]);
+    report.section("What the paper claims, and what came out", vec![claims_table(claims)]);
+    for (table, columns) in [(paper::TABLE_2, &COLUMNS_2[..]), (paper::TABLE_3, &COLUMNS_3[..]), (paper::TABLE_4, &COLUMNS_4[..])]
+    {
+        report.section(table.title, vec![beside(results, &table, columns)]);
+    }
+    report.section(paper::TABLE_5.title, vec![table_5(results)]);
+    report.section("Figure 2", figure_2(results, sizes));
+    report.section("Every task in every ablation", vec![every_task(results)]);
+    report.section("Pre-training", vec![pretraining(results)]);
+    report.section(
+        "How to repeat it",
+        vec![Block::Listing(format!(
+            "gradus reproduce --seeds {} --seed {} {}--out DIR   # updates {}, rows {}, epochs {}, rate {}",
+            sizes.seeds,
+            sizes.first_seed,
+            if sizes.full { "--full " } else { "" },
+            sizes.updates,
+            sizes.rows,
+            sizes.epochs,
+            sizes.lr
+        ))],
+    );
+    report
+}
+
+fn figures(results: &Results, sizes: &Sizes, seconds: f64) -> Vec<Figure> {
+    let figure = |name: &str, value: String, hint: &str| Figure { name: name.into(), value, hint: hint.into() };
+    let average = |variant| {
+        let each = results.each(|seed| results.average(seed, &claims::TABLE_5, variant));
+        super::results::Mean::of(&each).map_or("–".into(), |m| m.to_string())
+    };
+    let work: f64 = results.tasks.iter().map(|t| t.seconds).chain(results.pretrained.iter().map(|p| p.seconds)).sum();
+    vec![
+        figure("Pre-trained", average(Variant::Full), "average of table 5's columns"),
+        figure("No pre-training", average(Variant::NoPretraining), "the same"),
+        figure("LSTM", average(Variant::Lstm), "the same"),
+        figure("Seeds", results.seeds().len().to_string(), "each with stories, tasks and models of its own"),
+        figure("Rows", count(sizes.rows as u64), "to train on, a task (RTE a quarter, RACE two fifths)"),
+        figure("Time", duration(work.max(seconds)), "of all stages"),
+    ]
+}
+
+/// A cell, or a dash.
+fn cell(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "–".into())
+}
+
+fn paper_rows(table: &Table) -> Vec<Row> {
+    let row = |line: &paper::Line| Row {
+        head: line.system.into(),
+        cells: line.scores.iter().map(|s| s.map_or(String::new(), |s| format!("{s:.1}"))).collect(),
+        own: false,
+    };
+    table.lines.iter().map(row).collect()
+}
+
+fn heads(first: &str, table: &Table) -> Vec<String> {
+    std::iter::once(first).chain(table.columns.iter().copied()).map(str::to_owned).collect()
+}
+
+/// A table of the paper with our lines below.
+fn beside(results: &Results, table: &Table, columns: &[&str]) -> Block {
+    let mut rows = paper_rows(table);
+    for (name, variant) in [("miniature, pre-trained", Variant::Full), ("miniature, no pre-training", Variant::NoPretraining)] {
+        let score = |column: &&str| match *column {
+            "glue" => super::results::Mean::of(&results.each(|seed| glue(results, seed, variant))).map(|m| m.to_string()),
+            column => results.score(column, variant).map(|m| m.to_string()),
+        };
+        rows.push(Row {
+            head: name.into(),
+            cells: columns.iter().map(|c| cell(score(c))).collect(),
+            own: variant == Variant::Full,
+        });
+    }
+    let best = |column: &&str| column.split('-').next().and_then(|_| bayes(base(column))).map(|b| format!("{:.1}", 100.0 * b));
+    rows.push(Row {
+        head: "miniature, best possible".into(),
+        cells: columns.iter().map(|c| cell(best(c))).collect(),
+        own: false,
+    });
+    Block::Table(heads("", table), rows)
+}
+
+/// The task of a column.
+fn base(column: &str) -> &str {
+    match column {
+        "mnli-mm" | "mnli-both" => "mnli",
+        "race-middle" | "race-high" => "race",
+        other => other,
+    }
+}
+
+/// The benchmark's average of one seed: tasks with two metrics count their mean, MNLI that of both test sets; without WNLI, on
+/// which nobody trains here.
+fn glue(results: &Results, seed: u64, variant: Variant) -> Option<f64> {
+    let metrics = |task: &str, names: &[&str]| -> Option<Vec<f64>> {
+        let found = &results.task(seed, task, variant)?.test.metrics;
+        names.iter().map(|n| found.get(*n).copied()).collect()
+    };
+    let all = [
+        metrics("cola", &["matthews"])?,
+        metrics("sst-2", &["accuracy"])?,
+        metrics("mrpc", &["f1", "accuracy"])?,
+        metrics("sts-b", &["pearson", "spearman"])?,
+        metrics("qqp", &["f1", "accuracy"])?,
+        vec![results.one(seed, "mnli", variant)?, results.one(seed, "mnli-mm", variant)?],
+        metrics("qnli", &["accuracy"])?,
+        metrics("rte", &["accuracy"])?,
+    ];
+    Some(glue_average(&all.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+}
+
+fn table_5(results: &Results) -> Block {
+    let mut rows = paper_rows(&paper::TABLE_5);
+    for row in &mut rows {
+        row.head = format!("paper: {}", row.head);
+    }
+    for (name, variant) in ABLATIONS {
+        let average = results.each(|seed| results.average(seed, &claims::TABLE_5, variant));
+        let mut cells = vec![cell(super::results::Mean::of(&average).map(|m| m.to_string()))];
+        cells.extend(claims::TABLE_5.iter().map(|column| cell(results.score(column, variant).map(|m| m.to_string()))));
+        rows.push(Row { head: format!("miniature: {name}"), cells, own: true });
+    }
+    Block::Table(heads("", &paper::TABLE_5), rows)
+}
+
+fn claims_table(claims: &[Claim]) -> Block {
+    let heads = ["Claim", "Where", "Paper", "Here", "Verdict"].map(str::to_owned).to_vec();
+    let row = |c: &Claim| Row {
+        head: c.statement.clone(),
+        cells: vec![c.section.into(), c.paper.clone(), c.ours.clone(), c.verdict.words().into()],
+        own: false,
+    };
+    Block::Table(heads, claims.iter().map(row).collect())
+}
+
+fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
+    let mut layers = Vec::new();
+    for (task, ink) in TRANSFERRED.iter().zip([Ink::Validation, Ink::Train]) {
+        let at = |n: usize| match n {
+            0 => Variant::NoPretraining,
+            n if n == sizes.layers + 1 => Variant::Full,
+            n => Variant::Layers(n - 1),
+        };
+        let points = (0..=sizes.layers + 1).filter_map(|n| Some((n as f64, 100.0 * results.score(task, at(n))?.mean)));
+        let name = Task::named(task).map_or(*task, |t| t.title);
+        layers.push(Curve { name: name.into(), points: points.collect(), ink, dots: true });
+    }
+    let left = Plot {
+        title: "Layers transferred".into(),
+        description: "Test accuracy by what was transferred: nothing, embeddings, then block by block".into(),
+        x: Axis::new("0: nothing, 1: embeddings, then blocks", Scale::Linear),
+        y: Axis::new("accuracy", Scale::Linear),
+        curves: layers,
+        levels: Vec::new(),
+        size: (520, 340),
+    };
+    let mut curves = Vec::new();
+    for (body, name, ink) in [(Body::Gpt, "Transformer", Ink::Validation), (Body::Lstm, "LSTM", Ink::Baseline)] {
+        curves.push(Curve { name: name.into(), points: mean_curve(results, body, &ZERO_SHOT), ink, dots: true });
+    }
+    let level = |y: f64, name: &str, ink| Level { name: name.into(), y, ink };
+    let levels = vec![level(0.0, "guessing", Ink::Muted), level(100.0, "fine-tuned", Ink::Limit)];
+    let right = Plot {
+        title: "Zero-shot, mean of four tasks".into(),
+        description: "Normalised zero-shot score over tokens of pre-training".into(),
+        x: Axis::new("tokens of pre-training", Scale::Linear),
+        y: Axis::new("% from guessing to the fine-tuned model", Scale::Linear),
+        curves,
+        levels: levels.clone(),
+        size: (520, 340),
+    };
+    let each = |task: &&str| {
+        let of =
+            |body, name: &str, ink| Curve { name: name.into(), points: mean_curve(results, body, &[task]), ink, dots: false };
+        Plot {
+            title: Task::named(task).map_or(*task, |t| t.title).into(),
+            description: format!("Normalised zero-shot score of {task} over tokens of pre-training"),
+            x: Axis::new("tokens", Scale::Linear),
+            y: Axis::new("%", Scale::Linear),
+            curves: vec![of(Body::Gpt, "Transformer", Ink::Validation), of(Body::Lstm, "LSTM", Ink::Baseline)],
+            levels: vec![level(0.0, "guessing", Ink::Muted)],
+            size: (380, 260),
+        }
+    };
+    let caption = "Left: accuracy on test rows by what was transferred from the pre-trained model, the rest fresh. Right: each score is \
+                   normalised between guessing and the best single model here, the fine-tuned one (DPRD, which is not fine-tuned: the \
+                   best possible), then averaged; means over seeds.";
+    vec![
+        Block::Plots(vec![left, right], caption.into()),
+        Block::Plots(ZERO_SHOT.iter().map(each).collect(), "The four heuristics one by one.".into()),
+    ]
+}
+
+/// The mean over seeds of normalised zero-shot scores, in percent.
+fn mean_curve(results: &Results, body: Body, tasks: &[&str]) -> Vec<(f64, f64)> {
+    let curves: Vec<_> = results.seeds().into_iter().map(|s| claims::normalised(results, s, body, tasks)).collect();
+    let curves: Vec<_> = curves.into_iter().filter(|c| !c.is_empty()).collect();
+    let length = curves.iter().map(Vec::len).min().unwrap_or(0);
+    let mean = |i: usize| {
+        let n = curves.len() as f64;
+        let sum = curves.iter().fold((0.0, 0.0), |(x, y), c| (x + c[i].0 / n, y + 100.0 * c[i].1 / n));
+        (sum.0, sum.1)
+    };
+    (0..length).map(mean).collect()
+}
+
+fn every_task(results: &Results) -> Block {
+    let heads = ["Task", "full", "no pre-training", "no auxiliary LM", "LSTM", "best possible"].map(str::to_owned).to_vec();
+    let columns =
+        ["mnli", "mnli-mm", "snli", "scitail", "qnli", "rte", "story-cloze", "race", "cola", "sst-2", "mrpc", "sts-b", "qqp"];
+    let row = |column: &&str| {
+        let score = |(_, variant): &(&str, Variant)| cell(results.score(column, *variant).map(|m| m.to_string()));
+        let mut cells: Vec<String> = ABLATIONS.iter().map(score).collect();
+        cells.push(cell(bayes(base(column)).map(|b| format!("{:.1}", 100.0 * b))));
+        Row { head: (*column).into(), cells, own: false }
+    };
+    Block::Table(heads, columns.iter().map(row).collect())
+}
+
+fn pretraining(results: &Results) -> Block {
+    let heads = ["Model", "Parameters", "Loss, nats a token", "Limit", "Above it", "Time"].map(str::to_owned).to_vec();
+    let row = |p: &super::results::PretrainResult| Row {
+        head: format!("{}, seed {}", p.body.name(), p.seed),
+        cells: vec![
+            count(p.parameters as u64),
+            format!("{:.4}", p.loss),
+            format!("{:.4}", p.limit),
+            format!("{:.1} %", 100.0 * (p.loss / p.limit - 1.0)),
+            duration(p.seconds),
+        ],
+        own: false,
+    };
+    Block::Table(heads, results.pretrained.iter().map(row).collect())
+}

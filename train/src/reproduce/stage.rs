@@ -1,0 +1,265 @@
+//! One stage: done once, its result kept in a file, never run again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use gradus_model::{BackboneConfig, LstmConfig, Transfer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::plan::{Planned, Sizes, Stage};
+use super::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
+use super::{ReproduceError, Watch};
+use crate::data::sets::{Example, Split, Task};
+use crate::files::write_atomically;
+use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
+use crate::metrics::{self, Record, VALIDATION};
+use crate::model_dir::ModelDir;
+use crate::pretrain::{self, INTERRUPTED, PretrainError, Probe, SEPARATOR};
+use crate::settings::Settings;
+use crate::world::{World, tasks};
+use crate::zero_shot::ZeroShot;
+
+/// The tasks of figure 2, right.
+pub const ZERO_SHOT: [&str; 4] = ["sst-2", "cola", "race", "dprd"];
+/// Rows of each that a probe asks.
+const PROBED: usize = 200;
+/// Points of figure 2, right.
+const POINTS: u64 = 12;
+/// Training rows that the generalisation gap is measured on.
+const TRAIN_ROWS: usize = 300;
+
+/// The directory of a reproduction.
+///
+/// ```text
+/// OUT/  plan.json, report.html
+///       seed-K/world/TASK/…                      the tasks' files, in the original formats
+///       seed-K/gpt, lstm, shuffled               runs of pre-training
+///       seed-K/results/TASK.VARIANT.json         what each fine-tuning came to
+/// ```
+#[derive(Clone, Debug)]
+pub struct Places(pub PathBuf);
+
+impl Places {
+    fn seed(&self, seed: u64) -> PathBuf {
+        self.0.join(format!("seed-{seed}"))
+    }
+    /// The tasks' files.
+    pub fn world(&self, seed: u64) -> PathBuf {
+        self.seed(seed).join("world")
+    }
+    /// A run of pre-training.
+    pub fn body(&self, seed: u64, body: Body) -> PathBuf {
+        self.seed(seed).join(body.name())
+    }
+    /// The file of a stage's result; the world has none but its folder.
+    pub fn result(&self, planned: &Planned) -> PathBuf {
+        let name = match &planned.stage {
+            Stage::World => return self.world(planned.seed),
+            Stage::Pretrain(body) => format!("pretrain.{}.json", body.name()),
+            Stage::Finetune { task, variant } => format!("{task}.{variant}.json"),
+        };
+        self.seed(planned.seed).join("results").join(name)
+    }
+}
+
+/// Reads a result; a file that cannot be read is an error, not a stage to run again.
+pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, ReproduceError> {
+    let damaged = |problem: String| ReproduceError::Damaged { path: path.to_owned(), problem };
+    let text = std::fs::read_to_string(path).map_err(|e| damaged(e.to_string()))?;
+    serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))
+}
+
+fn write(path: &Path, result: &impl Serialize) -> Result<(), ReproduceError> {
+    let text = serde_json::to_vec_pretty(result).expect("plain values");
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| crate::files::FileError::new("make the directory", folder, e))?;
+    }
+    Ok(write_atomically(path, |file| file.write_all(&text))?)
+}
+
+/// Does a stage; one line on what came of it.
+pub fn run(places: &Places, sizes: &Sizes, planned: &Planned, watch: &Watch) -> Result<String, ReproduceError> {
+    match &planned.stage {
+        Stage::World => world(places, sizes, planned.seed),
+        Stage::Pretrain(body) => {
+            let result = pre_train(places, sizes, planned.seed, *body, watch)?;
+            write(&places.result(planned), &result)?;
+            let excess = 100.0 * (result.loss / result.limit - 1.0);
+            Ok(format!("{} parameters, {:.3} nats a token, {excess:.1} % above the limit", result.parameters, result.loss))
+        }
+        Stage::Finetune { task, variant } => {
+            let result = fine_tune(places, sizes, planned.seed, task, *variant)?;
+            write(&places.result(planned), &result)?;
+            Ok(format!("{} {:.1}", result.test.metric, 100.0 * result.test.score))
+        }
+    }
+}
+
+fn world(places: &Places, sizes: &Sizes, seed: u64) -> Result<String, ReproduceError> {
+    let dir = places.world(seed);
+    let written = tasks::write(&World::default(), seed, &dir, tasks::Sizes::of(sizes.rows))?;
+    let rows: usize = written.tasks.iter().map(|t| t.rows).sum();
+    Ok(format!("{} tasks, {rows} rows in {}", written.tasks.len(), dir.display()))
+}
+
+/// Labelled rows for the heuristics, and training rows for CoLA's threshold.
+struct Questions {
+    task: &'static Task,
+    train: Vec<Example>,
+    asked: Vec<Example>,
+}
+
+fn questions(folder: &Path) -> Result<Vec<Questions>, ReproduceError> {
+    let one = |name: &&str| {
+        let task = Task::named(name)?;
+        let load = |split| Ok::<_, ReproduceError>(evenly(task.load(&folder.join(name), split)?.examples, Some(PROBED)));
+        Ok(Questions { task, train: load(Split::Train)?, asked: load(Split::Dev)? })
+    };
+    ZERO_SHOT.iter().map(one).collect()
+}
+
+/// How the miniature is pre-trained: the same text, updates and schedule for each body.
+fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<Settings, ReproduceError> {
+    let mut settings = crate::cli::micro_world_options().settle().map_err(PretrainError::from)?;
+    settings.seed = seed;
+    settings.length = crate::settings::Length::Steps(sizes.updates);
+    settings.eval_every = Some((sizes.updates / POINTS).max(1));
+    settings.shuffle_sentences = body == Body::Shuffled;
+    if let (Body::Lstm, BackboneConfig::Gpt(gpt)) = (body, &settings.model) {
+        // The vocabulary is the tokenizer's; the world's BPE fills it.
+        let gpt = gradus_model::GptConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
+        settings.model = LstmConfig::matching(&gpt).into();
+        settings.optimizer.lr *= 2.0; // the best of 1e-3, 2e-3 and 4e-3
+    }
+    Ok(settings)
+}
+
+fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watch) -> Result<PretrainResult, ReproduceError> {
+    let dir = places.body(seed, body);
+    let questions = questions(&places.world(seed))?;
+    let settings = settings(sizes, seed, body)?;
+    // Probes need the tokenizer, which the run makes; it stands in its directory before the first update.
+    let tokenizer_dir = dir.clone();
+    let probe = move |config: &gradus_model::ModelConfig, params: &gradus_model::Model<gradus_tensor::Tensor>| {
+        let tokenizer = crate::text::Tokenizer::load(&tokenizer_dir)?;
+        let model = ZeroShot { config, params, tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
+        let mut scores = BTreeMap::new();
+        for Questions { task, train, asked } in &questions {
+            let problem = |e: crate::tasks::TaskError| PretrainError::Probe { problem: e.to_string() };
+            let answers = model.answers(task, train, asked).map_err(problem)?;
+            scores.insert(task.name.to_owned(), finetune::metrics(task, asked, &answers).map_err(problem)?[task.metric.name()]);
+        }
+        Ok(scores)
+    };
+    let control = pretrain::Control {
+        stop_at: None,
+        within: None,
+        samples: body == Body::Gpt && watch.samples,
+        display: watch.display,
+        cache: dir.clone(),
+        command: format!("gradus reproduce --resume {}", places.0.display()),
+        threads: rayon::current_num_threads(),
+        probe: Some(Probe(Arc::new(probe))),
+        recompute: None,
+    };
+    let outcome = if dir.join("run.json").exists() {
+        pretrain::resume(&dir, &control)?
+    } else {
+        pretrain::begin(settings, None, &dir, &control)?
+    };
+    if outcome.steps < outcome.total_steps {
+        return Err(ReproduceError::Interrupted { out: places.0.clone() });
+    }
+    let records = metrics::read(&dir.join("metrics.jsonl")).map_err(PretrainError::from)?;
+    let last = metrics::evaluations(&records, VALIDATION).next_back();
+    let zero_shot = records.iter().filter_map(|record| match record {
+        Record::Probe { step, tokens, scores, .. } => {
+            Some(ZeroShotPoint { update: *step, tokens: *tokens, scores: scores.clone() })
+        }
+        _ => None,
+    });
+    Ok(PretrainResult {
+        seed,
+        body,
+        parameters: outcome.parameters,
+        loss: last.map_or(f64::NAN, |e| e.nll),
+        limit: last.and_then(|e| e.limit).unwrap_or(f64::NAN),
+        zero_shot: zero_shot.collect(),
+        seconds: outcome.seconds,
+    })
+}
+
+fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Variant) -> Result<TaskResult, ReproduceError> {
+    let begin = Instant::now();
+    let task = Task::named(name)?;
+    let body = match variant {
+        Variant::Lstm => Body::Lstm,
+        Variant::Shuffled => Body::Shuffled,
+        _ => Body::Gpt,
+    };
+    let dir = ModelDir::open(&places.body(seed, body)).map_err(FinetuneError::from)?;
+    let reader = Reader::pretrained(dir.path(), seed)?;
+    let folder = places.world(seed).join(name);
+    let rows = match variant {
+        Variant::Rows(n) | Variant::NoPretrainingRows(n) => Some(n),
+        _ => None,
+    };
+    let train = reader.read(task, &folder, Split::Train)?.at_most(rows);
+    let dev = reader.read(task, &folder, Split::Dev)?;
+    let settings = finetune::Settings {
+        lr: sizes.lr,
+        epochs: sizes.epochs,
+        aux: if matches!(variant, Variant::NoAux | Variant::Frozen) { 0.0 } else { 0.5 },
+        transfer: match variant {
+            Variant::NoPretraining | Variant::NoPretrainingRows(_) => Transfer::None,
+            Variant::Layers(n) => Transfer::Layers(n),
+            _ => Transfer::All,
+        },
+        frozen: variant == Variant::Frozen,
+        dropout: Some(0.1),
+        seed,
+        ..finetune::Settings::default()
+    };
+    let mut session = Session::new(&reader, task, &train, &dev, &settings)?;
+    while session.trainer.done() < session.updates() {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            return Err(ReproduceError::Interrupted { out: places.0.clone() });
+        }
+        session.step()?;
+        if session.is_due() {
+            session.evaluate()?;
+        }
+    }
+    let best = session.best.as_ref().expect("the last update ends an epoch");
+    let scored = |data: &Data| {
+        let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
+        let z = finetune::logits(session.config(), best, &encoded, |_| {});
+        finetune::score(task, &data.rows, &z).map_err(FinetuneError::from)
+    };
+    // A data set that publishes its test set without labels is scored on its dev split, as where the benchmark keeps them.
+    let test = |split: Split, instead: Split| {
+        let split = if task.splits.contains(&split) { split } else { instead };
+        let data = reader.read(task, &folder, split)?;
+        let labelled = data.rows.iter().all(|row| row.example.label.is_some());
+        if labelled { scored(&data) } else { scored(&reader.read(task, &folder, instead)?) }
+    };
+    let result = TaskResult {
+        seed,
+        task: task.name.into(),
+        variant,
+        rows: train.rows.len(),
+        test: test(Split::Test, Split::Dev)?,
+        mismatched: match task.splits.contains(&Split::DevMismatched) {
+            true => Some(test(Split::TestMismatched, Split::DevMismatched)?),
+            false => None,
+        },
+        train: scored(&train.clone().at_most(Some(TRAIN_ROWS)))?,
+        curve: session.curve.clone(),
+        seconds: begin.elapsed().as_secs_f64(),
+    };
+    Ok(result)
+}
