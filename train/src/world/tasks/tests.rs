@@ -71,7 +71,8 @@ fn verdict(premise: &str, claim: &str) -> Option<bool> {
         let name = spoken[..=at].iter().rfind(|w| is_name(w)).unwrap();
         let tools = TOOLS.map(|tool| tool.name);
         let list: &[&'static str] = if FEELINGS.contains(&value.as_str()) { &FEELINGS } else { &tools };
-        let owned = |at: usize| spoken[at + 1..].iter().take_while(|w| !is_name(w)).find_map(|w| list.iter().copied().find(|l| l == w));
+        let owned =
+            |at: usize| spoken[at + 1..].iter().take_while(|w| !is_name(w)).find_map(|w| list.iter().copied().find(|l| l == w));
         (0..spoken.len()).filter(|&at| spoken[at] == *name).find_map(owned)
     };
     Some(truth == Some(value.as_str()))
