@@ -38,14 +38,8 @@ pub enum Question {
     Who,
     /// Where was it?
     Where,
-    /// Was the thing of this colour?
-    Colour(&'static str),
     /// Was it at this place?
     Place(&'static str),
-    /// Was this one an animal of this kind?
-    Animal(Who, &'static str),
-    /// Had this one this tool?
-    Tool(Who, &'static str),
 }
 
 /// How the travellers feel when they meet the obstacle.

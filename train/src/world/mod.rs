@@ -7,7 +7,7 @@
 //! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
 //!
 //! Stories also teach what the paper's tasks ask for: a mood that foretells with noise how it goes (*very positive*), questions
-//! of yes and no about what was told, names repeated where people would use a pronoun. [`tasks`] makes these tasks.
+//! of yes and no, names repeated where people would use a pronoun. [`tasks`] makes these tasks.
 //!
 //! The grammar is written once (in `tell.rs`) and used in three ways: to tell stories by chance, to
 //! read a text back and find its probability, and to visit all courses for exact properties.
@@ -50,7 +50,7 @@ pub struct WorldConfig {
     pub places: usize,
     /// Feelings, 1 to 6; never mentioned again.
     pub feelings: usize,
-    /// Colours, 2 to 8.
+    /// Colours, 1 to 8; never mentioned again.
     pub colours: usize,
     /// Things to long for, 1 to 12.
     pub things: usize,
@@ -114,7 +114,7 @@ impl World {
             ("animals", config.animals, 2, all.animals),
             ("places", config.places, 2, all.places),
             ("feelings", config.feelings, 1, all.feelings),
-            ("colours", config.colours, 2, all.colours),
+            ("colours", config.colours, 1, all.colours),
             ("things", config.things, 1, all.things),
             ("keepers", config.keepers, 1, all.keepers),
             ("moods", config.moods, 1, all.moods),

@@ -17,7 +17,7 @@ fn small() -> World {
         animals: 2,
         places: 2,
         feelings: 1,
-        colours: 2,
+        colours: 1,
         things: 1,
         keepers: 1,
         moods: 1,

@@ -27,8 +27,10 @@ type Bond = (&'static str, &'static str);
 /// A kind of claim.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// The sentences that decide it.
-    pub(super) parts: &'static [Part],
+    /// The sentence that decides it.
+    pub(super) part: Part,
+    /// Whether that sentence is the whole premise; else all before it belong to it too.
+    pub(super) alone: bool,
     /// What is true; nothing where the story tells nothing of the kind.
     pub(super) bonds: fn(&Facts) -> Vec<Bond>,
     /// What is false although the sentences hold both words.
@@ -55,7 +57,8 @@ fn crossed(bonds: Vec<Bond>) -> Vec<Bond> {
 
 /// Mia was a rabbit.
 pub(super) static ANIMAL: Claim = Claim {
-    parts: &[Part::Opening],
+    part: Part::Opening,
+    alone: false,
     bonds: |f| vec![(f.hero.name, f.hero.animal), (f.friend.name, f.friend.animal)],
     lies: |f| crossed((ANIMAL.bonds)(f)),
     says: |name, animal| format!("{} was {}.", capital(name), a(animal)),
@@ -63,7 +66,8 @@ pub(super) static ANIMAL: Claim = Claim {
 
 /// The kite was red.
 pub(super) static COLOUR: Claim = Claim {
-    parts: &[Part::Longing],
+    part: Part::Longing,
+    alone: false,
     bonds: |f| vec![(f.thing, f.colour)],
     lies: none,
     says: |thing, colour| format!("The {thing} was {colour}."),
@@ -71,7 +75,8 @@ pub(super) static COLOUR: Claim = Claim {
 
 /// The kite was at the lake.
 pub(super) static PLACE: Claim = Claim {
-    parts: &[Part::Helper],
+    part: Part::Helper,
+    alone: false,
     bonds: |f| vec![(f.thing, f.place)],
     lies: none,
     says: |thing, place| format!("The {thing} was at the {place}."),
@@ -79,7 +84,8 @@ pub(super) static PLACE: Claim = Claim {
 
 /// Mia had a rope.
 pub(super) static TOOL: Claim = Claim {
-    parts: &[Part::Departure],
+    part: Part::Departure,
+    alone: false,
     bonds: |f| tools(f).into_iter().map(|(who, tool)| (f.who(who).name, tool)).collect(),
     lies: |f| crossed((TOOL.bonds)(f)),
     says: |name, tool| format!("{} had {}.", capital(name), a(tool)),
@@ -87,7 +93,8 @@ pub(super) static TOOL: Claim = Claim {
 
 /// The giant was at the lake.
 pub(super) static KEEPER: Claim = Claim {
-    parts: &[Part::Price],
+    part: Part::Price,
+    alone: true,
     bonds: |f| vec![(f.keeper, f.place)],
     lies: none,
     says: |keeper, place| format!("The {keeper} was at the {place}."),
@@ -95,7 +102,8 @@ pub(super) static KEEPER: Claim = Claim {
 
 /// The giant got a song.
 pub(super) static PAY: Claim = Claim {
-    parts: &[Part::Price],
+    part: Part::Price,
+    alone: true,
     bonds: |f| {
         let (Price::Treat(price) | Price::Tool(price)) = f.price;
         vec![(f.keeper, price)]
@@ -106,7 +114,8 @@ pub(super) static PAY: Claim = Claim {
 
 /// Tom got it from Mia.
 pub(super) static GIFT: Claim = Claim {
-    parts: &[Part::Ending],
+    part: Part::Ending,
+    alone: true,
     bonds: |f| if f.longing == Who::Friend { vec![(f.friend.name, f.hero.name)] } else { Vec::new() },
     lies: |f| vec![(f.hero.name, f.friend.name)],
     says: |owner, giver| format!("{} got it from {}.", capital(owner), capital(giver)),
@@ -114,7 +123,8 @@ pub(super) static GIFT: Claim = Claim {
 
 /// The rabbit had a rope. Two steps: who is the rabbit, and what does she carry?
 pub(super) static ANIMAL_TOOL: Claim = Claim {
-    parts: &[Part::Opening, Part::Departure],
+    part: Part::Departure,
+    alone: false,
     bonds: |f| tools(f).into_iter().map(|(who, tool)| (f.who(who).animal, tool)).collect(),
     lies: |f| match f.friend_tool {
         Some(_) => crossed((ANIMAL_TOOL.bonds)(f)),
@@ -125,16 +135,17 @@ pub(super) static ANIMAL_TOOL: Claim = Claim {
 
 /// The fox was sad. Two steps: who is sad, and what animal is he?
 pub(super) static ANIMAL_FEELING: Claim = Claim {
-    parts: &[Part::Opening, Part::Longing],
+    part: Part::Longing,
+    alone: false,
     bonds: |f| vec![(f.who(f.longing).animal, f.feeling)],
     lies: |f| vec![(if f.longing == Who::Hero { f.friend } else { f.hero }.animal, f.feeling)],
     says: |animal, feeling| format!("The {animal} was {feeling}."),
 };
 
-/// A premise of `parts` (the claim's own, or more), and a claim of this verdict.
-pub(super) fn claim(source: &mut Source<'_>, claim: &Claim, parts: &[Part], verdict: Verdict) -> (String, String) {
+/// A premise, which is the story until the sentence that decides the claim, and a claim of this verdict.
+pub(super) fn claim(source: &mut Source<'_>, claim: &Claim, verdict: Verdict) -> (String, String) {
     let tale = teller(source, claim);
-    let (premise, f) = (tale.tell(parts), tale.facts());
+    let (premise, f) = (if claim.alone { tale.tell(&[claim.part]) } else { tale.until(claim.part) }, tale.facts());
     let own = source.one(&(claim.bonds)(f));
     let lies = (claim.lies)(f);
     let (key, value) = match verdict {

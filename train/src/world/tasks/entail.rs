@@ -4,7 +4,7 @@
 //! | task | premise | hypothesis | label |
 //! |-|-|-|-|
 //! | MNLI | Rosa had seen the kite at the lake. So Mia took her rope to the lake, but Tom stayed behind. | Mia had a key. | contradiction |
-//! | MNLI, mismatched | At the lake a grumpy giant sold the happy hero the kite for a song. | The giant got a song. | entailment |
+//! | MNLI, mismatched | At the lake a grumpy giant sold the happy rabbit the kite for a song. | The giant got a song. | entailment |
 //! | SNLI | One rainy day Tom was sad because he had lost the red kite. | The drum was red. | neutral |
 //! | SciTail | So Mia took her rope to the lake, but Tom stayed behind. Soon a dark tunnel stopped her. | She got lost. | entails |
 //! | RTE | Once Mia the brave rabbit lived near Tom the fox. So Mia took her rope to the lake, but Tom stayed behind. | The fox had a rope. | not_entailment |
@@ -26,29 +26,22 @@ pub(super) const SCIENCE: &[&str] = &["entails", "neutral"];
 
 const VERDICTS: [Verdict; 3] = [Verdict::Entailed, Verdict::Open, Verdict::Contradicted];
 
-/// Three classes; two sentences of the same genres in training and *matched*, other genres, with other claims, in *mismatched*.
+/// Three classes; genres of the first half of a story in training and *matched*, of its end, with other claims, in
+/// *mismatched*.
 pub(super) fn mnli(source: &mut Source<'_>, split: Split) -> Row {
-    const HOME: &[Part] = &[Part::Opening, Part::Longing];
-    const JOURNEY: &[Part] = &[Part::Helper, Part::Departure];
-    const GENRES: [(&str, &[Part], &Claim); 4] =
-        [("home", HOME, &ANIMAL), ("home", HOME, &COLOUR), ("journey", JOURNEY, &PLACE), ("journey", JOURNEY, &TOOL)];
-    const OTHERS: [(&str, &[Part], &Claim); 4] = [
-        ("keeper", &[Part::Price], &KEEPER),
-        ("keeper", &[Part::Price], &PAY),
-        ("ending", &[Part::Ending], &GIFT),
-        ("ending", &[Part::Ending], &GIFT),
-    ];
-    let (genre, parts, kind) = source.one(if split.mismatched() { &OTHERS } else { &GENRES });
+    const GENRES: [(&str, &Claim); 4] = [("home", &ANIMAL), ("home", &COLOUR), ("journey", &PLACE), ("journey", &TOOL)];
+    const OTHERS: [(&str, &Claim); 4] = [("keeper", &KEEPER), ("keeper", &PAY), ("ending", &GIFT), ("ending", &GIFT)];
+    let (genre, kind) = source.one(if split.mismatched() { &OTHERS } else { &GENRES });
     let label = source.below(3);
-    let (premise, hypothesis) = claim(source, kind, parts, VERDICTS[label]);
+    let (premise, hypothesis) = claim(source, kind, VERDICTS[label]);
     Row { texts: vec![premise, hypothesis], label, kind: genre }
 }
 
-/// Three classes, premises of one sentence, like the captions of the original.
+/// Three classes, short premises, like the captions of the original.
 pub(super) fn snli(source: &mut Source<'_>, _: Split) -> Row {
-    let kind = source.one(&[&ANIMAL, &COLOUR, &PLACE, &TOOL]);
+    let kind = source.one(&[&ANIMAL, &COLOUR]);
     let label = source.below(3);
-    let (premise, hypothesis) = claim(source, kind, kind.parts, VERDICTS[label]);
+    let (premise, hypothesis) = claim(source, kind, VERDICTS[label]);
     Row { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
@@ -57,7 +50,7 @@ pub(super) fn rte(source: &mut Source<'_>, _: Split) -> Row {
     let kind = source.one(&[&ANIMAL_TOOL, &ANIMAL_FEELING]);
     let label = source.below(2);
     let verdict = if label == 0 { Verdict::Entailed } else { source.one(&[Verdict::Open, Verdict::Contradicted]) };
-    let (premise, hypothesis) = claim(source, kind, kind.parts, verdict);
+    let (premise, hypothesis) = claim(source, kind, verdict);
     Row { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
@@ -65,7 +58,7 @@ pub(super) fn rte(source: &mut Source<'_>, _: Split) -> Row {
 pub(super) fn scitail(source: &mut Source<'_>, _: Split) -> Row {
     let label = source.below(2);
     let (tale, hypothesis) = if source.coin() { used(source, label == 0) } else { got(source, label == 0) };
-    Row { texts: vec![tale.tell(&[Part::Departure, Part::Obstacle]), hypothesis], label, kind: "" }
+    Row { texts: vec![tale.until(Part::Obstacle), hypothesis], label, kind: "" }
 }
 
 /// *Tom used his key*, who carries it: it follows if a locked gate is in the way.

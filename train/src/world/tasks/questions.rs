@@ -40,7 +40,7 @@ fn place(source: &mut Source<'_>) -> Asked {
     let f = tale.facts();
     let answer = |place: &str| format!("At the {place}.");
     Asked {
-        article: tale.tell(&[Part::Longing, Part::Helper, Part::Obstacle]),
+        article: tale.until(Part::Helper),
         question: format!("Where was the {}?", f.thing),
         right: answer(f.place),
         wrong: source.others(&PLACES, &[f.place], 3).into_iter().map(answer).collect(),
@@ -52,24 +52,24 @@ fn owner_of_tool(source: &mut Source<'_>) -> Asked {
     let tale = source.tale_where(|f| f.friend_tool.is_some());
     let f = tale.facts();
     let (owner, tool) = source.one(&[(f.hero, f.hero_tool), (f.friend, f.friend_tool.unwrap_or(f.hero_tool))]);
-    names(source, &tale, &[Part::Helper, Part::Departure], format!("Who had the {tool}?"), owner.name)
+    names(source, &tale, Part::Departure, format!("Who had the {tool}?"), owner.name)
 }
 
 /// One sentence tells it: who was sad.
 fn who_felt(source: &mut Source<'_>) -> Asked {
     let tale = source.tale();
     let f = tale.facts();
-    names(source, &tale, &[Part::Opening, Part::Longing, Part::Helper], format!("Who was {}?", f.feeling), f.who(f.longing).name)
+    names(source, &tale, Part::Helper, format!("Who was {}?", f.feeling), f.who(f.longing).name)
 }
 
 /// The answers are the three names of the story and another.
-fn names(source: &mut Source<'_>, tale: &Tale, parts: &[Part], question: String, right: &str) -> Asked {
+fn names(source: &mut Source<'_>, tale: &Tale, until: Part, question: String, right: &str) -> Asked {
     let f = tale.facts();
     let told = [f.hero.name, f.friend.name, f.helper];
     let wrong = told.into_iter().filter(|&name| name != right);
     let stranger = source.others(&NAMES.map(|(name, _)| name), &told, 1);
     let answer = |name: &str| format!("{}.", capital(name));
-    Asked { article: tale.tell(parts), question, right: answer(right), wrong: wrong.chain(stranger).map(answer).collect() }
+    Asked { article: tale.until(until), question, right: answer(right), wrong: wrong.chain(stranger).map(answer).collect() }
 }
 
 /// Two facts: who had it, and where.
@@ -79,7 +79,7 @@ fn keeper_and_place(source: &mut Source<'_>) -> Asked {
     let (keeper, place) = (source.others(&KEEPERS, &[f.keeper], 1)[0], source.others(&PLACES, &[f.place], 1)[0]);
     let answer = |(keeper, place): (&str, &str)| format!("A {keeper} at the {place}.");
     Asked {
-        article: tale.tell(&[Part::Longing, Part::Helper, Part::Price]),
+        article: tale.until(Part::Price),
         question: format!("Who had the {}?", f.thing),
         right: answer((f.keeper, f.place)),
         wrong: [(keeper, f.place), (f.keeper, place), (keeper, place)].into_iter().map(answer).collect(),
@@ -94,7 +94,7 @@ fn animal_that_felt(source: &mut Source<'_>) -> Asked {
     let strangers = source.others(&ANIMALS, &[right.animal, other.animal], 2);
     let answer = |animal: &str| format!("The {animal}.");
     Asked {
-        article: tale.tell(&[Part::Opening, Part::Longing]),
+        article: tale.until(Part::Longing),
         question: format!("Who was {}?", f.feeling),
         right: answer(right.animal),
         wrong: [other.animal].into_iter().chain(strangers).map(answer).collect(),
@@ -111,7 +111,7 @@ fn what_next(source: &mut Source<'_>) -> Asked {
     let third = if prepared { other_mishap } else { useless(tale.facts(), source, &[&a_use]) };
     let wrong =
         if prepared { vec![a_use, got(tale.facts(), tale.facts().threat()), third] } else { vec![a_use, a_mishap, third] };
-    Asked { article: tale.tell(&[Part::Departure, Part::Obstacle]), question: "And then?".into(), right, wrong }
+    Asked { article: tale.until(Part::Obstacle), question: "And then?".into(), right, wrong }
 }
 
 /// What the physics says comes after the obstacle; a use of a tool that does not, and a mishap that does not.
@@ -151,21 +151,21 @@ fn got(f: &Facts, mishap: &str) -> String {
     format!("{} got {mishap}.", capital(f.travellers()))
 }
 
-/// Texts: four sentences, two endings. Label: the right one.
+/// Texts: four sentences (the fourth of two), two endings. Label: the right one.
 pub(super) fn story_cloze(source: &mut Source<'_>, _: Split) -> Row {
+    const BEGINNING: [Part; 3] = [Part::Opening, Part::Longing, Part::Helper];
     let physics = source.coin();
     let wanted = source.coin();
     let tale = source.tale_where(|f| if physics { f.rescuer.is_some() == wanted } else { (f.longing == Who::Hero) == wanted });
-    let (parts, right, wrong) = if physics {
+    let (right, wrong) = if physics {
         let (right, wrong) = next(source, &tale);
-        ([Part::Longing, Part::Helper, Part::Departure, Part::Obstacle], right, source.one(&wrong))
+        (right, source.one(&wrong))
     } else {
-        let right = tale.tell(&[Part::Ending]);
-        let wrong = other_ending(source, &tale);
-        ([Part::Opening, Part::Longing, Part::Departure, Part::Price], right, wrong)
+        (tale.tell(&[Part::Ending]), other_ending(source, &tale))
     };
+    let fourth = tale.tell(&[Part::Departure, Part::Obstacle]);
     let (endings, label) = source.hide(right, vec![wrong]);
-    let texts = parts.iter().map(|&part| tale.tell(&[part])).chain(endings).collect();
+    let texts = BEGINNING.iter().map(|&part| tale.tell(&[part])).chain([fourth]).chain(endings).collect();
     Row { texts, label, kind: "" }
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Part {
     Obstacle,
     /// Very positive, Tom used his lantern.
     Outcome,
-    /// At the lake a grumpy giant sold the happy pair the kite for a song.
+    /// At the lake a grumpy giant sold the happy rabbit the kite for a song.
     Price,
     /// At last Mia gave Tom the kite because Tom had lost it.
     Ending = 8,
@@ -41,6 +41,11 @@ impl Tale {
 
     pub(super) fn facts(&self) -> &Facts {
         &self.story.facts
+    }
+
+    /// The story from its beginning to this sentence: what a reader of stories is used to.
+    pub(super) fn until(&self, part: Part) -> String {
+        self.sentences[..=part as usize].join(" ")
     }
 
     /// These sentences, separated by blanks.
