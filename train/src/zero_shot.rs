@@ -80,6 +80,11 @@ impl ZeroShot<'_> {
         Heuristic::of(task).is_some()
     }
 
+    /// Does its heuristic look at the training split?
+    pub fn needs_train(task: &Task) -> bool {
+        Heuristic::of(task) == Some(Heuristic::Sentence)
+    }
+
     /// The answer to each example. `train` sets CoLA's threshold; the other tasks do not look at it.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
 use crate::finetune::{FinetuneError, Reader, evenly, logits, metrics, score};
 use crate::progress::{Display, Progress, count};
+use crate::tasks::TaskError;
 use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 use crate::zero_shot::ZeroShot;
 
@@ -51,32 +52,32 @@ pub struct Args {
     #[command(flatten)]
     input: Input,
     /// Folder of the task's files.
-    #[arg(long, value_name = "DIR", requires = "task")]
+    #[arg(long, value_name = "DIR", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     data: Option<PathBuf>,
     /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched.
-    #[arg(long, default_value = "dev", requires = "task")]
+    #[arg(long, default_value = "dev", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     split: Split,
     /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
-    #[arg(long, requires = "task")]
+    #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     zero_shot: bool,
     /// A token that opens every text, where the model was trained with one (with --zero-shot): <story> in the micro-world.
     #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
     opening: Option<String>,
     /// Most rows of the split, taken evenly.
-    #[arg(long, value_name = "N", requires = "task")]
+    #[arg(long, value_name = "N", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     rows: Option<usize>,
     /// Tokens a window reads, from 1 to the model's context, which is the default.
-    #[arg(long, value_name = "T", conflicts_with = "ids")]
+    #[arg(long, value_name = "T", conflicts_with_all = ["ids", "task"])]
     context: Option<usize>,
     /// Tokens from the start of a window to the next, from 1 to the context, which is the default; smaller is slower and
     /// gives every token more history.
-    #[arg(long, value_name = "S", conflicts_with = "ids")]
+    #[arg(long, value_name = "S", conflicts_with_all = ["ids", "task"])]
     stride: Option<usize>,
     /// Precision of the computation. The weights are read as f32 either way.
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    #[arg(long, value_enum, default_value_t = Dtype::F32, conflicts_with = "task")]
     dtype: Dtype,
     /// Also give `gradient_norms`: the L2 norm of the gradient of the mean nll, by parameter, in Hugging Face's names.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "task")]
     gradients: bool,
     #[command(flatten)]
     threads: Threads,
@@ -118,6 +119,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     if let (Some(task), Some(data)) = (&args.input.task, &args.data) {
         let task = Task::named(task).map_err(FinetuneError::from)?;
+        if args.rows == Some(0) {
+            return Err(flag("--rows", 0, "a number from 1"));
+        }
         return if args.zero_shot { zero_shot(args, task, data) } else { score_task(args, task, data) };
     }
     let dir = open_model(&args.model)?;
@@ -155,8 +159,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliError> {
     let reader = Reader::finetuned(&args.model, task)?;
     let data = reader.read(task, folder, args.split)?.at_most(args.rows);
+    data.check_labels().map_err(FinetuneError::from)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-    let mut bar = Progress::new(task.title, encoded.len() as u64, "examples", Display::choose(false));
+    let display = Display::choose(encoded.len() < 1000);
+    let mut bar = Progress::new(task.title, encoded.len() as u64, "examples", display);
     let z = logits(&reader.config, &reader.params, &encoded, |done| bar.reach(done as u64));
     bar.finish();
     let scored = score(task, &data.rows, &z).map_err(FinetuneError::from)?;
@@ -187,6 +193,9 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), Cli
 
 /// Asks a language model that was never trained for the task.
 fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliError> {
+    if !ZeroShot::has(task) {
+        return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
+    }
     let dir = open_model(&args.model)?;
     let (config, params) = dir.load()?;
     let tokenizer = dir.required_tokenizer(&config)?;
@@ -196,7 +205,7 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliE
         .map(|token| tokenizer.token_id(token).ok_or_else(|| flag("--opening", token, "a token of the model's tokenizer")));
     let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: opening.transpose()? };
     let examples = |split| task.load(folder, split).map(|l| evenly(l.examples, args.rows)).map_err(FinetuneError::from);
-    let train = if task.splits.contains(&Split::Train) { examples(Split::Train)? } else { Vec::new() };
+    let train = if ZeroShot::needs_train(task) { examples(Split::Train)? } else { Vec::new() };
     let asked = examples(args.split)?;
     let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
     let metrics = metrics(task, &asked, &answers).map_err(FinetuneError::from)?;

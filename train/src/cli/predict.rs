@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::common::Threads;
+use super::common::{Threads, flag};
 use super::{CliError, output};
 use crate::data::sets::{Answer, Label, Split, Task, submission};
-use crate::finetune::{FinetuneError, Reader, logits};
+use crate::finetune::{FinetuneError, Reader, answers, logits};
 use crate::progress::{Display, Progress};
 use crate::tasks;
 
@@ -19,7 +19,8 @@ Examples:
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
 
 A line a row, in the file's order: id, answer, and the probability of each class or choice (of STS-B's whole scores), separated by
-tabs. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else.")]
+tabs. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else. --json gives each row's `logits`
+too, and `ids`: the token ids of its sequences, one, both orders, or one a choice.")]
 pub struct Args {
     /// Directory that `gradus finetune` made
     #[arg(long, value_name = "DIR")]
@@ -33,9 +34,12 @@ pub struct Args {
     /// train, dev, test; MultiNLI also dev-mismatched and test-mismatched
     #[arg(long, default_value = "test")]
     split: Split,
-    /// Existing folder for GLUE's submission file
+    /// Existing folder for GLUE's submission file; one that stands there is kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     glue: Option<PathBuf>,
+    /// Write over a submission file in --glue
+    #[arg(long, requires = "glue")]
+    overwrite: bool,
     /// Say nothing but warnings
     #[arg(long)]
     quiet: bool,
@@ -50,13 +54,23 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     let task = Task::named(&args.task).map_err(FinetuneError::from)?;
+    if let Some(dir) = &args.glue {
+        // Before the long work: is this a split of GLUE's, and its place free?
+        let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
+        if !dir.is_dir() {
+            return Err(flag("--glue", dir.display(), "a folder that exists"));
+        }
+        if !args.overwrite && path.exists() {
+            return Err(CliError::Exists { path, found: "a submission stands there" });
+        }
+    }
     let reader = Reader::finetuned(&args.model, task)?;
     let data = reader.read(task, &args.data, args.split)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
     let mut progress = Progress::new(task.title, encoded.len() as u64, "examples", Display::choose(args.quiet));
     let z = logits(&reader.config, &reader.params, &encoded, |done| progress.reach(done as u64));
     progress.finish();
-    let answers: Vec<Label> = z.iter().map(|z| tasks::answer(task, z)).collect();
+    let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
     if let Some(dir) = &args.glue {
         let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
         let file = submission(task, args.split, &examples, &answers).map_err(FinetuneError::from)?;
@@ -73,7 +87,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     if args.json {
         let rows = data.rows.iter().zip(&answers).zip(&z).map(|((row, &answer), z)| {
-            json!({ "id": row.example.id, "answer": word(answer), "probabilities": tasks::probabilities(z) })
+            json!({
+                "id": row.example.id, "answer": word(answer), "probabilities": tasks::probabilities(z),
+                "logits": z, "ids": row.encoded.rows,
+            })
         });
         let rows: Vec<_> = rows.collect();
         return output::json(&json!({

@@ -24,7 +24,7 @@ use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig};
 use gradus_tensor::Tensor;
 
-use crate::data::sets::{Dropped, SetError, Split, Task};
+use crate::data::sets::{Answer, Dropped, SetError, Split, Task};
 use crate::files::FileError;
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
@@ -34,7 +34,7 @@ use crate::text::{TextError, Tokenizer};
 use crate::trainer::{StateError, TrainError};
 
 pub use run::{Control, Outcome, RunFile, Seeds, begin, resume};
-pub use score::{Scored, logits, metrics, score};
+pub use score::{Scored, answers, logits, metrics, score};
 pub use session::{Point, Session};
 pub use settings::Settings;
 
@@ -68,7 +68,7 @@ pub enum FinetuneError {
     #[error("--{flag} {found}: expected {expected}")]
     Range { flag: &'static str, found: String, expected: String },
     #[error("{dir}: {problem}", dir = dir.display())]
-    Head { dir: PathBuf, problem: String },
+    Unfit { dir: PathBuf, problem: String },
     #[error("{dir} already holds {found}; nothing was changed: give another --out, or continue it with --resume {dir}", dir = dir.display(), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
     #[error("cannot resume: {problem}")]
@@ -124,7 +124,7 @@ impl Reader {
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
         let (config, params) = dir.load().map_err(ModelDirError::from)?;
-        let tokenizer = dir.required_tokenizer(&config)?;
+        let tokenizer = tokenizer(&dir, &config)?;
         Self::prepare(config, params, tokenizer, seed)
     }
 
@@ -133,11 +133,15 @@ impl Reader {
     /// # Errors
     /// No head, another task's head, or a tokenizer without the special tokens.
     pub fn finetuned(dir: &Path, task: &'static Task) -> Result<Self, FinetuneError> {
+        let wanted = tasks::head(task)?;
+        if RunFile::read(dir).is_ok_and(|run| run.seeds.0 > 1) {
+            let problem = "several seeds were fine-tuned here, each with a model of its own: give --model one of its `seed-…`";
+            return Err(FinetuneError::Unfit { dir: dir.to_owned(), problem: problem.into() });
+        }
         let dir = ModelDir::open(dir)?;
         let (config, params) = dir.load().map_err(ModelDirError::from)?;
-        let tokenizer = dir.required_tokenizer(&config)?;
-        let error = |problem: String| FinetuneError::Head { dir: dir.path().to_owned(), problem };
-        let wanted = tasks::head(task)?;
+        let tokenizer = tokenizer(&dir, &config)?;
+        let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let Some(head) = &config.head else {
             let problem = format!("a model without a head: expected one that `gradus finetune --task {}` made", task.name);
             return Err(error(problem));
@@ -147,6 +151,16 @@ impl Reader {
                 "its head is of form {:?} with {} classes, but {} takes {:?} with {}: this model was fine-tuned for another task",
                 head.form, head.classes, task.name, wanted.form, wanted.classes
             )));
+        }
+        // Two heads of one shape: what their logits mean is known only where the run is.
+        let of_a_seed = dir.path().parent().map(RunFile::read);
+        let run = RunFile::read(dir.path()).ok().or_else(|| of_a_seed?.ok());
+        if let Some(made) = run.and_then(|run| Task::named(&run.task).ok())
+            && let (Answer::Classes(has), Answer::Classes(wants)) = (made.answer, task.answer)
+            && has != wants
+        {
+            let (has, wants, made, asked) = (has.join(", "), wants.join(", "), made.name, task.name);
+            return Err(error(format!("its head was fine-tuned for {made} and answers {has}; {asked} takes {wants}")));
         }
         let specials = Specials::of(&tokenizer).ok_or_else(|| {
             error(format!(
@@ -169,6 +183,14 @@ impl Reader {
         let examples = loaded.examples.into_iter().zip(encoded).map(|(example, encoded)| Row { example, encoded }).collect();
         Ok(Data { split, rows: examples, dropped: loaded.dropped })
     }
+}
+
+/// The tokenizer beside a model.
+fn tokenizer(dir: &ModelDir, config: &ModelConfig) -> Result<Tokenizer, FinetuneError> {
+    dir.tokenizer(config)?.ok_or_else(|| {
+        let problem = "there is no tokenizer beside the model: copy its tokenizer.json there".into();
+        FinetuneError::Unfit { dir: dir.path().to_owned(), problem }
+    })
 }
 
 /// One row of a split, as it is and as the model reads it.
@@ -196,6 +218,14 @@ impl Data {
     #[must_use]
     pub fn at_most(self, rows: Option<usize>) -> Self {
         Data { rows: evenly(self.rows, rows), ..self }
+    }
+
+    /// Has every row a label, to be learnt from or scored by?
+    ///
+    /// # Errors
+    /// [`TaskError::NoLabel`] for the first that has none.
+    pub fn check_labels(&self) -> Result<(), TaskError> {
+        score::labels(self.rows.iter().map(|row| &row.example)).map(drop)
     }
 
     /// Rows of which a text was cut.

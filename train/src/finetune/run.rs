@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gradus_model::checkpoint::{self, CONFIG_FILE, WEIGHTS_FILE};
+use gradus_model::checkpoint;
 use serde::{Deserialize, Serialize};
 
 use super::{Data, FinetuneError, Point, Reader, Session, Settings};
@@ -47,14 +47,40 @@ pub struct RunFile {
     pub command: String,
 }
 
+impl RunFile {
+    const NAME: &str = "run.json";
+
+    /// That of a directory; else why there is none.
+    pub fn read(dir: &Path) -> Result<Self, String> {
+        let file = dir.join(Self::NAME);
+        let text = std::fs::read_to_string(&file).map_err(|e| {
+            format!("{}: {e}; --resume takes the directory that was --out of an earlier `gradus finetune`", file.display())
+        })?;
+        serde_json::from_str(&text)
+            .map_err(|e| format!("{}: {e}; the file is damaged, or is of another command's run", file.display()))
+    }
+}
+
 /// Number of seeds, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeds(pub u64);
 
+impl Seeds {
+    /// Are these seeds, from the first on?
+    fn check(self, first: u64) -> Result<(), FinetuneError> {
+        let range =
+            |flag, found: u64, expected: &str| FinetuneError::Range { flag, found: found.to_string(), expected: expected.into() };
+        if !(1..=1000).contains(&self.0) {
+            return Err(range("seeds", self.0, "a number from 1 to 1000"));
+        }
+        first.checked_add(self.0).map(drop).ok_or_else(|| range("seed", first, "a number that leaves room for --seeds more"))
+    }
+}
+
 /// How a run is to be made, beyond its settings.
 #[derive(Clone, Debug)]
 pub struct Control {
-    /// End each seed after this many updates, the schedule unchanged, so that it can be resumed.
+    /// End after this many updates of a seed, the schedule unchanged, so that it can be resumed.
     pub stop_at: Option<u64>,
     /// How progress is shown.
     pub display: Display,
@@ -114,6 +140,9 @@ pub struct SeedOutcome {
 #[derive(Default, Serialize, Deserialize)]
 struct Extra {
     curve: Vec<Point>,
+    /// Losses of the updates since the last point.
+    losses: Vec<f64>,
+    tokens: u64,
     seconds: f64,
 }
 
@@ -130,16 +159,8 @@ pub fn begin(
     seeds: Seeds,
     control: &Control,
 ) -> Result<Outcome, FinetuneError> {
-    let names = ["run.json", TRAINER_FILE, WEIGHTS_FILE, CONFIG_FILE];
-    if let Some(found) = names.iter().map(|name| out.join(name)).find(|path| path.exists()) {
-        return Err(FinetuneError::Taken { dir: out.to_owned(), found });
-    }
-    if !(1..=1000).contains(&seeds.0) {
-        return Err(FinetuneError::Range {
-            flag: "seeds",
-            found: seeds.0.to_string(),
-            expected: "a number from 1 to 1000".into(),
-        });
+    if let Some(Ok(found)) = std::fs::read_dir(out).ok().and_then(|mut entries| entries.next()) {
+        return Err(FinetuneError::Taken { dir: out.to_owned(), found: found.path() });
     }
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut run = RunFile {
@@ -152,10 +173,9 @@ pub fn begin(
         command: control.command.clone(),
     };
     let work = Work::open(&run, task, out)?;
-    settings.check(&work.reader.config)?;
     run.digest = work.digest();
     std::fs::create_dir_all(out).map_err(|e| FileError::new("make the directory", out, e))?;
-    write_json(&out.join("run.json"), &run)?;
+    write_json(&out.join(RunFile::NAME), &run)?;
     work.run(&run, control)
 }
 
@@ -164,16 +184,15 @@ pub fn begin(
 /// # Errors
 /// No such run, other data than it began with, and those of [`begin`].
 pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
-    let file = out.join("run.json");
     let error = |problem: String| FinetuneError::Resume { problem };
-    let text = std::fs::read_to_string(&file).map_err(|e| {
-        error(format!("{}: {e}; --resume takes the directory that was --out of an earlier `gradus finetune`", file.display()))
-    })?;
-    let run: RunFile = serde_json::from_str(&text).map_err(|e| error(format!("{}: {e}; the file is damaged", file.display())))?;
+    let run = RunFile::read(out).map_err(error)?;
     let work = Work::open(&run, Task::named(&run.task)?, out)?;
     if work.digest() != run.digest {
-        let problem = "the rows are not those that the run began with; put the data and the model back, or begin a new run";
-        return Err(error(problem.into()));
+        return Err(error(format!(
+            "the rows of {} or the model of {} are not those that the run began with; put them back, or begin a new run",
+            run.data.display(),
+            run.model.display()
+        )));
     }
     work.run(&run, control)
 }
@@ -195,8 +214,11 @@ struct Work {
 
 impl Work {
     fn open(run: &RunFile, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
-        crate::tasks::head(task)?; // a task that is not fine-tuned on is refused before anything is read
+        // What can be refused is, before the long reading.
+        crate::tasks::head(task)?;
+        run.seeds.check(run.settings.seed)?;
         let reader = Reader::pretrained(&run.model, run.settings.seed)?;
+        run.settings.check(&reader.config)?;
         let train = reader.read(task, &run.data, Split::Train)?;
         let all_rows = train.rows.len();
         let train = train.at_most(run.settings.rows);
@@ -204,10 +226,11 @@ impl Work {
         Ok(Work { task, reader, train, dev, all_rows, out: out.to_owned() })
     }
 
-    /// Changes with any token of any row.
+    /// Changes with any token of any row, and with any parameter of the pre-trained model.
     fn digest(&self) -> String {
         use sha2::{Digest, Sha256};
         let mut hash = Sha256::new();
+        checkpoint::parameter_bytes(&self.reader.params, |bytes| hash.update(bytes));
         for row in self.train.rows.iter().chain(&self.dev.rows) {
             for ids in &row.encoded.rows {
                 ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
@@ -245,20 +268,23 @@ impl Work {
         let state = dir.join(TRAINER_FILE);
         let reader = self.reader.with_seed(settings.seed);
         let mut session = Session::new(&reader, self.task, &self.train, &self.dev, settings)?;
-        let mut before = 0.0;
+        let (mut before, mut tokens) = (0.0, 0);
         if state.exists() {
+            let damaged = |problem: String| FinetuneError::Resume {
+                problem: format!("{}: {problem}; the file is damaged: delete it to run this seed again", state.display()),
+            };
             let (trainer, extra) = Trainer::load(&state, session.trainer.config.clone(), session.trainer.recipe.clone())?;
-            let extra: Extra = serde_json::from_str(&extra)
-                .map_err(|e| FinetuneError::Resume { problem: format!("{}: {e}; the file is damaged", state.display()) })?;
+            let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
             session = Session::with(trainer, self.task, &self.train, &self.dev, settings)?;
-            (session.curve, before) = (extra.curve, extra.seconds);
+            session.go_on(extra.curve, extra.losses).map_err(damaged)?;
+            (before, tokens) = (extra.seconds, extra.tokens);
         }
         let (mut log, _) = MetricsLog::resume(&dir.join("metrics.jsonl"), session.trainer.done())?;
         let total = session.updates();
         let stop = control.stop_at.map_or(total, |s| s.min(total));
         let name = if of == 1 { self.task.title.to_owned() } else { format!("{}, seed {}", self.task.title, settings.seed) };
         let mut progress = Progress::new(&name, total, "updates", control.display).starting_at(session.trainer.done());
-        let (began, mut saved, mut tokens) = (Instant::now(), Instant::now(), 0);
+        let (began, mut saved) = (Instant::now(), Instant::now());
         let seconds = |began: Instant| before + began.elapsed().as_secs_f64();
         while session.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
             let at = Instant::now();
@@ -294,13 +320,13 @@ impl Work {
                 }
             }
             if due || saved.elapsed() > EVERY {
-                self.save_state(&state, &session, seconds(began))?;
+                self.save_state(&state, &session, tokens, seconds(began))?;
                 saved = Instant::now();
             }
         }
         progress.finish();
         if session.trainer.done() < total {
-            self.save_state(&state, &session, seconds(began))?;
+            self.save_state(&state, &session, tokens, seconds(began))?;
             return Ok(None);
         }
         let best = session.best_point().expect("the last update ends an epoch").clone();
@@ -310,8 +336,8 @@ impl Work {
         Ok(Some(outcome))
     }
 
-    fn save_state(&self, path: &Path, session: &Session<'_>, seconds: f64) -> Result<(), FinetuneError> {
-        let extra = Extra { curve: session.curve.clone(), seconds };
+    fn save_state(&self, path: &Path, session: &Session<'_>, tokens: u64, seconds: f64) -> Result<(), FinetuneError> {
+        let extra = Extra { curve: session.curve.clone(), losses: session.losses().to_vec(), tokens, seconds };
         Ok(session.trainer.save(path, &serde_json::to_string(&extra).expect("plain values"))?)
     }
 

@@ -57,19 +57,30 @@ pub fn logits(
     all
 }
 
+/// The answer to each row.
+///
+/// # Errors
+/// [`TaskError::NotFinite`] for logits that are no numbers.
+pub fn answers(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Vec<Label>, TaskError> {
+    let each = rows.iter().zip(logits).map(|(row, z)| match z.iter().find(|z| !z.is_finite()) {
+        Some(&found) => Err(TaskError::NotFinite { id: row.example.id.clone(), found }),
+        None => Ok(tasks::answer(task, z)),
+    });
+    each.collect()
+}
+
 /// Scores logits against labels.
 ///
 /// # Errors
-/// [`TaskError::NoLabel`] for a row of an unlabelled test set.
+/// [`TaskError::NoLabel`] for a row of an unlabelled test set, [`TaskError::NotFinite`] for logits that are no numbers.
 pub fn score(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Scored, TaskError> {
     let examples = || rows.iter().map(|row| &row.example);
-    let answers: Vec<Label> = logits.iter().map(|z| tasks::answer(task, z)).collect();
+    let answers = answers(task, rows, logits)?;
     let metrics = metrics(task, examples(), &answers)?;
     let labels = labels(examples())?;
     let cross_entropy = |(z, &label): (&Vec<f64>, &Label)| {
-        let p = tasks::probabilities(z);
-        let terms = tasks::target(task, label).into_iter().zip(p).filter(|(y, _)| *y > 0.0).map(|(y, p)| -y * p.ln());
-        terms.sum::<f64>()
+        let log_p = tasks::log_probabilities(z);
+        tasks::target(task, label).iter().zip(log_p).map(|(y, log_p)| -y * log_p).sum::<f64>()
     };
     let loss = logits.iter().zip(&labels).map(cross_entropy).sum::<f64>() / rows.len() as f64;
     let name = task.metric.name().to_owned();
@@ -104,7 +115,8 @@ pub fn metrics<'e>(
     Ok(metrics)
 }
 
-fn labels<'e>(examples: impl Iterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
+/// The labels; unlabelled rows are an error.
+pub(super) fn labels<'e>(examples: impl Iterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
     let remedy = "this split is published without labels; score another, or write answers with `gradus predict`";
     examples.map(|e| e.label.ok_or_else(|| TaskError::NoLabel { id: e.id.clone(), remedy })).collect()
 }

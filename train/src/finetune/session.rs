@@ -71,7 +71,7 @@ impl<'d> Session<'d> {
     /// The same from a trainer on its way.
     ///
     /// # Errors
-    /// A training row without a label.
+    /// A row without a label.
     pub fn with(
         trainer: Trainer,
         task: &'static Task,
@@ -79,10 +79,8 @@ impl<'d> Session<'d> {
         dev: &'d Data,
         settings: &Settings,
     ) -> Result<Self, FinetuneError> {
-        let remedy = "fine-tuning wants a label in every row of the training split";
-        if let Some(row) = train.rows.iter().find(|row| row.encoded.target.is_none()) {
-            return Err(crate::tasks::TaskError::NoLabel { id: row.example.id.clone(), remedy }.into());
-        }
+        train.check_labels()?;
+        dev.check_labels()?;
         let train = train.rows.iter().map(|row| &row.encoded).collect();
         let (curve, best, losses) = (Vec::new(), None, Vec::new());
         Ok(Session { task, settings: settings.clone(), train, dev, trainer, curve, best, losses })
@@ -96,6 +94,27 @@ impl<'d> Session<'d> {
     /// Number of updates T.
     pub fn updates(&self) -> u64 {
         self.trainer.recipe.updates
+    }
+
+    /// The losses of the updates since the last point.
+    pub fn losses(&self) -> &[f64] {
+        &self.losses
+    }
+
+    /// Takes up what was measured before a stop.
+    ///
+    /// # Errors
+    /// What does not fit the number of updates made.
+    pub fn go_on(&mut self, curve: Vec<Point>, losses: Vec<f64>) -> Result<(), String> {
+        let (done, all) = (self.trainer.done(), self.updates());
+        let measured = curve.last().map_or(0, |p| p.update);
+        let between = curve.windows(2).all(|pair| pair[0].update < pair[1].update);
+        if done > all || !between || measured + losses.len() as u64 != done || done == all && measured != all {
+            let losses = losses.len();
+            return Err(format!("{done} of {all} updates made, {measured} of them up to the last score, {losses} losses since"));
+        }
+        (self.curve, self.losses) = (curve, losses);
+        Ok(())
     }
 
     fn an_epoch(&self) -> u64 {
@@ -137,9 +156,7 @@ impl<'d> Session<'d> {
         let encoded: Vec<&Encoded> = self.dev.rows.iter().map(|row| &row.encoded).collect();
         let z = logits(&self.trainer.config, &self.trainer.params, &encoded, |_| {});
         let dev = score(self.task, &self.dev.rows, &z)?;
-        let best = self.curve.iter().map(|p| p.dev.score).fold(f64::NEG_INFINITY, f64::max);
-        // NaN, as of a correlation with a constant, is never the best; but some model must be.
-        let better = dev.score > best || self.best.is_none() && self.curve.is_empty();
+        let better = self.best_point().is_none_or(|best| dev.score > best.dev.score);
         let update = self.trainer.done();
         let train_loss = self.losses.iter().sum::<f64>() / self.losses.len().max(1) as f64;
         self.losses.clear();
@@ -167,9 +184,7 @@ impl<'d> Session<'d> {
 
     /// The best measurement so far, the first of equals.
     pub fn best_point(&self) -> Option<&Point> {
-        let mut points = self.curve.iter();
-        let first = points.next()?;
-        Some(points.fold(first, |best, p| if p.dev.score > best.dev.score || best.dev.score.is_nan() { p } else { best }))
+        self.curve.iter().reduce(|best, p| if p.dev.score > best.dev.score { p } else { best })
     }
 }
 

@@ -108,6 +108,16 @@ pub enum TaskError {
         /// What to do.
         remedy: &'static str,
     },
+    /// A logit that is no number.
+    #[error(
+        "example {id}: a logit of the model is {found}: its weights are not those of a trained model; take another checkpoint"
+    )]
+    NotFinite {
+        /// The example.
+        id: String,
+        /// What it is.
+        found: f64,
+    },
 }
 
 /// The head of a task.
@@ -153,10 +163,14 @@ pub fn answer(task: &Task, logits: &[f64]) -> Label {
 
 /// softmax z.
 pub fn probabilities(logits: &[f64]) -> Vec<f64> {
+    log_probabilities(logits).into_iter().map(f64::exp).collect()
+}
+
+/// log softmax z = z − log Σ exp zᵢ.
+pub fn log_probabilities(logits: &[f64]) -> Vec<f64> {
     let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let powers: Vec<f64> = logits.iter().map(|z| (z - most).exp()).collect();
-    let sum: f64 = powers.iter().sum();
-    powers.into_iter().map(|p| p / sum).collect()
+    let log_sum = logits.iter().map(|z| (z - most).exp()).sum::<f64>().ln();
+    logits.iter().map(|z| (z - most) - log_sum).collect()
 }
 
 #[cfg(test)]
@@ -194,6 +208,7 @@ mod tests {
         let p = probabilities(&[2.5, -1.0]);
         assert!((p[0] - 0.970_687_769_248_643_6).abs() < 1e-15 && (p[0] + p[1] - 1.0).abs() < 1e-15);
         assert_eq!(probabilities(&[1e4, 1e4]), [0.5, 0.5]);
+        assert_eq!(log_probabilities(&[0.0, 1e4]), [-1e4, 0.0], "where a probability is 0 in f64");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod bench;
 mod evaluate;
+mod finetune;
 mod generate;
 mod tokenizer;
 mod world;
