@@ -51,7 +51,7 @@ pub struct Decoder<'m, T: Real> {
 #[derive(Debug)]
 enum Memory<'m, T: Real> {
     Gpt { params: &'m Gpt<Tensor<T>>, config: &'m GptConfig, layers: Vec<LayerCache<T>> },
-    Lstm { params: &'m Lstm<Tensor<T>>, config: &'m LstmConfig, state: LstmState<T> },
+    Lstm { params: &'m Lstm<Tensor<T>>, config: &'m LstmConfig, state: Box<LstmState<T>> },
 }
 
 impl<'m, T: Real> Decoder<'m, T> {
@@ -62,7 +62,7 @@ impl<'m, T: Real> Decoder<'m, T> {
                 Memory::Gpt { params, config, layers: (0..config.layers).map(|_| LayerCache::new(config)).collect() }
             }
             (Backbone::Lstm(params), BackboneConfig::Lstm(config)) => {
-                Memory::Lstm { params, config, state: LstmState::new(config) }
+                Memory::Lstm { params, config, state: Box::new(LstmState::new(config)) }
             }
             _ => panic!("parameters of one kind of backbone with the configuration of another"),
         };

@@ -38,9 +38,9 @@ use stage::Places;
 #[non_exhaustive]
 pub enum ReproduceError {
     #[error(transparent)]
-    Pretrain(#[from] PretrainError),
+    Pretrain(Box<PretrainError>),
     #[error(transparent)]
-    Finetune(#[from] FinetuneError),
+    Finetune(Box<FinetuneError>),
     #[error(transparent)]
     Set(#[from] SetError),
     #[error(transparent)]
@@ -57,6 +57,18 @@ pub enum ReproduceError {
     Damaged { path: PathBuf, problem: String },
     #[error("stopped; what is finished stays, and `gradus reproduce --resume {out}` goes on from there", out = out.display())]
     Interrupted { out: PathBuf },
+}
+
+impl From<PretrainError> for ReproduceError {
+    fn from(error: PretrainError) -> Self {
+        ReproduceError::Pretrain(Box::new(error))
+    }
+}
+
+impl From<FinetuneError> for ReproduceError {
+    fn from(error: FinetuneError) -> Self {
+        ReproduceError::Finetune(Box::new(error))
+    }
 }
 
 /// How the work is watched.
@@ -171,7 +183,8 @@ fn eprintln_quietly(words: &str) {
 
 /// The plan in words, kind by kind.
 fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
-    let kinds: [(&str, fn(&Stage) -> bool); 4] = [
+    type Kind = (&'static str, fn(&Stage) -> bool);
+    let kinds: [Kind; 4] = [
         ("tasks of the micro-world", |s| matches!(s, Stage::World)),
         ("pre-training", |s| matches!(s, Stage::Pretrain(_))),
         ("fine-tuning: 12 tasks, 4 ablations", |s| {
