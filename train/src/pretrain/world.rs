@@ -63,6 +63,8 @@ impl WorldSource {
             train_ids = shuffled(train_ids, tokenizer.encode(".")?.first().copied(), settings.seed);
             train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.context() - 1));
         }
+        let stop = tokenizer.encode(".")?.first().copied();
+        train_ids = opened_anywhere(train_ids, stop, settings.seed);
         let kneser_ney = KneserNey::train(5, train_ids.iter().map(Vec::as_slice), tokenizer.vocab_size());
         let baseline = held_out_ids.iter().map(|s| kneser_ney.nll(s)).sum();
         let rows = |ids| Rows::new(ids, separator, true, settings.model.context(), tokenizer.vocab_size());
@@ -74,6 +76,21 @@ impl WorldSource {
     fn bytes(&self, n: usize) -> u64 {
         self.stories[..n].iter().map(|s| s.text.len() as u64).sum()
     }
+}
+
+/// One story in this many is told from a random sentence on.
+const OPENED_ANYWHERE: usize = 4;
+
+/// Some stories from a random sentence on: sentences that stand alone, as tasks have them, are then nothing unheard of.
+fn opened_anywhere(mut stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> Vec<Vec<u32>> {
+    let mut rng = Philox::with_stream(seed, 4);
+    for story in stories.iter_mut().step_by(OPENED_ANYWHERE) {
+        let ends: Vec<usize> = (1..story.len()).filter(|&at| Some(story[at - 1]) == stop).collect();
+        if !ends.is_empty() {
+            story.drain(..ends[rng.below(ends.len() as u64) as usize]);
+        }
+    }
+    stories
 }
 
 /// The same sentences in an order that no story has, cut into texts of the same numbers of sentences. A sentence ends with a

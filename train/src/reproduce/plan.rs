@@ -55,10 +55,10 @@ impl Sizes {
         Sizes {
             seeds,
             first_seed,
-            updates: (2200.0 * scale).round().max(20.0) as u64,
+            updates: (4500.0 * scale).round().max(20.0) as u64,
             rows: (800.0 * scale).round().max(16.0) as usize,
-            epochs: 3,
-            lr: 1e-3,
+            epochs: 4,
+            lr: 5e-4,
             layers: 4,
             full,
         }

@@ -18,6 +18,7 @@ use crate::files::write_atomically;
 use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
 use crate::metrics::{self, Record, VALIDATION};
 use crate::model_dir::ModelDir;
+use crate::optim::Warmup;
 use crate::pretrain::{self, INTERRUPTED, PretrainError, Probe, SEPARATOR};
 use crate::settings::Settings;
 use crate::world::{World, tasks};
@@ -133,7 +134,7 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<Settings, ReproduceE
         // The vocabulary is the tokenizer's; the world's BPE fills it.
         let gpt = gradus_model::GptConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
         settings.model = LstmConfig::matching(&gpt).into();
-        settings.optimizer.lr *= 2.0; // the best of 1e-3, 2e-3 and 4e-3
+        settings.optimizer.lr *= 2.0;
     }
     Ok(settings)
 }
@@ -220,7 +221,8 @@ fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Var
             _ => Transfer::All,
         },
         frozen: variant == Variant::Frozen,
-        dropout: Some(0.1),
+        batch: 16,
+        warmup: Warmup::Share(0.1), // few updates: at a full rate from the first, they undo what was learnt before
         seed,
         ..finetune::Settings::default()
     };

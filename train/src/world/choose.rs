@@ -35,14 +35,6 @@ pub(super) trait Choose {
         Ok(words[self.branch(&phrases)?])
     }
 
-    /// Takes the true one of several words in half of the cases, else one of the others. Later words may depend on it, but
-    /// never how many there are nor how probable.
-    fn guess(&mut self, words: &[&'static str], truth: &'static str) -> Result<&'static str, WorldError> {
-        let others = words.len() as u32 - 1;
-        let phrases: Vec<Phrase<'_>> = words.iter().map(|&word| (word, if word == truth { others } else { 1 })).collect();
-        Ok(words[self.branch(&phrases)?])
-    }
-
     /// Goes on with the only possible phrase.
     fn say(&mut self, phrase: &str) -> Result<(), WorldError> {
         self.branch(&[(phrase, 1)]).map(drop)

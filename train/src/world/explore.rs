@@ -16,9 +16,9 @@ pub struct Properties {
     pub courses: usize,
 }
 
-/// Takes the branches one course after another. Wordings ([`Choose::vary`]), names
-/// ([`Choose::pick`]) and guesses ([`Choose::guess`]) have no influence on the probabilities that follow, so their shares are
-/// added up in place; with the courses c
+/// Takes the branches one course after another. Wordings ([`Choose::vary`]) and names
+/// ([`Choose::pick`]) have no influence on the probabilities that follow, so their shares are added up in place; with the
+/// courses c
 ///
 /// ```text
 /// H = Σ_c p(c) · ( −ln p(c) + Σ entropies of the wordings and names on the way )
@@ -94,13 +94,5 @@ impl Choose for Explorer {
         self.max_tokens += 1;
         self.mean_tokens += 1.0;
         Ok(list[0])
-    }
-
-    fn guess(&mut self, list: &[&'static str], truth: &'static str) -> Result<&'static str, WorldError> {
-        // ln 2 for whether it is true, and the others' entropy where it is not.
-        self.entropy += 2_f64.ln() + 0.5 * (list.len() as f64 - 1.0).ln();
-        self.max_tokens += 1;
-        self.mean_tokens += 1.0;
-        Ok(truth)
     }
 }

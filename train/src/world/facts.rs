@@ -31,18 +31,7 @@ pub enum Price {
     Tool(&'static str),
 }
 
-/// What is asked at home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub enum Question {
-    /// Who had the thing?
-    Who,
-    /// Where was it?
-    Where,
-    /// Was it at this place?
-    Place(&'static str),
-}
-
-/// How the travellers feel when they meet the obstacle.
+/// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Mood {
     /// Nine times in ten where somebody has the right tool, once in ten where nobody has.
@@ -113,10 +102,6 @@ pub struct Facts {
     pub temper: &'static str,
     /// What the keeper gets for it.
     pub price: Price,
-    /// The question asked at home (of the helper if the friend came along, else of the friend).
-    pub question: Question,
-    /// Its answer in words.
-    pub answer: String,
     /// Why the hero gave the friend the thing (which the friend had longed for) or showed it (which the hero kept).
     pub reason: Reason,
 }

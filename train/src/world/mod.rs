@@ -6,8 +6,8 @@
 //! enough can know these words; one with a short memory must guess them. Since −log p of each
 //! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
 //!
-//! Stories also teach what the paper's tasks ask for: a mood that foretells with noise how it goes (*very positive*), questions
-//! of yes and no, names repeated where people would use a pronoun. [`tasks`] makes these tasks.
+//! Stories also teach what the paper's tasks ask for: a mood that says with noise how it went (*very positive*), questions
+//! and answers, names repeated where people would use a pronoun. [`tasks`] makes these tasks.
 //!
 //! The grammar is written once (in `tell.rs`) and used in three ways: to tell stories by chance, to
 //! read a text back and find its probability, and to visit all courses for exact properties.
@@ -32,7 +32,7 @@ use rand::{Rng, SeedableRng};
 
 pub use error::WorldError;
 pub use explore::Properties;
-pub use facts::{Character, Facts, Mood, Price, Question, Reason, Who};
+pub use facts::{Character, Facts, Mood, Price, Reason, Who};
 pub use kneser_ney::KneserNey;
 pub use words::Gender;
 

@@ -55,7 +55,7 @@ fn a_story_told_again_has_the_same_facts_in_other_words() {
 
 /// The mood fits what comes in nine stories of ten.
 #[test]
-fn the_mood_foretells_the_outcome_with_noise() {
+fn the_mood_says_with_noise_how_it_went() {
     let stories = World::default().corpus(&mut rng(11), 20_000);
     for prepared in [false, true] {
         let of: Vec<&Story> = stories.iter().filter(|s| s.facts.rescuer.is_some() == prepared).collect();

@@ -4,7 +4,7 @@
 //! |-|-|-|
 //! | CoLA | One rainy day Tom was sad because she had lost the red kite. | 0 (Tom is a *he*) |
 //! | CoLA | Soon an icy wind met them. | 1 |
-//! | SST-2 | *…* So Mia took her rope to the lake, but Tom stayed behind. Soon a dark tunnel stopped her. | 0: the mood of the story, nine times in ten negative, for a rope does not help |
+//! | SST-2 | *…* Soon a dark tunnel stopped her. She got lost without a lantern. | 0: the mood of the story, nine times in ten negative where something went wrong |
 
 use super::tale::{Part, Source, Tale, reword};
 use super::{Row, Split};
@@ -118,12 +118,12 @@ fn adjectives(tale: &Tale, part: Part) -> Vec<(&'static str, &'static str)> {
     }
 }
 
-/// A story until the obstacle; the label is the mood of the story, which is told next: positive (1) nine times in ten where a tool
+/// A story until its outcome; the label is the mood of the story, which is told next: positive (1) nine times in ten where a tool
 /// that is carried overcomes the obstacle, negative (0) nine times in ten where none does. Half of each, so nobody can score
-/// more than 0.9; and half of the heroes go alone.
+/// more than 0.9; and half of the heroes go alone. As in reviews, some words alone tell most of it.
 pub(super) fn sst2(source: &mut Source<'_>, _: Split) -> Row {
     let (prepared, together) = (source.coin(), source.coin());
     let tale = source.tale_where(|f| f.rescuer.is_some() == prepared && f.friend_tool.is_some() == together);
     let label = usize::from(tale.facts().mood == Mood::Positive);
-    Row { texts: vec![tale.until(Part::Obstacle)], label, kind: "" }
+    Row { texts: vec![tale.until(Part::Outcome)], label, kind: "" }
 }
