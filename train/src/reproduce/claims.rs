@@ -173,16 +173,11 @@ pub fn chance(task: &str) -> f64 {
     }
 }
 
-/// What a task's zero-shot score is normalised by (figure 2): the best single model here, which is the fine-tuned one; DPRD, which
-/// is not fine-tuned, by the best possible score.
-pub fn best(results: &Results, task: &str) -> f64 {
-    results.score(task, Variant::Full).map_or(bayes(task).unwrap_or(1.0), |m| m.mean)
-}
-
 /// The mean normalised zero-shot score of a body in a seed, a value each point of its pre-training.
 pub fn normalised(results: &Results, seed: u64, body: Body, tasks: &[&str]) -> Vec<(f64, f64)> {
     let Some(run) = results.pretrained.iter().find(|p| (p.seed, p.body) == (seed, body)) else { return Vec::new() };
-    let one = |score: f64, task: &str| (score - chance(task)) / (best(results, task) - chance(task));
+    // The paper divides by the best single model; here the best possible score is known.
+    let one = |score: f64, task: &str| (score - chance(task)) / (bayes(task).unwrap_or(1.0) - chance(task));
     let point = |p: &super::results::ZeroShotPoint| {
         let scores: Option<Vec<f64>> = tasks.iter().map(|t| Some(one(*p.scores.get(*t)?, t))).collect();
         scores.map(|s| (p.tokens as f64, s.iter().sum::<f64>() / s.len() as f64))
@@ -201,7 +196,7 @@ fn zero_shot(results: &Results) -> Vec<Claim> {
         claims.push(Claim { statement: statement.into(), section: "§5, figure 2", paper: paper.into(), ours, verdict });
     };
     let ends = |curves: &[Vec<(f64, f64)>]| curves.iter().map(|c| (c[0].1, c[c.len() - 1].1)).collect::<Vec<_>>();
-    let unit = "% of the way from guessing to the fine-tuned model";
+    let unit = "% of the way from guessing to the best possible score";
     add("Zero-shot scores rise with pre-training", "steadily, no figure", unit, ends(&gpt).iter().map(|(a, b)| b - a).collect());
     add("They end above guessing", "yes, no figure", unit, ends(&gpt).iter().map(|(_, b)| *b).collect());
     let last = ends(&gpt).iter().zip(ends(&lstm)).map(|((_, a), (_, b))| a - b).collect();

@@ -195,9 +195,9 @@ fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
     }
     let left = Plot {
         title: "Layers transferred".into(),
-        description: "Test accuracy by what was transferred: nothing, embeddings, then block by block".into(),
+        description: "Test score by what was transferred: nothing, embeddings, then block by block".into(),
         x: Axis::new("0: nothing, 1: embeddings, then blocks", Scale::Linear),
-        y: Axis::new("accuracy", Scale::Linear),
+        y: Axis::new("score", Scale::Linear),
         curves: layers,
         levels: Vec::new(),
         size: (520, 340),
@@ -207,12 +207,12 @@ fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
         curves.push(Curve { name: name.into(), points: mean_curve(results, body, &ZERO_SHOT), ink, dots: true });
     }
     let level = |y: f64, name: &str, ink| Level { name: name.into(), y, ink };
-    let levels = vec![level(0.0, "guessing", Ink::Muted), level(100.0, "fine-tuned", Ink::Limit)];
+    let levels = vec![level(0.0, "guessing", Ink::Muted), level(100.0, "best possible", Ink::Limit)];
     let right = Plot {
         title: "Zero-shot, mean of four tasks".into(),
         description: "Normalised zero-shot score over tokens of pre-training".into(),
         x: Axis::new("tokens of pre-training", Scale::Linear),
-        y: Axis::new("% from guessing to the fine-tuned model", Scale::Linear),
+        y: Axis::new("% from guessing to the best possible", Scale::Linear),
         curves,
         levels: levels.clone(),
         size: (520, 340),
@@ -230,9 +230,9 @@ fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
             size: (380, 260),
         }
     };
-    let caption = "Left: accuracy on test rows by what was transferred from the pre-trained model, the rest fresh. Right: each score is \
-                   normalised between guessing and the best single model here, the fine-tuned one (DPRD, which is not fine-tuned: the \
-                   best possible), then averaged; means over seeds.";
+    let caption = "Left: score on test rows by what was transferred from the pre-trained model, the rest fresh. Right: each score is \
+                   normalised between guessing and the best possible, which is known here (the paper: the best single model), then \
+                   averaged; means over seeds.";
     vec![
         Block::Plots(vec![left, right], caption.into()),
         Block::Plots(ZERO_SHOT.iter().map(each).collect(), "The four heuristics one by one.".into()),
