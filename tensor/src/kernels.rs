@@ -171,7 +171,7 @@ pub struct Naive;
 pub struct Fast;
 
 /// What a scalar computes in bulk.
-#[allow(clippy::too_many_arguments)] // a kernel names each slice that it reads and writes; a struct would only rename them
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")] // a kernel names each slice that it reads and writes; a struct would only rename them
 pub trait Kernels<T: Real>: Sync {
     /// C ← onto + A·B. (m,k)·(k,n) → (m,n).
     fn matmul(&self, a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
@@ -241,7 +241,7 @@ pub trait Kernels<T: Real>: Sync {
     }
     /// Tied output and its loss. h (n, d), w (V, d): logits = h·wᵀ; writes loss (n), each row's −log p(target); with `grads`
     /// also the gradients of Σᵢ weightᵢ·lossᵢ: gh (n, d) and gw (V, d), written. Logits live a chunk of rows at a time.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
     fn linear_cross_entropy(
         &self,
         h: &[T],

@@ -42,22 +42,22 @@ pub fn level() -> Level {
 macro_rules! vectorized {
     ($(#[$meta:meta])* $vis:vis fn $name:ident<T: Float>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
         $vis fn $name<T: $crate::simd::Float>($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
-            #[allow(clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
+            #[allow(clippy::too_many_arguments, clippy::extra_unused_type_parameters, reason = "operands and their sizes")]
             fn body<T: $crate::simd::Float, const FMA: bool>($($arg: $ty),*) $(-> $ret)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            #[allow(clippy::too_many_arguments)]
+            #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
             fn avx2<T: $crate::simd::Float>($($arg: $ty),*) $(-> $ret)? {
                 body::<T, true>($($arg),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")]
-            #[allow(clippy::too_many_arguments)]
+            #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
             fn avx512<T: $crate::simd::Float>($($arg: $ty),*) $(-> $ret)? {
                 body::<T, true>($($arg),*)
             }
@@ -139,7 +139,7 @@ pub trait Float: Real {
     ///
     /// # Safety
     /// Every element that the sizes and strides reach must lie in its allocation, and C's may not be aliased.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
     unsafe fn gemm(
         m: usize,
         k: usize,

@@ -170,7 +170,7 @@ fn greedy<T: Real>(logits: &[T]) -> u32 {
 ///
 /// # Errors
 /// [`GenerateError`], before anything is generated. Panics on an id that the model does not have: callers check user input.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "all that a text depends on")]
 pub fn generate<T: Real>(
     config: &ModelConfig,
     params: &Model<Tensor<T>>,

@@ -39,7 +39,7 @@ macro_rules! binary {
         impl<'t, T: Real> $trait<$b> for $a {
             type Output = Var<'t, T>;
             #[track_caller]
-            #[allow(clippy::needless_borrow)]
+            #[allow(clippy::needless_borrow, reason = "one form for values and references")]
             fn $method(self, other: $b) -> Var<'t, T> {
                 $trait::$method(&*std::borrow::Borrow::<Var<'t, T>>::borrow(&self), &*std::borrow::Borrow::<Var<'t, T>>::borrow(&other))
             }

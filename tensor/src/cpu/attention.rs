@@ -56,7 +56,7 @@ pub fn naive<T: Real>(
 }
 
 /// q̄, k̄, v̄ and the bias's gradient.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn naive_vjp<T: Real>(
     spec: &AttentionSpec,
     q: Heads<'_, T>,
@@ -395,7 +395,7 @@ pub fn fast<T: Float>(
 }
 
 /// The attention of a single query, as while generating: packing the keys would cost more than their product with it.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 fn one_query<T: Float>(
     spec: &AttentionSpec,
     pair: usize,
@@ -478,7 +478,7 @@ vectorized! {
 
 /// [`naive_vjp`] by blocks of queries; a task owns the keys of its (b, h), and all (b, h) that share a bias whose gradient
 /// is asked.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Float>(
     spec: &AttentionSpec,
     q: Heads<'_, T>,
@@ -518,7 +518,7 @@ pub fn fast_vjp<T: Float>(
 ///
 /// # Safety
 /// `check` and `check_grads` have passed, and nothing else touches the gradients of (b, h) meanwhile.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn pair_vjp<T: Float>(
     spec: &AttentionSpec,
     [b, h]: [usize; 2],
@@ -603,7 +603,7 @@ unsafe fn pair_vjp<T: Float>(
 ///
 /// # Safety
 /// As for [`pair_vjp`].
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn score_row_vjp<T: Float>(
     spec: &AttentionSpec,
     [b, h, i]: [usize; 3],

@@ -13,7 +13,7 @@ use crate::Real;
 use crate::simd::{Float, sum_of, sum_of_2, vectorized};
 
 /// y, and each row's μ and r.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn naive<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
     let n = gain.len();
     same_len("layer_norm", &[x.len(), y.len(), n * mean.len(), n * rstd.len()]);
@@ -38,7 +38,7 @@ pub fn naive<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], me
 }
 
 /// x̄, gain and bias gradients.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn naive_vjp<T: Real>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
     let n = gain.len();
     same_len("layer_norm_vjp", &[x.len(), gy.len(), gx.len(), n * mean.len(), n * rstd.len()]);
@@ -67,7 +67,7 @@ pub fn naive_vjp<T: Real>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T],
 }
 
 /// [`naive`], vectorised and parallel by rows.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast<T: Float>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
     let n = gain.len();
     same_len("layer_norm", &[x.len(), y.len(), n * mean.len(), n * rstd.len()]);
@@ -103,7 +103,7 @@ vectorized! {
 const BLOCK: usize = 64;
 
 /// [`naive_vjp`], vectorised and parallel by blocks of rows.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
     let n = gain.len();
     same_len("layer_norm_vjp", &[x.len(), gy.len(), gx.len(), n * mean.len(), n * rstd.len()]);

@@ -77,7 +77,7 @@ pub fn naive<T: Real>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut 
 }
 
 /// The VJP of [`naive`], from what it wrote and ȳ (T, B, H): x̄ (T, B, 4H), and where wanted W̄ (H, 4H).
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn naive_vjp<T: Real>(
     w: &[T],
     [batch, units]: [usize; 2],
@@ -355,7 +355,7 @@ pub fn fast<T: Float>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut 
 }
 
 /// [`naive_vjp`] with Wᵀ packed once, parallel over the units; W̄ is one product at the end.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Float>(
     w: &[T],
     [batch, units]: [usize; 2],

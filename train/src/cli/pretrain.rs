@@ -101,6 +101,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 pub fn micro_world_options() -> Options {
     Options {
         preset: Some("tiny".into()),
+        context: Some(208), // the longest story has 206 words and marks
         dropout: Some(0.0), // no story is seen twice
         batch: Some(8),
         lr: Some(1e-3),

@@ -53,7 +53,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     stop_on_ctrl_c();
-    let watch = Watch { display: Display::choose(args.quiet), samples: false };
+    let watch = Watch { display: Display::choose(args.quiet), samples: !args.quiet };
     let outcome = match &args.resume {
         Some(dir) => reproduce::resume(dir, &watch)?,
         None => {
@@ -62,6 +62,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             }
             if !(1..=100).contains(&args.seeds) {
                 return Err(flag("--seeds", args.seeds, "a number from 1 to 100"));
+            }
+            if args.seed.checked_add(args.seeds).is_none() {
+                return Err(flag("--seed", args.seed, "a number that leaves room for as many seeds as --seeds asks for"));
             }
             let sizes = Sizes::new(args.seeds, args.seed, args.scale, args.full);
             reproduce::begin(&sizes, &args.out, &watch)?

@@ -40,7 +40,7 @@ pub use settings::Settings;
 
 /// Why a fine-tuning could not begin, go on or end.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum FinetuneError {
     #[error(transparent)]

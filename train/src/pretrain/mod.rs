@@ -43,7 +43,7 @@ pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Why a run could not begin, go on or end.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum PretrainError {
     #[error(transparent)]
     Settings(#[from] SettingsError),

@@ -59,14 +59,14 @@ impl WorldSource {
             stories.iter().map(|s| Ok(tokenizer.encode(&s.text)?)).collect()
         };
         let (mut train_ids, held_out_ids) = (encode(&train)?, encode(&stories)?);
-        if settings.shuffle_sentences {
-            train_ids = shuffled(train_ids, tokenizer.encode(".")?.first().copied(), settings.seed);
-            train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.context() - 1));
-        }
-        let stop = tokenizer.encode(".")?.first().copied();
-        train_ids = opened_anywhere(train_ids, stop, settings.seed);
         let kneser_ney = KneserNey::train(5, train_ids.iter().map(Vec::as_slice), tokenizer.vocab_size());
         let baseline = held_out_ids.iter().map(|s| kneser_ney.nll(s)).sum();
+        let stop = tokenizer.encode(".")?.first().copied();
+        if settings.shuffle_sentences {
+            train_ids = shuffled(train_ids, stop, settings.seed);
+            train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.context() - 1));
+        }
+        train_ids = opened_anywhere(train_ids, stop, settings.seed);
         let rows = |ids| Rows::new(ids, separator, true, settings.model.context(), tokenizer.vocab_size());
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, train, held_out, stories, baseline })
@@ -143,5 +143,44 @@ impl Source for WorldSource {
     fn baselines(&self) -> Vec<Baseline> {
         let nll = self.baseline / self.held_out.predicted() as f64;
         vec![Baseline { name: "Kneser–Ney 5-gram".into(), nll }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sentences of one, two and three tokens, each with a stop (9) at its end.
+    const STORY: [u32; 9] = [1, 9, 2, 2, 9, 3, 3, 3, 9];
+
+    #[test]
+    fn some_stories_open_at_a_later_sentence() {
+        let stories = opened_anywhere(vec![STORY.to_vec(); 400], Some(9), 1);
+        for (at, story) in stories.iter().enumerate() {
+            assert!(STORY.ends_with(story), "{story:?}");
+            if at % OPENED_ANYWHERE > 0 {
+                assert_eq!(story.len(), STORY.len());
+            }
+        }
+        let opened = stories.iter().step_by(OPENED_ANYWHERE);
+        let lengths: std::collections::BTreeSet<usize> = opened.map(Vec::len).collect();
+        // After the first sentence or the second: what follows is never empty.
+        assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [4, 7]);
+        assert_eq!(opened_anywhere(vec![vec![1, 2]], Some(9), 1), [[1, 2]]);
+    }
+
+    #[test]
+    fn shuffled_stories_keep_their_sentences_and_their_numbers() {
+        let stories: Vec<Vec<u32>> = (0..20).map(|i| vec![i, 99, i + 50, i, 99]).collect();
+        let mixed = shuffled(stories.clone(), Some(99), 1);
+        assert_ne!(mixed, stories);
+        let sentences = |stories: &[Vec<u32>]| {
+            let mut all: Vec<Vec<u32>> =
+                stories.iter().flat_map(|story| story.split_inclusive(|&id| id == 99).map(<[u32]>::to_vec)).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(sentences(&mixed), sentences(&stories));
+        assert!(mixed.iter().all(|story| story.iter().filter(|&&id| id == 99).count() == 2));
     }
 }

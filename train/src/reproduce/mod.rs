@@ -34,7 +34,7 @@ use stage::Places;
 
 /// Why a reproduction could not begin or go on; what is finished stays.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum ReproduceError {
     #[error(transparent)]

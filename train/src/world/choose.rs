@@ -35,6 +35,19 @@ pub(super) trait Choose {
         Ok(words[self.branch(&phrases)?])
     }
 
+    /// Tells something on which nothing later depends, in decisions of its own.
+    fn aside(&mut self, mut tell: impl FnMut(&mut Self) -> Result<(), WorldError>) -> Result<(), WorldError>
+    where
+        Self: Sized,
+    {
+        tell(self)
+    }
+
+    /// Whether no slip of the tongue is made.
+    fn careful(&self) -> bool {
+        false
+    }
+
     /// Goes on with the only possible phrase.
     fn say(&mut self, phrase: &str) -> Result<(), WorldError> {
         self.branch(&[(phrase, 1)]).map(drop)
@@ -65,16 +78,26 @@ impl Told {
 /// Decides by chance.
 pub(super) struct Sampler<'r, R> {
     rng: &'r mut R,
+    careful: bool,
     pub(super) told: Told,
 }
 
 impl<'r, R: Rng> Sampler<'r, R> {
     pub(super) fn new(rng: &'r mut R) -> Self {
-        Sampler { rng, told: Told::new() }
+        Sampler { rng, careful: false, told: Told::new() }
+    }
+
+    /// Makes no slip of the tongue.
+    pub(super) fn careful(rng: &'r mut R) -> Self {
+        Sampler { careful: true, ..Sampler::new(rng) }
     }
 }
 
 impl<R: Rng> Choose for Sampler<'_, R> {
+    fn careful(&self) -> bool {
+        self.careful
+    }
+
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
         let total = phrases.iter().map(|&(_, weight)| weight).sum();
         // A certain continuation draws nothing.
@@ -163,24 +186,5 @@ impl Choose for Reader<'_> {
             }
         }
         Err(self.refusal(phrases))
-    }
-}
-
-/// Decides as a given text did, but draws the wordings ([`Choose::vary`]) anew: the same facts in other words.
-pub(super) struct Retelling<'t, 'r, R> {
-    pub(super) reader: Reader<'t>,
-    pub(super) sampler: Sampler<'r, R>,
-}
-
-impl<R: Rng> Choose for Retelling<'_, '_, R> {
-    fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
-        let index = self.reader.branch(phrases)?;
-        self.sampler.told.take(phrases, index);
-        Ok(index)
-    }
-
-    fn vary(&mut self, phrases: &[Phrase<'_>]) -> Result<(), WorldError> {
-        self.reader.branch(phrases)?;
-        self.sampler.vary(phrases)
     }
 }

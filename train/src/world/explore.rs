@@ -89,6 +89,14 @@ impl Choose for Explorer {
         Ok(())
     }
 
+    fn aside(&mut self, tell: impl FnMut(&mut Self) -> Result<(), WorldError>) -> Result<(), WorldError> {
+        let all = explore(tell)?;
+        self.entropy += all.entropy;
+        self.max_tokens += all.max_tokens;
+        self.mean_tokens += all.mean_tokens;
+        Ok(())
+    }
+
     fn pick(&mut self, list: &[&'static str]) -> Result<&'static str, WorldError> {
         self.entropy += (list.len() as f64).ln();
         self.max_tokens += 1;

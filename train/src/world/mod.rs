@@ -6,10 +6,11 @@
 //! enough can know these words; one with a short memory must guess them. Since −log p of each
 //! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
 //!
-//! Stories also teach what the paper's tasks ask for: a mood that says with noise how it went (*very positive*), questions
-//! and answers, names repeated where people would use a pronoun. [`tasks`] makes these tasks.
+//! Stories also teach what the paper's tasks ask for: a mood that says with noise how it went (*very positive*), remarks,
+//! questions and answers, names repeated where people would use a pronoun. And the teller makes slips of the tongue and mends them
+//! (*took his, no, her rope*): to expect the *no*, a reader must notice what does not fit. [`tasks`] makes these tasks.
 //!
-//! The grammar is written once (in `tell.rs`) and used in three ways: to tell stories by chance, to
+//! The grammar is written once (in `tell.rs` and `recall.rs`) and used in three ways: to tell stories by chance, to
 //! read a text back and find its probability, and to visit all courses for exact properties.
 
 mod choose;
@@ -17,6 +18,7 @@ mod error;
 mod explore;
 mod facts;
 pub mod kneser_ney;
+mod recall;
 pub mod tasks;
 mod tell;
 mod tokens;
@@ -135,7 +137,15 @@ impl World {
 
     /// Tells a story by chance. The same generator state gives the same story on every machine.
     pub fn story(&self, rng: &mut impl Rng) -> Story {
-        let mut sampler = choose::Sampler::new(rng);
+        self.tell(choose::Sampler::new(rng))
+    }
+
+    /// Tells a story by chance, without a slip of the tongue. Its `log_prob` is that of such a telling.
+    pub fn careful_story(&self, rng: &mut impl Rng) -> Story {
+        self.tell(choose::Sampler::careful(rng))
+    }
+
+    fn tell<R: Rng>(&self, mut sampler: choose::Sampler<'_, R>) -> Story {
         match tell::tell(&self.config, &mut sampler) {
             Ok(facts) => story(sampler.told, facts),
             Err(error) => unreachable!("only reading can fail: {error}"),
@@ -157,18 +167,6 @@ impl World {
         let mut reader = choose::Reader::new(&tokens);
         let facts = tell::tell(&self.config, &mut reader)?;
         Ok(story(reader.finish()?, facts))
-    }
-
-    /// Tells a story again: the same facts, every wording drawn anew.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read), if `story` is not of this world.
-    pub fn retell(&self, story: &Story, rng: &mut impl Rng) -> Result<Story, WorldError> {
-        let tokens = tokens::split(&story.text)?;
-        let mut retelling = choose::Retelling { reader: choose::Reader::new(&tokens), sampler: choose::Sampler::new(rng) };
-        let facts = tell::tell(&self.config, &mut retelling)?;
-        retelling.reader.finish()?;
-        Ok(self::story(retelling.sampler.told, facts))
     }
 
     /// ln p of a story (nats), found by reading its text.

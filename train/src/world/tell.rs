@@ -3,15 +3,15 @@
 //! A hero and a friend; one of them longs for a thing; somebody knows where it is; the hero sets
 //! out, alone or with the friend; an obstacle meets them with or without the right tool, and the
 //! mood (with noise) says which; the keeper of the thing names a price; home again, a question
-//! is asked about what happened, and the longing is over. Nearly everything is decided early and comes back much later.
+//! is asked about what happened, and the longing is over. Nearly everything is decided early and comes back much later; what has
+//! been told and comes back is in [`recall`].
 
 use super::WorldConfig;
 use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::{Character, Facts, Mood, Price, Reason, Who};
-use super::words::{
-    ANIMALS, COLOURS, FEELINGS, Gender, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS,
-};
+use super::recall::{self, Known, question, recall, remark};
+use super::words::{ANIMALS, COLOURS, FEELINGS, Gender, KEEPERS, MOODS, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS};
 
 /// How much likelier an obstacle is that the travellers are prepared for.
 const PREPARED: u32 = 5;
@@ -22,7 +22,7 @@ const MOOD_FITS: u32 = 9;
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
     // Once Mia the brave rabbit lived near Tom the fox.
     c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
-    let names: Vec<&'static str> = NAMES[..config.names].iter().map(|&(name, _)| name).collect();
+    let names = recall::names(config);
     let hero_name = c.pick(&names)?;
     c.say("the")?;
     let nature = c.pick(&TRAITS[..config.traits])?;
@@ -44,34 +44,40 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     c.vary(&[("was", 2), ("felt", 1)])?;
     let feeling = c.pick(&FEELINGS[..config.feelings])?;
     c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
-    c.say(one.gender.subject())?;
+    recall(c, "{}", &[(one.gender.subject(), &["he", "she"])])?;
     let lost = c.branch(&[("wanted", 1), ("longed for", 1), ("had lost", 2)])? == 2;
     c.say("the")?;
     let colour = c.pick(&COLOURS[..config.colours])?;
-    let thing = c.pick(&THINGS[..config.things])?;
+    let things = &THINGS[..config.things];
+    let thing = c.pick(things)?;
     c.say(".")?;
 
     // Rosa had seen the kite at the lake.
     let helper = c.pick(&without(&without(&names, hero.name), friend.name))?;
-    c.vary(&[("had seen", 2), ("knew of", 1), ("spoke of", 1)])?;
-    c.say(&format!("the {thing} at the"))?;
-    let place = c.pick(&PLACES[..config.places])?;
+    c.vary(&recall::KNOWING)?;
+    recall(c, "the {} at the", &[(thing, things)])?;
+    let places = &PLACES[..config.places];
+    let place = c.pick(places)?;
     c.say(".")?;
+
+    // Mia was a rabbit.
+    let mut known = Known { hero, friend, helper, colour, thing, place, carried: Vec::new() };
+    remark(config, &known, c)?;
 
     // So Mia took her rope to the lake, and Tom brought his key.
     c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
-    c.say(hero.name)?;
+    recall(c, "{}", &[(hero.name, &names)])?;
     c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
-    c.say(hero.gender.possessive())?;
+    recall(c, "{}", &[(hero.gender.possessive(), &["his", "her"])])?;
     let tools = &TOOLS[..config.tools];
-    let tool_names: Vec<&'static str> = tools.iter().map(|tool| tool.name).collect();
+    let tool_names = recall::tools(config);
     let hero_tool = c.pick(&tool_names)?;
-    c.say(&format!("to the {place}"))?;
+    recall(c, "to the {}", &[(place, places)])?;
     let together = c.branch(&[(", and", 1), (", but", 1)])? == 0;
-    c.say(friend.name)?;
+    recall(c, "{}", &[(friend.name, &names)])?;
     let friend_tool = if together {
         c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
-        c.say(friend.gender.possessive())?;
+        recall(c, "{}", &[(friend.gender.possessive(), &["his", "her"])])?;
         Some(c.pick(&without(&tool_names, hero_tool))?)
     } else {
         c.vary(&[("stayed", 2), ("waited", 1)])?;
@@ -79,6 +85,11 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         None
     };
     c.say(".")?;
+
+    // Mia carried her rope to the lake.
+    known.carried = [(hero, hero_tool)].into_iter().chain(friend_tool.map(|tool| (friend, tool))).collect();
+    remark(config, &known, c)?;
+
     let (subject, object) = if together { ("they", "them") } else { (hero.gender.subject(), hero.gender.object()) };
 
     // Soon a dark tunnel stopped them.
@@ -87,8 +98,7 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let obstacles: Vec<Phrase<'_>> = tools.iter().map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 })).collect();
     let needed = &tools[c.branch(&obstacles)?];
     c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
-    c.say(object)?;
-    c.say(".")?;
+    recall(c, "{} .", &[(object, &["them", "him", "her"])])?;
     let rescuer = if needed.name == hero_tool {
         Some(Who::Hero)
     } else if carried(needed) {
@@ -97,23 +107,29 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         None
     };
 
+    let mishaps: Vec<&'static str> = tools.iter().map(|tool| tool.mishap).collect();
     // Tom used his lantern. Or: They got lost without a lantern.
     match rescuer {
         Some(who) => {
             let rescuer = if who == Who::Hero { hero } else { friend };
-            c.say(rescuer.name)?;
+            recall(c, "{}", &[(rescuer.name, &names)])?;
             c.vary(&[("had", 1), ("used", 1)])?;
-            c.say(&format!("{} {} .", rescuer.gender.possessive(), needed.name))?;
+            recall(c, "{} {} .", &[(rescuer.gender.possessive(), &["his", "her"]), (needed.name, &tool_names)])?;
         }
         None => {
-            let got = format!("{subject} got {} without {} {}", needed.mishap, needed.article, needed.name);
+            let got = format!("{subject} got");
             // Names are repeated where people would say "it": so the reader learns which of the two is meant.
             let (adjective, obstacle) = needed.obstacle_words();
             let failed = format!("the {hero_tool} failed at the {obstacle} because the");
             let (dark, wrong) =
                 (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {hero_tool} was no {}", needed.name));
-            c.vary(&[(&got, 2), (&dark, 1), (&wrong, 1)])?;
-            c.say(".")?;
+            c.aside(|c| {
+                if c.branch(&[(&got, 2), (&dark, 1), (&wrong, 1)])? == 0 {
+                    let without = format!("{{}} without {} {} .", needed.article, needed.name);
+                    return recall(c, &without, &[(needed.mishap, &mishaps)]);
+                }
+                c.say(".")
+            })?;
         }
     }
 
@@ -125,12 +141,13 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 
     // At the lake a grumpy giant sold the happy rabbit the kite for a song.
     let mishap = rescuer.is_none().then_some(needed.mishap);
-    c.say(&format!("at the {place} a"))?;
+    recall(c, "at the {} a", &[(place, places)])?;
     let temper = c.pick(&MOODS[..config.moods])?;
     let keeper = c.pick(&KEEPERS[..config.keepers])?;
     c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
-    c.say(&format!("the {} {}", mishap.unwrap_or("happy"), hero.animal))?;
-    c.say(&format!("the {thing} for"))?;
+    let states = [&mishaps[..], &["happy"]].concat();
+    recall(c, "the {}", &[(mishap.unwrap_or("happy"), &states)])?;
+    recall(c, "{} the {} for", &[(hero.animal, &ANIMALS[..config.animals]), (thing, things)])?;
     let mut prices: Vec<(String, u32, Price)> =
         TREATS.iter().map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat))).collect();
     for (who, tool) in [(hero, Some(hero_tool)), (friend, friend_tool)] {
@@ -145,12 +162,11 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
 
     // Back home, Tom asked, "Where was the kite?" "At the lake."
     c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
-    // The helper knows where it was, but not who had it; the friend, left behind, knows neither.
-    let (asker, question, answer) = match together {
-        true => (helper, "who had", format!("a {keeper} at the {place}")),
-        false => (friend.name, "where was", format!("at the {place}")),
-    };
-    c.say(&format!(", {asker} asked , \" {question} the {thing} ? \" \" {answer} . \""))?;
+    // The friend, left behind, or the helper, who was not there either.
+    c.say(",")?;
+    recall(c, "{}", &[(if together { helper } else { friend.name }, &names)])?;
+    c.say("asked ,")?;
+    question(config, &known, (keeper, one, feeling), c)?;
 
     // At last Mia gave Tom the kite because Tom had lost it.
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;

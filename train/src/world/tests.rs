@@ -38,19 +38,52 @@ fn reading_finds_the_story_that_was_told() {
     }
 }
 
-#[test]
-fn a_story_told_again_has_the_same_facts_in_other_words() {
-    let world = World::default();
-    let mut rng = rng(10);
-    let mut same = 0;
-    for _ in 0..500 {
-        let story = world.story(&mut rng);
-        let again = world.retell(&story, &mut rng).unwrap();
-        assert_eq!(again.facts, story.facts);
-        assert_eq!(world.read(&again.text).unwrap().facts, story.facts);
-        same += usize::from(again.text == story.text);
+/// Takes the slips out of a telling: *her, no, his rope* and *the blue kite lay there. No, red.*
+fn mended(text: &str) -> String {
+    let mut words: Vec<String> = tokens::split(text).unwrap().into_iter().map(|t| t.word).collect();
+    while let Some(at) = (1..words.len() - 1).find(|&at| words[at] == "no" && words[at + 1] == ",") {
+        let right = words[at + 2].clone();
+        if words[at - 1] == "," {
+            words.splice(at - 2..at + 3, [right]);
+        } else {
+            // Which word of the sentence was wrong: one of the same list.
+            let lists =
+                [&words::PLACES[..], &words::COLOURS, &words::THINGS, &words::ANIMALS, &["his", "her"], &["him", "her", "them"]];
+            let (tools, mishaps) = (words::TOOLS.map(|tool| tool.name), words::TOOLS.map(|tool| tool.mishap));
+            let lists = lists.into_iter().chain([&tools[..], &mishaps]);
+            let same = |word: &str| lists.clone().any(|list| list.contains(&word) && list.contains(&right.as_str()));
+            let wrong = (0..at - 1).rev().find(|&i| same(&words[i]) && words[i] != right).unwrap();
+            words[wrong] = right;
+            words.drain(at..at + 4);
+        }
     }
-    assert!(same < 5, "{same} of 500 stories came back word for word");
+    words.join(" ")
+}
+
+#[test]
+fn a_slip_is_mended_and_changes_no_fact() {
+    let world = World::default();
+    let (mut slips, mut late) = (0, 0);
+    for story in world.corpus(&mut rng(10), 2000) {
+        let again = world.read(&mended(&story.text)).unwrap_or_else(|e| panic!("{e}: {}", story.text));
+        assert_eq!(again.facts, story.facts, "{}", story.text);
+        slips += usize::from(again.text != story.text);
+        late += usize::from(story.text.contains(" No, "));
+        assert!(again.text == story.text || again.log_prob > story.log_prob);
+        assert!(!mended(&again.text).contains(" no ,"));
+    }
+    assert!(slips > 800 && late > 200, "{slips} stories of 2000 with a slip, {late} of them mended late");
+    assert!((0..500).all(|seed| !world.careful_story(&mut rng(seed)).text.to_lowercase().contains("no,")));
+}
+
+/// One pronoun in sixteen is wrong at first: `SURE` is 15, and there is one slot.
+#[test]
+fn slips_are_as_frequent_as_said() {
+    let stories = World::default().corpus(&mut rng(12), 20_000);
+    let slipped = |s: &&Story| s.text.contains("e, no, he had lost the") || s.text.contains("e, no, she had lost the");
+    let lost = stories.iter().filter(|s| s.text.contains("e had lost the") || slipped(s));
+    let share = stories.iter().filter(slipped).count() as f64 / lost.count() as f64;
+    assert!((share - 1.0 / 16.0).abs() < 0.01, "{share}");
 }
 
 /// The mood fits what comes in nine stories of ten.
@@ -105,7 +138,7 @@ impl Choose for Checked<'_> {
 fn no_phrase_of_a_decision_begins_another() {
     let config = WorldConfig::default();
     let mut rng = rng(3);
-    for _ in 0..5000 {
+    for _ in 0..300 {
         let mut checked = Checked { sampler: Sampler::new(&mut rng) };
         tell::tell(&config, &mut checked).unwrap();
     }
@@ -142,11 +175,12 @@ fn wrong_stories_are_refused_with_their_place() {
 fn a_story_that_forgets_is_refused() {
     let world = World::default();
     let story = world.story(&mut rng(5));
-    let place = story.facts.place;
-    let other = if place == "mill" { "lake" } else { "mill" };
-    let at = story.text.rfind(place).unwrap();
+    // The ending names the thing once more.
+    let thing = story.facts.thing;
+    let other = if thing == "kite" { "drum" } else { "kite" };
+    let at = story.text.rfind(thing).unwrap();
     let (before, after) = story.text.split_at(at);
-    let forgetful = format!("{before}{}", after.replacen(place, other, 1));
+    let forgetful = format!("{before}{}", after.replacen(thing, other, 1));
     let error = world.read(&forgetful).unwrap_err();
     assert!(matches!(&error, WorldError::Unexpected { found, .. } if found == other), "{error} in {forgetful}");
     assert!(matches!(world.read("Once a brave rabbit; named"), Err(WorldError::Character { found: ';', byte: 19 })));
@@ -170,8 +204,8 @@ fn exact_properties_agree_with_samples() {
         let tokens = stories.iter().map(|s| s.tokens as f64).sum::<f64>() / 20_000.0;
         assert!((tokens - exact.mean_tokens).abs() < 0.2);
         let longest = stories.iter().map(|s| s.tokens).max().unwrap();
-        assert!(longest <= exact.max_tokens && longest + 3 >= exact.max_tokens);
-        assert!(exact.max_tokens <= 125, "{exact:?}");
+        // The longest story has a slip in every sentence.
+        assert!(longest <= exact.max_tokens && exact.max_tokens <= 206, "{longest}, {exact:?}");
     }
 }
 

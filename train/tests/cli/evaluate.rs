@@ -72,6 +72,25 @@ fn gradient_norms_agree_with_transformers() {
     assert!((json["nll"].as_f64().unwrap() - expected(&file, "f64.loss")[0]).abs() < 1e-10);
 }
 
+/// A text of 40 tokens, each a character of two bytes: a tokenizer changes perplexity, and not what a byte costs.
+#[test]
+fn perplexity_is_a_token_s_and_bits_are_a_byte_s() {
+    let (model, dir) = ("l2-d24-h2-dropout", tempfile::tempdir().unwrap());
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(golden(model).join(name), dir.path().join(name)).unwrap();
+    }
+    let letters: String = ('à'..='þ').collect();
+    Tokenizer::characters([letters.as_str()]).save(dir.path()).unwrap();
+    let text: String = letters.chars().cycle().step_by(7).take(40).collect();
+    assert_eq!(text.len(), 80);
+    let json = gradus("evaluate --model {} --corpus {} --json", &[dir.path(), &write(dir.path(), "text", text)]).json();
+    let number = |name: &str| json[name].as_f64().unwrap();
+    // The first token is given: 39 are predicted, which are 78 bytes.
+    assert_eq!((&json["tokens"], &json["bytes"]), (&39.into(), &78.into()));
+    assert!((number("perplexity") / number("nll").exp() - 1.0).abs() < 1e-9);
+    assert!((number("bits_per_byte") - number("nll") / 2.0 / std::f64::consts::LN_2).abs() < 1e-9);
+}
+
 #[test]
 fn a_corpus_by_its_convention() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@ mod bench;
 mod evaluate;
 mod finetune;
 mod generate;
+mod reproduce;
 mod tokenizer;
 mod world;
 

@@ -249,7 +249,7 @@ vectorized! {
 ///
 /// # Safety
 /// As for [`product`].
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn block<T: Float>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],

@@ -29,7 +29,7 @@ impl<T: Float> Tiles<T> {
     /// # Safety
     /// A has the rows, the panel k rows of `self.cols`, C the rows and columns; nothing else aliases C.
     #[inline]
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
     pub(super) unsafe fn run(
         &self,
         rows: usize,

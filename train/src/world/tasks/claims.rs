@@ -1,17 +1,17 @@
 //! Statements about a story that its sentences entail, contradict or leave open.
 //!
-//! A claim says of two words that they belong together: *the kite* and *red*. Whatever the verdict, both words come from the
-//! same distribution, so a claim alone tells nothing:
+//! A claim says of a subject what is true of it, in the words in which stories sum up. Whatever the verdict, all its words
+//! come from the same distributions, so a claim alone tells nothing:
 //!
 //! ```text
-//! premise        One rainy day Tom was sad because he had lost the red kite.
-//! entailed       The kite was red.        both words of the premise
-//! contradicted   The kite was blue.       the second from another story, or of somebody else in this one
-//! open           The drum was red.        the first from another story; the second from this one or another
+//! premise        One rainy day Tom was sad because he had lost the red kite. Rosa had seen the kite at the lake.
+//! entailed       Once the red kite lay at the lake.
+//! contradicted   Once the red kite lay at the mill.      one word from another story, or of somebody else in this one
+//! open           Once the red drum lay at the lake.      a subject that the premise does not mention
 //! ```
 
 use super::tale::{Part, Source, Tale, a, capital, mentions};
-use crate::world::{Facts, Price, Who};
+use crate::world::{Facts, Gender, Price, Who};
 
 /// How a claim stands to its premise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,157 +21,131 @@ pub(super) enum Verdict {
     Open,
 }
 
-/// Two words that a claim puts together.
-type Bond = (&'static str, &'static str);
+/// A subject, and then what is said of it.
+type Words = Vec<&'static str>;
 
 /// A kind of claim.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// The sentence that decides it.
-    pub(super) part: Part,
-    /// Whether that sentence is the whole premise; else all before it belong to it too.
-    pub(super) alone: bool,
+    /// The sentences that decide it.
+    pub(super) premise: &'static [Part],
     /// What is true; nothing where the story tells nothing of the kind.
-    pub(super) bonds: fn(&Facts) -> Vec<Bond>,
-    /// What is false although the sentences hold both words.
-    pub(super) lies: fn(&Facts) -> Vec<Bond>,
+    pub(super) truths: fn(&Facts) -> Vec<Words>,
+    /// What is false although the premise holds all the words.
+    pub(super) lies: fn(&Facts) -> Vec<Words>,
     /// The claim in words.
-    pub(super) says: fn(&str, &str) -> String,
+    pub(super) says: fn(&[&str]) -> String,
 }
 
-fn none(_: &Facts) -> Vec<Bond> {
+fn none(_: &Facts) -> Vec<Words> {
     Vec::new()
 }
 
-/// What the two carry.
-fn tools(f: &Facts) -> Vec<(Who, &'static str)> {
+/// Those who carry something.
+fn carriers(f: &Facts) -> Vec<(Who, &'static str)> {
     [(Who::Hero, f.hero_tool)].into_iter().chain(f.friend_tool.map(|tool| (Who::Friend, tool))).collect()
 }
 
-fn crossed(bonds: Vec<Bond>) -> Vec<Bond> {
-    match bonds[..] {
-        [(a, x), (b, y)] => vec![(a, y), (b, x)],
+/// What is true of two subjects, said of the other.
+fn crossed(mut truths: Vec<Words>) -> Vec<Words> {
+    match &mut truths[..] {
+        [one, other] => {
+            std::mem::swap(&mut one[0], &mut other[0]);
+            truths
+        }
         _ => Vec::new(),
     }
 }
 
 /// Mia was a rabbit.
 pub(super) static ANIMAL: Claim = Claim {
-    part: Part::Opening,
-    alone: false,
-    bonds: |f| vec![(f.hero.name, f.hero.animal), (f.friend.name, f.friend.animal)],
-    lies: |f| crossed((ANIMAL.bonds)(f)),
-    says: |name, animal| format!("{} was {}.", capital(name), a(animal)),
+    premise: &[Part::Opening, Part::Longing, Part::Helper],
+    truths: |f| vec![vec![f.hero.name, f.hero.animal], vec![f.friend.name, f.friend.animal]],
+    lies: |f| crossed((ANIMAL.truths)(f)),
+    says: |words| format!("{} was {}.", capital(words[0]), a(words[1])),
 };
 
-/// The kite was red.
-pub(super) static COLOUR: Claim = Claim {
-    part: Part::Longing,
-    alone: false,
-    bonds: |f| vec![(f.thing, f.colour)],
+/// Once the red kite lay at the lake.
+pub(super) static WHERE: Claim = Claim {
+    premise: &[Part::Longing, Part::Helper],
+    truths: |f| vec![vec![f.thing, f.colour, f.place]],
     lies: none,
-    says: |thing, colour| format!("The {thing} was {colour}."),
+    says: |words| format!("Once the {} {} lay at the {}.", words[1], words[0], words[2]),
 };
 
-/// The kite was at the lake.
-pub(super) static PLACE: Claim = Claim {
-    part: Part::Helper,
-    alone: false,
-    bonds: |f| vec![(f.thing, f.place)],
-    lies: none,
-    says: |thing, place| format!("The {thing} was at the {place}."),
-};
-
-/// Mia had a rope.
+/// Mia carried her rope to the lake.
 pub(super) static TOOL: Claim = Claim {
-    part: Part::Departure,
-    alone: false,
-    bonds: |f| tools(f).into_iter().map(|(who, tool)| (f.who(who).name, tool)).collect(),
-    lies: |f| crossed((TOOL.bonds)(f)),
-    says: |name, tool| format!("{} had {}.", capital(name), a(tool)),
+    premise: &[Part::Departure],
+    truths: |f| carriers(f).into_iter().map(|(who, tool)| vec![f.who(who).name, tool, f.place]).collect(),
+    lies: |f| crossed((TOOL.truths)(f)),
+    says: |words| {
+        format!("{} carried {} {} to the {}.", capital(words[0]), Gender::of(words[0]).possessive(), words[1], words[2])
+    },
 };
 
-/// The giant was at the lake.
-pub(super) static KEEPER: Claim = Claim {
-    part: Part::Price,
-    alone: true,
-    bonds: |f| vec![(f.keeper, f.place)],
+/// Once the red kite lay at the lake. Mia carried her rope to the lake. What some sentences tell, and what another does.
+pub(super) static BOTH: Claim = Claim {
+    premise: &[Part::Longing, Part::Helper, Part::Departure],
+    truths: |f| (TOOL.truths)(f).into_iter().map(|told| vec![f.thing, f.colour, f.place, told[0], told[1]]).collect(),
     lies: none,
-    says: |keeper, place| format!("The {keeper} was at the {place}."),
+    says: |words| format!("{} {}", (WHERE.says)(&words[..3]), (TOOL.says)(&[words[3], words[4], words[2]])),
 };
 
 /// The giant got a song.
 pub(super) static PAY: Claim = Claim {
-    part: Part::Price,
-    alone: true,
-    bonds: |f| {
+    premise: &[Part::Price],
+    truths: |f| {
         let (Price::Treat(price) | Price::Tool(price)) = f.price;
-        vec![(f.keeper, price)]
+        vec![vec![f.keeper, price]]
     },
     lies: none,
-    says: |keeper, price| format!("The {keeper} got {}.", a(price)),
+    says: |words| format!("The {} got {}.", words[0], a(words[1])),
 };
 
 /// Tom got it from Mia.
 pub(super) static GIFT: Claim = Claim {
-    part: Part::Ending,
-    alone: true,
-    bonds: |f| if f.longing == Who::Friend { vec![(f.friend.name, f.hero.name)] } else { Vec::new() },
-    lies: |f| vec![(f.hero.name, f.friend.name)],
-    says: |owner, giver| format!("{} got it from {}.", capital(owner), capital(giver)),
+    premise: &[Part::Ending],
+    truths: |f| if f.longing == Who::Friend { vec![vec![f.friend.name, f.hero.name]] } else { Vec::new() },
+    lies: |f| vec![vec![f.hero.name, f.friend.name]],
+    says: |words| format!("{} got it from {}.", capital(words[0]), capital(words[1])),
 };
 
-/// The rabbit had a rope. Two steps: who is the rabbit, and what does she carry?
-pub(super) static ANIMAL_TOOL: Claim = Claim {
-    part: Part::Departure,
-    alone: false,
-    bonds: |f| tools(f).into_iter().map(|(who, tool)| (f.who(who).animal, tool)).collect(),
-    lies: |f| match f.friend_tool {
-        Some(_) => crossed((ANIMAL_TOOL.bonds)(f)),
-        None => vec![(f.friend.animal, f.hero_tool)],
-    },
-    says: |animal, tool| format!("The {animal} had {}.", a(tool)),
-};
-
-/// The fox was sad. Two steps: who is sad, and what animal is he?
-pub(super) static ANIMAL_FEELING: Claim = Claim {
-    part: Part::Longing,
-    alone: false,
-    bonds: |f| vec![(f.who(f.longing).animal, f.feeling)],
-    lies: |f| vec![(if f.longing == Who::Hero { f.friend } else { f.hero }.animal, f.feeling)],
-    says: |animal, feeling| format!("The {animal} was {feeling}."),
-};
-
-/// A premise, which is the story until the sentence that decides the claim, and a claim of this verdict.
+/// The sentences of a story that decide the claim, and a claim of this verdict.
 pub(super) fn claim(source: &mut Source<'_>, claim: &Claim, verdict: Verdict) -> (String, String) {
     let tale = teller(source, claim);
-    let (premise, f) = (if claim.alone { tale.tell(&[claim.part]) } else { tale.until(claim.part) }, tale.facts());
-    let own = source.one(&(claim.bonds)(f));
+    let (premise, f) = (tale.tell(claim.premise), tale.facts());
+    let mut words = source.one(&(claim.truths)(f));
     let lies = (claim.lies)(f);
-    let (key, value) = match verdict {
-        Verdict::Entailed => own,
-        Verdict::Contradicted if !lies.is_empty() && source.coin() => source.one(&lies),
-        Verdict::Contradicted => (own.0, stranger(source, claim, &premise).1),
-        Verdict::Open => {
-            let other = stranger(source, claim, &premise);
-            (other.0, if source.coin() { own.1 } else { other.1 })
+    match verdict {
+        Verdict::Entailed => {}
+        Verdict::Contradicted if !lies.is_empty() && source.coin() => words = source.one(&lies),
+        Verdict::Contradicted => {
+            let at = 1 + source.below(words.len() - 1);
+            words[at] = stranger(source, claim, &premise, at);
         }
-    };
-    (premise, (claim.says)(key, value))
+        Verdict::Open => {
+            words[0] = stranger(source, claim, &premise, 0);
+            if source.coin() {
+                let at = 1 + source.below(words.len() - 1);
+                words[at] = stranger(source, claim, &premise, at);
+            }
+        }
+    }
+    (premise, (claim.says)(&words))
 }
 
 /// A story that tells something of the claim's kind.
-pub(super) fn teller(source: &mut Source<'_>, claim: &Claim) -> Tale {
-    source.tale_where(|f| !(claim.bonds)(f).is_empty())
+fn teller(source: &mut Source<'_>, claim: &Claim) -> Tale {
+    source.tale_where(|f| !(claim.truths)(f).is_empty())
 }
 
-/// A bond of another story, neither of whose words the premise mentions.
-fn stranger(source: &mut Source<'_>, claim: &Claim, premise: &str) -> Bond {
+/// A word for this place of the claim that the premise does not mention, from another story.
+fn stranger(source: &mut Source<'_>, claim: &Claim, premise: &str, at: usize) -> &'static str {
     loop {
         let tale = teller(source, claim);
-        let bond = source.one(&(claim.bonds)(tale.facts()));
-        if !mentions(premise, bond.0) && !mentions(premise, bond.1) {
-            return bond;
+        let word = source.one(&(claim.truths)(tale.facts()))[at];
+        if !mentions(premise, word) {
+            return word;
         }
     }
 }

@@ -3,17 +3,17 @@
 //!
 //! | task | premise | hypothesis | label |
 //! |-|-|-|-|
-//! | MNLI | Rosa had seen the kite at the lake. So Mia took her rope to the lake, but Tom stayed behind. | Mia had a key. | contradiction |
+//! | MNLI | So Mia took her rope to the lake, but Tom stayed behind. | Mia carried her key to the lake. | contradiction |
 //! | MNLI, mismatched | At the lake a grumpy giant sold the happy rabbit the kite for a song. | The giant got a song. | entailment |
-//! | SNLI | One rainy day Tom was sad because he had lost the red kite. | The drum was red. | neutral |
+//! | SNLI | One rainy day Tom was sad because he had lost the red kite. Rosa had seen the kite at the lake. | Once the red drum lay at the lake. | neutral |
 //! | SciTail | So Mia took her rope to the lake, but Tom stayed behind. Soon a dark tunnel stopped her. | She got lost. | entails |
-//! | RTE | Once Mia the brave rabbit lived near Tom the fox. So Mia took her rope to the lake, but Tom stayed behind. | The fox had a rope. | not_entailment |
+//! | RTE | *the premise of SNLI* So Mia took her rope to the lake, but Tom stayed behind. | Once the red kite lay at the lake. Mia carried her key to the lake. | not_entailment |
 //! | QNLI | Where was the kite? | Rosa had seen the kite at the lake. | entailment |
 //! | WNLI | Mia gave Lily the kite because she wanted it. | Lily wanted it. | 1 |
 
-use super::claims::{ANIMAL, ANIMAL_FEELING, ANIMAL_TOOL, COLOUR, Claim, GIFT, KEEPER, PAY, PLACE, TOOL, Verdict, claim};
+use super::claims::{ANIMAL, BOTH, Claim, GIFT, PAY, TOOL, Verdict, WHERE, claim};
 use super::pronouns;
-use super::tale::{Part, Source, Tale, a, capital, mentions};
+use super::tale::{Part, Source, Tale, capital, mentions};
 use super::{Row, Split};
 use crate::world::{Facts, Who};
 
@@ -26,31 +26,29 @@ pub(super) const SCIENCE: &[&str] = &["entails", "neutral"];
 
 const VERDICTS: [Verdict; 3] = [Verdict::Entailed, Verdict::Open, Verdict::Contradicted];
 
-/// Three classes; genres of the first half of a story in training and *matched*, of its end, with other claims, in
-/// *mismatched*.
+/// Three classes; in *mismatched* other genres, with claims of other kinds.
 pub(super) fn mnli(source: &mut Source<'_>, split: Split) -> Row {
-    const GENRES: [(&str, &Claim); 4] = [("home", &ANIMAL), ("home", &COLOUR), ("journey", &PLACE), ("journey", &TOOL)];
-    const OTHERS: [(&str, &Claim); 4] = [("keeper", &KEEPER), ("keeper", &PAY), ("ending", &GIFT), ("ending", &GIFT)];
+    const GENRES: [(&str, &Claim); 4] = [("home", &WHERE), ("home", &WHERE), ("journey", &TOOL), ("journey", &TOOL)];
+    const OTHERS: [(&str, &Claim); 4] = [("people", &ANIMAL), ("people", &ANIMAL), ("keeper", &PAY), ("ending", &GIFT)];
     let (genre, kind) = source.one(if split.mismatched() { &OTHERS } else { &GENRES });
     let label = source.below(3);
     let (premise, hypothesis) = claim(source, kind, VERDICTS[label]);
     Row { texts: vec![premise, hypothesis], label, kind: genre }
 }
 
-/// Three classes, short premises, like the captions of the original.
+/// Three classes, one kind of scene, like the captions of the original.
 pub(super) fn snli(source: &mut Source<'_>, _: Split) -> Row {
-    let kind = source.one(&[&ANIMAL, &COLOUR]);
+    let kind = &WHERE;
     let label = source.below(3);
     let (premise, hypothesis) = claim(source, kind, VERDICTS[label]);
     Row { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
-/// Two steps, and few rows.
+/// Two facts, and few rows.
 pub(super) fn rte(source: &mut Source<'_>, _: Split) -> Row {
-    let kind = source.one(&[&ANIMAL_TOOL, &ANIMAL_FEELING]);
     let label = source.below(2);
     let verdict = if label == 0 { Verdict::Entailed } else { source.one(&[Verdict::Open, Verdict::Contradicted]) };
-    let (premise, hypothesis) = claim(source, kind, verdict);
+    let (premise, hypothesis) = claim(source, &BOTH, verdict);
     Row { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
@@ -58,7 +56,7 @@ pub(super) fn rte(source: &mut Source<'_>, _: Split) -> Row {
 pub(super) fn scitail(source: &mut Source<'_>, _: Split) -> Row {
     let label = source.below(2);
     let (tale, hypothesis) = if source.coin() { used(source, label == 0) } else { got(source, label == 0) };
-    Row { texts: vec![tale.until(Part::Obstacle), hypothesis], label, kind: "" }
+    Row { texts: vec![tale.tell(&[Part::Departure, Part::Obstacle]), hypothesis], label, kind: "" }
 }
 
 /// *Tom used his key*, who carries it: it follows if a locked gate is in the way.
@@ -128,7 +126,7 @@ pub(super) fn qnli(source: &mut Source<'_>, _: Split) -> Row {
     let question = match kind {
         0 => format!("Where was the {word}?"),
         1 => format!("Who wanted the {word}?"),
-        2 => format!("Who had {}?", a(word)),
+        2 => format!("Who took the {word}?"),
         _ => format!("Who had the {word}?"),
     };
     Row { texts: vec![question, tale.tell(&[part])], label, kind: "" }

@@ -146,6 +146,11 @@ pub(super) fn scitail(folder: &Path, split: Split, rows: &[Row]) -> Result<(), F
 
 /// One file a passage, in a folder for each level.
 pub(super) fn race(folder: &Path, split: Split, rows: &[Row]) -> Result<(), FileError> {
+    // Both are there, even where few rows leave one empty.
+    for level in ["middle", "high"] {
+        let level = folder.join(split.name()).join(level);
+        std::fs::create_dir_all(&level).map_err(|e| FileError::new("make the directory", &level, e))?;
+    }
     for (i, row) in rows.iter().enumerate() {
         let id = format!("{}{i}.txt", row.kind);
         let letter = ["A", "B", "C", "D"][row.label];

@@ -4,12 +4,12 @@
 //! |-|-|-|
 //! | RACE, middle | for what one sentence tells | *…* Who had the rope? **Mia.** Tom. Rosa. Ben. |
 //! | RACE, high | for two facts at once, or the physics | *… Soon a dark tunnel stopped her.* And then? **She got lost.** She got wet. Mia used her rope. Mia used her key. |
-//! | Story Cloze | which ending agrees with what was told | *… Tom was sad because he had lost the red kite. …* **At last Mia gave Tom the kite because Tom had lost it.** At last Mia showed Tom the kite because Tom wanted to look. |
+//! | Story Cloze | which ending agrees with what was told | *… Tom was sad because he had lost the red kite. …* **At last Mia gave Tom the kite because Tom had lost it.** At last Mia gave Tom the drum because Tom had lost it. |
 
-use super::tale::{Part, Source, Tale, capital};
+use super::tale::{Part, Source, Tale, capital, reword};
 use super::{Row, Split};
-use crate::world::words::{ANIMALS, KEEPERS, NAMES, PLACES, TOOLS};
-use crate::world::{Facts, Reason, Who};
+use crate::world::words::{KEEPERS, NAMES, PLACES, THINGS, TOOLS};
+use crate::world::{Facts, Who};
 
 /// Texts: article, question, four answers. Label: the right one. Kind: `middle` or `high`.
 pub(super) fn race(source: &mut Source<'_>, _: Split) -> Row {
@@ -40,7 +40,7 @@ fn place(source: &mut Source<'_>) -> Asked {
     let f = tale.facts();
     let answer = |place: &str| format!("At the {place}.");
     Asked {
-        article: tale.until(Part::Helper),
+        article: tale.tell(&[Part::Longing, Part::Helper]),
         question: format!("Where was the {}?", f.thing),
         right: answer(f.place),
         wrong: source.others(&PLACES, &[f.place], 3).into_iter().map(answer).collect(),
@@ -52,7 +52,7 @@ fn owner_of_tool(source: &mut Source<'_>) -> Asked {
     let tale = source.tale_where(|f| f.friend_tool.is_some());
     let f = tale.facts();
     let (owner, tool) = source.one(&[(f.hero, f.hero_tool), (f.friend, f.friend_tool.unwrap_or(f.hero_tool))]);
-    names(source, &tale, Part::Departure, format!("Who had the {tool}?"), owner.name)
+    names(source, &tale, Part::Departure, format!("Who took the {tool}?"), owner.name)
 }
 
 /// One sentence tells it: who was sad.
@@ -79,7 +79,7 @@ fn keeper_and_place(source: &mut Source<'_>) -> Asked {
     let (keeper, place) = (source.others(&KEEPERS, &[f.keeper], 1)[0], source.others(&PLACES, &[f.place], 1)[0]);
     let answer = |(keeper, place): (&str, &str)| format!("A {keeper} at the {place}.");
     Asked {
-        article: tale.until(Part::Price),
+        article: tale.tell(&[Part::Helper, Part::Price]),
         question: format!("Who had the {}?", f.thing),
         right: answer((f.keeper, f.place)),
         wrong: [(keeper, f.place), (f.keeper, place), (keeper, place)].into_iter().map(answer).collect(),
@@ -91,13 +91,12 @@ fn animal_that_felt(source: &mut Source<'_>) -> Asked {
     let tale = source.tale();
     let f = tale.facts();
     let (right, other) = if f.longing == Who::Hero { (f.hero, f.friend) } else { (f.friend, f.hero) };
-    let strangers = source.others(&ANIMALS, &[right.animal, other.animal], 2);
-    let answer = |animal: &str| format!("The {animal}.");
+    let answer = |name: &str, animal: &str| format!("{} the {animal}.", capital(name));
     Asked {
         article: tale.until(Part::Longing),
         question: format!("Who was {}?", f.feeling),
-        right: answer(right.animal),
-        wrong: [other.animal].into_iter().chain(strangers).map(answer).collect(),
+        right: answer(right.name, right.animal),
+        wrong: vec![answer(right.name, other.animal), answer(other.name, right.animal), answer(other.name, other.animal)],
     }
 }
 
@@ -111,7 +110,7 @@ fn what_next(source: &mut Source<'_>) -> Asked {
     let third = if prepared { other_mishap } else { useless(tale.facts(), source, &[&a_use]) };
     let wrong =
         if prepared { vec![a_use, got(tale.facts(), tale.facts().threat()), third] } else { vec![a_use, a_mishap, third] };
-    Asked { article: tale.until(Part::Obstacle), question: "And then?".into(), right, wrong }
+    Asked { article: tale.tell(&[Part::Departure, Part::Obstacle]), question: "And then?".into(), right, wrong }
 }
 
 /// What the physics says comes after the obstacle; a use of a tool that does not, and a mishap that does not.
@@ -155,8 +154,8 @@ fn got(f: &Facts, mishap: &str) -> String {
 pub(super) fn story_cloze(source: &mut Source<'_>, _: Split) -> Row {
     const BEGINNING: [Part; 3] = [Part::Opening, Part::Longing, Part::Helper];
     let physics = source.coin();
-    let wanted = source.coin();
-    let tale = source.tale_where(|f| if physics { f.rescuer.is_some() == wanted } else { (f.longing == Who::Hero) == wanted });
+    let prepared = source.coin();
+    let tale = source.tale_where(|f| f.rescuer.is_some() == prepared);
     let (right, wrong) = if physics {
         let (right, wrong) = next(source, &tale);
         (right, source.one(&wrong))
@@ -169,13 +168,11 @@ pub(super) fn story_cloze(source: &mut Source<'_>, _: Split) -> Row {
     Row { texts, label, kind: "" }
 }
 
-/// The ending that the same two would have had if the other of them had longed for the thing.
+/// The ending with a word from another story: another thing, or somebody else of the same gender.
 fn other_ending(source: &mut Source<'_>, tale: &Tale) -> String {
     let f = tale.facts();
-    let (hero, friend, thing) = (capital(f.hero.name), capital(f.friend.name), f.thing);
-    let model = source.tale_where(|g| g.longing != f.longing && g.lost == f.lost);
-    let g = model.facts();
-    let told = model.tell(&[Part::Ending]);
-    debug_assert!(matches!(g.reason, Reason::Hero | Reason::Friend));
-    super::tale::reword(&told, &[(g.hero.name, &hero), (g.friend.name, &friend), (g.thing, thing)])
+    let friends: Vec<&str> = NAMES.iter().filter(|(_, gender)| *gender == f.friend.gender).map(|&(name, _)| name).collect();
+    let (right, list) = if source.coin() { (f.thing, THINGS.to_vec()) } else { (f.friend.name, friends) };
+    let wrong = source.others(&list, &[right, f.hero.name], 1)[0];
+    reword(&tale.tell(&[Part::Ending]), &[(right, wrong)])
 }

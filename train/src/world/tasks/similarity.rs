@@ -1,67 +1,27 @@
-//! Do two texts say the same? Every wording of the stories has others that mean the same; what differs otherwise, differs in fact.
+//! Do two texts say the same? Wordings vary and mean the same; what differs otherwise, differs in fact.
 //!
 //! | task | first | second | label |
 //! |-|-|-|-|
-//! | MRPC | So Mia took her rope to the lake, and Tom brought his key. | Then Mia carried her key to the lake, and Tom took his rope. | 0 |
+//! | MRPC | Once the red kite lay at the lake. Mia took her rope to the lake. | The red kite lay at the lake. Mia carried her key to the lake. | 0 |
 //! | QQP | Who took the rope to the lake? | To the lake, who carried the rope? | 1 (of the labels 10 % are wrong) |
-//! | STS-B | Once Mia the fox had lost the red kite at the lake. | Mia the fox had lost the blue kite at the lake. | 4 of 5 facts agree |
+//! | STS-B | The red kite lay at the lake. Mia took her rope to the lake. | Once the blue kite lay at the lake. Mia brought her rope to the lake. | 4 of 5 facts agree |
 
-use super::tale::{Part, Source, Tale, capital, mentions, reword};
+use super::tale::{Source, Tale, capital};
 use super::{FLIPPED, Row, Split};
-use crate::world::Price;
+use crate::world::Gender;
 
-/// A sentence of a story and the same told again: in other words (1), or with another fact (0).
+/// Five facts, and the same in other words (1), or with one to three other facts (0).
 pub(super) fn mrpc(source: &mut Source<'_>, _: Split) -> Row {
-    let part = source.one(&[Part::Opening, Part::Helper, Part::Departure, Part::Departure, Part::Price, Part::Ending]);
-    let tale = source.tale();
-    let first = tale.tell(&[part]);
-    let mut second = source.retell(&tale).tell(&[part]);
     let label = source.below(2);
-    if label == 0 {
-        let change = another_fact(source, &tale, part);
-        let changes: Vec<(&str, &str)> = change.iter().map(|(from, to)| (*from, *to)).collect();
-        second = reword(&second, &changes);
-    }
-    // Word for word the same, or the change did not touch the sentence: another story.
-    if first == second { mrpc(source, Split::Train) } else { Row { texts: vec![first, second], label, kind: "" } }
-}
-
-/// Words to exchange, or one to replace, so that a sentence says something else.
-fn another_fact(source: &mut Source<'_>, tale: &Tale, part: Part) -> Vec<(&'static str, &'static str)> {
-    let f = tale.facts();
-    // Two words of the sentence that can change places without a change of grammar.
-    let two = match part {
-        Part::Opening => Some((f.hero.animal, f.friend.animal)),
-        Part::Departure => f.friend_tool.map(|tool| (f.hero_tool, tool)),
-        Part::Ending if f.hero.gender == f.friend.gender => Some((f.hero.name, f.friend.name)),
-        _ => None,
-    };
-    if let Some((a, b)) = two
-        && source.coin()
-    {
-        return vec![(a, b), (b, a)];
-    }
-    loop {
-        let other = source.tale();
-        let g = other.facts();
-        let words = match part {
-            Part::Opening => vec![(f.hero.animal, g.hero.animal), (f.friend.animal, g.friend.animal), (f.nature, g.nature)],
-            Part::Helper => vec![(f.thing, g.thing), (f.place, g.place), (f.helper, g.helper)],
-            Part::Departure => vec![(f.hero_tool, g.hero_tool), (f.place, g.place)],
-            Part::Ending => vec![(f.thing, g.thing)],
-            _ => {
-                let treats = match (f.price, g.price) {
-                    (Price::Treat(a), Price::Treat(b)) => vec![(a, b)],
-                    _ => vec![],
-                };
-                [(f.thing, g.thing), (f.place, g.place), (f.keeper, g.keeper)].into_iter().chain(treats).collect()
-            }
-        };
-        let change = source.one(&words);
-        if !mentions(&tale.tell(&[part]), change.1) {
-            return vec![change];
+    let agree = if label == 1 { 5 } else { 2 + source.below(3) };
+    let (first, second) = pair(source, agree);
+    let (one, other) = loop {
+        let two = (sentences(source, first), sentences(source, second));
+        if two.0 != two.1 {
+            break two;
         }
-    }
+    };
+    Row { texts: vec![one, other], label, kind: "" }
 }
 
 /// What a question is made of: whether the verb or the wording varies, two words.
@@ -126,39 +86,41 @@ pub(super) fn qqp(source: &mut Source<'_>, _: Split) -> Row {
     Row { texts: vec![first, second], label: usize::from(same != flipped), kind: "" }
 }
 
-/// Two sentences of five facts each; the score, 0 to 5, is how many of them agree.
+/// Five facts and five; the score, 0 to 5, is how many of them agree.
 pub(super) fn stsb(source: &mut Source<'_>, _: Split) -> Row {
-    let tale = source.tale();
     let label = source.below(6);
+    let (first, second) = pair(source, label);
+    Row { texts: vec![sentences(source, first), sentences(source, second)], label, kind: "" }
+}
+
+/// A name, a tool, a colour, a thing, a place.
+type Five = [&'static str; 5];
+
+fn five(tale: &Tale) -> Five {
+    let f = tale.facts();
+    [f.hero.name, f.hero_tool, f.colour, f.thing, f.place]
+}
+
+/// Two times five facts, of which this many agree.
+fn pair(source: &mut Source<'_>, agree: usize) -> (Five, Five) {
     let mut places = [0, 1, 2, 3, 4];
-    // The facts that agree: the first `label` of a random order.
+    // The facts that agree are the first of a random order.
     for i in (1..5).rev() {
         places.swap(i, source.below(i + 1));
     }
-    let first = five(&tale);
-    let second = loop {
+    let first = five(&source.tale());
+    loop {
         let mut second = five(&source.tale());
         if (0..5).all(|i| first[i] != second[i]) {
-            places[..label].iter().for_each(|&i| second[i] = first[i]);
-            break second;
+            places[..agree].iter().for_each(|&i| second[i] = first[i]);
+            return (first, second);
         }
-    };
-    let texts = vec![sentence(source, first), sentence(source, second)];
-    Row { texts, label, kind: "" }
-}
-
-/// A name, an animal, a colour, a thing, a place.
-fn five(tale: &Tale) -> [&'static str; 5] {
-    let f = tale.facts();
-    [f.hero.name, f.hero.animal, f.colour, f.thing, f.place]
-}
-
-fn sentence(source: &mut Source<'_>, [name, animal, colour, thing, place]: [&'static str; 5]) -> String {
-    let name = capital(name);
-    match source.below(4) {
-        0 => format!("{name} the {animal} had lost the {colour} {thing} at the {place}."),
-        1 => format!("Once {name} the {animal} had lost the {colour} {thing} at the {place}."),
-        2 => format!("At the {place} {name} the {animal} had lost the {colour} {thing}."),
-        _ => format!("Once at the {place} {name} the {animal} had lost the {colour} {thing}."),
     }
+}
+
+/// Once the red kite lay at the lake. Mia took her rope to the lake.
+fn sentences(source: &mut Source<'_>, [name, tool, colour, thing, place]: Five) -> String {
+    let (once, took) = (source.one(&["Once the", "The"]), source.one(&["took", "carried", "brought"]));
+    let (his, name) = (Gender::of(name).possessive(), capital(name));
+    format!("{once} {colour} {thing} lay at the {place}. {name} {took} {his} {tool} to the {place}.")
 }

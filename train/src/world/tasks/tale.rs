@@ -4,8 +4,8 @@ use gradus_tensor::rng::Philox;
 
 use crate::world::{Facts, Story, World};
 
-/// The ten sentences of every story, in order, but for two: what says how it went is what SST-2 asks for, and what answers a
-/// question serves no task.
+/// The twelve sentences of every story, in order, but for four: what says how it went is what SST-2 asks for; remarks are what
+/// claims are, and questions are asked by tasks of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Once Mia the brave rabbit lived near Tom the fox.
@@ -15,15 +15,15 @@ pub(super) enum Part {
     /// Rosa had seen the kite at the lake.
     Helper,
     /// So Mia took her rope to the lake, and Tom brought his key.
-    Departure,
+    Departure = 4,
     /// Soon a dark tunnel stopped them.
-    Obstacle,
+    Obstacle = 6,
     /// Tom used his lantern. (What follows says how that was: *Very positive.*)
     Outcome,
     /// At the lake a grumpy giant sold the happy rabbit the kite for a song.
-    Price = 7,
+    Price = 9,
     /// At last Mia gave Tom the kite because Tom had lost it.
-    Ending = 9,
+    Ending = 11,
 }
 
 /// A story, its sentences at hand.
@@ -83,9 +83,9 @@ impl<'w> Source<'w> {
         Source { world, rng }
     }
 
-    /// A new story.
+    /// A new story, told without a slip.
     pub(super) fn tale(&mut self) -> Tale {
-        Tale::new(self.world.story(&mut self.rng))
+        Tale::new(self.world.careful_story(&mut self.rng))
     }
 
     /// A new story of which `wanted` is true; some stories must be such.
@@ -95,14 +95,6 @@ impl<'w> Source<'w> {
             if wanted(tale.facts()) {
                 return tale;
             }
-        }
-    }
-
-    /// The same facts in other words.
-    pub(super) fn retell(&mut self, tale: &Tale) -> Tale {
-        match self.world.retell(&tale.story, &mut self.rng) {
-            Ok(story) => Tale::new(story),
-            Err(error) => unreachable!("a story of this world can be read: {error}"),
         }
     }
 
@@ -190,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_has_its_ten_sentences() {
+    fn a_story_has_its_twelve_sentences() {
         let world = World::default();
         let mut source = Source::new(&world, Philox::new(1));
         for _ in 0..300 {

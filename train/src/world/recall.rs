@@ -1,0 +1,152 @@
+//! What the story has told already, told again: words that can be known, slips of the tongue, remarks, questions.
+//!
+//! Nothing of this is new, and nothing later depends on it. It is there so that a reader of stories learns to *compare*: once in
+//! [`SURE`] + 1 times a word that can be known is said wrong and mended at once (*her, no, his rope*). Whoever wants to know that
+//! *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple choice
+//! ask for.
+
+use super::WorldConfig;
+use super::choose::{Choose, Phrase};
+use super::error::WorldError;
+use super::facts::Character;
+use super::words::{ANIMALS, COLOURS, FEELINGS, KEEPERS, NAMES, PLACES, THINGS, TOOLS};
+
+/// How many times a word that can be known is said right, for one slip.
+const SURE: u32 = 15;
+
+/// The names of a world, as a list of words.
+pub(super) fn names(config: &WorldConfig) -> Vec<&'static str> {
+    NAMES[..config.names].iter().map(|&(name, _)| name).collect()
+}
+
+/// The tools of a world, as a list of words.
+pub(super) fn tools(config: &WorldConfig) -> Vec<&'static str> {
+    TOOLS[..config.tools].iter().map(|tool| tool.name).collect()
+}
+
+/// A word that can be known, and the list of words it is one of.
+pub(super) type Slot<'a> = (&'a str, &'a [&'a str]);
+
+/// Divisible by the number of wrong words in every list.
+const SHARES: u32 = 27_720;
+
+/// Tells what can be known: `template`, its braces filled with `slots`. At most one slip; a sentence, which ends with a full stop,
+/// is half the time mended after its end: *Once the blue kite lay at the lake. No, red.*
+pub(super) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
+    let fill = |at: usize, word: &str| {
+        let mut words = (0..slots.len()).map(|i| if i == at { word } else { slots[i].0 });
+        let mut parts = template.split("{}");
+        let first = parts.next().unwrap_or("").to_owned();
+        parts.fold(first, |told, part| told + words.next().unwrap_or("") + part)
+    };
+    if c.careful() {
+        return c.say(&fill(slots.len(), ""));
+    }
+    let sentence = template.ends_with('.');
+    let mut ways = vec![(fill(slots.len(), ""), SURE * SHARES)];
+    for (at, &(right, words)) in slots.iter().enumerate() {
+        let wrong: Vec<&str> = words.iter().copied().filter(|&word| word != right).collect();
+        let share = SHARES / wrong.len().max(1) as u32 / if sentence { 2 } else { 1 };
+        for word in wrong {
+            ways.push((fill(at, &format!("{word} , no , {right}")), share));
+            if sentence {
+                ways.push((format!("{} no , {right} .", fill(at, word)), share));
+            }
+        }
+    }
+    c.vary(&ways.iter().map(|(way, weight)| (way.as_str(), *weight)).collect::<Vec<_>>())
+}
+
+/// Takes one of several beginnings with equal probability; where one is a name, another name may slip out first.
+fn subject(c: &mut impl Choose, subjects: &[&str], names: &[&str]) -> Result<usize, WorldError> {
+    let stranger = |name: &&str| !c.careful() && !subjects.contains(name);
+    let slips: Vec<&str> = names.iter().copied().filter(stranger).collect();
+    let sure = if slips.is_empty() { 1 } else { SURE * slips.len() as u32 };
+    let right = subjects.iter().map(|&subject| (subject, sure));
+    let share = subjects.len() as u32;
+    let all: Vec<Phrase<'_>> = right.chain(slips.into_iter().map(|name| (name, share))).collect();
+    let taken = c.branch(&all)?;
+    if taken < subjects.len() {
+        return Ok(taken);
+    }
+    c.say(", no ,")?;
+    let named: Vec<Phrase<'_>> = subjects[1..].iter().map(|&subject| (subject, 1)).collect();
+    Ok(1 + c.branch(&named)?)
+}
+
+/// What is known of a story when something is told again.
+pub(super) struct Known {
+    pub(super) hero: Character,
+    pub(super) friend: Character,
+    pub(super) helper: &'static str,
+    pub(super) colour: &'static str,
+    pub(super) thing: &'static str,
+    pub(super) place: &'static str,
+    /// Who carries what; nothing before they set out.
+    pub(super) carried: Vec<(Character, &'static str)>,
+}
+
+/// Mia was a rabbit. Or: Mia carried her rope to the lake. Rosa knew of the kite at the lake. Once the red kite lay at the lake.
+pub(super) fn remark(config: &WorldConfig, known: &Known, c: &mut impl Choose) -> Result<(), WorldError> {
+    let (names, tools, animals) = (names(config), tools(config), &ANIMALS[..config.animals]);
+    let (colours, things, places) = (&COLOURS[..config.colours], &THINGS[..config.things], &PLACES[..config.places]);
+    let (colour, thing, place) = ((known.colour, colours), (known.thing, things), (known.place, places));
+    c.aside(|c| {
+        let mut subjects = vec!["once", known.hero.name, known.friend.name];
+        if !known.carried.is_empty() {
+            subjects.push(known.helper);
+        }
+        let one = match subject(c, &subjects, &names)? {
+            0 => return recall(c, "the {} {} lay at the {} .", &[colour, thing, place]),
+            1 => known.hero,
+            2 => known.friend,
+            _ => {
+                c.vary(&KNOWING)?;
+                return recall(c, "the {} at the {} .", &[thing, place]);
+            }
+        };
+        let tool = known.carried.iter().find(|(who, _)| who.name == one.name).map(|&(_, tool)| tool);
+        if let Some(tool) = tool
+            && c.branch(&[("was a", 1), ("took", 2), ("carried", 1), ("brought", 1)])? > 0
+        {
+            return recall(c, "{} {} to the {} .", &[(one.gender.possessive(), &["his", "her"]), (tool, &tools), place]);
+        }
+        if tool.is_none() {
+            c.say("was a")?;
+        }
+        recall(c, "{} .", &[(one.animal, animals)])
+    })
+}
+
+/// How one knows of a thing.
+pub(super) const KNOWING: [Phrase<'static>; 3] = [("had seen", 2), ("knew of", 1), ("spoke of", 1)];
+
+/// "Where was the kite?" "At the lake." Or who had it, who took the rope, who was sad.
+pub(super) fn question(
+    config: &WorldConfig,
+    known: &Known,
+    (keeper, longing, feeling): (&str, Character, &str),
+    c: &mut impl Choose,
+) -> Result<(), WorldError> {
+    let (names, thing, place) = (names(config), (known.thing, &THINGS[..config.things]), (known.place, &PLACES[..config.places]));
+    c.aside(|c| {
+        c.say("\"")?;
+        match c.branch(&[("where was", 1), ("who had", 1), ("who took the", 1), ("who was", 1)])? {
+            0 => recall(c, "the {} ? \" \" at the {} . \"", &[thing, place]),
+            1 => recall(c, "the {} ? \" \" a {} at the {} . \"", &[thing, (keeper, &KEEPERS[..config.keepers]), place]),
+            2 => {
+                let asked: Vec<Phrase<'_>> = known.carried.iter().map(|&(_, tool)| (tool, 1)).collect();
+                let at = c.branch(&asked)?;
+                recall(c, "? \" \" {} . \"", &[(known.carried[at].0.name, &names)])
+            }
+            _ => {
+                let slots: [Slot<'_>; 3] = [
+                    (feeling, &FEELINGS[..config.feelings]),
+                    (longing.name, &names),
+                    (longing.animal, &ANIMALS[..config.animals]),
+                ];
+                recall(c, "{} ? \" \" {} the {} . \"", &slots)
+            }
+        }
+    })
+}

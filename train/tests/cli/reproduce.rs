@@ -1,0 +1,58 @@
+use std::fs;
+
+use super::*;
+
+#[test]
+fn bad_sizes_and_places_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("mini");
+    for (flags, words) in [
+        ("--scale 0", ["--scale 0", "0.01 to 100"]),
+        ("--scale NaN", ["--scale NaN", "0.01 to 100"]),
+        ("--seeds 0", ["--seeds 0", "1 to 100"]),
+        ("--seed 18446744073709551615", ["--seed 18446744073709551615", "leaves room"]),
+    ] {
+        gradus(&format!("reproduce --out {{}} {flags}"), &[&out]).fails_with(&words);
+        assert!(!out.exists(), "{flags}");
+    }
+    gradus("reproduce --resume {}", &[&out]).fails_with(&["plan.json"]);
+    assert_eq!(gradus("reproduce --resume {} --seeds 2", &[&out]).code, Some(2));
+
+    fs::create_dir(&out).unwrap();
+    let plan = write(&out, "plan.json", "{ \"seeds\": 1, ");
+    for flags in ["--out", "--resume"] {
+        gradus(&format!("reproduce {flags} {{}}"), &[&out]).fails_with(&["plan.json"]);
+    }
+    assert_eq!(fs::read_to_string(&plan).unwrap(), "{ \"seeds\": 1, ");
+}
+
+/// The smallest miniature from the first stage to the report; then every stage is there and none is run again.
+#[test]
+fn a_reproduction_is_done_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("mini");
+    let first = gradus("reproduce --scale 0.01 --seed 3 --quiet --json --out {}", &[&out]).json();
+    assert_eq!((first["skipped"].as_u64(), first["done"].as_u64()), (Some(0), Some(59)));
+    let report = fs::read_to_string(out.join("report.html")).unwrap();
+    for told in ["Table 2", "Table 3", "Table 4", "Table 5", "<svg"] {
+        assert!(report.contains(told), "{told} is missing in the report");
+    }
+    let results = fs::read(out.join("results.json")).unwrap();
+
+    gradus("reproduce --scale 0.02 --seed 3 --out {}", &[&out]).fails_with(&["mini"]);
+    let again = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
+    assert_eq!((again["skipped"].as_u64(), again["done"].as_u64()), (Some(59), Some(0)));
+    assert_eq!(again["claims"], first["claims"]);
+    assert_eq!(fs::read(out.join("results.json")).unwrap(), results);
+
+    // A stage that was lost is run again, to the same result; one that cannot be read is an error.
+    let lost = out.join("seed-3/results/rte.full.json");
+    let kept: serde_json::Value = serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap();
+    fs::remove_file(&lost).unwrap();
+    let mended = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
+    assert_eq!((mended["skipped"].as_u64(), mended["done"].as_u64()), (Some(58), Some(1)));
+    let found: serde_json::Value = serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap();
+    assert_eq!(found["test"], kept["test"]);
+    fs::write(&lost, "{").unwrap();
+    gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["rte.full.json"]);
+}
