@@ -57,6 +57,8 @@ pub enum Block {
     Plots(Vec<Plot>, String),
     /// A table of numbers: the heads of its columns, and its rows.
     Table(Vec<String>, Vec<Row>),
+    /// A table of words, whose lines break.
+    Words(Vec<String>, Vec<Row>),
     /// Names with their values.
     Pairs(Vec<(String, String)>),
     /// Texts that the model wrote.
@@ -82,20 +84,8 @@ impl Block {
                 let drawn = each(plots, Plot::inline);
                 format!("<figure>\n<div class=\"row\">\n{drawn}</div>\n<figcaption>{}</figcaption>\n</figure>\n", escape(caption))
             }
-            Self::Table(heads, rows) => {
-                let mut head = String::new();
-                for (index, text) in heads.iter().enumerate() {
-                    let class = if index == 0 { "" } else { " class=\"number\"" };
-                    let _ = write!(head, "<th scope=\"col\"{class}>{}</th>", escape(text));
-                }
-                let row = |row: &Row| {
-                    let own = if row.own { " class=\"own\"" } else { "" };
-                    let cells = each(&row.cells, |cell| format!("<td class=\"number\">{}</td>", escape(cell)));
-                    format!("<tr{own}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&row.head))
-                };
-                let body = each(rows, row);
-                format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
-            }
+            Self::Table(heads, rows) => table(heads, rows, " class=\"number\""),
+            Self::Words(heads, rows) => table(heads, rows, ""),
             Self::Pairs(pairs) => {
                 let item = |(name, value): &(String, String)| {
                     format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
@@ -113,6 +103,22 @@ impl Block {
             }
         }
     }
+}
+
+/// A table whose cells but the first of a row have an attribute.
+fn table(heads: &[String], rows: &[Row], attribute: &str) -> String {
+    let mut head = String::new();
+    for (index, text) in heads.iter().enumerate() {
+        let attribute = if index == 0 { "" } else { attribute };
+        let _ = write!(head, "<th scope=\"col\"{attribute}>{}</th>", escape(text));
+    }
+    let row = |row: &Row| {
+        let own = if row.own { " class=\"own\"" } else { "" };
+        let cells = each(&row.cells, |cell| format!("<td{attribute}>{}</td>", escape(cell)));
+        format!("<tr{own}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&row.head))
+    };
+    let body = each(rows, row);
+    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
 }
 
 /// The items one after another.

@@ -97,7 +97,7 @@ pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     let full = |columns: &[&str], without: Variant| average(columns, Variant::Full, without);
     let mut claims = Vec::new();
     let mut points = |statement: &str, section, paper: &str, differences: Vec<f64>| {
-        let ours = Mean::of(&differences).map_or("–".into(), |m| format!("{}{m} points", sign(m.mean)));
+        let ours = Mean::of(&differences).map_or("–".into(), |m| signed(m, "points"));
         claims.push(Claim {
             statement: statement.into(),
             section,
@@ -158,9 +158,10 @@ pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     claims
 }
 
-/// A plus before what is not negative.
-fn sign(x: f64) -> &'static str {
-    if x < 0.0 { "" } else { "+" }
+/// A difference in points, with its sign.
+fn signed(difference: Mean, unit: &str) -> String {
+    let sign = if difference.mean < 0.0 { "−" } else { "+" };
+    format!("{sign}{} {unit}", Mean { mean: difference.mean.abs(), ..difference })
 }
 
 /// What guessing scores on a task, in its metric.
@@ -191,7 +192,7 @@ fn zero_shot(results: &Results) -> Vec<Claim> {
     let (gpt, lstm) = (of(Body::Gpt), of(Body::Lstm));
     let mut claims = Vec::new();
     let mut add = |statement: &str, paper: &str, unit: &str, differences: Vec<f64>| {
-        let ours = Mean::of(&differences).map_or("–".into(), |m| format!("{}{m} {unit}", sign(m.mean)));
+        let ours = Mean::of(&differences).map_or("–".into(), |m| signed(m, unit));
         let verdict = Verdict::of(&differences);
         claims.push(Claim { statement: statement.into(), section: "§5, figure 2", paper: paper.into(), ours, verdict });
     };
@@ -248,7 +249,7 @@ fn auxiliary(results: &Results) -> Vec<Claim> {
             statement: statement.into(),
             section: "§3.2",
             paper: "no figure".into(),
-            ours: format!("{mean:+.3}{deviation} nats {unit}"),
+            ours: format!("{mean:+.3}{deviation} nats {unit}").replace('-', "−"),
             verdict: Verdict::of(differences),
         }
     };
@@ -261,7 +262,7 @@ fn auxiliary(results: &Results) -> Vec<Claim> {
 fn experiments(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut add = |statement: String, section, paper: &str, differences: Vec<f64>| {
-        let ours = Mean::of(&differences).map_or("–".into(), |m| format!("{}{m} points", sign(m.mean)));
+        let ours = Mean::of(&differences).map_or("–".into(), |m| signed(m, "points"));
         claims.push(Claim { statement, section, paper: paper.into(), ours, verdict: Verdict::of(&differences) });
     };
     let average = |a: Variant, b: Variant| {
@@ -291,6 +292,13 @@ mod tests {
         assert_eq!(Verdict::of(&[0.0, 0.2, 0.1]), Verdict::Towards);
         assert_eq!(Verdict::of(&[-0.10, -0.11, -0.12]), Verdict::Against);
         assert_eq!(Verdict::of(&[-0.1, 0.05]), Verdict::NotShown);
+    }
+
+    #[test]
+    fn differences_have_signs() {
+        let of = |differences: &[f64]| signed(Mean::of(differences).unwrap(), "points");
+        assert_eq!([of(&[0.012]), of(&[-0.012])], ["+1.2 points", "−1.2 points"]);
+        assert_eq!(of(&[-0.01, -0.03]), "−2.0 ± 1.4 points");
     }
 
     #[test]

@@ -16,12 +16,12 @@ pub struct Properties {
     pub courses: usize,
 }
 
-/// Takes the branches one course after another. Wordings ([`Choose::vary`]) and names
-/// ([`Choose::pick`]) have no influence on the probabilities that follow, so their shares are added up in place; with the
+/// Takes the branches one course after another. Wordings ([`Choose::vary`]), names ([`Choose::pick`]) and asides
+/// ([`Choose::aside`]) have no influence on the probabilities that follow, so their shares are added up in place; with the
 /// courses c
 ///
 /// ```text
-/// H = Σ_c p(c) · ( −ln p(c) + Σ entropies of the wordings and names on the way )
+/// H = Σ_c p(c) · ( −ln p(c) + Σ entropies of the wordings, names and asides on the way )
 /// ```
 #[derive(Default)]
 pub(super) struct Explorer {
