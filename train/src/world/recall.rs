@@ -1,7 +1,8 @@
 //! What the story has told already, told again: words that can be known, slips of the tongue, remarks, questions.
 //!
 //! Nothing of this is new, and nothing later depends on it. It is there so that a reader of stories learns to *compare*: once in
-//! [`SURE`] + 1 times a word that can be known is said wrong and mended at once (*her, no, his rope*). Whoever wants to know that
+//! a while ([`SURE`]) a word that can be known is said wrong, and mended at once (*her, no, his rope*) or after the sentence
+//! (*Once the blue kite lay at the lake. No, red.*). Whoever wants to know that
 //! *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple choice
 //! ask for.
 
