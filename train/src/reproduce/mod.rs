@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use gradus_model::{GptConfig, Model, ModelConfig};
+use gradus_model::{Model, ModelConfig};
 
 use crate::data::sets::SetError;
 use crate::files::{FileError, write_atomically};
@@ -216,10 +216,10 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
 
 /// How fast this machine pre-trains the miniature: the median of a few updates that are thrown away.
 fn measure() -> Result<Speed, ReproduceError> {
-    let (rows, length, vocab) = (8, 116, 1000);
-    let sizes = GptConfig { vocab, context: 128, ..GptConfig::preset("tiny").expect("a preset") }.with_dropout(0.0);
-    let config = ModelConfig::from(sizes);
-    let recipe = crate::cli::micro_world_options().settle().map_err(PretrainError::from)?.recipe(100);
+    let settings = crate::cli::micro_world_options().settle().map_err(PretrainError::from)?;
+    let (rows, length, vocab) = (plan::STORIES, plan::STORY, crate::pretrain::VOCABULARY);
+    let config = ModelConfig::from(settings.model.clone().with_vocab(vocab));
+    let recipe = settings.recipe(100);
     let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Model::init(&config, 0));
     let ids: std::sync::Arc<[u32]> = (0..rows * length).map(|i| (i * 7919 % vocab) as u32).collect();
     let weights = vec![1.0 / ids.len() as f64; ids.len()].into();

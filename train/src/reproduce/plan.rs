@@ -112,8 +112,12 @@ pub struct Speed {
     pub tokens: f64,
 }
 
-/// Tokens of an update of pre-training: eight stories of about 116 tokens.
-const UPDATE: f64 = 8.0 * 135.0;
+/// Stories of an update of pre-training.
+pub const STORIES: usize = 8;
+/// Tokens of a story, on average.
+pub const STORY: usize = 135;
+/// Tokens of an update of pre-training.
+const UPDATE: f64 = (STORIES * STORY) as f64;
 /// Seconds that probes and evaluations of a pre-training take, in tokens of training.
 const PROBES: f64 = 120_000.0;
 /// Seconds of an LSTM's token, where the Transformer's takes one.
