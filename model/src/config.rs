@@ -206,3 +206,16 @@ impl GptConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// GPT-1's context is 512, its feed-forward layer four times as wide as its states; 1,024 is GPT-2's.
+    #[test]
+    fn presets_have_the_papers_sizes() {
+        let gpt1 = GptConfig::preset("gpt1").unwrap();
+        assert_eq!((gpt1.layers, gpt1.width, gpt1.heads, gpt1.context, gpt1.vocab), (12, 768, 12, 512, 40_478));
+        assert_eq!(GptConfig::preset("gpt2"), None);
+    }
+}

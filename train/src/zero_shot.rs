@@ -13,7 +13,7 @@
 //! - **The first token** of a sequence is predicted only where the model has a token that opens one (`opening`); otherwise there
 //!   is nothing before it and it does not count.
 //! - **positive, negative** are one token each in the published vocabulary; in others the mean over their tokens serves.
-//! - **Too long** a sequence loses its beginning, never the answer.
+//! - **Too long** a sequence loses its beginning, and is counted.
 
 use gradus_model::{Batch, Model, ModelConfig};
 use gradus_tensor::Tensor;
@@ -72,6 +72,17 @@ struct Continuation {
     ids: Vec<u32>,
     /// The first of them that counts.
     from: usize,
+    /// Did it lose its beginning?
+    truncated: bool,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answers {
+    /// One answer an example.
+    pub labels: Vec<Label>,
+    /// Examples of which a sequence lost its beginning.
+    pub truncated: usize,
 }
 
 impl ZeroShot<'_> {
@@ -89,7 +100,7 @@ impl ZeroShot<'_> {
     ///
     /// # Errors
     /// A text that the tokenizer cannot encode, a training row without a label, or a task without a heuristic.
-    pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<Vec<Label>, TaskError> {
+    pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<Answers, TaskError> {
         let heuristic = Heuristic::of(task).ok_or(TaskError::NoHeuristic { task: task.name })?;
         if heuristic == Heuristic::Sentence {
             let labels = train.iter().map(|e| match e.label {
@@ -97,21 +108,25 @@ impl ZeroShot<'_> {
                 _ => Err(TaskError::NoLabel { id: e.id.clone(), remedy: "CoLA's threshold is set on labelled training rows" }),
             });
             let labels: Vec<usize> = labels.collect::<Result<_, _>>()?;
-            let threshold = threshold(&self.scores(heuristic, train)?.concat(), &labels);
-            let scores = self.scores(heuristic, examples)?;
-            return Ok(scores.iter().map(|s| Label::Class(usize::from(s[0] >= threshold))).collect());
+            let threshold = threshold(&self.scores(heuristic, train)?.0.concat(), &labels);
+            let (scores, truncated) = self.scores(heuristic, examples)?;
+            let labels = scores.iter().map(|s| Label::Class(usize::from(s[0] >= threshold))).collect();
+            return Ok(Answers { labels, truncated });
         }
         let best = |s: &Vec<f64>| Label::Class(s.iter().enumerate().fold(0, |b, (i, x)| if *x > s[b] { i } else { b }));
-        Ok(self.scores(heuristic, examples)?.iter().map(best).collect())
+        let (scores, truncated) = self.scores(heuristic, examples)?;
+        Ok(Answers { labels: scores.iter().map(best).collect(), truncated })
     }
 
-    /// The mean log-probability of each choice of each example; of one sentence where there is nothing to choose.
-    fn scores(&self, heuristic: Heuristic, examples: &[Example]) -> Result<Vec<Vec<f64>>, TaskError> {
+    /// The mean log-probability of each choice of each example; of one sentence where there is nothing to choose. And the number
+    /// of examples that did not fit.
+    fn scores(&self, heuristic: Heuristic, examples: &[Example]) -> Result<(Vec<Vec<f64>>, usize), TaskError> {
         let choices = examples.iter().map(|e| self.continuations(heuristic, e));
         let choices: Vec<Vec<Continuation>> = choices.collect::<Result<_, _>>()?;
         let flat: Vec<&Continuation> = choices.iter().flatten().collect();
         let mut means = self.means(&flat).into_iter();
-        Ok(choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect())
+        let truncated = choices.iter().filter(|c| c.iter().any(|c| c.truncated)).count();
+        Ok((choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect(), truncated))
     }
 
     fn continuations(&self, heuristic: Heuristic, example: &Example) -> Result<Vec<Continuation>, TaskError> {
@@ -125,7 +140,7 @@ impl ZeroShot<'_> {
             let lost = all.len().saturating_sub(most);
             all.drain(..lost);
             from = from.saturating_sub(lost).max(1); // the very first token has nothing before it
-            Continuation { ids: all, from }
+            Continuation { ids: all, from, truncated: lost > 0 }
         };
         Ok(match &example.input {
             Input::One(text) if heuristic == Heuristic::Sentiment => {
@@ -236,7 +251,7 @@ mod tests {
             let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening };
             let open = usize::from(opening.is_some());
             let check = |heuristic, input: Input, expected: &[(&str, usize)]| {
-                let found = model.scores(heuristic, &[example(input)]).unwrap().remove(0);
+                let found = model.scores(heuristic, &[example(input)]).unwrap().0.remove(0);
                 assert_eq!(found.len(), expected.len());
                 for (found, (text, from)) in found.iter().zip(expected) {
                     let ids: Vec<u32> = opening.into_iter().chain(bytes(text)).collect();
@@ -261,9 +276,11 @@ mod tests {
         let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
         let score = |document: String| {
             let input = Input::Choices { document, question: "?".into(), answers: vec!["no".into()] };
-            model.scores(Heuristic::Answer, &[example(input)]).unwrap()[0][0]
+            let (scores, truncated) = model.scores(Heuristic::Answer, &[example(input)]).unwrap();
+            (scores[0][0], truncated)
         };
-        assert_eq!(score("x".repeat(22)), score("y".repeat(50) + &"x".repeat(22)));
+        let (fits, cut) = (score("x".repeat(22)), score("y".repeat(50) + &"x".repeat(22)));
+        assert_eq!((fits.0, fits.1, cut.1), (cut.0, 0, 1));
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn to_json(config: &ModelConfig) -> Value {
     };
     if let Some(head) = &config.head {
         fields["gradus_head"] = serde_json::to_value(head).expect("plain values");
-        if is_theirs(head) {
+        if is_theirs(head) && fields["model_type"] == HUGGING_FACE {
             let names = || (0..head.classes).map(|i| (i, format!("LABEL_{i}")));
             fields["architectures"] = json!([CLASSIFIER]);
             fields["id2label"] = names().map(|(i, name)| (i.to_string(), json!(name))).collect::<Map<_, _>>().into();

@@ -166,7 +166,7 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), Cli
     let z = logits(&reader.config, &reader.params, &encoded, |done| bar.reach(done as u64));
     bar.finish();
     let scored = score(task, &data.rows, &z).map_err(FinetuneError::from)?;
-    let dropped: Map<String, Value> = data.dropped.iter().map(|d| (d.reason.clone(), d.rows.into())).collect();
+    let dropped = data.left_out();
     let truncated = data.truncated();
     if args.json {
         return output::json(&json!({
@@ -208,8 +208,8 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliE
     let train = if ZeroShot::needs_train(task) { examples(Split::Train)? } else { Vec::new() };
     let asked = examples(args.split)?;
     let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
-    let metrics = metrics(task, &asked, &answers).map_err(FinetuneError::from)?;
-    let (name, examples) = (task.metric.name(), asked.len());
+    let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
+    let (name, examples, truncated) = (task.metric.name(), asked.len(), answers.truncated);
     if args.json {
         return output::json(&json!({
             "task": task.name,
@@ -219,10 +219,14 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliE
             "score": metrics[name],
             "metrics": metrics,
             "examples": examples,
+            "truncated": truncated,
         }));
     }
     let mut text = format!("task {}, zero-shot\nsplit {}\nexamples {examples}\n", task.name, args.split);
     metrics.iter().for_each(|(name, value)| text += &format!("{name} {value}\n"));
+    if truncated > 0 {
+        text += &format!("truncated {truncated}\n");
+    }
     output::write(&text)
 }
 

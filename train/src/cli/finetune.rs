@@ -18,9 +18,9 @@ Examples:
   gradus finetune --resume runs/mnli                  # after Ctrl-C or a crash: to the same bits; seeds that are done stay
 
 `gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes a model
-directory: the model with the best dev score, which `gradus evaluate --task` and `gradus predict` read. One that classifies
-single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads stand in head.safetensors beside
-their backbone.")]
+directory: the model with the best dev score, which `gradus evaluate --task` and `gradus predict` read. A Transformer that
+classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads stand in head.safetensors
+beside their backbone.")]
 pub struct Args {
     /// Directory of the pre-trained model and its tokenizer; a head that it has is dropped
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]

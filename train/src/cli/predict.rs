@@ -7,7 +7,7 @@ use serde_json::json;
 use super::common::{Threads, flag};
 use super::{CliError, output};
 use crate::data::sets::{Answer, Label, Split, Task, submission};
-use crate::finetune::{FinetuneError, Reader, answers, logits};
+use crate::finetune::{FinetuneError, Reader, answers, logits, score};
 use crate::progress::{Display, Progress};
 use crate::tasks;
 
@@ -18,9 +18,10 @@ Examples:
   gradus predict --model runs/rte --task rte --data glue/RTE --split test
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
 
-A line a row, in the file's order: id, answer, and the probability of each class or choice (of STS-B's whole scores), separated by
-tabs. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else. --json gives each row's `logits`
-too, and `ids`: the token ids of its sequences, one, both orders, or one a choice.")]
+A line a row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's
+whole scores), separated by tabs. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else. --json
+gives each row's `logits` too, and `ids`: the token ids of its sequences, one, both orders, or one a choice; `score` and `metrics`
+where every row has a label, else null.")]
 pub struct Args {
     /// Directory that `gradus finetune` made
     #[arg(long, value_name = "DIR")]
@@ -93,8 +94,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             })
         });
         let rows: Vec<_> = rows.collect();
+        let scored = data.check_labels().is_ok().then(|| score(task, &data.rows, &z)).transpose().map_err(FinetuneError::from)?;
         return output::json(&json!({
-            "task": task.name, "split": args.split.name(), "examples": rows.len(), "truncated": data.truncated(), "answers": rows,
+            "task": task.name, "split": args.split.name(), "metric": task.metric.name(),
+            "score": scored.as_ref().map(|s| s.score), "metrics": scored.map(|s| s.metrics),
+            "examples": rows.len(), "truncated": data.truncated(), "dropped": data.left_out(), "answers": rows,
         }));
     }
     for ((row, &answer), z) in data.rows.iter().zip(&answers).zip(&z) {
@@ -104,5 +108,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if data.truncated() > 0 {
         output::say(&format!("{} examples had a text cut to the model's context", data.truncated()));
     }
+    data.left_out().iter().for_each(|(reason, rows)| output::say(&format!("{rows} rows left out: {reason}")));
     Ok(())
 }

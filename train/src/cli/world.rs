@@ -51,7 +51,7 @@ pub struct Args {
     /// Instead of telling stories, write the paper's tasks made from them to this new folder, a folder each.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["stories", "out", "log_prob", "describe"])]
     tasks: Option<PathBuf>,
-    /// Rows that a task has to learn from; two fifths as many to choose by and to report (Story Cloze, SST-2, RTE, WNLI and RACE have fewer to learn from).
+    /// Rows that a task has to learn from; three tenths as many to choose by, three fifths to report (tasks of long rows, and easy ones, have fewer to learn from).
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "tasks")]
     rows: usize,
     /// Print one JSON object: `limit`, and `stories` with text, log_prob, tokens and the facts behind each (not with --out).

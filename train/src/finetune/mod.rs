@@ -18,13 +18,14 @@ mod score;
 mod session;
 mod settings;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig};
 use gradus_tensor::Tensor;
 
-use crate::data::sets::{Answer, Dropped, SetError, Split, Task};
+use crate::data::sets::{Answer, Dropped, Loaded, SetError, Split, Task};
 use crate::files::FileError;
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
@@ -177,7 +178,14 @@ impl Reader {
     /// # Errors
     /// The data set's, or a text without tokens.
     pub fn read(&self, task: &'static Task, folder: &Path, split: Split) -> Result<Data, FinetuneError> {
-        let loaded = task.load(folder, split)?;
+        self.encode(task, task.load(folder, split)?, split)
+    }
+
+    /// A split that was loaded.
+    ///
+    /// # Errors
+    /// A text without tokens.
+    pub fn encode(&self, task: &'static Task, loaded: Loaded, split: Split) -> Result<Data, FinetuneError> {
         let context = self.config.backbone.context();
         let encoded = tasks::encode_all(task, &loaded.examples, &self.tokenizer, self.specials, context)?;
         let examples = loaded.examples.into_iter().zip(encoded).map(|(example, encoded)| Row { example, encoded }).collect();
@@ -226,6 +234,13 @@ impl Data {
     /// [`TaskError::NoLabel`] for the first that has none.
     pub fn check_labels(&self) -> Result<(), TaskError> {
         score::labels(self.rows.iter().map(|row| &row.example)).map(drop)
+    }
+
+    /// How many rows the data set leaves out, by reason.
+    pub fn left_out(&self) -> BTreeMap<String, usize> {
+        let mut all = BTreeMap::new();
+        self.dropped.iter().for_each(|d| *all.entry(d.reason.to_string()).or_insert(0) += d.rows);
+        all
     }
 
     /// Rows of which a text was cut.

@@ -358,10 +358,8 @@ impl Work {
                 *metrics.entry(name.clone()).or_insert(0.0) += value / seeds.len() as f64;
             }
         }
-        let mut dropped = BTreeMap::new();
-        for d in self.train.dropped.iter().chain(&self.dev.dropped) {
-            *dropped.entry(d.reason.to_string()).or_insert(0) += d.rows;
-        }
+        let mut dropped = self.train.left_out();
+        self.dev.left_out().into_iter().for_each(|(reason, rows)| *dropped.entry(reason).or_insert(0) += rows);
         Outcome {
             task: self.task.name.into(),
             split: Split::Dev.name().into(),

@@ -143,9 +143,7 @@ impl<'d> Session<'d> {
 
     /// Is the dev split to be scored now?
     pub fn is_due(&self) -> bool {
-        let (t, epoch) = (self.trainer.done(), self.an_epoch());
-        let doubled = t.is_multiple_of(FIRST) && (t / FIRST).is_power_of_two();
-        t > 0 && (t.is_multiple_of(epoch) || t < epoch && doubled)
+        is_due(self.trainer.done(), self.an_epoch())
     }
 
     /// Scores the dev split and keeps the model if it is the best so far; says whether it is.
@@ -188,6 +186,12 @@ impl<'d> Session<'d> {
     }
 }
 
+/// Is the dev split scored after update `t`? At the end of each epoch, and in the first after 1,000, 2,000, 4,000, … updates.
+fn is_due(t: u64, epoch: u64) -> bool {
+    let doubled = t.is_multiple_of(FIRST) && (t / FIRST).is_power_of_two();
+    t > 0 && (t.is_multiple_of(epoch) || t < epoch && doubled)
+}
+
 /// Examples an update, and updates in all.
 fn plan(rows: usize, settings: &Settings) -> (usize, u64) {
     let batch = settings.batch.min(rows).max(1);
@@ -216,6 +220,13 @@ mod tests {
         assert_eq!(sorted, (0..97).collect::<Vec<_>>());
         assert_eq!(order(1, 0), order(1, 0));
         assert!(order(1, 0) != order(1, 1) && order(1, 0) != order(2, 0));
+    }
+
+    #[test]
+    fn the_dev_split_is_scored_as_openais_code_does() {
+        let due: Vec<u64> = (0..=20_000).filter(|&t| is_due(t, 9_000)).collect();
+        assert_eq!(due, [1000, 2000, 4000, 8000, 9000, 18_000]);
+        assert_eq!((0..=300).filter(|&t| is_due(t, 100)).collect::<Vec<_>>(), [100, 200, 300]);
     }
 
     #[test]

@@ -36,6 +36,15 @@ pub struct Settings {
     /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd`
     #[arg(long, default_value = "openai", help_heading = "Training")]
     pub optimizer: OptimizerKind,
+    /// β₁ of Adam
+    #[arg(long, default_value_t = 0.9, help_heading = "Training")]
+    pub beta1: f64,
+    /// β₂ of Adam
+    #[arg(long, default_value_t = 0.999, help_heading = "Training")]
+    pub beta2: f64,
+    /// ε of Adam
+    #[arg(long, default_value_t = 1e-8, help_heading = "Training")]
+    pub adam_eps: f64,
     /// Weight decay, on weights with more than one axis
     #[arg(long, default_value_t = 0.01, help_heading = "Training")]
     pub decay: f64,
@@ -84,6 +93,9 @@ impl Default for Settings {
             schedule: ScheduleKind::WarmupLinear,
             warmup: Warmup::Share(0.002),
             optimizer: OptimizerKind::default(),
+            beta1: 0.9,
+            beta2: 0.999,
+            adam_eps: 1e-8,
             decay: 0.01,
             clip: 1.0,
             shards: 2,
@@ -142,7 +154,8 @@ impl Settings {
     }
 
     fn optimizer(&self) -> Optimizer {
-        Optimizer { name: self.optimizer, lr: self.lr, decay: self.decay, ..Optimizer::default() }
+        let (beta1, beta2, eps) = (self.beta1, self.beta2, self.adam_eps);
+        Optimizer { name: self.optimizer, lr: self.lr, beta1, beta2, eps, decay: self.decay }
     }
 
     fn schedule(&self) -> Schedule {

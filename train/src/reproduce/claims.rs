@@ -10,7 +10,8 @@
 
 use serde::Serialize;
 
-use super::plan::{EXPERIMENTS, Sizes, TRANSFERRED};
+use super::paper;
+use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
 use super::results::{Body, Mean, Results, Variant};
 use super::stage::ZERO_SHOT;
 use crate::data::sets::{Answer, Family, Task};
@@ -61,9 +62,11 @@ impl Verdict {
 /// One of the paper's claims.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// What the paper says.
+    /// The claim, as it is measured here.
     pub statement: String,
-    /// Where.
+    /// The paper's sentence.
+    pub sentence: &'static str,
+    /// Where it stands.
     pub section: &'static str,
     /// Its figure.
     pub paper: String,
@@ -72,6 +75,11 @@ pub struct Claim {
     /// What came out.
     pub verdict: Verdict,
 }
+
+/// The rule of [`Verdict`] in words, for the report.
+pub const RULE: &str = "Verdicts, by the difference d that a claim is about, one a seed: shown where its mean is above two sample \
+    deviations; towards it where it is above 0, within two deviations or with one seed; not shown where it is 0 or below; against it \
+    where it is below minus two deviations.";
 
 /// The eight columns of table 5.
 pub const TABLE_5: [&str; 8] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli-both", "qnli", "rte"];
@@ -96,48 +104,60 @@ pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     };
     let full = |columns: &[&str], without: Variant| average(columns, Variant::Full, without);
     let mut claims = Vec::new();
-    let mut points = |statement: &str, section, paper: &str, differences: Vec<f64>| {
+    let mut points = |statement: &str, sentence, section, paper: &str, differences: Vec<f64>| {
         let ours = Mean::of(&differences).map_or("–".into(), |m| signed(m, "points"));
-        claims.push(Claim {
-            statement: statement.into(),
-            section,
-            paper: paper.into(),
-            ours,
-            verdict: Verdict::of(&differences),
-        });
+        let (statement, paper, verdict) = (statement.into(), paper.into(), Verdict::of(&differences));
+        claims.push(Claim { statement, sentence, section, paper, ours, verdict });
     };
     points(
         "Without pre-training the average of table 5 falls",
+        paper::PRE_TRAINING,
         "§5, table 5",
         "14.8 points (74.7 to 59.9)",
         full(&TABLE_5, Variant::NoPretraining),
     );
     for family in [Family::Inference, Family::QuestionAnswering, Family::Similarity, Family::Classification] {
         let paper = match family {
-            Family::Inference => "7.7 points (MNLI, QNLI, RTE)",
-            Family::Similarity => "17.6 points (MRPC, STS-B, QQP)",
+            Family::Inference => "8.4 points (MNLI, QNLI, RTE)",
+            Family::Similarity => "19.6 points (MRPC, STS-B, QQP)",
             Family::Classification => "16.9 points (CoLA, SST-2)",
             _ => "no figure",
         };
         let statement = format!("Pre-training helps {}", family.name());
-        points(&statement, "§5, table 5", paper, full(columns(family), Variant::NoPretraining));
+        points(&statement, paper::PRE_TRAINING, "§5, table 5", paper, full(columns(family), Variant::NoPretraining));
     }
     points(
-        "The auxiliary objective helps on inference and QQP, the larger sets",
+        "The auxiliary objective helps on inference and QQP (the paper's larger sets, not all of them larger here)",
+        paper::AUXILIARY,
         "§5, table 5",
         "+1.0 points",
         full(&AUX_HELPS, Variant::NoAux),
     );
     points(
-        "It does not on the smaller ones",
+        "It does not on CoLA, SST-2, MRPC and STS-B (its smaller ones)",
+        paper::AUXILIARY,
         "§5, table 5",
         "+1.8 points without it",
         average(&AUX_DOES_NOT, Variant::NoAux, Variant::Full),
     );
-    points("An LSTM in the same framework scores lower on average", "§5, table 5", "5.6 points", full(&TABLE_5, Variant::Lstm));
+    points(
+        "An LSTM in the same framework scores lower on average",
+        paper::RECURRENT,
+        "§5, table 5",
+        "5.6 points",
+        full(&TABLE_5, Variant::Lstm),
+    );
+    points(
+        "MultiNLI: all transferred, against nothing",
+        paper::LAYERS,
+        "§5, figure 2",
+        "up to 9 %",
+        full(&["mnli"], Variant::NoPretraining),
+    );
     let transferred = |a: Variant, b: Variant| average(&TRANSFERRED, a, b);
     points(
-        "Transferring the embeddings alone helps",
+        "Transferring the embeddings alone helps (MultiNLI and CoLA)",
+        paper::LAYERS,
         "§5, figure 2",
         "yes, no figure",
         transferred(Variant::Layers(0), Variant::NoPretraining),
@@ -147,8 +167,7 @@ pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
             true => ("The last block helps further".to_owned(), Variant::Full),
             false => (format!("Block {} helps further", n + 1), Variant::Layers(n + 1)),
         };
-        let paper = "each layer, up to 9 % in all on MultiNLI";
-        points(&statement, "§5, figure 2", paper, transferred(next, Variant::Layers(n)));
+        points(&statement, paper::LAYERS, "§5, figure 2", "yes, no figure", transferred(next, Variant::Layers(n)));
     }
     claims.extend(zero_shot(results));
     claims.extend(auxiliary(results));
@@ -191,27 +210,35 @@ fn zero_shot(results: &Results) -> Vec<Claim> {
     let of = |body| seeds.iter().map(|&s| normalised(results, s, body, &ZERO_SHOT)).filter(|c| c.len() > 1).collect::<Vec<_>>();
     let (gpt, lstm) = (of(Body::Gpt), of(Body::Lstm));
     let mut claims = Vec::new();
-    let mut add = |statement: &str, paper: &str, unit: &str, differences: Vec<f64>| {
+    let section = "§5, figure 2";
+    let mut add = |statement: &str, sentence, paper: &str, unit: &str, differences: Vec<f64>| {
         let ours = Mean::of(&differences).map_or("–".into(), |m| signed(m, unit));
-        let verdict = Verdict::of(&differences);
-        claims.push(Claim { statement: statement.into(), section: "§5, figure 2", paper: paper.into(), ours, verdict });
+        let (statement, paper, verdict) = (statement.into(), paper.into(), Verdict::of(&differences));
+        claims.push(Claim { statement, sentence, section, paper, ours, verdict });
     };
     let ends = |curves: &[Vec<(f64, f64)>]| curves.iter().map(|c| (c[0].1, c[c.len() - 1].1)).collect::<Vec<_>>();
     let unit = "% of the way from guessing to the best possible score";
-    add("Zero-shot scores rise with pre-training", "steadily, no figure", unit, ends(&gpt).iter().map(|(a, b)| b - a).collect());
-    add("They end above guessing", "yes, no figure", unit, ends(&gpt).iter().map(|(_, b)| *b).collect());
+    add(
+        "Zero-shot scores rise with pre-training",
+        paper::HEURISTICS,
+        "steadily, no figure",
+        unit,
+        ends(&gpt).iter().map(|(a, b)| b - a).collect(),
+    );
+    add("They end above guessing", paper::HEURISTICS, "yes, no figure", unit, ends(&gpt).iter().map(|(_, b)| *b).collect());
     let last = ends(&gpt).iter().zip(ends(&lstm)).map(|((_, a), (_, b))| a - b).collect();
-    add("The Transformer's end above the LSTM's", "yes, no figure", unit, last);
+    add("The Transformer's end above the LSTM's", paper::VARIANCE, "yes, no figure", unit, last);
     let rough = |curves: &[Vec<(f64, f64)>]| curves.iter().map(|c| roughness(c)).collect::<Vec<f64>>();
     let unit = "points of roughness (root mean square of the steps' deviation from their mean)";
     let rougher = rough(&lstm).iter().zip(rough(&gpt)).map(|(a, b)| a - b).collect();
-    add("The LSTM's vary more on the way", "higher variance, no figure", unit, rougher);
+    add("The LSTM's vary more on the way", paper::VARIANCE, "higher variance, no figure", unit, rougher);
     if gpt.len() > 1 && lstm.len() > 1 {
         let spread = |curves: &[Vec<(f64, f64)>]| mean_and_deviation(&ends(curves).iter().map(|e| e.1).collect::<Vec<_>>()).1;
         let (a, b) = (spread(&lstm).unwrap_or(f64::NAN), spread(&gpt).unwrap_or(f64::NAN));
         claims.push(Claim {
             statement: "… and over seeds".into(),
-            section: "§5, figure 2",
+            sentence: paper::VARIANCE,
+            section,
             paper: "no figure".into(),
             ours: format!("deviation {:.1} (LSTM) and {:.1} (Transformer)", 100.0 * a, 100.0 * b),
             verdict: if a > b { Verdict::Towards } else { Verdict::NotShown },
@@ -247,6 +274,7 @@ fn auxiliary(results: &Results) -> Vec<Claim> {
         let deviation = deviation.map_or(String::new(), |d| format!(" ± {d:.3}"));
         Claim {
             statement: statement.into(),
+            sentence: paper::LEARNING,
             section: "§3.2",
             paper: "no figure".into(),
             ours: format!("{mean:+.3}{deviation} nats {unit}").replace('-', "−"),
@@ -261,21 +289,27 @@ fn auxiliary(results: &Results) -> Vec<Claim> {
 
 fn experiments(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     let mut claims = Vec::new();
-    let mut add = |statement: String, section, paper: &str, differences: Vec<f64>| {
+    let mut add = |statement: String, sentence, section, paper: &str, differences: Vec<f64>| {
         let ours = Mean::of(&differences).map_or("–".into(), |m| signed(m, "points"));
-        claims.push(Claim { statement, section, paper: paper.into(), ours, verdict: Verdict::of(&differences) });
+        claims.push(Claim { statement, sentence, section, paper: paper.into(), ours, verdict: Verdict::of(&differences) });
     };
-    let average = |a: Variant, b: Variant| {
-        results.each(|seed| Some(results.average(seed, &EXPERIMENTS, a)? - results.average(seed, &EXPERIMENTS, b)?))
+    let average = |a: &dyn Fn(&str) -> Variant, b: &dyn Fn(&str) -> Variant| {
+        results.each(|seed| {
+            let difference = |task: &&str| Some(results.one(seed, task, a(task))? - results.one(seed, task, b(task))?);
+            let all: Option<Vec<f64>> = EXPERIMENTS.iter().map(difference).collect();
+            all.map(|d| d.iter().sum::<f64>() / d.len() as f64)
+        })
     };
-    for part in [8, 4, 2] {
-        let n = (sizes.rows / part).max(8);
-        let statement = format!("Pre-training helps with {n} labelled rows");
-        add(statement, "§4.2", "works from 5.7 k to 550 k examples", average(Variant::Rows(n), Variant::NoPretrainingRows(n)));
+    for part in PARTS {
+        let with = |task: &str| Variant::Rows(sizes.part(task, part));
+        let without = |task: &str| Variant::NoPretrainingRows(sizes.part(task, part));
+        let statement = format!("Pre-training helps with one labelled row in {part}");
+        add(statement, paper::SIZES, "§4.2", "works from 5.7 k to 550 k examples", average(&with, &without));
     }
-    let paper = "argued, no figure";
-    add("Contiguous text teaches more than shuffled sentences".into(), "§4.1", paper, average(Variant::Full, Variant::Shuffled));
-    add("Fine-tuning beats frozen features".into(), "§2, §3.2", paper, average(Variant::Full, Variant::Frozen));
+    let (full, paper) = (|_: &str| Variant::Full, "argued, no figure");
+    let contiguous = average(&full, &|_| Variant::Shuffled);
+    add("Contiguous text teaches more than shuffled sentences".into(), paper::CONTIGUOUS, "§4.1", paper, contiguous);
+    add("Fine-tuning beats frozen features".into(), paper::FEATURES, "§2", paper, average(&full, &|_| Variant::Frozen));
     claims
 }
 
@@ -292,6 +326,27 @@ mod tests {
         assert_eq!(Verdict::of(&[0.0, 0.2, 0.1]), Verdict::Towards);
         assert_eq!(Verdict::of(&[-0.10, -0.11, -0.12]), Verdict::Against);
         assert_eq!(Verdict::of(&[-0.1, 0.05]), Verdict::NotShown);
+    }
+
+    /// The figures that stand beside ours, from the lines of table 5. The paper's text says 5.6 of the LSTM.
+    #[test]
+    fn the_papers_falls_are_those_of_its_table() {
+        let line = |name: &str| paper::TABLE_5.lines.iter().find(|line| line.system == name).unwrap().scores;
+        let check = |system: &str, columns: &[&str], said: f64| {
+            let fall = |column| {
+                let at = 1 + TABLE_5.iter().position(|c| *c == column).unwrap();
+                line("full")[at].unwrap() - line(system)[at].unwrap()
+            };
+            let mean = columns.iter().map(|c| fall(*c)).sum::<f64>() / columns.len() as f64;
+            assert!((mean - said).abs() < 0.12, "{system}, {columns:?}: {mean}, said {said}");
+        };
+        check("no pre-training", &TABLE_5, 14.8);
+        check("no pre-training", &["mnli-both", "qnli", "rte"], 8.4);
+        check("no pre-training", &["mrpc", "sts-b", "qqp"], 19.6);
+        check("no pre-training", &["cola", "sst-2"], 16.9);
+        check("no auxiliary LM", &AUX_HELPS, 1.0);
+        check("no auxiliary LM", &AUX_DOES_NOT, -1.8);
+        check("LSTM", &TABLE_5, 5.6);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! layers transferred → a report beside the paper's tables.
 //!
 //! The tasks are the micro-world's, in the files of the original data sets, so everything between file and score is the code
-//! that serves the real ones. Sizes of the miniature stand in [`plan::Sizes`]; the paper's λ, batch, schedule, dropout and number
-//! of epochs are kept, the rate is a small model's. The LSTM has as many parameters as the Transformer.
+//! that serves the real ones. Sizes of the miniature stand in [`plan::Sizes`]; the paper's λ, schedule and dropout before the head
+//! are kept; rate, batch and number of epochs are those of a small model and few rows. The LSTM has as many parameters as the
+//! Transformer, and rates that were sought in the same way.
 //!
 //! Every stage is done once and its result kept in a file; a reproduction that is stopped goes on with the first stage that has
 //! none.
@@ -127,7 +128,11 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     let path = out.join("plan.json");
     let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
     let text = std::fs::read_to_string(&path).map_err(|e| problem(e.to_string()))?;
-    serde_json::from_str(&text).map_err(|e| problem(e.to_string()))
+    let sizes: Sizes = serde_json::from_str(&text).map_err(|e| problem(e.to_string()))?;
+    match sizes.recipe == plan::RECIPE {
+        true => Ok(sizes),
+        false => Err(problem(format!("made by recipe {}, and this program's is {}", sizes.recipe, plan::RECIPE))),
+    }
 }
 
 fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
@@ -197,7 +202,7 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
         }),
     ];
     let mut text = format!(
-        "The plan: {} seed{}, {} updates of pre-training, {} training rows a task\n",
+        "The plan: {} seed{}, {} updates of pre-training, at most {} training rows a task\n",
         sizes.seeds,
         if sizes.seeds == 1 { "" } else { "s" },
         count(sizes.updates),

@@ -1,4 +1,4 @@
-//! What the paper reports (Radford et al. 2018, §4.2, §5): tables 2 to 5.
+//! What the paper reports (Radford et al. 2018, §4.2, §5): tables 2 to 5, and the sentences that the miniature can test.
 //!
 //! Scores in points of 100. Where the paper has no figure there is none.
 
@@ -84,6 +84,49 @@ pub const TABLE_5: Table = Table {
         line("LSTM", &[s(69.1), s(30.3), s(90.5), s(83.2), s(71.8), s(68.1), s(73.7), s(81.1), s(54.6)]),
     ],
 };
+
+// Sentences of the paper that can be tested.
+
+/// §5: what pre-training is worth.
+pub const PRE_TRAINING: &str = "\
+    We observe that the lack of pre-training hurts performance across all the tasks, resulting in a 14.8% decrease \
+    compared to our full model.";
+/// §5: what the auxiliary objective is worth.
+pub const AUXILIARY: &str = "\
+    We observe that the auxiliary objective helps on the NLI tasks and QQP. Overall, the trend suggests that larger \
+    datasets benefit from the auxiliary objective but smaller datasets do not.";
+/// §5: Transformer and LSTM.
+pub const RECURRENT: &str = "\
+    We observe a 5.6 average score drop when using the LSTM instead of the Transformer.";
+/// §5: layers transferred.
+pub const LAYERS: &str = "\
+    We observe the standard result that transferring embeddings improves performance and that each transformer layer \
+    provides further benefits up to 9% for full transfer on MultiNLI.";
+/// §5: zero-shot scores.
+pub const HEURISTICS: &str = "\
+    We observe the performance of these heuristics is stable and steadily increases over training suggesting that \
+    generative pretraining supports the learning of a wide variety of task relevant functionality.";
+/// §5: zero-shot scores of the LSTM.
+pub const VARIANCE: &str = "\
+    We also observe the LSTM exhibits higher variance in its zero-shot performance suggesting that the inductive bias of \
+    the Transformer architecture assists in transfer.";
+/// §3.2: why the auxiliary objective.
+pub const LEARNING: &str = "\
+    We additionally found that including language modeling as an auxiliary objective to the fine-tuning helped learning by \
+    (a) improving generalization of the supervised model, and (b) accelerating convergence.";
+/// §4.2: small and large data sets.
+pub const SIZES: &str = "\
+    Our results also indicate that our approach works well across datasets of different sizes, from smaller datasets such \
+    as STS-B (≈5.7k training examples) – to the largest one – SNLI (≈550k training examples).";
+/// §4.1: why books.
+pub const CONTIGUOUS: &str = "\
+    Crucially, it contains long stretches of contiguous text, which allows the generative model to learn to condition on \
+    long-range information.";
+/// §2: fine-tuning and features.
+pub const FEATURES: &str = "\
+    Other approaches use hidden representations from a pre-trained language or machine translation model as auxiliary \
+    features […]. This involves a substantial amount of new parameters for each separate target task, whereas we require \
+    minimal changes to our model architecture during transfer.";
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! What the story has told already, told again: words that can be known, slips of the tongue, remarks, questions.
 //!
 //! Nothing of this is new, and nothing later depends on it. It is there so that a reader of stories learns to *compare*: once in
-//! a while ([`SURE`]) a word that can be known is said wrong, and mended at once (*her, no, his rope*) or after the sentence
-//! (*Once the blue kite lay at the lake. No, red.*). Whoever wants to know that
+//! a while a word that can be known is said wrong, and mended at once within a sentence ([`SURE`]: *her, no, his rope*), or after it
+//! where the whole sentence can be known ([`SURE_OF_A_SENTENCE`]: *Once the blue kite lay at the lake. No, red.*). Whoever wants to know that
 //! *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple choice
 //! ask for.
 
@@ -12,8 +12,10 @@ use super::error::WorldError;
 use super::facts::Character;
 use super::words::{ANIMALS, COLOURS, FEELINGS, KEEPERS, NAMES, PLACES, THINGS, TOOLS};
 
-/// How many times a word that can be known is said right, for one slip.
+/// How many times a word that can be known is said right within a sentence, for one slip.
 const SURE: u32 = 15;
+/// The same of each word of a whole sentence.
+const SURE_OF_A_SENTENCE: u32 = 5;
 
 /// The names of a world, as a list of words.
 pub(super) fn names(config: &WorldConfig) -> Vec<&'static str> {
@@ -32,7 +34,7 @@ pub(super) type Slot<'a> = (&'a str, &'a [&'a str]);
 const SHARES: u32 = 27_720;
 
 /// Tells what can be known: `template`, its braces filled with `slots`. At most one slip; a sentence, which ends with a full stop,
-/// is half the time mended after its end: *Once the blue kite lay at the lake. No, red.*
+/// is mended after its end: *Once the blue kite lay at the lake. No, red.*
 pub(super) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
     let fill = |at: usize, word: &str| {
         let mut words = (0..slots.len()).map(|i| if i == at { word } else { slots[i].0 });
@@ -44,16 +46,16 @@ pub(super) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) ->
         return c.say(&fill(slots.len(), ""));
     }
     let sentence = template.ends_with('.');
-    let mut ways = vec![(fill(slots.len(), ""), SURE * SHARES)];
+    let sure = if sentence { SURE_OF_A_SENTENCE } else { SURE };
+    let mut ways = vec![(fill(slots.len(), ""), sure * SHARES)];
     for (at, &(right, words)) in slots.iter().enumerate() {
         let wrong: Vec<&str> = words.iter().copied().filter(|&word| word != right).collect();
-        let share = SHARES / wrong.len().max(1) as u32 / if sentence { 2 } else { 1 };
-        for word in wrong {
-            ways.push((fill(at, &format!("{word} , no , {right}")), share));
-            if sentence {
-                ways.push((format!("{} no , {right} .", fill(at, word)), share));
-            }
-        }
+        let share = SHARES / wrong.len().max(1) as u32;
+        let mended = |word| match sentence {
+            true => format!("{} no , {right} .", fill(at, word)),
+            false => fill(at, &format!("{word} , no , {right}")),
+        };
+        ways.extend(wrong.into_iter().map(|word| (mended(word), share)));
     }
     c.vary(&ways.iter().map(|(way, weight)| (way.as_str(), *weight)).collect::<Vec<_>>())
 }

@@ -76,7 +76,8 @@ fn a_slip_is_mended_and_changes_no_fact() {
     assert!((0..500).all(|seed| !world.careful_story(&mut rng(seed)).text.to_lowercase().contains("no,")));
 }
 
-/// One pronoun in sixteen is wrong at first: `SURE` is 15, and there is one slot.
+/// One pronoun in sixteen is wrong at first: `SURE` is 15, and there is one slot. Of remarks that somebody was a fox, with one slot
+/// too, one in six: `SURE_OF_A_SENTENCE` is 5.
 #[test]
 fn slips_are_as_frequent_as_said() {
     let stories = World::default().corpus(&mut rng(12), 20_000);
@@ -84,6 +85,20 @@ fn slips_are_as_frequent_as_said() {
     let lost = stories.iter().filter(|s| s.text.contains("e had lost the") || slipped(s));
     let share = stories.iter().filter(slipped).count() as f64 / lost.count() as f64;
     assert!((share - 1.0 / 16.0).abs() < 0.01, "{share}");
+    let animal = |sentence: &str| {
+        let words: Vec<&str> = sentence.split(' ').collect();
+        words.len() == 4 && words[1..3] == ["was", "a"]
+    };
+    let (mut remarks, mut wrong) = (0, 0);
+    for story in &stories {
+        let sentences: Vec<&str> = story.text.split(". ").collect();
+        for pair in sentences.windows(2).filter(|pair| animal(pair[0])) {
+            remarks += 1;
+            wrong += usize::from(pair[1].starts_with("No, "));
+        }
+    }
+    let share = wrong as f64 / remarks as f64;
+    assert!((share - 1.0 / 6.0).abs() < 0.01, "{wrong} of {remarks}");
 }
 
 /// The mood fits what comes in nine stories of ten.

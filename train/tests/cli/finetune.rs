@@ -161,6 +161,7 @@ fn each_transformation_is_fine_tuned_scored_and_answered() {
         let answered = desk.ask("predict", task, task, "--split dev --json").json();
         let rows = answered["answers"].as_array().unwrap();
         assert_eq!((rows.len(), &answered["examples"]), (expected.1, &expected.1.into()));
+        assert_eq!((&answered["score"], &answered["metrics"]), (&made["score"], &made["metrics"]), "{task}: labelled, so scored");
         for row in rows {
             let sum: f64 = numbers(&row["probabilities"]).iter().sum();
             assert!((sum - 1.0).abs() < 1e-9, "{task}: {row}");

@@ -26,22 +26,31 @@ fn bad_sizes_and_places_are_refused() {
     assert_eq!(fs::read_to_string(&plan).unwrap(), "{ \"seeds\": 1, ");
 }
 
-/// The smallest miniature from the first stage to the report; then every stage is there and none is run again.
+/// The smallest miniature, with the experiments, from the first stage to the report; then every stage is there and none is run again.
 #[test]
 fn a_reproduction_is_done_once() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("mini");
-    let first = gradus("reproduce --scale 0.01 --seed 3 --quiet --json --out {}", &[&out]).json();
-    assert_eq!((first["skipped"].as_u64(), first["done"].as_u64()), (Some(0), Some(59)));
+    let first = gradus("reproduce --scale 0.01 --seed 3 --full --quiet --json --out {}", &[&out]).json();
+    assert_eq!((first["skipped"].as_u64(), first["done"].as_u64()), (Some(0), Some(80)));
     let report = fs::read_to_string(out.join("report.html")).unwrap();
     for told in ["Table 2", "Table 3", "Table 4", "Table 5", "<svg"] {
         assert!(report.contains(told), "{told} is missing in the report");
     }
+    for told in ["We observe a 5.6 average score drop", "frozen features", "mnli, 2", "… and 3 blocks", "shown where its mean"]
+    {
+        assert!(report.contains(told), "{told} is missing in the report");
+    }
     let results = fs::read(out.join("results.json")).unwrap();
+    // Scores are of the test rows, not of the dev rows that chose the model: 16 · 3/5 of them, not 16 · 3/10.
+    let scored: serde_json::Value = serde_json::from_slice(&results).unwrap();
+    for task in scored["tasks"].as_array().unwrap() {
+        assert_eq!(task["test"]["examples"], 9, "{}", task["task"]);
+    }
 
     gradus("reproduce --scale 0.02 --seed 3 --out {}", &[&out]).fails_with(&["mini"]);
     let again = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
-    assert_eq!((again["skipped"].as_u64(), again["done"].as_u64()), (Some(59), Some(0)));
+    assert_eq!((again["skipped"].as_u64(), again["done"].as_u64()), (Some(80), Some(0)));
     assert_eq!(again["claims"], first["claims"]);
     assert_eq!(fs::read(out.join("results.json")).unwrap(), results);
 
@@ -50,9 +59,14 @@ fn a_reproduction_is_done_once() {
     let kept: serde_json::Value = serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap();
     fs::remove_file(&lost).unwrap();
     let mended = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
-    assert_eq!((mended["skipped"].as_u64(), mended["done"].as_u64()), (Some(58), Some(1)));
+    assert_eq!((mended["skipped"].as_u64(), mended["done"].as_u64()), (Some(79), Some(1)));
     let found: serde_json::Value = serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap();
     assert_eq!(found["test"], kept["test"]);
+    // Results of another recipe do not mix with this one's.
+    let plan = fs::read_to_string(out.join("plan.json")).unwrap();
+    write(&out, "plan.json", &plan.replace("\"recipe\": 1", "\"recipe\": 0"));
+    gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["recipe 0", "plan.json"]);
+    write(&out, "plan.json", &plan);
     fs::write(&lost, "{").unwrap();
     gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["rte.full.json"]);
 }

@@ -58,7 +58,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 pub use error::SetError;
-pub use submission::{Submission, submission};
+pub use submission::{Submission, label, submission};
 
 use crate::scores::Metric;
 

@@ -43,7 +43,8 @@ struct Record {
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     let (path, glue) = (folder.join(format!("snli_1.0_{split}.jsonl")), folder.join(format!("{split}.tsv")));
     if !path.exists() && glue.exists() {
-        let columns = Columns { id: &["pairID"], label: "gold_label", marks: &["captionID"], wide: true, ..Columns::GLUE };
+        let marks = &["captionID"];
+        let columns = Columns { id: &["pairID"], label: "gold_label", marks, wide: true, narrow: true, ..Columns::GLUE };
         return tsv::read(&SNLI, &glue, split, &columns);
     }
     let mut loaded = Loaded { files: vec![path.clone()], ..Loaded::default() };
@@ -94,6 +95,12 @@ mod tests {
         let folder = folder(&[("dev.tsv", dev)]);
         let loaded = SNLI.load(folder.path(), Split::Dev).unwrap();
         assert_eq!((&*loaded.examples[0].id, loaded.examples[0].label), ("7#1", Some(Label::Class(1))));
+        // Fewer annotators than the header has columns, but not without a label.
+        let fewer = |row: &str| format!("{}{row}\n", dev.split_inclusive('\n').next().unwrap());
+        let folder = super::super::testing::folder(&[("dev.tsv", &fewer("0\t7#\t7#1\tA.\tB.\tneutral"))]);
+        assert_eq!(SNLI.load(folder.path(), Split::Dev).unwrap().examples[0].label, Some(Label::Class(1)));
+        let found = message(&SNLI, &[("dev.tsv", &fewer("0\t7#\t7#1\tA.\tneutral"))], Split::Dev);
+        assert!(found.contains("line 2, column 6: expected 7 columns"), "{found}");
         let found = message(&SNLI, &[("dev.tsv", &dev.replace("captionID", "genre"))], Split::Dev);
         assert!(found.contains("expected a header with the columns captionID, sentence1, sentence2, gold_label"), "{found}");
     }

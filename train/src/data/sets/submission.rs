@@ -1,7 +1,9 @@
-//! Predictions as GLUE's server takes them: one file a test set, `index` and `prediction` with a tab between.
+//! Predictions as GLUE's server takes them: one file a test set, `index` and `prediction` with a tab between. Labels that were kept
+//! apart from a test set are read in the same form.
 
 use std::path::{Path, PathBuf};
 
+use super::tsv::{Written, each_line};
 use super::{Answer, Example, Label, SetError, Split, Task};
 use crate::files::write_atomically;
 
@@ -18,6 +20,8 @@ const FILES: [(&str, Split, &str, bool); 10] = [
     ("rte", Split::Test, "RTE.tsv", true),
     ("wnli", Split::Test, "WNLI.tsv", false),
 ];
+
+const HEADER: &str = "index\tprediction";
 
 /// One file of a submission to GLUE.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +60,7 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
         let expected = format!("{} predictions, one for each row", examples.len());
         return Err(refuse(expected, predictions.len().to_string(), "Predict the whole test set"));
     }
-    let mut text = String::from("index\tprediction\n");
+    let mut text = format!("{HEADER}\n");
     for (example, prediction) in examples.iter().zip(predictions) {
         let answer = match (*prediction, task.answer) {
             (Label::Class(class), Answer::Classes(names)) if class < names.len() && words => names[class].to_owned(),
@@ -70,6 +74,46 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
         text += &format!("{}\t{answer}\n", example.id);
     }
     Ok(Submission { file, text })
+}
+
+/// Gives the `examples` of a test split their labels, from a file that has them in the form of a submission: a line for each
+/// example, with its id, in their order.
+///
+/// # Errors
+/// A file that cannot be read, a line that is no label or another example's, too few or too
+/// many of them.
+pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -> Result<(), SetError> {
+    let words = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)).is_some_and(|row| row.3);
+    let written = if words { Written::Words } else { Written::Numbers };
+    let malformed = |line, column, expected: String, found: &str| SetError::Malformed {
+        path: path.into(),
+        line,
+        column,
+        expected,
+        found: format!("`{found}`"),
+        remedy: "Give the labels of this test set, as a submission would have them".into(),
+    };
+    let mut count = 0;
+    each_line(task, path, |number, line| {
+        if number == 1 {
+            return if line == HEADER { Ok(()) } else { Err(malformed(1, 1, "index and prediction, by a tab".into(), line)) };
+        }
+        count += 1;
+        let Some(example) = examples.get_mut(number - 2) else {
+            return Err(malformed(number, 1, format!("the end, after {} rows", number - 2), line));
+        };
+        let (id, answer) = line.split_once('\t').unwrap_or((line, ""));
+        if id != example.id {
+            return Err(malformed(number, 1, format!("the row `{}`", example.id), id));
+        }
+        let label = written.parse(task, answer);
+        example.label = Some(label.ok_or_else(|| malformed(number, id.chars().count() + 2, written.expected(task), answer))?);
+        Ok(())
+    })?;
+    match count == examples.len() {
+        true => Ok(()),
+        false => Err(malformed(count + 1, 1, format!("{} rows", examples.len()), &count.to_string())),
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +140,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = scores.write(folder.path()).unwrap();
         assert_eq!(std::fs::read_to_string(path).unwrap(), scores.text);
+    }
+
+    #[test]
+    fn labels_are_read_as_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("labels.tsv");
+        let classes = [Label::Class(1), Label::Class(0)];
+        let scores = [Label::Score(4.0), Label::Score(0.125)];
+        for (task, split, labels) in
+            [(&MNLI, Split::TestMismatched, classes), (&WNLI, Split::Test, classes), (&STSB, Split::Test, scores)]
+        {
+            std::fs::write(&path, submission(task, split, &examples(2), &labels).unwrap().text).unwrap();
+            let mut rows = examples(2);
+            label(task, split, &mut rows, &path).unwrap();
+            assert_eq!([rows[0].label, rows[1].label], labels.map(Some));
+        }
+        for (text, rows, expected) in [
+            ("0\t1\n", 1, "expected index and prediction"),
+            ("index\tprediction\n0\t2\n", 1, "line 2, column 3: expected one of the labels 0, 1, found `2`"),
+            ("index\tprediction\n1\t0\n", 1, "expected the row `0`, found `1`"),
+            ("index\tprediction\n0\t0\n", 2, "expected 2 rows, found `1`"),
+            ("index\tprediction\n0\t0\n1\t1\n", 1, "expected the end, after 1 rows"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = label(&WNLI, Split::Test, &mut examples(rows), &path).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub(super) enum Written {
 
 impl Written {
     /// The label that `text` stands for.
-    fn parse(self, task: &Task, text: &str) -> Option<Label> {
+    pub(super) fn parse(self, task: &Task, text: &str) -> Option<Label> {
         let text = text.trim();
         match (self, task.answer) {
             (Written::Words, Answer::Classes(names)) => names.iter().position(|&name| name == text).map(Label::Class),
@@ -86,7 +86,8 @@ impl Written {
         }
     }
 
-    fn expected(self, task: &Task) -> String {
+    /// What a label must be, in words.
+    pub(super) fn expected(self, task: &Task) -> String {
         match (self, task.answer) {
             (Written::Words, Answer::Classes(names)) => format!("one of the labels {}", names.join(", ")),
             (_, Answer::Score { max }) => format!("a score from 0 to {max}"),
@@ -114,6 +115,8 @@ pub(super) struct Columns {
     pub marks: &'static [&'static str],
     /// The label is a row's last field, and a row may have more of them than the header; undecided rows are passed over.
     pub wide: bool,
+    /// A wide row may have fewer fields than the header, down to its texts and a label: not every one has five annotators.
+    pub narrow: bool,
     /// A row may have more fields than there are names; what is beyond them is not read.
     pub longer: bool,
     /// Rows with too few fields are passed over.
@@ -130,6 +133,7 @@ impl Columns {
         written: Written::Words,
         marks: &[],
         wide: false,
+        narrow: false,
         longer: false,
         torn: false,
     };
@@ -184,6 +188,10 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
             return Ok(());
         };
         let width = layout.names.len();
+        let least = match columns.narrow && layout.label.is_some() {
+            true => layout.texts.iter().chain(&layout.id).max().map_or(width, |last| last + 2),
+            false => width,
+        };
         let wrong_width = |line, found: usize| SetError::Malformed {
             path: path.into(),
             line,
@@ -204,7 +212,7 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
                 loaded.drop_row(TORN);
                 return Ok(());
             }
-            found if found < width || (found > width && !columns.wide && !columns.longer) => {
+            found if found < least || (found > width && !columns.wide && !columns.longer) => {
                 return Err(wrong_width(line, found));
             }
             _ => {}

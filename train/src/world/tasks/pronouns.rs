@@ -1,19 +1,20 @@
 //! Pronouns that only the meaning resolves (DPRD, zero-shot; WNLI asks the same with labels).
 //!
 //! Both candidates are of one gender and number. The stories repeat the name where these sentences have a pronoun, so a
-//! model of the stories finds the right name likelier.
+//! model of the stories finds the right name likelier. They open as sentences of the stories do: a bare name at the beginning
+//! is where the stories say who lives near whom, and a model that is asked about it there answers below guessing.
 //!
 //! ```text
-//! Mia gave Lily the kite because she wanted it.            she   Mia, Lily              Lily
-//! Mia showed Lily the kite because she liked to boast.     she   Mia, Lily              Mia
-//! The rope failed at the tunnel because it was dark.       it    The rope, the tunnel   the tunnel
-//! The rope failed at the tunnel because it was no lantern. it    The rope, the tunnel   The rope
+//! Then Mia gave Lily the kite because she wanted it.                      she   Mia, Lily              Lily
+//! At last Mia showed Lily the kite because she liked to boast.            she   Mia, Lily              Mia
+//! One foggy day the rope failed at the tunnel because it was dark.        it    the rope, the tunnel   the tunnel
+//! One warm day the rope failed at the tunnel because it was no lantern.   it    the rope, the tunnel   the rope
 //! ```
 
 use super::tale::{Source, capital};
 use super::{Row, Split};
 use crate::world::Gender;
-use crate::world::words::{NAMES, THINGS, TOOLS};
+use crate::world::words::{NAMES, THINGS, TOOLS, WEATHERS};
 
 /// A sentence with a pronoun.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub(super) struct Riddle {
     pub(super) reason: String,
 }
 
-/// One of the physics in three, else one of people.
+/// One of physics in three (there are 1,440, and no row stands in two splits), else one of people.
 pub(super) fn riddle(source: &mut Source<'_>) -> Riddle {
     let first_is_meant = source.coin();
     let (told, pronoun, candidates, reason) =
@@ -52,6 +53,7 @@ fn people(source: &mut Source<'_>, first_is_meant: bool) -> Parts {
         _ => (format!("{first} showed {second} the {thing}"), "liked to boast", "wanted to look"),
     };
     let reason = if first_is_meant { of_first } else { of_second };
+    let told = format!("{} {told}", source.one(&["At last", "That night", "Now", "Then"]));
     (told, gender.subject(), [first, second], reason.into())
 }
 
@@ -65,8 +67,9 @@ fn physics(source: &mut Source<'_>, first_is_meant: bool) -> Parts {
     };
     let (adjective, obstacle) = needed.obstacle_words();
     let reason = if first_is_meant { format!("was no {}", needed.name) } else { format!("was {adjective}") };
-    let told = format!("The {} failed at the {obstacle}", tool.name);
-    (told, "it", [format!("The {}", tool.name), format!("the {obstacle}")], reason)
+    let candidates = [format!("the {}", tool.name), format!("the {obstacle}")];
+    let opener = format!("One {} {}", source.one(&WEATHERS), source.one(&["day", "morning", "evening"]));
+    (format!("{opener} {} failed at {}", candidates[0], candidates[1]), "it", candidates, reason)
 }
 
 /// Texts: sentence, pronoun, the two candidates. Label: the right one.

@@ -154,7 +154,7 @@ fn pronouns_mean_whom_the_verb_and_the_reason_say() {
     for row in rows("dprd", Split::TrainAndDev) {
         let [sentence, pronoun, first, second] = &row.texts[..] else { panic!("four texts") };
         assert_eq!(row.label, meant(sentence), "{:?}", row.texts);
-        assert!(sentence.starts_with(first.as_str()) && sentence.contains(second.as_str()));
+        assert!(sentence.find(first.as_str()).unwrap() < sentence.find(second.as_str()).unwrap());
         assert_eq!(
             words(sentence).iter().position(|w| w == pronoun),
             words(sentence).iter().position(|w| w == "because").map(|at| at + 1)
@@ -163,10 +163,14 @@ fn pronouns_mean_whom_the_verb_and_the_reason_say() {
             assert_eq!(Gender::of(&first.to_lowercase()), Gender::of(&second.to_lowercase()));
         }
     }
+    // Short of different sentences, the last split would go without the kind that is rarer.
+    let test = rows("dprd", Split::Test);
+    let physics = test.iter().filter(|row| row.texts[1] == "it").count() as f64 / test.len() as f64;
+    assert!((0.2..0.45).contains(&physics), "{physics} of the test rows are of physics");
     for row in rows("wnli", Split::Train) {
         let [sentence, claim] = &row.texts[..] else { panic!("two texts") };
         let candidates = if sentence.contains(" failed ") {
-            [words(sentence)[1].clone(), words(sentence)[5].clone()]
+            [words(sentence)[4].clone(), words(sentence)[8].clone()]
         } else {
             [names_in(sentence)[0].to_owned(), names_in(sentence)[1].to_owned()]
         };
@@ -431,18 +435,18 @@ fn files_are_those_of_the_originals() {
     let written = write(&World::default(), 3, &dir, Sizes::of(40)).unwrap();
     assert_eq!(written.tasks.len(), 14);
     for (file, header, rows) in [
-        ("cola/test.tsv", "index\tsentence", 16),
-        ("sst-2/train.tsv", "sentence\tlabel", 16),
-        ("sst-2/test.tsv", "index\tsentence", 16),
-        ("mrpc/train.tsv", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", 40),
-        ("mrpc/test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", 16),
-        ("qqp/dev.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", 16),
-        ("qqp/test.tsv", "id\tquestion1\tquestion2", 16),
-        ("sts-b/dev.tsv", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore", 16),
+        ("cola/test.tsv", "index\tsentence", 24),
+        ("sst-2/train.tsv", "sentence\tlabel", 6),
+        ("sst-2/test.tsv", "index\tsentence", 24),
+        ("mrpc/train.tsv", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", 20),
+        ("mrpc/test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", 24),
+        ("qqp/dev.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", 12),
+        ("qqp/test.tsv", "id\tquestion1\tquestion2", 24),
+        ("sts-b/dev.tsv", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore", 12),
         ("qnli/train.tsv", "index\tquestion\tsentence\tlabel", 40),
         ("rte/train.tsv", "index\tsentence1\tsentence2\tlabel", 10),
-        ("wnli/test.tsv", "index\tsentence1\tsentence2", 16),
-        ("mrpc/test_labels.tsv", "index\tprediction", 16),
+        ("wnli/test.tsv", "index\tsentence1\tsentence2", 24),
+        ("mrpc/test_labels.tsv", "index\tprediction", 24),
     ] {
         let lines = lines(&dir, file);
         assert_eq!((lines[0].as_str(), lines.len()), (header, rows + 1), "{file}");
@@ -465,7 +469,7 @@ fn files_are_those_of_the_originals() {
     }
     let csv = lines(&dir, "story-cloze/cloze_test_val__spring2016 - cloze_test_ALL_val.csv");
     assert!(csv[0].starts_with("InputStoryid,InputSentence1,") && csv[0].ends_with("RandomFifthSentenceQuiz2,AnswerRightEnding"));
-    assert_eq!(csv.len(), 26);
+    assert_eq!(csv.len(), 16);
     assert!(csv[1..].iter().all(|line| line.matches("\",\"").count() == 5 && (line.ends_with(",1") || line.ends_with(",2"))));
     let dprd = lines(&dir, "dprd/train.c.txt");
     assert_eq!(dprd.len(), 250);
@@ -479,7 +483,7 @@ fn files_are_those_of_the_originals() {
             passages += 1;
         }
     }
-    assert_eq!(passages, 8);
+    assert_eq!(passages, 6);
 }
 
 fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
