@@ -177,12 +177,16 @@ fn table_5(results: &Results) -> Block {
 
 fn claims_table(claims: &[Claim]) -> Block {
     let heads = ["Claim", "The paper's sentence", "Where", "Its figure", "Here", "Verdict"].map(str::to_owned).to_vec();
-    let row = |c: &Claim| Row {
-        head: c.statement.clone(),
-        cells: vec![format!("“{}”", c.sentence), c.section.into(), c.paper.clone(), c.ours.clone(), c.verdict.words().into()],
-        own: false,
+    let row = |(at, c): (usize, &Claim)| {
+        let again = at > 0 && claims[at - 1].sentence == c.sentence;
+        let sentence = if again { "the same".into() } else { format!("“{}”", c.sentence) };
+        Row {
+            head: c.statement.clone(),
+            cells: vec![sentence, c.section.into(), c.paper.clone(), c.ours.clone(), c.verdict.words().into()],
+            own: false,
+        }
     };
-    Block::Words(heads, claims.iter().map(row).collect())
+    Block::Words(heads, claims.iter().enumerate().map(row).collect())
 }
 
 fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {

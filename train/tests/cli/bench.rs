@@ -85,16 +85,16 @@ fn evaluation_reports_its_rate_beside_the_forward_pass() {
 
 #[test]
 fn memory_grows_as_it_must() {
-    let json = gradus("bench scaling --sweep attention --sweep depth --repeats 1 --threads 2 --json", &[]).json();
+    let json = gradus("bench scaling --sweep attention --sweep depth --repeats 1 --threads 1 --json", &[]).json();
     let [attention, depth] = [0, 1].map(|i| &json["sweeps"][i]);
     assert_eq!((attention["name"].as_str(), depth["name"].as_str()), (Some("attention"), Some("depth")));
-    // What attention keeps and needs is linear in the context; its FLOPs are quadratic.
-    for (power, expected, within) in [("saved", 1.0, 1e-6), ("peak", 1.0, 0.25), ("flops", 2.0, 1e-6)] {
+    // On one thread, since the peak of two depends on who is ahead. What attention keeps and needs is linear in the context; its FLOPs are quadratic.
+    for (power, expected, within) in [("saved", 1.0, 1e-6), ("peak", 1.0, 1e-6), ("flops", 2.0, 1e-6)] {
         assert!((attention[power].as_f64().unwrap() - expected).abs() < within, "{power} in {attention}");
     }
     // Each block keeps as much as the one before, and has as many parameters.
     assert!((depth["saved"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{depth}");
-    assert!((depth["peak"].as_f64().unwrap() - 1.0).abs() < 0.1, "{depth}");
+    assert!((depth["peak"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{depth}");
     assert!(json["sweeps"].as_array().unwrap().iter().all(|s| s["points"].as_array().unwrap().len() == 5));
     gradus("bench scaling --repeats 0", &[]).fails_with(&["--repeats 0"]);
 }
