@@ -64,7 +64,7 @@ fn a_reproduction_is_done_once() {
     assert_eq!(found["test"], kept["test"]);
     // Results of another recipe do not mix with this one's.
     let plan = fs::read_to_string(out.join("plan.json")).unwrap();
-    write(&out, "plan.json", &plan.replace("\"recipe\": 1", "\"recipe\": 0"));
+    write(&out, "plan.json", plan.replace("\"recipe\": 1", "\"recipe\": 0"));
     gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["recipe 0", "plan.json"]);
     write(&out, "plan.json", &plan);
     fs::write(&lost, "{").unwrap();
