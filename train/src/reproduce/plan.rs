@@ -72,12 +72,10 @@ impl Sizes {
             full,
         }
     }
-}
 
-impl Sizes {
     /// Training rows of a task.
     pub fn rows(&self, task: &str) -> usize {
-        (self.rows as f64 * tasks::share(task).unwrap_or(1.0)) as usize
+        tasks::training_rows(task, self.rows).expect("a task of the world")
     }
 
     /// One training row of a task in `part`.

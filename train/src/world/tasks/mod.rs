@@ -70,7 +70,7 @@ const FLIPPED: usize = 10;
 /// Rows of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Sizes {
-    /// To learn from, at most: as in the originals, some tasks have fewer ([`share`]).
+    /// To learn from, at most: as in the originals, some tasks have fewer ([`training_rows`]).
     pub train: usize,
     /// To choose by; MNLI has as many once more, mismatched. Story Cloze and DPRD have a quarter of the rows to learn from.
     pub dev: usize,
@@ -200,9 +200,9 @@ pub fn test_labels(folder: &Path, task: &str, split: sets::Split) -> PathBuf {
     })
 }
 
-/// The rows that a task has to learn from, as a share of [`Sizes::train`]; nothing for a name that is no task of the world.
-pub fn share(task: &str) -> Option<f64> {
-    TASKS.iter().find(|t| t.name == task).map(|t| t.share as f64 / 100.0)
+/// The rows that a task has to learn from where [`Sizes::train`] is `most`; nothing for a name that is no task of the world.
+pub fn training_rows(task: &str, most: usize) -> Option<usize> {
+    TASKS.iter().find(|t| t.name == task).map(|t| t.training_rows(most))
 }
 
 /// Why no tasks were written.
@@ -298,6 +298,11 @@ pub fn write(world: &World, seed: u64, dir: &Path, sizes: Sizes) -> Result<Writt
 }
 
 impl Task {
+    /// Its share of `most` rows to learn from.
+    fn training_rows(&self, most: usize) -> usize {
+        (most * self.share / 100).max(1)
+    }
+
     /// The rows of every split, each from a stream of its own; a row that came up before is passed over.
     fn rows(&self, world: &World, seed: u64, sizes: Sizes) -> Result<Vec<(Split, Vec<Row>)>, TaskError> {
         let place = TASKS.iter().position(|task| task.name == self.name).unwrap_or(0) as u64;
@@ -305,7 +310,7 @@ impl Task {
         let mut all = Vec::new();
         for (at, &split) in (0..).zip(self.splits) {
             let mut source = Source::new(world, Philox::with_stream(seed, STREAMS + 8 * place + at));
-            let train = (sizes.train * self.share / 100).max(1);
+            let train = self.training_rows(sizes.train);
             let wanted = match split {
                 Split::Train => train,
                 Split::TrainAndDev => train + train / 4,
