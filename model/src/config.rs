@@ -211,7 +211,7 @@ impl GptConfig {
 mod tests {
     use super::*;
 
-    /// GPT-1's context is 512, its feed-forward layer four times as wide as its states; 1,024 is GPT-2's.
+    /// GPT-1's context is 512; 1,024 is GPT-2's.
     #[test]
     fn presets_have_the_papers_sizes() {
         let gpt1 = GptConfig::preset("gpt1").unwrap();

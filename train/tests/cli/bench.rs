@@ -88,7 +88,8 @@ fn memory_grows_as_it_must() {
     let json = gradus("bench scaling --sweep attention --sweep depth --repeats 1 --threads 1 --json", &[]).json();
     let [attention, depth] = [0, 1].map(|i| &json["sweeps"][i]);
     assert_eq!((attention["name"].as_str(), depth["name"].as_str()), (Some("attention"), Some("depth")));
-    // On one thread, since the peak of two depends on who is ahead. What attention keeps and needs is linear in the context; its FLOPs are quadratic.
+    // On one thread, since the peak of two depends on who is ahead.
+    // What attention keeps and needs is linear in the context; its FLOPs are quadratic.
     for (power, expected, within) in [("saved", 1.0, 1e-6), ("peak", 1.0, 1e-6), ("flops", 2.0, 1e-6)] {
         assert!((attention[power].as_f64().unwrap() - expected).abs() < within, "{power} in {attention}");
     }
