@@ -50,13 +50,16 @@ pub struct HeadConfig {
     pub bias: bool,
     /// Dropout on the hidden state before W_y.
     pub dropout: f64,
+    /// What the classes are called, in their order; empty where they have no names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 impl HeadConfig {
     /// The paper's: no bias, dropout 0.1.
     pub fn new(form: Form, classes: usize) -> Self {
         let classes = if form == Form::Choose { 1 } else { classes };
-        HeadConfig { form, classes, bias: false, dropout: 0.1 }
+        HeadConfig { form, classes, bias: false, dropout: 0.1, labels: Vec::new() }
     }
 
     /// Is this a head?
@@ -69,6 +72,10 @@ impl HeadConfig {
             }
             Form::Classify | Form::Similar if !(2..=1 << 16).contains(&self.classes) => {
                 error("classes", self.classes.to_string(), "a number from 2 to 65536", "another task")
+            }
+            _ if !self.labels.is_empty() && self.labels.len() != self.classes => {
+                let found = format!("{} names", self.labels.len());
+                error("labels", found, &format!("{}, one a class", self.classes), "another checkpoint")
             }
             _ if !(0.0..1.0).contains(&self.dropout) => {
                 error("classifier dropout", self.dropout.to_string(), "a probability from 0 to below 1", "--classifier-dropout")

@@ -130,8 +130,9 @@ impl ZeroShot<'_> {
     }
 
     fn continuations(&self, heuristic: Heuristic, example: &Example) -> Result<Vec<Continuation>, TaskError> {
-        let ids =
-            |text: &str| self.tokenizer.encode(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
+        let ids = |text: &str| {
+            self.tokenizer.encode_plain(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) })
+        };
         let after = |before: &[u32], scored: Vec<u32>| {
             let mut all: Vec<u32> = self.opening.into_iter().chain(before.iter().copied()).collect();
             let mut from = all.len();

@@ -41,7 +41,8 @@ fn to_json(config: &ModelConfig) -> Value {
     if let Some(head) = &config.head {
         fields["gradus_head"] = serde_json::to_value(head).expect("plain values");
         if is_theirs(head) && fields["model_type"] == HUGGING_FACE {
-            let names = || (0..head.classes).map(|i| (i, format!("LABEL_{i}")));
+            let name = |i| head.labels.get(i).cloned().unwrap_or_else(|| unnamed(i));
+            let names = || (0..head.classes).map(|i| (i, name(i)));
             fields["architectures"] = json!([CLASSIFIER]);
             fields["id2label"] = names().map(|(i, name)| (i.to_string(), json!(name))).collect::<Map<_, _>>().into();
             fields["label2id"] = names().map(|(i, name)| (name, json!(i))).collect::<Map<_, _>>().into();
@@ -49,6 +50,11 @@ fn to_json(config: &ModelConfig) -> Value {
         }
     }
     fields
+}
+
+/// What `transformers` calls a class without a name.
+fn unnamed(class: usize) -> String {
+    format!("LABEL_{class}")
 }
 
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
@@ -117,8 +123,12 @@ fn head_from_json(fields: &Map<String, Value>) -> Result<Option<HeadConfig>, Str
         return serde_json::from_value(head.clone()).map(Some).map_err(|e| format!("gradus_head: {e}"));
     }
     let theirs = fields.get("architectures").and_then(Value::as_array).is_some_and(|a| a.contains(&CLASSIFIER.into()));
-    let classes = fields.get("id2label").and_then(Value::as_object).map_or(2, Map::len); // theirs by default: two
-    Ok(theirs.then(|| HeadConfig::new(Form::Classify, classes)))
+    let names = fields.get("id2label").and_then(Value::as_object);
+    let classes = names.map_or(2, Map::len); // theirs by default: two
+    let name = |i: usize| names?.get(&i.to_string())?.as_str().map(str::to_owned);
+    let labels: Vec<String> = (0..classes).map_while(name).collect();
+    let named = labels.len() == classes && labels.iter().enumerate().any(|(i, label)| *label != unnamed(i));
+    Ok(theirs.then(|| HeadConfig { labels: if named { labels } else { Vec::new() }, ..HeadConfig::new(Form::Classify, classes) }))
 }
 
 fn gpt_from_json(fields: &Map<String, Value>) -> Result<GptConfig, String> {
@@ -195,6 +205,7 @@ mod tests {
         let heads = [
             None,
             Some(HeadConfig::new(Form::Classify, 3)),
+            Some(named()),
             Some(HeadConfig { bias: true, dropout: 0.3, ..HeadConfig::new(Form::Similar, 6) }),
             Some(HeadConfig::new(Form::Choose, 9)),
         ];
@@ -209,12 +220,19 @@ mod tests {
         }
     }
 
+    fn named() -> HeadConfig {
+        let labels = ["entailment", "neutral", "contradiction"].map(String::from).into();
+        HeadConfig { labels, ..HeadConfig::new(Form::Classify, 3) }
+    }
+
     #[test]
     fn a_classifier_of_transformers_has_its_head() {
-        let head = HeadConfig::new(Form::Classify, 3);
-        let mut fields = to_json(&ModelConfig { backbone: GptConfig::default().into(), head: Some(head.clone()) });
-        fields.as_object_mut().unwrap().remove("gradus_head");
-        assert_eq!(from_json(fields.as_object().unwrap()).unwrap().head, Some(head));
+        for head in [HeadConfig::new(Form::Classify, 3), named()] {
+            let mut fields = to_json(&ModelConfig { backbone: GptConfig::default().into(), head: Some(head.clone()) });
+            assert_eq!(fields["label2id"].as_object().unwrap().len(), 3);
+            fields.as_object_mut().unwrap().remove("gradus_head");
+            assert_eq!(from_json(fields.as_object().unwrap()).unwrap().head, Some(head));
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig};
 use gradus_tensor::Tensor;
 
-use crate::data::sets::{Answer, Dropped, Loaded, SetError, Split, Task};
+use crate::data::sets::{Dropped, Loaded, SetError, Split, Task};
 use crate::files::FileError;
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
@@ -153,15 +153,13 @@ impl Reader {
                 head.form, head.classes, task.name, wanted.form, wanted.classes
             )));
         }
-        // Two heads of one shape: what their logits mean is known only where the run is.
-        let of_a_seed = dir.path().parent().map(RunFile::read);
-        let run = RunFile::read(dir.path()).ok().or_else(|| of_a_seed?.ok());
-        if let Some(made) = run.and_then(|run| Task::named(&run.task).ok())
-            && let (Answer::Classes(has), Answer::Classes(wants)) = (made.answer, task.answer)
-            && has != wants
-        {
-            let (has, wants, made, asked) = (has.join(", "), wants.join(", "), made.name, task.name);
-            return Err(error(format!("its head was fine-tuned for {made} and answers {has}; {asked} takes {wants}")));
+        // Two heads of one shape may answer different things.
+        if !head.labels.is_empty() && !wanted.labels.is_empty() && head.labels != wanted.labels {
+            let (has, wants) = (head.labels.join(", "), wanted.labels.join(", "));
+            return Err(error(format!(
+                "its head answers {has}; {} takes {wants}: this model was fine-tuned for another task",
+                task.name
+            )));
         }
         let specials = Specials::of(&tokenizer).ok_or_else(|| {
             error(format!(

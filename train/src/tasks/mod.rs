@@ -131,7 +131,11 @@ pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
         Form::Choose => HeadForm::Choose,
         Form::Refer => return Err(TaskError::ZeroShotOnly { task: task.name }),
     };
-    Ok(HeadConfig::new(form, task.answers()))
+    let labels = match task.answer {
+        Answer::Classes(names) => names.iter().map(|&name| name.into()).collect(),
+        Answer::Score { .. } | Answer::Choice { .. } => Vec::new(),
+    };
+    Ok(HeadConfig { labels, ..HeadConfig::new(form, task.answers()) })
 }
 
 /// What a label should make of the probabilities: all on one class, or a score shared by its two neighbours.

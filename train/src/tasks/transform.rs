@@ -45,7 +45,8 @@ pub fn encode(
     if context < LEAST {
         return Err(TaskError::Context { context, least: LEAST });
     }
-    let ids = |text: &str| tokenizer.encode(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
+    let ids =
+        |text: &str| tokenizer.encode_plain(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
     let similar = task.form == crate::data::sets::Form::Similar;
     let segments = match &example.input {
         Input::One(text) => Segments::One(ids(text)?),
@@ -152,6 +153,15 @@ mod tests {
         assert_eq!(texts("mrpc", pair("ab", "cde"), 32), ["^ab$cde#", "^cde$ab#"]);
         assert_eq!(texts("race", choices("doc", "q?", &["a", "bb"]), 32), ["^docq?$a#", "^docq?$bb#"]);
         assert_eq!(texts("story-cloze", choices("doc", "", &["a", "bb"]), 32), ["^doc$a#", "^doc$bb#"]);
+    }
+
+    #[test]
+    fn a_special_token_in_the_data_is_text() {
+        let mut tokenizer = Tokenizer::bytes();
+        let specials = Specials::append(&mut tokenizer).unwrap();
+        let example = Example { id: "0".into(), input: Input::One("<extract>".into()), label: None, group: None };
+        let row = &encode(Task::named("cola").unwrap(), &example, &tokenizer, specials, 32).unwrap().rows[0];
+        assert_eq!(text(row), "^<extract>#");
     }
 
     #[test]

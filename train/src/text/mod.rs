@@ -63,6 +63,18 @@ pub enum Model {
     Char(Characters),
 }
 
+impl Model {
+    /// Appends the ids of a text, which begins at this byte of a longer one.
+    fn encode_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
+        match self {
+            Model::Bpe(bpe) => bpe.encode_into(text, ids),
+            Model::Byte(_) => ids.extend(text.bytes().map(u32::from)),
+            Model::Char(characters) => characters.encode_into(text, offset, ids)?,
+        }
+        Ok(())
+    }
+}
+
 /// Text to ids and back. Usable from several threads at once.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
@@ -171,12 +183,7 @@ impl Tokenizer {
         for (offset, piece) in self.added.raw.split(text) {
             match (piece, &self.model) {
                 (Piece::Token(id), _) => ids.push(id),
-                (Piece::Text(text), Model::Byte(_)) => ids.extend(text.bytes().map(u32::from)),
-                (Piece::Text(text), Model::Char(characters)) => characters.encode_into(text, offset, &mut ids)?,
-                (Piece::Text(text), Model::Bpe(bpe)) if self.added.normalized.is_empty() => {
-                    bpe.encode_into(text, &mut ids);
-                }
-                (Piece::Text(text), Model::Bpe(bpe)) => {
+                (Piece::Text(text), Model::Bpe(bpe)) if !self.added.normalized.is_empty() => {
                     for (_, piece) in self.added.normalized.split(&basic::normalize(text)) {
                         match piece {
                             Piece::Token(id) => ids.push(id),
@@ -184,8 +191,19 @@ impl Tokenizer {
                         }
                     }
                 }
+                (Piece::Text(text), model) => model.encode_into(text, offset, &mut ids)?,
             }
         }
+        Ok(ids)
+    }
+
+    /// The ids of a text in which added tokens are words like any other: `<extract>` in a data set is no control token.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        let mut ids = Vec::with_capacity(text.len() / 4 + 1);
+        self.model.encode_into(text, 0, &mut ids)?;
         Ok(ids)
     }
 
@@ -268,6 +286,8 @@ mod tests {
         assert_eq!(bytes.decode(&bytes.encode(text).unwrap()).unwrap(), text);
         assert_eq!(bytes.add_special("<start>").unwrap(), 256);
         assert_eq!(bytes.encode("a<start>").unwrap(), [97, 256]);
+        assert_eq!(bytes.encode_plain("a<").unwrap(), [97, 60]);
+        assert!(!bytes.encode_plain("a<start>").unwrap().contains(&256));
         assert_eq!(bytes.decode(&[256, 97, 0xff]).unwrap(), "<start>a\u{fffd}");
 
         let characters = Tokenizer::characters([text]);

@@ -508,7 +508,7 @@ fn bad_models_are_refused() {
     both("model", "rte", &["without a head", "gradus finetune --task rte"]);
     both("rte", "race", &["another task", "race"]);
     both("rte", "mnli", &["another task", "3"]);
-    both("rte", "cola", &["fine-tuned for rte", "acceptable"]);
+    both("rte", "cola", &["its head answers entailment", "acceptable"]);
     both("rte", "dprd", &["dprd", "--zero-shot"]);
     both("nothing", "rte", &["nothing", "config.json"]);
     desk.ask("evaluate", "rte", "rte", "--split test").fails_with(&["example 0 has no label", "gradus predict"]);
