@@ -254,6 +254,21 @@ fn adam(bencher: Bencher<'_, '_>, p: Preset) {
     bencher.counter(ItemsCount::new(g.len())).bench_local(|| f32::kernels().adam(&step, &mut w, &mut m, &mut v, &g));
 }
 
+/// An LSTM of the preset's width over a batch, and its way back.
+#[divan::bench(args = PRESETS, consts = [false, true], max_time = 3)]
+fn lstm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
+    let (sizes, n, h) = ([p.batch, p.width], p.tokens(), p.width);
+    let (x, w) = (normals(n * 4 * h), normals(4 * h * h));
+    let (mut gates, mut c, mut y) = (vec![0.0; n * 4 * h], vec![0.0; n * h], vec![0.0; n * h]);
+    f32::kernels().lstm(&x, &w, sizes, &mut gates, &mut c, &mut y);
+    let (gy, mut gx, mut gw) = (normals(n * h), vec![0.0; n * 4 * h], vec![0.0; 4 * h * h]);
+    let flops = if BACK { 4 } else { 2 } * n * 4 * h * h;
+    bencher.counter(ItemsCount::new(flops)).bench_local(|| match BACK {
+        false => f32::kernels().lstm(&x, &w, sizes, &mut gates, &mut c, &mut y),
+        true => f32::kernels().lstm_vjp(&w, sizes, &gates, &c, &y, &gy, &mut gx, Some(&mut gw)),
+    });
+}
+
 /// A batch's rows of the embedding, and their gradient's way back.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn embedding<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
