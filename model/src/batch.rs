@@ -41,7 +41,8 @@ impl Batch {
         self.weights.iter().any(|&w| w != 0.0)
     }
 
-    /// At most `parts` parts as equal as can be, each with the index of its first sequence; no example is cut.
+    /// At most `parts` parts as equal as can be, each with the index of its first sequence; no example is cut. A part with labels
+    /// is as long as its own longest sequence: where short examples come first, little is computed on padding.
     pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
         let (t, each) = (self.length(), self.labels.as_ref().map_or(1, |l| l.per_example));
         let n = self.sequences / each.max(1);
@@ -49,12 +50,14 @@ impl Batch {
         let part = |i: usize| {
             let examples = i * n / parts..(i + 1) * n / parts;
             let sequences = examples.start * each..examples.end * each;
-            let rows = sequences.start * t..sequences.end * t;
+            let ends = self.labels.as_ref().map(|labels| &labels.extract[sequences.clone()]);
+            let longest = ends.and_then(|ends| ends.iter().max()).map_or(t, |&end| end as usize + 1);
+            let rows = || sequences.clone().map(|s| s * t..s * t + longest);
             let part = Batch {
                 sequences: sequences.len(),
-                inputs: self.inputs[rows.clone()].into(),
-                targets: self.targets[rows.clone()].into(),
-                weights: self.weights[rows].into(),
+                inputs: rows().flat_map(|row| &self.inputs[row]).copied().collect(),
+                targets: rows().flat_map(|row| &self.targets[row]).copied().collect(),
+                weights: rows().flat_map(|row| &self.weights[row]).copied().collect(),
                 labels: self.labels.as_ref().map(|labels| {
                     let classes = labels.targets.len() / n.max(1);
                     Labels {
@@ -86,7 +89,7 @@ mod tests {
             weights: vec![1.0; b * t].into(),
             labels: Some(Labels {
                 per_example: k,
-                extract: (0..b as u32).collect(),
+                extract: vec![t as u32 - 1; b].into(),
                 targets: (0..n * classes).map(|i| i as f64).collect(),
                 weights: (0..n).map(|i| i as f64).collect(),
             }),
@@ -100,9 +103,28 @@ mod tests {
             assert_eq!(join(&|p| labels(p).targets.to_vec()), (0..n * classes).map(|i| i as f64).collect::<Vec<_>>());
             for (first, part) in &all {
                 assert_eq!((first % k, part.sequences % k), (0, 0));
-                assert_eq!(labels(part).extract[0] as usize, *first);
+                assert_eq!(part.inputs[0] as usize, first * t);
                 assert_eq!(labels(part).weights[0] as usize, first / k);
             }
         }
+    }
+    #[test]
+    fn a_part_is_as_long_as_its_longest_sequence() {
+        let labels = Labels { per_example: 1, extract: [1, 0, 3, 2].into(), targets: [1.0; 4].into(), weights: [0.25; 4].into() };
+        let batch = Batch {
+            sequences: 4,
+            inputs: (0..16).collect(),
+            targets: (1..17).collect(),
+            weights: (0..16).map(f64::from).collect(),
+            labels: Some(labels),
+        };
+        let parts = batch.split(2);
+        let (short, long) = (&parts[0].1, &parts[1].1);
+        assert_eq!((short.length(), long.length()), (2, 4));
+        assert_eq!((&short.inputs[..], &short.targets[..]), (&[0, 1, 4, 5][..], &[1, 2, 5, 6][..]));
+        assert_eq!(short.weights[..], [0.0, 1.0, 4.0, 5.0]);
+        assert_eq!((&long.inputs[..], &long.labels.as_ref().unwrap().extract[..]), (&batch.inputs[8..], &[3, 2][..]));
+        let unlabelled = Batch { labels: None, ..batch };
+        assert!(unlabelled.split(2).iter().all(|(_, part)| part.length() == 4));
     }
 }

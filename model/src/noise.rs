@@ -3,7 +3,7 @@
 use gradus_tensor::rng::{DropoutKey, philox};
 
 /// The noise of one update: a seed and a number of the update name every mask of every layer, and rows are counted by the
-/// sequence's index in the whole batch. So a shard draws what the whole batch would, and a resumed run what it would have.
+/// sequence's index in the whole batch. So a shard of the same length draws what the whole batch would, and a resumed run what it would have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Noise {
     key: [u32; 2],
@@ -35,7 +35,8 @@ impl Noise {
         Noise { key: [a, b], first_sequence: 0 }
     }
 
-    /// The same noise for a shard whose first sequence has this index in the whole batch.
+    /// The same noise for a shard whose first sequence has this index in the whole batch. Shards draw different numbers as long
+    /// as none is shorter than the one before.
     pub fn from_sequence(self, first_sequence: u64) -> Self {
         Noise { first_sequence, ..self }
     }

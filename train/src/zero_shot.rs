@@ -126,7 +126,13 @@ impl ZeroShot<'_> {
         let flat: Vec<&Continuation> = choices.iter().flatten().collect();
         let mut means = self.means(&flat).into_iter();
         let truncated = choices.iter().filter(|c| c.iter().any(|c| c.truncated)).count();
-        Ok((choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect(), truncated))
+        let scores: Vec<Vec<f64>> = choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect();
+        // −∞ is the score of no tokens; a broken model's is NaN or +∞.
+        let broken = |scores: &Vec<f64>| scores.iter().copied().find(|s| s.is_nan() || *s == f64::INFINITY);
+        match examples.iter().zip(&scores).find_map(|(example, scores)| Some((example, broken(scores)?))) {
+            Some((example, found)) => Err(TaskError::NotFinite { id: example.id.clone(), found }),
+            None => Ok((scores, truncated)),
+        }
     }
 
     fn continuations(&self, heuristic: Heuristic, example: &Example) -> Result<Vec<Continuation>, TaskError> {
@@ -162,17 +168,15 @@ impl ZeroShot<'_> {
         })
     }
 
-    /// (1/n) Σ log P of the tokens that count, in the order given; those of about one length together.
+    /// (1/n) Σ log P of the tokens that count, in the order given; −∞ where none does. Those of about one length together.
     fn means(&self, all: &[&Continuation]) -> Vec<f64> {
-        let mut order: Vec<usize> = (0..all.len()).collect();
+        // Nothing is predicted in a sequence of one token or none.
+        let mut order: Vec<usize> = (0..all.len()).filter(|&i| all[i].ids.len() > 1).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(all[i].ids.len()));
         let mut means = vec![f64::NEG_INFINITY; all.len()];
         let mut rest = &order[..];
         while let Some(&longest) = rest.first() {
             let t = all[longest].ids.len() - 1;
-            if t == 0 {
-                break; // nothing is predicted in these: the least probable of all
-            }
             let (now, later) = rest.split_at((BATCH_TOKENS / t).clamp(1, rest.len()));
             let n = now.len() * t;
             let (mut inputs, mut targets) = (vec![0; n], vec![0; n]);
@@ -218,7 +222,7 @@ fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::GptConfig;
+    use gradus_model::{GptConfig, Tree};
 
     use super::*;
 
@@ -282,6 +286,34 @@ mod tests {
         };
         let (fits, cut) = (score("x".repeat(22)), score("y".repeat(50) + &"x".repeat(22)));
         assert_eq!((fits.0, fits.1, cut.1), (cut.0, 0, 1));
+    }
+
+    #[test]
+    fn texts_without_tokens_are_the_least_probable() {
+        let (config, params, tokenizer) = setup();
+        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
+        let texts = ["", "a", "it is"].map(|text| example(Input::One(text.into())));
+        let scores = model.scores(Heuristic::Sentence, &texts).unwrap().0;
+        assert_eq!((scores[0][0], scores[1][0]), (f64::NEG_INFINITY, f64::NEG_INFINITY));
+        assert!(scores[2][0].is_finite());
+        assert_eq!(model.scores(Heuristic::Sentence, &texts[..1]).unwrap().0, [[f64::NEG_INFINITY]]);
+        let nothing =
+            Input::Choices { document: String::new(), question: String::new(), answers: vec![String::new(), "yes".into()] };
+        let scores = model.scores(Heuristic::Answer, &[example(nothing)]).unwrap().0.remove(0);
+        assert!(scores[0] < scores[1]);
+    }
+
+    #[test]
+    fn a_model_of_no_numbers_has_no_score() {
+        let (config, mut params, tokenizer) = setup();
+        params.as_mut().visit(|name, p| {
+            if name.ends_with("ln_1.weight") {
+                p.to_mut()[0] = f32::NAN;
+            }
+        });
+        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
+        let error = model.scores(Heuristic::Sentence, &[example(Input::One("it is".into()))]).unwrap_err().to_string();
+        assert!(error.contains("example 7") && error.contains("NaN"), "{error}");
     }
 
     #[test]

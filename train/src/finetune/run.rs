@@ -288,9 +288,7 @@ impl Work {
         let seconds = |began: Instant| before + began.elapsed().as_secs_f64();
         while session.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
             let at = Instant::now();
-            let batch = session.batch(session.trainer.done() + 1);
-            let counted = batch.inputs.len() as u64;
-            let step = session.step()?;
+            let (step, counted) = session.step()?;
             tokens += counted;
             log.append(&Record::Step(StepRecord {
                 step: session.trainer.done(),

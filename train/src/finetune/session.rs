@@ -121,24 +121,27 @@ impl<'d> Session<'d> {
         self.updates() / self.settings.epochs
     }
 
-    /// The batch of update `t` (from 1): a function of the seed and t.
+    /// The batch of update `t` (from 1): a function of the seed and t. Short examples stand first, so that a shard has examples of
+    /// about one length and little padding.
     pub fn batch(&self, t: u64) -> Batch {
         let (size, _) = plan(self.train.len(), &self.settings);
         let (epoch, number) = ((t - 1) / self.an_epoch(), ((t - 1) % self.an_epoch()) as usize);
         let order = permutation(self.train.len(), self.settings.seed, epoch);
-        let chosen: Vec<&Encoded> = order[number * size..][..size].iter().map(|&i| self.train[i]).collect();
+        let mut chosen: Vec<&Encoded> = order[number * size..][..size].iter().map(|&i| self.train[i]).collect();
+        chosen.sort_by_key(|example| example.length());
         tasks::batch(&chosen, self.task.answers(), self.settings.aux, self.settings.objective)
     }
 
-    /// One update.
+    /// One update, and the tokens that it read, padding not counted.
     ///
     /// # Errors
     /// The trainer's; nothing has changed then.
-    pub fn step(&mut self) -> Result<Step, FinetuneError> {
+    pub fn step(&mut self) -> Result<(Step, u64), FinetuneError> {
         let batch = self.batch(self.trainer.done() + 1);
         let step = self.trainer.update(&batch)?;
         self.losses.push(step.loss);
-        Ok(step)
+        let tokens = batch.labels.iter().flat_map(|labels| labels.extract.iter()).map(|&end| u64::from(end) + 1).sum();
+        Ok((step, tokens))
     }
 
     /// Is the dev split to be scored now?

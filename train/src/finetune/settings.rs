@@ -51,8 +51,9 @@ pub struct Settings {
     /// Largest norm of the gradient; 0 never clips
     #[arg(long, default_value_t = 1.0, help_heading = "Training")]
     pub clip: f64,
-    /// Logical shards of an update, which threads share; the bits depend on their number, not on the threads
-    #[arg(long, default_value_t = 2, help_heading = "Training")]
+    /// Logical shards of an update, which threads share, each of examples of about one length; the bits depend on their number,
+    /// not on the threads
+    #[arg(long, default_value_t = 4, help_heading = "Training")]
     pub shards: usize,
     /// Most training rows, taken evenly over the file [default: all]
     #[arg(long, value_name = "N", help_heading = "Training")]
@@ -98,7 +99,7 @@ impl Default for Settings {
             adam_eps: 1e-8,
             decay: 0.01,
             clip: 1.0,
-            shards: 2,
+            shards: 4,
             rows: None,
             dev_rows: None,
             seed: 1,

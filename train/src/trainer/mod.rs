@@ -125,8 +125,9 @@ impl<T: Real> Trainer<T> {
         let mut total: Option<Gradient<T>> = None;
         for group in shards.chunks(self.recipe.at_once.max(1)) {
             let work = |(first, batch): &(usize, Batch)| self.shard(batch, noise.map(|n| n.from_sequence(*first as u64)));
-            let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().map(work).collect() };
-            for result in done {
+            // The longest come last and are begun first, so that no thread waits for one of them.
+            let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
+            for result in done.into_iter().rev() {
                 let (shard_loss, gradient) = result?;
                 loss += shard_loss;
                 total = Some(match total {
