@@ -80,6 +80,11 @@ pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::R
     sync_directory(parent(path))
 }
 
+/// Anything that stands in the folder at `path`; nothing if there is no folder or an empty one.
+pub fn occupant(path: &Path) -> Option<PathBuf> {
+    fs::read_dir(path).ok()?.next()?.ok().map(|entry| entry.path())
+}
+
 /// Replaces the folder at `path`, and **everything in it**, by what `fill` writes into the fresh folder it is given.
 /// At every instant either the old or the new folder is complete on the disk (see the [module](self)).
 /// One process writes one folder; many may read it.

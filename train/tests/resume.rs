@@ -184,6 +184,10 @@ fn a_run_is_never_written_over() {
     let said = refusal(bench.begin("run", "--steps 2"));
     assert!(said.contains("already holds") && said.contains("--resume") && said.contains("--out"), "{said}");
     assert!(bench.files("run") == before, "nothing was written");
+    std::fs::create_dir(bench.path("notes")).unwrap();
+    std::fs::write(bench.path("notes").join("report.html"), "mine").unwrap();
+    assert!(refusal(bench.begin("notes", "--steps 2")).contains("report.html"));
+    assert_eq!(std::fs::read_to_string(bench.path("notes").join("report.html")).unwrap(), "mine");
 }
 
 #[test]

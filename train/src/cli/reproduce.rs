@@ -60,12 +60,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             if !(0.01..=100.0).contains(&args.scale) {
                 return Err(flag("--scale", args.scale, "a number from 0.01 to 100"));
             }
-            if !(1..=100).contains(&args.seeds) {
-                return Err(flag("--seeds", args.seeds, "a number from 1 to 100"));
-            }
-            if args.seed.checked_add(args.seeds).is_none() {
-                return Err(flag("--seed", args.seed, "a number that leaves room for as many seeds as --seeds asks for"));
-            }
             let sizes = Sizes::new(args.seeds, args.seed, args.scale, args.full);
             reproduce::begin(&sizes, &args.out, &watch)?
         }

@@ -70,7 +70,7 @@ pub enum FinetuneError {
     Range { flag: &'static str, found: String, expected: String },
     #[error("{dir}: {problem}", dir = dir.display())]
     Unfit { dir: PathBuf, problem: String },
-    #[error("{dir} already holds {found}; nothing was changed: give another --out, or continue it with --resume {dir}", dir = dir.display(), found = found.display())]
+    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {dir}", dir = dir.display(), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
     #[error("cannot resume: {problem}")]
     Resume { problem: String },

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gradus_model::checkpoint;
+use gradus_model::checkpoint::{self, WEIGHTS_FILE};
 use serde::{Deserialize, Serialize};
 
 use super::{Data, FinetuneError, Point, Reader, Session, Settings};
 use crate::data::sets::{Split, Task};
-use crate::files::{FileError, write_atomically};
+use crate::files::{FileError, occupant, write_atomically};
 use crate::metrics::{MetricsLog, Record, StepRecord};
 use crate::pretrain::INTERRUPTED;
 use crate::progress::{Display, Progress};
@@ -159,8 +159,8 @@ pub fn begin(
     seeds: Seeds,
     control: &Control,
 ) -> Result<Outcome, FinetuneError> {
-    if let Some(Ok(found)) = std::fs::read_dir(out).ok().and_then(|mut entries| entries.next()) {
-        return Err(FinetuneError::Taken { dir: out.to_owned(), found: found.path() });
+    if let Some(found) = occupant(out) {
+        return Err(FinetuneError::Taken { dir: out.to_owned(), found });
     }
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut run = RunFile {
@@ -277,6 +277,15 @@ impl Work {
             let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
             session = Session::with(trainer, self.task, &self.train, &self.dev, settings)?;
             session.go_on(extra.curve, extra.losses).map_err(damaged)?;
+            let best = dir.join(WEIGHTS_FILE);
+            if !session.curve.is_empty() && !best.exists() {
+                let (best, state) = (best.display(), state.display());
+                return Err(FinetuneError::Resume {
+                    problem: format!(
+                        "{best}, the best model so far, is missing: put it back, or delete {state} to run this seed again"
+                    ),
+                });
+            }
             (before, tokens) = (extra.seconds, extra.tokens);
         }
         let (mut log, _) = MetricsLog::resume(&dir.join("metrics.jsonl"), session.trainer.done())?;

@@ -61,7 +61,7 @@ pub enum PretrainError {
     Metrics(#[from] MetricsError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{dir} already holds a run or a model ({found}); nothing was changed: give another --out, or continue it with --resume {dir}", dir = dir.display(), found = found.display())]
+    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {dir}", dir = dir.display(), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
     #[error(transparent)]
     Generate(#[from] GenerateError),
@@ -307,7 +307,7 @@ impl<'c> Session<'c> {
         }
         if self.trainer.done() < stop {
             progress.say("interrupted: saving a checkpoint");
-            self.evaluate_and_save(&mut progress, false)?;
+            self.save()?;
         } else if self.last.is_none() {
             self.evaluate_and_save(&mut progress, self.trainer.done() == total)?;
         }
@@ -350,6 +350,11 @@ impl<'c> Session<'c> {
             self.last = Some(record);
         }
         self.probe()?;
+        self.save()
+    }
+
+    fn save(&mut self) -> Result<(), PretrainError> {
+        let at = self.moment();
         self.trainer.save(&self.dir.trainer(), &self.elapsed().to_string())?;
         self.dir.save_model(&self.trainer.config, &self.trainer.params)?;
         let path = self.dir.path().display().to_string();

@@ -12,13 +12,13 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_model::checkpoint::{self, CONFIG_FILE, WEIGHTS_FILE};
+use gradus_model::checkpoint;
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::PretrainError;
-use crate::files::{FileError, replace_directory, write_atomically};
+use crate::files::{occupant, replace_directory, write_atomically};
 use crate::settings::Settings;
 use crate::text::Tokenizer;
 
@@ -42,13 +42,11 @@ pub struct RunFile {
 pub struct RunDir(PathBuf);
 
 impl RunDir {
-    /// A directory for a new run; one that holds a model or a run is refused. Nothing is made yet.
+    /// A directory for a new run; one that holds anything is refused. Nothing is made yet.
     pub fn vacant(path: &Path) -> Result<Self, PretrainError> {
-        let dir = RunDir(path.to_owned());
-        let taken = [dir.run_file(), dir.trainer(), path.join(WEIGHTS_FILE), path.join(CONFIG_FILE)];
-        match taken.into_iter().find(|p| p.exists()) {
+        match occupant(path) {
             Some(found) => Err(PretrainError::Taken { dir: path.to_owned(), found }),
-            None => Ok(dir),
+            None => Ok(RunDir(path.to_owned())),
         }
     }
 
@@ -93,12 +91,13 @@ impl RunDir {
         self.0.join("best")
     }
 
-    /// Writes what does not change during a run.
+    /// Writes what does not change during a run, all of it or nothing.
     pub fn begin(&self, run: &RunFile, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
-        std::fs::create_dir_all(&self.0).map_err(|e| FileError::new("make the directory", &self.0, e))?;
         let text = serde_json::to_vec_pretty(run).expect("plain values");
-        write_atomically(&self.run_file(), |f| f.write_all(&text))?;
-        Ok(tokenizer.save(&self.0)?)
+        replace_directory(&self.0, |fresh| {
+            write_atomically(&RunDir(fresh.to_owned()).run_file(), |f| f.write_all(&text))?;
+            Ok(tokenizer.save(fresh)?)
+        })
     }
 
     /// Writes the model as it is now, each file whole or not at all.

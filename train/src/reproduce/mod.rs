@@ -23,7 +23,7 @@ use std::time::Instant;
 use gradus_model::{Model, ModelConfig};
 
 use crate::data::sets::SetError;
-use crate::files::{FileError, write_atomically};
+use crate::files::{FileError, occupant, write_atomically};
 use crate::finetune::FinetuneError;
 use crate::pretrain::{INTERRUPTED, PretrainError};
 use crate::progress::{Display, count, duration};
@@ -52,6 +52,8 @@ pub enum ReproduceError {
     Range { flag: &'static str, found: String, expected: &'static str },
     #[error("{out} already holds a reproduction of other sizes; give another --out, or continue that one with --resume {out}", out = out.display())]
     Taken { out: PathBuf },
+    #[error("{out} already holds {found}, and no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
+    Foreign { out: PathBuf, found: PathBuf },
     #[error("{path}: {problem}; --resume takes the directory of an earlier `gradus reproduce`", path = path.display())]
     NoPlan { path: PathBuf, problem: String },
     #[error("{path}: {problem}; the file is damaged: delete it, and its stage is run again", path = path.display())]
@@ -103,7 +105,11 @@ pub struct Outcome {
 /// # Errors
 /// A directory with another one, a stage's error, or Ctrl-C.
 pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+    sizes.check()?;
     let file = out.join("plan.json");
+    if let (false, Some(found)) = (file.exists(), occupant(out)) {
+        return Err(ReproduceError::Foreign { out: out.to_owned(), found });
+    }
     match file.exists() {
         true if read_plan(out)? != *sizes => return Err(ReproduceError::Taken { out: out.to_owned() }),
         true => {}
@@ -129,10 +135,11 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
     let text = std::fs::read_to_string(&path).map_err(|e| problem(e.to_string()))?;
     let sizes: Sizes = serde_json::from_str(&text).map_err(|e| problem(e.to_string()))?;
-    match sizes.recipe == plan::RECIPE {
-        true => Ok(sizes),
-        false => Err(problem(format!("made by recipe {}, and this program's is {}", sizes.recipe, plan::RECIPE))),
+    if sizes.recipe != plan::RECIPE {
+        return Err(problem(format!("made by recipe {}, and this program's is {}", sizes.recipe, plan::RECIPE)));
     }
+    sizes.check().map_err(|e| problem(e.to_string()))?;
+    Ok(sizes)
 }
 
 fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ReproduceError;
 use super::results::{Body, Variant};
 use crate::world::tasks;
 
@@ -70,6 +71,24 @@ impl Sizes {
             lr: 7e-4,
             layers: 4,
             full,
+        }
+    }
+
+    /// Are these sizes of a miniature?
+    ///
+    /// # Errors
+    /// The flag that gives such a size, and what it may be.
+    pub fn check(&self) -> Result<(), ReproduceError> {
+        let range = |flag, found: String, expected| Err(ReproduceError::Range { flag, found, expected });
+        let made = Sizes { updates: self.updates, rows: self.rows, ..Sizes::new(self.seeds, self.first_seed, 1.0, self.full) };
+        if !(1..=100).contains(&self.seeds) {
+            range("seeds", self.seeds.to_string(), "a number from 1 to 100")
+        } else if self.first_seed.checked_add(self.seeds).is_none() {
+            range("seed", self.first_seed.to_string(), "a number that leaves room for as many seeds as --seeds asks for")
+        } else if !(20..=500_000).contains(&self.updates) || !(16..=100_000).contains(&self.rows) || *self != made {
+            range("scale", format!("of {self:?}"), "a number from 0.01 to 100, and all sizes those of the recipe")
+        } else {
+            Ok(())
         }
     }
 

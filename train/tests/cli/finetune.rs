@@ -618,6 +618,9 @@ fn what_cannot_be_resumed_says_why() {
         changed[at + 11] = updates.as_bytes()[0];
         damaged("trainer.safetensors", &changed, &["trainer.safetensors", &format!("{updates} of 6 updates"), "delete it"]);
     }
+    fs::remove_file(desk.path("out/model.safetensors")).unwrap();
+    desk.resume("out", "").fails_with(&["cannot resume", "model.safetensors", "the best model so far", "put it back"]);
+    restore();
     let dev = fs::read(data.join("dev.tsv")).unwrap();
     write(&data, "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n");
     desk.resume("out", "").fails_with(&["cannot resume", "data-rte", "not those"]);

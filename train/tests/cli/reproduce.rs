@@ -24,6 +24,24 @@ fn bad_sizes_and_places_are_refused() {
         gradus(&format!("reproduce {flags} {{}}"), &[&out]).fails_with(&["plan.json"]);
     }
     assert_eq!(fs::read_to_string(&plan).unwrap(), "{ \"seeds\": 1, ");
+
+    // Sizes that no flag gives, in the plan of a finished reproduction.
+    write(&out, "report.html", "mine");
+    let plan = |change: (&str, u64)| {
+        let mut plan = serde_json::json!({"recipe": 1, "seeds": 1, "first_seed": 1, "updates": 5000, "rows": 1000, "epochs": 7,
+            "lr": 7e-4, "layers": 4, "full": false});
+        plan[change.0] = change.1.into();
+        write(&out, "plan.json", &plan.to_string());
+    };
+    for change in
+        [("seeds", 0), ("first_seed", u64::MAX), ("updates", 0), ("rows", 1 << 40), ("epochs", 0), ("layers", 4_000_000)]
+    {
+        plan(change);
+        gradus("reproduce --resume {}", &[&out]).fails_with(&["plan.json", "expected"]);
+    }
+    fs::remove_file(out.join("plan.json")).unwrap();
+    gradus("reproduce --out {}", &[&out]).fails_with(&["report.html", "--out"]);
+    assert_eq!(fs::read_to_string(out.join("report.html")).unwrap(), "mine");
 }
 
 /// The smallest miniature, with the experiments, from the first stage to the report; then every stage is there and none is run again.

@@ -46,6 +46,7 @@ fn tasks_in_folders() {
     assert_eq!(fs::read_to_string(tasks.join("sst-2/dev.tsv")).unwrap().lines().count(), 4);
     gradus("world --tasks {} --rows 10", &[&tasks]).fails_with(&["not written over", "another folder"]);
     gradus("world --tasks {} --rows 1", &[&dir.path().join("few")]).fails_with(&["rows of train", "at least 4"]);
+    gradus("world --tasks {} --rows 99999999999", &[&dir.path().join("many")]).fails_with(&["rows of train", "at most 1000000"]);
     assert!(!dir.path().join("few").exists());
     assert_eq!(gradus("world --rows 10", &[]).code, Some(2));
 }

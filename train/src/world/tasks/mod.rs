@@ -84,6 +84,9 @@ impl Default for Sizes {
     }
 }
 
+/// Most rows that a task has to learn from.
+pub const MOST_ROWS: usize = 1_000_000;
+
 impl Sizes {
     /// This many to learn from, three tenths of them to choose by, three fifths to report.
     pub fn of(train: usize) -> Self {
@@ -227,6 +230,14 @@ pub enum TaskError {
         /// What was asked for.
         found: usize,
     },
+    /// More rows than anybody would wait for.
+    #[error("rows of train: expected at most {most}, found {found}; ask for fewer rows")]
+    Many {
+        /// The most.
+        most: usize,
+        /// What was asked for.
+        found: usize,
+    },
     /// The world does not have so many different rows.
     #[error("{task}: expected {rows} different rows, but only {found} were found; ask for fewer rows")]
     Exhausted {
@@ -277,6 +288,9 @@ pub fn write(world: &World, seed: u64, dir: &Path, sizes: Sizes) -> Result<Writt
     }
     if *world.config() != WorldConfig::default() {
         return Err(TaskError::World);
+    }
+    if sizes.train > MOST_ROWS {
+        return Err(TaskError::Many { most: MOST_ROWS, found: sizes.train });
     }
     for (split, found, least) in [("train", sizes.train, 4), ("dev", sizes.dev, 2), ("test", sizes.test, 2)] {
         if found < least {
