@@ -96,11 +96,12 @@ fn summary(outcome: &Outcome) -> String {
     let others = outcome.metrics.iter().filter(|(name, _)| **name != outcome.metric);
     let others: String = others.map(|(name, value)| format!(", {name} {value:.4}")).collect();
     format!(
-        "{out}: {} dev {} {:.4}{deviation}{others} ({} examples; {})",
+        "{out}: {} dev {} {:.4}{deviation}{others} ({} examples{}; {})",
         outcome.task,
         outcome.metric,
         outcome.score,
         outcome.examples,
+        if outcome.dev_capped { ", capped" } else { "" },
         notes.join("; ")
     )
 }

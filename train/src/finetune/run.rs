@@ -109,6 +109,8 @@ pub struct Outcome {
     pub train_examples: usize,
     /// Were there more, which `--rows` left out?
     pub capped: bool,
+    /// Whether there are more dev rows than were read ([`Settings::dev_rows`]).
+    pub dev_capped: bool,
     /// Examples of both splits of which a text was cut to the context.
     pub truncated: usize,
     /// Rows of the files that the data set leaves out, by reason.
@@ -208,7 +210,8 @@ struct Work {
     reader: Reader,
     train: Data,
     dev: Data,
-    all_rows: usize,
+    /// Of training and dev, before any were left out by `--rows` and `--dev-rows`.
+    all_rows: (usize, usize),
     out: PathBuf,
 }
 
@@ -220,9 +223,9 @@ impl Work {
         let reader = Reader::pretrained(&run.model, run.settings.seed)?;
         run.settings.check(&reader.config)?;
         let train = reader.read(task, &run.data, Split::Train)?;
-        let all_rows = train.rows.len();
-        let train = train.at_most(run.settings.rows);
-        let dev = reader.read(task, &run.data, Split::Dev)?.at_most(run.settings.dev_rows);
+        let dev = reader.read(task, &run.data, Split::Dev)?;
+        let all_rows = (train.rows.len(), dev.rows.len());
+        let (train, dev) = (train.at_most(run.settings.rows), dev.at_most(run.settings.dev_rows));
         Ok(Work { task, reader, train, dev, all_rows, out: out.to_owned() })
     }
 
@@ -376,7 +379,8 @@ impl Work {
             metrics,
             examples: self.dev.rows.len(),
             train_examples: self.train.rows.len(),
-            capped: self.train.rows.len() < self.all_rows,
+            capped: self.train.rows.len() < self.all_rows.0,
+            dev_capped: self.dev.rows.len() < self.all_rows.1,
             truncated: self.train.truncated() + self.dev.truncated(),
             dropped,
             longest: self.train.longest().max(self.dev.longest()),

@@ -291,6 +291,7 @@ fn options_reach_the_model_and_the_data() {
     desk.data("cola");
     let made = desk.begin("cola", "bias", &format!("{SHORT} --head-bias --rows 5 --dev-rows 2")).json();
     assert_eq!((&made["train_examples"], &made["examples"], &made["capped"]), (&5.into(), &2.into(), &true.into()));
+    assert_eq!(made["dev_capped"], true);
     assert!(desk.path("bias/head.safetensors").exists(), "a head with a bias is not transformers'");
     assert_eq!(desk.parameters("bias")["score.bias"].len(), 2);
     assert_eq!(desk.ask("evaluate", "bias", "cola", "--rows 2 --json").json()["score"], made["score"]);
