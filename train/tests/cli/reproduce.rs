@@ -1,5 +1,7 @@
 use std::fs;
 
+use gradus_train::reproduce::plan::RECIPE;
+
 use super::*;
 
 #[test]
@@ -28,7 +30,7 @@ fn bad_sizes_and_places_are_refused() {
     // Sizes that no flag gives, in the plan of a finished reproduction.
     write(&out, "report.html", "mine");
     let plan = |change: (&str, u64)| {
-        let mut plan = serde_json::json!({"recipe": gradus_train::reproduce::plan::RECIPE, "seeds": 1, "first_seed": 1, "updates": 5000, "rows": 1000, "epochs": 7,
+        let mut plan = serde_json::json!({"recipe": RECIPE, "seeds": 1, "first_seed": 1, "updates": 5000, "rows": 1000, "epochs": 7,
             "lr": 7e-4, "layers": 4, "full": false});
         plan[change.0] = change.1.into();
         write(&out, "plan.json", plan.to_string());
@@ -82,7 +84,7 @@ fn a_reproduction_is_done_once() {
     assert_eq!(found["test"], kept["test"]);
     // Results of another recipe do not mix with this one's.
     let plan = fs::read_to_string(out.join("plan.json")).unwrap();
-    write(&out, "plan.json", plan.replace("\"recipe\": 1", "\"recipe\": 0"));
+    write(&out, "plan.json", plan.replace(&format!("\"recipe\": {RECIPE}"), "\"recipe\": 0"));
     gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["recipe 0", "plan.json"]);
     write(&out, "plan.json", &plan);
     fs::write(&lost, "{").unwrap();
