@@ -108,6 +108,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn a_part_is_as_long_as_its_longest_sequence() {
         let labels = Labels { per_example: 1, extract: [1, 0, 3, 2].into(), targets: [1.0; 4].into(), weights: [0.25; 4].into() };

@@ -3,7 +3,8 @@
 use gradus_tensor::rng::{DropoutKey, philox};
 
 /// The noise of one update: a seed and a number of the update name every mask of every layer, and rows are counted by the
-/// sequence's index in the whole batch. So a shard of the same length draws what the whole batch would, and a resumed run what it would have.
+/// sequence's index in the whole batch. So a shard of the same length draws what the whole batch would, and a resumed run what it
+/// would have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Noise {
     key: [u32; 2],

@@ -127,8 +127,7 @@ impl ZeroShot<'_> {
         let mut means = self.means(&flat).into_iter();
         let truncated = choices.iter().filter(|c| c.iter().any(|c| c.truncated)).count();
         let scores: Vec<Vec<f64>> = choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect();
-        // −∞ is the score of no tokens; a broken model's is NaN or +∞.
-        let broken = |scores: &Vec<f64>| scores.iter().copied().find(|s| s.is_nan() || *s == f64::INFINITY);
+        let broken = |scores: &Vec<f64>| scores.iter().copied().find(|s| s.is_nan());
         match examples.iter().zip(&scores).find_map(|(example, scores)| Some((example, broken(scores)?))) {
             Some((example, found)) => Err(TaskError::NotFinite { id: example.id.clone(), found }),
             None => Ok((scores, truncated)),
@@ -168,7 +167,8 @@ impl ZeroShot<'_> {
         })
     }
 
-    /// (1/n) Σ log P of the tokens that count, in the order given; −∞ where none does. Those of about one length together.
+    /// (1/n) Σ log P of the tokens that count, in the order given; −∞ where none does, NaN of a broken model. Those of about one
+    /// length go together.
     fn means(&self, all: &[&Continuation]) -> Vec<f64> {
         // Nothing is predicted in a sequence of one token or none.
         let mut order: Vec<usize> = (0..all.len()).filter(|&i| all[i].ids.len() > 1).collect();
@@ -191,7 +191,8 @@ impl ZeroShot<'_> {
             for (row, &i) in losses.as_slice().chunks(t).zip(now) {
                 let counted = &row[all[i].from - 1..all[i].ids.len() - 1];
                 if !counted.is_empty() {
-                    means[i] = -counted.iter().map(|&l| f64::from(l)).sum::<f64>() / counted.len() as f64;
+                    let mean = -counted.iter().map(|&l| f64::from(l)).sum::<f64>() / counted.len() as f64;
+                    means[i] = if mean.is_finite() { mean } else { f64::NAN };
                 }
             }
             rest = later;

@@ -150,14 +150,20 @@ fn signal(child: &Child, name: &str) {
 fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
     let bench = Bench::new();
     let options = "--steps 1000000 --eval-every 500000";
-    let child = running(&bench, "run", options);
-    signal(&child, "-INT");
-    let stopped = outcome(child.wait_with_output().unwrap());
-    let at = stopped["steps"].as_u64().unwrap();
-    assert!((1..1_000_000).contains(&at), "{stopped}");
-    let resumed = done(bench.resume("run", &format!("--stop-at {}", at + 5)));
-    let straight = done(bench.begin("straight", &format!("{options} --stop-at {}", at + 5)));
-    assert_eq!(sha(&resumed, at + 5), sha(&straight, at + 5));
+    // What asks a process to end, at a terminal and from a supervisor.
+    for name in ["-INT", "-TERM"] {
+        let (run, straight) = (format!("run{name}"), format!("straight{name}"));
+        let child = running(&bench, &run, options);
+        signal(&child, name);
+        let stopped = outcome(child.wait_with_output().unwrap());
+        let at = stopped["steps"].as_u64().unwrap();
+        assert!((1..1_000_000).contains(&at), "{stopped}");
+        let log = fs::read_to_string(bench.path(&run).join("metrics.jsonl")).unwrap();
+        assert!(!log.contains("\"evaluation\""), "it saves at once: {log}");
+        let resumed = done(bench.resume(&run, &format!("--stop-at {}", at + 5)));
+        let straight = done(bench.begin(&straight, &format!("{options} --stop-at {}", at + 5)));
+        assert_eq!(sha(&resumed, at + 5), sha(&straight, at + 5));
+    }
 }
 
 #[test]

@@ -307,6 +307,7 @@ impl<'c> Session<'c> {
         }
         if self.trainer.done() < stop {
             progress.say("interrupted: saving a checkpoint");
+            self.refuse_diverged(self.moment(), None)?; // the checkpoint before is good
             self.save()?;
         } else if self.last.is_none() {
             self.evaluate_and_save(&mut progress, self.trainer.done() == total)?;

@@ -2,9 +2,9 @@
 //!
 //! Nothing of this is new, and nothing later depends on it. It is there so that a reader of stories learns to *compare*: once in
 //! a while a word that can be known is said wrong, and mended at once within a sentence ([`SURE`]: *her, no, his rope*), or after it
-//! where the whole sentence can be known ([`SURE_OF_A_SENTENCE`]: *Once the blue kite lay at the lake. No, red.*). Whoever wants to know that
-//! *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple choice
-//! ask for.
+//! where the whole sentence can be known ([`SURE_OF_A_SENTENCE`]: *Once the blue kite lay at the lake. No, red.*). Whoever wants to
+//! know that *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple
+//! choice ask for.
 
 use super::WorldConfig;
 use super::choose::{Choose, Phrase};

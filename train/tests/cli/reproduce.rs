@@ -46,7 +46,8 @@ fn bad_sizes_and_places_are_refused() {
     assert_eq!(fs::read_to_string(out.join("report.html")).unwrap(), "mine");
 }
 
-/// The smallest miniature, with the experiments, from the first stage to the report; then every stage is there and none is run again.
+/// The smallest miniature, with the experiments, from the first stage to the report; then every stage is there and none is run
+/// again.
 #[test]
 fn a_reproduction_is_done_once() {
     let dir = tempfile::tempdir().unwrap();
