@@ -1,9 +1,12 @@
 //! From a pre-trained model to one that is fine-tuned: rows for special tokens, a head, and how much is kept (§3.2, §5).
 //!
 //! ```text
-//! [Wₑ] → [Wₑ; start; delimiter; extract]     the new rows N(0, σ²); in the joint form they stand before the position rows
+//! [Wₑ] → [Wₑ; start; delimiter; extract]     the new rows N(0, σ²); in the joint form they stand before the position rows;
+//!                                            a vocabulary with room for them has these rows drawn anew
 //! transferred: nothing, embeddings, 1 … n    embeddings are Wₑ and W_p; l blocks are these and the blocks 1 … l; the rest is fresh
 //! ```
+
+use std::ops::Range;
 
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
@@ -64,37 +67,28 @@ impl Transfer {
 }
 
 impl<T: Real> Model<Tensor<T>> {
-    /// The backbone with `extra` rows more in Wₑ, from N(0, std²).
-    pub fn with_tokens(self, config: &ModelConfig, extra: usize, std: f64, seed: u64) -> (ModelConfig, Self) {
+    /// The backbone with these tokens' rows of Wₑ drawn from N(0, std²); the vocabulary grows to hold them.
+    ///
+    /// # Panics
+    /// If they begin beyond the vocabulary.
+    pub fn with_tokens(self, config: &ModelConfig, tokens: Range<usize>, std: f64, seed: u64) -> (ModelConfig, Self) {
         let vocab = config.backbone.vocab();
-        let grown = ModelConfig { backbone: config.backbone.clone().with_vocab(vocab + extra), ..config.clone() };
-        let params = self.replace_rows(config, vocab, extra, std, seed);
-        (grown, params)
-    }
-
-    /// The last `rows` of the tokens drawn anew, as [`Model::with_tokens`] draws them.
-    #[must_use]
-    pub fn with_fresh_tokens(self, config: &ModelConfig, rows: usize, std: f64, seed: u64) -> Self {
-        let vocab = config.backbone.vocab();
-        self.replace_rows(config, vocab - rows, rows, std, seed)
-    }
-
-    /// Wₑ with its first `kept` rows, `fresh` new ones, and what stands behind the tokens.
-    fn replace_rows(self, config: &ModelConfig, kept: usize, fresh: usize, std: f64, seed: u64) -> Self {
-        let vocab = config.backbone.vocab();
+        assert!(tokens.start <= vocab, "{tokens:?}: a row without a value behind the vocabulary of {vocab}");
+        let grown = ModelConfig { backbone: config.backbone.clone().with_vocab(vocab.max(tokens.end)), ..config.clone() };
         let joint = matches!(&config.backbone, BackboneConfig::Gpt(c) if c.embedding == Embedding::Joint);
-        self.map(|name, p| {
-            if name != "tokens_embed.weight" || fresh == 0 {
+        let params = self.map(|name, p| {
+            if name != "tokens_embed.weight" || tokens.is_empty() {
                 return p;
             }
             let d = p.shape()[1];
-            let rows: Tensor<T> = Tensor::normal([fresh, d], std, &mut Philox::with_stream(seed, 0x726f_7773));
+            let fresh: Tensor<T> = Tensor::normal([tokens.len(), d], std, &mut Philox::with_stream(seed, 0x726f_7773));
             let old = p.dense();
-            let (tokens, positions) = old.as_slice().split_at(vocab * d);
+            let (old, positions) = old.as_slice().split_at(vocab * d);
             assert!(joint || positions.is_empty(), "rows of tokens, and only in the joint form of positions");
-            let all = [&tokens[..kept * d], rows.as_slice(), positions].concat();
+            let all = [&old[..tokens.start * d], fresh.as_slice(), &old[tokens.end.min(vocab) * d..], positions].concat();
             Tensor::new([all.len() / d, d], all)
-        })
+        });
+        (grown, params)
     }
 
     /// This backbone under a fresh head, with what is not transferred fresh too.
@@ -147,12 +141,27 @@ mod tests {
         });
     }
 
+    /// A vocabulary may have been made larger than the tokenizer: the new tokens take rows that are there.
+    #[test]
+    fn new_rows_may_stand_within_the_vocabulary() {
+        let config = ModelConfig::from(tiny());
+        let old: Model<Tensor<f64>> = Model::init(&config, 1);
+        let table = |m: &Model<Tensor<f64>>| m.gpt().unwrap().tokens_embed.weight.0.to_vec();
+        for (tokens, vocab) in [(2..4, 5), (4..6, 6)] {
+            let (grown, new) = old.clone().with_tokens(&config, tokens.clone(), 0.02, 7);
+            assert_eq!(grown.backbone.vocab(), vocab);
+            let same: Vec<bool> = table(&new).chunks(4).zip(table(&old).chunks(4)).map(|(new, old)| new == old).collect();
+            let kept: Vec<bool> = (0..5).map(|token| !tokens.contains(&token)).collect();
+            assert_eq!(same, kept);
+        }
+    }
+
     #[test]
     fn new_rows_stand_behind_the_tokens() {
         for embedding in [Embedding::Separate, Embedding::Joint] {
             let config = ModelConfig::from(GptConfig { embedding, ..tiny() });
             let old: Model<Tensor<f64>> = Model::init(&config, 1);
-            let (grown, new) = old.clone().with_tokens(&config, 3, 0.02, 7);
+            let (grown, new) = old.clone().with_tokens(&config, 5..8, 0.02, 7);
             assert_eq!(grown.backbone.vocab(), 8);
             let table = |m: &Model<Tensor<f64>>| m.gpt().unwrap().tokens_embed.weight.0.clone();
             let (before, after) = (table(&old).to_vec(), table(&new).to_vec());
@@ -160,8 +169,9 @@ mod tests {
             assert_eq!(after[8 * 4..], before[5 * 4..]);
             let rows = &after[5 * 4..8 * 4];
             assert!(rows.iter().all(|x| *x != 0.0 && x.abs() < 0.1), "{rows:?}");
-            let again = new.clone().with_fresh_tokens(&grown, 3, 0.02, 8);
-            assert!(again != new && again.with_fresh_tokens(&grown, 3, 0.02, 7) == new, "rows of another seed, and back");
+            let (same, again) = new.clone().with_tokens(&grown, 5..8, 0.02, 8);
+            assert!(same == grown && again != new, "rows of another seed");
+            assert!(again.with_tokens(&grown, 5..8, 0.02, 7).1 == new, "and back");
             assert_eq!(Model::shapes(&grown).map(|_, s| s.to_vec()), new.map(|_, p| p.shape().to_vec()));
         }
     }

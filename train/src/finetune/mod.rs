@@ -19,6 +19,7 @@ mod session;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use gradus_model::checkpoint::CheckpointError;
@@ -79,8 +80,8 @@ pub enum FinetuneError {
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    /// Rows of the embedding that were appended for them, the last of the tokens'.
-    appended: usize,
+    /// Those tokens that the pre-trained model did not know.
+    fresh: Range<usize>,
     /// What it is.
     pub config: ModelConfig,
     /// Its parameters.
@@ -102,19 +103,20 @@ impl Reader {
         mut tokenizer: Tokenizer,
         seed: u64,
     ) -> Result<Self, FinetuneError> {
+        let known = tokenizer.vocab_size().min(config.backbone.vocab());
         let specials = Specials::append(&mut tokenizer)?;
-        let (vocab, std) = (config.backbone.vocab(), config.backbone.initializer_range());
-        let extra = tokenizer.vocab_size().saturating_sub(vocab);
+        // Rows that a larger vocabulary has for them already were trained as tokens that never come.
+        let fresh = known..tokenizer.vocab_size();
         let (config, params) = (ModelConfig { head: None, ..config }, Model { score: None, ..params });
-        let (config, params) = params.with_tokens(&config, extra, std, seed);
-        Ok(Reader { appended: extra, config, params, tokenizer, specials })
+        let (config, params) = params.with_tokens(&config, fresh.clone(), config.backbone.initializer_range(), seed);
+        Ok(Reader { fresh, config, params, tokenizer, specials })
     }
 
-    /// The same model with the appended rows of another seed.
+    /// The same model with the special tokens' rows of another seed.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
         let std = self.config.backbone.initializer_range();
-        let params = self.params.clone().with_fresh_tokens(&self.config, self.appended, std, seed);
+        let (_, params) = self.params.clone().with_tokens(&self.config, self.fresh.clone(), std, seed);
         Reader { params, ..self.clone() }
     }
 
@@ -168,7 +170,7 @@ impl Reader {
                 Specials::NAMES.join(", ")
             ))
         })?;
-        Ok(Reader { appended: 0, config, params, tokenizer, specials })
+        Ok(Reader { fresh: 0..0, config, params, tokenizer, specials })
     }
 
     /// A split of a task, read from the folder of its files.
@@ -268,8 +270,32 @@ pub fn evenly<R>(mut rows: Vec<R>, most: Option<usize>) -> Vec<R> {
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::GptConfig;
+
     use super::*;
     use crate::data::sets::{Example, Input};
+
+    /// Of a vocabulary that was made larger than the tokenizer, as of one that was not, the special tokens' rows are fresh.
+    #[test]
+    fn special_tokens_are_fresh_also_in_a_vocabulary_with_room() {
+        for vocab in [256, 258, 300] {
+            let config = ModelConfig::from(GptConfig { vocab, ..GptConfig::preset("tiny").unwrap() });
+            let params: Model<Tensor> = Model::init(&config, 1);
+            let row = |m: &Model<Tensor>, token: u32| {
+                let table = &m.gpt().unwrap().tokens_embed.weight.0;
+                let d = table.shape()[1];
+                table.dense().as_slice().get(token as usize * d..).map(|rest| rest[..d.min(rest.len())].to_vec())
+            };
+            let reader = Reader::prepare(config, params.clone(), Tokenizer::bytes(), 1).unwrap();
+            assert_eq!(reader.config.backbone.vocab(), vocab.max(259));
+            let other = reader.with_seed(2);
+            for token in 0..259 {
+                let special = token >= 256;
+                assert_eq!(row(&reader.params, token) == row(&params, token), !special, "token {token} of {vocab}");
+                assert_eq!(row(&reader.params, token) == row(&other.params, token), !special, "token {token} of {vocab}");
+            }
+        }
+    }
 
     #[test]
     fn rows_are_taken_evenly() {

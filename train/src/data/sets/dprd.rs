@@ -30,7 +30,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     let file = if split == Split::Test { "test.c.txt" } else { "train.c.txt" };
     let loaded = reference::read(&DPRD, &folder.join(file))?;
     let twins = loaded.examples.len() / 2;
-    Ok(loaded.hold_out(split, twins / 5 * 2))
+    Ok(loaded.hold_out(split, (twins / 5).max(usize::from(twins > 1)) * 2))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@
 //!   [`Loaded::dropped`]: annotators without a majority (SNLI, MultiNLI: label `-`), and the torn rows in GLUE's QQP.
 //! - **Columns** are found by their names where the file has a header, so their order does not matter.
 //! - **The wrong folder** is told by its columns and labels. Where these are alike, it cannot be: the unlabelled test files of
-//!   CoLA and SST-2, and of RTE and WNLI, have the same columns.
+//!   CoLA and SST-2 have the same columns, and so have those of RTE and WNLI.
 //! - **No dev set of its own** (Story Cloze, DPRD): the end of the training file is held out, never the test set.
 
 pub mod cola;

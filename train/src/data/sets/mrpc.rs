@@ -37,6 +37,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
         texts: &["#1 String", "#2 String"],
         label: "Quality",
         written: Written::Numbers,
+        marks: &["#1 ID"],
         ..Columns::GLUE
     };
     let mut loaded = tsv::read(&MRPC, if is_glue { &glue } else { &original }, split, &columns)?;

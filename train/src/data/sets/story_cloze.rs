@@ -48,7 +48,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     let (long, short) = (folder.join(long), folder.join(short));
     let loaded = read_file(if short.exists() && !long.exists() { &short } else { &long }, split)?;
     let stories = loaded.examples.len();
-    Ok(loaded.hold_out(split, if stories >= 1871 { 374 } else { stories / 5 }))
+    Ok(loaded.hold_out(split, if stories >= 1871 { 374 } else { (stories / 5).max(usize::from(stories > 1)) }))
 }
 
 fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
@@ -88,6 +88,10 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
             "2" => Ok(Label::Class(1)),
             found => Err(malformed(line, column + 1, "1 or 2, the number of the right ending".into(), quote(found))),
         };
+        if let Some(column) = row.iter().position(|field| field.contains('\n')) {
+            let expected = "a text within one line; a quote that opens and does not close swallows those that follow";
+            return Err(malformed(line, column + 1, expected.into(), quote(&row[column])));
+        }
         let text = |k: usize| row[texts[k]].to_owned();
         loaded.examples.push(Example {
             id: row[id].to_owned(),
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_validation_file_is_the_dev_set() {
-        for (n, held_out) in [(10, 2), (1870, 374), (1871, 374), (2000, 374)] {
+        for (n, held_out) in [(2, 1), (10, 2), (1870, 374), (1871, 374), (2000, 374)] {
             let folder = folder(&[("val.csv", &format!("{HEADER}{}", stories(n)))]);
             let load = |split| STORY_CLOZE.load(folder.path(), split).unwrap().examples;
             assert_eq!((load(Split::Train).len(), load(Split::Dev).len()), (n - held_out, held_out));
@@ -155,6 +159,10 @@ mod tests {
         let cases = [
             (stories(1).replace(",2\n", ",3\n"), "line 3, column 8: expected 1 or 2, the number of the right ending, found `3`"),
             (stories(1).replace(",2\n", "\n"), "line 3, column 8: expected 8 columns separated by commas, found 7"),
+            (
+                "a,\"One.,Two.,Three.,Four.,Sad.,Glad.,2\nb,One.\",Two.,Three.,Four.,Sad.,Glad.,1\n".into(),
+                "line 3, column 2: expected a text within one line",
+            ),
             (stories(1).replace("so.\"", "so."), "line 3, column 8: expected 8 columns separated by commas, found 7"),
         ];
         for (row, expected) in cases {

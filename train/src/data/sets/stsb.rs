@@ -26,7 +26,8 @@ pub static STSB: Task = Task {
 };
 
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
-    let glue = Columns { label: "score", written: Written::Scores, ..Columns::GLUE };
+    let marks: &[_] = if split == Split::Test { &["genre"] } else { &[] }; // without scores it could be RTE's
+    let glue = Columns { label: "score", written: Written::Scores, marks, ..Columns::GLUE };
     let path = folder.join(format!("{split}.tsv"));
     let original = ["tsv", "csv"].map(|kind| folder.join(format!("sts-{split}.{kind}"))).into_iter().find(|file| file.exists());
     match original {
@@ -40,8 +41,8 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Label;
     use super::super::testing::{folder, message, texts};
+    use super::super::{Label, rte::RTE};
     use super::*;
 
     const HEADER: &str = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
@@ -59,6 +60,16 @@ mod tests {
         let test = STSB.load(folder.path(), Split::Test).unwrap();
         assert_eq!(texts(&test), ["A cat.|A hat.", "One.|Two."]);
         assert_eq!(test.examples[1].label, Some(Label::Score(0.0)));
+    }
+
+    /// The test files of both have no labels to be told by.
+    #[test]
+    fn sts_b_is_not_taken_for_rte() {
+        let test = format!("{}0\tg\tf\t2012\t1\tnone\tnone\tA.\tB.\n", HEADER.replace("\tscore", ""));
+        let found = message(&RTE, &[("test.tsv", &test)], Split::Test);
+        assert!(found.contains("expected a header with the columns sentence1, sentence2 and no texts but these"), "{found}");
+        let found = message(&STSB, &[("test.tsv", "index\tsentence1\tsentence2\n0\tA.\tB.\n")], Split::Test);
+        assert!(found.contains("expected a header with the columns genre, sentence1, sentence2"), "{found}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn sound(task: &Task) -> Vec<(&'static str, String)> {
                 &format!("index\t{columns}\n0\t5\t6\tA .\tB .\n"),
             )
         }
-        "sts-b" => glue(&format!("{pairs}\tscore\n0\tA.\tB.\t2.5\n"), &format!("{pairs}\n0\tA.\tB.\n")),
+        "sts-b" => glue(&format!("{pairs}\tscore\n0\tA.\tB.\t2.5\n"), &format!("{pairs}\tgenre\n0\tA.\tB.\tx\n")),
         "qqp" => glue(
             "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\tA?\tB?\t1\n1\t3\ttorn\n",
             "id\tquestion1\tquestion2\n0\tA?\tB?\n",

@@ -28,7 +28,8 @@ pub(super) fn each_line(
         if input.read_until(b'\n', &mut bytes).map_err(io)? == 0 {
             break;
         }
-        let line = bytes.strip_suffix(b"\n").map_or(&bytes[..], |line| line.strip_suffix(b"\r").unwrap_or(line));
+        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         let line = if number == 1 { line.strip_prefix(BOM).unwrap_or(line) } else { line };
         row(number, utf8(path, number, line)?)?;
     }
@@ -111,7 +112,8 @@ pub(super) struct Columns {
     pub label: &'static str,
     /// How it is written.
     pub written: Written,
-    /// Columns that are not read, but tell this data set from its likes.
+    /// Columns that are not read, but tell this data set from its likes. Where there are none, a file without labels has the
+    /// id and the texts alone: that tells it from the likes that have marks.
     pub marks: &'static [&'static str],
     /// The label is a row's last field, and a row may have more of them than the header; undecided rows are passed over.
     pub wide: bool,
@@ -153,12 +155,17 @@ impl Layout {
         let find = |name: &&str| names.iter().position(|found| found.trim() == *name);
         let label = find(&columns.label);
         let needed = columns.marks.iter().chain(columns.texts).chain((!split.is_test()).then_some(&columns.label));
-        if needed.clone().any(|name| find(name).is_none()) {
+        let own = |name: &&str| columns.id.iter().chain(columns.texts).any(|own| name.trim() == *own);
+        let missing = needed.clone().any(|name| find(name).is_none());
+        let foreign = !missing && label.is_none() && columns.marks.is_empty() && !names.iter().all(own);
+        if missing || foreign {
+            let these = needed.copied().collect::<Vec<_>>().join(", ");
+            let alone = if foreign { " and no texts but these" } else { "" };
             return Err(SetError::Malformed {
                 path: path.into(),
                 line: 1,
                 column: 1,
-                expected: format!("a header with the columns {}", needed.copied().collect::<Vec<_>>().join(", ")),
+                expected: format!("a header with the columns {these}{alone}"),
                 found: quote(&names.join("\t")),
                 remedy: wrong_folder(task),
             });
@@ -264,7 +271,7 @@ mod tests {
     #[test]
     fn bare_quotes_byte_order_mark_and_every_line_end() {
         let rows = ["sentence\tlabel", "a \"bare quote \t1", "\"\t0", " \"whole\" \t1"];
-        for (end, last) in [("\n", ""), ("\n", "\n"), ("\r\n", ""), ("\r\n", "\r\n"), ("\n", "\n\n\n")] {
+        for (end, last) in [("\n", ""), ("\n", "\n"), ("\r\n", ""), ("\r\n", "\r\n"), ("\r\n", "\r"), ("\n", "\n\n\n")] {
             let folder = folder(&[("dev.tsv", &format!("\u{feff}{}{last}", rows.join(end)))]);
             let loaded = SST2.load(folder.path(), Split::Dev).unwrap();
             assert_eq!(texts(&loaded), ["a \"bare quote ", "\"", " \"whole\" "]);
