@@ -84,15 +84,15 @@ fn text(seed: u64) -> String {
     (0..150).map(|_| sentence() + ".\n").collect()
 }
 
-/// What the program printed as its result.
-fn outcome(output: Output) -> Value {
+/// What the program printed before it ended with this exit code.
+fn printed(output: &Output, code: i32) -> Value {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}: {err}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{err}");
     serde_json::from_str(out.lines().last().expect("a last line")).unwrap_or_else(|e| panic!("{e}: {out}"))
 }
 
 fn done(mut command: Command) -> Value {
-    outcome(command.output().unwrap())
+    printed(&command.output().unwrap(), 0)
 }
 
 /// The bits that a run came to, after so many updates.
@@ -155,7 +155,7 @@ fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
         let (run, straight) = (format!("run{name}"), format!("straight{name}"));
         let child = running(&bench, &run, options);
         signal(&child, name);
-        let stopped = outcome(child.wait_with_output().unwrap());
+        let stopped = printed(&child.wait_with_output().unwrap(), 130);
         let at = stopped["steps"].as_u64().unwrap();
         assert!((1..1_000_000).contains(&at), "{stopped}");
         let log = fs::read_to_string(bench.path(&run).join("metrics.jsonl")).unwrap();

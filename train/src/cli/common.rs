@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::{CliError, output};
+use crate::data::sets::Task;
+use crate::finetune::RunFile;
 use crate::model_dir::ModelDir;
 use crate::pretrain::INTERRUPTED;
 
@@ -53,6 +55,22 @@ pub fn stop_on_ctrl_c() {
     };
     // A handler that another part of the process has set already serves as well.
     let _ = ctrlc::set_handler(again);
+}
+
+/// Was the work that ended here stopped by Ctrl-C? Then the command ends with what continues it.
+///
+/// # Errors
+/// [`CliError::Interrupted`].
+pub fn unless_interrupted(finished: bool, next: impl FnOnce() -> String) -> Result<(), CliError> {
+    if finished || !INTERRUPTED.load(Ordering::Relaxed) { Ok(()) } else { Err(CliError::Interrupted { next: next() }) }
+}
+
+/// Says so where a model was fine-tuned on another task than it is asked: heads of one shape answer either.
+pub fn warn_of_another_task(model: &Path, task: &Task) {
+    let run = [Some(model), model.parent()].into_iter().flatten().find_map(|dir| RunFile::read(dir).ok());
+    if let Some(run) = run.filter(|run| run.task != task.name) {
+        output::say(&format!("note: this model was fine-tuned on {}, and is asked {}", run.task, task.name));
+    }
 }
 
 /// The command line as it was given.

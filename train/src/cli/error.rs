@@ -78,6 +78,12 @@ pub enum CliError {
         /// Why it is none.
         source: WorldError,
     },
+    /// Ctrl-C, after everything that was done was saved; exit code 130.
+    #[error("interrupted; go on with `{next}`")]
+    Interrupted {
+        /// The command that continues.
+        next: String,
+    },
     /// A flag whose value makes no sense here.
     #[error("{flag} {found}: expected {expected}")]
     Flag {
@@ -121,6 +127,19 @@ pub enum CliError {
     /// Standard output refused the result.
     #[error("cannot write the result to standard output: {0}; free some space, or send it elsewhere")]
     Output(#[from] std::io::Error),
+}
+
+impl CliError {
+    /// What the process ends with: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            CliError::Usage { .. } => 2,
+            CliError::Interrupted { .. } => 130,
+            CliError::Pretrain(e) if matches!(**e, PretrainError::Interrupted) => 130,
+            CliError::Reproduce(e) if matches!(**e, ReproduceError::Interrupted { .. }) => 130,
+            _ => 1,
+        }
+    }
 }
 
 impl From<FinetuneError> for CliError {

@@ -8,7 +8,7 @@ use gradus_model::{Model, ModelConfig, Tree};
 use gradus_tensor::{Real, Tensor};
 use serde_json::{Map, Value, json};
 
-use super::common::{Threads, flag, open_model};
+use super::common::{Threads, flag, open_model, warn_of_another_task};
 use super::ids::read_ids;
 use super::{CliError, output};
 use crate::data::sets::{Split, Task};
@@ -54,9 +54,9 @@ pub struct Args {
     /// Folder of the task's files.
     #[arg(long, value_name = "DIR", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     data: Option<PathBuf>,
-    /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched.
-    #[arg(long, default_value = "dev", requires = "task", conflicts_with_all = ["corpus", "ids"])]
-    split: Split,
+    /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched [default: dev, or the only one].
+    #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
+    split: Option<Split>,
     /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     zero_shot: bool,
@@ -122,7 +122,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         if args.rows == Some(0) {
             return Err(flag("--rows", 0, "a number from 1"));
         }
-        return if args.zero_shot { zero_shot(args, task, data) } else { score_task(args, task, data) };
+        let split = args.split.unwrap_or(if task.splits.contains(&Split::Dev) { Split::Dev } else { task.splits[0] });
+        return if args.zero_shot { zero_shot(args, task, data, split) } else { score_task(args, task, data, split) };
     }
     let dir = open_model(&args.model)?;
     let (config, params) = dir.load()?;
@@ -156,9 +157,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// Scores a split of a task.
-fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliError> {
+fn score_task(args: &Args, task: &'static Task, folder: &Path, split: Split) -> Result<(), CliError> {
     let reader = Reader::finetuned(&args.model, task)?;
-    let data = reader.read(task, folder, args.split)?.at_most(args.rows);
+    warn_of_another_task(&args.model, task);
+    let data = reader.read(task, folder, split)?.at_most(args.rows);
     data.check_labels().map_err(FinetuneError::from)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
     let display = Display::choose(encoded.len() < 1000);
@@ -171,7 +173,7 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), Cli
     if args.json {
         return output::json(&json!({
             "task": task.name,
-            "split": args.split.name(),
+            "split": split.name(),
             "metric": scored.metric,
             "score": scored.score,
             "metrics": scored.metrics,
@@ -181,7 +183,7 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), Cli
             "dropped": dropped,
         }));
     }
-    let mut text = format!("task {}\nsplit {}\nexamples {}\n", task.name, args.split, scored.examples);
+    let mut text = format!("task {}\nsplit {split}\nexamples {}\n", task.name, scored.examples);
     scored.metrics.iter().for_each(|(name, value)| text += &format!("{name} {value}\n"));
     text += &format!("loss {}\n", scored.loss);
     if truncated > 0 {
@@ -192,7 +194,7 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path) -> Result<(), Cli
 }
 
 /// Asks a language model that was never trained for the task.
-fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliError> {
+fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> Result<(), CliError> {
     if !ZeroShot::has(task) {
         return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
     }
@@ -206,14 +208,14 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliE
     let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: opening.transpose()? };
     let examples = |split| task.load(folder, split).map(|l| evenly(l.examples, args.rows)).map_err(FinetuneError::from);
     let train = if ZeroShot::needs_train(task) { examples(Split::Train)? } else { Vec::new() };
-    let asked = examples(args.split)?;
+    let asked = examples(split)?;
     let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
     let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
     let (name, examples, truncated) = (task.metric.name(), asked.len(), answers.truncated);
     if args.json {
         return output::json(&json!({
             "task": task.name,
-            "split": args.split.name(),
+            "split": split.name(),
             "zero_shot": true,
             "metric": name,
             "score": metrics[name],
@@ -222,7 +224,7 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path) -> Result<(), CliE
             "truncated": truncated,
         }));
     }
-    let mut text = format!("task {}, zero-shot\nsplit {}\nexamples {examples}\n", task.name, args.split);
+    let mut text = format!("task {}, zero-shot\nsplit {split}\nexamples {examples}\n", task.name);
     metrics.iter().for_each(|(name, value)| text += &format!("{name} {value}\n"));
     if truncated > 0 {
         text += &format!("truncated {truncated}\n");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::common::{Threads, command, stop_on_ctrl_c};
+use super::common::{Threads, command, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
 use crate::data::sets::Task;
 use crate::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
@@ -76,16 +76,18 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         _ => unreachable!("clap requires them without --resume"),
     };
     if args.json {
-        return output::json(&outcome);
+        output::json(&outcome)?
+    } else {
+        output::line(&summary(&outcome))?
     }
-    output::line(&summary(&outcome))
+    unless_interrupted(outcome.finished, || format!("gradus finetune --resume {}", outcome.out.display()))
 }
 
 /// One line: the score, over how many seeds, and what the data was.
 fn summary(outcome: &Outcome) -> String {
     let out = outcome.out.display();
     if !outcome.finished {
-        return format!("{out}: stopped on its way; go on with `gradus finetune --resume {out}`");
+        return format!("{out}: stopped on its way; `gradus finetune --resume {out}` goes on");
     }
     let deviation = outcome.deviation.map_or(String::new(), |d| format!(" ± {d:.4} over {} seeds", outcome.seeds.len()));
     let mut notes = vec![format!("{} trained on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];

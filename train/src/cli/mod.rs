@@ -1,7 +1,7 @@
 //! The command line: one file a subcommand, each its flags and what it does with them.
 //!
 //! Words for people go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong
-//! usage ends with exit code 2, every other error with 1.
+//! usage ends with exit code 2, Ctrl-C with 130 once the work is saved, every other error with 1.
 
 mod bench;
 mod common;
@@ -32,7 +32,7 @@ pub use pretrain::micro_world_options;
     version,
     long_about = "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) from first principles: train it, measure it, let it write.\n\n\
         Every command tells people what it does on stderr and gives its result on stdout. With --json the last line of stdout \
-        is one JSON object. The exit code is 0 for success, 2 for wrong usage and 1 for every other error.",
+        is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C and 1 for every other error.",
     after_long_help = "A first round:\n  \
         gradus                          no command: the paper in miniature, in about a quarter of an hour, to runs/miniature\n  \
         gradus pretrain --corpus novel.txt --out runs/novel\n  \
@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::say(&format!("error: {}", error::with_causes(&error)));
-            if matches!(error, CliError::Usage { .. }) { ExitCode::from(2) } else { ExitCode::FAILURE }
+            ExitCode::from(error.exit_code())
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::common::{Threads, flag};
+use super::common::{Threads, flag, warn_of_another_task};
 use super::{CliError, output};
 use crate::data::sets::{Answer, Label, Split, Task, submission};
 use crate::finetune::{FinetuneError, Reader, answers, logits, score};
@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     }
     let reader = Reader::finetuned(&args.model, task)?;
+    warn_of_another_task(&args.model, task);
     let data = reader.read(task, &args.data, args.split)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
     let mut progress = Progress::new(task.title, encoded.len() as u64, "examples", Display::choose(args.quiet));

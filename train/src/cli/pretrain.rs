@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::common::{Threads, command, stop_on_ctrl_c};
+use super::common::{Threads, command, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
 use crate::pretrain::{self, Control, PretrainError};
 use crate::progress::Display;
@@ -87,14 +87,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
             pretrain::begin(settings, args.corpus.as_deref(), out, &control)?
         }
     };
-    if args.json {
-        return output::json(&outcome);
-    }
     let out = outcome.out.display();
     match &outcome.validation {
-        Some(v) => output::line(&format!("{out}: {} updates, held-out loss {:.4} nats a token", outcome.steps, v.nll)),
-        None => output::line(&format!("{out}: {} updates", outcome.steps)),
+        _ if args.json => output::json(&outcome)?,
+        Some(v) => output::line(&format!("{out}: {} updates, held-out loss {:.4} nats a token", outcome.steps, v.nll))?,
+        None => output::line(&format!("{out}: {} updates", outcome.steps))?,
     }
+    unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {out}"))
 }
 
 /// How the micro-world is learnt, to within a few percent of its limit in a few minutes.

@@ -185,7 +185,13 @@ impl Optimizer {
             check(field, value, (0.0..1.0).contains(&value), "a number from 0 to below 1", remedy)
         };
         let positive = |x: f64| x > 0.0 && x.is_finite();
-        check("lr", self.lr, positive(self.lr), "a learning rate above 0", "The paper's is 2.5e-4")?;
+        check(
+            "lr",
+            self.lr,
+            positive(self.lr),
+            "a learning rate above 0",
+            "The paper pre-trains at 2.5e-4 and fine-tunes at 6.25e-5",
+        )?;
         beta("beta1", self.beta1)?;
         beta("beta2", self.beta2)?;
         check("eps", self.eps, positive(self.eps), "a number above 0", "It keeps Adam from dividing by 0; the paper's is 1e-8")?;

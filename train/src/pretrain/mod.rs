@@ -123,6 +123,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Updates of the whole run; more than `steps` where it was stopped early.
     pub total_steps: u64,
+    /// Has it made them all?
+    pub finished: bool,
     /// Loss of the last update, dropout on, in nats per token.
     pub final_loss: Option<f64>,
     /// Median rate of this session.
@@ -319,6 +321,7 @@ impl<'c> Session<'c> {
         Ok(Outcome {
             steps: self.trainer.done(),
             total_steps: total,
+            finished: self.trainer.done() == total,
             final_loss,
             tokens_per_second: rates.get(rates.len() / 2).copied(),
             parameters_sha256,

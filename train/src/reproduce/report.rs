@@ -123,13 +123,32 @@ fn beside(results: &Results, table: &Table, columns: &[&str]) -> Block {
             own: variant == Variant::Full,
         });
     }
-    let best = |column: &&str| column.split('-').next().and_then(|_| bayes(base(column))).map(|b| format!("{:.1}", 100.0 * b));
-    rows.push(Row {
-        head: "miniature, best possible".into(),
-        cells: columns.iter().map(|c| cell(best(c))).collect(),
-        own: false,
-    });
+    for (name, limit) in [("miniature, guessing", guessing as Limit), ("miniature, best possible", best_possible)] {
+        rows.push(Row { head: name.into(), cells: columns.iter().map(|c| cell(limit(c))).collect(), own: false });
+    }
     Block::Table(heads("", table), rows)
+}
+
+/// A score that a column cannot fall below or rise above, by its name.
+type Limit = fn(&str) -> Option<String>;
+
+fn guessing(column: &str) -> Option<String> {
+    bayes(base(column)).map(|_| format!("{:.1}", 100.0 * claims::chance(base(column))))
+}
+
+fn best_possible(column: &str) -> Option<String> {
+    bayes(base(column)).map(|b| format!("{:.1}", 100.0 * b))
+}
+
+/// How a column is called in the paper, with its metric.
+fn title(column: &str) -> String {
+    let Ok(task) = Task::named(base(column)) else { return column.into() };
+    let genres = match column {
+        "mnli" => "-m",
+        "mnli-mm" => "-mm",
+        _ => "",
+    };
+    format!("{}{genres}, {}", task.title, task.metric)
 }
 
 /// The task of a column.
@@ -232,7 +251,7 @@ fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
             title: Task::named(task).map_or(*task, |t| t.title).into(),
             description: format!("Normalised zero-shot score of {task} over tokens of pre-training"),
             x: Axis::new("tokens", Scale::Linear),
-            y: Axis::new("%", Scale::Linear),
+            y: Axis::new("% of the best", Scale::Linear),
             curves: vec![of(Body::Gpt, "Transformer", Ink::Validation), of(Body::Lstm, "LSTM", Ink::Baseline)],
             levels: vec![level(0.0, "guessing", Ink::Muted)],
             size: (380, 260),
@@ -320,16 +339,17 @@ fn mean_curve(results: &Results, body: Body, tasks: &[&str]) -> Vec<(f64, f64)> 
 }
 
 fn every_task(results: &Results) -> Block {
-    let heads = ["Task", "full", "no pre-training", "no auxiliary LM", "LSTM", "best possible"].map(str::to_owned).to_vec();
+    let heads = ["Task", "guessing", "full", "no pre-training", "no auxiliary LM", "LSTM", "best possible"];
     let columns =
         ["mnli", "mnli-mm", "snli", "scitail", "qnli", "rte", "story-cloze", "race", "cola", "sst-2", "mrpc", "sts-b", "qqp"];
     let row = |column: &&str| {
         let score = |(_, variant): &(&str, Variant)| cell(results.score(column, *variant).map(|m| m.to_string()));
-        let mut cells: Vec<String> = ABLATIONS.iter().map(score).collect();
-        cells.push(cell(bayes(base(column)).map(|b| format!("{:.1}", 100.0 * b))));
-        Row { head: (*column).into(), cells, own: false }
+        let mut cells = vec![cell(guessing(column))];
+        cells.extend(ABLATIONS.iter().map(score));
+        cells.push(cell(best_possible(column)));
+        Row { head: title(column), cells, own: false }
     };
-    Block::Table(heads, columns.iter().map(row).collect())
+    Block::Table(heads.map(str::to_owned).to_vec(), columns.iter().map(row).collect())
 }
 
 fn pretraining(results: &Results) -> Block {

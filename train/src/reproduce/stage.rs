@@ -33,6 +33,8 @@ const POINTS: u64 = 12;
 /// The LSTM's best rates, as multiples of the Transformer's best: each was sought alike.
 const LSTM_PRETRAINING: f64 = 16.0;
 const LSTM_FINETUNING: f64 = 4.0;
+/// The best rate of a head alone, sought on SST-2 (79.7 at 7e-4, 88.3 at this) and CoLA (20, 26).
+const FEATURES: f64 = 1e-2;
 /// Training rows that the generalisation gap is measured on.
 const TRAIN_ROWS: usize = 300;
 
@@ -218,7 +220,11 @@ fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Var
     let train = reader.read(task, &folder, Split::Train)?.at_most(rows);
     let dev = reader.read(task, &folder, Split::Dev)?;
     let settings = finetune::Settings {
-        lr: sizes.lr * if body == Body::Lstm { LSTM_FINETUNING } else { 1.0 },
+        lr: match variant {
+            Variant::Frozen => FEATURES,
+            Variant::Lstm => LSTM_FINETUNING * sizes.lr,
+            _ => sizes.lr,
+        },
         epochs: sizes.epochs,
         aux: if matches!(variant, Variant::NoAux | Variant::Frozen) { 0.0 } else { 0.5 },
         transfer: match variant {

@@ -408,7 +408,9 @@ fn a_language_model_is_asked_without_a_head() {
     desk.ask("evaluate", "model", "cola", "--zero-shot").fails_with(&["train.tsv"]);
     desk.data("rte");
     desk.ask("evaluate", "model", "rte", "--zero-shot").fails_with(&["rte", "no zero-shot heuristic", "cola"]);
-    desk.ask("evaluate", "model", "wsc273", "--zero-shot").fails_with(&["no split `dev`", "test"]);
+    desk.ask("evaluate", "model", "wsc273", "--zero-shot --split dev").fails_with(&["no split `dev`", "test"]);
+    let only = desk.ask("evaluate", "model", "wsc273", "--zero-shot --json").json();
+    assert_eq!(only["split"], "test", "the only one there is");
     desk.ask("evaluate", "model", "wsc273", "--zero-shot --split test --opening <nil>").fails_with(&["--opening <nil>"]);
     desk.ask("evaluate", "model", "wsc273", "--zero-shot --split test --rows 0").fails_with(&["--rows 0"]);
 }
@@ -507,6 +509,13 @@ fn bad_models_are_refused() {
     };
     desk.begin("rte", "rte", SHORT).json();
     both("model", "rte", &["without a head", "gradus finetune --task rte"]);
+    // A head of the same classes may answer; but it is said.
+    let other = fs::read_to_string(desk.path("data-rte/dev.tsv")).unwrap().replace("sentence1\tsentence2", "question\tsentence");
+    fs::create_dir_all(desk.path("data-qnli")).unwrap();
+    write(&desk.path("data-qnli"), "dev.tsv", other);
+    let asked = desk.ask("evaluate", "rte", "qnli", "");
+    assert!(asked.code == Some(0) && asked.stderr.contains("fine-tuned on rte, and is asked qnli"), "{}", asked.stderr);
+    assert!(!desk.ask("evaluate", "rte", "rte", "").stderr.contains("fine-tuned on"));
     both("rte", "race", &["another task", "race"]);
     both("rte", "mnli", &["another task", "3"]);
     both("rte", "cola", &["its head answers entailment", "acceptable"]);
