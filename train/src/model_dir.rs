@@ -22,7 +22,7 @@ pub enum ModelDirError {
     /// Neither the directory nor its `best` holds a model.
     #[error(
         "{path}: expected a directory with config.json and model.safetensors, found {found}; \
-         give --model the --out of a `gradus pretrain`, or a checkpoint of openai-gpt"
+         give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of openai-gpt"
     )]
     NoModel {
         /// The directory asked for.
@@ -48,6 +48,22 @@ pub enum ModelDirError {
     },
 }
 
+/// What stands at a path that is no model directory.
+fn what_else(path: &Path) -> &'static str {
+    let Ok(metadata) = path.metadata() else { return "nothing that can be read" };
+    let is_seed =
+        |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|e| e.file_name().as_encoded_bytes().starts_with(b"seed-"));
+    if !metadata.is_dir() {
+        "a file"
+    } else if path.read_dir().is_ok_and(|mut entries| entries.any(is_seed)) {
+        "runs of several seeds, each with a model of its own in its `seed-…`"
+    } else if path.join("run.json").exists() {
+        "a run that has no model yet; `--resume` goes on with it"
+    } else {
+        "a directory with neither, nor a `best` that has them"
+    }
+}
+
 /// A directory that holds `config.json` and `model.safetensors`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelDir {
@@ -69,12 +85,7 @@ impl ModelDir {
             (true, _) => itself,
             (false, true) => best,
             (false, false) => {
-                let found = match asked.metadata() {
-                    Err(_) => "nothing that can be read",
-                    Ok(m) if m.is_dir() => "a directory with neither, nor a `best` that has them",
-                    Ok(_) => "a file",
-                };
-                return Err(ModelDirError::NoModel { path: asked.to_owned(), found });
+                return Err(ModelDirError::NoModel { path: asked.to_owned(), found: what_else(asked) });
             }
         };
         Ok(ModelDir { asked: asked.to_owned(), path })

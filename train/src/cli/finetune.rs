@@ -10,7 +10,9 @@ use crate::progress::Display;
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_long_help = "\
 Examples:
   gradus finetune --model runs/novels --task rte --data glue/RTE --out runs/rte
   gradus finetune --model runs/novels --task mnli --data glue/MNLI --rows 10000 --seeds 3 --out runs/mnli
@@ -20,7 +22,8 @@ Examples:
 `gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes a model
 directory: the model with the best dev score, which `gradus evaluate --task` and `gradus predict` read. A Transformer that
 classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads stand in head.safetensors
-beside their backbone.")]
+beside their backbone."
+)]
 pub struct Args {
     /// Directory of the pre-trained model and its tokenizer; a head that it has is dropped
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]

@@ -10,7 +10,9 @@ use crate::settings::Options;
 
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_long_help = "\
 Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
   gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
@@ -18,7 +20,8 @@ Examples:
   gradus pretrain --resume runs/novels                            # goes on from the last checkpoint, to the same bits
 
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in
-Hugging Face's format (with best/, the one of the lowest held-out loss), with metrics.jsonl and report.html.")]
+Hugging Face's format (with best/, the one of the lowest held-out loss), with metrics.jsonl and report.html."
+)]
 pub struct Args {
     /// Text file, or folder of text files; without it the run is on stories of the micro-world
     #[arg(long, conflicts_with = "resume")]

@@ -137,10 +137,6 @@ impl Reader {
     /// No head, another task's head, or a tokenizer without the special tokens.
     pub fn finetuned(dir: &Path, task: &'static Task) -> Result<Self, FinetuneError> {
         let wanted = tasks::head(task)?;
-        if RunFile::read(dir).is_ok_and(|run| run.seeds.0 > 1) {
-            let problem = "several seeds were fine-tuned here, each with a model of its own: give --model one of its `seed-…`";
-            return Err(FinetuneError::Unfit { dir: dir.to_owned(), problem: problem.into() });
-        }
         let dir = ModelDir::open(dir)?;
         let (config, params) = dir.load().map_err(ModelDirError::from)?;
         let tokenizer = tokenizer(&dir, &config)?;

@@ -93,6 +93,12 @@ pub enum TrainError {
         /// Its gradient's norm.
         norm: f64,
     },
+    /// The model was broken before the first update.
+    #[error("parameter {name} of the model to begin with holds numbers that are not finite; begin from another checkpoint")]
+    Broken {
+        /// The first such parameter.
+        name: String,
+    },
     /// A parameter takes no part in the loss.
     #[error("update {update}: no gradient reaches parameter {name}: the model does not use it; nothing can be learnt there")]
     NoGradient {
@@ -163,6 +169,17 @@ impl<T: Real> Trainer<T> {
         on_pool(|| self.update_there(batch))
     }
 
+    /// The first parameter with a number that is not finite.
+    fn broken_parameter(&self) -> Option<String> {
+        let mut broken = None;
+        self.params.as_ref().visit(|name, p| {
+            if broken.is_none() && p.as_slice().iter().any(|x| !x.to_f64().is_finite()) {
+                broken = Some(name.to_owned());
+            }
+        });
+        broken
+    }
+
     fn update_there(&mut self, batch: &Batch) -> Result<Step, TrainError> {
         let t = self.done + 1;
         let noise = Noise::new(self.recipe.seed, t);
@@ -171,6 +188,9 @@ impl<T: Real> Trainer<T> {
         gradient.as_ref().visit(|_, g| all.extend(g.as_ref().map(Tensor::as_slice)));
         let gradient_norm = clip::global_norm(all);
         if !loss.is_finite() || !gradient_norm.is_finite() {
+            if let Some(name) = self.broken_parameter().filter(|_| self.done == 0) {
+                return Err(TrainError::Broken { name });
+            }
             return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm });
         }
         let clip = self.recipe.clip.map_or(1.0, |max| clip::factor(gradient_norm, max));

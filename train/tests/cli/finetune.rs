@@ -563,6 +563,14 @@ fn weights_that_are_no_numbers_give_no_score() {
     checkpoint::save(&desk.path("rte"), &config, &params).unwrap();
     desk.ask("evaluate", "rte", "rte", "--json").fails_with(&["example 0", "NaN", "checkpoint"]);
     desk.ask("predict", "rte", "rte", "--quiet").fails_with(&["example 0", "NaN", "checkpoint"]);
+    let (config, mut params) = checkpoint::load(&desk.path("model")).unwrap();
+    params.as_mut().visit(|name, p| {
+        if name == "h.0.mlp.c_fc.bias" {
+            p.to_mut()[0] = f32::NAN;
+        }
+    });
+    checkpoint::save(&desk.path("model"), &config, &params).unwrap();
+    desk.begin("rte", "broken", SHORT).fails_with(&["h.0.mlp.c_fc.bias", "not finite", "another checkpoint"]);
 }
 
 #[test]
