@@ -2,7 +2,8 @@
 //!
 //! - [`Tape`] records what is computed; [`backward`] is the reverse loop.
 //! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
-//! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`].
+//! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
+//! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
 //!
 //! ```
 //! use gradus_autograd::{Tape, Tensor};
@@ -21,6 +22,7 @@
 
 pub mod backward;
 pub mod check;
+pub mod derivatives;
 pub mod op;
 pub mod ops;
 mod samples;

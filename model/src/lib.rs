@@ -37,6 +37,7 @@
 mod backbone;
 mod batch;
 mod block;
+pub mod check;
 pub mod checkpoint;
 pub mod config;
 mod decode;

@@ -59,6 +59,16 @@ fn second_derivatives_equal_differences_of_the_vjp() {
 }
 
 #[test]
+fn vjp_equals_central_differences_at_their_best_step() {
+    hold_for_all(check::v_curve);
+}
+
+#[test]
+fn what_the_vjp_leaves_over_is_of_second_order() {
+    hold_for_all(check::taylor);
+}
+
+#[test]
 fn fused_ops_equal_their_definitions() {
     hold_for_all(check::fused);
 }

@@ -175,7 +175,7 @@ fn an_honest_op_of_another_crate_is_recorded_and_passes() {
 
 #[test]
 fn a_wrong_vjp_is_refused_by_every_first_order_witness() {
-    let first_order = ["forward_mode", "differences", "adjoint"];
+    let first_order = ["forward_mode", "differences", "adjoint", "v_curve", "taylor"];
     refused_by::<WRONG_CONSTANT>(&first_order);
     refused_by::<MISSING_TERM>(&first_order);
     refused_by::<WRONG_SIGN>(&first_order);
@@ -194,7 +194,7 @@ fn a_vjp_without_derivatives_of_its_own_is_refused() {
 
 #[test]
 fn a_fused_op_that_is_not_its_definition_is_refused() {
-    refused_by::<FUSED_WRONG_VJP>(&["forward_mode", "differences", "adjoint", "second_order", "fused"]);
+    refused_by::<FUSED_WRONG_VJP>(&["forward_mode", "differences", "adjoint", "second_order", "v_curve", "taylor", "fused"]);
     refused_by::<FUSED_WRONG_VALUE>(&["second_order", "fused"]);
     refused_by::<FUSED_NESTED>(&["fused"]);
 }

@@ -1,17 +1,15 @@
-//! The whole LSTM in f64: its gradient against its loss alone, what time and batches must not mix, and its bits.
+//! The LSTM's noise and its bits. What it shares with the Transformer is checked in `whole_model.rs`.
 
 use gradus_autograd::{Real, Tape, Tensor, Var};
-use gradus_model::{Lstm, LstmConfig, LstmState, Noise, Objective, Tree};
+use gradus_model::{Lstm, LstmConfig, LstmState, Noise, Tree};
 use gradus_tensor::rng::Philox;
 
-/// A model, sequences with what is to be predicted, and the noise of its dropouts.
+/// A model, sequences, and the noise of its dropouts.
 struct Case {
     name: &'static str,
     config: LstmConfig,
     params: Lstm<Tensor<f64>>,
     inputs: Vec<u32>,
-    targets: Vec<u32>,
-    weights: Vec<f64>,
     noise: Option<Noise>,
 }
 
@@ -38,12 +36,6 @@ fn moved(p: &Lstm<Tensor<f64>>, h: f64, v: &Lstm<Tensor<f64>>) -> Lstm<Tensor<f6
     p.as_ref().zip(v.as_ref()).map(|_, (p, v)| p.zip(v, |p, v| p + h * v))
 }
 
-fn dot(a: &Lstm<Tensor<f64>>, b: &Lstm<Tensor<f64>>) -> f64 {
-    let mut sum = 0.0;
-    a.as_ref().zip(b.as_ref()).visit(|_, (a, b)| sum += a.dot(b));
-    sum
-}
-
 fn ids(seed: u64, n: usize, vocab: usize) -> Vec<u32> {
     let mut rng = Philox::new(seed);
     (0..n).map(|_| rng.below(vocab as u64) as u32).collect()
@@ -62,97 +54,17 @@ fn loss<'t, S: Real>(
 }
 
 fn cases() -> Vec<Case> {
-    let case = |name, config: LstmConfig, padded: bool, noise| {
+    let case = |name, config: LstmConfig, noise| {
         let start = Lstm::init(&config, 3);
         let params = moved(&start, 0.1, &random(&start, 4)); // biases off 0
-        let predicted = [7, 3, 5, 1];
-        let mask: Vec<f64> = (0..B * T).map(|i| if !padded || i % T < predicted[i / T] { 1.0 } else { 0.0 }).collect();
-        let (inputs, targets) = (ids(5, B * T, config.vocab), ids(6, B * T, config.vocab));
-        Case { name, config, params, inputs, targets, weights: Objective::SequenceMean.weights(&mask, B), noise }
+        Case { name, inputs: ids(5, B * T, config.vocab), config, params, noise }
     };
     let noise = Some(Noise::new(11, 1));
     vec![
-        case("plain", tiny(), false, None),
-        case("dropout", tiny(), false, noise),
-        case("padding, dropout", tiny(), true, noise),
-        case("more width than units", LstmConfig { width: 13, units: 4, ..tiny() }, false, noise),
+        case("plain", tiny(), None),
+        case("dropout", tiny(), noise),
+        case("more width than units", LstmConfig { width: 13, units: 4, ..tiny() }, noise),
     ]
-}
-
-impl Case {
-    fn loss(&self, params: &Lstm<Tensor<f64>>) -> f64 {
-        let batch = (&self.inputs[..], &self.targets[..], &self.weights[..]);
-        loss(&params.constants(&Tape::off()), &self.config, batch, self.noise.as_ref()).value().item()
-    }
-
-    fn gradient(&self) -> Lstm<Tensor<f64>> {
-        let tape = Tape::new();
-        let leaves = self.params.leaves(&tape);
-        let batch = (&self.inputs[..], &self.targets[..], &self.weights[..]);
-        let grads = tape.backward(&loss(&leaves, &self.config, batch, self.noise.as_ref()));
-        leaves.as_ref().map(|name, leaf| grads.of(leaf).unwrap_or_else(|| panic!("{name}: no gradient")).clone())
-    }
-
-    /// A random direction of length 1 over all parameters, and ⟨g, v⟩.
-    fn direction(&self, seed: u64) -> (Lstm<Tensor<f64>>, f64) {
-        let v = random(&self.params, seed);
-        let length = dot(&v, &v).sqrt();
-        let v = v.map(|_, v| v.map(|x| x / length));
-        let slope = dot(&self.gradient(), &v);
-        (v, slope)
-    }
-}
-
-/// The error of (L(θ + hv) − L(θ − hv))/2h is a V over log h: h² from the left out terms on one side, rounding/h on the other.
-#[test]
-fn directional_derivatives_agree_to_1e_8_at_the_best_h() {
-    for case in cases() {
-        for seed in 1..=3 {
-            let (v, slope) = case.direction(seed);
-            let error = |h: f64| {
-                let [up, down] = [h, -h].map(|h| case.loss(&moved(&case.params, h, &v)));
-                ((up - down) / (2.0 * h) - slope).abs() / slope.abs()
-            };
-            let curve: Vec<f64> = (0..=56).map(|i| error(10f64.powf(-1.0 - 0.125 * f64::from(i)))).collect();
-            let best = curve.iter().copied().fold(f64::INFINITY, f64::min);
-            assert!(best <= 1e-8, "{}, direction {seed}: {best:e} at best; from h = 0.1 down: {curve:?}", case.name);
-            assert!(curve[0] > best && curve[56] > best, "{}: not a V: {curve:?}", case.name);
-        }
-    }
-}
-
-/// |L(θ + hv) − L(θ) − h⟨g, v⟩| falls as h²: with a wrong ⟨g, v⟩ it would fall as h.
-#[test]
-fn the_taylor_remainder_falls_with_slope_2() {
-    for case in cases() {
-        let (v, slope) = case.direction(7);
-        let here = case.loss(&case.params);
-        let remainder = |h: f64| (case.loss(&moved(&case.params, h, &v)) - here - h * slope).abs();
-        // Over two decades in which neither rounding (1e-15) nor the third derivative shows: 100² at slope 2, 100 at slope 1.
-        let fitted = (remainder(1e-3) / remainder(1e-5)).log10() / 2.0;
-        assert!((fitted - 2.0).abs() <= 0.05, "{}: slope {fitted}", case.name);
-    }
-}
-
-/// ∂logitsᵢ/∂xⱼ = 0 for j > i, exactly: another token at j leaves every bit before it as it was, and changes what follows.
-#[test]
-fn no_position_sees_a_later_one() {
-    for case in cases() {
-        let logits = |ids: &[u32]| {
-            let tape = Tape::off();
-            case.params.constants(&tape).hidden(&case.config, ids, B, case.noise.as_ref()).logits().into_value().to_vec()
-        };
-        let before = logits(&case.inputs);
-        for j in 0..T {
-            let mut ids = case.inputs.clone();
-            (0..B).for_each(|s| ids[s * T + j] = (ids[s * T + j] + 1) % case.config.vocab as u32);
-            let after = logits(&ids);
-            for (i, (old, new)) in before.chunks(case.config.vocab).zip(after.chunks(case.config.vocab)).enumerate() {
-                let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
-                assert_eq!(same, i % T < j, "{}: token {j} changed, logits at {}", case.name, i % T);
-            }
-        }
-    }
 }
 
 /// A sequence's states do not depend on where in the batch it stands, nor on its neighbours; its noise is that of its index in

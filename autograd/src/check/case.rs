@@ -64,7 +64,12 @@ impl Case {
 
     /// Random numbers that are not the inputs' own.
     pub(super) fn draws(&self) -> Samples {
-        Samples::new(self.seed ^ 0xC07A_4CE5 ^ (self.sample as u64) << 40, self.size)
+        self.draws_of(0)
+    }
+
+    /// Others, and others again.
+    pub(super) fn draws_of(&self, number: u64) -> Samples {
+        Samples::new(self.seed ^ 0xC07A_4CE5 ^ (self.sample as u64) << 40 ^ number << 52, self.size)
     }
 
     /// y at other inputs.

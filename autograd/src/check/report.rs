@@ -50,6 +50,8 @@ pub struct Report {
     pub worst: Option<Comparison>,
     /// Largest error allowed of it.
     pub tolerance: f64,
+    /// Of the witnesses that look along a line: step size h and what is left at it, an error or a remainder.
+    pub curve: Vec<(f64, f64)>,
 }
 
 impl Report {
@@ -110,6 +112,7 @@ impl Ledger {
             compared: 0,
             worst: None,
             tolerance: 0.0,
+            curve: Vec::new(),
         })
     }
     /// Notes a comparison with the error allowed of it.
@@ -120,6 +123,10 @@ impl Ledger {
         if report.worst.is_none_or(|w| share(&c, tolerance) > share(&w, report.tolerance)) {
             (report.worst, report.tolerance) = (Some(c), tolerance);
         }
+    }
+    /// Keeps what was seen along a line.
+    pub(super) fn draw(&mut self, curve: Vec<(f64, f64)>) {
+        self.0.curve = curve;
     }
     /// The verdict.
     pub(super) fn close(self) -> Outcome {

@@ -1,0 +1,114 @@
+//! Any function of tensors as a case for the witnesses: a formula, an objective, a whole model.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+
+use super::{Case, Outcome, Witness, adjoint, differences, forward_mode, second_order, taylor, v_curve};
+use crate::op::{Op, Sample};
+use crate::{Evaluated, Saved, Saves, Tape, Var, Want};
+
+/// A function of tensors, written for any scalar: on `f64` it is differentiated, on [`Dual`](super::Dual) it is its own witness.
+pub trait Function: Debug + Send + Sync + 'static {
+    /// y = f(x₀, x₁, …). Everything in `ins` is differentiable; constants come from their tape.
+    fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T>;
+}
+
+/// The witnesses of a function's derivatives. Those of an op's definition and of its cost ([`fused`](super::fused()),
+/// [`audit`](super::audit())) are not among them.
+pub const DERIVATIVES: [(&str, Witness); 6] = [
+    ("forward_mode", forward_mode),
+    ("differences", differences),
+    ("adjoint", adjoint),
+    ("second_order", second_order),
+    ("v_curve", v_curve),
+    ("taylor", taylor),
+];
+
+impl Case {
+    /// A function at these inputs; `seed` draws cotangents and directions. The function is a fused op whose definition is what
+    /// it records.
+    pub fn of<F: Function>(name: &'static str, f: F, inputs: &[Tensor<f64>], seed: u64) -> Self {
+        let tape = Tape::off();
+        let out = *f.call(&inputs.iter().map(|x| tape.constant(x.clone())).collect::<Vec<Var<'_, f64>>>()).shape();
+        let whole = Arc::new(Whole { name, f, ins: inputs.iter().map(|x| *x.shape()).collect(), out });
+        Case {
+            real: Sample { op: whole.clone(), inputs: inputs.to_vec() },
+            dual: Sample { op: whole.clone(), inputs: inputs.iter().map(Tensor::cast).collect() },
+            count: Sample { op: whole, inputs: inputs.iter().map(Tensor::cast).collect() },
+            sample: 0,
+            seed,
+            size: 1,
+        }
+    }
+}
+
+/// A function through every witness of its derivatives: each one's report, or what it refuses.
+///
+/// ```
+/// use gradus_autograd::check::{self, Function};
+/// use gradus_autograd::{Real, Tensor, Var};
+///
+/// /// −log softmax(Wx)₀
+/// #[derive(Debug)]
+/// struct Surprise;
+/// impl Function for Surprise {
+///     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
+///         let log_p = ins[0].matmul(&ins[1]).permute(&[1, 0]).log_softmax();
+///         -log_p.slice(1, 0..1).sum_all()
+///     }
+/// }
+/// let w = Tensor::new([3, 2], vec![0.5, -1.0, 0.3, 0.9, -0.7, 0.2]);
+/// let x = Tensor::new([2, 1], vec![1.5, -0.4]);
+/// for outcome in check::function("surprise", Surprise, &[w, x], 17) {
+///     println!("{}", outcome?);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn function<F: Function>(name: &'static str, f: F, inputs: &[Tensor<f64>], seed: u64) -> Vec<Outcome> {
+    let case = Case::of(name, f, inputs, seed);
+    DERIVATIVES.iter().map(|(_, witness)| witness(&case)).collect()
+}
+
+/// A function as an op, at inputs of these shapes.
+#[derive(Debug)]
+struct Whole<F> {
+    name: &'static str,
+    f: F,
+    ins: Vec<Shape>,
+    out: Shape,
+}
+
+impl<T: Real, F: Function> Op<T> for Whole<F> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        let same = ins.len() == self.ins.len() && ins.iter().zip(&self.ins).all(|(a, b)| *a == b);
+        if same { Ok(self.out) } else { Err(ShapeError::new(self.name, "the shapes it was given at first", ins)) }
+    }
+    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
+        0 // nothing is claimed
+    }
+    fn saves(&self) -> Saves {
+        Saves::INPUTS
+    }
+    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+        let tape = Tape::off();
+        self.f.call(&ins.iter().map(|&x| tape.constant(x.clone())).collect::<Vec<_>>()).into_value().into()
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let tape = Tape::new();
+        let input = |i: usize| {
+            let x = saved.x(i).value().clone();
+            if saved.needs(i) { tape.leaf(x) } else { tape.constant(x) }
+        };
+        let ins: Vec<Var<'_, T>> = (0..self.ins.len()).map(input).collect();
+        let mut grads = tape.backward_from(&self.f.call(&ins), gy.value().clone(), &mut |_| {});
+        ins.iter().map(|x| grads.take(x).map(|g| gy.tape().constant(g))).collect()
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        Some(self.f.call(ins))
+    }
+}

@@ -1,0 +1,52 @@
+//! A function along a line: what two witnesses look at.
+
+use gradus_tensor::Tensor;
+
+use super::Case;
+use super::case::like;
+
+/// φ(h) = ⟨u, f(x + hv)⟩, with u random and v random, over all inputs at once and of length 1.
+pub(super) struct Line<'c> {
+    case: &'c Case,
+    u: Tensor<f64>,
+    v: Vec<Vec<f64>>,
+    /// φ′(0) = ⟨Jᵀu, v⟩, by the VJP.
+    pub slope: f64,
+    /// Σ |terms| of that sum.
+    pub terms: f64,
+    /// Σ |uⱼyⱼ|: what φ's rounding is proportional to.
+    pub size: f64,
+}
+
+impl<'c> Line<'c> {
+    /// The line of this number through the case's inputs; in words, the first gradient that has another shape than its input.
+    pub fn through(case: &'c Case, number: u64) -> Result<Self, String> {
+        let mut draws = case.draws_of(number);
+        let inputs = &case.real.inputs;
+        let y = case.eval(inputs);
+        let u = draws.normal::<f64>(*y.shape());
+        let mut v: Vec<Vec<f64>> = inputs.iter().map(|x| draws.normal::<f64>(*x.shape()).to_vec()).collect();
+        let length = v.iter().flatten().map(|v| v * v).sum::<f64>().sqrt();
+        v.iter_mut().flatten().for_each(|v| *v /= length);
+        let gx = case.vjp(inputs, &u);
+        if let Some(rule) = case.misshapen(&gx) {
+            return Err(rule);
+        }
+        let along: Vec<f64> = gx.iter().zip(&v).flat_map(|(g, v)| g.to_vec().into_iter().zip(v).map(|(g, v)| g * v)).collect();
+        let sums = |of: fn(f64) -> f64| along.iter().copied().map(of).sum();
+        let size = u.zip(&y, |u, y| (u * y).abs()).to_vec().iter().sum();
+        Ok(Line { case, u, v, slope: sums(|t| t), terms: sums(f64::abs), size })
+    }
+
+    /// φ(h).
+    pub fn at(&self, h: f64) -> f64 {
+        let moved = |(x, v): (&Tensor<f64>, &Vec<f64>)| like(x, x.to_vec().iter().zip(v).map(|(x, v)| x + h * v).collect());
+        let inputs: Vec<Tensor<f64>> = self.case.real.inputs.iter().zip(&self.v).map(moved).collect();
+        self.case.eval(&inputs).dot(&self.u)
+    }
+
+    /// Does φ not depend on the inputs at all, because there are none of their elements, or none of the output's?
+    pub fn is_empty(&self) -> bool {
+        self.u.is_empty() || self.v.iter().all(Vec::is_empty)
+    }
+}

@@ -1,0 +1,64 @@
+//! The order of what the derivative leaves over.
+
+use super::Case;
+use super::line::Line;
+use super::report::{Comparison, Ledger, Outcome};
+
+/// How far from 2 the slope may be: third derivatives bend the line a little, and so does rounding at its end.
+const TOLERANCE: f64 = 0.05;
+/// A remainder below this many roundings of φ says nothing.
+const ROUNDINGS: f64 = 512.0;
+/// Where φ″ happens to be small, higher derivatives hide it. That it is on so many lines happens to nobody.
+const LINES: u64 = 3;
+
+/// ```text
+/// |φ(h) − φ(0) − h φ′(0)| = ½h²|φ″(0)| + O(h³)        φ(h) = ⟨u, f(x + hv)⟩,  |v| = 1,  φ′(0) = ⟨Jᵀu, v⟩
+/// ```
+///
+/// Over logarithms the remainder is a line of slope 2, and of slope 1 if φ′(0) is wrong, by however little once h is small. The
+/// slope nearest to 2 on three lines counts; its points are in the report. A steeper one is right too: φ″ may
+/// vanish. Where all remainders are rounding, as of a linear function, there is nothing to fit.
+pub fn taylor(case: &Case) -> Outcome {
+    let mut ledger = Ledger::new("taylor", case);
+    let mut best: Option<(f64, Vec<(f64, f64)>)> = None;
+    for number in 0..LINES {
+        let line = match Line::through(case, number) {
+            Ok(line) if line.is_empty() => return ledger.close(),
+            Ok(line) => line,
+            Err(rule) => return ledger.broken(rule),
+        };
+        let curve = remainders(&line);
+        // The smallest steps are the furthest from the third derivative.
+        let last = &curve[curve.len().saturating_sub(9)..];
+        if last.len() < 4 {
+            continue;
+        }
+        let slope = fit(&last.iter().map(|(h, r)| (h.ln(), r.ln())).collect::<Vec<_>>());
+        if best.as_ref().is_none_or(|(other, _)| (slope - 2.0).abs() < (other - 2.0).abs()) {
+            best = Some((slope, curve));
+        }
+    }
+    if let Some((slope, curve)) = best {
+        let expected = slope.max(2.0);
+        ledger.compare(TOLERANCE, Comparison { input: None, element: 0, value: slope, expected, scale: 1.0 });
+        ledger.draw(curve);
+    }
+    ledger.close()
+}
+
+/// h and the remainder, where it is more than rounding.
+fn remainders(line: &Line<'_>) -> Vec<(f64, f64)> {
+    let here = line.at(0.0);
+    // φ(h) itself rounds, and h φ′(0) does.
+    let visible = |h: f64| ROUNDINGS * f64::EPSILON * (line.size + h * line.terms);
+    let steps = (0..=16).map(|i| 10f64.powf(-2.0 - 0.25 * f64::from(i)));
+    steps.map(|h| (h, (line.at(h) - here - h * line.slope).abs())).filter(|&(h, r)| r > visible(h)).collect()
+}
+
+/// Slope of the line through the points with the least squares.
+fn fit(points: &[(f64, f64)]) -> f64 {
+    let n = points.len() as f64;
+    let (mx, my) = points.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));
+    let (sxy, sxx) = points.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + (x - mx) * (y - my), b + (x - mx) * (x - mx)));
+    sxy / sxx
+}

@@ -1,0 +1,38 @@
+//! The VJP against central differences at every step size.
+
+use super::Case;
+use super::line::Line;
+use super::report::{Comparison, Ledger, Outcome};
+
+/// At the best h both errors of a central difference are about ε^⅔ = 4·10⁻¹¹; two digits and a half to spare for higher
+/// derivatives.
+const TOLERANCE: f64 = 1e-8;
+
+/// ```text
+/// (φ(h) − φ(−h))/2h → φ′(0) = ⟨Jᵀu, v⟩        φ(h) = ⟨u, f(x + hv)⟩,  |v| = 1,  h = 10⁻¹, 10^(−1⅛), …, 10⁻⁸
+/// ```
+///
+/// Over log h the error is a V: h² from what is left out on one side, ε/h from rounding on the other. Its lowest point counts,
+/// so that no choice of h decides, and the curve is in the report. A wrong derivative has no V: its error stays at the
+/// height of the mistake. Relative to Σ |(Jᵀu)ᵢvᵢ| + Σ |uⱼyⱼ|: where a derivative vanishes, the latter is all there is.
+pub fn v_curve(case: &Case) -> Outcome {
+    let mut ledger = Ledger::new("v_curve", case);
+    let line = match Line::through(case, 0) {
+        Ok(line) if line.is_empty() => return ledger.close(),
+        Ok(line) => line,
+        Err(rule) => return ledger.broken(rule),
+    };
+    let scale = line.terms + line.size;
+    let quotients: Vec<(f64, f64)> = (0..=56)
+        .map(|i| {
+            let h = 10f64.powf(-1.0 - 0.125 * f64::from(i));
+            (h, (line.at(h) - line.at(-h)) / (2.0 * h))
+        })
+        .collect();
+    let comparison = |q: f64| Comparison { input: None, element: 0, value: line.slope, expected: q, scale };
+    let curve: Vec<(f64, f64)> = quotients.iter().map(|&(h, q)| (h, comparison(q).error())).collect();
+    let best = (0..curve.len()).min_by(|&a, &b| curve[a].1.total_cmp(&curve[b].1)).expect("some steps");
+    ledger.compare(TOLERANCE, comparison(quotients[best].1));
+    ledger.draw(curve);
+    ledger.close()
+}

@@ -1,0 +1,251 @@
+//! What every language model does, whatever its sizes and parameters: properties to check on one's own.
+//!
+//! | property | claim | error allowed |
+//! |-|-|-|
+//! | [`causality`] | ∂logitsᵢ/∂xⱼ = 0 for j > i: another token at j leaves every bit before it, and changes what follows | none |
+//! | [`independence`] | a sequence's values depend neither on its place in the batch nor on its neighbours | 1e-13 |
+//! | [`padding`] | other tokens behind the last that counts change no bit of the loss, more of them only its rounding | none; 1e-12 |
+//! | [`cache`] | token by token with a cache gives the logits of one pass | 1e-12 |
+//! | [`shards`] | the parts of a batch have the whole's loss and gradient, added | 1e-12 |
+//!
+//! Each takes a closure, so that a model of another crate can be asked too; [`properties`] asks one of this crate all of them.
+//! Its derivatives are checked by the witnesses of [`gradus_autograd::check`], to which the [`Loss`] is a function like any other.
+//!
+//! ```
+//! use gradus_autograd::Tensor;
+//! use gradus_model::{Batch, GptConfig, Model, ModelConfig, Objective, check};
+//!
+//! let config = ModelConfig::from(GptConfig { vocab: 11, context: 6, width: 8, layers: 2, heads: 2, ..GptConfig::default() });
+//! let params: Model<Tensor<f64>> = Model::init(&config, 1);
+//! let batch = Batch {
+//!     sequences: 2,
+//!     inputs: [1, 2, 3, 4, 5, 6, 7, 8].into(),
+//!     targets: [2, 3, 4, 5, 6, 7, 8, 9].into(),
+//!     weights: Objective::TokenMean.weights(&[1.0; 8], 2).into(),
+//!     labels: None,
+//! };
+//! for (name, verdict) in check::properties(&params, &config, &batch, None) {
+//!     assert_eq!(verdict, Ok(()), "{name}");
+//! }
+//! let case = check::Loss { config, batch, noise: None }.at(&params, 17);
+//! println!("{}", gradus_autograd::check::adjoint(&case)?); // ⟨∇L, v⟩ against an exact directional derivative
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use gradus_autograd::check::{Case, Function};
+use gradus_autograd::{Real, Tape, Tensor, Var};
+
+use crate::{Backward, Batch, Decoder, Labels, Model, ModelConfig, Noise, Tree};
+
+/// A property that does not hold: which, and where.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{property}: {what}")]
+pub struct Violation {
+    /// The function of this module.
+    pub property: &'static str,
+    /// What was found, where, and what was expected.
+    pub what: String,
+}
+
+/// Whether a property holds.
+pub type Verdict = Result<(), Violation>;
+
+/// The loss of a batch as a function of a model's parameters, in their order.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// What the model is.
+    pub config: ModelConfig,
+    /// What it is asked.
+    pub batch: Batch,
+    /// Its dropouts' noise; none: nothing is dropped.
+    pub noise: Option<Noise>,
+}
+
+impl Function for Loss {
+    fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
+        let mut ins = ins.iter().cloned();
+        let model = Model::shapes(&self.config).map(|name, _| ins.next().unwrap_or_else(|| panic!("no value for {name}")));
+        model.loss(&self.config, &self.batch, self.noise.as_ref())
+    }
+}
+
+impl Loss {
+    /// The loss at these parameters, as a case for the witnesses; `seed` draws directions.
+    pub fn at(self, params: &Model<Tensor<f64>>, seed: u64) -> Case {
+        let mut inputs = Vec::new();
+        params.as_ref().visit(|_, p| inputs.push(p.clone()));
+        Case::of("loss", self, &inputs, seed)
+    }
+}
+
+/// Every property, by name, of a model on a batch.
+pub fn properties(
+    params: &Model<Tensor<f64>>,
+    config: &ModelConfig,
+    batch: &Batch,
+    noise: Option<&Noise>,
+) -> [(&'static str, Verdict); 5] {
+    let vocab = config.backbone.vocab() as u32;
+    let logits = |ids: &[u32]| {
+        let tape = Tape::off();
+        params.constants(&tape).hidden(config, ids, batch.sequences, noise).logits().into_value()
+    };
+    let losses = |order: &[usize]| {
+        let t = batch.length();
+        let rows = |all: &[u32]| order.iter().flat_map(|&s| all[s * t..][..t].to_vec()).collect();
+        let (inputs, targets, weights) = (rows(&batch.inputs), rows(&batch.targets), vec![1.0; order.len() * t].into());
+        params.token_losses(config, &Batch { sequences: order.len(), inputs, targets, weights, labels: None })
+    };
+    let gradient = |batch: &Batch, noise: Option<&Noise>| {
+        let (loss, gradient) = params.gradient(config, batch, noise, Backward::Whole);
+        let mut all = vec![loss];
+        gradient.as_ref().zip(params.as_ref()).visit(|_, (g, p)| match g {
+            Some(g) => all.extend(g.to_vec()),
+            None => all.extend(vec![0.0; p.len()]),
+        });
+        all
+    };
+    let room = noise.is_none() && batch.length() < config.backbone.context();
+    [
+        ("causality", causality(&batch.inputs, batch.sequences, vocab, logits)),
+        ("independence", independence(batch.sequences, losses)),
+        ("padding", padding(batch, vocab, room, |batch| gradient(batch, noise))),
+        ("cache", {
+            let ids = &batch.inputs[..batch.length()];
+            let tape = Tape::off();
+            let full = params.constants(&tape).logits(config, ids, 1).into_value();
+            let mut decoder = Decoder::new(params, config);
+            cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))
+        }),
+        ("shards", {
+            // Parts with labels are as long as they must be, and a mask depends on the length.
+            let noise = noise.filter(|_| batch.labels.is_none());
+            shards(batch, |first, part| gradient(part, noise.map(|n| n.from_sequence(first as u64)).as_ref()))
+        }),
+    ]
+}
+
+/// No position sees a later one. `logits` gives (B, T, …) for ids (B·T) below `vocab`.
+pub fn causality(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
+    let t = ids.len() / sequences;
+    let before = logits(ids).to_vec();
+    let row = before.len() / ids.len();
+    for j in 0..t {
+        let mut other = ids.to_vec();
+        (0..sequences).for_each(|s| other[s * t + j] = (other[s * t + j] + 1) % vocab);
+        let after = logits(&other).to_vec();
+        for (i, (old, new)) in before.chunks(row).zip(after.chunks(row)).enumerate() {
+            let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
+            let (s, i) = (i / t, i % t);
+            if same != (i < j) {
+                let how = if same { "the same as" } else { "others than" };
+                let what = format!("sequence {s}: the logits at {i} are {how} before, where only token {j} is another");
+                return Err(Violation { property: "causality", what });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sequences in another order, or some of them, have the values they have in the whole batch. `values` gives (n, …) for the
+/// numbers of n sequences.
+pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) -> Verdict {
+    let all: Vec<usize> = (0..sequences).collect();
+    let whole = values(&all).to_vec();
+    let row = whole.len() / sequences.max(1);
+    let turned: Vec<usize> = all.iter().map(|s| (s + 1) % sequences).rev().collect();
+    for order in [turned, all[sequences / 2..].to_vec()] {
+        for (found, &s) in values(&order).to_vec().chunks(row).zip(&order) {
+            for (a, b) in found.iter().zip(&whole[s * row..]) {
+                if !near(*a, *b, 1e-13, b.abs()) {
+                    let what = format!("sequence {s} in the order {order:?}: {a:e}, in the whole batch {b:e}");
+                    return Err(Violation { property: "independence", what });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tokens behind the last one that counts may be any, and with `room` there may be one more. `gradient` gives a batch's loss and
+/// its gradient's elements, in one order.
+pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) -> Vec<f64>) -> Verdict {
+    let t = batch.length();
+    let ends = |s: usize| {
+        let predicted = batch.weights[s * t..][..t].iter().rposition(|&w| w != 0.0);
+        predicted.max(batch.labels.as_ref().map(|labels| labels.extract[s] as usize))
+    };
+    let behind = |i: usize| ends(i / t).is_none_or(|end| i % t > end);
+    let before = gradient(batch);
+    let mut others: Vec<(&str, f64, Batch)> = Vec::new();
+    if (0..batch.inputs.len()).any(behind) {
+        let inputs = batch.inputs.iter().enumerate().map(|(i, &id)| if behind(i) { (id + 1) % vocab } else { id });
+        others.push(("with other tokens for padding", 0.0, Batch { inputs: inputs.collect(), ..batch.clone() }));
+    }
+    if room {
+        fn longer<X: Copy>(row: usize, all: &[X], pad: X) -> Vec<X> {
+            all.chunks(row).flat_map(|row| row.iter().copied().chain([pad])).collect()
+        }
+        others.push((
+            "one token longer",
+            1e-12,
+            Batch {
+                inputs: longer(t, &batch.inputs, 0).into(),
+                targets: longer(t, &batch.targets, 0).into(),
+                weights: longer(t, &batch.weights, 0.0).into(),
+                ..batch.clone()
+            },
+        ));
+    }
+    let largest = before.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+    for (how, tolerance, other) in others {
+        let after = gradient(&other);
+        if let Some(i) = (0..before.len()).find(|&i| !near(after[i], before[i], tolerance, largest)) {
+            let which = if i == 0 { "the loss".into() } else { format!("element {} of the gradient", i - 1) };
+            let what = format!("{which} is {:e} {how}, and {:e} before", after[i], before[i]);
+            return Err(Violation { property: "padding", what });
+        }
+    }
+    Ok(())
+}
+
+/// Reading token by token gives what one pass gives: `full` is (1, T, V), `next` reads a token and gives (V).
+pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f64>) -> Verdict {
+    let full = full.to_vec();
+    let row = full.len() / ids.len();
+    for (t, (&id, expected)) in ids.iter().zip(full.chunks(row)).enumerate() {
+        let largest = expected.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        for (v, (found, expected)) in next(id).into_iter().zip(expected).enumerate() {
+            if !near(found, *expected, 1e-12, largest) {
+                let what = format!("the logit of {v} after token {t} is {found:e}, in one pass {expected:e}");
+                return Err(Violation { property: "cache", what });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// However many parts a batch is cut into ([`Batch::split`]), they have its loss and gradient, added. `gradient` gives those
+/// of a part, whose first sequence has this number, in one order.
+pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Verdict {
+    let whole = gradient(0, batch);
+    let largest = whole.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+    let each = batch.labels.as_ref().map_or(1, |labels: &Labels| labels.per_example);
+    for parts in 2..=batch.sequences / each {
+        let mut sum = vec![0.0; whole.len()];
+        for (first, part) in batch.split(parts) {
+            sum.iter_mut().zip(gradient(first, &part)).for_each(|(sum, g)| *sum += g);
+        }
+        if let Some(i) = (0..whole.len()).find(|&i| !near(sum[i], whole[i], 1e-12, largest)) {
+            let which = if i == 0 { "the loss".into() } else { format!("element {} of the gradient", i - 1) };
+            let what = format!("{which} is {:e} in {parts} parts, and {:e} in one", sum[i], whole[i]);
+            return Err(Violation { property: "shards", what });
+        }
+    }
+    Ok(())
+}
+
+/// Is |a − b| ≤ tolerance · scale?
+fn near(a: f64, b: f64, tolerance: f64, scale: f64) -> bool {
+    a == b || (a - b).abs() <= tolerance * scale
+}

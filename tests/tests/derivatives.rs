@@ -1,0 +1,246 @@
+//! Derivatives of functions: closed forms, the loss of a GPT, and what the witnesses say of wrong ones.
+
+use gradus_autograd::check::{self, Case, Function};
+use gradus_autograd::derivatives::{grad, hessian, hvp, jacobian, jvp, vjp};
+use gradus_autograd::{Real, Tensor, Var};
+use gradus_model::check::Loss;
+use gradus_model::{Batch, GptConfig, Model, ModelConfig, Noise, Objective, Tree, check as properties};
+
+/// f(x, y) = (Σ xᵢ²y, tanh x₀)
+fn two<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
+    let (x, y) = (&ins[0], &ins[1]);
+    let squares = (x * x * y).sum_all().reshape([1]);
+    Var::concat(&[&squares, &x.slice(0, 0..1).tanh()], 0)
+}
+
+fn at() -> [Tensor<f64>; 2] {
+    [Tensor::new([2], vec![0.5, -1.5]), Tensor::scalar(3.0)]
+}
+
+#[test]
+fn a_jacobian_has_a_row_for_each_output_and_a_column_for_each_input() {
+    let [x, y] = at();
+    let j = jacobian(two, &[x, y]);
+    let slope = 1.0 - 0.5f64.tanh().powi(2);
+    assert_eq!((&j[0].shape()[..], &j[1].shape()[..]), (&[2, 2][..], &[2, 1][..]));
+    for (found, expected) in j[0].to_vec().iter().chain(&j[1].to_vec()).zip([3.0, -9.0, slope, 0.0, 2.5, 0.0]) {
+        assert!((found - expected).abs() < 1e-15, "{found}: {expected}");
+    }
+}
+
+/// f = Σ xᵢ²y:  ∂²f/∂x² = 2y·1,  ∂²f/∂x∂y = 2x,  ∂²f/∂y² = 0
+#[test]
+fn a_hessian_has_a_block_for_each_pair_of_inputs() {
+    let h = hessian(|ins| (&ins[0] * &ins[0] * &ins[1]).sum_all(), &at());
+    assert_eq!(h[0][0].to_vec(), [6.0, 0.0, 0.0, 6.0]);
+    assert_eq!((h[0][1].to_vec(), h[1][0].to_vec()), (vec![1.0, -3.0], vec![1.0, -3.0]));
+    assert_eq!((&h[0][1].shape()[..], &h[1][0].shape()[..], h[1][1].to_vec()), (&[2, 1][..], &[1, 2][..], vec![0.0]));
+}
+
+#[test]
+fn products_with_the_jacobian_are_its_rows_and_columns_weighed() {
+    let j = jacobian(two, &at());
+    let v = [Tensor::new([2], vec![0.3, 0.7]), Tensor::scalar(-2.0)];
+    let u = Tensor::new([2], vec![1.1, -0.4]);
+    let ((y, along), (again, back)) = (jvp(two, &at(), &v), vjp(two, &at(), &u));
+    assert_eq!(y, again);
+    let all = |t: &[Tensor<f64>]| t.iter().flat_map(Tensor::to_vec).collect::<Vec<_>>();
+    for row in 0..2 {
+        let entries: Vec<f64> = j.iter().flat_map(|j| j.slice(0, row..row + 1).to_vec()).collect();
+        let expected: f64 = entries.iter().zip(all(&v)).map(|(j, v)| j * v).sum();
+        assert!((along.to_vec()[row] - expected).abs() < 1e-14);
+    }
+    let column = |k: usize, row: usize| if k < 2 { j[0].to_vec()[2 * row + k] } else { j[1].to_vec()[row] };
+    for (k, found) in all(&back).into_iter().enumerate() {
+        assert!((found - (1.1 * column(k, 0) - 0.4 * column(k, 1))).abs() < 1e-14);
+    }
+}
+
+#[test]
+fn what_a_function_does_not_depend_on_has_zeros() {
+    let (value, gradient) = grad(|ins| ins[0].sum_all(), &at());
+    assert_eq!((value, gradient[0].to_vec(), gradient[1].to_vec()), (-1.0, vec![1.0, 1.0], vec![0.0]));
+    // A linear function has no second derivative, and a constant one no first.
+    let second = hvp(|ins| ins[0].sum_all(), &at(), &at());
+    assert!(second.iter().flat_map(Tensor::to_vec).all(|h| h == 0.0));
+    let constant = vjp(|ins| ins[0].detach().sum_all(), &at(), &Tensor::scalar(1.0)).1;
+    assert!(constant.iter().flat_map(Tensor::to_vec).all(|g| g == 0.0));
+}
+
+fn gpt() -> (Loss, Vec<Tensor<f64>>, Model<Tensor<f64>>) {
+    let backbone =
+        GptConfig { vocab: 17, context: 6, width: 12, layers: 2, heads: 3, initializer_range: 0.3, ..GptConfig::default() };
+    let config = ModelConfig::from(backbone);
+    let params: Model<Tensor<f64>> = Model::init(&config, 1);
+    let ids = |k: u32| (0..12).map(|i| (5 * i + k) % 17).collect();
+    let weights = Objective::TokenMean.weights(&[1.0; 12], 2).into();
+    let batch = Batch { sequences: 2, inputs: ids(1), targets: ids(2), weights, labels: None };
+    let mut inputs = Vec::new();
+    params.as_ref().visit(|_, p| inputs.push(p.clone()));
+    (Loss { config, batch, noise: Some(Noise::new(3, 1)) }, inputs, params)
+}
+
+fn direction(inputs: &[Tensor<f64>], seed: u64) -> Vec<Tensor<f64>> {
+    let draw = |(i, x): (usize, &Tensor<f64>)| {
+        Tensor::normal(*x.shape(), 0.01, &mut gradus_tensor::rng::Philox::with_stream(seed, i as u64))
+    };
+    inputs.iter().enumerate().map(draw).collect()
+}
+
+fn dot(a: &[Tensor<f64>], b: &[Tensor<f64>]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a.dot(b)).sum()
+}
+
+/// Forward mode on dual numbers and reverse mode share no line of the ops' derivatives.
+#[test]
+fn the_loss_of_a_gpt_has_one_derivative_forward_and_backward() {
+    let (loss, at, _) = gpt();
+    let v = direction(&at, 1);
+    let ((y, along), (value, gradient)) = (jvp(|ins| loss.call(ins), &at, &v), grad(|ins| loss.call(ins), &at));
+    assert!((y.item() - value).abs() < 1e-14);
+    assert!((along.item() - dot(&gradient, &v)).abs() < 1e-14, "{} {}", along.item(), dot(&gradient, &v));
+}
+
+/// ⟨w, Hv⟩ = ⟨v, Hw⟩, and Hv is what the gradient changes by along v.
+#[test]
+fn the_hessian_of_a_gpt_s_loss_is_symmetric_and_the_gradient_s_derivative() {
+    let (loss, at, _) = gpt();
+    let (v, w) = (direction(&at, 1), direction(&at, 2));
+    let along = |v| hvp(|ins| loss.call(ins), &at, v);
+    let (hv, hw) = (along(&v), along(&w));
+    let (left, right) = (dot(&w, &hv), dot(&v, &hw));
+    assert!((left - right).abs() <= 1e-12 * left.abs().max(right.abs()), "{left} {right}");
+    let moved = |h: f64| at.iter().zip(&v).map(|(x, v)| x.zip(v, |x, v| x + h * v)).collect::<Vec<_>>();
+    let gradient = |h: f64| grad(|ins| loss.call(ins), &moved(h)).1;
+    let h = 1e-4; // |v| is about 0.5
+    let (up, down) = (gradient(h), gradient(-h));
+    let largest = hv.iter().flat_map(Tensor::to_vec).fold(0.0, |m: f64, x| m.max(x.abs()));
+    for (k, hv) in hv.iter().enumerate() {
+        for (i, exact) in hv.to_vec().into_iter().enumerate() {
+            let difference = (up[k].to_vec()[i] - down[k].to_vec()[i]) / (2.0 * h);
+            assert!((difference - exact).abs() <= 1e-6 * largest, "input {k}, element {i}: {exact:e}, {difference:e}");
+        }
+    }
+}
+
+// ── Functions through the witnesses ─────────────────────────────────────────────────────────────────────────────────
+
+/// Σ tanh(xy), with a factor on the gradient of x, or x's part of it cut off.
+#[derive(Debug)]
+struct Bent {
+    factor: f64,
+    cut: bool,
+}
+
+impl Function for Bent {
+    fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
+        let x = &ins[0];
+        // (1 + e)x − e·x, of which the last is a constant: the value is x, its derivative 1 + e.
+        let bent = x * (1.0 + self.factor) - x.detach() * self.factor;
+        let x = if self.cut { bent.detach() } else { bent };
+        (x * &ins[1]).tanh().sum_all()
+    }
+}
+
+fn refused(f: Bent) -> Vec<&'static str> {
+    let case = Case::of("bent", f, &[Tensor::new([3], vec![0.4, -1.2, 0.7]), Tensor::new([3], vec![1.0, 0.3, -0.8])], 5);
+    check::DERIVATIVES.iter().filter(|(_, witness)| witness(&case).is_err()).map(|(name, _)| *name).collect()
+}
+
+/// On dual numbers nothing is cut by `detach`… the tape's word, which forward mode does not know.
+#[test]
+fn a_function_with_a_wrong_gradient_is_refused() {
+    assert_eq!(refused(Bent { factor: 0.0, cut: false }), Vec::<&str>::new());
+    for (factor, cut) in [(1e-3, false), (-2.0, false), (0.0, true)] {
+        let refused = refused(Bent { factor, cut });
+        for witness in ["forward_mode", "differences", "adjoint", "v_curve", "taylor"] {
+            assert!(refused.contains(&witness), "{witness} of {factor}, {cut}: {refused:?}");
+        }
+    }
+}
+
+#[test]
+fn a_report_of_a_function_says_where_and_how_to_see_it_again() {
+    let at = [Tensor::new([2], vec![0.4, -1.2]), Tensor::new([2], vec![1.0, 0.3])];
+    let failures: Vec<String> = check::function("bent", Bent { factor: 0.5, cut: false }, &at, 9)
+        .into_iter()
+        .filter_map(|outcome| Some(outcome.err()?.to_string()))
+        .collect();
+    assert!(failures[0].contains("forward_mode of `bent`") && failures[0].contains("seed 9"), "{}", failures[0]);
+    assert!(failures[0].contains("input 0, element"), "{}", failures[0]);
+}
+
+// ── Properties of models that lack them ─────────────────────────────────────────────────────────────────────────────
+
+fn batch() -> Batch {
+    gpt().0.batch
+}
+
+/// Values (B, T, 1) that are the running sums of ids; of all of them where `ahead`.
+fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
+    let row = |row: &[u32]| -> Vec<f64> {
+        (0..row.len()).map(|i| row[..if ahead { row.len() } else { i + 1 }].iter().map(|&id| f64::from(id)).sum()).collect()
+    };
+    Tensor::new([2, ids.len() / 2, 1], ids.chunks(ids.len() / 2).flat_map(row).collect())
+}
+
+#[test]
+fn who_sees_ahead_or_sees_nothing_is_refused() {
+    let batch = batch();
+    let verdict = |f: &dyn Fn(&[u32]) -> Tensor<f64>| properties::causality(&batch.inputs, 2, 17, f);
+    assert_eq!(verdict(&|ids| sums(ids, false)), Ok(()));
+    let ahead = verdict(&|ids| sums(ids, true)).unwrap_err().to_string();
+    assert!(ahead.contains("sequence 0: the logits at 0 are others than before, where only token 1 is another"), "{ahead}");
+    let blind = verdict(&|ids| sums(&vec![0; ids.len()], false)).unwrap_err().to_string();
+    assert!(blind.contains("the same as before, where only token 0 is another"), "{blind}");
+}
+
+#[test]
+fn who_looks_at_neighbours_is_refused() {
+    let alone = |order: &[usize]| Tensor::new([order.len()], order.iter().map(|&s| s as f64 + 1.0).collect());
+    let beside = |order: &[usize]| Tensor::new([order.len()], order.iter().map(|&s| (s + order[0]) as f64 + 1.0).collect());
+    let placed = |order: &[usize]| Tensor::new([order.len()], (0..order.len()).map(|i| i as f64 + 1.0).collect());
+    assert_eq!(properties::independence(4, alone), Ok(()));
+    assert!(properties::independence(4, beside).is_err());
+    assert!(properties::independence(4, placed).is_err());
+}
+
+#[test]
+fn who_reads_padding_is_refused() {
+    let mut padded = batch();
+    padded.weights = padded.weights.iter().enumerate().map(|(i, w)| if i % 6 < 4 { *w } else { 0.0 }).collect();
+    let counted = |b: &Batch| {
+        let all: f64 = b.inputs.iter().zip(b.weights.iter()).map(|(&id, w)| f64::from(id) * w).sum();
+        vec![all]
+    };
+    let everything = |b: &Batch| vec![b.inputs.iter().map(|&id| f64::from(id)).sum()];
+    let length = |b: &Batch| vec![b.length() as f64];
+    assert_eq!(properties::padding(&padded, 17, true, counted), Ok(()));
+    assert!(properties::padding(&padded, 17, false, everything).unwrap_err().to_string().contains("other tokens for padding"));
+    assert!(properties::padding(&padded, 17, true, length).unwrap_err().to_string().contains("one token longer"));
+}
+
+#[test]
+fn a_forgetful_cache_is_refused() {
+    let ids = [3, 1, 4, 1, 5, 9];
+    let full = sums(&[ids, ids].concat(), false).slice(0, 0..1);
+    let mut sum = 0.0;
+    let kept = |id: u32| {
+        sum += f64::from(id);
+        vec![sum]
+    };
+    assert_eq!(properties::cache(&ids, &full, kept), Ok(()));
+    let forgot = properties::cache(&ids, &full, |id| vec![f64::from(id)]).unwrap_err().to_string();
+    assert!(forgot.contains("after token 1"), "{forgot}");
+}
+
+#[test]
+fn parts_that_do_not_add_up_are_refused() {
+    let batch = batch();
+    let weighed = |_: usize, b: &Batch| vec![b.inputs.iter().zip(b.weights.iter()).map(|(&id, w)| f64::from(id) * w).sum()];
+    let mean = |_: usize, b: &Batch| vec![b.inputs.iter().map(|&id| f64::from(id)).sum::<f64>() / b.inputs.len() as f64];
+    let first = |first: usize, _: &Batch| vec![1.0 + first as f64];
+    assert_eq!(properties::shards(&batch, weighed), Ok(()));
+    assert!(properties::shards(&batch, mean).is_err());
+    assert!(properties::shards(&batch, first).is_err());
+}
