@@ -26,6 +26,8 @@ pub mod derivatives;
 pub mod op;
 pub mod ops;
 mod samples;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 pub mod tape;
 mod var;
 
