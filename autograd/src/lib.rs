@@ -2,6 +2,7 @@
 //!
 //! - [`Tape`] records what is computed; [`backward`] is the reverse loop.
 //! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
+//! - [`catalogue`] is what the files of the ops say, for tables and pages.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
 //! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
 //!
@@ -21,6 +22,7 @@
 //! ```
 
 pub mod backward;
+pub mod catalogue;
 pub mod check;
 pub mod derivatives;
 pub mod op;

@@ -52,8 +52,10 @@
 //! | [`scores`] | accuracy, F1 and correlations |
 //! | [`evaluate`], [`metrics`], [`report`], [`progress`] | what was measured, for machines and people |
 //! | [`files`] | writes that are whole or absent |
+//! | [`audit`] | the evidence for every op |
 //! | [`cli`], [`mod@bench`] | the program's commands, and how fast it trains |
 
+pub mod audit;
 pub mod bench;
 pub mod cli;
 pub mod data;

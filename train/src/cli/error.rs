@@ -94,6 +94,12 @@ pub enum CliError {
         /// What it may be, and what to do.
         expected: String,
     },
+    /// An audit that found something wrong.
+    #[error("{} found:\n  {}", if faults.len() == 1 { "a fault was".into() } else { format!("{} faults were", faults.len()) }, faults.join("\n  "))]
+    Refused {
+        /// What, one line each.
+        faults: Vec<String>,
+    },
     /// Something stands where the result would go.
     #[error("{path}: {found}, and nothing is written over; name another place, or give --overwrite")]
     Exists {

@@ -3,6 +3,7 @@
 //! Words for people go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong
 //! usage ends with exit code 2, Ctrl-C with 130 once the work is saved, every other error with 1.
 
+mod audit;
 mod bench;
 mod common;
 mod error;
@@ -59,6 +60,8 @@ enum Command {
     World(world::Args),
     #[command(subcommand)]
     Bench(bench::Command),
+    #[command(subcommand)]
+    Audit(audit::Command),
 }
 
 fn run(cli: Cli) -> Result<(), CliError> {
@@ -73,6 +76,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Tokenizer(command)) => tokenizer::run(&command),
         Some(Command::World(args)) => world::run(&args),
         Some(Command::Bench(command)) => bench::run(&command),
+        Some(Command::Audit(command)) => audit::run(&command),
         None => reproduce::miniature(),
     }
 }

@@ -1,5 +1,6 @@
 //! The program as people and scripts meet it: the real binary, its output, its errors and its exit codes.
 
+mod audit;
 mod bench;
 mod evaluate;
 mod finetune;

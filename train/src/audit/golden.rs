@@ -1,0 +1,157 @@
+//! Each op beside PyTorch's, at one input.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use gradus_autograd::ops::Attention;
+use gradus_autograd::{Tape, Tensor, Var};
+use gradus_tensor::kernels::Mask;
+use serde::Deserialize;
+
+/// How far an op is from PyTorch's, in f64, relative to the largest entry of each tensor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Golden {
+    /// Of its value.
+    pub value: f64,
+    /// The worst of its gradients.
+    pub gradient: f64,
+}
+
+impl Golden {
+    /// The largest difference allowed: both sides round, in another order.
+    pub const TOLERANCE: f64 = 1e-13;
+
+    /// The larger of the two.
+    pub fn worst(&self) -> f64 {
+        self.value.max(self.gradient)
+    }
+}
+
+/// An op of a tape.
+type Apply = for<'t> fn(&[Var<'t, f64>]) -> Var<'t, f64>;
+
+/// The ops as `tests/golden/ops.py` has them. Dropout is not among them: its mask is this project's own.
+const APPLY: [(&str, Apply); 35] = [
+    ("add", |x| &x[0] + &x[1]),
+    ("affine", |x| x[0].affine(1.7, -0.3)),
+    ("attention", |x| x[0].attention(&x[1], &x[2], None, causal())),
+    ("concat", |x| Var::concat(&[&x[0], &x[1]], 1)),
+    ("cross_entropy", |x| x[0].cross_entropy([4, 0, 2])),
+    ("div", |x| &x[0] / &x[1]),
+    ("erf", |x| x[0].erf()),
+    ("exp", |x| x[0].exp()),
+    ("expand", |x| x[0].expand([2, 3, 4])),
+    ("gather", |x| x[0].gather(IDS, [2, 2])),
+    ("gelu", |x| x[0].gelu()),
+    ("layer_norm", |x| x[0].layer_norm(&x[1], &x[2], 1e-5)),
+    ("linear", |x| x[0].linear(&x[1], &x[2])),
+    ("linear_cross_entropy", |x| x[0].linear_cross_entropy(&x[1], [3, 0, 2].into(), [0.5, 0.25, 2.0].into())),
+    ("log", |x| x[0].log()),
+    ("log_softmax", |x| x[0].log_softmax()),
+    ("lstm", |x| x[0].lstm(&x[1])),
+    ("lstm_cell", |x| {
+        let (h, c) = x[0].lstm_cell(&x[1]);
+        let both = Var::concat(&[&h, &c], 0);
+        let [b, units] = x[1].shape()[..] else { panic!("a matrix") };
+        both.reshape([2, b, units])
+    }),
+    ("matmul", |x| x[0].matmul(&x[1])),
+    ("max", |x| x[0].max(1)),
+    ("mul", |x| &x[0] * &x[1]),
+    ("pad", |x| x[0].pad(1, 1, 2)),
+    ("permute", |x| x[0].permute(&[2, 0, 1])),
+    ("relu", |x| x[0].relu()),
+    ("reshape", |x| x[0].reshape([3, 4])),
+    ("scatter_add", |x| x[0].scatter_add(IDS, 3)),
+    ("select", |x| x[0].select([true, false, true, false, false, true], &x[1])),
+    ("self_attention", |x| x[0].self_attention(2, causal())),
+    ("sigmoid", |x| x[0].sigmoid()),
+    ("slice", |x| x[0].slice(1, 1..4)),
+    ("softmax", |x| x[0].softmax()),
+    ("sqrt", |x| x[0].sqrt()),
+    ("sub", |x| &x[0] - &x[1]),
+    ("sum", |x| x[0].sum(&[0, 2])),
+    ("tanh", |x| x[0].tanh()),
+];
+
+const IDS: [u32; 4] = [2, 0, 2, 1];
+
+fn causal() -> Attention {
+    Attention { mask: Mask::Causal, dropout: None }
+}
+
+/// A tensor in the file.
+#[derive(Deserialize)]
+struct Array {
+    shape: Vec<usize>,
+    values: Vec<f64>,
+}
+
+impl Array {
+    fn tensor(&self) -> Tensor<f64> {
+        Tensor::new(&self.shape[..], self.values.clone())
+    }
+}
+
+/// An op in the file.
+#[derive(Deserialize)]
+struct Case {
+    inputs: Vec<Array>,
+    y: Array,
+    gy: Array,
+    gradients: Vec<Array>,
+}
+
+/// The file.
+#[derive(Deserialize)]
+struct File {
+    torch: String,
+    ops: BTreeMap<String, Case>,
+}
+
+static FILE: LazyLock<File> =
+    LazyLock::new(|| serde_json::from_str(include_str!("golden.json")).expect("the file that tests/golden/ops.py writes"));
+
+/// The version of PyTorch that the values are of.
+pub fn torch() -> &'static str {
+    &FILE.torch
+}
+
+/// An op at PyTorch's input; `None` for one that PyTorch does not have.
+pub fn golden(name: &str) -> Option<Golden> {
+    let (_, apply) = APPLY.iter().find(|(op, _)| *op == name)?;
+    let case = FILE.ops.get(name)?;
+    let tape = Tape::new();
+    let ins: Vec<Var<'_, f64>> = case.inputs.iter().map(|x| tape.leaf(x.tensor())).collect();
+    let y = apply(&ins);
+    let value = difference(y.value(), &case.y.tensor());
+    let grads = tape.backward_from(&y, case.gy.tensor(), &mut |_| {});
+    let off = |(x, expected): (&Var<'_, f64>, &Array)| grads.of(x).map_or(f64::INFINITY, |g| difference(g, &expected.tensor()));
+    Some(Golden { value, gradient: ins.iter().zip(&case.gradients).map(off).fold(0.0, f64::max) })
+}
+
+/// The largest difference, relative to the largest entry of `expected`; infinite where shapes differ.
+fn difference(found: &Tensor<f64>, expected: &Tensor<f64>) -> f64 {
+    if found.shape() != expected.shape() {
+        return f64::INFINITY;
+    }
+    let largest = |t: &Tensor<f64>| t.to_vec().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+    largest(&found.zip(expected, |a, b| a - b)) / largest(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_op_but_dropout_is_pytorch_s() {
+        let names: Vec<&str> = gradus_autograd::ops::all::<f64>().iter().map(|op| op.name).collect();
+        for name in names {
+            match golden(name) {
+                Some(golden) => assert!(golden.worst() <= Golden::TOLERANCE, "{name}: {golden:?}"),
+                None => assert_eq!(name, "dropout"),
+            }
+        }
+        assert_eq!(APPLY.len(), FILE.ops.len());
+    }
+}

@@ -1,0 +1,4 @@
+//! Every step shown, and proved: what `gradus audit` prints.
+
+pub mod golden;
+pub mod ops;

@@ -1,0 +1,239 @@
+//! The catalogue of ops: what each states, and the evidence for it.
+
+use std::fmt::Write;
+
+use gradus_autograd::catalogue::{Page, pages};
+use gradus_autograd::check::{self, Evidence, Report as Seen};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use super::golden::{self, Golden};
+use crate::progress::count;
+use crate::report::{Block, Report, Row};
+
+/// Every op with its evidence.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// Draws of each op's samples.
+    pub draws: u64,
+    /// The ops, in the order of the list.
+    pub ops: Vec<Audited>,
+}
+
+/// An op with its evidence.
+#[derive(Clone, Debug)]
+pub struct Audited {
+    /// What its file states.
+    pub page: Page,
+    /// What the witnesses say.
+    pub evidence: Vec<Evidence>,
+    /// Does a planted error of 0.1 % go unseen, and where?
+    pub toothless: Option<String>,
+    /// How far it is from PyTorch's.
+    pub golden: Option<Golden>,
+}
+
+impl Catalogue {
+    /// Runs every witness on `draws` draws of every op's samples; `done` counts ops.
+    pub fn of(draws: u64, done: impl Fn() + Sync) -> Self {
+        let both: Vec<_> = pages().into_iter().zip(check::subjects()).collect();
+        let audit = |(page, op): (Page, check::Subject)| {
+            let evidence = check::evidence(&op, draws);
+            let toothless = check::teeth(&op).err().map(|e| e.to_string());
+            let golden = golden::golden(page.name);
+            done();
+            Audited { page, evidence, toothless, golden }
+        };
+        Catalogue { draws, ops: both.into_par_iter().map(audit).collect() }
+    }
+
+    /// What is wrong, one line each.
+    pub fn faults(&self) -> Vec<String> {
+        self.ops.iter().flat_map(Audited::faults).collect()
+    }
+
+    /// The worst of a witness over all ops: its error, and which op's.
+    fn worst(&self, witness: &str) -> Option<(f64, &'static str)> {
+        let of = |op: &Audited| Some((op.of(witness)?.worst.as_ref()?.error(), op.page.name));
+        self.ops.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// One line a witness: what it claims, over all ops.
+    pub fn summary(&self) -> Vec<[String; 5]> {
+        let row = |(name, _): &(&'static str, check::Witness)| {
+            let all = || self.ops.iter().filter_map(|op| op.of(name));
+            let (cases, compared) = all().fold((0, 0), |(a, b), e| (a + e.cases, b + e.compared));
+            let (error, op) = self.worst(name).map_or((String::new(), ""), |(error, op)| (format!("{error:.1e}"), op));
+            [(*name).to_owned(), count(cases as u64), count(compared as u64), error, op.to_owned()]
+        };
+        check::WITNESSES.iter().map(row).collect()
+    }
+
+    /// The catalogue as Markdown.
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        let n = self.ops.len();
+        let _ = writeln!(
+            out,
+            "# The ops\n\nEach of the {n} ops that the model is made of: its equations, its code, and the evidence that its derivative is right. \
+             This page is made from the list of ops and from their files; a test fails when it is not what they say. To make it again:\n\n    \
+             cargo run --release -- audit ops --markdown OPS.md --overwrite\n\n\
+             ## Evidence\n\n\
+             Every witness on {} draws of every op's samples, in f64. [What each one claims, and relative to what]\
+             (autograd/src/check/mod.rs). An error of 0.1 % planted in the VJP of any input of any op is seen on its own samples. Against \
+             PyTorch {}: value and gradients of each op at one input.\n",
+            self.draws,
+            golden::torch()
+        );
+        table(&mut out, ["witness", "samples", "numbers compared", "worst error", "of"], &self.summary());
+        let _ = writeln!(out, "\n## The list\n");
+        let line = |op: &Audited| {
+            let fused = if op.page.fused { "fused" } else { "" };
+            [format!("[`{0}`](#{0})", op.page.name), op.page.math.replace('|', "\\|"), fused.to_owned()]
+        };
+        table(&mut out, ["op", "function and VJP", ""], &self.ops.iter().map(line).collect::<Vec<_>>());
+        self.ops.iter().for_each(|op| op.markdown(&mut out));
+        out
+    }
+
+    /// The catalogue as one HTML file.
+    pub fn report(&self) -> Report {
+        let mut report = Report {
+            kicker: "Gradus · audit".into(),
+            title: format!("The {} ops, and the evidence for each", self.ops.len()),
+            lead: format!(
+                "Equations, code and evidence of every op, made from the list of ops and from their files. Every witness ran on {} draws \
+                 of every op's samples, in f64; an error of 0.1 % planted in any VJP is seen.",
+                self.draws
+            ),
+            foot: format!("Values and gradients of PyTorch {}.", golden::torch()),
+            ..Report::default()
+        };
+        let row = |cells: [String; 5]| {
+            let [head, rest @ ..] = cells;
+            Row { head, cells: rest.into(), own: false }
+        };
+        let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Of"].map(str::to_owned).to_vec();
+        report.section("Evidence", vec![Block::Table(heads, self.summary().into_iter().map(row).collect())]);
+        for op in &self.ops {
+            report.section(op.page.name, op.blocks());
+        }
+        report
+    }
+
+    /// The catalogue as one JSON object.
+    pub fn json(&self) -> Value {
+        let op = |op: &Audited| {
+            let evidence: Vec<Value> = op.evidence.iter().map(evidence_json).collect();
+            json!({
+                "name": op.page.name, "math": op.page.math, "file": op.page.file, "shapes": op.page.shapes, "saves": op.page.saves,
+                "fused": op.page.fused, "evidence": evidence, "teeth": op.toothless.is_none(),
+                "golden": op.golden.map(|g| json!({ "value": g.value, "gradient": g.gradient })),
+            })
+        };
+        json!({
+            "draws": self.draws, "torch": golden::torch(), "ops": self.ops.iter().map(op).collect::<Vec<_>>(), "faults": self.faults(),
+        })
+    }
+}
+
+fn evidence_json(evidence: &Evidence) -> Value {
+    json!({
+        "witness": evidence.witness, "samples": evidence.cases, "compared": evidence.compared,
+        "error": evidence.worst.as_ref().map(Seen::error), "tolerance": evidence.worst.as_ref().map(|w| w.tolerance),
+        "seed": evidence.worst.as_ref().map(|w| w.seed), "size": evidence.worst.as_ref().map(|w| w.size),
+        "sample": evidence.worst.as_ref().map(|w| w.sample), "refused": evidence.refused.as_ref().map(|f| f.to_string()),
+    })
+}
+
+impl Audited {
+    fn of(&self, witness: &str) -> Option<&Evidence> {
+        self.evidence.iter().find(|e| e.witness == witness)
+    }
+
+    fn faults(&self) -> Vec<String> {
+        let refused = self.evidence.iter().filter_map(|e| Some(e.refused.as_ref()?.to_string()));
+        let far = self.golden.filter(|g| g.worst() > Golden::TOLERANCE);
+        let far = far
+            .map(|g| format!("`{}`: {:.1e} from PyTorch, at most {:.0e} allowed", self.page.name, g.worst(), Golden::TOLERANCE));
+        refused.chain(self.toothless.clone()).chain(far).collect()
+    }
+
+    /// Names with what is said of them: shapes, cost, what is kept.
+    fn facts(&self) -> Vec<(String, String)> {
+        let page = &self.page;
+        let mut facts = vec![
+            ("samples".to_owned(), page.shapes.join("; ")),
+            ("kept for the VJP".into(), page.saves.clone()),
+            (
+                "definition".into(),
+                if page.fused { "in primitives, below; kernel and VJP are proved equal to it" } else { "a primitive" }.into(),
+            ),
+        ];
+        if page.part("f").is_some() {
+            facts.push((
+                "shape, cost".into(),
+                "element by element: y has the shape of x; operations an element as the file says".into(),
+            ));
+        }
+        let golden = self.golden.map_or("none: the mask is this project's own".to_owned(), |g| {
+            format!("value {:.1e}, gradients {:.1e}", g.value, g.gradient)
+        });
+        facts.push(("difference to PyTorch".into(), golden));
+        facts
+    }
+
+    /// A line a witness: samples, numbers, error, tolerance, and how to see it again.
+    fn lines(&self) -> Vec<[String; 6]> {
+        let line = |e: &Evidence| {
+            let (error, tolerance, place) = match (&e.refused, &e.worst) {
+                (Some(failure), _) => ("refused".into(), String::new(), failure.to_string()),
+                (None, None) => ("–".into(), "–".into(), "nothing to compare".into()),
+                (None, Some(w)) => {
+                    let place = format!("sample {} of cases(seed {}, size {})", w.sample, w.seed, w.size);
+                    (format!("{:.1e}", w.error()), format!("{:.0e}", w.tolerance), place)
+                }
+            };
+            [e.witness.to_owned(), count(e.cases as u64), count(e.compared as u64), error, tolerance, place]
+        };
+        self.evidence.iter().map(line).collect()
+    }
+
+    fn markdown(&self, out: &mut String) {
+        let page = &self.page;
+        let vjp = page.part("vjp").map_or(1, |part| part.line);
+        let _ = writeln!(out, "\n## {}\n\n{}\n\n[`{}`]({}#L{vjp})\n", page.name, page.derivation, page.file, page.file);
+        for (name, text) in self.facts() {
+            let _ = writeln!(out, "- {name}: {text}");
+        }
+        let _ = writeln!(out);
+        table(out, ["witness", "samples", "numbers compared", "worst error", "allowed", "seen at"], &self.lines());
+        let code: Vec<&str> = page.parts.iter().map(|part| part.code.as_str()).collect();
+        let _ = writeln!(out, "\n```rust\n{}\n```", code.join("\n"));
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let row = |cells: [String; 6]| {
+            let [head, rest @ ..] = cells;
+            Row { head, cells: rest.into(), own: false }
+        };
+        let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Allowed", "Seen at"].map(str::to_owned).to_vec();
+        let code: Vec<String> =
+            self.page.parts.iter().map(|part| format!("// {}:{}\n{}", self.page.file, part.line, part.code)).collect();
+        vec![
+            Block::Listing(self.page.derivation.replace("```text\n", "").replace("```", "")),
+            Block::Pairs(self.facts()),
+            Block::Table(heads, self.lines().into_iter().map(row).collect()),
+            Block::Listing(code.join("\n\n")),
+        ]
+    }
+}
+
+/// A table in Markdown.
+fn table<const N: usize>(out: &mut String, heads: [&str; N], rows: &[[String; N]]) {
+    let line = |cells: &[&str]| format!("| {} |", cells.join(" | "));
+    let _ = writeln!(out, "{}\n|{}", line(&heads), "-|".repeat(N));
+    for row in rows {
+        let _ = writeln!(out, "{}", line(&row.each_ref().map(String::as_str)));
+    }
+}
