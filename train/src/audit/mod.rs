@@ -1,4 +1,5 @@
 //! Every step shown, and proved: what `gradus audit` prints.
 
 pub mod golden;
+pub mod ledger;
 pub mod ops;

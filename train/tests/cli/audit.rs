@@ -1,6 +1,7 @@
 //! `gradus audit` from outside.
 
 use std::fs;
+use std::path::Path;
 
 use super::gradus;
 
@@ -31,4 +32,26 @@ fn ops_are_audited_and_nothing_is_written_over() {
     assert!(summary.code == Some(0) && summary.stdout.lines().count() == 8, "{}", summary.stdout);
     assert_eq!(fs::read_to_string(&page).unwrap(), text);
     gradus("audit ops --draws 0", &[]).fails_with(&["--draws 0", "from 1"]);
+}
+
+#[test]
+fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (html, log) = (dir.path().join("ledger.html"), dir.path().join("tests.log"));
+    fs::write(&log, "test optim::clip::tests::one_norm_for_all ... ok\n").unwrap();
+    let found = gradus("audit ledger --root {} --results {} --html {} --json", &[root, &log, &html]).json();
+    assert_eq!(found["faults"].as_array().map(Vec::len), Some(0));
+    let tests = || found["rows"].as_array().unwrap().iter().flat_map(|row| row["tests"].as_array().unwrap());
+    let passed: Vec<_> = tests().filter(|test| test["status"] == "passed").map(|test| test["name"].as_str().unwrap()).collect();
+    assert_eq!(passed, ["one_norm_for_all"]);
+    assert!(tests().all(|test| test["line"].as_u64().is_some()));
+    let page = fs::read_to_string(&html).unwrap().replace('\u{200b}', "");
+    assert!(page.contains("one_norm_for_all (train/src/optim/clip.rs:"));
+    fs::write(&log, "test optim::clip::tests::one_norm_for_all ... FAILED\n").unwrap();
+    let failed = gradus("audit ledger --root {} --results {}", &[root, &log]);
+    assert!(failed.code == Some(1) && failed.stderr.contains("`one_norm_for_all` failed"), "{}", failed.stderr);
+    fs::write(&log, "nothing").unwrap();
+    gradus("audit ledger --root {} --results {}", &[root, &log]).fails_with(&["tests.log", "cargo test"]);
+    gradus("audit ledger --root {}", &[dir.path()]).fails_with(&["--root", "checkout"]);
 }

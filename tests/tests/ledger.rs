@@ -1,0 +1,22 @@
+//! LEDGER.md is what the rows say, and what they name is there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gradus_train::audit::ledger::Ledger;
+
+fn ledger() -> Ledger {
+    Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &BTreeMap::new())
+}
+
+#[test]
+fn every_source_and_test_of_the_ledger_exists() {
+    let faults = ledger().faults();
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn the_page_of_the_ledger_is_not_stale() {
+    let (committed, made) = (include_str!("../../LEDGER.md"), ledger().markdown());
+    assert!(committed == made, "make it again with `cargo run --release -- audit ledger --markdown LEDGER.md --overwrite`");
+}

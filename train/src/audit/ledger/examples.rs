@@ -1,0 +1,195 @@
+//! The paper's equations on numbers small enough to check by hand.
+
+use gradus_autograd::ops::Attention;
+use gradus_autograd::{Tape, Tensor, Var};
+use gradus_tensor::kernels::Mask;
+
+use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Update, Warmup};
+use crate::tasks;
+
+/// An equation with numbers.
+#[derive(Clone, Debug)]
+pub struct Example {
+    /// Which.
+    pub title: &'static str,
+    /// What is done.
+    pub text: &'static str,
+    /// What is computed, how by hand, by this project, and by hand.
+    pub values: Vec<(String, f64, f64)>,
+}
+
+impl Example {
+    /// A line a value.
+    pub fn lines(&self) -> Vec<String> {
+        // A bar over a letter takes no place of its own.
+        let width = |what: &str| what.chars().filter(|&c| c != '\u{304}').count();
+        let widest = self.values.iter().map(|(what, ..)| width(what)).max().unwrap_or(0);
+        let line = |(what, found, _): &(String, f64, f64)| format!("{what}{} = {found:+.12}", " ".repeat(widest - width(what)));
+        self.values.iter().map(line).collect()
+    }
+}
+
+/// Every example, in the order of the paper.
+pub fn all() -> Vec<Example> {
+    vec![
+        equations_1_and_2(),
+        attention(),
+        layer_norm(),
+        gelu(),
+        equation_3(),
+        multiple_choice(),
+        equation_5(),
+        adam(),
+        schedule(),
+    ]
+}
+
+fn example(title: &'static str, text: &'static str, values: &[(&str, f64, f64)]) -> Example {
+    Example { title, text, values: values.iter().map(|(what, found, by_hand)| ((*what).to_owned(), *found, *by_hand)).collect() }
+}
+
+/// A matrix of these rows.
+fn matrix<const R: usize, const C: usize>(rows: [[f64; C]; R]) -> Tensor<f64> {
+    Tensor::new([R, C], rows.concat())
+}
+
+fn equations_1_and_2() -> Example {
+    let tape = Tape::new();
+    let (h, w) = (tape.leaf(matrix([[1.0, 2.0]])), tape.leaf(matrix([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])));
+    let loss = h.linear_cross_entropy(&w, [2].into(), [1.0].into());
+    let value = loss.value().item();
+    let g = tape.backward(&loss);
+    let (gh, gw) = (g.of(&h).expect("h is used").to_vec(), g.of(&w).expect("so is W").to_vec());
+    let e = [1.0f64, 2.0, 3.0].map(f64::exp);
+    let sum: f64 = e.iter().sum();
+    let p = e.map(|e| e / sum);
+    example(
+        "Equations 1 and 2",
+        "Three tokens with Wₑ = (1, 0), (0, 1), (1, 1); the last hidden state is h = (1, 2). The logits h·Wₑᵀ are (1, 2, 3), and the third token \
+         comes. z̄ = softmax(z) − (0, 0, 1), so h̄ = z̄ Wₑ and the rows of W̄ₑ are z̄ᵢ h.",
+        &[
+            ("−log P = log(e + e² + e³) − 3", value, sum.ln() - 3.0),
+            ("h̄₁ = P₁ + P₃ − 1", gh[0], p[0] + p[2] - 1.0),
+            ("h̄₂ = P₂ + P₃ − 1", gh[1], p[1] + p[2] - 1.0),
+            ("W̄ₑ, row 3, first = (P₃ − 1)·1", gw[4], p[2] - 1.0),
+            ("W̄ₑ, row 3, second = (P₃ − 1)·2", gw[5], 2.0 * (p[2] - 1.0)),
+        ],
+    )
+}
+
+fn attention() -> Example {
+    let tape = Tape::off();
+    let column = |values: [f64; 2]| tape.constant(Tensor::new([1, 1, 2, 1], values.to_vec()));
+    let (q, k, v) = (column([1.0, 2.0]), column([0.0, 3f64.ln()]), column([10.0, 20.0]));
+    let o = q.attention(&k, &v, None, Attention { mask: Mask::Causal, dropout: None }).into_value().to_vec();
+    example(
+        "Masked self-attention",
+        "Two tokens, one head of width 1: q = (1, 2), k = (0, ln 3), v = (10, 20). The first token sees itself alone. The second has the scores \
+         2·(0, ln 3), so the weights 1/10 and 9/10.",
+        &[("o₁ = 10", o[0], 10.0), ("o₂ = (1·10 + 9·20)/10", o[1], 19.0)],
+    )
+}
+
+fn layer_norm() -> Example {
+    let tape = Tape::off();
+    let row = |values: [f64; 2]| tape.constant(Tensor::new([2], values.to_vec()));
+    let y = row([1.0, 3.0]).layer_norm(&row([2.0, 2.0]), &row([0.0, 1.0]), 1e-5).into_value().to_vec();
+    let r = (1.0f64 + 1e-5).sqrt();
+    example(
+        "Layer norm",
+        "x = (1, 3): mean 2, biased variance 1, ε = 1e-5 inside the root; gain (2, 2), bias (0, 1).",
+        &[("y₁ = −2/√(1 + ε)", y[0], -2.0 / r), ("y₂ = 2/√(1 + ε) + 1", y[1], 2.0 / r + 1.0)],
+    )
+}
+
+fn gelu() -> Example {
+    let tape = Tape::off();
+    let y = tape.constant(Tensor::scalar(1.0)).gelu().into_value().item();
+    let u = (2.0 / std::f64::consts::PI).sqrt() * 1.044715;
+    example("GELU", "Its tanh form at 1.", &[("½(1 + tanh(√(2/π)·1.044715))", y, 0.5 * (1.0 + u.tanh()))])
+}
+
+fn equation_3() -> Example {
+    let p = tasks::probabilities(&[2.5, -1.0]);
+    let first = 1.0 / (1.0 + (-3.5f64).exp());
+    example(
+        "Equation 3",
+        "Two classes with the logits 2.5 and −1.0.",
+        &[("P₁ = 1/(1 + e^−3.5)", p[0], first), ("P₂ = 1 − P₁", p[1], 1.0 - first)],
+    )
+}
+
+fn multiple_choice() -> Example {
+    let p = tasks::probabilities(&[3f64.ln(), 0.0, 0.0, 0.0]);
+    example(
+        "Multiple choice",
+        "Four answers, one scalar each: ln 3, 0, 0, 0. The softmax runs over the answers.",
+        &[("P₁ = 3/(3 + 1 + 1 + 1)", p[0], 0.5), ("P₂ = 1/6", p[1], 1.0 / 6.0)],
+    )
+}
+
+fn equation_5() -> Example {
+    let tape = Tape::<f64>::off();
+    let row = |values: &[f64]| tape.constant(Tensor::new([1, values.len()], values.to_vec()));
+    let loss = |z: Var<'_, f64>, target: u32| z.cross_entropy([target]).into_value().to_vec()[0];
+    let (l2, l1) = (loss(row(&[2.5, -1.0]), 0), loss(row(&[1.0, 2.0, 3.0]), 2));
+    let by_hand = (1.0 + (-3.5f64).exp()).ln() + 0.5 * ((1f64.exp() + 2f64.exp() + 3f64.exp()).ln() - 3.0);
+    example(
+        "Equation 5",
+        "The classifier of equation 3, its first class right, and the language model of equation 1, with λ = ½. (Both negative: what is \
+         minimised.)",
+        &[("−L₃ = log(1 + e^−3.5) + ½(log(e + e² + e³) − 3)", l2 + 0.5 * l1, by_hand)],
+    )
+}
+
+fn adam() -> Example {
+    let optimizer = Optimizer { name: OptimizerKind::OpenAi, lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 };
+    let (mut p, mut m, mut v) = ([2.0f64], [0.0], [0.0]);
+    optimizer.update(Update { t: 1, schedule: 1.0, clip: 1.0 }, true, &mut p, Some((&mut m, &mut v)), &[0.5]);
+    let root = (0.001f64 * 0.25).sqrt();
+    let step = 0.1 * (1.0f64 - 0.999).sqrt() / (1.0 - 0.9);
+    example(
+        "Adam, as OpenAI's code has it",
+        "The first update of p = 2 with g = 0.5, rate 0.1, β = (0.9, 0.999), ε = 1e-8, w = 0.01: m = 0.05, v = 0.00025, and \
+         p − lr·√(1 − β₂)/(1 − β₁)·(m/(√v + ε) + w·p).",
+        &[
+            ("p", p[0], 2.0 - step * (0.05 / (root + 1e-8) + 0.02)),
+            ("m = 0.1·0.5", m[0], 0.05),
+            ("v = 0.001·0.25", v[0], 0.00025),
+        ],
+    )
+}
+
+fn schedule() -> Example {
+    let paper = Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Updates(2000) };
+    let at = |t: u64| 2.5e-4 * paper.factor(t, 10_001);
+    let cosine = 0.5 * (1.0 + (std::f64::consts::PI * (6000.0 / 10_001.0 - 2000.0 / 10_001.0) / (1.0 - 2000.0 / 10_001.0)).cos());
+    example(
+        "The rate",
+        "2.5e-4 at most, 2,000 updates of warm-up, 10,001 updates in all; update t takes x = (t − 1)/T.",
+        &[
+            ("update 1", at(1), 0.0),
+            ("update 1001 = half of it", at(1001), 1.25e-4),
+            ("update 2001 = all of it", at(2001), 2.5e-4),
+            ("update 6001 = ½(1 + cos π(x − w)/(1 − w)) of it", at(6001), 2.5e-4 * cosine),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_what_it_is_by_hand() {
+        for example in all() {
+            for (what, found, by_hand) in &example.values {
+                assert!(
+                    (found - by_hand).abs() <= 1e-13 * by_hand.abs().max(1.0),
+                    "{}, {what}: {found}, {by_hand}",
+                    example.title
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Paper against code: every statement of the paper that is implemented, every place where the codes differ from it or it from
+//! itself, and every choice where it is silent; each with its source line and the test that pins it.
+
+pub mod examples;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+pub use rows::ROWS;
+
+use crate::report::{self, Block, Report};
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// What the paper states and this project does.
+    Paper,
+    /// OpenAI's code or Hugging Face's does something else, or more.
+    Differs,
+    /// The paper does not say.
+    Silent,
+    /// The paper contradicts itself.
+    Slip,
+    /// A common reading of it that is wrong.
+    Gloss,
+}
+
+impl Kind {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Kind; 5] = [Kind::Paper, Kind::Differs, Kind::Silent, Kind::Slip, Kind::Gloss];
+
+    /// A heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::Paper => "What the paper states",
+            Kind::Differs => "Where the codes differ",
+            Kind::Silent => "Where the paper is silent",
+            Kind::Slip => "The paper against itself",
+            Kind::Gloss => "Common glosses that are wrong",
+        }
+    }
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// What it is about.
+    pub kind: Kind,
+    /// Where in the paper.
+    pub section: &'static str,
+    /// The statement, or the difference.
+    pub statement: &'static str,
+    /// What Gradus does.
+    pub here: &'static str,
+    /// A file, and a text of its that stands on the line meant.
+    pub source: (&'static str, &'static str),
+    /// Files, and the tests in them that pin it.
+    pub tests: &'static [(&'static str, &'static str)],
+}
+
+/// What became of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Nobody said.
+    NotRun,
+    /// It passed.
+    Passed,
+    /// It failed.
+    Failed,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::NotRun => "not run",
+            Status::Passed => "passed",
+            Status::Failed => "failed",
+        })
+    }
+}
+
+/// The outcomes in what `cargo test` printed, by the test's own name; of tests with one name, one that failed counts.
+pub fn outcomes(printed: &str) -> BTreeMap<String, Status> {
+    let mut all = BTreeMap::new();
+    let line = |line: &str| {
+        let (path, outcome) = line.trim().strip_prefix("test ")?.rsplit_once(" ... ")?;
+        let status = match outcome {
+            "ok" => Status::Passed,
+            "FAILED" => Status::Failed,
+            _ => return None,
+        };
+        Some((path.trim_end_matches(" - should panic").rsplit("::").next()?.to_owned(), status))
+    };
+    for (name, status) in printed.lines().filter_map(line) {
+        let before = all.entry(name).or_insert(status);
+        if status == Status::Failed {
+            *before = status;
+        }
+    }
+    all
+}
+
+/// The ledger beside a checkout.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    rows: Vec<Placed>,
+}
+
+/// A row with its places.
+#[derive(Clone, Debug)]
+struct Placed {
+    row: &'static Row,
+    /// The line of its source; `None`: the text is not there.
+    line: Option<usize>,
+    /// Each test's line and status.
+    tests: Vec<(Option<usize>, Status)>,
+}
+
+impl Ledger {
+    /// Finds every row's source and tests in a checkout of the repository.
+    pub fn of(root: &Path, outcomes: &BTreeMap<String, Status>) -> Self {
+        let mut files: BTreeMap<&str, Option<String>> = BTreeMap::new();
+        let mut line = |file: &'static str, text: &str| {
+            let content = files.entry(file).or_insert_with(|| std::fs::read_to_string(root.join(file)).ok()).as_ref()?;
+            Some(content.lines().position(|line| line.contains(text))? + 1)
+        };
+        let place = |row: &'static Row| {
+            let status = |name: &str| outcomes.get(name).copied().unwrap_or(Status::NotRun);
+            let tests = row.tests.iter().map(|(file, name)| (line(file, &format!("fn {name}()")), status(name))).collect();
+            Placed { row, line: line(row.source.0, row.source.1), tests }
+        };
+        Ledger { rows: ROWS.iter().map(place).collect() }
+    }
+
+    /// Sources and tests that are not where a row says, and tests that failed.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for placed in &self.rows {
+            let (row, head) = (placed.row, format!("{}: {}", placed.row.section, placed.row.statement));
+            if placed.line.is_none() {
+                faults.push(format!("{head} — {}: no line with `{}`", row.source.0, row.source.1));
+            }
+            for ((file, name), (line, status)) in row.tests.iter().zip(&placed.tests) {
+                match (line, status) {
+                    (None, _) => faults.push(format!("{head} — {file}: no test `{name}`")),
+                    (_, Status::Failed) => faults.push(format!("{head} — {file}: `{name}` failed")),
+                    _ => {}
+                }
+            }
+        }
+        faults
+    }
+
+    /// The ledger as Markdown, without line numbers, which every edit moves.
+    pub fn markdown(&self) -> String {
+        let mut out = String::from(
+            "# Paper against code\n\nGPT-1: *Improving Language Understanding by Generative Pre-Training* (Radford, Narasimhan, \
+             Salimans, Sutskever 2018), OpenAI's code (`finetune-transformer-lm`) and Hugging Face's (`transformers`, `OpenAIGPT…`). \
+             Every row names the file that does it and the tests that pin it; a test fails when one of them is gone. With line \
+             numbers, and the tests' outcomes:\n\n    cargo test --workspace 2>&1 | tee tests.log\n    cargo run --release -- audit ledger --results tests.log --html ledger.html\n\n\
+             To make this page again: `cargo run --release -- audit ledger --markdown LEDGER.md --overwrite`.\n",
+        );
+        let _ = writeln!(
+            out,
+            "\n## The equations, by hand\n\nEach value is computed by this project and once more by hand; a test compares.\n"
+        );
+        for example in examples::all() {
+            let _ = writeln!(out, "**{}.** {}\n\n```text\n{}\n```\n", example.title, example.text, example.lines().join("\n"));
+        }
+        for kind in Kind::ALL {
+            let _ = writeln!(out, "## {}\n\n| where | | here | source | tests |\n|-|-|-|-|-|", kind.title());
+            for Placed { row, .. } in self.rows.iter().filter(|placed| placed.row.kind == kind) {
+                let tests: Vec<String> = row.tests.iter().map(|(file, name)| format!("[`{name}`]({file})")).collect();
+                let [section, statement, here] = [row.section, row.statement, row.here].map(|text| text.replace('|', "\\|"));
+                let (file, tests) = (row.source.0, tests.join(", "));
+                let _ = writeln!(out, "| {section} | {statement} | {here} | [`{file}`]({file}) | {tests} |");
+            }
+            let _ = writeln!(out);
+        }
+        out.truncate(out.trim_end().len());
+        out + "\n"
+    }
+
+    /// The ledger as one HTML file.
+    pub fn report(&self) -> Report {
+        let mut report = Report {
+            kicker: "Gradus · audit".into(),
+            title: "Paper against code".into(),
+            lead: format!(
+                "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) in {} rows: what the paper states, where the codes differ, where it is \
+                 silent, where it contradicts itself; each with the line that does it and the test that pins it.",
+                self.rows.len()
+            ),
+            foot: "Tests: the line, and what became of it in the run whose output was given with --results.".into(),
+            ..Report::default()
+        };
+        report.section("Figure 1", vec![Block::Listing(FIGURE_1.into())]);
+        let worked = examples::all().into_iter().flat_map(|example| {
+            let head = format!("{}. {}", example.title, example.text);
+            [Block::Text(head), Block::Listing(example.lines().join("\n"))]
+        });
+        report.section("The equations, by hand", worked.collect());
+        for kind in Kind::ALL {
+            let heads = ["Where", "", "Here", "Source", "Tests"].map(str::to_owned).to_vec();
+            let line = |placed: &Placed| report::Row {
+                head: placed.row.section.into(),
+                cells: vec![
+                    placed.row.statement.into(),
+                    placed.row.here.into(),
+                    breakable(&placed.source()),
+                    breakable(&placed.tests().join("; ")),
+                ],
+                own: false,
+            };
+            let rows = self.rows.iter().filter(|placed| placed.row.kind == kind).map(line).collect();
+            report.section(kind.title(), vec![Block::Words(heads, rows)]);
+        }
+        report
+    }
+
+    /// The ledger as one JSON object.
+    pub fn json(&self) -> Value {
+        let row = |placed: &Placed| {
+            let tests = placed.row.tests.iter().zip(&placed.tests).map(|((file, name), (line, status))| {
+                json!({ "file": file, "name": name, "line": line, "status": status.to_string() })
+            });
+            json!({
+                "kind": placed.row.kind.title(), "section": placed.row.section, "statement": placed.row.statement,
+                "here": placed.row.here, "file": placed.row.source.0, "line": placed.line, "tests": tests.collect::<Vec<_>>(),
+            })
+        };
+        json!({ "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "faults": self.faults() })
+    }
+
+    /// A line a row, for a terminal.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |placed: &Placed| {
+            let row = placed.row;
+            format!(
+                "{}: {}\n    {}\n    {}; {}",
+                row.section,
+                row.statement,
+                row.here,
+                placed.source(),
+                placed.tests().join("; ")
+            )
+        };
+        self.rows.iter().map(line).collect()
+    }
+}
+
+impl Placed {
+    fn source(&self) -> String {
+        at(self.row.source.0, self.line)
+    }
+
+    fn tests(&self) -> Vec<String> {
+        let test = |((file, name), (line, status)): (&(&str, &str), &(Option<usize>, Status))| {
+            format!("{name} ({}, {status})", at(file, *line))
+        };
+        self.row.tests.iter().zip(&self.tests).map(test).collect()
+    }
+}
+
+fn at(file: &str, line: Option<usize>) -> String {
+    line.map_or_else(|| format!("{file} (not found)"), |line| format!("{file}:{line}"))
+}
+
+/// Paths that may break after a slash or an underline.
+fn breakable(text: &str) -> String {
+    text.replace('/', "/\u{200b}").replace('_', "_\u{200b}")
+}
+
+/// Figure 1 in words.
+const FIGURE_1: &str = "\
+tokens and positions: h₀ = U Wₑ + W_p                            model/src/gpt.rs
+    ↓ n times                                                    model/src/block.rs
+    masked self-attention                                        autograd/src/ops/self_attention.rs
+    + , layer norm                                               autograd/src/ops/layer_norm.rs
+    feed-forward: d → 4d, GELU, → d                              autograd/src/ops/gelu.rs
+    + , layer norm
+    ↓
+text prediction: softmax(hₙ Wₑᵀ)                                 autograd/src/ops/linear_cross_entropy.rs
+task classifier: softmax(hₙ at the extract token · W_y)          model/src/head.rs
+
+classification   [start; text; extract] → linear                 train/src/tasks/transform.rs
+entailment       [start; premise; delimiter; hypothesis; extract] → linear
+similarity       [start; text 1; delimiter; text 2; extract] and
+                 [start; text 2; delimiter; text 1; extract], their states added → linear
+multiple choice  [start; context; delimiter; answer k; extract] → linear, softmax over k";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_read_from_what_cargo_prints() {
+        let printed = "running 3 tests\ntest tasks::tests::a_b ... ok\ntest c ... FAILED\ntest d - should panic ... ok\n\
+                       test slow ... ignored\ntest other::c ... ok\nnoise";
+        let found = outcomes(printed);
+        assert_eq!(found.get("a_b"), Some(&Status::Passed));
+        assert_eq!((found.get("c"), found.get("d"), found.len()), (Some(&Status::Failed), Some(&Status::Passed), 3));
+    }
+
+    #[test]
+    fn what_is_gone_is_a_fault() {
+        let empty = tempfile::tempdir().unwrap();
+        let faults = Ledger::of(empty.path(), &BTreeMap::new()).faults();
+        assert_eq!(faults.len(), ROWS.iter().map(|row| 1 + row.tests.len()).sum::<usize>());
+        let failed = BTreeMap::from([("one_norm_for_all".to_owned(), Status::Failed)]);
+        let found = Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &failed).faults();
+        assert!(found.len() == 1 && found[0].ends_with("`one_norm_for_all` failed"), "{found:?}");
+    }
+
+    #[test]
+    fn every_row_is_pinned() {
+        for row in ROWS {
+            assert!(!row.tests.is_empty() && !row.here.is_empty(), "{}", row.statement);
+        }
+        for kind in Kind::ALL {
+            assert!(ROWS.iter().any(|row| row.kind == kind));
+        }
+    }
+}
