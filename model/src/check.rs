@@ -32,6 +32,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::any::Any;
+use std::sync::Arc;
+
 use gradus_autograd::check::{Case, Function};
 use gradus_autograd::{Real, Tape, Tensor, Var};
 
@@ -75,6 +78,43 @@ impl Loss {
         let mut inputs = Vec::new();
         params.as_ref().visit(|_, p| inputs.push(p.clone()));
         Case::of("loss", self, &inputs, seed)
+    }
+}
+
+/// The loss as a function of one parameter tensor; the others are constants.
+#[derive(Clone, Debug)]
+struct Part {
+    loss: Arc<Loss>,
+    params: Arc<[Tensor<f64>]>,
+    which: usize,
+}
+
+impl Function for Part {
+    fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
+        let tape = ins[0].tape();
+        // In f64 a tensor is shared, not copied.
+        let constant = |p: &Tensor<f64>| match (p as &dyn Any).downcast_ref::<Tensor<T>>() {
+            Some(p) => tape.constant(p.clone()),
+            None => tape.constant(p.cast()),
+        };
+        let at = |(i, p): (usize, &Tensor<f64>)| if i == self.which { ins[0].clone() } else { constant(p) };
+        self.loss.call(&self.params.iter().enumerate().map(at).collect::<Vec<_>>())
+    }
+}
+
+impl Loss {
+    /// The loss as a function of each parameter tensor alone, by the tensor's name.
+    pub fn at_each(self, params: &Model<Tensor<f64>>, seed: u64) -> impl Iterator<Item = (String, Case)> {
+        let (mut names, mut all) = (Vec::new(), Vec::new());
+        params.as_ref().visit(|name, p| {
+            names.push(name.to_owned());
+            all.push(p.clone());
+        });
+        let (loss, params): (_, Arc<[Tensor<f64>]>) = (Arc::new(self), all.into());
+        names.into_iter().enumerate().map(move |(which, name)| {
+            let part = Part { loss: loss.clone(), params: params.clone(), which };
+            (name, Case::of("loss", part, &params[which..=which], seed + which as u64))
+        })
     }
 }
 

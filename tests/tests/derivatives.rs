@@ -159,6 +159,34 @@ fn a_function_with_a_wrong_gradient_is_refused() {
     }
 }
 
+/// The loss of a GPT, the gradient of one of whose parameters is off by 0.1 %.
+#[derive(Debug)]
+struct Off {
+    loss: Loss,
+    parameter: usize,
+}
+
+impl Function for Off {
+    fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
+        let bent = |(i, x): (usize, &Var<'t, T>)| if i == self.parameter { x * 1.001 - x.detach() * 0.001 } else { x.clone() };
+        self.loss.call(&ins.iter().enumerate().map(bent).collect::<Vec<_>>())
+    }
+}
+
+/// Depth does not blunt the witnesses.
+#[test]
+fn a_thousandth_in_one_parameter_of_a_gpt_is_seen() {
+    let (loss, at, params) = gpt();
+    let mut names = Vec::new();
+    params.as_ref().visit(|name, _| names.push(name.to_owned()));
+    for (parameter, name) in names.iter().enumerate() {
+        let case = Case::of("off", Off { loss: loss.clone(), parameter }, &at, 3);
+        for witness in [check::adjoint, check::taylor] {
+            assert!(witness(&case).is_err(), "{name}");
+        }
+    }
+}
+
 #[test]
 fn a_report_of_a_function_says_where_and_how_to_see_it_again() {
     let at = [Tensor::new([2], vec![0.4, -1.2]), Tensor::new([2], vec![1.0, 0.3])];

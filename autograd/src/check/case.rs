@@ -35,7 +35,7 @@ impl Subject {
         let dual = (self.dual.samples)(&mut Samples::new(seed, size));
         let count = (self.count.samples)(&mut Samples::new(seed, size));
         let drawn = real.into_iter().zip(dual).zip(count).enumerate();
-        drawn.map(|(sample, ((real, dual), count))| Case { real, dual, count, sample, seed, size }).collect()
+        drawn.map(|(sample, ((real, dual), count))| Case { real, dual, count, sample, seed, size, whole: false }).collect()
     }
 }
 
@@ -54,6 +54,8 @@ pub struct Case {
     pub seed: u64,
     /// The size it was drawn at.
     pub size: usize,
+    /// Is it a whole function? Through a long chain of ops Σ |terms| grows far beyond anything that rounding does.
+    pub(super) whole: bool,
 }
 
 impl Case {

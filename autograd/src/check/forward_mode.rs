@@ -14,6 +14,8 @@ const TOLERANCE: f64 = 1e-13;
 /// x̄ᵢ = Σⱼ ȳⱼ ∂yⱼ/∂xᵢ,   ∂yⱼ/∂xᵢ the tangent of yⱼ where xᵢ = (xᵢ, 1) and all else is constant
 /// ```
 ///
+/// Relative to Σ |terms|; of a whole function, through which they multiply up, to the input's largest derivative.
+///
 /// And the gradient of one input is the same, to the bit, whether or not the others want theirs.
 pub fn forward_mode(case: &Case) -> Outcome {
     let mut ledger = Ledger::new("forward_mode", case);
@@ -29,13 +31,15 @@ pub fn forward_mode(case: &Case) -> Outcome {
     let gy = gy.to_vec();
     for (i, x) in case.dual.inputs.iter().enumerate() {
         let (values, gx) = (x.to_vec(), gx[i].to_vec());
+        let largest = gx.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
         for element in 0..values.len() {
             let mut moving = values.clone();
             moving[element] = Dual::new(values[element].value, 1.0);
             let inputs = with(&case.dual.inputs, i, like(x, moving));
             let y = case.dual.op.eval(&inputs.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
             let expected = gy.iter().zip(&y).map(|(gy, y)| gy * y.tangent).sum();
-            let scale = gy.iter().zip(&y).map(|(gy, y)| gy.abs() * y.terms).sum();
+            let terms = gy.iter().zip(&y).map(|(gy, y)| gy.abs() * y.terms).sum();
+            let scale = if case.whole { largest } else { terms };
             ledger.compare(TOLERANCE, Comparison { input: Some(i), element, value: gx[element], expected, scale });
         }
     }

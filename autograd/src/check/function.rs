@@ -40,6 +40,7 @@ impl Case {
             sample: 0,
             seed,
             size: 1,
+            whole: true,
         }
     }
 }

@@ -60,9 +60,9 @@ pub use function::{DERIVATIVES, Function, function};
 pub use fused::fused;
 pub use report::{Comparison, Failure, Outcome, Report};
 pub use second_order::second_order;
-pub use taylor::taylor;
+pub use taylor::{taylor, taylor_on};
 pub use teeth::{Toothless, teeth};
-pub use v_curve::v_curve;
+pub use v_curve::{v_curve, v_curve_at};
 
 /// A check of one op on one draw of inputs.
 pub type Witness = fn(&Case) -> Outcome;

@@ -19,15 +19,20 @@ const LINES: u64 = 3;
 /// slope nearest to 2 on three lines counts; its points are in the report. A steeper one is right too: φ″ may
 /// vanish. Where all remainders are rounding, as of a linear function, there is nothing to fit.
 pub fn taylor(case: &Case) -> Outcome {
+    taylor_on(case, LINES, &(0..=16).map(|i| 10f64.powf(-2.0 - 0.25 * f64::from(i))).collect::<Vec<_>>())
+}
+
+/// The same on so many lines at these step sizes, largest first: for functions whose evaluation takes long.
+pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
     let mut ledger = Ledger::new("taylor", case);
     let mut best: Option<(f64, Vec<(f64, f64)>)> = None;
-    for number in 0..LINES {
+    for number in 0..lines {
         let line = match Line::through(case, number) {
             Ok(line) if line.is_empty() => return ledger.close(),
             Ok(line) => line,
             Err(rule) => return ledger.broken(rule),
         };
-        let curve = remainders(&line);
+        let curve = remainders(&line, steps);
         // The smallest steps are the furthest from the third derivative.
         let last = &curve[curve.len().saturating_sub(9)..];
         if last.len() < 4 {
@@ -47,12 +52,11 @@ pub fn taylor(case: &Case) -> Outcome {
 }
 
 /// h and the remainder, where it is more than rounding.
-fn remainders(line: &Line<'_>) -> Vec<(f64, f64)> {
+fn remainders(line: &Line<'_>, steps: &[f64]) -> Vec<(f64, f64)> {
     let here = line.at(0.0);
     // φ(h) itself rounds, and h φ′(0) does.
     let visible = |h: f64| ROUNDINGS * f64::EPSILON * (line.size + h * line.terms);
-    let steps = (0..=16).map(|i| 10f64.powf(-2.0 - 0.25 * f64::from(i)));
-    steps.map(|h| (h, (line.at(h) - here - h * line.slope).abs())).filter(|&(h, r)| r > visible(h)).collect()
+    steps.iter().map(|&h| (h, (line.at(h) - here - h * line.slope).abs())).filter(|&(h, r)| r > visible(h)).collect()
 }
 
 /// Slope of the line through the points with the least squares.

@@ -2,4 +2,5 @@
 
 pub mod golden;
 pub mod ledger;
+pub mod model;
 pub mod ops;

@@ -1,14 +1,17 @@
 //! `gradus audit …`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Subcommand;
+use gradus_model::{Noise, Objective, Tree};
+use serde_json::json;
 
-use super::common::{Threads, flag};
+use super::common::{Threads, flag, open_model};
 use super::{CliError, output};
 use crate::audit::ledger;
+use crate::audit::model::{self, Audited, Depth, Subject};
 use crate::audit::ops::Catalogue;
 use crate::files::{FileError, write_atomically};
 use crate::progress::{Display, Progress};
@@ -17,6 +20,7 @@ use crate::progress::{Display, Progress};
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     Ops(Ops),
+    Model(Model),
     Ledger(Ledger),
 }
 
@@ -36,6 +40,53 @@ pub struct Ops {
     draws: u64,
     #[command(flatten)]
     pages: Pages,
+    /// Say nothing but warnings
+    #[arg(long)]
+    quiet: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    threads: Threads,
+}
+
+/// The gradient of whole models, parameter by parameter, in f64
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus audit model                                  # GPT in its three forms, every objective and head, the LSTM
+  gradus audit model --html model.html --json
+  gradus audit model --model runs/novels --coordinates 2   # a checkpoint: a minute for a million parameters or so
+
+Per parameter tensor: the derivative along a random direction against central differences, the slope of the Taylor remainder (2,
+or 1 where a gradient is wrong), single elements, the gradient's norm, the share of zeros. Of the whole: exact forward mode and
+second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 where
+anything fails.")]
+pub struct Model {
+    /// Directory of a model, with a head or without; without this the standard ones are audited
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Elements of each parameter tensor that are moved alone
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    coordinates: usize,
+    /// Sequences of random tokens
+    #[arg(long, value_name = "B", default_value_t = 4, requires = "model")]
+    sequences: usize,
+    /// Tokens a sequence
+    #[arg(long, value_name = "T", default_value_t = 8, requires = "model")]
+    tokens: usize,
+    /// With the model's dropouts
+    #[arg(long, requires = "model")]
+    dropout: bool,
+    /// Seed of tokens, directions, elements and dropout
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Write a report to this file as HTML
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Replace a file that stands there
+    #[arg(long, requires = "html")]
+    overwrite: bool,
     /// Say nothing but warnings
     #[arg(long)]
     quiet: bool,
@@ -105,6 +156,7 @@ impl Pages {
 pub fn run(command: &Command) -> Result<(), CliError> {
     match command {
         Command::Ops(args) => ops(args),
+        Command::Model(args) => model(args),
         Command::Ledger(args) => ledger(args),
     }
 }
@@ -132,6 +184,62 @@ fn ops(args: &Ops) -> Result<(), CliError> {
         }
     }
     refuse(catalogue.faults())
+}
+
+fn model(args: &Model) -> Result<(), CliError> {
+    args.threads.start()?;
+    if !(0..=1000).contains(&args.coordinates) {
+        return Err(flag("--coordinates", args.coordinates, "a number from 0 to 1000"));
+    }
+    if let Some(path) = args.html.as_ref().filter(|path| !args.overwrite && path.exists()) {
+        return Err(CliError::Exists { path: path.clone(), found: "there is something of this name" });
+    }
+    let depth = Depth { coordinates: args.coordinates, seed: args.seed };
+    let subjects = match &args.model {
+        Some(path) => vec![checkpoint(args, path, depth)?],
+        None => model::standard(depth),
+    };
+    let mut all = Vec::new();
+    for subject in &subjects {
+        let mut tensors = 0;
+        subject.params.as_ref().visit(|_, _| tensors += 1);
+        let mut progress = Progress::new(&subject.name, tensors, "tensors", Display::choose(args.quiet));
+        all.push(model::audit(subject, depth, |done| progress.reach(done)));
+        progress.finish();
+    }
+    if let Some(path) = &args.html {
+        let page = model::report(&all, depth).render();
+        write_atomically(path, |file| file.write_all(page.as_bytes()))?;
+    }
+    let faults = all.iter().flat_map(Audited::faults).collect();
+    if args.json {
+        output::json(&json!({ "models": all.iter().map(Audited::json).collect::<Vec<_>>(), "faults": faults }))?;
+    } else {
+        let line = |[name, rest @ ..]: [String; 8]| {
+            let rest: String = rest.iter().map(|cell| format!("{cell:>16}")).collect();
+            output::line(&format!("{name:<30}{rest}"))
+        };
+        line(Audited::HEADS.map(str::to_owned))?;
+        all.iter().try_for_each(|audited| line(audited.line()))?;
+    }
+    refuse(faults)
+}
+
+/// A model from a directory, on random tokens.
+fn checkpoint(args: &Model, path: &Path, depth: Depth) -> Result<Subject, CliError> {
+    let dir = open_model(path)?;
+    let (config, params) = dir.load()?;
+    let context = config.backbone.context();
+    if !(2..=context).contains(&args.tokens) {
+        return Err(flag("--tokens", args.tokens, format!("a number from 2 to {context}, the model's context")));
+    }
+    if !(2..=1024).contains(&args.sequences) || !args.sequences.is_multiple_of(2) {
+        return Err(flag("--sequences", args.sequences, "an even number from 2 to 1024: an example may have two"));
+    }
+    let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
+    let batch = model::batch(&config, Objective::SequenceMean, lambda, (args.sequences, args.tokens), depth.seed);
+    let noise = args.dropout.then(|| Noise::new(depth.seed, 1));
+    Ok(Subject { name: dir.path().display().to_string(), config, params: params.cast(), batch, noise })
 }
 
 fn ledger(args: &Ledger) -> Result<(), CliError> {

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use gradus_model::{GptConfig, Model, ModelConfig, Tree, checkpoint};
+use gradus_tensor::Tensor;
+
 use super::gradus;
 
 #[test]
@@ -54,4 +57,47 @@ fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
     fs::write(&log, "nothing").unwrap();
     gradus("audit ledger --root {} --results {}", &[root, &log]).fails_with(&["tests.log", "cargo test"]);
     gradus("audit ledger --root {}", &[dir.path()]).fails_with(&["--root", "checkout"]);
+}
+
+#[test]
+fn whole_models_are_audited_parameter_by_parameter() {
+    let dir = tempfile::tempdir().unwrap();
+    let html = dir.path().join("model.html");
+    let found = gradus("audit model --coordinates 2 --quiet --html {} --json", &[&html]).json();
+    let models = found["models"].as_array().unwrap();
+    assert_eq!((models.len(), found["faults"].as_array().map(Vec::len)), (11, Some(0)));
+    for model in models {
+        let name = &model["name"];
+        assert!((model["taylor_slope"].as_f64().unwrap() - 2.0).abs() <= 0.05, "{name}");
+        assert!(model["witnesses"]["adjoint"].as_f64().unwrap() <= 1e-12, "{name}");
+        assert!(model["properties"].as_object().unwrap().values().all(|held| held == true), "{name}");
+        for tensor in model["tensors"].as_array().unwrap() {
+            assert!(tensor["directional_error"].as_f64().unwrap() <= 1e-8, "{name}, {}", tensor["name"]);
+            assert!(tensor["element_error"].as_f64().unwrap() <= 1e-8, "{name}, {}", tensor["name"]);
+        }
+    }
+    assert!(fs::read_to_string(&html).unwrap().contains("h.1.attn.c_attn.weight"));
+    gradus("audit model --quiet --html {}", &[&html]).fails_with(&["model.html", "--overwrite"]);
+}
+
+#[test]
+fn a_checkpoint_is_audited_and_a_broken_one_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = ModelConfig::from(GptConfig { vocab: 23, context: 12, width: 8, layers: 1, heads: 2, ..GptConfig::default() });
+    let mut params: Model<Tensor<f32>> = Model::init(&config, 1);
+    checkpoint::save(dir.path(), &config, &params).unwrap();
+    let line = "audit model --model {} --sequences 2 --tokens 6 --dropout --quiet --json";
+    let found = gradus(line, &[dir.path()]).json();
+    assert_eq!((found["models"][0]["parameters"].as_u64(), found["faults"].as_array().map(Vec::len)), (Some(1152), Some(0)));
+    for wrong in ["--tokens 13", "--tokens 1", "--sequences 3", "--coordinates 1001"] {
+        gradus(&format!("audit model --model {{}} {wrong} --quiet"), &[dir.path()]).fails_with(&[wrong]);
+    }
+    params.as_mut().visit(|name, p| {
+        if name == "h.0.mlp.c_fc.weight" {
+            p.to_mut()[0] = f32::NAN;
+        }
+    });
+    checkpoint::save(dir.path(), &config, &params).unwrap();
+    let broken = gradus(line, &[dir.path()]);
+    assert!(broken.code == Some(1) && broken.stderr.contains("the loss is NaN"), "{}", broken.stderr);
 }
