@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use gradus_tensor::{Real, Tensor};
 
+use crate::anomaly::{Direction, Summary};
 use crate::op::{Op, Saved};
 use crate::tape::{Kind, Node, NodeId, Site, Tape};
 use crate::var::Var;
@@ -97,6 +98,7 @@ impl<T: Real> Tape<T> {
         mut observe: Option<&mut Observer<'_, T>>,
     ) -> Vec<Option<Var<'t, T>>> {
         let root = *range.end();
+        let outer = self.reversing.replace(true);
         let mut cotangents: Vec<Option<Var<'t, T>>> = vec![None; root + 1 - base];
         seeds.into_iter().for_each(|(node, gy)| add_to(&mut cotangents[node.index() - base], gy, keep));
         for i in range.rev() {
@@ -110,13 +112,16 @@ impl<T: Real> Tape<T> {
                 _ => None,
             };
             let added = sum.is_some_and(|sum| op.add_vjp(&saved, &gy.value, &mut sum.value));
-            // An observer is shown the summand all the same, and changes no bit.
-            if added && observe.is_none() {
+            // Who looks on is shown the summand all the same, and changes no bit.
+            if added && observe.is_none() && !self.watches() {
                 continue;
             }
             let by_definition = if keep { self.pull_reference(&*op, &saved, &gy) } else { None };
             let summands = by_definition.unwrap_or_else(|| op.vjp(&saved, &gy));
             assert_eq!(summands.len(), parents.len(), "the VJP of `{}` gives one cotangent an input", op.name());
+            if self.watches() {
+                self.look_back(&*op, i, &site, &saved, &gy, &summands);
+            }
             drop((saved, gy));
             for (to, summand) in parents.into_iter().zip(summands) {
                 let (Some(to), Some(g)) = (to, summand) else { continue };
@@ -128,7 +133,30 @@ impl<T: Real> Tape<T> {
                 }
             }
         }
+        self.reversing.set(outer);
         cotangents
+    }
+
+    /// Keeps the first summand that is not finite.
+    fn look_back<'t>(
+        &self,
+        op: &dyn Op<T>,
+        node: usize,
+        site: &Site,
+        saved: &Saved<'t, T>,
+        gy: &Var<'t, T>,
+        summands: &[Option<Var<'t, T>>],
+    ) {
+        for (input, summand) in summands.iter().enumerate() {
+            let Some(summand) = summand else { continue };
+            let from = || {
+                let kept = saved.ins.iter().enumerate().filter_map(|(i, x)| Some((format!("input {i}"), x.as_ref()?)));
+                let all = kept.chain(saved.out.as_ref().map(|y| ("the output".to_owned(), y)));
+                let cotangent = std::iter::once(("the cotangent".to_owned(), Summary::of(&gy.value)));
+                cotangent.chain(all.map(|(name, x)| (name, Summary::of(&x.value)))).collect()
+            };
+            self.look(&summand.value, || (op, Some(node), site.clone(), Direction::Backward { input }), from);
+        }
     }
 
     /// The op of node `i` and what it saved, copied if the node stays and moved out if not; `None` for a leaf.

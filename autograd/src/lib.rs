@@ -21,6 +21,7 @@
 //! assert!((gradient.to_vec()[0] - (s[0] + 3.0 * s[1] + 5.0 * s[2])).abs() < 1e-15);
 //! ```
 
+pub mod anomaly;
 pub mod backward;
 pub mod catalogue;
 pub mod check;

@@ -3,12 +3,13 @@
 //! Every application of an op is pushed at the end, so the order of the nodes *is* a topological order, and the
 //! reverse pass ([`crate::backward`]) is a loop from the last to the first. A node refers to earlier ones by index.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::Arc;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
+use crate::anomaly::{self, Anomaly, Direction, Summary};
 use crate::op::{Declared, Op, Want};
 use crate::var::Var;
 
@@ -57,7 +58,7 @@ impl<T: Real> Node<T> {
 }
 
 /// Where in the program, and where in the model, a node was recorded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The line that applied the op.
     pub at: &'static Location<'static>,
@@ -91,6 +92,10 @@ pub struct Tape<T: Real = f32> {
     pub(crate) nodes: RefCell<Vec<Node<T>>>,
     scope: RefCell<Arc<str>>,
     on: bool,
+    watches: bool,
+    anomaly: RefCell<Option<Anomaly>>,
+    /// Is a reverse pass under way? What its VJPs apply is looked at as what they give.
+    pub(crate) reversing: Cell<bool>,
 }
 
 impl<T: Real> Default for Tape<T> {
@@ -102,7 +107,13 @@ impl<T: Real> Default for Tape<T> {
 impl<T: Real> Tape<T> {
     /// An empty tape.
     pub fn new() -> Self {
-        Tape { nodes: RefCell::default(), scope: RefCell::new("".into()), on: true }
+        let (nodes, scope) = (RefCell::default(), RefCell::new("".into()));
+        Tape { nodes, scope, on: true, watches: false, anomaly: RefCell::default(), reversing: Cell::new(false) }
+    }
+
+    /// An empty tape that looks for numbers that are not finite ([`crate::anomaly`]).
+    pub fn watching() -> Self {
+        Tape { watches: true, ..Self::new() }
     }
 
     /// A tape that records nothing: evaluation without gradients.
@@ -140,6 +151,13 @@ impl<T: Real> Tape<T> {
         let values: Vec<&Tensor<T>> = ins.iter().map(|v| &v.value).collect();
         let done = op.eval(&values, if tracked { Want::Vjp } else { Want::Value });
         assert_eq!(*done.out.shape(), expected, "{} broke its own shape rule", op.name());
+        if self.watches && !self.reversing.get() {
+            let site = self.site();
+            let made = || (&*op, Some(self.len()).filter(|_| tracked), site, Direction::Forward);
+            self.look(&done.out, made, || {
+                values.iter().enumerate().map(|(i, x)| (format!("input {i}"), Summary::of(x))).collect()
+            });
+        }
         // Not a closure: `site` would see the closure's line instead of the caller's.
         let node = if tracked {
             let saves = op.saves();
@@ -156,6 +174,31 @@ impl<T: Real> Tape<T> {
             None
         };
         Var { tape: self, value: done.out, node }
+    }
+
+    /// The first number that was not finite, if there was one and the tape [watches](Self::watching).
+    pub fn anomaly(&self) -> Option<Anomaly> {
+        self.anomaly.borrow().clone()
+    }
+
+    /// Does it look for numbers that are not finite?
+    pub(crate) fn watches(&self) -> bool {
+        self.watches
+    }
+
+    /// Keeps what made this, if it is the first that is not finite.
+    pub(crate) fn look<'o>(
+        &self,
+        made: &Tensor<T>,
+        by: impl FnOnce() -> (&'o dyn Op<T>, Option<usize>, Site, Direction),
+        from: impl FnOnce() -> Vec<(String, Summary)>,
+    ) {
+        if self.anomaly.borrow().is_none() && !anomaly::is_finite(made) {
+            let (op, node, site, direction) = by();
+            let (op, details) = (op.name(), format!("{op:?}"));
+            *self.anomaly.borrow_mut() =
+                Some(Anomaly { op, details, node, site, direction, made: Summary::of(made), from: from() });
+        }
     }
 
     /// Runs `f` with `name` added to the path that nodes remember: `tape.scope("h3", || …)`.

@@ -146,9 +146,20 @@ impl<T: Real> Model<Tensor<T>> {
                 (loss, score)
             });
         }
-        let tape = Tape::new();
+        self.gradient_on(&Tape::new(), config, batch, noise, how)
+    }
+
+    /// The same on this tape, which may [watch](Tape::watching) for numbers that are not finite; nothing is computed again.
+    pub fn gradient_on(
+        &self,
+        tape: &Tape<T>,
+        config: &ModelConfig,
+        batch: &Batch,
+        noise: Option<&Noise>,
+        how: Backward,
+    ) -> (T, Model<Option<Tensor<T>>>) {
         let leaves = match how {
-            Backward::Whole | Backward::Recompute => self.leaves(&tape),
+            Backward::Whole | Backward::Recompute => self.leaves(tape),
             Backward::Head => Model {
                 backbone: self.backbone.as_ref().map(|_, p| tape.constant(p.clone())),
                 score: self.score.as_ref().map(|s| s.as_ref().map(|_, p| tape.leaf(p.clone()))),

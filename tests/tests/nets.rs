@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gradus_autograd::anomaly::Direction;
 use gradus_autograd::check::{self, Failure, Subject, Toothless, Witness};
 use gradus_autograd::{
     Declared, Evaluated, NodeId, Op, Real, Samples, Saved, Saves, Shape, ShapeError, Tape, Tensor, Var, Want, ops,
@@ -399,4 +400,49 @@ fn a_tape_can_move_to_another_thread() {
 fn two_tapes_do_not_mix() {
     let (one, two) = (Tape::<f64>::new(), Tape::<f64>::new());
     let _ = one.leaf(vector(&[1.0])) + two.leaf(vector(&[1.0]));
+}
+
+// ── Anomalies ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// log 0 is −∞ and 0·(−∞) is NaN: the first of them counts, with what it was made of.
+#[test]
+fn the_first_number_that_is_not_finite_is_named_going_forward() {
+    let tape = Tape::watching();
+    let x = tape.leaf(vector(&[1.0, 0.0]));
+    let (y, line) = tape.scope("h1", || tape.scope("mlp", || (x.log(), line!())));
+    let z = (&y * &x).sum_all();
+    assert!(z.value().item().is_nan());
+    tape.backward(&z);
+    let anomaly = tape.anomaly().expect("seen");
+    assert_eq!((anomaly.op, anomaly.direction, anomaly.node), ("log", Direction::Forward, y.node().map(NodeId::index)));
+    assert_eq!((&*anomaly.site.scope, anomaly.site.at.line()), ("h1.mlp", line));
+    assert_eq!((anomaly.made.infinite, anomaly.made.nan), (1, 0));
+    assert_eq!((anomaly.from.len(), anomaly.from[0].1.most), (1, 1.0));
+}
+
+#[test]
+fn one_that_a_vjp_makes_is_the_op_s() {
+    // sqrt's VJP divides by 2√x: the division is not to blame.
+    let tape = Tape::watching();
+    let x = tape.leaf(vector(&[0.0, 4.0]));
+    let grads = tape.backward(&(x.sqrt() * 3.0).sum_all());
+    assert!(grads.of(&x).unwrap().to_vec()[0].is_infinite());
+    let anomaly = tape.anomaly().expect("seen");
+    assert_eq!((anomaly.op, anomaly.direction), ("sqrt", Direction::Backward { input: 0 }));
+    assert_eq!((&*anomaly.from[0].0, anomaly.from[0].1.most), ("the cotangent", 3.0));
+}
+
+#[test]
+fn who_does_not_watch_sees_nothing_and_who_watches_changes_nothing() {
+    let run = |tape: Tape<f64>, at: &[f64]| {
+        let x = tape.leaf(vector(at));
+        let y = (x.gelu() * x.exp()).layer_norm(&x, &x, 1e-5).softmax().log().sum_all();
+        let bits = |t: &Tensor<f64>| t.to_vec().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let gradient = bits(tape.backward(&y).of(&x).unwrap());
+        (bits(y.value()), gradient, tape.anomaly().is_some())
+    };
+    let sound = [0.5, -1.0, 2.0];
+    assert_eq!(run(Tape::watching(), &sound), run(Tape::new(), &sound));
+    assert!(!run(Tape::new(), &[800.0, 0.0, 1.0]).2);
+    assert!(run(Tape::watching(), &[800.0, 0.0, 1.0]).2);
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use gradus_autograd::Tensor;
+use gradus_autograd::anomaly::Direction;
 use gradus_model::{Backward, Batch, Embedding, Gpt, GptConfig, Noise, Objective, Tree};
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -123,7 +124,13 @@ fn nan_stops_before_the_update_and_changes_nothing() {
         });
         let before = state(&trainer, &path);
         match trainer.update(&batch).unwrap_err() {
-            TrainError::NotFinite { update: 4, loss, norm } => assert!(!(loss.is_finite() && norm.is_finite())),
+            TrainError::NotFinite { update: 4, loss, norm, anomaly } => {
+                assert!(!(loss.is_finite() && norm.is_finite()));
+                let anomaly = anomaly.expect("found again");
+                assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
+                let weights = anomaly.from[1].1;
+                assert_eq!(weights.nan + weights.infinite, 1, "one weight is broken: {anomaly}");
+            }
             other => panic!("{other}"),
         }
         assert_eq!(trainer.done(), 3);

@@ -256,6 +256,7 @@ fn a_diverged_run_stops_and_keeps_the_last_good_checkpoint() {
     let wild = "--steps 20 --lr 1e30 --clip 0 --optimizer sgd";
     let said = refusal(bench.begin("rarely", &format!("{wild} --eval-every 10")));
     assert!(said.contains("update 3") && said.contains("diverged") && said.contains("--lr"), "{said}");
+    assert!(said.contains("The first number that is not finite: going forward,"), "{said}");
     assert!(!bench.path("rarely/trainer.safetensors").exists(), "there was no checkpoint to keep");
     for (out, more) in [("held-out", ""), ("none", "--held-out 0")] {
         let said = refusal(bench.begin(out, &format!("{wild} --eval-every 1 {more}")));

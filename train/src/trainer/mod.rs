@@ -9,6 +9,8 @@
 
 mod state;
 
+use gradus_autograd::Tape;
+use gradus_autograd::anomaly::Anomaly;
 use gradus_model::{Backward, Batch, Model, ModelConfig, Noise, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
@@ -83,7 +85,7 @@ pub enum TrainError {
     #[error(
         "update {update}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this update; \
          the last checkpoint is as it was; \
-         begin another run with a lower --lr, a longer --warmup or a smaller --clip"
+         begin another run with a lower --lr, a longer --warmup or a smaller --clip{}", first(.anomaly)
     )]
     NotFinite {
         /// The update that was not made, from 1.
@@ -92,6 +94,8 @@ pub enum TrainError {
         loss: f64,
         /// Its gradient's norm.
         norm: f64,
+        /// The first number that was not finite, found by making the gradient again on a tape that watches.
+        anomaly: Option<Box<Anomaly>>,
     },
     /// The model was broken before the first update.
     #[error("parameter {name} of the model to begin with holds numbers that are not finite; begin from another checkpoint")]
@@ -107,6 +111,10 @@ pub enum TrainError {
         /// The parameter.
         name: String,
     },
+}
+
+fn first(anomaly: &Option<Box<Anomaly>>) -> String {
+    anomaly.as_ref().map_or(String::new(), |a| format!(". The first number that is not finite: {a}"))
 }
 
 impl<T: Real> Trainer<T> {
@@ -169,6 +177,15 @@ impl<T: Real> Trainer<T> {
         on_pool(|| self.update_there(batch))
     }
 
+    /// The first number that is not finite in making this gradient again, which comes to the same bits.
+    fn anomaly(&self, batch: &Batch, noise: Noise) -> Option<Anomaly> {
+        batch.split(self.recipe.shards).iter().find_map(|(first, batch)| {
+            let (tape, noise) = (Tape::watching(), noise.from_sequence(*first as u64));
+            self.params.gradient_on(&tape, &self.config, batch, Some(&noise), self.recipe.backward);
+            tape.anomaly()
+        })
+    }
+
     /// The first parameter with a number that is not finite.
     fn broken_parameter(&self) -> Option<String> {
         let mut broken = None;
@@ -191,7 +208,8 @@ impl<T: Real> Trainer<T> {
             if let Some(name) = self.broken_parameter().filter(|_| self.done == 0) {
                 return Err(TrainError::Broken { name });
             }
-            return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm });
+            let anomaly = self.anomaly(batch, noise).map(Box::new);
+            return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm, anomaly });
         }
         let clip = self.recipe.clip.map_or(1.0, |max| clip::factor(gradient_norm, max));
         let schedule = self.recipe.schedule.factor(t, self.recipe.updates);

@@ -1,0 +1,164 @@
+//! The first number that is not finite: which op made it, where, and of what.
+//!
+//! A tape that [watches](crate::Tape::watching) looks at every value that an op gives, and backward at every summand. The first
+//! NaN or infinity is kept with its place and a summary of what went in; the computation goes on, since what follows is
+//! harmless, and whoever made the tape asks for it at the end.
+//!
+//! ```
+//! use gradus_autograd::{Tape, Tensor};
+//!
+//! let tape = Tape::<f64>::watching();
+//! let x = tape.leaf(Tensor::new([2], vec![4.0, 0.0]));
+//! let y = tape.scope("h0", || x.sqrt()).sum_all(); // √0 = 0, but its slope is infinite
+//! tape.backward(&y);
+//! let anomaly = tape.anomaly().unwrap();
+//! assert_eq!((anomaly.op, &*anomaly.site.scope), ("sqrt", "h0"));
+//! assert!(anomaly.to_string().contains("going backward, sqrt in h0"), "{anomaly}");
+//! ```
+
+use std::fmt;
+
+use gradus_tensor::{Real, Shape, Tensor};
+
+use crate::tape::Site;
+
+/// Which way the computation was going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// An op's value.
+    Forward,
+    /// What its VJP gave to one of its inputs.
+    Backward {
+        /// Which.
+        input: usize,
+    },
+}
+
+/// The first number that is not finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Anomaly {
+    /// The op that made it.
+    pub op: &'static str,
+    /// The op with its fields.
+    pub details: String,
+    /// Its place on the tape.
+    pub node: Option<usize>,
+    /// Where it was applied, in the program and in the model.
+    pub site: Site,
+    /// Going forward or backward.
+    pub direction: Direction,
+    /// What it made.
+    pub made: Summary,
+    /// What it was made from: the op's inputs, or going backward the cotangent and then what was kept of the inputs.
+    pub from: Vec<(String, Summary)>,
+}
+
+/// A tensor in a few numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Its shape.
+    pub shape: Shape,
+    /// Elements that are NaN.
+    pub nan: usize,
+    /// Elements that are infinite.
+    pub infinite: usize,
+    /// The smallest of the others.
+    pub least: f64,
+    /// The largest of the others.
+    pub most: f64,
+    /// The root of their mean square.
+    pub rms: f64,
+}
+
+impl Summary {
+    /// Of a tensor.
+    pub fn of<T: Real>(x: &Tensor<T>) -> Self {
+        let (mut s, mut squares, mut finite) =
+            (Summary { shape: *x.shape(), nan: 0, infinite: 0, least: f64::INFINITY, most: f64::NEG_INFINITY, rms: 0.0 }, 0.0, 0);
+        for x in x.to_vec().into_iter().map(T::to_f64) {
+            match x {
+                x if x.is_nan() => s.nan += 1,
+                x if x.is_infinite() => s.infinite += 1,
+                x => {
+                    (s.least, s.most) = (s.least.min(x), s.most.max(x));
+                    squares += x * x;
+                    finite += 1;
+                }
+            }
+        }
+        s.rms = (squares / f64::max(finite as f64, 1.0)).sqrt();
+        s
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.shape)?;
+        if self.least <= self.most {
+            write!(f, ", {:.4e} to {:.4e}, root mean square {:.4e}", self.least, self.most, self.rms)?;
+        }
+        for (count, what) in [(self.nan, "NaN"), (self.infinite, "infinite")] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Anomaly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Anomaly { op, site, made, .. } = self;
+        let scope = if site.scope.is_empty() { String::new() } else { format!(" in {}", site.scope) };
+        match self.direction {
+            Direction::Forward => write!(f, "going forward, {op}{scope} ({}) made {made}", site.at)?,
+            Direction::Backward { input } => {
+                write!(f, "going backward, {op}{scope} ({}) made {made} for its input {input}", site.at)?;
+            }
+        }
+        self.from.iter().try_for_each(|(name, summary)| write!(f, "; {name}: {summary}"))
+    }
+}
+
+/// Is every element finite? A sum of x·0 is 0 then, and NaN if not; it is made in lanes, without a branch an element.
+pub(crate) fn is_finite<T: Real>(x: &Tensor<T>) -> bool {
+    let all = |x: &[T]| {
+        let mut lanes = [T::zero(); 16];
+        let (chunks, rest) = x.as_chunks::<16>();
+        for chunk in chunks {
+            lanes.iter_mut().zip(chunk).for_each(|(lane, &x)| *lane += x * T::zero());
+        }
+        rest.iter().for_each(|&x| lanes[0] += x * T::zero());
+        lanes.iter().all(|&lane| lane == T::zero())
+    };
+    all(x.dense().as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_number_among_many_is_seen() {
+        for n in [1, 15, 16, 17, 100] {
+            for at in 0..n {
+                for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                    let mut values = vec![1e300; n];
+                    assert!(is_finite(&Tensor::new([n], values.clone())));
+                    values[at] = wrong;
+                    assert!(!is_finite(&Tensor::new([n], values)), "{wrong} at {at} of {n}");
+                }
+            }
+        }
+        assert!(is_finite(&Tensor::<f32>::zeros([0, 3])));
+    }
+
+    #[test]
+    fn a_summary_counts_what_is_not_finite_apart() {
+        let s = Summary::of(&Tensor::new([2, 2], vec![f64::NAN, 3.0, f64::NEG_INFINITY, -4.0]));
+        assert_eq!((s.nan, s.infinite, s.least, s.most), (1, 1, -4.0, 3.0));
+        assert!((s.rms - 12.5f64.sqrt()).abs() < 1e-15);
+        let nothing = Summary::of(&Tensor::new([1], vec![f64::NAN])).to_string();
+        assert_eq!(nothing, "[1], 1 NaN");
+    }
+}
