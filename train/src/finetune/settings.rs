@@ -178,3 +178,27 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    /// §4.1, and what a program without flags does.
+    #[test]
+    fn the_defaults_are_the_paper_s() {
+        let settings = Settings::default();
+        assert_eq!(Flags::parse_from(["program"]).settings, settings);
+        assert_eq!((settings.lr, settings.batch, settings.epochs, settings.aux), (6.25e-5, 32, 3, 0.5));
+        assert_eq!((settings.classifier_dropout, settings.clip, settings.decay), (0.1, 1.0, 0.01));
+        assert_eq!((settings.schedule, settings.warmup), (ScheduleKind::WarmupLinear, Warmup::Share(0.002)));
+        assert!(!settings.head_bias && settings.transfer == Transfer::All);
+    }
+}

@@ -144,7 +144,9 @@ mod tests {
     fn the_averages_of_table_5_are_means_of_its_columns() {
         for line in TABLE_5.lines {
             let mean = line.scores[1..].iter().flatten().sum::<f64>() / 8.0;
-            assert!((mean - line.scores[0].unwrap()).abs() < 0.07, "{}: {mean}", line.system);
+            let (slip, printed) = if line.system.starts_with("LSTM") { (0.0625, 69.1) } else { (0.0, line.scores[0].unwrap()) };
+            assert_eq!(line.scores[0], Some(printed), "{}", line.system);
+            assert!((mean - printed - slip).abs() < 0.0501, "{}: {mean}", line.system);
         }
     }
 }
