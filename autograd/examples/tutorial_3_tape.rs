@@ -9,10 +9,14 @@
 //!
 //! `cargo run -p gradus-autograd --example tutorial_3_tape`
 
+use std::sync::Arc;
+
+use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Tape, Tensor};
 
 fn main() {
-    let tape = Tape::<f64>::new();
+    let recorder = Arc::new(Recorder::default()); // looks on, and keeps what would be freed
+    let tape = Tape::<f64>::observed(recorder.clone());
     let x = tape.leaf(Tensor::new([2], vec![0.5, -2.0]));
     let y = tape.scope("square", || &x * &x) + tape.scope("squash", || x.tanh());
     let y = y.sum_all();
@@ -27,13 +31,17 @@ fn main() {
     println!("  kept for the way back: {} numbers", tape.saved_elements());
 
     println!("\nthe reverse loop, summand by summand:");
-    let mut sum = [0.0; 2];
-    let grads = tape.backward_from(&y, Tensor::scalar(1.0), &mut |s| {
-        println!("  %{} ← %{} ({})  {:+.4?}", s.to.index(), s.from.index(), s.op, s.value.to_vec());
-        if Some(s.to) == x.node() {
-            sum.iter_mut().zip(s.value.to_vec()).for_each(|(sum, g)| *sum += g);
+    let grads = tape.backward(&y);
+    let trace = recorder.trace();
+    for (i, node) in trace.iter().enumerate().rev() {
+        for s in &node.summands {
+            println!("  %{i} ← %{} ({})  {:+.4?}", s.from.index(), trace[s.from.index()].name(), s.value.to_vec());
         }
-    });
+    }
+    let mut sum = [0.0; 2];
+    for s in &trace[x.node().expect("a leaf").index()].summands {
+        sum.iter_mut().zip(s.value.to_vec()).for_each(|(sum, g)| *sum += g);
+    }
 
     let gradient = grads.of(&x).expect("y depends on x").to_vec();
     println!("\nx̄ = {gradient:.6?}, the sum of its summands {sum:.6?}");

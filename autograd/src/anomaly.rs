@@ -1,26 +1,82 @@
 //! The first number that is not finite: which op made it, where, and of what.
 //!
-//! A tape that [watches](crate::Tape::watching) looks at every value that an op gives, and backward at every summand. The first
-//! NaN or infinity is kept with its place and a summary of what went in; the computation goes on, since what follows is
-//! harmless, and whoever made the tape asks for it at the end.
+//! [`Watch`] looks at every value that an op gives, and backward at every summand. The first NaN or infinity is kept with its
+//! place and a summary of what went in; the computation goes on, since what follows is harmless, and whoever made the tape
+//! asks for it at the end.
 //!
 //! ```
+//! use std::sync::Arc;
+//! use gradus_autograd::anomaly::Watch;
 //! use gradus_autograd::{Tape, Tensor};
 //!
-//! let tape = Tape::<f64>::watching();
+//! let watch = Arc::new(Watch::default());
+//! let tape = Tape::<f64>::observed(watch.clone());
 //! let x = tape.leaf(Tensor::new([2], vec![4.0, 0.0]));
 //! let y = tape.scope("h0", || x.sqrt()).sum_all(); // √0 = 0, but its slope is infinite
 //! tape.backward(&y);
-//! let anomaly = tape.anomaly().unwrap();
+//! let anomaly = watch.anomaly().unwrap();
 //! assert_eq!((anomaly.op, &*anomaly.site.scope), ("sqrt", "h0"));
 //! assert!(anomaly.to_string().contains("going backward, sqrt in h0"), "{anomaly}");
 //! ```
 
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gradus_tensor::{Real, Shape, Tensor};
 
+use crate::observer::{Applied, Observer, Pulled};
 use crate::tape::Site;
+
+/// Looks for the first number that is not finite.
+#[derive(Debug, Default)]
+pub struct Watch(Mutex<Option<Anomaly>>);
+
+impl Watch {
+    /// The first number that was not finite, if there was one.
+    pub fn anomaly(&self) -> Option<Anomaly> {
+        self.first().clone()
+    }
+
+    fn first(&self) -> MutexGuard<'_, Option<Anomaly>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Real> Observer<T> for Watch {
+    fn applied(&self, it: &Applied<'_, T>) {
+        let mut first = self.first();
+        if first.is_none() && !is_finite(it.out) {
+            let from = it.ins.iter().enumerate().map(|(i, x)| (format!("input {i}"), Summary::of(x.value()))).collect();
+            *first = Some(Anomaly {
+                op: it.op.name(),
+                details: format!("{:?}", it.op),
+                node: it.node.map(|n| n.index()),
+                site: it.site.clone(),
+                direction: Direction::Forward,
+                made: Summary::of(it.out),
+                from,
+            });
+        }
+    }
+
+    fn pulled(&self, it: &Pulled<'_, T>) {
+        let mut first = self.first();
+        if first.is_some() {
+            return;
+        }
+        let Some((input, _, made)) = it.summands().find(|(_, _, g)| !is_finite(g)) else { return };
+        let kept = it.kept().map(|(name, x)| (name, Summary::of(x)));
+        *first = Some(Anomaly {
+            op: it.op.name(),
+            details: format!("{:?}", it.op),
+            node: Some(it.node.index()),
+            site: it.site.clone(),
+            direction: Direction::Backward { input },
+            made: Summary::of(made),
+            from: std::iter::once(("the cotangent".to_owned(), Summary::of(it.cotangent))).chain(kept).collect(),
+        });
+    }
+}
 
 /// Which way the computation was going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +177,7 @@ impl fmt::Display for Anomaly {
 }
 
 /// Is every element finite? A sum of x·0 is 0 then, and NaN if not; it is made in lanes, without a branch an element.
-pub(crate) fn is_finite<T: Real>(x: &Tensor<T>) -> bool {
+fn is_finite<T: Real>(x: &Tensor<T>) -> bool {
     let all = |x: &[T]| {
         let mut lanes = [T::zero(); 16];
         let (chunks, rest) = x.as_chunks::<16>();

@@ -9,31 +9,14 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Instant;
 
 use gradus_tensor::{Real, Tensor};
 
-use crate::anomaly::{Direction, Summary};
+use crate::observer::Pulled;
 use crate::op::{Op, Saved};
-use crate::tape::{Kind, Node, NodeId, Site, Tape};
+use crate::tape::{Kind, Node, NodeId, Tape};
 use crate::var::Var;
-
-/// One term of a cotangent, as backward adds it: what flows from a node to one of its inputs.
-#[derive(Debug)]
-pub struct Summand<'a, T: Real> {
-    /// The op whose VJP gave it.
-    pub op: &'static str,
-    /// Its node.
-    pub from: NodeId,
-    /// The input's node.
-    pub to: NodeId,
-    /// Where the op was applied.
-    pub site: &'a Site,
-    /// The term.
-    pub value: &'a Tensor<T>,
-}
-
-/// Who looks on as summands are made.
-type Observer<'a, T> = dyn FnMut(&Summand<'_, T>) + 'a;
 
 /// The cotangents of the leaves: of a scalar result, its gradient.
 #[derive(Debug)]
@@ -66,36 +49,35 @@ impl<T: Real> Tape<T> {
         });
         let seeds: Vec<_> = seeds.collect();
         let Some(root) = seeds.iter().map(|(node, _)| node.index()).max() else { return Grads(Vec::new()) };
-        let cotangents = self.reverse(0..=root, 0, seeds, false, None);
-        Grads(cotangents.into_iter().map(|g| g.map(Var::into_value)).collect())
+        let cotangents = self.reverse(0..=root, 0, seeds, false);
+        let grads: Vec<_> = cotangents.into_iter().map(|g| g.map(Var::into_value)).collect();
+        if let Some(observer) = &self.observer {
+            grads.iter().enumerate().for_each(|(i, g)| g.iter().for_each(|g| observer.gradient(NodeId::new(i), g)));
+        }
+        Grads(grads)
     }
 
-    /// The leaves' cotangents for the cotangent `gy` of y; `observe` sees every summand.
-    pub fn backward_from(&self, y: &Var<'_, T>, gy: Tensor<T>, observe: &mut dyn FnMut(&Summand<'_, T>)) -> Grads<T> {
-        assert_eq!(y.shape(), gy.shape(), "backward: a cotangent of the result's shape");
-        let Some(root) = y.node else { return Grads(Vec::new()) };
-        let cotangents = self.reverse(0..=root.index(), 0, vec![(root, self.constant(gy))], false, Some(observe));
-        Grads(cotangents.into_iter().map(|g| g.map(Var::into_value)).collect())
+    /// The leaves' cotangents for the cotangent `gy` of y.
+    pub fn backward_from(&self, y: &Var<'_, T>, gy: Tensor<T>) -> Grads<T> {
+        self.backward_from_all(vec![(y, gy)])
     }
 
     /// The cotangents of `wrt` for the cotangent `gy` of y, recorded on the tape, so that they can be differentiated again.
     pub fn pullback<'t>(&'t self, y: &Var<'t, T>, gy: &Var<'t, T>, wrt: &[&Var<'t, T>]) -> Vec<Option<Var<'t, T>>> {
         assert_eq!(y.shape(), gy.shape(), "pullback: a cotangent of the result's shape");
         let Some(root) = y.node else { return vec![None; wrt.len()] };
-        let cotangents = self.reverse(0..=root.index(), 0, vec![(root, gy.clone())], true, None);
+        let cotangents = self.reverse(0..=root.index(), 0, vec![(root, gy.clone())], true);
         wrt.iter().map(|x| cotangents.get(x.node?.index())?.clone()).collect()
     }
 
     /// The loop itself, over the nodes of `range`, from the cotangents `seeds`; those are indexed from `base`. With `keep` the
-    /// VJPs are recorded too
-    /// and every cotangent stays; without, nodes are freed as they are passed and leaves alone keep theirs.
+    /// VJPs are recorded too and every cotangent stays; without, nodes are freed as they are passed and leaves alone keep theirs.
     fn reverse<'t>(
         &'t self,
         range: RangeInclusive<usize>,
         base: usize,
         seeds: Vec<(NodeId, Var<'t, T>)>,
         keep: bool,
-        mut observe: Option<&mut Observer<'_, T>>,
     ) -> Vec<Option<Var<'t, T>>> {
         let root = *range.end();
         let outer = self.reversing.replace(true);
@@ -107,27 +89,29 @@ impl<T: Real> Tape<T> {
             let Some(gy) = (if keep { slot.clone() } else { slot.take() }) else { continue };
             let (parents, site) = (node.parents.clone(), node.site.clone());
             let saved = self.link(op.name(), node, i, keep);
+            let observer = self.observer.as_ref().filter(|_| !outer);
+            let begun = observer.map(|_| Instant::now());
             let sum = match parents[..] {
                 [Some(to)] if !keep => cotangents[to.index() - base].as_mut(),
                 _ => None,
             };
             let added = sum.is_some_and(|sum| op.add_vjp(&saved, &gy.value, &mut sum.value));
+            let took = begun.filter(|_| added).map(|begun| begun.elapsed());
             // Who looks on is shown the summand all the same, and changes no bit.
-            if added && observe.is_none() && !self.watches() {
+            if added && observer.is_none() {
                 continue;
             }
             let by_definition = if keep { self.pull_reference(&*op, &saved, &gy) } else { None };
             let summands = by_definition.unwrap_or_else(|| op.vjp(&saved, &gy));
             assert_eq!(summands.len(), parents.len(), "the VJP of `{}` gives one cotangent an input", op.name());
-            if self.watches() {
-                self.look_back(&*op, i, &site, &saved, &gy, &summands);
+            if let (Some(observer), Some(begun)) = (observer, begun) {
+                let (took, node) = (took.unwrap_or_else(|| begun.elapsed()), NodeId::new(i));
+                let (saved, parents, summands) = (&saved, &parents[..], &summands[..]);
+                observer.pulled(&Pulled { op: &*op, node, site: &site, cotangent: &gy.value, took, saved, parents, summands });
             }
             drop((saved, gy));
             for (to, summand) in parents.into_iter().zip(summands) {
                 let (Some(to), Some(g)) = (to, summand) else { continue };
-                if let Some(observe) = &mut observe {
-                    observe(&Summand { op: op.name(), from: NodeId::new(i), to, site: &site, value: &g.value });
-                }
                 if !added {
                     add_to(&mut cotangents[to.index() - base], g, keep);
                 }
@@ -135,28 +119,6 @@ impl<T: Real> Tape<T> {
         }
         self.reversing.set(outer);
         cotangents
-    }
-
-    /// Keeps the first summand that is not finite.
-    fn look_back<'t>(
-        &self,
-        op: &dyn Op<T>,
-        node: usize,
-        site: &Site,
-        saved: &Saved<'t, T>,
-        gy: &Var<'t, T>,
-        summands: &[Option<Var<'t, T>>],
-    ) {
-        for (input, summand) in summands.iter().enumerate() {
-            let Some(summand) = summand else { continue };
-            let from = || {
-                let kept = saved.ins.iter().enumerate().filter_map(|(i, x)| Some((format!("input {i}"), x.as_ref()?)));
-                let all = kept.chain(saved.out.as_ref().map(|y| ("the output".to_owned(), y)));
-                let cotangent = std::iter::once(("the cotangent".to_owned(), Summary::of(&gy.value)));
-                cotangent.chain(all.map(|(name, x)| (name, Summary::of(&x.value)))).collect()
-            };
-            self.look(&summand.value, || (op, Some(node), site.clone(), Direction::Backward { input }), from);
-        }
     }
 
     /// The op of node `i` and what it saved, copied if the node stays and moved out if not; `None` for a leaf.
@@ -195,7 +157,7 @@ impl<T: Real> Tape<T> {
             return None;
         };
         let Some(root) = y.node else { return Some(vec![None; aliases.len()]) };
-        let cotangents = self.reverse(body..=root.index(), base, vec![(root, gy.clone())], true, None);
+        let cotangents = self.reverse(body..=root.index(), base, vec![(root, gy.clone())], true);
         Some(aliases.iter().map(|a| cotangents.get(a.node?.index() - base)?.clone()).collect())
     }
 }

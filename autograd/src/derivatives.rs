@@ -60,7 +60,7 @@ pub fn vjp<T: Real>(
     let tape = Tape::new();
     let ins = leaves(&tape, x);
     let y = f(&ins);
-    let mut grads = tape.backward_from(&y, gy.clone(), &mut |_| {});
+    let mut grads = tape.backward_from(&y, gy.clone());
     let gx = ins.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
     (y.into_value(), gx)
 }

@@ -4,6 +4,7 @@
 //! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
 //! - [`catalogue`] is what the files of the ops say, for tables and pages.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
+//! - [`observer`] lets others look on: [`anomaly`] for numbers that are not finite, [`trace`] for everything.
 //! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
 //!
 //! ```
@@ -26,15 +27,17 @@ pub mod backward;
 pub mod catalogue;
 pub mod check;
 pub mod derivatives;
+pub mod observer;
 pub mod op;
 pub mod ops;
 mod samples;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 pub mod tape;
+pub mod trace;
 mod var;
 
-pub use backward::{Grads, Summand};
+pub use backward::Grads;
 pub use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 pub use op::{Declared, Entry, Evaluated, Op, Sample, Saved, Saves, Want};
 pub use samples::Samples;

@@ -6,10 +6,11 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::Instant;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use crate::anomaly::{self, Anomaly, Direction, Summary};
+use crate::observer::{Applied, Observer};
 use crate::op::{Declared, Op, Want};
 use crate::var::Var;
 
@@ -92,9 +93,8 @@ pub struct Tape<T: Real = f32> {
     pub(crate) nodes: RefCell<Vec<Node<T>>>,
     scope: RefCell<Arc<str>>,
     on: bool,
-    watches: bool,
-    anomaly: RefCell<Option<Anomaly>>,
-    /// Is a reverse pass under way? What its VJPs apply is looked at as what they give.
+    pub(crate) observer: Option<Arc<dyn Observer<T>>>,
+    /// Is a reverse pass under way? What its VJPs apply is theirs, and not shown.
     pub(crate) reversing: Cell<bool>,
 }
 
@@ -108,12 +108,12 @@ impl<T: Real> Tape<T> {
     /// An empty tape.
     pub fn new() -> Self {
         let (nodes, scope) = (RefCell::default(), RefCell::new("".into()));
-        Tape { nodes, scope, on: true, watches: false, anomaly: RefCell::default(), reversing: Cell::new(false) }
+        Tape { nodes, scope, on: true, observer: None, reversing: Cell::new(false) }
     }
 
-    /// An empty tape that looks for numbers that are not finite ([`crate::anomaly`]).
-    pub fn watching() -> Self {
-        Tape { watches: true, ..Self::new() }
+    /// An empty tape at which somebody [looks on](crate::observer).
+    pub fn observed(observer: Arc<dyn Observer<T>>) -> Self {
+        Tape { observer: Some(observer), ..Self::new() }
     }
 
     /// A tape that records nothing: evaluation without gradients.
@@ -125,6 +125,9 @@ impl<T: Real> Tape<T> {
     #[track_caller]
     pub fn leaf(&self, value: Tensor<T>) -> Var<'_, T> {
         let site = self.site();
+        if let (Some(observer), true) = (&self.observer, self.on && !self.reversing.get()) {
+            observer.leaf(NodeId::new(self.len()), &value, &site);
+        }
         let node = self.on.then(|| self.push(Node::bare(Kind::Leaf, site)));
         Var { tape: self, value, node }
     }
@@ -149,14 +152,13 @@ impl<T: Real> Tape<T> {
         let expected = op.shape(&shapes).unwrap_or_else(|e| panic!("{e}"));
         let tracked = self.on && ins.iter().any(|v| v.node.is_some());
         let values: Vec<&Tensor<T>> = ins.iter().map(|v| &v.value).collect();
+        let observer = self.observer.as_ref().filter(|_| !self.reversing.get());
+        let begun = observer.map(|_| Instant::now());
         let done = op.eval(&values, if tracked { Want::Vjp } else { Want::Value });
         assert_eq!(*done.out.shape(), expected, "{} broke its own shape rule", op.name());
-        if self.watches && !self.reversing.get() {
-            let site = self.site();
-            let made = || (&*op, Some(self.len()).filter(|_| tracked), site, Direction::Forward);
-            self.look(&done.out, made, || {
-                values.iter().enumerate().map(|(i, x)| (format!("input {i}"), Summary::of(x))).collect()
-            });
+        if let (Some(observer), Some(begun)) = (observer, begun) {
+            let (took, site, node) = (begun.elapsed(), &self.site(), tracked.then(|| NodeId::new(self.len())));
+            observer.applied(&Applied { op: &op, ins, out: &done.out, residuals: &done.residuals, node, site, took });
         }
         // Not a closure: `site` would see the closure's line instead of the caller's.
         let node = if tracked {
@@ -174,31 +176,6 @@ impl<T: Real> Tape<T> {
             None
         };
         Var { tape: self, value: done.out, node }
-    }
-
-    /// The first number that was not finite, if there was one and the tape [watches](Self::watching).
-    pub fn anomaly(&self) -> Option<Anomaly> {
-        self.anomaly.borrow().clone()
-    }
-
-    /// Does it look for numbers that are not finite?
-    pub(crate) fn watches(&self) -> bool {
-        self.watches
-    }
-
-    /// Keeps what made this, if it is the first that is not finite.
-    pub(crate) fn look<'o>(
-        &self,
-        made: &Tensor<T>,
-        by: impl FnOnce() -> (&'o dyn Op<T>, Option<usize>, Site, Direction),
-        from: impl FnOnce() -> Vec<(String, Summary)>,
-    ) {
-        if self.anomaly.borrow().is_none() && !anomaly::is_finite(made) {
-            let (op, node, site, direction) = by();
-            let (op, details) = (op.name(), format!("{op:?}"));
-            *self.anomaly.borrow_mut() =
-                Some(Anomaly { op, details, node, site, direction, made: Summary::of(made), from: from() });
-        }
     }
 
     /// Runs `f` with `name` added to the path that nodes remember: `tape.scope("h3", || …)`.

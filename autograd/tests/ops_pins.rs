@@ -1,7 +1,9 @@
 //! What the witnesses over all ops cannot see: decisions at kinks, messages, extremes, and the operators.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
+use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Shape, Tape, Tensor, Var};
 use gradus_tensor::rng::DropoutKey;
 
@@ -15,7 +17,7 @@ fn grad(x: Tensor<f64>, f: impl for<'t> Fn(&Var<'t, f64>) -> Var<'t, f64>) -> Ve
     let x = tape.leaf(x);
     let y = f(&x);
     let w = Tensor::new(*y.shape(), (1..=y.value().len()).map(|i| i as f64).collect());
-    tape.backward_from(&y, w, &mut |_| {}).of(&x).expect("y depends on x").to_vec()
+    tape.backward_from(&y, w).of(&x).expect("y depends on x").to_vec()
 }
 
 /// What `f` panics with, given values of these shapes.
@@ -47,7 +49,7 @@ fn what_select_leaves_out_does_no_harm() {
     let (a, b) = (tape.leaf(tensor([2], &[f64::INFINITY, 4.0])), tape.leaf(tensor([2], &[5.0, f64::NAN])));
     let y = a.select([false, true], &b);
     assert_eq!(y.value().to_vec(), [5.0, 4.0]);
-    let g = tape.backward_from(&y, tensor([2], &[1.0, f64::INFINITY]), &mut |_| {});
+    let g = tape.backward_from(&y, tensor([2], &[1.0, f64::INFINITY]));
     assert_eq!((g.of(&a).unwrap().to_vec(), g.of(&b).unwrap().to_vec()), (vec![0.0, f64::INFINITY], vec![1.0, 0.0]));
 }
 
@@ -153,7 +155,7 @@ fn parts_come_back_from_their_concatenation() {
     assert_eq!(y.value().to_vec(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     assert_eq!(*y.slice(1, 1..3).value(), *b.value());
     assert_eq!(a.pad(1, 1, 1).value().to_vec(), [0.0, 1.0, 0.0, 0.0, 4.0, 0.0]);
-    let g = tape.backward_from(&y, tensor([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), &mut |_| {});
+    let g = tape.backward_from(&y, tensor([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
     assert_eq!((g.of(&a).unwrap(), g.of(&b).unwrap()), (a.value(), b.value()));
 }
 
@@ -168,7 +170,7 @@ fn dropout_drops_the_same_in_both_directions() {
     let x = tape.leaf(ones.clone());
     let y = x.dropout(key);
     assert_eq!(y.value().to_vec(), kept);
-    assert_eq!(tape.backward_from(&y, ones, &mut |_| {}).of(&x).unwrap().to_vec(), kept);
+    assert_eq!(tape.backward_from(&y, ones).of(&x).unwrap().to_vec(), kept);
 }
 
 #[test]
@@ -242,20 +244,15 @@ fn shape_errors_teach() {
 #[test]
 fn a_gathered_table_adds_to_the_gradient_that_is_there() {
     let run = |observed: bool| {
-        let tape = Tape::new();
+        let recorder = Arc::new(Recorder::default());
+        let tape = if observed { Tape::observed(recorder.clone()) } else { Tape::new() };
         let w = tape.leaf(tensor([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
         let y = w.gather([2, 0, 2], [3]).sum_all() + (&w * &w).sum_all();
         let one = Tensor::full(*y.shape(), 1.0);
-        let mut seen = Vec::new();
-        let grads = if observed {
-            tape.backward_from(&y, one, &mut |s| {
-                if Some(s.to) == w.node() {
-                    seen.push((s.op, s.value.to_vec()));
-                }
-            })
-        } else {
-            tape.backward_from_all(vec![(&y, one)])
-        };
+        let grads = tape.backward_from(&y, one);
+        let trace = recorder.trace();
+        let summands = trace.first().map_or(&[][..], |w| &w.summands);
+        let seen: Vec<_> = summands.iter().map(|s| (trace[s.from.index()].name(), s.value.to_vec())).collect();
         (grads.of(&w).unwrap().to_vec(), seen)
     };
     let expected = [3.0, 5.0, 6.0, 8.0, 12.0, 14.0]; // 2w + the number of times a row was taken

@@ -149,7 +149,7 @@ impl<T: Real> Model<Tensor<T>> {
         self.gradient_on(&Tape::new(), config, batch, noise, how)
     }
 
-    /// The same on this tape, which may [watch](Tape::watching) for numbers that are not finite; nothing is computed again.
+    /// The same on this tape, which may be [observed](Tape::observed); nothing is computed again.
     pub fn gradient_on(
         &self,
         tape: &Tape<T>,

@@ -1,9 +1,12 @@
 //! Nets under the checks: nothing escapes the list of ops, the witnesses refuse what is wrong, and the tape keeps its word.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use gradus_autograd::anomaly::Direction;
+use gradus_autograd::anomaly::{Direction, Watch};
 use gradus_autograd::check::{self, Failure, Subject, Toothless, Witness};
+use gradus_autograd::observer::Observer;
+use gradus_autograd::trace::Recorder;
 use gradus_autograd::{
     Declared, Evaluated, NodeId, Op, Real, Samples, Saved, Saves, Shape, ShapeError, Tape, Tensor, Var, Want, ops,
 };
@@ -345,22 +348,22 @@ fn a_leaf_that_is_not_used_has_no_gradient() {
 
 #[test]
 fn an_observer_sees_every_summand_and_they_add_up_to_the_gradient() {
-    // y = Σ x² + x tanh x: x is used five times.
-    let tape = Tape::new();
+    // y = Σ x² + x tanh x: x is used four times.
+    let recorder = Arc::new(Recorder::default());
+    let tape = Tape::observed(recorder.clone());
     let x = tape.leaf(vector(&[0.5, -2.0, 3.0]));
     let y = tape.scope("h3", || tape.scope("attn", || (&x * &x + &x * x.tanh()).sum_all()));
-    let mut sum = vector(&[0.0; 3]);
-    let mut seen = Vec::new();
-    let one = Tensor::scalar(1.0);
-    let grads = tape.backward_from(&y, one, &mut |s| {
-        assert_eq!(&*s.site.scope, "h3.attn");
-        assert!(s.site.at.file().ends_with("nets.rs") && s.from > s.to);
-        if Some(s.to) == x.node() {
-            sum = sum.zip(s.value, |a, b| a + b);
-            seen.push(s.op);
-        }
-    });
+    let grads = tape.backward(&y);
+    let trace = recorder.trace();
+    for node in &trace[1..] {
+        assert_eq!(&*node.site.scope, "h3.attn");
+        assert!(node.site.at.file().ends_with("nets.rs"));
+        assert!(node.ins.iter().all(|x| x.node.is_some_and(|x| x < y.node().unwrap())));
+    }
+    let summands = &trace[0].summands;
+    let seen: Vec<&str> = summands.iter().map(|s| trace[s.from.index()].name()).collect();
     assert_eq!(seen, ["mul", "tanh", "mul", "mul"]);
+    let sum = summands.iter().fold(vector(&[0.0; 3]), |sum, s| sum.zip(&s.value, |a, b| a + b));
     let gradient = grads.of(&x).unwrap();
     assert!(sum.zip(gradient, |a, b| (a - b).abs()).to_vec().iter().all(|&e| e < 1e-15));
     let exact = |x: f64| 3.0 * x - x + x.tanh() + x * (1.0 - x.tanh().powi(2));
@@ -407,13 +410,14 @@ fn two_tapes_do_not_mix() {
 /// log 0 is −∞ and 0·(−∞) is NaN: the first of them counts, with what it was made of.
 #[test]
 fn the_first_number_that_is_not_finite_is_named_going_forward() {
-    let tape = Tape::watching();
+    let watch = Arc::new(Watch::default());
+    let tape = Tape::observed(watch.clone());
     let x = tape.leaf(vector(&[1.0, 0.0]));
     let (y, line) = tape.scope("h1", || tape.scope("mlp", || (x.log(), line!())));
     let z = (&y * &x).sum_all();
     assert!(z.value().item().is_nan());
     tape.backward(&z);
-    let anomaly = tape.anomaly().expect("seen");
+    let anomaly = watch.anomaly().expect("seen");
     assert_eq!((anomaly.op, anomaly.direction, anomaly.node), ("log", Direction::Forward, y.node().map(NodeId::index)));
     assert_eq!((&*anomaly.site.scope, anomaly.site.at.line()), ("h1.mlp", line));
     assert_eq!((anomaly.made.infinite, anomaly.made.nan), (1, 0));
@@ -423,26 +427,30 @@ fn the_first_number_that_is_not_finite_is_named_going_forward() {
 #[test]
 fn one_that_a_vjp_makes_is_the_op_s() {
     // sqrt's VJP divides by 2√x: the division is not to blame.
-    let tape = Tape::watching();
+    let watch = Arc::new(Watch::default());
+    let tape = Tape::observed(watch.clone());
     let x = tape.leaf(vector(&[0.0, 4.0]));
     let grads = tape.backward(&(x.sqrt() * 3.0).sum_all());
     assert!(grads.of(&x).unwrap().to_vec()[0].is_infinite());
-    let anomaly = tape.anomaly().expect("seen");
+    let anomaly = watch.anomaly().expect("seen");
     assert_eq!((anomaly.op, anomaly.direction), ("sqrt", Direction::Backward { input: 0 }));
     assert_eq!((&*anomaly.from[0].0, anomaly.from[0].1.most), ("the cotangent", 3.0));
 }
 
 #[test]
-fn who_does_not_watch_sees_nothing_and_who_watches_changes_nothing() {
-    let run = |tape: Tape<f64>, at: &[f64]| {
+fn who_looks_on_changes_no_bit() {
+    let run = |observer: Option<Arc<dyn Observer<f64>>>, at: &[f64]| {
+        let tape = observer.map_or_else(Tape::new, Tape::observed);
         let x = tape.leaf(vector(at));
         let y = (x.gelu() * x.exp()).layer_norm(&x, &x, 1e-5).softmax().log().sum_all();
         let bits = |t: &Tensor<f64>| t.to_vec().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let gradient = bits(tape.backward(&y).of(&x).unwrap());
-        (bits(y.value()), gradient, tape.anomaly().is_some())
+        (bits(y.value()), gradient)
     };
-    let sound = [0.5, -1.0, 2.0];
-    assert_eq!(run(Tape::watching(), &sound), run(Tape::new(), &sound));
-    assert!(!run(Tape::new(), &[800.0, 0.0, 1.0]).2);
-    assert!(run(Tape::watching(), &[800.0, 0.0, 1.0]).2);
+    let (sound, watch) = ([0.5, -1.0, 2.0], Arc::new(Watch::default()));
+    assert_eq!(run(Some(watch.clone()), &sound), run(None, &sound));
+    assert_eq!(run(Some(Arc::new(Recorder::default())), &sound), run(None, &sound));
+    assert_eq!(watch.anomaly(), None);
+    run(Some(watch.clone()), &[800.0, 0.0, 1.0]);
+    assert!(watch.anomaly().is_some());
 }

@@ -52,7 +52,7 @@
 //! | [`scores`] | accuracy, F1 and correlations |
 //! | [`evaluate`], [`metrics`], [`report`], [`progress`] | what was measured, for machines and people |
 //! | [`files`] | writes that are whole or absent |
-//! | [`audit`] | the evidence for every op |
+//! | [`audit`] | ops, models, a step and the ledger shown with their evidence |
 //! | [`cli`], [`mod@bench`] | the program's commands, and how fast it trains |
 
 pub mod audit;

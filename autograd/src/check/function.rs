@@ -106,7 +106,7 @@ impl<T: Real, F: Function> Op<T> for Whole<F> {
             if saved.needs(i) { tape.leaf(x) } else { tape.constant(x) }
         };
         let ins: Vec<Var<'_, T>> = (0..self.ins.len()).map(input).collect();
-        let mut grads = tape.backward_from(&self.f.call(&ins), gy.value().clone(), &mut |_| {});
+        let mut grads = tape.backward_from(&self.f.call(&ins), gy.value().clone());
         ins.iter().map(|x| grads.take(x).map(|g| gy.tape().constant(g))).collect()
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {

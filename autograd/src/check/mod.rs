@@ -29,9 +29,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A function of tensors, one's own formula or a whole model, is a case too: [`function()`].
+//! A function of tensors, one's own formula or a whole model, is a case too: [`function()`]. What a VJP gave in a running model is
+//! checked at its own numbers by [`application()`].
 
 mod adjoint;
+mod application;
 mod audit;
 mod case;
 mod count;
@@ -49,6 +51,7 @@ mod teeth;
 mod v_curve;
 
 pub use adjoint::adjoint;
+pub use application::application;
 pub use audit::audit;
 pub use case::{Case, Subject, subjects};
 pub use count::Count;

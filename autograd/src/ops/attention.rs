@@ -150,16 +150,19 @@ impl<T: Real> Op<T> for Attention {
         if tk == 0 {
             return Some(q.affine(1.0, 0.0)); // no keys, hence no queries: as empty as q
         }
-        let mut s = q.matmul(&k.t()) * (1.0 / (d as f64).sqrt()); // (B, H, Tq, Tk)
+        let tape = q.tape();
+        let mut s = tape.scope("scores", || q.matmul(&k.t()) * (1.0 / (d as f64).sqrt())); // (B, H, Tq, Tk)
         if let Some(bias) = ins.get(3) {
             s = s + bias;
         }
         let shape = *s.shape();
         let allowed: Vec<bool> = (0..shape.numel()).map(|n| self.mask.allows(n / tk % tq, n % tk, tq, tk)).collect();
-        let never = q.tape().constant(Tensor::full(shape, T::lit(f64::NEG_INFINITY)));
-        let s = s.select(allowed, &never);
-        let e = (&s - s.max(3).detach()).exp();
-        let p = &e / e.sum(&[3]);
+        let never = tape.constant(Tensor::full(shape, T::lit(f64::NEG_INFINITY)));
+        let s = tape.scope("mask", || s.select(allowed, &never));
+        let p = tape.scope("softmax", || {
+            let e = (&s - s.max(3).detach()).exp();
+            &e / e.sum(&[3])
+        });
         let p = match &self.dropout {
             Some(key) => p.dropout(*key),
             None => p,

@@ -212,7 +212,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
 }
 
 /// A run that would never end.
-fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
+pub(crate) fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
     Recipe {
         optimizer: Optimizer::default(),
         schedule: Schedule::default(),
@@ -226,7 +226,7 @@ fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
 }
 
 /// Uniformly random tokens, each predicting the next.
-fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
+pub(crate) fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
     let (t, mut rng) = (config.context, Philox::new(seed));
     let (mut inputs, mut targets) = (Vec::new(), Vec::new());
     for _ in 0..sequences {
@@ -239,7 +239,7 @@ fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
 }
 
 /// The rate of the fastest of these products A (m, k) · B (k, n): 1024³, and a block's and the output's at this batch.
-fn gemm_gflops(workload: &Workload) -> f64 {
+pub(crate) fn gemm_gflops(workload: &Workload) -> f64 {
     let (n, d, v) = (workload.tokens() / workload.accumulate, workload.config.width, workload.config.vocab);
     let shapes = [
         (1024, 1024, 1024),
@@ -373,7 +373,14 @@ fn read_through(memory: &[f32]) -> Duration {
     begin.elapsed()
 }
 
-fn median(times: &mut [Duration]) -> Duration {
+/// Bytes a second that all threads read from memory and do no more than add up.
+pub(crate) fn bandwidth() -> f64 {
+    let memory = vec![1.0; PASS_BYTES / size_of::<f32>()];
+    let mut passes = [(); 5].map(|()| read_through(&memory));
+    PASS_BYTES as f64 / median(&mut passes).as_secs_f64()
+}
+
+pub(crate) fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

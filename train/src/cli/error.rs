@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use gradus_model::checkpoint::CheckpointError;
 
 use super::ids::IdsError;
+use crate::audit::step::SceneError;
 use crate::files::FileError;
 use crate::finetune::FinetuneError;
 use crate::generate::GenerateError;
@@ -65,6 +66,9 @@ pub enum CliError {
     /// A file that could not be written.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A step that cannot be opened.
+    #[error(transparent)]
+    Scene(Box<SceneError>),
     /// Tasks of the micro-world that could not be made.
     #[error(transparent)]
     Tasks(#[from] TaskError),
@@ -151,6 +155,12 @@ impl CliError {
 impl From<FinetuneError> for CliError {
     fn from(error: FinetuneError) -> Self {
         CliError::Finetune(Box::new(error))
+    }
+}
+
+impl From<SceneError> for CliError {
+    fn from(error: SceneError) -> Self {
+        CliError::Scene(Box::new(error))
     }
 }
 

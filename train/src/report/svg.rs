@@ -65,7 +65,7 @@ impl Ink {
 /// A line through measured points.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Its label at the right edge; none if empty.
+    /// Its label at the right edge, or beside its only point; none if empty.
     pub name: String,
     /// (x, y) in the units of the axes, x rising. Points that are not finite are left out.
     pub points: Vec<(f64, f64)>,
@@ -183,7 +183,7 @@ impl Plot {
         let curves: Vec<_> = self.visible().collect();
         let levels: Vec<_> = self.levels.iter().filter(|level| self.y.scale.shows(level.y)).collect();
         let points = || curves.iter().flat_map(|(_, points)| points);
-        let x = self.x.range(points().map(|point| point.0).chain([0.0]), 0.0);
+        let x = self.x.range(points().map(|point| point.0).chain(Some(0.0).filter(|x| self.x.scale.shows(*x))), 0.0);
         let y = self.y.range(points().map(|point| point.1).chain(levels.iter().map(|level| level.y)), 0.04);
         let (across, up) = (|value| self.x.scale.place(value), |value| self.y.scale.place(value));
 
@@ -239,7 +239,10 @@ impl Plot {
             if curve.dots {
                 chart.draw_series(places.iter().map(|&at| Circle::new(at, 32, curve.ink.colour().filled())))?;
             }
-            if !curve.name.is_empty() {
+            if let ([_], false) = (&places[..], curve.name.is_empty()) {
+                let at = chart.backend_coord(&last);
+                text(&curve.name, (at.0 + 7 * FINE, at.1), Ink::Text, HPos::Left, VPos::Center)?;
+            } else if !curve.name.is_empty() {
                 labels.push(Label { y: chart.backend_coord(&last).1, text: curve.name.clone(), ink: curve.ink });
             }
         }
@@ -389,11 +392,11 @@ mod tests {
     fn odd_data_still_draws() {
         for values in [vec![], vec![1.0], vec![2.0; 3], vec![f64::NAN, 1.0, f64::INFINITY], vec![-1.0, 0.0, 1.0]] {
             for scale in [Scale::Linear, Scale::Log] {
-                let points = values.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect();
+                let points = values.iter().enumerate().map(|(i, v)| (i as f64 + 0.5, *v)).collect();
                 let plot = Plot {
                     title: "a < b & \"c\"".into(),
                     description: "d > e".into(),
-                    x: Axis::new("x", Scale::Linear),
+                    x: Axis::new("x", scale),
                     y: Axis::new("y", scale),
                     curves: vec![Curve { name: "<name>".into(), points, ink: Ink::Train, dots: true }],
                     levels: vec![Level { name: "level".into(), y: -3.0, ink: Ink::Limit }],

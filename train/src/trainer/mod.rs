@@ -9,8 +9,10 @@
 
 mod state;
 
+use std::sync::Arc;
+
 use gradus_autograd::Tape;
-use gradus_autograd::anomaly::Anomaly;
+use gradus_autograd::anomaly::{Anomaly, Watch};
 use gradus_model::{Backward, Batch, Model, ModelConfig, Noise, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
@@ -180,9 +182,10 @@ impl<T: Real> Trainer<T> {
     /// The first number that is not finite in making this gradient again, which comes to the same bits.
     fn anomaly(&self, batch: &Batch, noise: Noise) -> Option<Anomaly> {
         batch.split(self.recipe.shards).iter().find_map(|(first, batch)| {
-            let (tape, noise) = (Tape::watching(), noise.from_sequence(*first as u64));
+            let (watch, noise) = (Arc::new(Watch::default()), noise.from_sequence(*first as u64));
+            let tape = Tape::observed(watch.clone());
             self.params.gradient_on(&tape, &self.config, batch, Some(&noise), self.recipe.backward);
-            tape.anomaly()
+            watch.anomaly()
         })
     }
 

@@ -101,3 +101,55 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     let broken = gradus(line, &[dir.path()]);
     assert!(broken.code == Some(1) && broken.stderr.contains("the loss is NaN"), "{}", broken.stderr);
 }
+
+#[test]
+fn a_step_is_opened_as_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let html = dir.path().join("step.html");
+    let found = gradus("audit step --by-hand --html {} --json", &[&html]).json();
+    assert_eq!((found["faults"].as_array().map(Vec::len), found["nodes"].as_u64()), (Some(0), Some(30)));
+    assert!(found["proved"].as_u64().unwrap() > 80 && found["parameters_sha256"].as_str().unwrap().len() == 64);
+    let page = fs::read_to_string(&html).unwrap();
+    for part in ["h.0.attn.c_attn.weight", found["batch_sha256"].as_str().unwrap(), "audit step --by-hand", "\"softmax\""] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("src=") && !page.contains("@import") && page.contains("default-src 'none'"));
+    gradus("audit step --by-hand --html {}", &[&html]).fails_with(&["step.html", "--overwrite"]);
+
+    let (model, text) = (dir.path().join("model"), dir.path().join("text.txt"));
+    fs::write(&text, "a rose is a rose is a rose").unwrap();
+    let line = "pretrain --corpus {} --tokenizer char --context 8 --width 8 --layers 1 --heads 2 --batch 2 --steps 2 --held-out 0 --quiet --out {}";
+    let made = gradus(line, &[&text, &model]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let line = "audit step --model {} --corpus {} --tokens 8 --sequences 2 --html {} --overwrite --quiet --json";
+    let found = gradus(line, &[&model, &text, &html]).json();
+    assert_eq!(found["faults"].as_array().map(Vec::len), Some(0));
+    assert!(fs::read_to_string(&html).unwrap().contains("the beginning of"));
+    let model = model.as_path();
+    let nothing = gradus("audit step --model {} --html {} --overwrite", &[model, &html]);
+    assert!(nothing.code == Some(2) && nothing.stderr.contains("--text or --corpus"), "{}", nothing.stderr);
+    gradus("audit step --model {} --text rose --html {} --overwrite --json", &[model, &html]).json();
+    gradus("audit step --model {} --text r --html {} --overwrite", &[model, &html]).fails_with(&["1 token", "2 are needed"]);
+    for wrong in ["--tokens 9", "--tokens 0", "--sequences 0"] {
+        gradus(&format!("audit step --model {{}} --corpus {{}} --html {{}} --overwrite {wrong}"), &[model, &text, &html])
+            .fails_with(&[wrong]);
+    }
+    let of_no_model = gradus("audit step --text rose", &[]);
+    assert!(of_no_model.code == Some(2) && of_no_model.stderr.contains("--model"), "{}", of_no_model.stderr);
+}
+
+#[test]
+fn the_cost_of_a_step_is_shown_op_by_op() {
+    let dir = tempfile::tempdir().unwrap();
+    let html = dir.path().join("cost.html");
+    let found = gradus("audit cost --steps 1 --quiet --html {} --json", &[&html]).json();
+    let ops = found["ops"].as_array().unwrap();
+    let share: f64 = ops.iter().map(|op| op["forward_ms"].as_f64().unwrap() + op["backward_ms"].as_f64().unwrap()).sum();
+    assert!(share > 0.0 && found["step_ms"].as_f64().unwrap() > 0.0);
+    assert!(ops.iter().any(|op| op["name"] == "self_attention") && found["places"][0]["calls"].as_u64().unwrap() > 0);
+    assert!(found["gemm_gflops"].as_f64().unwrap() > 0.0 && found["bandwidth_gb_per_second"].as_f64().unwrap() > 0.0);
+    let page = fs::read_to_string(&html).unwrap();
+    assert!(page.contains("Ops under the roof") && page.contains("Memory over the step"));
+    gradus("audit cost --quiet --html {}", &[&html]).fails_with(&["cost.html", "--overwrite"]);
+    gradus("audit cost --steps 0", &[]).fails_with(&["--steps 0"]);
+}

@@ -1,0 +1,74 @@
+//! One application of an op in a running model: what its VJP gave, against differences at its own numbers.
+
+use gradus_tensor::Tensor;
+
+use super::report::Comparison;
+use crate::op::Want;
+use crate::samples::Samples;
+use crate::trace::Traced;
+
+/// ```text
+/// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1
+/// ```
+///
+/// `inputs[i]` is the summand that the VJP gave input i ([`Traced::summands`] of the input's node), `None` for a constant. The
+/// best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since the lengths of the inputs differ; it is the second of the pair. Relative
+/// to Σ |terms| + Σ |ȳⱼyⱼ|. `None` for a leaf, and where nothing flowed back.
+pub fn application(node: &Traced<f64>, inputs: &[Option<&Tensor<f64>>], seed: u64) -> Option<(Comparison, f64)> {
+    let (op, gy) = (node.op.as_ref()?, node.cotangent.as_ref()?);
+    let mut draws = Samples::new(seed, 1);
+    let mut v: Vec<Option<Tensor<f64>>> =
+        inputs.iter().zip(&node.ins).map(|(g, x)| g.map(|_| draws.normal(*x.value.shape()))).collect();
+    let length = v.iter().flatten().map(|v| v.dot(v)).sum::<f64>().sqrt();
+    v.iter_mut().flatten().for_each(|v| *v = v.map(|v| v / length));
+    let terms = |of: fn(f64) -> f64| -> f64 {
+        let each = inputs.iter().zip(&v).filter_map(|(g, v)| Some(g.as_ref()?.zip(v.as_ref()?, |g, v| g * v)));
+        each.map(|terms| terms.to_vec().into_iter().map(of).sum::<f64>()).sum()
+    };
+    // A masked score is −∞, and its cotangent 0: it takes no part.
+    let part = |u: f64, y: f64| if u == 0.0 { 0.0 } else { u * y };
+    let against = |y: &Tensor<f64>, of: fn(f64) -> f64| gy.zip(y, part).to_vec().into_iter().map(of).sum::<f64>();
+    let size = against(&node.value, f64::abs);
+    let (value, scale) = (terms(|t| t), terms(f64::abs) + size);
+    if scale == 0.0 || !length.is_normal() {
+        return None;
+    }
+    let phi = |h: f64| {
+        let moved = node.ins.iter().zip(&v).map(|(x, v)| match v {
+            Some(v) => x.value.zip(v, |x, v| x + h * v),
+            None => x.value.clone(),
+        });
+        let moved: Vec<Tensor<f64>> = moved.collect();
+        against(&op.eval(&moved.iter().collect::<Vec<_>>(), Want::Value).out, |t| t)
+    };
+    let at = |h: f64| (Comparison { input: None, element: 0, value, expected: (phi(h) - phi(-h)) / (2.0 * h), scale }, h);
+    (1..=7).map(|i| at(10f64.powi(-i))).min_by(|a, b| a.0.error().total_cmp(&b.0.error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Tape;
+    use crate::trace::Recorder;
+
+    #[test]
+    fn a_right_summand_is_confirmed_and_one_that_is_off_by_a_thousandth_is_not() {
+        let recorder = Arc::new(Recorder::default());
+        let tape = Tape::observed(recorder.clone());
+        let (x, w) =
+            (tape.leaf(Tensor::new([2, 2], vec![0.5, -1.0, 2.0, 0.25])), tape.leaf(Tensor::new([2, 1], vec![1.5, -0.5])));
+        let y = x.matmul(&w).exp();
+        tape.backward(&y.sum_all());
+        let trace = recorder.trace();
+        let to = |node: usize| &trace[node].summands[0].value;
+        let right = [Some(to(0)), Some(to(1))];
+        let (found, _) = application(&trace[2], &right, 1).expect("matmul");
+        assert!(found.error() < 1e-10, "{found:?}");
+        let off = to(1).map(|g| g * 1.001);
+        let (found, _) = application(&trace[2], &[Some(to(0)), Some(&off)], 1).expect("matmul");
+        assert!(found.error() > 1e-5, "{found:?}");
+        assert!(application(&trace[0], &[], 1).is_none());
+    }
+}

@@ -1,0 +1,240 @@
+//! `gradus audit step` in a real browser: its page opens, zooms by keyboard, finds a node by name, and shows the numbers that the
+//! library has. Run by `.ci/browser`, since it wants Debian's chromium.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use gradus_train::audit::step::{Node, Opened, Scene, View};
+use serde_json::{Value, json};
+
+/// A browser that is told what to do through a pipe (the DevTools protocol: JSON messages, each ended by a zero).
+struct Browser {
+    process: Child,
+    to: File,
+    from: File,
+    session: Option<String>,
+    sent: u64,
+}
+
+impl Browser {
+    fn open(dir: &Path) -> Self {
+        let (to, from) = (dir.join("to"), dir.join("from"));
+        for pipe in [&to, &from] {
+            assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
+        }
+        // The protocol's pipe is file descriptors 3 and 4.
+        let line = "exec chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
+                    --disable-component-update --disable-sync --window-size=1400,1000 --user-data-dir=\"$3\" --remote-debugging-pipe about:blank \
+                    3<\"$1\" 4>\"$2\" 2>/dev/null";
+        let process = Command::new("sh").args(["-c", line, "sh"]).args([&to, &from, &dir.join("profile")]).spawn();
+        let process = process.expect("a shell");
+        let to = OpenOptions::new().write(true).open(to).expect("the pipe to it");
+        let from = File::open(from).expect("the pipe from it");
+        let mut browser = Browser { process, to, from, session: None, sent: 0 };
+        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = browser.ask("Target.attachToTarget", target)["sessionId"].as_str().expect("a session").to_owned();
+        browser.session = Some(session);
+        browser
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.sent += 1;
+        let id = self.sent;
+        let mut message = json!({ "id": id, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).expect("chromium listens; is it installed?");
+        loop {
+            let mut answer = self.read();
+            if answer["id"] == id {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].take();
+            }
+        }
+    }
+
+    fn read(&mut self) -> Value {
+        let (mut message, mut byte) = (Vec::new(), [0]);
+        loop {
+            self.from.read_exact(&mut byte).expect("chromium answers");
+            if byte[0] == 0 {
+                return serde_json::from_slice(&message).expect("JSON");
+            }
+            message.push(byte[0]);
+        }
+    }
+
+    fn show(&mut self, page: &Path) {
+        self.ask("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
+        let begun = Instant::now();
+        while self.eval("document.documentElement?.dataset.ready ?? ''") != "yes" {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the page's script did not come to its end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn eval(&mut self, expression: &str) -> Value {
+        let mut answer = self.ask("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }));
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
+        answer["result"]["value"].take()
+    }
+
+    fn text(&mut self, expression: &str) -> String {
+        self.eval(expression).as_str().unwrap_or_else(|| panic!("{expression} is text")).to_owned()
+    }
+
+    fn press(&mut self, key: &str) {
+        let text = if key.len() == 1 { key } else { "" };
+        self.ask("Input.dispatchKeyEvent", json!({ "type": "keyDown", "key": key, "text": text }));
+        self.ask("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }));
+    }
+
+    /// Types a name into the search field, from the keyboard alone.
+    fn find(&mut self, name: &str) {
+        self.press("/");
+        assert_eq!(self.text("document.activeElement.id"), "find");
+        self.ask("Input.insertText", json!({ "text": name }));
+        self.press("Enter");
+    }
+
+    fn chosen(&mut self) -> String {
+        self.text("document.getElementById('chosen').textContent")
+    }
+
+    fn trail(&mut self) -> String {
+        self.text("document.getElementById('trail').textContent")
+    }
+
+    fn boxes(&mut self) -> Vec<String> {
+        let names = self.text("[...document.querySelectorAll('#map .box b')].map((b) => b.textContent).join(' ')");
+        names.split(' ').map(str::to_owned).collect()
+    }
+
+    /// The table that stands in the panel, slice by slice as it is shown.
+    fn numbers(&mut self) -> Vec<f64> {
+        let cells = self.text("[...document.querySelectorAll('#tab .numbers')][0] ? [...document.querySelectorAll('#tab .numbers')[0].querySelectorAll('td')].map((td) => td.textContent).join(' ') : ''");
+        cells.split_whitespace().map(|cell| cell.replace('−', "-").replace('∞', "inf").parse().expect("a number")).collect()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn write(dir: &Path, name: &str, opened: &Opened) -> std::path::PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, opened.html()).unwrap();
+    path
+}
+
+/// The first slice of a tensor.
+fn first(view: &View) -> &[f64] {
+    &view.slices[0].map.0
+}
+
+fn op<'a>(nodes: &'a [Node], scope: &str, op: &str) -> &'a Node {
+    nodes.iter().find(|n| n.scope == scope && n.op == op).unwrap_or_else(|| panic!("{scope}.{op}"))
+}
+
+#[test]
+fn the_page_opens_zooms_finds_and_shows_the_library_s_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = Opened::of(Scene::by_hand(), "test").unwrap();
+    let mut browser = Browser::open(dir.path());
+    browser.show(&write(dir.path(), "hand.html", &opened));
+    assert_eq!(browser.eval("performance.getEntriesByType('resource').length"), 0, "nothing is loaded");
+    assert_eq!(browser.boxes(), ["embed", "h0", "reshape", "lm"]);
+    let loss = browser.text("document.querySelector('header').textContent");
+    assert!(loss.contains(&format!("{:?} nats", opened.loss)), "{loss}");
+
+    // By keyboard alone: from the model to the block, its attention, the op, its softmax.
+    browser.press("ArrowDown");
+    assert_eq!(browser.chosen(), "h0");
+    browser.press("Enter");
+    assert_eq!(browser.trail(), "model▸ h0");
+    assert_eq!(browser.boxes()[0], "attn");
+    browser.press("Enter");
+    assert_eq!(browser.boxes(), ["linear", "self_attention", "linear-2"]);
+    browser.press("ArrowDown");
+    browser.press("Enter");
+    assert!(browser.boxes().contains(&"softmax".to_owned()));
+    browser.find("h0.attn.self_attention.softmax.div");
+    assert_eq!(browser.trail(), "model▸ h0▸ attn▸ self_attention▸ softmax");
+    browser.press("1");
+    let attention = op(&opened.nodes, "h0.attn", "self_attention");
+    let inside = attention.inside.as_ref().unwrap();
+    assert_eq!(browser.numbers(), first(&op(inside, "softmax", "div").value));
+    // And back out again.
+    for place in ["softmax", "self_attention", "attn", "h0"] {
+        browser.press("Escape");
+        assert!(browser.chosen().ends_with(place), "{place}");
+    }
+
+    // A node by its name, its value and its gradient; what it shows of each is the library's to the last digit.
+    for (name, node) in [
+        ("h0.mlp.gelu", op(&opened.nodes, "h0.mlp", "gelu")),
+        ("lm.linear_cross_entropy", op(&opened.nodes, "lm", "linear_cross_entropy")),
+    ] {
+        browser.find(name);
+        assert_eq!(browser.chosen(), name);
+        browser.press("1");
+        assert_eq!(browser.numbers(), first(&node.value), "{name}");
+        browser.press("2");
+        assert_eq!(browser.numbers(), first(node.grad.as_ref().unwrap()), "{name}");
+        browser.press("5");
+        let value = browser.text("document.querySelector('#tab .facts dd').textContent");
+        assert_eq!(value.parse(), Ok(node.proof.unwrap().value), "{name}");
+    }
+
+    // The tied embedding: its gradient is the sum of two, and each is shown.
+    browser.find("tokens_embed.weight");
+    browser.press("3");
+    let from = browser.text("[...document.querySelectorAll('#tab .summand h3')].map((h) => h.textContent).join('; ')");
+    assert_eq!(from, "1. from lm.linear_cross_entropy, by its input 1; 2. from embed.gather, by its input 0");
+    let summands = &opened.nodes[0].summands;
+    assert_eq!(browser.numbers(), first(summands[0].view.as_ref().unwrap()));
+    let sum: Vec<f64> = first(summands[0].view.as_ref().unwrap())
+        .iter()
+        .zip(first(summands[1].view.as_ref().unwrap()))
+        .map(|(a, b)| a + b)
+        .collect();
+    assert_eq!(sum, first(opened.nodes[0].grad.as_ref().unwrap()));
+    browser.press("4");
+    assert_eq!(browser.numbers(), first(opened.nodes[0].update.as_ref().unwrap()));
+
+    // Light and dark.
+    let ground = |browser: &mut Browser, scheme: &str| {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.ask("Emulation.setEmulatedMedia", features);
+        browser.text("getComputedStyle(document.body).backgroundColor")
+    };
+    assert_ne!(ground(&mut browser, "light"), ground(&mut browser, "dark"));
+}
+
+#[test]
+fn large_tensors_are_summarised_and_it_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = Opened::of(Scene::standard(1, |_| {}).unwrap(), "test").unwrap();
+    let mut browser = Browser::open(dir.path());
+    browser.show(&write(dir.path(), "step.html", &opened));
+    browser.find("tokens_embed.weight");
+    browser.press("1");
+    let said = browser.text("document.getElementById('tab').textContent");
+    assert!(said.contains("the picture has means of blocks, the table the corner"), "{said}");
+    let corner = &opened.nodes[0].value.slices[0].corner.as_ref().unwrap().0;
+    assert_eq!(&browser.numbers(), corner);
+    // A heat map of attention: a cell a pair of tokens, in the words that were read.
+    browser.find("h1.attn.self_attention.softmax.div");
+    browser.press("1");
+    let words = browser.text("[...document.querySelectorAll('#tab .labels span')].map((s) => s.textContent).join(' ')");
+    assert_eq!(words, opened.tokens.inputs.join(" "));
+    assert_eq!(browser.eval("document.querySelector('#tab canvas').width"), json!(opened.tokens.inputs.len()));
+}

@@ -1,0 +1,190 @@
+//! The nodes of a step as the page reads them.
+
+use gradus_autograd::check;
+use gradus_autograd::trace::{Source, Traced};
+use gradus_autograd::{Shape, Tensor};
+use serde::Serialize;
+
+use super::view::View;
+
+/// Operations of one evaluation above which an application is not checked by differences: that takes fifteen of them.
+const PROVED: u64 = 4_000_000_000;
+/// Operations above which a fused op is not opened: its definition holds what the kernel never makes, scores and logits.
+const OPENED: u64 = 10_000_000_000;
+/// Letters of an op's fields.
+const DETAILS: usize = 300;
+
+/// A leaf, or an application of an op.
+#[derive(Clone, Debug, Serialize)]
+pub struct Node {
+    /// Its index in its list.
+    pub id: usize,
+    /// The op's name; `leaf` for a parameter, or for an input of a definition.
+    pub op: &'static str,
+    /// The path of its scopes.
+    pub scope: String,
+    /// A leaf's name; else empty.
+    pub name: String,
+    /// The line that applied the op.
+    pub at: String,
+    /// The op with its fields.
+    pub details: String,
+    /// What it was applied to.
+    pub ins: Vec<Input>,
+    /// What it gave.
+    pub value: View,
+    /// Its cotangent.
+    pub grad: Option<View>,
+    /// What the cotangent is the sum of.
+    pub summands: Vec<Term>,
+    /// Of a parameter: what the optimizer added.
+    pub update: Option<View>,
+    /// What differences say of what flowed back through it.
+    pub proof: Option<Proof>,
+    /// Why there is no proof, where something flowed.
+    pub unproved: Option<&'static str>,
+    /// A fused op's definition.
+    pub inside: Option<Vec<Node>>,
+    /// Why a fused op is not opened.
+    pub closed: Option<&'static str>,
+    /// Arithmetic operations.
+    pub flops: u64,
+    /// Bytes kept for backward.
+    pub saved: u64,
+    /// Seconds that it took.
+    pub forward: f64,
+    /// Seconds that its VJP took.
+    pub backward: f64,
+}
+
+/// An input of an application.
+#[derive(Clone, Debug, Serialize)]
+pub struct Input {
+    /// Its node; `None` for a constant, which is shown here.
+    pub node: Option<usize>,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// A constant's value.
+    pub view: Option<View>,
+}
+
+/// A summand of a cotangent.
+#[derive(Clone, Debug, Serialize)]
+pub struct Term {
+    /// The node that gave it.
+    pub from: usize,
+    /// As which of its inputs.
+    pub input: usize,
+    /// Its norm.
+    pub norm: f64,
+    /// The summand; `None` where it is the only one, and so the cotangent itself.
+    pub view: Option<View>,
+}
+
+/// A derivative along a random direction, twice.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Proof {
+    /// By the VJP.
+    pub value: f64,
+    /// By central differences.
+    pub expected: f64,
+    /// How far apart, relative to their terms.
+    pub error: f64,
+    /// The step of the differences.
+    pub step: f64,
+}
+
+/// What the page says of a step's nodes besides the trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The names of the first leaves, the parameters.
+    pub names: &'a [String],
+    /// What the optimizer added to them.
+    pub updates: &'a [Tensor<f64>],
+    /// Seed of the directions in which derivatives are compared.
+    pub seed: u64,
+}
+
+/// The nodes of a step, its fused ops opened.
+pub fn nodes(trace: &[Traced<f64>], subject: Subject<'_>) -> Vec<Node> {
+    let node = |(id, it): (usize, &Traced<f64>)| {
+        let (inside, closed) = match flops(it) {
+            many if many > OPENED => {
+                (None, Some("its definition would hold far larger tensors than its kernel; fewer --tokens open it"))
+            }
+            _ => (it.inside().map(|trace| definition(&trace, subject.seed)), None),
+        };
+        let (name, update) = (subject.names.get(id).cloned(), subject.updates.get(id).map(View::of));
+        Node { inside, closed, update, name: name.unwrap_or_default(), ..plain(trace, id, it, subject.seed) }
+    };
+    trace.iter().enumerate().map(node).collect()
+}
+
+/// The nodes of a fused op's definition. Fused ops in it stay closed.
+fn definition(trace: &[Traced<f64>], seed: u64) -> Vec<Node> {
+    trace.iter().enumerate().map(|(id, it)| plain(trace, id, it, seed)).collect()
+}
+
+fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Node {
+    let input = |x: &Source<f64>| Input {
+        node: x.node.map(|n| n.index()),
+        shape: x.value.shape().to_vec(),
+        view: x.node.is_none().then(|| View::of(&x.value)),
+    };
+    let alone = it.summands.len() == 1;
+    let summands = it.summands.iter().map(|s| Term {
+        from: s.from.index(),
+        input: s.input,
+        norm: s.value.dot(&s.value).sqrt(),
+        view: (!alone).then(|| View::of(&s.value)),
+    });
+    let details: String = it.op.as_ref().map_or(String::new(), |op| format!("{op:?}"));
+    let cut = details.chars().count() > DETAILS;
+    let (proof, unproved) = match proof(trace, id, it, seed) {
+        Ok(proof) => (proof, None),
+        Err(why) => (None, Some(why)),
+    };
+    Node {
+        id,
+        op: it.name(),
+        scope: it.site.scope.to_string(),
+        name: String::new(),
+        at: it.op.as_ref().map_or(String::new(), |_| format!("{}:{}", it.site.at.file(), it.site.at.line())),
+        details: details.chars().take(DETAILS).chain(cut.then_some('…')).collect(),
+        ins: it.ins.iter().map(input).collect(),
+        value: View::of(&it.value),
+        grad: it.cotangent.as_ref().map(View::of),
+        summands: summands.collect(),
+        update: None,
+        proof,
+        unproved,
+        inside: None,
+        closed: None,
+        flops: flops(it),
+        saved: (it.saved * size_of::<f64>()) as u64,
+        forward: it.forward.as_secs_f64(),
+        backward: it.backward.as_secs_f64(),
+    }
+}
+
+fn flops(it: &Traced<f64>) -> u64 {
+    let shapes: Vec<&Shape> = it.ins.iter().map(|x| x.value.shape()).collect();
+    it.op.as_ref().map_or(0, |op| op.flops(&shapes, it.value.shape()))
+}
+
+/// What differences say of what flowed back through a node; the reason where they say nothing though something flowed.
+fn proof(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Result<Option<Proof>, &'static str> {
+    if it.op.is_none() || it.cotangent.is_none() {
+        return Ok(None);
+    }
+    if flops(it) > PROVED {
+        return Err("not checked here: fifteen evaluations of it would take long");
+    }
+    let to = |(i, x): (usize, &Source<f64>)| {
+        let summands = &trace[x.node?.index()].summands;
+        summands.iter().find(|s| s.from.index() == id && s.input == i).map(|s| &s.value)
+    };
+    let summands: Vec<Option<&Tensor<f64>>> = it.ins.iter().enumerate().map(to).collect();
+    let (c, step) = check::application(it, &summands, seed).ok_or("nothing to compare: what flows back is 0")?;
+    Ok(Some(Proof { value: c.value, expected: c.expected, error: c.error(), step }))
+}

@@ -1,0 +1,190 @@
+//! One training step, opened: every op with its numbers, what flowed back through it and from where, and the evidence that it
+//! is right, as one HTML file.
+
+mod graph;
+mod scene;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use gradus_autograd::Tape;
+use gradus_autograd::catalogue;
+use gradus_autograd::check;
+use gradus_autograd::trace::Recorder;
+use gradus_model::{Backward, Noise, Tree};
+use serde::Serialize;
+use serde_json::Value;
+
+pub use graph::{Node, Proof};
+pub use scene::{Scene, SceneError, Size};
+pub use view::View;
+
+use crate::report::html::escape;
+use crate::trainer::TrainError;
+
+/// Draws of its samples on which every op of the step is checked.
+const DRAWS: u64 = 8;
+
+/// A step with everything in it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Opened {
+    /// Which step.
+    pub title: String,
+    /// What there is to see.
+    pub lead: String,
+    /// What makes it again, and what came out.
+    pub facts: Vec<(String, String)>,
+    /// What was read.
+    pub tokens: Tokens,
+    /// Its loss.
+    pub loss: f64,
+    /// Draws of samples behind the evidence of the ops.
+    pub draws: u64,
+    /// The ops that it uses, by name.
+    pub ops: serde_json::Map<String, Value>,
+    /// Its nodes, in the order of the tape; the parameters first.
+    pub nodes: Vec<Node>,
+}
+
+/// The batch in words.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tokens {
+    /// Number of sequences.
+    pub sequences: usize,
+    /// What is read (B·T).
+    pub inputs: Vec<String>,
+    /// What is to be predicted (B·T).
+    pub targets: Vec<String>,
+}
+
+impl Opened {
+    /// Makes the step and keeps everything. `command` is what makes it again.
+    ///
+    /// # Errors
+    /// Where the update cannot be made.
+    pub fn of(scene: Scene, command: &str) -> Result<Self, TrainError> {
+        let (trainer, seed) = (&scene.trainer, scene.trainer.recipe.seed);
+        let recorder = Arc::new(Recorder::default());
+        let noise = Noise::new(seed, trainer.done() + 1);
+        let tape = Tape::observed(recorder.clone());
+        let (loss, _) = trainer.params.gradient_on(&tape, &trainer.config, &scene.batch, Some(&noise), Backward::Whole);
+        drop(tape);
+        let mut after = trainer.clone();
+        let step = after.update(&scene.batch)?;
+        let (mut names, mut updates) = (Vec::new(), Vec::new());
+        trainer.params.as_ref().zip(after.params.as_ref()).visit(|name, (before, after)| {
+            names.push(name.to_owned());
+            updates.push(after.zip(before, |a, b| a - b));
+        });
+        let trace = recorder.trace();
+        let nodes = graph::nodes(&trace, graph::Subject { names: &names, updates: &updates, seed });
+        let factor = trainer.recipe.clip.map_or(1.0, |max| crate::optim::clip::factor(step.gradient_norm, max));
+        let config = serde_json::to_string(&trainer.config).unwrap_or_default();
+        let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
+        let facts = [
+            ("loss", format!("{loss:?} nats a token")),
+            ("norm of the gradient", format!("{:?}, times {factor:?} by clipping", step.gradient_norm)),
+            ("update", format!("{}, at a rate of {:?}", trainer.done() + 1, step.rate)),
+            ("seed", seed.to_string()),
+            ("data", scene.data.clone()),
+            ("SHA-256 of the batch", scene.data_digest()),
+            ("SHA-256 of the parameters", scene.parameters_digest()),
+            ("model", config),
+            ("recipe", recipe),
+            ("arithmetic", format!("f64, {} threads; the bits do not depend on them", rayon::current_num_threads())),
+            ("made by", format!("Gradus {}: {command}", env!("CARGO_PKG_VERSION"))),
+        ];
+        Ok(Opened {
+            title: scene.title,
+            lead: scene.lead,
+            facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
+            tokens: Tokens { sequences: scene.batch.sequences, inputs: scene.inputs, targets: scene.targets },
+            loss,
+            draws: DRAWS,
+            ops: ops(&nodes),
+            nodes,
+        })
+    }
+
+    /// Where the evidence does not hold, one line each: a derivative at the step's own numbers that differences contradict.
+    pub fn faults(&self) -> Vec<String> {
+        fn of(nodes: &[Node], within: &str, faults: &mut Vec<String>) {
+            for node in nodes {
+                let path =
+                    [within, &node.scope, node.op].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".");
+                if let Some(p) = node.proof.filter(|p| p.error > TOLERANCE) {
+                    faults.push(format!(
+                        "{path}: {:e} by its VJP, {:e} by differences; error {:.1e}, at most {TOLERANCE:.0e} allowed",
+                        p.value, p.expected, p.error
+                    ));
+                }
+                of(node.inside.as_deref().unwrap_or_default(), &path, faults);
+            }
+        }
+        let mut faults = Vec::new();
+        of(&self.nodes, "", &mut faults);
+        faults
+    }
+
+    /// Applications that differences confirmed.
+    pub fn proved(&self) -> usize {
+        fn of(nodes: &[Node]) -> usize {
+            nodes.iter().map(|n| usize::from(n.proof.is_some()) + n.inside.as_deref().map_or(0, of)).sum()
+        }
+        of(&self.nodes)
+    }
+
+    /// The step as one HTML file that loads nothing.
+    pub fn html(&self) -> String {
+        // `<` could end the script's element; JSON has another way to write it.
+        let data = serde_json::to_string(self).unwrap_or_default().replace('<', "\\u003c");
+        let facts: String = self
+            .facts
+            .iter()
+            .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)))
+            .collect();
+        let tokens: String = self.tokens.inputs.iter().map(|word| format!("<span>{}</span>", escape(word))).collect();
+        let style = [include_str!("../../report/page.css"), include_str!("page.css")].concat();
+        // In the order in which they stand in the page, so that nothing is looked for in what has been put in.
+        let places = [
+            ("{title}", escape(&self.title)),
+            ("{style}", style),
+            ("{title}", escape(&self.title)),
+            ("{lead}", escape(&self.lead)),
+            ("{tokens}", tokens),
+            ("{facts}", facts),
+            ("{data}", data),
+            ("{script}", include_str!("page.js").to_owned()),
+        ];
+        let (mut page, mut rest) = (String::new(), include_str!("page.html"));
+        for (place, text) in places {
+            let (before, after) = rest.split_once(place).expect("page.html has its places");
+            page.extend([before, &text]);
+            rest = after;
+        }
+        page + rest
+    }
+}
+
+/// At the best of seven steps, whatever the lengths of the inputs.
+const TOLERANCE: f64 = 1e-7;
+
+/// What the page says of each op that is used.
+fn ops(nodes: &[Node]) -> serde_json::Map<String, Value> {
+    let used = |name: &str| nodes.iter().any(|n| n.op == name || n.inside.iter().flatten().any(|n| n.op == name));
+    let both = catalogue::pages().into_iter().zip(check::subjects()).filter(|(page, _)| used(page.name));
+    let op = |(page, subject): (catalogue::Page, check::Subject)| {
+        let evidence = check::evidence(&subject, DRAWS);
+        let evidence: Vec<_> = evidence.iter().map(|e| (e.witness, e.worst.as_ref().map(check::Report::error))).collect();
+        let vjp = page.part("vjp").cloned();
+        let json = serde_json::json!({
+            "math": page.math, "file": page.file, "derivation": page.derivation, "evidence": evidence,
+            "line": vjp.as_ref().map(|part| part.line), "vjp": vjp.map(|part| part.code),
+        });
+        (page.name.to_owned(), json)
+    };
+    both.map(op).collect()
+}

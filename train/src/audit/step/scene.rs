@@ -1,0 +1,258 @@
+//! Which step is opened: a model, a batch, and all that the update depends on.
+
+use gradus_model::checkpoint::CheckpointError;
+use gradus_model::{Batch, GptConfig, Model, ModelConfig, Objective, Tree};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+use sha2::{Digest, Sha256};
+
+use crate::data::{DataError, Rows};
+use crate::model_dir::{ModelDir, ModelDirError};
+use crate::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
+use crate::pretrain::{VOCABULARY, weighted};
+use crate::text::{BpeTrainer, TextError, Tokenizer};
+use crate::trainer::{Recipe, TrainError, Trainer};
+use crate::world::World;
+
+/// A step to be opened.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// Which, in a few words.
+    pub title: String,
+    /// What there is to see.
+    pub lead: String,
+    /// The model, its optimizer and its moments, before the update.
+    pub trainer: Trainer<f64>,
+    /// What it learns from.
+    pub batch: Batch,
+    /// The batch's inputs in words (B·T).
+    pub inputs: Vec<String>,
+    /// Its targets in words (B·T).
+    pub targets: Vec<String>,
+    /// Where the data come from.
+    pub data: String,
+}
+
+/// Tokens a sequence of the standard step.
+const LENGTH: usize = 16;
+/// Stories that it learns from.
+const STORIES: usize = 2000;
+/// Sequences an update before.
+const ROWS: usize = 16;
+
+impl Scene {
+    /// Updates that the standard one makes before the step that is opened.
+    pub const UPDATES: u64 = 400;
+
+    /// Two tokens, three dimensions, one head, one block: a step whose every number can be made with pen and paper.
+    pub fn by_hand() -> Self {
+        let config = GptConfig {
+            vocab: 4,
+            context: 2,
+            width: 3,
+            layers: 1,
+            heads: 1,
+            embd_dropout: 0.0,
+            attn_dropout: 0.0,
+            resid_dropout: 0.0,
+            ..GptConfig::default()
+        };
+        // Eighths, so that products are short; gains 1 and biases 0, as a model begins.
+        let mut number = 0;
+        let mut eighth = || {
+            number = (number * 5 + 3) % 16;
+            f64::from(number - 8) / 8.0
+        };
+        let params = Model::shapes(&config.clone().into()).map(|name, shape: gradus_tensor::Shape| match name {
+            _ if shape.len() > 1 => Tensor::new(shape, (0..shape.numel()).map(|_| eighth()).collect()),
+            _ if name.ends_with("weight") => Tensor::full(shape, 1.0),
+            _ => Tensor::zeros(shape),
+        });
+        let words = ["the", "cat", "sat", "down"];
+        let batch =
+            Batch { sequences: 1, inputs: [0, 1].into(), targets: [1, 2].into(), weights: [0.5, 0.5].into(), labels: None };
+        let recipe = recipe(Optimizer { lr: 0.01, ..Optimizer::default() }, 0);
+        Scene {
+            title: "Two tokens, by hand".into(),
+            lead: "A GPT of one block, one head and three dimensions reads “the cat” and learns that “cat sat” follows. Every number is \
+                   here to its last digit; its weights are eighths. With pen, paper and patience each can be made again."
+                .into(),
+            trainer: Trainer::new(config, recipe, params),
+            inputs: words[..2].iter().map(|&w| w.into()).collect(),
+            targets: words[1..3].iter().map(|&w| w.into()).collect(),
+            batch,
+            data: "“the cat” → “cat sat”; the vocabulary is the, cat, sat, down".into(),
+        }
+    }
+
+    /// A small GPT that has learnt from the micro-world for a while, at its next update. `done` counts the updates before.
+    pub fn standard(seed: u64, mut done: impl FnMut(u64)) -> Result<Self, SceneError> {
+        let stories = World::default().corpus(&mut Philox::with_stream(seed, 1), STORIES);
+        let mut words = BpeTrainer::new(VOCABULARY);
+        words.specials.push(START.into());
+        let mut counts = words.word_counts();
+        stories.iter().for_each(|story| counts.add(&story.text));
+        let tokenizer = words.train(&counts, |_, _| {})?;
+        let start = tokenizer.token_id(START).expect("just made");
+        let rows = stories.iter().map(|story| {
+            let mut ids = tokenizer.encode(&story.text)?;
+            ids.truncate(LENGTH);
+            Ok(ids)
+        });
+        let rows = rows.collect::<Result<Vec<_>, TextError>>()?;
+        let rows = Rows::new(rows, start, false, LENGTH, tokenizer.vocab_size())?;
+        let config = GptConfig {
+            vocab: tokenizer.vocab_size(),
+            context: LENGTH,
+            width: 32,
+            layers: 2,
+            heads: 4,
+            initializer_range: 0.1,
+            ..GptConfig::default()
+        };
+        let config = ModelConfig::from(config);
+        let params = Model::init(&config, seed);
+        let mut trainer = Trainer::new(config, recipe(Optimizer { lr: 3e-3, ..Optimizer::default() }, seed), params);
+        let mut rng = Philox::with_stream(seed, 2);
+        let mut draw = |n: usize| {
+            let chosen: Vec<usize> = (0..n).map(|_| rng.below(rows.len() as u64) as usize).collect();
+            weighted(rows.batch_of(&chosen), Objective::TokenMean)
+        };
+        for t in 1..=Self::UPDATES {
+            trainer.update(&draw(ROWS)).map_err(|e| SceneError::Trainer(Box::new(e)))?;
+            done(t);
+        }
+        let batch = draw(1);
+        let (inputs, targets) = (words_of(&tokenizer, &batch.inputs), words_of(&tokenizer, &batch.targets));
+        Ok(Scene {
+            title: "One training step of a GPT".into(),
+            lead: format!(
+                "A GPT that has read {} stories of the micro-world, opened at its next update: what each op computed, what flowed back to \
+                 it and from where, and what the update made of it.",
+                crate::progress::count(Self::UPDATES * ROWS as u64)
+            ),
+            trainer,
+            batch,
+            inputs,
+            targets,
+            data: format!("the micro-world of seed {seed}: the beginning of a story"),
+        })
+    }
+
+    /// The first update of a checkpoint's training on windows of this text.
+    pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, SceneError> {
+        let (mut config, mut params) = dir.load()?;
+        let tokenizer = dir.required_tokenizer(&config)?;
+        let headless = config.head.take().is_some();
+        params.score = None;
+        let ids = tokenizer.encode(text)?;
+        let (context, sequences) = (config.backbone.context(), size.sequences.max(1));
+        let fits = (ids.len().saturating_sub(1) / sequences).clamp(1, context.min(LENGTH));
+        let tokens = size.tokens.unwrap_or(fits);
+        if !(1..=context).contains(&tokens) {
+            return Err(SceneError::Tokens { found: tokens, context });
+        }
+        let needed = sequences * tokens + 1;
+        if ids.len() < needed {
+            return Err(SceneError::Short { found: ids.len(), needed });
+        }
+        let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..=(i + 1) * tokens]).collect();
+        let batch = weighted(crate::data::Batch::of_windows(&windows), Objective::TokenMean);
+        let (inputs, targets) = (words_of(&tokenizer, &batch.inputs), words_of(&tokenizer, &batch.targets));
+        let dropped = if headless { " Its head is left out: the language model is opened." } else { "" };
+        Ok(Scene {
+            title: "One training step of a GPT".into(),
+            lead: format!(
+                "{}, at the first update of a training that goes on from it: moments begin at 0.{dropped} What each op computed, what \
+                 flowed back to it and from where, and what the update made of it.",
+                dir.path().display()
+            ),
+            trainer: Trainer::new(config, recipe(Optimizer::default(), seed), params.cast()),
+            batch,
+            inputs,
+            targets,
+            data,
+        })
+    }
+
+    /// SHA-256 of the parameters, each 8 bytes little endian, in the order of the model's tree.
+    pub fn parameters_digest(&self) -> String {
+        let mut hash = Sha256::new();
+        self.trainer.params.as_ref().visit(|_, p| p.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
+        hex(hash)
+    }
+
+    /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, little endian.
+    pub fn data_digest(&self) -> String {
+        let mut hash = Sha256::new();
+        self.batch.inputs.iter().chain(&self.batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
+        self.batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
+        hex(hash)
+    }
+}
+
+/// Opens a story.
+const START: &str = "<start>";
+
+/// How much text a step reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Sequences.
+    pub sequences: usize,
+    /// Tokens a sequence; `None`: as many as text and context allow, at most 16.
+    pub tokens: Option<usize>,
+}
+
+/// Why there is no step to open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SceneError {
+    /// The model could not be read.
+    #[error(transparent)]
+    Model(#[from] ModelDirError),
+    /// The checkpoint is damaged.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The text could not be turned into tokens.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The tokens do not make a batch.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The updates before failed.
+    #[error(transparent)]
+    Trainer(Box<TrainError>),
+    /// Sequences longer than the model's context, or of nothing.
+    #[error("--tokens {found}: expected a number from 1 to {context}, the model's context")]
+    Tokens {
+        /// What was asked for.
+        found: usize,
+        /// The most there can be.
+        context: usize,
+    },
+    /// Too little text.
+    #[error(
+        "the text has {found} token(s), {needed} are needed: each sequence's, and one more to predict; give more text, or fewer --tokens or --sequences"
+    )]
+    Short {
+        /// Tokens of the text.
+        found: usize,
+        /// Tokens needed.
+        needed: usize,
+    },
+}
+
+fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
+    // One shard, so that the step is one graph. A constant rate: the step is one of many alike.
+    let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Updates(0) };
+    Recipe { optimizer, schedule, updates: u64::MAX, clip: Some(1.0), shards: 1, at_once: 1, backward: Default::default(), seed }
+}
+
+/// Tokens as a reader knows them.
+fn words_of(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<String> {
+    ids.iter().map(|&id| tokenizer.token(id).unwrap_or_else(|| format!("#{id}")).replace("</w>", "")).collect()
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,140 @@
+use std::collections::BTreeMap;
+
+use gradus_model::{Backward, Noise, Tree};
+
+use super::*;
+
+/// The parameters of the step by hand, by name, as rows of numbers.
+fn tables(scene: &Scene) -> BTreeMap<String, Vec<Vec<f64>>> {
+    let mut all = BTreeMap::new();
+    scene.trainer.params.as_ref().visit(|name, p| {
+        let width = p.shape().last().copied().unwrap_or(1);
+        all.insert(name.to_owned(), p.to_vec().chunks(width).map(<[f64]>::to_vec).collect());
+    });
+    all
+}
+
+/// x·W + b of a row.
+fn linear(x: &[f64], w: &[Vec<f64>], b: &[f64]) -> Vec<f64> {
+    (0..b.len()).map(|j| x.iter().zip(w).map(|(x, row)| x * row[j]).sum::<f64>() + b[j]).collect()
+}
+
+fn norm(x: &[f64], gain: &[f64], bias: &[f64]) -> Vec<f64> {
+    let n = x.len() as f64;
+    let mean = x.iter().sum::<f64>() / n;
+    let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+    (0..x.len()).map(|i| gain[i] * (x[i] - mean) / (variance + 1e-5).sqrt() + bias[i]).collect()
+}
+
+fn softmax(z: &[f64]) -> Vec<f64> {
+    let sum: f64 = z.iter().map(|z| z.exp()).sum();
+    z.iter().map(|z| z.exp() / sum).collect()
+}
+
+fn plus(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a + b).collect()
+}
+
+/// The loss as it is done with pen and paper, one number after the other: no tensor, no tape.
+fn by_pen(p: &BTreeMap<String, Vec<Vec<f64>>>) -> (f64, Vec<f64>) {
+    let x: Vec<Vec<f64>> = (0..2).map(|t| plus(&p["tokens_embed.weight"][t], &p["positions_embed.weight"][t])).collect();
+    let of = |name: &str| &p[&format!("h.0.{name}")];
+    let qkv: Vec<Vec<f64>> = x.iter().map(|x| linear(x, of("attn.c_attn.weight"), &of("attn.c_attn.bias")[0])).collect();
+    let score = |t: usize, s: usize| (0..3).map(|i| qkv[t][i] * qkv[s][3 + i]).sum::<f64>() / 3f64.sqrt();
+    let probabilities = softmax(&[score(1, 0), score(1, 1)]); // the first token sees itself alone
+    let attended = [qkv[0][6..].to_vec(), (6..9).map(|i| probabilities[0] * qkv[0][i] + probabilities[1] * qkv[1][i]).collect()];
+    let mut loss = 0.0;
+    for t in 0..2 {
+        let a = linear(&attended[t], of("attn.c_proj.weight"), &of("attn.c_proj.bias")[0]);
+        let n = norm(&plus(&x[t], &a), &of("ln_1.weight")[0], &of("ln_1.bias")[0]);
+        let u = linear(&n, of("mlp.c_fc.weight"), &of("mlp.c_fc.bias")[0]);
+        let gelu = |u: &f64| 0.5 * u * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (u + 0.044715 * u.powi(3))).tanh());
+        let m = linear(&u.iter().map(gelu).collect::<Vec<_>>(), of("mlp.c_proj.weight"), &of("mlp.c_proj.bias")[0]);
+        let h = norm(&plus(&n, &m), &of("ln_2.weight")[0], &of("ln_2.bias")[0]);
+        let z: Vec<f64> = p["tokens_embed.weight"].iter().map(|row| row.iter().zip(&h).map(|(w, h)| w * h).sum()).collect();
+        loss -= 0.5 * softmax(&z)[t + 1].ln();
+    }
+    (loss, probabilities)
+}
+
+/// A node's numbers, where its tensor is shown whole.
+fn numbers(view: &View) -> Vec<f64> {
+    assert!(view.slices.iter().all(|s| s.corner.is_none()) && view.of == view.slices.len());
+    view.slices.iter().flat_map(|s| s.map.0.clone()).collect()
+}
+
+#[test]
+fn every_number_by_hand_is_the_one_on_the_page() {
+    let scene = Scene::by_hand();
+    let mut tables = tables(&scene);
+    let opened = Opened::of(scene, "test").unwrap();
+    let (loss, probabilities) = by_pen(&tables);
+    assert!((loss - opened.loss).abs() < 1e-14, "{loss} by pen, {} on the page", opened.loss);
+    let attention = opened.nodes.iter().find(|n| n.op == "self_attention").unwrap();
+    let softmax = attention.inside.as_ref().unwrap().iter().rfind(|n| n.scope == "softmax").unwrap();
+    let shown = numbers(&softmax.value);
+    assert_eq!((shown[0], shown[1]), (1.0, 0.0));
+    assert!((shown[2] - probabilities[0]).abs() < 1e-15 && (shown[3] - probabilities[1]).abs() < 1e-15);
+    // And the gradient of each parameter is that of the loss by pen, by moving one number at a time.
+    for node in opened.nodes.iter().filter(|n| n.op == "leaf") {
+        let gradient = numbers(node.grad.as_ref().unwrap());
+        let columns = tables[&node.name][0].len();
+        for (i, g) in gradient.iter().enumerate() {
+            let mut at = |step: f64| {
+                let number = |tables: &mut BTreeMap<String, Vec<Vec<f64>>>| {
+                    tables.get_mut(&node.name).unwrap()[i / columns][i % columns] += step;
+                };
+                number(&mut tables);
+                let loss = by_pen(&tables).0;
+                tables.get_mut(&node.name).unwrap()[i / columns][i % columns] -= step;
+                loss
+            };
+            let quotient = (at(1e-5) - at(-1e-5)) / 2e-5;
+            assert!((g - quotient).abs() < 1e-8, "{}[{i}]: {g} on the page, {quotient} by pen", node.name);
+        }
+    }
+}
+
+#[test]
+fn the_step_is_the_trainer_s() {
+    let scene = Scene::standard(2, |_| {}).unwrap();
+    let (trainer, batch) = (scene.trainer.clone(), scene.batch.clone());
+    assert_eq!(scene.inputs.len(), batch.inputs.len());
+    let opened = Opened::of(scene, "test").unwrap();
+    assert_eq!(opened.faults(), Vec::<String>::new());
+    assert!(opened.proved() > 150, "{}", opened.proved());
+    let noise = Noise::new(2, Scene::UPDATES + 1);
+    let (loss, gradient) = trainer.params.gradient(&trainer.config, &batch, Some(&noise), Backward::Whole);
+    assert_eq!(opened.loss, loss);
+    let mut after = trainer.clone();
+    assert_eq!(after.update(&batch).unwrap().loss, loss);
+    let mut leaves = opened.nodes.iter();
+    let pairs = trainer.params.as_ref().zip(after.params.as_ref()).zip(gradient.as_ref());
+    pairs.visit(|name, ((before, after), gradient)| {
+        let node = leaves.next().unwrap();
+        assert_eq!((node.op, &*node.name), ("leaf", name));
+        let gradient = gradient.as_ref().unwrap();
+        assert_eq!(node.grad.as_ref().unwrap().norm, View::of(gradient).norm, "{name}");
+        assert_eq!(node.update.as_ref().unwrap().norm, View::of(&after.zip(before, |a, b| a - b)).norm, "{name}");
+        let tied = name == "tokens_embed.weight";
+        assert_eq!(node.summands.len(), if tied { 2 } else { 1 }, "{name}");
+    });
+    // Of every op that has a definition there is one to zoom into, and what flows in from it adds up.
+    let fused: Vec<&str> = opened.nodes.iter().filter(|n| n.inside.is_some()).map(|n| n.op).collect();
+    for op in ["gather", "self_attention", "linear", "layer_norm", "gelu", "linear_cross_entropy"] {
+        let primitive = !catalogue::pages().iter().find(|page| page.name == op).unwrap().fused;
+        assert!(primitive || fused.contains(&op), "{op}");
+    }
+}
+
+#[test]
+fn what_a_text_says_cannot_break_the_page() {
+    let mut scene = Scene::by_hand();
+    scene.inputs[0] = "</script><b>{data}".into();
+    let page = Opened::of(scene, "gradus audit step --text '<i>'").unwrap().html();
+    assert_eq!((page.matches("</script>").count(), page.matches("<b>").count(), page.matches("<i>").count()), (2, 0, 0));
+    assert!(page.contains("&lt;/script&gt;&lt;b&gt;{data}"));
+    let data = page.split_once("type=\"application/json\">").unwrap().1.split_once("</script>").unwrap().0;
+    let read: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(read["tokens"]["inputs"][0], "</script><b>{data}");
+}

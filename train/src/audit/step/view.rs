@@ -1,0 +1,193 @@
+//! A tensor for the eye: all of its numbers where they are few; else means of its parts and a corner, and it says so.
+
+use gradus_autograd::Tensor;
+use gradus_tensor::Real;
+use serde::{Serialize, Serializer};
+
+/// Up to this many elements a tensor is shown whole.
+const WHOLE: usize = 4096;
+/// Rows and columns of a heat map of means.
+const MAP: usize = 64;
+/// Rows and columns of the corner whose numbers are given exactly.
+const CORNER: usize = 8;
+/// Slices that are shown of a large tensor.
+const SLICES: usize = 8;
+
+/// A tensor in numbers and slices of its last two axes.
+#[derive(Clone, Debug, Serialize)]
+pub struct View {
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// The root of its sum of squares.
+    pub norm: f64,
+    /// The smallest element.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+    /// The mean.
+    pub mean: f64,
+    /// Elements that are 0.
+    pub zeros: usize,
+    /// Elements that are NaN or infinite; no other number counts them.
+    pub odd: usize,
+    /// Number of slices, of which `slices` may be the first few.
+    pub of: usize,
+    /// Slices of the last two axes; a vector is one row.
+    pub slices: Vec<Slice>,
+}
+
+/// A matrix for the eye.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slice {
+    /// Its place along the leading axes.
+    pub at: Vec<usize>,
+    /// Its rows and columns.
+    pub size: [usize; 2],
+    /// Rows and columns that `map` has.
+    pub cells: [usize; 2],
+    /// The elements row by row where the tensor is shown whole, else means of blocks of them.
+    pub map: Numbers,
+    /// The corner of a tensor that is not shown whole, row by row.
+    pub corner: Option<Numbers>,
+}
+
+/// Numbers of which JSON has no word for some: NaN and the infinities are written as text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Numbers(pub Vec<f64>);
+
+impl Serialize for Numbers {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        enum Number {
+            Finite(f64),
+            Word(&'static str),
+        }
+        to.collect_seq(self.0.iter().map(|&x| match x {
+            x if x.is_finite() => Number::Finite(x),
+            x if x.is_nan() => Number::Word("NaN"),
+            x if x > 0.0 => Number::Word("∞"),
+            _ => Number::Word("−∞"),
+        }))
+    }
+}
+
+impl View {
+    /// Of a tensor.
+    pub fn of<T: Real>(x: &Tensor<T>) -> Self {
+        let values: Vec<f64> = x.to_vec().into_iter().map(T::to_f64).collect();
+        let shape = x.shape().to_vec();
+        let finite = || values.iter().copied().filter(|x| x.is_finite());
+        let n = finite().count();
+        let [rows, cols] = match shape[..] {
+            [] => [1, 1],
+            [n] => [1, n],
+            [.., rows, cols] => [rows, cols],
+        };
+        let each = rows * cols;
+        let of = values.len().checked_div(each).unwrap_or(0);
+        let whole = values.len() <= WHOLE;
+        let shown = if whole { of } else { of.min(SLICES) };
+        let slice = |i: usize| {
+            let values = &values[i * each..(i + 1) * each];
+            let at = place(i, &shape[..shape.len().saturating_sub(2)]);
+            if whole {
+                return Slice { at, size: [rows, cols], cells: [rows, cols], map: Numbers(values.to_vec()), corner: None };
+            }
+            let (cells, map) = means(values, rows, cols);
+            let corner = (0..rows.min(CORNER)).flat_map(|r| values[r * cols..].iter().take(cols.min(CORNER)).copied());
+            Slice { at, size: [rows, cols], cells, map: Numbers(map), corner: Some(Numbers(corner.collect())) }
+        };
+        View {
+            norm: finite().map(|x| x * x).sum::<f64>().sqrt(),
+            least: finite().fold(f64::INFINITY, f64::min),
+            most: finite().fold(f64::NEG_INFINITY, f64::max),
+            mean: finite().sum::<f64>() / n.max(1) as f64,
+            zeros: values.iter().filter(|&&x| x == 0.0).count(),
+            odd: values.len() - n,
+            of,
+            slices: (0..shown).map(slice).collect(),
+            shape,
+        }
+    }
+}
+
+/// Index i of the leading axes, axis by axis.
+fn place(mut i: usize, axes: &[usize]) -> Vec<usize> {
+    let digit = |&n: &usize| {
+        let k = i % n;
+        i /= n;
+        k
+    };
+    let mut at: Vec<usize> = axes.iter().rev().map(digit).collect();
+    at.reverse();
+    at
+}
+
+/// Means over blocks of rows and columns as equal as can be, at most [`MAP`] each way.
+fn means(values: &[f64], rows: usize, cols: usize) -> ([usize; 2], Vec<f64>) {
+    let cells = [rows.min(MAP), cols.min(MAP)];
+    let range = |i: usize, n: usize, parts: usize| i * n / parts..(i + 1) * n / parts;
+    let mut means = Vec::with_capacity(cells[0] * cells[1]);
+    for r in 0..cells[0] {
+        for c in 0..cells[1] {
+            let (height, width) = (range(r, rows, cells[0]), range(c, cols, cells[1]));
+            let n = height.len() * width.len();
+            let sum: f64 = height.map(|row| values[row * cols..][width.clone()].iter().sum::<f64>()).sum();
+            means.push(f64::from((sum / n as f64) as f32)); // a colour wants no more
+        }
+    }
+    (cells, means)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_tensor_is_shown_whole() {
+        let x = Tensor::new([2, 3, 2], (0..12).map(f64::from).collect());
+        let view = View::of(&x);
+        assert_eq!((view.of, view.slices.len(), view.zeros, view.odd), (2, 2, 1, 0));
+        assert_eq!((view.least, view.most, view.mean), (0.0, 11.0, 5.5));
+        assert!((view.norm - 506f64.sqrt()).abs() < 1e-12);
+        let second = &view.slices[1];
+        assert_eq!((&second.at[..], second.size, &second.corner), (&[1][..], [3, 2], &None));
+        assert_eq!(second.map.0, [6.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
+        let scalar = View::of(&Tensor::scalar(2.5f32));
+        assert_eq!((&scalar.slices[0].map.0[..], scalar.slices[0].size), (&[2.5][..], [1, 1]));
+        assert_eq!(View::of(&Tensor::<f64>::zeros([0, 3])).slices.len(), 0);
+    }
+
+    #[test]
+    fn a_large_one_says_what_is_left_out() {
+        let (slices, rows, cols) = (9, 130, 65);
+        let x = Tensor::new([slices, rows, cols], (0..slices * rows * cols).map(|i| (i % 7) as f64 - 3.0).collect());
+        let view = View::of(&x);
+        assert_eq!((view.of, view.slices.len()), (9, SLICES));
+        let slice = &view.slices[7];
+        assert_eq!((&slice.at[..], slice.size, slice.cells), (&[7][..], [130, 65], [64, 64]));
+        let first = 7 * rows * cols;
+        let corner = &slice.corner.as_ref().unwrap().0;
+        assert_eq!((slice.map.0.len(), corner.len()), (64 * 64, CORNER * CORNER));
+        assert_eq!(corner[9], ((first + cols + 1) % 7) as f64 - 3.0);
+    }
+
+    #[test]
+    fn blocks_of_means_cover_everything_once() {
+        let (rows, cols) = (70, 3);
+        let (cells, all) = means(&vec![2.0; rows * cols], rows, cols);
+        assert_eq!((cells, all), ([64, 3], vec![2.0; 64 * 3]));
+        let mut one = vec![0.0; rows * cols];
+        one[69 * 3 + 2] = 4.0;
+        let (_, all) = means(&one, rows, cols);
+        assert_eq!(all.iter().filter(|m| **m != 0.0).collect::<Vec<_>>(), [&2.0]); // the last block has two rows
+    }
+
+    #[test]
+    fn what_is_not_finite_is_counted_apart() {
+        let view = View::of(&Tensor::new([3], vec![f64::NAN, 1.0, f64::INFINITY]));
+        assert_eq!((view.odd, view.most, view.norm), (2, 1.0, 1.0));
+        assert_eq!(serde_json::to_string(&view.slices[0].map).unwrap(), r#"["NaN",1.0,"∞"]"#);
+    }
+}

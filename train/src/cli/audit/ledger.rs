@@ -1,0 +1,59 @@
+//! `gradus audit ledger`.
+
+use std::path::PathBuf;
+
+use super::{Pages, refuse};
+use crate::audit::ledger;
+use crate::cli::common::flag;
+use crate::cli::{CliError, output};
+use crate::files::FileError;
+
+/// Paper against code: each statement with the line that does it and the test that pins it
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus audit ledger                                       # in a checkout; exit code 1 where a source or a test is gone
+  cargo test --workspace 2>&1 | tee tests.log
+  gradus audit ledger --results tests.log --html ledger.html   # with what became of each test
+  gradus audit ledger --markdown LEDGER.md --overwrite      # the page in the repository")]
+pub struct Ledger {
+    /// Root of a checkout of Gradus
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    root: PathBuf,
+    /// What `cargo test` printed, to say which tests passed
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    #[command(flatten)]
+    pages: Pages,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ledger {
+    /// Runs it.
+    pub fn run(&self) -> Result<(), CliError> {
+        self.pages.check()?;
+        if !self.root.join("autograd/src/ops/mod.rs").is_file() {
+            return Err(flag(
+                "--root",
+                self.root.display(),
+                "the root of a checkout of Gradus, where sources and tests are looked up",
+            ));
+        }
+        let printed =
+            self.results.as_ref().map(|path| std::fs::read_to_string(path).map_err(|e| FileError::new("read", path, e)));
+        let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
+        if let Some(path) = self.results.as_ref().filter(|_| outcomes.is_empty()) {
+            return Err(flag("--results", path.display(), "what `cargo test` printed, with a line a test"));
+        }
+        let ledger = ledger::Ledger::of(&self.root, &outcomes);
+        self.pages.write(|| ledger.markdown(), || ledger.report().render())?;
+        if self.json {
+            output::json(&ledger.json())?;
+        } else {
+            output::write(&(ledger.lines().join("\n\n") + "\n"))?;
+        }
+        refuse(ledger.faults())
+    }
+}

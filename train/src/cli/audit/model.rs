@@ -1,0 +1,103 @@
+//! `gradus audit model`.
+
+use std::path::{Path, PathBuf};
+
+use gradus_model::{Noise, Objective, Tree};
+use serde_json::json;
+
+use super::{Page, Talk, refuse};
+use crate::audit::model::{self, Audited, Depth, Subject};
+use crate::cli::common::{flag, open_model};
+use crate::cli::{CliError, output};
+use crate::progress::{Display, Progress};
+
+/// The gradient of whole models, parameter by parameter, in f64
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus audit model                                  # GPT in its three forms, every objective and head, the LSTM
+  gradus audit model --html model.html --json
+  gradus audit model --model runs/novels --coordinates 2   # a checkpoint: a minute for a million parameters or so
+
+Per parameter tensor: the derivative along a random direction against central differences, the slope of the Taylor remainder (2,
+or 1 where a gradient is wrong), single elements, the gradient's norm, the share of zeros. Of the whole: exact forward mode and
+second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 where
+anything fails.")]
+pub struct Model {
+    /// Directory of a model, with a head or without; without this the standard ones are audited
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Elements of each parameter tensor that are moved alone
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    coordinates: usize,
+    /// Sequences of random tokens
+    #[arg(long, value_name = "B", default_value_t = 4, requires = "model")]
+    sequences: usize,
+    /// Tokens a sequence
+    #[arg(long, value_name = "T", default_value_t = 8, requires = "model")]
+    tokens: usize,
+    /// With the model's dropouts
+    #[arg(long, requires = "model")]
+    dropout: bool,
+    /// Seed of tokens, directions, elements and dropout
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    page: Page,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+impl Model {
+    /// Runs it.
+    pub fn run(&self) -> Result<(), CliError> {
+        self.talk.threads.start()?;
+        if !(0..=1000).contains(&self.coordinates) {
+            return Err(flag("--coordinates", self.coordinates, "a number from 0 to 1000"));
+        }
+        self.page.check()?;
+        let depth = Depth { coordinates: self.coordinates, seed: self.seed };
+        let subjects = match &self.model {
+            Some(path) => vec![self.checkpoint(path, depth)?],
+            None => model::standard(depth),
+        };
+        let mut all = Vec::new();
+        for subject in &subjects {
+            let mut tensors = 0;
+            subject.params.as_ref().visit(|_, _| tensors += 1);
+            let mut progress = Progress::new(&subject.name, tensors, "tensors", Display::choose(self.talk.quiet));
+            all.push(model::audit(subject, depth, |done| progress.reach(done)));
+            progress.finish();
+        }
+        self.page.write(|| model::report(&all, depth).render())?;
+        let faults = all.iter().flat_map(Audited::faults).collect();
+        if self.talk.json {
+            output::json(&json!({ "models": all.iter().map(Audited::json).collect::<Vec<_>>(), "faults": faults }))?;
+        } else {
+            let line = |[name, rest @ ..]: [String; 8]| {
+                let rest: String = rest.iter().map(|cell| format!("{cell:>16}")).collect();
+                output::line(&format!("{name:<30}{rest}"))
+            };
+            line(Audited::HEADS.map(str::to_owned))?;
+            all.iter().try_for_each(|audited| line(audited.line()))?;
+        }
+        refuse(faults)
+    }
+
+    /// A model from a directory, on random tokens.
+    fn checkpoint(&self, path: &Path, depth: Depth) -> Result<Subject, CliError> {
+        let dir = open_model(path)?;
+        let (config, params) = dir.load()?;
+        let context = config.backbone.context();
+        if !(2..=context).contains(&self.tokens) {
+            return Err(flag("--tokens", self.tokens, format!("a number from 2 to {context}, the model's context")));
+        }
+        if !(2..=1024).contains(&self.sequences) || !self.sequences.is_multiple_of(2) {
+            return Err(flag("--sequences", self.sequences, "an even number from 2 to 1024: an example may have two"));
+        }
+        let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
+        let batch = model::batch(&config, Objective::SequenceMean, lambda, (self.sequences, self.tokens), depth.seed);
+        let noise = self.dropout.then(|| Noise::new(depth.seed, 1));
+        Ok(Subject { name: dir.path().display().to_string(), config, params: params.cast(), batch, noise })
+    }
+}

@@ -1,0 +1,58 @@
+//! `gradus audit ops`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Pages, Talk, refuse};
+use crate::audit::ops::Catalogue;
+use crate::cli::common::flag;
+use crate::cli::{CliError, output};
+use crate::progress::{Display, Progress};
+
+/// The catalogue of ops: equations, code, and the evidence that each derivative is right
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus audit ops                                    # a line a witness; exit code 1 where one refuses an op
+  gradus audit ops --html ops.html
+  gradus audit ops --markdown OPS.md --overwrite      # the page in the repository
+
+Each op's samples are drawn from seeds 0, 1, … at sizes 1 to 5. A failure names the op, the sample, the seed and the size, and
+`check::Subject::cases(seed, size)` draws it again.")]
+pub struct Ops {
+    /// Draws of each op's samples
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    draws: u64,
+    #[command(flatten)]
+    pages: Pages,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+impl Ops {
+    /// Runs it.
+    pub fn run(&self) -> Result<(), CliError> {
+        self.talk.threads.start()?;
+        if !(1..=100_000).contains(&self.draws) {
+            return Err(flag("--draws", self.draws, "a number from 1 to 100000"));
+        }
+        self.pages.check()?;
+        let total = gradus_autograd::ops::all::<f64>().len() as u64;
+        let progress = Mutex::new(Progress::new("ops", total, "ops", Display::choose(self.talk.quiet)));
+        let done = AtomicU64::new(0);
+        let catalogue = Catalogue::of(self.draws, || {
+            let n = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress.lock().unwrap_or_else(|e| e.into_inner()).reach(n);
+        });
+        progress.into_inner().unwrap_or_else(|e| e.into_inner()).finish();
+        self.pages.write(|| catalogue.markdown(), || catalogue.report().render())?;
+        if self.talk.json {
+            output::json(&catalogue.json())?;
+        } else {
+            for [witness, samples, compared, error, op] in catalogue.summary() {
+                output::line(&format!("{witness:<14} {samples:>8} samples {compared:>11} numbers   worst {error:>8}  {op}"))?;
+            }
+        }
+        refuse(catalogue.faults())
+    }
+}

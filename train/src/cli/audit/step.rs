@@ -1,0 +1,112 @@
+//! `gradus audit step`.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{Talk, free, refuse, write};
+use crate::audit::step::{Opened, Scene, Size};
+use crate::cli::common::{command, flag, open_model};
+use crate::cli::{CliError, output};
+use crate::files::FileError;
+use crate::progress::{Display, Progress, count};
+
+/// One training step, opened: every number, what flowed back and from where, and the evidence
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus audit step                                   # a small GPT in the micro-world: step.html, in a few seconds
+  gradus audit step --by-hand --html by-hand.html     # two tokens and three dimensions, for pen and paper
+  gradus audit step --model runs/novels --text \"It was a bright cold day in April\" --tokens 8 --html novels.html
+  gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
+
+The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a
+fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside
+central differences at the step's own numbers. Everything is computed in f64, with the dropouts and the optimizer of training.
+Exit code 1 where a derivative is contradicted.")]
+pub struct Step {
+    /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
+    #[arg(long, value_name = "DIR", conflicts_with = "by_hand")]
+    model: Option<PathBuf>,
+    /// Text that the model reads
+    #[arg(long, value_name = "TEXT", requires = "model")]
+    text: Option<String>,
+    /// File of text that the model reads, from its beginning
+    #[arg(long, value_name = "FILE", requires = "model", conflicts_with = "text")]
+    corpus: Option<PathBuf>,
+    /// Tokens a sequence [default: as many as text and context allow, at most 16]
+    #[arg(long, value_name = "T", requires = "model")]
+    tokens: Option<usize>,
+    /// Sequences, one after the other in the text
+    #[arg(long, value_name = "B", default_value_t = 1, requires = "model")]
+    sequences: usize,
+    /// The step to be done by hand: two tokens, three dimensions, one head, one block
+    #[arg(long)]
+    by_hand: bool,
+    /// Seed of stories, parameters, dropout and the directions of the evidence
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// File to write
+    #[arg(long, value_name = "FILE", default_value = "step.html")]
+    html: PathBuf,
+    /// Replace what stands there
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+impl Step {
+    /// Runs it.
+    pub fn run(&self) -> Result<(), CliError> {
+        self.talk.threads.start()?;
+        free(&self.html, self.overwrite)?;
+        let scene = self.scene()?;
+        let digests = (scene.parameters_digest(), scene.data_digest());
+        let opened = Opened::of(scene, &command())?;
+        write(&self.html, &opened.html())?;
+        let faults = opened.faults();
+        if self.talk.json {
+            output::json(&json!({
+                "html": self.html, "loss": opened.loss, "nodes": opened.nodes.len(), "proved": opened.proved(),
+                "parameters_sha256": digests.0, "batch_sha256": digests.1, "faults": faults,
+            }))?;
+        } else {
+            output::line(&format!(
+                "{}: loss {:.6}, {} nodes, {} derivatives compared with differences at the step's own numbers",
+                self.html.display(),
+                opened.loss,
+                count(opened.nodes.len() as u64),
+                count(opened.proved() as u64)
+            ))?;
+        }
+        refuse(faults)
+    }
+
+    fn scene(&self) -> Result<Scene, CliError> {
+        let Some(path) = &self.model else {
+            if self.by_hand {
+                return Ok(Scene::by_hand());
+            }
+            let mut progress = Progress::new("learning", Scene::UPDATES, "updates", Display::choose(self.talk.quiet));
+            let scene = Scene::standard(self.seed, |done| progress.reach(done))?;
+            progress.finish();
+            return Ok(scene);
+        };
+        if !(1..=1024).contains(&self.sequences) {
+            return Err(flag("--sequences", self.sequences, "a number from 1 to 1024"));
+        }
+        let (text, data) = match (&self.text, &self.corpus) {
+            (Some(text), _) => (text.clone(), format!("“{text}”")),
+            (None, Some(file)) => {
+                let text = std::fs::read_to_string(file).map_err(|e| FileError::new("read", file, e))?;
+                (text, format!("the beginning of {}", file.display()))
+            }
+            (None, None) => {
+                return Err(CliError::Usage { problem: "a model wants something to read: give --text or --corpus".into() });
+            }
+        };
+        let size = Size { sequences: self.sequences, tokens: self.tokens };
+        Ok(Scene::of_model(&open_model(path)?, &text, data, size, self.seed)?)
+    }
+}
