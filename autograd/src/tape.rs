@@ -113,7 +113,12 @@ impl<T: Real> Tape<T> {
 
     /// An empty tape at which somebody [looks on](crate::observer).
     pub fn observed(observer: Arc<dyn Observer<T>>) -> Self {
-        Tape { observer: Some(observer), ..Self::new() }
+        Self::new().seen_by(Some(observer))
+    }
+
+    /// This tape with somebody who [looks on](crate::observer), or nobody.
+    pub fn seen_by(self, observer: Option<Arc<dyn Observer<T>>>) -> Self {
+        Tape { observer, ..self }
     }
 
     /// A tape that records nothing: evaluation without gradients.
@@ -180,7 +185,7 @@ impl<T: Real> Tape<T> {
 
     /// Runs `f` with `name` added to the path that nodes remember: `tape.scope("h3", || …)`.
     pub fn scope<R>(&self, name: &str, f: impl FnOnce() -> R) -> R {
-        if !self.on {
+        if !self.on && self.observer.is_none() {
             return f();
         }
         let outer = self.scope.borrow().clone();

@@ -7,6 +7,9 @@
 //!
 //! λ stands in the batch's weights of the next tokens; with λ = 0 the output's softmax is not computed at all.
 
+use std::sync::Arc;
+
+use gradus_autograd::observer::Observer;
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Shape, Tensor, on_pool};
 use serde::{Deserialize, Serialize};
@@ -139,25 +142,26 @@ impl<T: Real> Model<Tensor<T>> {
         noise: Option<&Noise>,
         how: Backward,
     ) -> (T, Model<Option<Tensor<T>>>) {
-        if let (Backward::Recompute, Backbone::Gpt(gpt), BackboneConfig::Gpt(c)) = (how, &self.backbone, &config.backbone) {
-            return gpt.recomputed_gradient(c, batch, noise, |tape, hidden| {
-                let score = self.score.as_ref().map(|s| s.as_ref().map(|_, p| tape.leaf(p.clone())));
-                let loss = objective(&score, config, hidden, batch, noise);
-                (loss, score)
-            });
-        }
-        self.gradient_on(&Tape::new(), config, batch, noise, how)
+        self.observed_gradient(None, config, batch, noise, how)
     }
 
-    /// The same on this tape, which may be [observed](Tape::observed); nothing is computed again.
-    pub fn gradient_on(
+    /// The same to the same bits, with somebody who [looks on](gradus_autograd::observer). Recomputing takes several tapes.
+    pub fn observed_gradient(
         &self,
-        tape: &Tape<T>,
+        observer: Option<Arc<dyn Observer<T>>>,
         config: &ModelConfig,
         batch: &Batch,
         noise: Option<&Noise>,
         how: Backward,
     ) -> (T, Model<Option<Tensor<T>>>) {
+        if let (Backward::Recompute, Backbone::Gpt(gpt), BackboneConfig::Gpt(c)) = (how, &self.backbone, &config.backbone) {
+            return gpt.recomputed_gradient(observer, c, batch, noise, |tape, hidden| {
+                let score = self.score.as_ref().map(|s| s.as_ref().map(|_, p| tape.leaf(p.clone())));
+                let loss = objective(&score, config, hidden, batch, noise);
+                (loss, score)
+            });
+        }
+        let tape = &Tape::new().seen_by(observer);
         let leaves = match how {
             Backward::Whole | Backward::Recompute => self.leaves(tape),
             Backward::Head => Model {

@@ -14,6 +14,9 @@
 //! functions of keys and each summand is added where the whole tape would add it, so the gradient has the bits of
 //! [`Tape::backward`] on [`Model::loss`].
 
+use std::sync::Arc;
+
+use gradus_autograd::observer::Observer;
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
@@ -32,15 +35,17 @@ impl<T: Real> Gpt<Tensor<T>> {
     /// the last hidden states, with the leaves of a head of its own.
     pub(crate) fn recomputed_gradient(
         &self,
+        observer: Option<Arc<dyn Observer<T>>>,
         config: &GptConfig,
         batch: &Batch,
         noise: Option<&Noise>,
         objective: impl for<'t> Fn(&'t Tape<T>, &Hidden<'t, T>) -> (Var<'t, T>, Option<Head<Var<'t, T>>>),
     ) -> (T, Model<Option<Tensor<T>>>) {
-        let (mut inputs, output) = self.inputs_of_blocks(config, batch, noise);
+        let tape = || Tape::new().seen_by(observer.clone());
+        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().seen_by(observer.clone()), config, batch, noise);
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw, score) = {
-            let tape = Tape::new();
+            let tape = tape();
             let hidden = Hidden { states: tape.leaf(last), output: tape.leaf(output) };
             let (loss, score) = objective(&tape, &hidden);
             let mut grads = tape.backward(&loss);
@@ -52,13 +57,13 @@ impl<T: Real> Gpt<Tensor<T>> {
         let mut blocks = Vec::with_capacity(inputs.len());
         for (layer, block) in self.h.0.iter().enumerate().rev() {
             let input = inputs.pop().expect("an input for each block");
-            let (gradient, g) = block.pull_back(config, layer, noise, input, gh);
+            let (gradient, g) = block.pull_back(&tape(), config, layer, noise, input, gh);
             blocks.push(gradient);
             gh = g;
         }
         blocks.reverse();
 
-        let tape = Tape::new();
+        let tape = tape();
         let leaves = self.leaves(&tape);
         let Hidden { states, output } = tape.scope("embed", || leaves.embed(config, &batch.inputs, batch.sequences, 0, noise));
         let results = gw.map(|gw| (&output, gw)).into_iter().chain([(&states, gh)]).collect();
@@ -68,14 +73,19 @@ impl<T: Real> Gpt<Tensor<T>> {
         (loss, Model { backbone: Backbone::Gpt(gradient), score })
     }
 
-    /// h₀ … hₙ and W, and nothing else that the forward pass makes.
-    pub fn inputs_of_blocks(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> (Vec<Tensor<T>>, Tensor<T>) {
-        let tape = Tape::off();
-        let model = self.constants(&tape);
-        let Hidden { mut states, output } = model.embed(config, &batch.inputs, batch.sequences, 0, noise);
+    /// h₀ … hₙ and W, and nothing else that the forward pass makes, on a tape that records nothing.
+    pub fn inputs_of_blocks(
+        &self,
+        tape: &Tape<T>,
+        config: &GptConfig,
+        batch: &Batch,
+        noise: Option<&Noise>,
+    ) -> (Vec<Tensor<T>>, Tensor<T>) {
+        let model = self.constants(tape);
+        let Hidden { mut states, output } = tape.scope("embed", || model.embed(config, &batch.inputs, batch.sequences, 0, noise));
         let mut inputs = vec![states.value().clone()];
         for (layer, block) in model.h.0.iter().enumerate() {
-            states = block.forward(&states, config, layer, noise);
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, config, layer, noise));
             inputs.push(states.value().clone());
         }
         (inputs, output.into_value())
@@ -86,13 +96,13 @@ impl<T: Real> Block<Tensor<T>> {
     /// θ̄ₗ and h̄ₗ₋₁ from hₗ₋₁ and h̄ₗ.
     fn pull_back(
         &self,
+        tape: &Tape<T>,
         config: &GptConfig,
         layer: usize,
         noise: Option<&Noise>,
         input: Tensor<T>,
         gradient: Tensor<T>,
     ) -> (Block<Option<Tensor<T>>>, Tensor<T>) {
-        let tape = Tape::new();
         let x = tape.leaf(input);
         let leaves = self.as_ref().map(|_, p| tape.leaf(p.clone()));
         let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, config, layer, noise));

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
-use gradus_model::{Backward, Batch, Embedding, Gpt, GptConfig, Noise, Objective, Tree};
+use gradus_model::{
+    Activation, Backward, Batch, Embedding, Form, Gpt, GptConfig, HeadConfig, Labels, Model, ModelConfig, Noise, Objective, Tree,
+};
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
 use gradus_tests::{Arrays, worst};
@@ -139,6 +141,81 @@ fn nan_stops_before_the_update_and_changes_nothing() {
     }
     trainer.update(&batch).unwrap();
     assert_eq!(trainer.done(), 4);
+}
+
+/// Through a ReLU −∞ is 0: the loss and its gradient are finite, and only who looks at every number sees it.
+#[test]
+fn who_watches_sees_what_never_reaches_the_loss() {
+    let config = GptConfig { activation: Activation::Relu, ..config() };
+    let batch = batch(&config);
+    for backward in [Backward::Whole, Backward::Recompute] {
+        let mut trainer = trainer::<f32>(config.clone(), Recipe { backward, ..recipe(2, 2) });
+        let sound = trainer.clone();
+        trainer.params.as_mut().visit(|name, p| {
+            if name == "h.1.mlp.c_fc.bias" {
+                p.to_mut()[3] = f32::NEG_INFINITY;
+            }
+        });
+        let broken = trainer.clone();
+        trainer.update(&batch).unwrap();
+        let mut watched = broken;
+        watched.watches = true;
+        match watched.update(&batch).unwrap_err() {
+            TrainError::Anomaly { update: 1, anomaly } => {
+                assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
+                assert_eq!(anomaly.made.infinite, 3 * 8, "one unit of each token of the first shard: {anomaly}");
+            }
+            other => panic!("{other}"),
+        }
+        assert_eq!(watched.done(), 0);
+        // And a sound update has the same bits, watched or not.
+        let (mut seen, mut unseen) = (sound.clone(), sound);
+        seen.watches = true;
+        seen.update(&batch).unwrap();
+        unseen.update(&batch).unwrap();
+        assert_eq!(seen.params, unseen.params);
+    }
+}
+
+/// What is kept of an update that was not made is enough to make it again alone, with and without labels.
+#[test]
+fn an_update_that_failed_is_kept_and_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("anomaly");
+    let plain = batch(&config());
+    let labels = Labels {
+        per_example: 1,
+        extract: vec![1; plain.sequences].into(),
+        targets: [1.0, 0.0].repeat(plain.sequences).into(),
+        weights: vec![1.0 / plain.sequences as f64; plain.sequences].into(),
+    };
+    for batch in [plain.clone(), Batch { labels: Some(labels), ..plain }] {
+        let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Classify, 2));
+        let config = ModelConfig { head, ..config().into() };
+        let mut trainer: Trainer = Trainer::new(config.clone(), recipe(2, 1), Model::init(&config, 1));
+        trainer.update(&batch).unwrap();
+        trainer.params.as_mut().visit(|name, p| {
+            if name == "h.0.attn.c_proj.weight" {
+                p.to_mut()[2] = f32::INFINITY;
+            }
+        });
+        let error = trainer.update(&batch).unwrap_err();
+        let TrainError::NotFinite { update: 2, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
+        trainer.dump(&batch, &error, &kept).unwrap();
+        let (again, same, said) = Trainer::replay(&kept).unwrap();
+        assert_eq!((again.done(), &same, said), (1, &batch, error.to_string()));
+        let found = again.anomaly(&same).expect("found again");
+        assert_eq!((found.op, found.to_string()), ("linear", anomaly.to_string()));
+    }
+    let step = kept.join("step.json");
+    let whole = std::fs::read_to_string(&step).unwrap();
+    for (broken, word) in [(whole.replace("\"sequences\":", "\"sequences\":1"), "sequences"), (whole[1..].to_owned(), "expected")]
+    {
+        std::fs::write(&step, broken).unwrap();
+        let refused = Trainer::replay(&kept).unwrap_err().to_string();
+        assert!(refused.contains("step.json") && refused.contains(word), "{refused}");
+    }
+    assert!(Trainer::replay(dir.path()).unwrap_err().to_string().contains("step.json"));
 }
 
 /// Position vectors of their own in a model whose configuration has them in the joint matrix: nothing reads them.

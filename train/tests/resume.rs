@@ -258,6 +258,11 @@ fn a_diverged_run_stops_and_keeps_the_last_good_checkpoint() {
     assert!(said.contains("update 3") && said.contains("diverged") && said.contains("--lr"), "{said}");
     assert!(said.contains("The first number that is not finite: going forward,"), "{said}");
     assert!(!bench.path("rarely/trainer.safetensors").exists(), "there was no checkpoint to keep");
+    // The update is kept beside it, and a command of its own finds the same number again.
+    assert!(said.contains("gradus audit replay") && said.contains("anomaly"), "{said}");
+    let found = done(bench.gradus("audit replay rarely/anomaly --quiet --json"));
+    assert_eq!((found["update"].as_u64(), found["direction"].as_str()), (Some(3), Some("Forward")));
+    assert!(said.contains(found["op"].as_str().unwrap()) && said.contains(found["source"].as_str().unwrap()), "{said}");
     for (out, more) in [("held-out", ""), ("none", "--held-out 0")] {
         let said = refusal(bench.begin(out, &format!("{wild} --eval-every 1 {more}")));
         assert!(said.contains("update 2") && said.contains("diverged") && said.contains("--lr"), "{said}");

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gradus_autograd::observer::{Applied, Observer, Pulled};
-use gradus_autograd::{Shape, Site, Tape, Tensor};
+use gradus_autograd::{Shape, Site, Tensor};
 use gradus_model::{Backward, Gpt, Noise};
 use gradus_tensor::{buffer, on_pool};
 use serde::Serialize;
@@ -176,10 +176,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
         let batch = bench::random_batch(config, workload.sequences, step as u64);
         let noise = Noise::new(0, trainer.done() + 1);
         let watch = Arc::new(Stopwatch { begun: Instant::now(), seen: Mutex::default() });
-        on_pool(|| {
-            let tape = Tape::observed(watch.clone());
-            trainer.params.gradient_on(&tape, &trainer.config, &batch, Some(&noise), Backward::Whole);
-        });
+        on_pool(|| trainer.params.observed_gradient(Some(watch.clone()), &trainer.config, &batch, Some(&noise), Backward::Whole));
         let begun = Instant::now();
         trainer.update(&batch)?;
         let took = begun.elapsed();

@@ -35,6 +35,8 @@ pub struct Workload {
     pub shards: usize,
     /// Whether the activations of one block are held at a time.
     pub recompute: bool,
+    /// Whether every second step is watched for numbers that are not finite.
+    pub anomaly: bool,
 }
 
 impl Workload {
@@ -58,6 +60,7 @@ impl Workload {
             accumulate: 1,
             shards: default_shards(sequences),
             recompute: false,
+            anomaly: false,
         })
     }
 
@@ -92,6 +95,8 @@ pub struct TrainReport {
     pub tokens_per_second: f64,
     /// The median step, in milliseconds.
     pub step_ms: f64,
+    /// The median step that is watched for numbers that are not finite, where every second one is.
+    pub watched_step_ms: Option<f64>,
     /// Most memory the process has held, in MB (10⁶ bytes); `None` where the system does not say.
     pub peak_rss_mb: Option<f64>,
     /// 10⁹ FLOP/s at 72·L·d² + 6·d·V + 12·L·T·d a token, whatever a kernel manages to skip.
@@ -159,7 +164,7 @@ fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize 
         // The gradient of the output's matrix is made with the loss; it is counted among the gradients.
         return buffer::stats().live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
     }
-    let (inputs, _) = params.inputs_of_blocks(config, batch, noise.as_ref());
+    let (inputs, _) = params.inputs_of_blocks(&Tape::off(), config, batch, noise.as_ref());
     let tape = Tape::new();
     let input = tape.leaf(inputs[0].clone());
     let _output = params.leaves(&tape).h.0[0].forward(&input, config, 0, noise.as_ref());
@@ -174,14 +179,15 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     let &Workload { ref config, sequences, accumulate, shards, recompute, .. } = workload;
     let recipe = recipe(accumulate * shards, shards, recompute);
     let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(config, 0));
-    let mut times = Vec::with_capacity(steps);
+    let (mut times, mut watched) = (Vec::with_capacity(steps), Vec::new());
     let mut final_loss = f64::NAN;
     for step in 0..warm_up + steps {
+        trainer.watches = workload.anomaly && step % 2 == 1;
         let batch = random_batch(config, sequences, step as u64);
         let begin = Instant::now();
         final_loss = trainer.update(&batch)?.loss;
         if step >= warm_up {
-            times.push(begin.elapsed());
+            if trainer.watches { &mut watched } else { &mut times }.push(begin.elapsed());
         }
         after(step + 1);
     }
@@ -203,6 +209,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         dropout: config.resid_dropout,
         tokens_per_second,
         step_ms: 1e3 * seconds,
+        watched_step_ms: workload.anomaly.then(|| 1e3 * median(&mut watched).as_secs_f64()),
         peak_rss_mb: memory.peak_rss.map(|bytes| bytes as f64 / 1e6),
         gflops: config.training_flops() as f64 * tokens_per_second / 1e9,
         gemm_gflops: gemm_gflops(workload),

@@ -4,6 +4,7 @@ mod cost;
 mod ledger;
 mod model;
 mod ops;
+mod replay;
 mod step;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ pub enum Command {
     Step(step::Step),
     Cost(cost::Cost),
     Ledger(ledger::Ledger),
+    Replay(replay::Replay),
 }
 
 /// How it talks, and with how many threads it computes.
@@ -101,6 +103,7 @@ pub fn run(command: &Command) -> Result<(), CliError> {
         Command::Step(args) => args.run(),
         Command::Cost(args) => args.run(),
         Command::Ledger(args) => args.run(),
+        Command::Replay(args) => args.run(),
     }
 }
 

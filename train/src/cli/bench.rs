@@ -59,6 +59,9 @@ pub struct Train {
     /// Keep each block's input alone and compute its activations again backward: less memory, more time, the same bits.
     #[arg(long)]
     recompute: bool,
+    /// Watch every second step for numbers that are not finite, as training does with --anomaly, and time those apart.
+    #[arg(long)]
+    anomaly: bool,
     /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
     #[arg(long, value_name = "P", default_value_t = 0.1, allow_negative_numbers = true)]
     dropout: f64,
@@ -126,6 +129,10 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
     workload.config = workload.config.with_dropout(args.dropout);
     workload.recompute = args.recompute;
+    workload.anomaly = args.anomaly;
+    if args.anomaly && args.steps < 2 {
+        return Err(flag("--steps", args.steps, "at least 2, of which --anomaly watches every second"));
+    }
     workload.accumulate = args.accumulate;
     workload.sequences = args.batch.unwrap_or(workload.sequences);
     if !(1..=1 << 20).contains(&workload.sequences) {
@@ -155,6 +162,10 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
         figure(report.gflops),
         figure(report.gemm_gflops)
     ))?;
+    if let Some(watched) = report.watched_step_ms {
+        let more = 100.0 * (watched / report.step_ms - 1.0);
+        output::line(&format!("watched for numbers that are not finite: {} ms a step, {more:+.1} %", figure(watched)))?;
+    }
     let m = report.memory;
     let mb = |bytes: usize| figure(bytes as f64 / 1e6);
     output::line(&format!(

@@ -14,7 +14,7 @@ use crate::model_dir::ModelDirError;
 use crate::pretrain::PretrainError;
 use crate::reproduce::ReproduceError;
 use crate::text::TextError;
-use crate::trainer::TrainError;
+use crate::trainer::{DumpError, TrainError};
 use crate::world::WorldError;
 use crate::world::tasks::TaskError;
 
@@ -66,6 +66,9 @@ pub enum CliError {
     /// A file that could not be written.
     #[error(transparent)]
     File(#[from] FileError),
+    /// An update that was kept, and cannot be made again.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
     /// A step that cannot be opened.
     #[error(transparent)]
     Scene(Box<SceneError>),

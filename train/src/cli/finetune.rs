@@ -46,6 +46,9 @@ pub struct Args {
     /// End after this many updates, the schedule unchanged, so that --resume can go on
     #[arg(long, value_name = "N")]
     stop_at: Option<u64>,
+    /// Look at every number of every update, forward and backward, and stop at the first NaN or infinity
+    #[arg(long)]
+    anomaly: bool,
     /// Say nothing but warnings
     #[arg(long)]
     quiet: bool,
@@ -62,7 +65,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     stop_on_ctrl_c();
-    let control = Control { stop_at: args.stop_at, display: Display::choose(args.quiet), command: command() };
+    let control =
+        Control { stop_at: args.stop_at, display: Display::choose(args.quiet), command: command(), anomaly: args.anomaly };
     let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {
         (Some(dir), ..) if args.settings != Settings::default() || args.seeds != 1 => {
             let problem = format!(

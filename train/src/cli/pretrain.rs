@@ -41,6 +41,9 @@ pub struct Args {
     /// Where tokenised corpora are kept [default: gradus in the user's cache directory]
     #[arg(long)]
     pub cache: Option<PathBuf>,
+    /// Look at every number of every update, forward and backward, and stop at the first NaN or infinity
+    #[arg(long)]
+    pub anomaly: bool,
     /// Print texts that the model writes as it learns
     #[arg(long)]
     pub samples: bool,
@@ -72,6 +75,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         threads: rayon::current_num_threads(),
         probe: None,
         recompute: args.options.recompute,
+        anomaly: args.anomaly,
     };
     let outcome = match &args.resume {
         Some(_) if args.options != (Options { recompute: args.options.recompute, ..Options::default() }) => {

@@ -86,6 +86,8 @@ pub struct Control {
     pub display: Display,
     /// The command line.
     pub command: String,
+    /// Look at every number of every update, and stop at the first that is not finite.
+    pub anomaly: bool,
 }
 
 /// What a fine-tuning came to.
@@ -291,6 +293,7 @@ impl Work {
             }
             (before, tokens) = (extra.seconds, extra.tokens);
         }
+        session.trainer.watches = control.anomaly;
         let (mut log, _) = MetricsLog::resume(&dir.join("metrics.jsonl"), session.trainer.done())?;
         let total = session.updates();
         let stop = control.stop_at.map_or(total, |s| s.min(total));
@@ -300,8 +303,22 @@ impl Work {
         let seconds = |began: Instant| before + began.elapsed().as_secs_f64();
         while session.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
             let at = Instant::now();
-            let (step, counted) = session.step()?;
+            let (step, counted) = match session.step() {
+                Ok(made) => made,
+                Err(e) => {
+                    let (step, text) = (session.trainer.done() + 1, e.to_string());
+                    log.append(&Record::Warning { step, elapsed: seconds(began), text })?;
+                    if let FinetuneError::Train(error) = &e {
+                        progress.warn(&session.trainer.keep(&session.batch(step), error, dir));
+                    }
+                    return Err(e);
+                }
+            };
             tokens += counted;
+            for text in session.trainer.alarms.take() {
+                progress.warn(&format!("update {}: {text}", session.trainer.done()));
+                log.append(&Record::Warning { step: session.trainer.done(), elapsed: seconds(began), text })?;
+            }
             log.append(&Record::Step(StepRecord {
                 step: session.trainer.done(),
                 tokens,

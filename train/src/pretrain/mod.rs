@@ -98,6 +98,8 @@ pub struct Control {
     pub threads: usize,
     /// What else is measured before the first update and with every evaluation.
     pub probe: Option<Probe>,
+    /// Look at every number of every update, and stop at the first that is not finite.
+    pub anomaly: bool,
     /// In a resumed run, whether activations are computed again; `None`: as before. It changes no bit.
     pub recompute: Option<bool>,
 }
@@ -233,8 +235,16 @@ struct Session<'c> {
 }
 
 impl<'c> Session<'c> {
-    fn new(dir: RunDir, run: RunFile, source: Box<dyn Source>, trainer: Trainer, log: MetricsLog, control: &'c Control) -> Self {
+    fn new(
+        dir: RunDir,
+        run: RunFile,
+        source: Box<dyn Source>,
+        mut trainer: Trainer,
+        log: MetricsLog,
+        control: &'c Control,
+    ) -> Self {
         let (began, before, best, last) = (Instant::now(), 0.0, f64::INFINITY, None);
+        trainer.watches = control.anomaly;
         Session { dir, run, source, trainer, log, control, began, before, best, last }
     }
 
@@ -277,6 +287,7 @@ impl<'c> Session<'c> {
                 Err(e) => {
                     let (step, elapsed, text) = (t, self.elapsed(), e.to_string());
                     self.log.append(&Record::Warning { step, elapsed, text })?;
+                    progress.warn(&self.trainer.keep(&batch, &e, self.dir.path()));
                     self.report(&digest(&self.trainer.params))?;
                     return Err(e.into());
                 }
@@ -294,6 +305,10 @@ impl<'c> Session<'c> {
                 tokens_per_second: rate,
                 elapsed: at.elapsed,
             }))?;
+            for text in self.trainer.alarms.take() {
+                progress.warn(&format!("update {t}: {text}"));
+                self.log.append(&Record::Warning { step: t, elapsed: at.elapsed, text })?;
+            }
             progress.note(format!("loss {:.3}", step.loss));
             progress.reach(t);
             let evaluates = t.is_multiple_of(every) || t == stop;

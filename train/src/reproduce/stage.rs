@@ -172,6 +172,7 @@ fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watc
         cache: dir.clone(),
         command: format!("gradus reproduce --resume {}", places.0.display()),
         threads: rayon::current_num_threads(),
+        anomaly: false,
         probe: Some(Probe(Arc::new(probe))),
         recompute: None,
     };

@@ -7,11 +7,12 @@
 //! The number of shards is part of the run, not of the machine: any number of threads works on them, and the sum of
 //! their gradients has one order. So the same seed gives the same bits on 1, 2 or 16 threads.
 
+mod alarms;
+mod dump;
 mod state;
 
 use std::sync::Arc;
 
-use gradus_autograd::Tape;
 use gradus_autograd::anomaly::{Anomaly, Watch};
 use gradus_model::{Backward, Batch, Model, ModelConfig, Noise, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
@@ -20,6 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::optim::{Optimizer, Schedule, Update, clip};
 
+pub use alarms::Alarms;
+pub use dump::{ANOMALY, DumpError};
 pub use state::{StateError, TRAINER_FILE};
 
 /// What an update needs to know besides its batch.
@@ -64,6 +67,10 @@ pub struct Trainer<T: Real = f32> {
     v: Model<Tensor<T>>,
     /// Updates made.
     done: u64,
+    /// Whether every number of every update is looked at, not only the loss and its gradient.
+    pub watches: bool,
+    /// What looks wrong though it is finite.
+    pub alarms: Alarms,
 }
 
 /// A gradient of each parameter that is trained.
@@ -99,6 +106,14 @@ pub enum TrainError {
         /// The first number that was not finite, found by making the gradient again on a tape that watches.
         anomaly: Option<Box<Anomaly>>,
     },
+    /// A number on the way is NaN or infinite, though the loss and its gradient may be finite.
+    #[error("update {update}: a number that is not finite, and with --anomaly training stops before this update; {anomaly}")]
+    Anomaly {
+        /// The update that was not made, from 1.
+        update: u64,
+        /// The first such number.
+        anomaly: Box<Anomaly>,
+    },
     /// The model was broken before the first update.
     #[error("parameter {name} of the model to begin with holds numbers that are not finite; begin from another checkpoint")]
     Broken {
@@ -125,7 +140,7 @@ impl<T: Real> Trainer<T> {
         let (config, params) = (config.into(), params.into());
         let zeros = || params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
         let (m, v) = (zeros(), zeros());
-        Trainer { config, recipe, params, m, v, done: 0 }
+        Trainer { config, recipe, params, m, v, done: 0, watches: false, alarms: Alarms::default() }
     }
 
     /// Number of updates made.
@@ -156,7 +171,13 @@ impl<T: Real> Trainer<T> {
     }
 
     fn shard(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gradient<T>), TrainError> {
-        let (loss, mut gradient) = self.params.gradient(&self.config, batch, noise.as_ref(), self.recipe.backward);
+        let watch = self.watches.then(|| Arc::new(Watch::default()));
+        let observer = watch.clone().map(|watch| watch as _);
+        let (loss, mut gradient) =
+            self.params.observed_gradient(observer, &self.config, batch, noise.as_ref(), self.recipe.backward);
+        if let Some(anomaly) = watch.and_then(|watch| watch.anomaly()) {
+            return Err(TrainError::Anomaly { update: self.done + 1, anomaly: Box::new(anomaly) });
+        }
         let mut missing = None;
         let mut check = |name: &str, g: &mut Option<Tensor<T>>| match g {
             Some(g) => *g = g.dense(),
@@ -179,12 +200,12 @@ impl<T: Real> Trainer<T> {
         on_pool(|| self.update_there(batch))
     }
 
-    /// The first number that is not finite in making this gradient again, which comes to the same bits.
-    fn anomaly(&self, batch: &Batch, noise: Noise) -> Option<Anomaly> {
+    /// The first number that is not finite in making the next update's gradient, to the same bits.
+    pub fn anomaly(&self, batch: &Batch) -> Option<Anomaly> {
+        let noise = Noise::new(self.recipe.seed, self.done + 1);
         batch.split(self.recipe.shards).iter().find_map(|(first, batch)| {
             let (watch, noise) = (Arc::new(Watch::default()), noise.from_sequence(*first as u64));
-            let tape = Tape::observed(watch.clone());
-            self.params.gradient_on(&tape, &self.config, batch, Some(&noise), self.recipe.backward);
+            self.params.observed_gradient(Some(watch.clone()), &self.config, batch, Some(&noise), self.recipe.backward);
             watch.anomaly()
         })
     }
@@ -211,9 +232,10 @@ impl<T: Real> Trainer<T> {
             if let Some(name) = self.broken_parameter().filter(|_| self.done == 0) {
                 return Err(TrainError::Broken { name });
             }
-            let anomaly = self.anomaly(batch, noise).map(Box::new);
+            let anomaly = self.anomaly(batch).map(Box::new);
             return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm, anomaly });
         }
+        self.alarms.look(&gradient, gradient_norm);
         let clip = self.recipe.clip.map_or(1.0, |max| clip::factor(gradient_norm, max));
         let schedule = self.recipe.schedule.factor(t, self.recipe.updates);
         let at = Update { t, schedule, clip };

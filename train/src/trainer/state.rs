@@ -85,7 +85,7 @@ impl Trainer {
             problem.map_or(Ok(tree), |p| Err(damaged(p)))
         };
         let (params, m, v) = (tree("params")?, tree("m")?, tree("v")?);
-        Ok((Trainer { config, recipe, params, m, v, done }, extra))
+        Ok((Trainer { m, v, done, ..Trainer::new(config, recipe, params) }, extra))
     }
 }
 

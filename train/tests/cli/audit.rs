@@ -139,6 +139,14 @@ fn a_step_is_opened_as_one_file() {
 }
 
 #[test]
+fn what_was_never_kept_is_not_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    gradus("audit replay {}", &[dir.path()]).fails_with(&["step.json", "cannot read"]);
+    fs::write(dir.path().join("step.json"), "{}").unwrap();
+    gradus("audit replay {}", &[dir.path()]).fails_with(&["step.json", "missing field", "`anomaly` directory"]);
+}
+
+#[test]
 fn the_cost_of_a_step_is_shown_op_by_op() {
     let dir = tempfile::tempdir().unwrap();
     let html = dir.path().join("cost.html");

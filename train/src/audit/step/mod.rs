@@ -10,7 +10,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use gradus_autograd::Tape;
 use gradus_autograd::catalogue;
 use gradus_autograd::check;
 use gradus_autograd::trace::Recorder;
@@ -69,9 +68,9 @@ impl Opened {
         let (trainer, seed) = (&scene.trainer, scene.trainer.recipe.seed);
         let recorder = Arc::new(Recorder::default());
         let noise = Noise::new(seed, trainer.done() + 1);
-        let tape = Tape::observed(recorder.clone());
-        let (loss, _) = trainer.params.gradient_on(&tape, &trainer.config, &scene.batch, Some(&noise), Backward::Whole);
-        drop(tape);
+        let whole = Backward::Whole;
+        let (loss, _) =
+            trainer.params.observed_gradient(Some(recorder.clone()), &trainer.config, &scene.batch, Some(&noise), whole);
         let mut after = trainer.clone();
         let step = after.update(&scene.batch)?;
         let (mut names, mut updates) = (Vec::new(), Vec::new());

@@ -1,0 +1,49 @@
+//! `gradus audit replay`.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{Talk, refuse};
+use crate::cli::{CliError, output};
+use crate::trainer::Trainer;
+
+/// Make an update again that stopped a training: the first number that is not finite, its op, and what went into it
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus audit replay runs/novels/anomaly
+  gradus audit replay runs/novels/anomaly --json
+
+A run that stops at a NaN or an infinity keeps the update in `anomaly` of its directory: the parameters before it, its batch, and the
+seed of its dropout. Nothing else is needed to make it again, to the same bits. Exit code 0 where the number is found again.")]
+pub struct Replay {
+    /// The `anomaly` directory of a run
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+impl Replay {
+    /// Runs it.
+    pub fn run(&self) -> Result<(), CliError> {
+        self.talk.threads.start()?;
+        let (trainer, batch, error) = Trainer::replay(&self.dir)?;
+        if !self.talk.quiet {
+            output::say(&format!("the run said: {error}"));
+        }
+        let update = trainer.done() + 1;
+        let Some(anomaly) = trainer.anomaly(&batch) else {
+            return refuse(vec![format!("{}: update {update} has no number that is not finite, here", self.dir.display())]);
+        };
+        if self.talk.json {
+            return output::json(&json!({
+                "update": update, "op": anomaly.op, "details": anomaly.details, "place": &*anomaly.site.scope,
+                "source": anomaly.site.at.to_string(), "direction": format!("{:?}", anomaly.direction), "made": anomaly.made.to_string(),
+                "from": anomaly.from.iter().map(|(name, s)| json!({ "what": name, "is": s.to_string() })).collect::<Vec<_>>(),
+            }));
+        }
+        output::line(&format!("update {update}: {anomaly}"))
+    }
+}

@@ -1,0 +1,138 @@
+//! Signs of a training that goes wrong though every number is finite.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gradus_model::Tree;
+use gradus_tensor::Real;
+
+use super::Gradient;
+
+/// Updates over which a unit must have had no gradient to be called dead, and over which norms are compared.
+const WINDOW: usize = 100;
+/// Updates in a row in which a parameter's gradient must have been 0 everywhere.
+const IDLE: usize = 10;
+/// A norm this many times the median of those before is an alarm.
+const EXPLODES: f64 = 10.0;
+/// Norms that a median is taken of at least.
+const NORMS: usize = 20;
+
+/// What was seen of the last updates. It changes nothing, and is not part of a checkpoint: after a resume it begins anew.
+#[derive(Clone, Debug, Default)]
+pub struct Alarms {
+    norms: VecDeque<f64>,
+    /// Updates in a row that a parameter's gradient was 0 everywhere.
+    idle: BTreeMap<String, usize>,
+    /// Of parameters with one axis, one element a unit: which had a gradient in this window.
+    alive: BTreeMap<String, Vec<bool>>,
+    updates: usize,
+    /// Parameters that an alarm was raised for: one each.
+    told: BTreeSet<String>,
+    raised: Vec<String>,
+}
+
+impl Alarms {
+    /// Looks at an update's gradient, before clipping.
+    pub(super) fn look<T: Real>(&mut self, gradient: &Gradient<T>, norm: f64) {
+        self.updates += 1;
+        let ends = self.updates.is_multiple_of(WINDOW);
+        gradient.as_ref().visit(|name, g| {
+            let Some(g) = g else { return };
+            let zero = |x: &T| *x == T::zero();
+            let idle = self.idle.entry(name.to_owned()).or_default();
+            *idle = if g.as_slice().iter().all(zero) { *idle + 1 } else { 0 };
+            if *idle == IDLE && self.told.insert(name.to_owned()) {
+                self.raised.push(format!("{name}: its gradient was 0 everywhere in {IDLE} updates; nothing is learnt there"));
+            }
+            if g.shape().len() != 1 {
+                return;
+            }
+            let alive = self.alive.entry(name.to_owned()).or_insert_with(|| vec![false; g.len()]);
+            alive.iter_mut().zip(g.as_slice()).for_each(|(alive, x)| *alive |= !zero(x));
+            let dead = alive.iter().filter(|&&alive| !alive).count();
+            if ends && dead > 0 && self.told.insert(name.to_owned()) {
+                self.raised
+                    .push(format!("{name}: {dead} of {} units had no gradient in {WINDOW} updates; they are dead", g.len()));
+            }
+            if ends {
+                alive.fill(false);
+            }
+        });
+        let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY);
+        if sorted.len() >= NORMS && norm > EXPLODES * median {
+            self.raised.push(format!(
+                "the gradient's norm is {norm:.3}, {:.0} times the median of the last {}",
+                norm / median,
+                sorted.len()
+            ));
+            self.norms.clear(); // one alarm, until there is a new median
+        }
+        self.norms.push_back(norm);
+        if self.norms.len() > WINDOW {
+            self.norms.pop_front();
+        }
+    }
+
+    /// The alarms since they were last taken.
+    pub fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.raised)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::{GptConfig, Model, ModelConfig};
+    use gradus_tensor::Tensor;
+
+    use super::*;
+
+    /// A gradient of ones, but for one parameter.
+    fn gradient(but: &str, values: impl Fn(usize) -> f64) -> Gradient<f64> {
+        let config: ModelConfig =
+            GptConfig { vocab: 5, context: 3, width: 4, layers: 1, heads: 2, ..GptConfig::default() }.into();
+        Model::shapes(&config).map(|name, shape| {
+            let n = shape.numel();
+            Some(Tensor::new(shape, (0..n).map(|i| if name == but { values(i) } else { 1.0 }).collect()))
+        })
+    }
+
+    #[test]
+    fn each_is_raised_once_and_sound_gradients_raise_none() {
+        let mut alarms = Alarms::default();
+        (0..250).for_each(|_| alarms.look(&gradient("", |_| 1.0), 1.0));
+        assert!(alarms.take().is_empty());
+
+        let weight = "h.0.mlp.c_fc.weight";
+        (0..9).for_each(|_| alarms.look(&gradient(weight, |_| 0.0), 1.0));
+        alarms.look(&gradient(weight, |i| if i == 7 { 1e-30 } else { 0.0 }), 1.0);
+        assert!(alarms.take().is_empty(), "nine in a row are none");
+        (0..30).for_each(|_| alarms.look(&gradient(weight, |_| 0.0), 1.0));
+        let raised = alarms.take();
+        assert!(raised.len() == 1 && raised[0].contains(weight) && raised[0].contains("10 updates"), "{raised:?}");
+    }
+
+    #[test]
+    fn dead_units_are_counted_over_a_window() {
+        let (mut alarms, bias) = (Alarms::default(), "h.0.mlp.c_fc.bias");
+        for t in 0..200 {
+            // Unit 3 never has a gradient, unit 5 only now and then.
+            alarms.look(&gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 0)))), 1.0);
+        }
+        let raised = alarms.take();
+        assert!(raised.len() == 1 && raised[0].contains(bias) && raised[0].contains("1 of 16"), "{raised:?}");
+    }
+
+    #[test]
+    fn a_norm_that_explodes_is_told_once() {
+        let mut alarms = Alarms::default();
+        let sound = gradient("", |_| 1.0);
+        (0..19).for_each(|i| alarms.look(&sound, 1.0 + f64::from(i % 3)));
+        alarms.look(&sound, 9.0);
+        assert!(alarms.take().is_empty());
+        alarms.look(&sound, 21.0);
+        alarms.look(&sound, 400.0);
+        let raised = alarms.take();
+        assert!(raised.len() == 1 && raised[0].contains("21.000") && raised[0].contains("times the median"), "{raised:?}");
+    }
+}
