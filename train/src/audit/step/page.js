@@ -98,13 +98,16 @@ function colour(t) {
   return ground.map((g, i) => Math.round(g + (end[i] - g) * a));
 }
 
-function paint(canvas, slice, top) {
+/** The numbers of a slice's map: exact where the tensor is whole, else means in 127ths. */
+const numbersOf = (view, slice) => (view.top === null ? slice.map : slice.map.map((x) => (typeof x === "string" ? x : (x / 127) * view.top)));
+
+function paint(canvas, view, slice, top) {
   const [rows, cols] = slice.cells;
   canvas.width = Math.max(cols, 1);
   canvas.height = Math.max(rows, 1);
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  slice.map.forEach((x, i) => {
+  numbersOf(view, slice).forEach((x, i) => {
     const [r, g, b] = colour(typeof x === "string" ? x : x / (top || 1));
     image.data.set([r, g, b, 255], 4 * i);
   });
@@ -112,11 +115,11 @@ function paint(canvas, slice, top) {
 }
 
 /** The largest magnitude of what is painted. */
-const topOf = (view) => view.slices.reduce((top, s) => s.map.reduce((t, x) => (typeof x === "string" ? t : Math.max(t, Math.abs(x))), top), 0);
+const topOf = (view) => view.top ?? view.slices.reduce((top, s) => s.map.reduce((t, x) => (typeof x === "string" ? t : Math.max(t, Math.abs(x))), top), 0);
 
 function thumbnail(view) {
   const canvas = make("canvas", { class: "thumb", "aria-hidden": "true" });
-  if (view && view.slices.length) paint(canvas, view.slices[0], topOf(view));
+  if (view && view.slices.length) paint(canvas, view, view.slices[0], topOf(view));
   return canvas;
 }
 
@@ -296,7 +299,7 @@ function sliceOf(view, slice, top) {
   const [rows, cols] = slice.size, whole = slice.corner === null;
   const rowWords = words(view, slice, 0), colWords = words(view, slice, 1);
   const canvas = make("canvas", { class: "heat", role: "img", "aria-label": `heat map, ${rows} by ${cols}` });
-  paint(canvas, slice, top);
+  paint(canvas, view, slice, top);
   const scale = Math.max(1, Math.min(18, Math.floor((rowWords ? 430 : 520) / slice.cells[1]), Math.floor(420 / slice.cells[0])));
   canvas.style.width = `${Math.max(slice.cells[1] * scale, 12)}px`;
   canvas.style.height = `${Math.max(slice.cells[0] * scale, 12)}px`;
@@ -304,7 +307,7 @@ function sliceOf(view, slice, top) {
   canvas.addEventListener("mousemove", (event) => {
     const box = canvas.getBoundingClientRect();
     const c = Math.floor((event.clientX - box.left) / box.width * slice.cells[1]), r = Math.floor((event.clientY - box.top) / box.height * slice.cells[0]);
-    const value = slice.map[r * slice.cells[1] + c];
+    const value = numbersOf(view, slice)[r * slice.cells[1] + c];
     if (value === undefined) return;
     const name = (i, list) => (list ? `${i} “${list[i]}”` : i);
     readout.textContent = whole ? `[${name(r, rowWords)}, ${name(c, colWords)}] = ${exact(value)}` : `mean of a block: ${short(value)}`;

@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 /// Up to this many elements a tensor is shown whole.
 const WHOLE: usize = 4096;
 /// Rows and columns of a heat map of means.
-const MAP: usize = 64;
+const MAP: usize = 40;
 /// Rows and columns of the corner whose numbers are given exactly.
 const CORNER: usize = 8;
 /// Slices that are shown of a large tensor.
-const SLICES: usize = 8;
+const SLICES: usize = 4;
 
 /// A tensor in numbers and slices of its last two axes.
 #[derive(Clone, Debug, Serialize)]
@@ -32,6 +32,8 @@ pub struct View {
     pub odd: usize,
     /// Number of slices, of which `slices` may be the first few.
     pub of: usize,
+    /// `None`: the tensor is shown whole. Else what 127 stands for in the maps of means.
+    pub top: Option<f64>,
     /// Slices of the last two axes; a vector is one row.
     pub slices: Vec<Slice>,
 }
@@ -45,7 +47,7 @@ pub struct Slice {
     pub size: [usize; 2],
     /// Rows and columns that `map` has.
     pub cells: [usize; 2],
-    /// The elements row by row where the tensor is shown whole, else means of blocks of them.
+    /// The elements row by row where the tensor is shown whole, else means of blocks of them in 127ths of `top`.
     pub map: Numbers,
     /// The corner of a tensor that is not shown whole, row by row.
     pub corner: Option<Numbers>,
@@ -60,10 +62,12 @@ impl Serialize for Numbers {
         #[derive(Serialize)]
         #[serde(untagged)]
         enum Number {
+            Whole(i64),
             Finite(f64),
             Word(&'static str),
         }
         to.collect_seq(self.0.iter().map(|&x| match x {
+            x if x.abs() < 1e6 && x.fract() == 0.0 => Number::Whole(x as i64), // 0, not 0.0: a page has millions
             x if x.is_finite() => Number::Finite(x),
             x if x.is_nan() => Number::Word("NaN"),
             x if x > 0.0 => Number::Word("∞"),
@@ -88,15 +92,20 @@ impl View {
         let of = values.len().checked_div(each).unwrap_or(0);
         let whole = values.len() <= WHOLE;
         let shown = if whole { of } else { of.min(SLICES) };
+        let part = |i: usize| &values[i * each..(i + 1) * each];
+        let maps: Vec<_> = if whole { vec![] } else { (0..shown).map(|i| means(part(i), rows, cols)).collect() };
+        let all = maps.iter().flat_map(|(_, map)| map).filter(|m| m.is_finite());
+        let top = all.fold(0.0, |top: f64, m| top.max(m.abs()));
         let slice = |i: usize| {
-            let values = &values[i * each..(i + 1) * each];
+            let values = part(i);
             let at = place(i, &shape[..shape.len().saturating_sub(2)]);
             if whole {
                 return Slice { at, size: [rows, cols], cells: [rows, cols], map: Numbers(values.to_vec()), corner: None };
             }
-            let (cells, map) = means(values, rows, cols);
+            let (cells, map) = &maps[i];
+            let map = map.iter().map(|m| if m.is_finite() && top > 0.0 { (m / top * 127.0).round() } else { *m });
             let corner = (0..rows.min(CORNER)).flat_map(|r| values[r * cols..].iter().take(cols.min(CORNER)).copied());
-            Slice { at, size: [rows, cols], cells, map: Numbers(map), corner: Some(Numbers(corner.collect())) }
+            Slice { at, size: [rows, cols], cells: *cells, map: Numbers(map.collect()), corner: Some(Numbers(corner.collect())) }
         };
         View {
             norm: finite().map(|x| x * x).sum::<f64>().sqrt(),
@@ -106,6 +115,7 @@ impl View {
             zeros: values.iter().filter(|&&x| x == 0.0).count(),
             odd: values.len() - n,
             of,
+            top: (!whole).then_some(top),
             slices: (0..shown).map(slice).collect(),
             shape,
         }
@@ -134,7 +144,7 @@ fn means(values: &[f64], rows: usize, cols: usize) -> ([usize; 2], Vec<f64>) {
             let (height, width) = (range(r, rows, cells[0]), range(c, cols, cells[1]));
             let n = height.len() * width.len();
             let sum: f64 = height.map(|row| values[row * cols..][width.clone()].iter().sum::<f64>()).sum();
-            means.push(f64::from((sum / n as f64) as f32)); // a colour wants no more
+            means.push(sum / n as f64);
         }
     }
     (cells, means)
@@ -165,11 +175,11 @@ mod tests {
         let x = Tensor::new([slices, rows, cols], (0..slices * rows * cols).map(|i| (i % 7) as f64 - 3.0).collect());
         let view = View::of(&x);
         assert_eq!((view.of, view.slices.len()), (9, SLICES));
-        let slice = &view.slices[7];
-        assert_eq!((&slice.at[..], slice.size, slice.cells), (&[7][..], [130, 65], [64, 64]));
-        let first = 7 * rows * cols;
+        let slice = &view.slices[3];
+        assert_eq!((&slice.at[..], slice.size, slice.cells), (&[3][..], [130, 65], [MAP, MAP]));
+        let first = 3 * rows * cols;
         let corner = &slice.corner.as_ref().unwrap().0;
-        assert_eq!((slice.map.0.len(), corner.len()), (64 * 64, CORNER * CORNER));
+        assert_eq!((slice.map.0.len(), corner.len()), (MAP * MAP, CORNER * CORNER));
         assert_eq!(corner[9], ((first + cols + 1) % 7) as f64 - 3.0);
     }
 
@@ -177,7 +187,7 @@ mod tests {
     fn blocks_of_means_cover_everything_once() {
         let (rows, cols) = (70, 3);
         let (cells, all) = means(&vec![2.0; rows * cols], rows, cols);
-        assert_eq!((cells, all), ([64, 3], vec![2.0; 64 * 3]));
+        assert_eq!((cells, all), ([MAP, 3], vec![2.0; MAP * 3]));
         let mut one = vec![0.0; rows * cols];
         one[69 * 3 + 2] = 4.0;
         let (_, all) = means(&one, rows, cols);
@@ -188,6 +198,6 @@ mod tests {
     fn what_is_not_finite_is_counted_apart() {
         let view = View::of(&Tensor::new([3], vec![f64::NAN, 1.0, f64::INFINITY]));
         assert_eq!((view.odd, view.most, view.norm), (2, 1.0, 1.0));
-        assert_eq!(serde_json::to_string(&view.slices[0].map).unwrap(), r#"["NaN",1.0,"∞"]"#);
+        assert_eq!(serde_json::to_string(&view.slices[0].map).unwrap(), r#"["NaN",1,"∞"]"#);
     }
 }
