@@ -150,3 +150,26 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         (log_p * y).sum_all()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_is_none_is_refused() {
+        let good = HeadConfig::new(Form::Classify, 3);
+        good.check().unwrap();
+        HeadConfig { labels: ["a", "b", "c"].map(str::to_owned).into(), ..good.clone() }.check().unwrap();
+        let cases = [
+            (HeadConfig { labels: vec!["a".into()], ..good.clone() }, "labels", "1 names", "3, one a class"),
+            (HeadConfig { classes: 1, ..good.clone() }, "classes", "1", "from 2"),
+            (HeadConfig { form: Form::Choose, ..good.clone() }, "classes", "3", "1 where"),
+            (HeadConfig { dropout: 1.0, ..good }, "classifier dropout", "1", "below 1"),
+        ];
+        for (wrong, field, found, expected) in cases {
+            let error = wrong.check().unwrap_err();
+            assert_eq!((error.field, &*error.found), (field, found));
+            assert!(error.expected.contains(expected), "{error}");
+        }
+    }
+}

@@ -309,7 +309,7 @@ impl Work {
                     let (step, text) = (session.trainer.done() + 1, e.to_string());
                     log.append(&Record::Warning { step, elapsed: seconds(began), text })?;
                     if let FinetuneError::Train(error) = &e {
-                        progress.warn(&session.trainer.keep(&session.batch(step), error, dir));
+                        session.trainer.keep(&session.batch(step), error, dir).iter().for_each(|kept| progress.warn(kept));
                     }
                     return Err(e);
                 }

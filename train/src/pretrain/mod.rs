@@ -287,7 +287,7 @@ impl<'c> Session<'c> {
                 Err(e) => {
                     let (step, elapsed, text) = (t, self.elapsed(), e.to_string());
                     self.log.append(&Record::Warning { step, elapsed, text })?;
-                    progress.warn(&self.trainer.keep(&batch, &e, self.dir.path()));
+                    self.trainer.keep(&batch, &e, self.dir.path()).iter().for_each(|kept| progress.warn(kept));
                     self.report(&digest(&self.trainer.params))?;
                     return Err(e.into());
                 }

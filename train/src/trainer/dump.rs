@@ -87,13 +87,17 @@ impl Trainer {
         })
     }
 
-    /// [`Trainer::dump`] beside a run's files, and a line that says so: how to see the update again, or why it was not kept.
-    pub fn keep(&self, batch: &Batch, error: &TrainError, run: &Path) -> String {
+    /// [`Trainer::dump`] beside a run's files where a number was not finite on the way, and a line that says so: how to see the
+    /// update again, or why it was not kept.
+    pub fn keep(&self, batch: &Batch, error: &TrainError, run: &Path) -> Option<String> {
+        if !matches!(error, TrainError::NotFinite { .. } | TrainError::Anomaly { .. }) {
+            return None;
+        }
         let dir = run.join(ANOMALY);
-        match self.dump(batch, error, &dir) {
+        Some(match self.dump(batch, error, &dir) {
             Ok(()) => format!("the update is kept in {0}; `gradus audit replay {0}` makes it again", dir.display()),
             Err(e) => format!("the update could not be kept: {e}"),
-        }
+        })
     }
 
     /// The trainer before a kept update, its batch, and what was said of it. The moments are not kept: they come after the gradient.

@@ -159,9 +159,10 @@ impl Scene {
         let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..=(i + 1) * tokens]).collect();
         let batch = weighted(crate::data::Batch::of_windows(&windows), Objective::TokenMean);
         let (inputs, targets) = (words_of(&tokenizer, &batch.inputs), words_of(&tokenizer, &batch.targets));
+        let kind = if config.gpt().is_some() { "a GPT" } else { "an LSTM" };
         let dropped = if headless { " Its head is left out: the language model is opened." } else { "" };
         Ok(Scene {
-            title: "One training step of a GPT".into(),
+            title: format!("One training step of {kind}"),
             lead: format!(
                 "{}, at the first update of a training that goes on from it: moments begin at 0.{dropped} What each op computed, what \
                  flowed back to it and from where, and what the update made of it.",
