@@ -215,6 +215,10 @@ fn an_update_that_failed_is_kept_and_made_again() {
         let refused = Trainer::replay(&kept).unwrap_err().to_string();
         assert!(refused.contains("step.json") && refused.contains(word), "{refused}");
     }
+    let mut read: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    read["labels"]["targets"].as_array_mut().unwrap().truncate(7);
+    std::fs::write(&step, read.to_string()).unwrap();
+    assert!(Trainer::replay(&kept).unwrap_err().to_string().contains("labels that do not belong"));
     assert!(Trainer::replay(dir.path()).unwrap_err().to_string().contains("step.json"));
 }
 

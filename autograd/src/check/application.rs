@@ -11,14 +11,13 @@ use crate::trace::Traced;
 /// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1
 /// ```
 ///
-/// `inputs[i]` is the summand that the VJP gave input i ([`Traced::summands`] of the input's node), `None` for a constant. The
-/// best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since the lengths of the inputs differ; it is the second of the pair. Relative
+/// `inputs[i]` is the summand that the VJP gave input i ([`Traced::summands`] of the input's node), `None` where it gave none: that
+/// counts as 0. The best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since the lengths of the inputs differ; it is the second of the pair. Relative
 /// to Σ |terms| + Σ |ȳⱼyⱼ|. `None` for a leaf, and where nothing flowed back.
 pub fn application(node: &Traced<f64>, inputs: &[Option<&Tensor<f64>>], seed: u64) -> Option<(Comparison, f64)> {
     let (op, gy) = (node.op.as_ref()?, node.cotangent.as_ref()?);
     let mut draws = Samples::new(seed, 1);
-    let mut v: Vec<Option<Tensor<f64>>> =
-        inputs.iter().zip(&node.ins).map(|(g, x)| g.map(|_| draws.normal(*x.value.shape()))).collect();
+    let mut v: Vec<Option<Tensor<f64>>> = node.ins.iter().map(|x| x.node.map(|_| draws.normal(*x.value.shape()))).collect();
     let length = v.iter().flatten().map(|v| v.dot(v)).sum::<f64>().sqrt();
     v.iter_mut().flatten().for_each(|v| *v = v.map(|v| v / length));
     let terms = |of: fn(f64) -> f64| -> f64 {
@@ -69,6 +68,8 @@ mod tests {
         let off = to(1).map(|g| g * 1.001);
         let (found, _) = application(&trace[2], &[Some(to(0)), Some(&off)], 1).expect("matmul");
         assert!(found.error() > 1e-5, "{found:?}");
+        let (found, _) = application(&trace[2], &[Some(to(0)), None], 1).expect("matmul");
+        assert!(found.error() > 1e-2, "a summand that is missing: {found:?}");
         assert!(application(&trace[0], &[], 1).is_none());
     }
 }

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use gradus_model::checkpoint::{self, CheckpointError};
-use gradus_model::{Batch, Labels};
+use gradus_model::{Batch, Form, HeadConfig, Labels, ModelConfig};
 use serde::{Deserialize, Serialize};
 
 use super::{Recipe, TrainError, Trainer};
@@ -131,7 +131,7 @@ impl Trainer {
 }
 
 /// Is it a batch that this model can read?
-fn fits(batch: &Batch, config: &gradus_model::ModelConfig) -> Result<(), String> {
+fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     let (n, vocab) = (batch.inputs.len(), config.backbone.vocab());
     let whole = batch.sequences > 0 && n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context();
     if !whole || batch.targets.len() != n || batch.weights.len() != n {
@@ -145,13 +145,20 @@ fn fits(batch: &Batch, config: &gradus_model::ModelConfig) -> Result<(), String>
     if let Some(id) = batch.inputs.iter().chain(&batch.targets[..]).find(|&&id| id as usize >= vocab) {
         return Err(format!("token {id} in a vocabulary of {vocab}"));
     }
-    let labelled = batch.labels.as_ref().is_none_or(|l| {
+    let labelled = |l: &Labels, head: &HeadConfig| {
         let examples = l.weights.len();
         let extracts = l.extract.len() == batch.sequences && l.extract.iter().all(|&at| (at as usize) < batch.length());
-        extracts && examples > 0 && examples * l.per_example == batch.sequences && l.targets.len().is_multiple_of(examples)
-    });
-    match labelled && batch.labels.is_some() == config.head.is_some() {
-        true => Ok(()),
-        false => Err("labels that do not belong to these sequences, or to this model".into()),
-    }
+        let (each, classes) = match head.form {
+            Form::Classify => (1, head.classes),
+            Form::Similar => (2, head.classes),
+            Form::Choose => (l.per_example, l.per_example),
+        };
+        let whole = examples > 0 && examples.checked_mul(l.per_example) == Some(batch.sequences);
+        extracts && whole && l.per_example == each && l.targets.len() == examples * classes
+    };
+    let fits = match (&batch.labels, &config.head) {
+        (Some(labels), Some(head)) => labelled(labels, head),
+        (labels, head) => labels.is_none() && head.is_none(),
+    };
+    if fits { Ok(()) } else { Err("labels that do not belong to these sequences, or to this model".into()) }
 }

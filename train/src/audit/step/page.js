@@ -75,14 +75,14 @@ const outlet = (place) => place.node || place.list[place.nodes[place.nodes.lengt
 
 // ── Numbers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// A number that is not finite comes as a word.
+// A number that is not finite comes as a word, and where none is finite as null.
 const short = (x) => {
-  if (typeof x === "string") return x;
+  if (typeof x !== "number") return x ?? "none";
   if (x === 0) return "0";
   const size = Math.abs(x);
   return size >= 1e5 || size < 1e-3 ? x.toExponential(3) : String(Number(x.toPrecision(4)));
 };
-const exact = (x) => String(x);
+const exact = (x) => String(x ?? "not finite");
 const count = (n) => n.toLocaleString("en-US");
 const bytes = (n) => (n < 1e4 ? `${count(n)} B` : n < 1e7 ? `${(n / 1e3).toFixed(1)} kB` : `${(n / 1e6).toFixed(1)} MB`);
 const seconds = (s) => (s < 1e-3 ? `${(s * 1e6).toFixed(1)} µs` : s < 1 ? `${(s * 1e3).toFixed(2)} ms` : `${s.toFixed(2)} s`);
@@ -383,7 +383,7 @@ function evidence(place) {
     const p = node.proof;
     out.push(make("h3", {}, "At these numbers"),
       make("p", {}, "The derivative of ⟨ȳ, f(x + hv)⟩ along a random direction v: what the VJP gave, and central differences."),
-      facts([["VJP, Σ⟨x̄, v⟩", exact(p.value)], [`differences, h = ${p.step.toExponential(0)}`, exact(p.expected)], ["relative error", p.error.toExponential(1)]]));
+      facts([["VJP, Σ⟨x̄, v⟩", exact(p.value)], [`differences, h = ${p.step.toExponential(0)}`, exact(p.expected)], ["relative error", p.error === null ? "not finite" : p.error.toExponential(1)]]));
   } else out.push(make("p", {}, node.unproved ?? "Nothing flows back through it."));
   if (op) {
     out.push(make("h3", {}, "The op"), make("p", {}, `What the witnesses found on ${count(step.draws)} draws of its samples, the worst relative error of each:`),
@@ -509,9 +509,13 @@ function toggle() {
 $("shows").addEventListener("click", toggle);
 addEventListener("resize", draw);
 dark.addEventListener("change", () => { draw(); panel(); });
-addEventListener("hashchange", () => { const place = places.get(decodeURIComponent(location.hash.slice(1))); if (place && place !== chosen) go(place); });
+/** The place that the address names, if it is one. */
+function placeOfHash() {
+  try { return places.get(decodeURIComponent(location.hash.slice(1))); } catch { return undefined; }
+}
+addEventListener("hashchange", () => { const place = placeOfHash(); if (place && place !== chosen) go(place); });
 
-const asked = places.get(decodeURIComponent(location.hash.slice(1)));
+const asked = placeOfHash();
 enter(root);
 if (asked && asked !== root) go(asked);
 document.documentElement.dataset.ready = "yes";
