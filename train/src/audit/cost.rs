@@ -191,7 +191,8 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let step_ms = ms(bench::median(&mut whole));
     let each: Vec<((&str, String), Line)> = last.lines.iter().map(|(key, m)| (key.clone(), line(m, key, &all))).collect();
     let ops = grouped(&each, |(op, _)| (*op).to_owned());
-    let rest_ms = step_ms - ops.iter().map(Line::ms).sum::<f64>();
+    // Of two runs of the same step: noise can make it less than nothing.
+    let rest_ms = (step_ms - ops.iter().map(Line::ms).sum::<f64>()).max(0.0);
     Ok(Cost {
         workload: workload.name,
         threads: rayon::current_num_threads(),

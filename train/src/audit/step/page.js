@@ -356,7 +356,10 @@ function parameters() {
 function summands(place) {
   const node = outlet(place);
   const of = placeOf.get(place.list);
-  if (!node.summands.length) return [make("p", {}, node.grad ? "Nothing uses it: it is the loss itself, and its cotangent is 1 to begin with." : "The loss does not depend on it.")];
+  if (!node.summands.length) {
+    const result = place.list === step.nodes ? "Nothing uses it: it is the loss itself, and its cotangent is 1 to begin with." : "It is what the definition comes to: its cotangent is that of the fused op.";
+    return [make("p", {}, node.grad ? result : "No gradient flows back to it.")];
+  }
   const alone = node.summands.length === 1;
   return [
     make("p", { class: "note" }, alone ? "One op uses it, so its cotangent is what that op's VJP gave." : `${node.summands.length} ops use it. Its cotangent is the sum of what their VJPs gave, in this order.`),

@@ -40,8 +40,8 @@ pub struct Step {
     /// Sequences, one after the other in the text
     #[arg(long, value_name = "B", default_value_t = 1, requires = "model")]
     sequences: usize,
-    /// The step to be done by hand: two tokens, three dimensions, one head, one block
-    #[arg(long)]
+    /// The step to be done by hand: two tokens, three dimensions, one head, one block; it has no seed
+    #[arg(long, conflicts_with = "seed")]
     by_hand: bool,
     /// Seed of stories, parameters, dropout and the directions of the evidence
     #[arg(long, value_name = "S", default_value_t = 1)]
