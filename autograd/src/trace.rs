@@ -94,7 +94,8 @@ impl<T: Real> Traced<T> {
     }
 }
 
-/// Keeps everything that its tape computes. Tensors share their memory, so what it keeps is what would have been freed.
+/// Keeps everything that its tape computes; the tape is to be run backward, not [pulled back](Tape::pullback), whose own nodes are
+/// not shown. Tensors share their memory, so what it keeps is what would have been freed.
 #[derive(Debug)]
 pub struct Recorder<T: Real>(Mutex<Vec<Traced<T>>>);
 

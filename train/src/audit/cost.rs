@@ -5,7 +5,8 @@
 //! roof        min(rate of the fastest product, bandwidth · FLOPs / bytes)               (Williams, Waterman & Patterson 2009)
 //! ```
 //!
-//! Bytes count every tensor once that an op reads or writes, whatever stays in a cache: a rate above the roof is a cache's doing.
+//! Bytes count every tensor once that an op reads or writes, also one that is handed on as it is: a rate above the roof is a
+//! cache's doing, or that of an op that moves nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -309,7 +310,7 @@ impl Cost {
             ),
             foot: format!(
                 "Medians of {} steps. FLOPs are the ops' own, going forward; the rate counts both ways as thrice that. Bytes count every \
-                 tensor once that an op reads or writes; what stays in a cache can move faster than memory.",
+                 tensor once that an op reads or writes; what stays in a cache, or is handed on as it is, moves faster than memory.",
                 self.steps
             ),
             ..Report::default()

@@ -46,7 +46,7 @@ pub struct Args {
     /// End after this many updates, the schedule unchanged, so that --resume can go on
     #[arg(long, value_name = "N")]
     stop_at: Option<u64>,
-    /// Look at every number of every update, forward and backward, and stop at the first NaN or infinity
+    /// Look at every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
     /// Say nothing but warnings

@@ -41,7 +41,7 @@ pub struct Args {
     /// Where tokenised corpora are kept [default: gradus in the user's cache directory]
     #[arg(long)]
     pub cache: Option<PathBuf>,
-    /// Look at every number of every update, forward and backward, and stop at the first NaN or infinity
+    /// Look at every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     pub anomaly: bool,
     /// Print texts that the model writes as it learns

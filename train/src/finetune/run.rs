@@ -86,7 +86,7 @@ pub struct Control {
     pub display: Display,
     /// The command line.
     pub command: String,
-    /// Look at every number of every update, and stop at the first that is not finite.
+    /// Look at every op's value and every summand of a gradient, and stop at the first that is not finite.
     pub anomaly: bool,
 }
 

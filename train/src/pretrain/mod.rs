@@ -98,7 +98,7 @@ pub struct Control {
     pub threads: usize,
     /// What else is measured before the first update and with every evaluation.
     pub probe: Option<Probe>,
-    /// Look at every number of every update, and stop at the first that is not finite.
+    /// Look at every op's value and every summand of a gradient, and stop at the first that is not finite.
     pub anomaly: bool,
     /// In a resumed run, whether activations are computed again; `None`: as before. It changes no bit.
     pub recompute: Option<bool>,

@@ -67,7 +67,7 @@ pub struct Trainer<T: Real = f32> {
     v: Model<Tensor<T>>,
     /// Updates made.
     done: u64,
-    /// Whether every number of every update is looked at, not only the loss and its gradient.
+    /// Whether every op's value and every summand is looked at, not only the loss and its gradient.
     pub watches: bool,
     /// What looks wrong though it is finite.
     pub alarms: Alarms,
