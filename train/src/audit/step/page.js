@@ -290,8 +290,9 @@ function tensor(view, title) {
 /** Words for the rows or columns of a slice, where they are positions of a sequence. */
 function words(view, slice, axis) {
   const { sequences, inputs } = step.tokens;
-  const length = inputs.length / sequences, rank = view.shape.length;
-  const positions = slice.size[axis] === length && rank >= 3 && (axis === 0 || rank >= 4) && view.shape[0] === sequences;
+  // (B, T, d) has positions in its rows, (B, H, T, T) in both; other axes may have the same extent by chance.
+  const length = inputs.length / sequences, rank = view.shape.length, [rows, cols] = slice.size;
+  const positions = view.shape[0] === sequences && rows === length && (rank === 3 ? axis === 0 : rank === 4 && cols === length);
   return positions ? inputs.slice((slice.at[0] ?? 0) * length).slice(0, length) : null;
 }
 
@@ -414,7 +415,7 @@ function panel() {
   const shown = node && !place.parameter ? `${node.ins.map((i) => `(${i.shape.join(", ")})`).join(", ")} → ${shapeOf(node.value)}` : null;
   about.push(facts([
     ["shapes", shown], ["applied in", node && !place.parameter ? node.at : null], ["with", node && node.details.includes("{") ? node.details : null],
-    ["FLOPs", place.parameter ? null : count(c.flops)], ["kept for backward", place.parameter ? null : bytes(c.saved)],
+    ["FLOPs", place.parameter ? null : count(c.flops)], ["read by backward", place.parameter ? null : bytes(c.saved)],
     ["forward, backward", place.parameter ? null : `${seconds(c.forward)}, ${seconds(c.backward)}`], ["not opened", node ? node.closed : null]]));
   const available = tabsOf(place);
   const active = available.some(([name]) => name === tab) ? tab : available[0][0];
