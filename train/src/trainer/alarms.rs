@@ -6,13 +6,17 @@ use gradus_model::Tree;
 use gradus_tensor::Real;
 
 use super::Gradient;
+use crate::progress::figure;
 
 /// Updates over which a unit must have had no gradient to be called dead, and over which norms are compared.
 const WINDOW: usize = 100;
 /// Updates in a row in which a parameter's gradient must have been 0 everywhere.
 const IDLE: usize = 10;
-/// A norm this many times the median of those before is an alarm.
+/// A norm this many times the median of those before is an alarm, if it is also far above all there ever were: where training
+/// converges the median falls, and a hard batch is no explosion.
 const EXPLODES: f64 = 10.0;
+/// How far.
+const RECORD: f64 = 2.0;
 /// Norms that a median is taken of at least.
 const NORMS: usize = 20;
 
@@ -20,6 +24,8 @@ const NORMS: usize = 20;
 #[derive(Clone, Debug, Default)]
 pub struct Alarms {
     norms: VecDeque<f64>,
+    /// The largest norm of all.
+    largest: f64,
     /// Updates in a row that a parameter's gradient was 0 everywhere.
     idle: BTreeMap<String, usize>,
     /// Of parameters with one axis, one element a unit: which had a gradient in this window.
@@ -60,14 +66,16 @@ impl Alarms {
         let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         let median = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY);
-        if sorted.len() >= NORMS && norm > EXPLODES * median {
+        if sorted.len() >= NORMS && norm > EXPLODES * median && norm > RECORD * self.largest {
             self.raised.push(format!(
-                "the gradient's norm is {norm:.3}, {:.0} times the median of the last {}",
+                "the gradient's norm is {}, {:.0} times the median of the last {}",
+                figure(norm),
                 norm / median,
                 sorted.len()
             ));
             self.norms.clear(); // one alarm, until there is a new median
         }
+        self.largest = self.largest.max(norm);
         self.norms.push_back(norm);
         if self.norms.len() > WINDOW {
             self.norms.pop_front();
@@ -133,6 +141,11 @@ mod tests {
         alarms.look(&sound, 21.0);
         alarms.look(&sound, 400.0);
         let raised = alarms.take();
-        assert!(raised.len() == 1 && raised[0].contains("21.000") && raised[0].contains("times the median"), "{raised:?}");
+        assert!(raised.len() == 1 && raised[0].contains("21.0") && raised[0].contains("times the median"), "{raised:?}");
+        // Fine-tuning that converges: norms fall to nothing, and one batch in thirty is still hard.
+        let mut alarms = Alarms::default();
+        let hard = |t: i32| if t >= 300 && t % 30 == 0 { 20.0 } else { 1.0 };
+        (0..600).for_each(|t| alarms.look(&sound, 5.0 * 0.99f64.powi(t) * hard(t)));
+        assert!(alarms.take().is_empty());
     }
 }

@@ -22,7 +22,8 @@ Examples:
 
 The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a
 fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside
-central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; a checkpoint's update is that of GPT-1's optimizer at its defaults.
+central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; a checkpoint's update
+is that of GPT-1's optimizer at its defaults.
 Exit code 1 where a derivative is contradicted.")]
 pub struct Step {
     /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
