@@ -1,6 +1,6 @@
 //! The first number that is not finite: which op made it, where, and of what.
 //!
-//! [`Watch`] looks at every value that an op gives, and backward at every summand. The first NaN or infinity is kept with its
+//! [`Watch`] looks at every value that an op gives, and backward at every summand and at every gradient. The first NaN or infinity is kept with its
 //! place and a summary of what went in; the computation goes on, since what follows is harmless, and whoever made the tape
 //! asks for it at the end.
 //!
@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gradus_tensor::{Real, Shape, Tensor};
 
 use crate::observer::{Applied, Observer, Pulled};
-use crate::tape::Site;
+use crate::tape::{NodeId, Site};
 
 /// Looks for the first number that is not finite.
 #[derive(Debug, Default)]
@@ -65,6 +65,11 @@ impl<T: Real> Observer<T> for Watch {
             return;
         }
         let Some((input, _, made)) = it.summands().find(|(_, _, g)| !is_finite(g)) else { return };
+        if !is_finite(it.cotangent) {
+            // Every summand of it was finite, or would have been the first.
+            *first = Some(Anomaly::of_sum(it.op.name(), it.node, it.cotangent, it.site));
+            return;
+        }
         let kept = it.kept().map(|(name, x)| (name, Summary::of(x)));
         *first = Some(Anomaly {
             op: it.op.name(),
@@ -75,6 +80,13 @@ impl<T: Real> Observer<T> for Watch {
             made: Summary::of(made),
             from: std::iter::once(("the cotangent".to_owned(), Summary::of(it.cotangent))).chain(kept).collect(),
         });
+    }
+
+    fn gradient(&self, leaf: NodeId, value: &Tensor<T>, site: &Site) {
+        let mut first = self.first();
+        if first.is_none() && !is_finite(value) {
+            *first = Some(Anomaly::of_sum("leaf", leaf, value, site));
+        }
     }
 }
 
@@ -88,12 +100,14 @@ pub enum Direction {
         /// Which.
         input: usize,
     },
+    /// What flows back to it: finite summand by summand, their sum is not.
+    Sum,
 }
 
 /// The first number that is not finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Anomaly {
-    /// The op that made it.
+    /// The op that made it; `leaf` where a leaf's gradient is the sum.
     pub op: &'static str,
     /// The op with its fields.
     pub details: String,
@@ -147,6 +161,20 @@ impl Summary {
     }
 }
 
+impl Anomaly {
+    fn of_sum<T: Real>(op: &'static str, node: NodeId, sum: &Tensor<T>, site: &Site) -> Self {
+        Anomaly {
+            op,
+            details: String::new(),
+            node: Some(node.index()),
+            site: site.clone(),
+            direction: Direction::Sum,
+            made: Summary::of(sum),
+            from: Vec::new(),
+        }
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.shape)?;
@@ -170,6 +198,13 @@ impl fmt::Display for Anomaly {
             Direction::Forward => write!(f, "going forward, {op}{scope} ({}) made {made}", site.at)?,
             Direction::Backward { input } => {
                 write!(f, "going backward, {op}{scope} ({}) made {made} for its input {input}", site.at)?;
+            }
+            Direction::Sum => {
+                write!(
+                    f,
+                    "going backward, what flows to {op}{scope} ({}) is finite summand by summand, their sum {made}",
+                    site.at
+                )?;
             }
         }
         self.from.iter().try_for_each(|(name, summary)| write!(f, "; {name}: {summary}"))

@@ -52,7 +52,10 @@ impl<T: Real> Tape<T> {
         let cotangents = self.reverse(0..=root, 0, seeds, false);
         let grads: Vec<_> = cotangents.into_iter().map(|g| g.map(Var::into_value)).collect();
         if let Some(observer) = &self.observer {
-            grads.iter().enumerate().for_each(|(i, g)| g.iter().for_each(|g| observer.gradient(NodeId::new(i), g)));
+            let nodes = self.nodes.borrow();
+            let leaves =
+                grads.iter().zip(&*nodes).enumerate().filter_map(|(i, (g, node))| Some((NodeId::new(i), g.as_ref()?, node)));
+            leaves.for_each(|(i, g, node)| observer.gradient(i, g, &node.site));
         }
         Grads(grads)
     }

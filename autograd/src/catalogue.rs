@@ -74,7 +74,7 @@ pub fn pages() -> Vec<Page> {
         Page {
             name: entry.name,
             math: entry.math,
-            file: format!("autograd/src/ops/{}.rs", entry.name),
+            file: file_of(entry.name),
             derivation: head(source),
             shapes,
             saves,
@@ -83,6 +83,15 @@ pub fn pages() -> Vec<Page> {
         }
     };
     all().into_iter().map(page).collect()
+}
+
+/// Every op's file: its path from the root of the repository, and its text.
+pub fn sources() -> Vec<(String, &'static str)> {
+    SOURCES.iter().map(|(name, text)| (file_of(name), *text)).collect()
+}
+
+fn file_of(name: &str) -> String {
+    format!("autograd/src/ops/{name}.rs")
 }
 
 fn kept(saves: Saves, inputs: usize) -> String {

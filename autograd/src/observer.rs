@@ -47,7 +47,7 @@ pub trait Observer<T: Real>: Debug + Send + Sync {
     /// A VJP gave its summands.
     fn pulled(&self, _it: &Pulled<'_, T>) {}
     /// The reverse pass is done with this leaf: its gradient.
-    fn gradient(&self, _leaf: NodeId, _value: &Tensor<T>) {}
+    fn gradient(&self, _leaf: NodeId, _value: &Tensor<T>, _site: &Site) {}
 }
 
 /// One application of an op.

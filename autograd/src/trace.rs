@@ -117,7 +117,11 @@ impl<T: Real> Recorder<T> {
 
     fn push(&self, node: NodeId, traced: Traced<T>) {
         let mut nodes = self.nodes();
-        assert_eq!(nodes.len(), node.index(), "a recorder of one tape, from its first node on");
+        assert_eq!(
+            nodes.len(),
+            node.index(),
+            "a recorder of one tape, from its first node on, and of no pullback: what that records is not shown"
+        );
         nodes.push(traced);
     }
 }
@@ -166,7 +170,7 @@ impl<T: Real> Observer<T> for Recorder<T> {
         }
     }
 
-    fn gradient(&self, leaf: NodeId, value: &Tensor<T>) {
+    fn gradient(&self, leaf: NodeId, value: &Tensor<T>, _: &Site) {
         self.nodes()[leaf.index()].cotangent = Some(value.clone());
     }
 }

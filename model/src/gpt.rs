@@ -67,9 +67,9 @@ impl<T: Real> Gpt<Tensor<T>> {
         })
     }
 
-    /// The parameters as leaves of a tape, to be differentiated with respect to.
+    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
     pub fn leaves<'t>(&self, tape: &'t Tape<T>) -> Gpt<Var<'t, T>> {
-        self.as_ref().map(|_, p| tape.leaf(p.clone()))
+        self.as_ref().map(|name, p| tape.scope(name, || tape.leaf(p.clone())))
     }
 
     /// The parameters as constants of a tape.
@@ -181,4 +181,18 @@ pub fn sinusoids<T: Real>(positions: std::ops::Range<usize>, d: usize) -> Tensor
         }
     }
     Tensor::new([positions.len(), d], values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sinusoids_are_those_of_attention_is_all_you_need() {
+        let p = sinusoids::<f64>(1..3, 4).to_vec();
+        // Two frequencies, 1 and 10000^(−2/4) = 1/100: sine and cosine of each, side by side.
+        let expected =
+            [1.0f64.sin(), 1.0f64.cos(), 0.01f64.sin(), 0.01f64.cos(), 2.0f64.sin(), 2.0f64.cos(), 0.02f64.sin(), 0.02f64.cos()];
+        assert!(p.iter().zip(expected).all(|(p, e)| (p - e).abs() < 1e-15), "{p:?}");
+    }
 }

@@ -185,9 +185,9 @@ impl<T: Real> Lstm<Tensor<T>> {
         })
     }
 
-    /// The parameters as leaves of a tape, to be differentiated with respect to.
+    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
     pub fn leaves<'t>(&self, tape: &'t Tape<T>) -> Lstm<Var<'t, T>> {
-        self.as_ref().map(|_, p| tape.leaf(p.clone()))
+        self.as_ref().map(|name, p| tape.scope(name, || tape.leaf(p.clone())))
     }
 
     /// The parameters as constants of a tape.

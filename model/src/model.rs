@@ -111,9 +111,9 @@ impl<T: Real> Model<Tensor<T>> {
         Model { backbone: Backbone::init(&config.backbone, seed), score }
     }
 
-    /// The parameters as leaves of a tape, to be differentiated with respect to.
+    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
     pub fn leaves<'t>(&self, tape: &'t Tape<T>) -> Model<Var<'t, T>> {
-        self.as_ref().map(|_, p| tape.leaf(p.clone()))
+        self.as_ref().map(|name, p| tape.scope(name, || tape.leaf(p.clone())))
     }
 
     /// The parameters as constants of a tape.
@@ -156,7 +156,7 @@ impl<T: Real> Model<Tensor<T>> {
     ) -> (T, Model<Option<Tensor<T>>>) {
         if let (Backward::Recompute, Backbone::Gpt(gpt), BackboneConfig::Gpt(c)) = (how, &self.backbone, &config.backbone) {
             return gpt.recomputed_gradient(observer, c, batch, noise, |tape, hidden| {
-                let score = self.score.as_ref().map(|s| s.as_ref().map(|_, p| tape.leaf(p.clone())));
+                let score = leaves_of_head(&self.score, tape);
                 let loss = objective(&score, config, hidden, batch, noise);
                 (loss, score)
             });
@@ -166,7 +166,7 @@ impl<T: Real> Model<Tensor<T>> {
             Backward::Whole | Backward::Recompute => self.leaves(tape),
             Backward::Head => Model {
                 backbone: self.backbone.as_ref().map(|_, p| tape.constant(p.clone())),
-                score: self.score.as_ref().map(|s| s.as_ref().map(|_, p| tape.leaf(p.clone()))),
+                score: leaves_of_head(&self.score, tape),
             },
         };
         let inner = noise.filter(|_| how != Backward::Head);
@@ -218,6 +218,12 @@ impl<'t, T: Real> Model<Var<'t, T>> {
         let hidden = self.hidden(config, &batch.inputs, batch.sequences, noise);
         objective(&self.score, config, &hidden, batch, noise)
     }
+}
+
+/// A head's parameters as leaves, in scopes of the names that they have in the whole model.
+fn leaves_of_head<'t, T: Real>(score: &Option<Head<Tensor<T>>>, tape: &'t Tape<T>) -> Option<Head<Var<'t, T>>> {
+    let leaf = |name: &str, p: &Tensor<T>| tape.scope(&format!("score.{name}"), || tape.leaf(p.clone()));
+    score.as_ref().map(|s| s.as_ref().map(leaf))
 }
 
 /// L₁, or L₂ + λL₁, from the hidden states on.

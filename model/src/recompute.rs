@@ -104,7 +104,7 @@ impl<T: Real> Block<Tensor<T>> {
         gradient: Tensor<T>,
     ) -> (Block<Option<Tensor<T>>>, Tensor<T>) {
         let x = tape.leaf(input);
-        let leaves = self.as_ref().map(|_, p| tape.leaf(p.clone()));
+        let leaves = self.as_ref().map(|name, p| tape.scope(&format!("h.{layer}.{name}"), || tape.leaf(p.clone())));
         let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, config, layer, noise));
         let mut grads = tape.backward_from_all(vec![(&y, gradient)]);
         let gx = grads.take(&x).expect("a block's output depends on its input");

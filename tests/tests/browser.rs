@@ -2,9 +2,10 @@
 //! library has. Run by `.ci/browser`, since it wants Debian's chromium.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use gradus_train::audit::step::{Node, Opened, Scene, View};
@@ -14,9 +15,25 @@ use serde_json::{Value, json};
 struct Browser {
     process: Child,
     to: File,
-    from: File,
+    from: Receiver<Vec<u8>>,
     session: Option<String>,
     sent: u64,
+}
+
+/// No answer takes longer.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What comes through a pipe, read by a thread of its own, so that silence is noticed.
+fn messages(pipe: File) -> Receiver<Vec<u8>> {
+    let (send, messages) = channel();
+    std::thread::spawn(move || {
+        for message in BufReader::new(pipe).split(0).map_while(Result::ok) {
+            if send.send(message).is_err() {
+                break;
+            }
+        }
+    });
+    messages
 }
 
 impl Browser {
@@ -32,7 +49,7 @@ impl Browser {
         let process = Command::new("sh").args(["-c", line, "sh"]).args([&to, &from, &dir.join("profile")]).spawn();
         let process = process.expect("a shell");
         let to = OpenOptions::new().write(true).open(to).expect("the pipe to it");
-        let from = File::open(from).expect("the pipe from it");
+        let from = messages(File::open(from).expect("the pipe from it"));
         let mut browser = Browser { process, to, from, session: None, sent: 0 };
         let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
         let target = json!({ "targetId": target["targetId"], "flatten": true });
@@ -59,21 +76,15 @@ impl Browser {
     }
 
     fn read(&mut self) -> Value {
-        let (mut message, mut byte) = (Vec::new(), [0]);
-        loop {
-            self.from.read_exact(&mut byte).expect("chromium answers");
-            if byte[0] == 0 {
-                return serde_json::from_slice(&message).expect("JSON");
-            }
-            message.push(byte[0]);
-        }
+        let message = self.from.recv_timeout(LONGEST).expect("chromium answers within a minute");
+        serde_json::from_slice(&message).expect("JSON")
     }
 
     fn show(&mut self, page: &Path) {
         self.ask("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
         let begun = Instant::now();
         while self.eval("document.documentElement?.dataset.ready ?? ''") != "yes" {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the page's script did not come to its end");
+            assert!(begun.elapsed() < LONGEST, "the page's script did not come to its end");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -89,8 +100,10 @@ impl Browser {
     }
 
     fn press(&mut self, key: &str) {
-        let text = if key.len() == 1 { key } else { "" };
-        self.ask("Input.dispatchKeyEvent", json!({ "type": "keyDown", "key": key, "text": text }));
+        // Enter presses a button only where it is a key with a code.
+        let (text, code) = if key == "Enter" { ("\r", 13) } else { (if key.len() == 1 { key } else { "" }, 0) };
+        let down = json!({ "type": "keyDown", "key": key, "text": text, "windowsVirtualKeyCode": code });
+        self.ask("Input.dispatchKeyEvent", down);
         self.ask("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }));
     }
 
@@ -217,6 +230,66 @@ fn the_page_opens_zooms_finds_and_shows_the_library_s_numbers() {
         browser.text("getComputedStyle(document.body).backgroundColor")
     };
     assert_ne!(ground(&mut browser, "light"), ground(&mut browser, "dark"));
+}
+
+/// Every place and every tab is drawn: no exception, no heading without words, and the map as it should be.
+const EVERYWHERE: &str = "(() => {
+    const wrong = [];
+    for (const place of places.values()) {
+        go(place);
+        if (chosen !== place) wrong.push(`${place.key} is not chosen`);
+        for (const [name] of tabsOf(place)) {
+            turn(name);
+            for (const heading of document.querySelectorAll('#panel h3'))
+                if (/^(input \\d+: )?$/.test(heading.textContent)) wrong.push(`${place.key}, ${name}: “${heading.textContent}”`);
+            if (/undefined|NaN|\\[object/.test(document.getElementById('panel').textContent)) wrong.push(`${place.key}, ${name}`);
+        }
+        if (place.children.length) {
+            enter(place);
+            if (document.querySelectorAll('#map .box').length !== place.children.length) wrong.push(`${place.key}: boxes`);
+        }
+    }
+    return [places.size, wrong.join('; ')];
+})()";
+
+#[test]
+fn every_place_can_be_gone_to_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut browser = Browser::open(dir.path());
+    for (name, scene) in [("hand.html", Scene::by_hand()), ("step.html", Scene::standard(1, |_| {}).unwrap())] {
+        browser.show(&write(dir.path(), name, &Opened::of(scene, "test").unwrap()));
+        let found = browser.eval(EVERYWHERE);
+        assert!(found[0].as_u64() > Some(80), "{found}");
+        assert_eq!(found[1], "", "{name}");
+    }
+}
+
+#[test]
+fn the_keyboard_keeps_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut browser = Browser::open(dir.path());
+    browser.show(&write(dir.path(), "hand.html", &Opened::of(Scene::by_hand(), "test").unwrap()));
+    let focus = "document.activeElement.closest('[data-key]')?.dataset.key ?? document.activeElement.id";
+    browser.find("h0.mlp.gelu");
+    assert_eq!(browser.text(focus), "h0.mlp.gelu");
+    for key in ["g", "2", "g"] {
+        browser.press(key); // the pictures turn to gradients, another tab is shown, and back
+        assert_eq!(browser.text(focus), "h0.mlp.gelu", "after {key}");
+    }
+    // On the tabs the arrows go from tab to tab, around.
+    browser.eval("document.querySelector('.tabs [aria-selected=true]').focus()");
+    for (key, tab) in
+        [("ArrowRight", "tab-from"), ("ArrowLeft", "tab-gradient"), ("ArrowLeft", "tab-value"), ("ArrowLeft", "tab-proof")]
+    {
+        browser.press(key);
+        assert_eq!(browser.text(focus), tab);
+    }
+    assert_eq!(browser.chosen(), "h0.mlp.gelu");
+    // A parameter's name on a box can be reached and pressed.
+    browser.find("h0.attn.linear");
+    browser.eval("document.querySelector('#map [data-key=\"h0.attn.linear\"] .chip').focus()");
+    browser.press("Enter");
+    assert!(browser.chosen().starts_with("h.0.attn.c_attn."), "{}", browser.chosen());
 }
 
 #[test]

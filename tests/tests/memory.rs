@@ -8,6 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
+use gradus_autograd::{Tape, Tensor};
 use gradus_model::{Backward, Batch, Gpt, GptConfig, Objective};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
@@ -121,6 +122,23 @@ fn a_step_takes_no_tensor_from_the_system() {
             assert!(blocks <= 2000 * shards, "{what}: {blocks} blocks a step");
         }
     });
+}
+
+/// 8,192 predictions over 20,000 tokens are 655 MB of logits, of which an eighth is held at a time.
+#[test]
+fn the_logits_are_never_held_whole() {
+    let _alone = alone();
+    let (rows, classes, d) = (8192, 20_000, 4);
+    let (h, w) = (Tensor::<f32>::full([rows, d], 0.1), Tensor::full([classes, d], 0.2));
+    buffer::reset_peak();
+    let before = buffer::stats();
+    let tape = Tape::new();
+    let (h, w) = (tape.leaf(h), tape.leaf(w));
+    let loss = h.linear_cross_entropy(&w, vec![7; rows].into(), vec![1.0; rows].into());
+    assert!((loss.value().item() / rows as f32 - (classes as f32).ln()).abs() < 1e-3);
+    tape.backward(&loss);
+    let held = buffer::stats().peak_bytes - before.live_bytes;
+    assert!(held < rows * classes * size_of::<f32>() / 7, "{held} bytes");
 }
 
 #[test]

@@ -437,6 +437,32 @@ fn one_that_a_vjp_makes_is_the_op_s() {
     assert_eq!((&*anomaly.from[0].0, anomaly.from[0].1.most), ("the cotangent", 3.0));
 }
 
+/// Two finite summands that add to infinity: neither op that gave one is to blame, nor the one that gets it.
+#[test]
+fn a_sum_of_finite_summands_that_is_not_finite_is_the_sum_s() {
+    let seen = |f: fn(&Var<'_, f64>) -> f64| {
+        let watch = Arc::new(Watch::default());
+        let tape = Tape::observed(watch.clone());
+        let x = tape.scope("w", || tape.leaf(vector(&[0.0])));
+        assert!(f(&x).is_infinite());
+        watch.anomaly().expect("seen")
+    };
+    // x̄ = h + h, of a leaf itself.
+    let leaf = seen(|x| {
+        let y = x.affine(f64::MAX * 0.75, 0.0) + x.affine(f64::MAX * 0.75, 0.0);
+        x.tape().backward(&y.sum_all()).of(x).unwrap().to_vec()[0]
+    });
+    assert_eq!((leaf.op, &*leaf.site.scope, leaf.direction, leaf.made.infinite), ("leaf", "w", Direction::Sum, 1));
+    assert!(leaf.to_string().contains("what flows to leaf in w"), "{leaf}");
+    // And of an op, whose VJP gets the sum.
+    let op = seen(|x| {
+        let t = x.tanh();
+        let y = t.affine(f64::MAX * 0.75, 0.0) + t.affine(f64::MAX * 0.75, 0.0);
+        x.tape().backward(&y.sum_all()).of(x).unwrap().to_vec()[0]
+    });
+    assert_eq!((op.op, op.direction), ("tanh", Direction::Sum));
+}
+
 #[test]
 fn who_looks_on_changes_no_bit() {
     let run = |observer: Option<Arc<dyn Observer<f64>>>, at: &[f64]| {

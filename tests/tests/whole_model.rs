@@ -3,8 +3,8 @@
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, properties};
 use gradus_model::{
-    Activation, BackboneConfig, Backward, Batch, Embedding, Form, GptConfig, HeadConfig, Labels, LstmConfig, Model, ModelConfig,
-    Noise, Objective, Positions, Tree,
+    Activation, Backbone, BackboneConfig, Backward, Batch, Embedding, Form, GptConfig, HeadConfig, Labels, LstmConfig, Model,
+    ModelConfig, Noise, Objective, Positions, Tree,
 };
 use gradus_tensor::rng::Philox;
 
@@ -203,4 +203,83 @@ fn answers_of_one_question_share_their_dropout() {
     let all: Vec<_> = (1..=20).map(logits).collect();
     assert!(all.iter().all(|z| z[0] == z[1] && z[2] == z[3]), "{all:?}");
     assert!(all.iter().any(|z| z[0] != z[2]), "questions have masks of their own: {all:?}");
+}
+
+/// Two orders that drop features of their own would let through what the other order took away.
+#[test]
+fn both_orders_of_a_pair_are_dropped_as_one() {
+    let d = tiny().width;
+    let config = ModelConfig {
+        backbone: tiny().with_dropout(0.0).into(),
+        head: Some(HeadConfig { dropout: 0.5, ..HeadConfig::new(Form::Similar, d) }),
+    };
+    let mut params = parameters(&config);
+    // W_y = 1, so that the logits are the features themselves. Both orders are one sequence: their sum is 2h, and dropped 0 or 4h.
+    let identity = Tensor::new([d, d], (0..d * d).map(|i| if i % (d + 1) == 0 { 1.0 } else { 0.0 }).collect());
+    params.score.as_mut().unwrap().weight.0 = identity;
+    let (t, ids) = (5, [3, 1, 4, 1, 5].repeat(2));
+    let labels =
+        Labels { per_example: 2, extract: vec![t as u32 - 1; 2].into(), targets: vec![0.0; d].into(), weights: [1.0].into() };
+    let tape = Tape::off();
+    let model = params.constants(&tape);
+    let hidden = model.hidden(&config, &ids, 2, None);
+    let (score, head) = (model.score.unwrap(), config.head.unwrap());
+    let h = hidden.states.value().to_vec()[(t - 1) * d..t * d].to_vec();
+    let mut kept = 0;
+    for update in 1..=20 {
+        let z = score.logits(&head, &hidden.states, &labels, Some(&Noise::new(3, update))).value().to_vec();
+        for (z, h) in z.iter().zip(&h) {
+            assert!(*z == 0.0 || (z - 4.0 * h).abs() < 1e-12, "{z} of a feature of {h}");
+            kept += usize::from(*z != 0.0);
+        }
+    }
+    assert!((80..=160).contains(&kept), "half of 240: {kept}");
+}
+
+fn joint(dropout: f64) -> GptConfig {
+    GptConfig { embedding: Embedding::Joint, embd_dropout: dropout, ..tiny().with_dropout(0.0) }
+}
+
+/// OpenAI's order: a token that comes twice has lost the same features in both places, and in the output.
+#[test]
+fn the_joint_matrix_is_dropped_before_it_is_read() {
+    let config = joint(0.5);
+    let params = parameters(&config.clone().into());
+    let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
+    let tape = Tape::off();
+    let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
+    let hidden = model.embed(&config, &ids, 1, 0, Some(&Noise::new(3, 1)));
+    let (table, read) = (gpt.tokens_embed.weight.0.to_vec(), hidden.output.value().to_vec());
+    let dropped = read.iter().filter(|x| **x == 0.0).count();
+    assert!((table.len() / 3..table.len() * 2 / 3).contains(&dropped), "{dropped} of {}", table.len());
+    assert!(read.iter().zip(&table).all(|(r, x)| *r == 0.0 || (r - 2.0 * x).abs() < 1e-15));
+    let (d, h) = (config.width, hidden.states.value().to_vec());
+    for (t, &id) in ids.iter().enumerate() {
+        for i in 0..d {
+            assert_eq!(h[t * d + i], read[id as usize * d + i] + read[(config.vocab + t) * d + i]);
+        }
+    }
+}
+
+/// OpenAI's softmax has a row for each position, which no token is: what it gives to them is lost to the tokens.
+#[test]
+fn the_joint_softmax_runs_over_positions_too() {
+    let config = joint(0.0);
+    let model = ModelConfig::from(config.clone());
+    let params = parameters(&model);
+    let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
+    let ids = [3, 1, 4];
+    let tape = Tape::off();
+    let logits = gpt.constants(&tape).logits(&config, &ids, 1).value().clone();
+    let rows = config.vocab + config.context;
+    assert_eq!(logits.shape()[..], [1, 3, rows]);
+    let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();
+    let tokens: f64 = last[..config.vocab].iter().sum::<f64>() / last.iter().sum::<f64>();
+    let probability = |target: u32| {
+        let batch =
+            Batch { sequences: 1, inputs: ids.into(), targets: [1, 4, target].into(), weights: [1.0; 3].into(), labels: None };
+        (-params.token_losses(&model, &batch).to_vec()[2]).exp()
+    };
+    let sum: f64 = (0..config.vocab as u32).map(probability).sum();
+    assert!((sum - tokens).abs() < 1e-12 && sum < 0.95, "{sum}, {tokens}");
 }

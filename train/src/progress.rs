@@ -219,6 +219,11 @@ pub fn count(number: u64) -> String {
     out
 }
 
+/// So many of something: `1 thread`, `1,000 threads`.
+pub fn many(number: usize, one: &str) -> String {
+    format!("{} {one}{}", count(number as u64), if number == 1 { "" } else { "s" })
+}
+
 /// A positive measurement to about three digits: `9,480`, `23.4`, `0.0213`.
 pub fn figure(value: f64) -> String {
     match value.abs() {

@@ -19,7 +19,7 @@ use gradus_tensor::{buffer, on_pool};
 use serde::Serialize;
 
 use crate::bench::{self, Workload};
-use crate::progress::{count, figure};
+use crate::progress::{count, figure, many};
 use crate::report::svg::{Curve, Ink, Plot};
 use crate::report::{Axis, Block, Report, Row, Scale};
 use crate::trainer::{TrainError, Trainer};
@@ -299,11 +299,11 @@ impl Cost {
             kicker: "Gradus · audit".into(),
             title: format!("What a training step of `{}` costs", self.workload),
             lead: format!(
-                "{} tokens in {} ms on {} thread(s), on one tape: {} tokens a second. The fastest matrix product here makes {} GFLOP/s, \
+                "{} tokens in {} ms on {}, on one tape: {} tokens a second. The fastest matrix product here makes {} GFLOP/s, \
                  memory gives {} GB/s.",
                 count(self.tokens as u64),
                 figure(self.step_ms),
-                self.threads,
+                many(self.threads, "thread"),
                 count((1e3 * self.tokens as f64 / self.step_ms) as u64),
                 figure(self.gemm_gflops),
                 figure(self.bandwidth_gb_per_second)

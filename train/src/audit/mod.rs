@@ -4,5 +4,6 @@ pub mod cost;
 pub mod golden;
 pub mod ledger;
 pub mod model;
+pub mod mutants;
 pub mod ops;
 pub mod step;

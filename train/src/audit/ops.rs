@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::golden::{self, Golden};
+use super::mutants::{self, Score};
 use crate::progress::count;
 use crate::report::{Block, Report, Row};
 
@@ -86,7 +87,9 @@ impl Catalogue {
             golden::torch()
         );
         table(&mut out, ["witness", "samples", "numbers compared", "worst error", "of"], &self.summary());
-        let _ = writeln!(out, "\n## The list\n");
+        let _ = writeln!(out, "\n## Mutants\n\n{MUTANTS}\n");
+        table(&mut out, MUTANT_HEADS, &of_mutants());
+        let _ = writeln!(out, "\n    .ci/mutants\n\n## The list\n");
         let line = |op: &Audited| {
             let fused = if op.page.fused { "fused" } else { "" };
             [format!("[`{0}`](#{0})", op.page.name), op.page.math.replace('|', "\\|"), fused.to_owned()]
@@ -109,12 +112,13 @@ impl Catalogue {
             foot: format!("Values and gradients of PyTorch {}.", golden::torch()),
             ..Report::default()
         };
-        let row = |cells: [String; 5]| {
-            let [head, rest @ ..] = cells;
-            Row { head, cells: rest.into(), own: false }
-        };
         let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Of"].map(str::to_owned).to_vec();
         report.section("Evidence", vec![Block::Table(heads, self.summary().into_iter().map(row).collect())]);
+        let heads = MUTANT_HEADS.map(str::to_owned).to_vec();
+        report.section(
+            "Mutants",
+            vec![Block::Text(MUTANTS.into()), Block::Table(heads, of_mutants().into_iter().map(row).collect())],
+        );
         for op in &self.ops {
             report.section(op.page.name, op.blocks());
         }
@@ -131,8 +135,17 @@ impl Catalogue {
                 "golden": op.golden.map(|g| json!({ "value": g.value, "gradient": g.gradient })),
             })
         };
+        let (results, equivalents) = (mutants::results(), mutants::equivalents());
+        let mutants = mutants::groups().into_iter().map(|group| {
+            let score = Score::of(&group.files, &results, &equivalents);
+            json!({
+                "of": group.name, "files": score.files, "mutants": score.planted, "killed": score.killed,
+                "equivalent": score.equivalent, "open": score.open, "stale": score.stale,
+            })
+        });
         json!({
             "draws": self.draws, "torch": golden::torch(), "ops": self.ops.iter().map(op).collect::<Vec<_>>(), "faults": self.faults(),
+            "mutants": mutants.collect::<Vec<_>>(),
         })
     }
 }
@@ -213,10 +226,6 @@ impl Audited {
     }
 
     fn blocks(&self) -> Vec<Block> {
-        let row = |cells: [String; 6]| {
-            let [head, rest @ ..] = cells;
-            Row { head, cells: rest.into(), own: false }
-        };
         let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Allowed", "Seen at"].map(str::to_owned).to_vec();
         let code: Vec<String> =
             self.page.parts.iter().map(|part| format!("// {}:{}\n{}", self.page.file, part.line, part.code)).collect();
@@ -227,6 +236,28 @@ impl Audited {
             Block::Listing(code.join("\n\n")),
         ]
     }
+}
+
+/// What the table of mutants says.
+const MUTANTS: &str = "Would the tests see an error? In every file of the derivatives cargo-mutants replaced operators, constants and \
+    results, one at a time, and ran the tests. A mutant that none of them refused is equivalent, for the reason that \
+    train/src/audit/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted.";
+const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
+
+/// A line a group of files.
+fn of_mutants() -> Vec<[String; 7]> {
+    let (results, equivalents) = (mutants::results(), mutants::equivalents());
+    let line = |group: &mutants::Group| {
+        let [files, planted, killed, equivalent, open, stale] = Score::of(&group.files, &results, &equivalents).cells();
+        [group.name.to_owned(), files, planted, killed, equivalent, open, stale]
+    };
+    mutants::groups().iter().map(line).collect()
+}
+
+/// A row of a report.
+fn row<const N: usize>(cells: [String; N]) -> Row {
+    let mut cells = cells.into_iter();
+    Row { head: cells.next().unwrap_or_default(), cells: cells.collect(), own: false }
 }
 
 /// A table in Markdown.

@@ -14,7 +14,7 @@ use super::{CliError, output};
 use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
 use crate::finetune::{FinetuneError, Reader, evenly, logits, metrics, score};
-use crate::progress::{Display, Progress, count};
+use crate::progress::{Display, Progress, many};
 use crate::tasks::TaskError;
 use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 use crate::zero_shot::ZeroShot;
@@ -278,7 +278,7 @@ fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
     if ids.iter().all(|ids| ids.len() < 2) {
         return Err(CliError::TooShort { path: path.to_owned(), tokens });
     }
-    output::say(&format!("{}: {} tokens in {} file(s)", path.display(), count(tokens as u64), count(files.len() as u64)));
+    output::say(&format!("{}: {} in {}", path.display(), many(tokens, "token"), many(files.len(), "file")));
     Ok(Sequences { ids, bytes: Some(bytes) })
 }
 

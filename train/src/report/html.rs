@@ -4,6 +4,7 @@ use super::svg::{self, Plot};
 use crate::metrics::SampleRecord;
 use crate::progress::{count, duration};
 use std::fmt::Write;
+use std::ops::Range;
 
 /// Text for HTML and XML: what would be markup, and control characters that neither allows, made visible.
 pub fn escape(text: &str) -> String {
@@ -46,6 +47,26 @@ pub struct Row {
     pub own: bool,
 }
 
+/// A text that leads to a row of the page.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The text.
+    pub text: String,
+    /// The row's id.
+    pub to: String,
+}
+
+/// A box of a diagram.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What it is.
+    pub name: String,
+    /// What it does.
+    pub text: String,
+    /// Where that is told.
+    pub links: Vec<Link>,
+}
+
 /// A piece of a report.
 #[derive(Clone, Debug)]
 pub enum Block {
@@ -59,6 +80,21 @@ pub enum Block {
     Table(Vec<String>, Vec<Row>),
     /// A table of words, whose lines break.
     Words(Vec<String>, Vec<Row>),
+    /// The same; each row has an id, to which [`Block::Links`] and [`Block::Diagram`] lead.
+    Anchored(Vec<String>, Vec<(String, Row)>),
+    /// A word, and where to read on: texts with ids.
+    Links(String, Vec<Link>),
+    /// Boxes one above the other, some of them in a frame with a title, beside others.
+    Diagram {
+        /// From the top down.
+        stack: Vec<Part>,
+        /// Those in the frame.
+        framed: Range<usize>,
+        /// The frame's title.
+        title: String,
+        /// What stands beside them.
+        beside: Vec<Part>,
+    },
     /// Names with their values.
     Pairs(Vec<(String, String)>),
     /// Texts that the model wrote.
@@ -84,8 +120,18 @@ impl Block {
                 let drawn = each(plots, Plot::inline);
                 format!("<figure>\n<div class=\"row\">\n{drawn}</div>\n<figcaption>{}</figcaption>\n</figure>\n", escape(caption))
             }
-            Self::Table(heads, rows) => table(heads, rows, " class=\"number\""),
-            Self::Words(heads, rows) => table(heads, rows, ""),
+            Self::Table(heads, rows) => table(heads, rows.iter().map(|row| ("", row)), " class=\"number\""),
+            Self::Words(heads, rows) => table(heads, rows.iter().map(|row| ("", row)), ""),
+            Self::Anchored(heads, rows) => table(heads, rows.iter().map(|(id, row)| (id.as_str(), row)), ""),
+            Self::Links(words, links) => format!("<p class=\"links\">{} {}</p>\n", escape(words), anchors(links)),
+            Self::Diagram { stack, framed, title, beside } => {
+                let [before, inside, after] = [&stack[..framed.start], &stack[framed.clone()], &stack[framed.end..]].map(boxes);
+                let (title, beside) = (escape(title), boxes(beside));
+                format!(
+                    "<div class=\"diagram\">\n<div>{before}<div class=\"frame\"><p>{title}</p>{inside}</div>{after}</div>\n\
+                     <div>{beside}</div>\n</div>\n"
+                )
+            }
             Self::Pairs(pairs) => {
                 let item = |(name, value): &(String, String)| {
                     format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
@@ -105,19 +151,34 @@ impl Block {
     }
 }
 
-/// A table whose cells but the first of a row have an attribute.
-fn table(heads: &[String], rows: &[Row], attribute: &str) -> String {
+fn anchors(links: &[Link]) -> String {
+    let link = |link: &Link| format!("<a href=\"#{}\">{}</a>", escape(&link.to), escape(&link.text));
+    links.iter().map(link).collect::<Vec<_>>().join(" · ")
+}
+
+/// The boxes of a diagram, one after the other.
+fn boxes(parts: &[Part]) -> String {
+    let part = |part: &Part| {
+        let (name, text, links) = (escape(&part.name), escape(&part.text), anchors(&part.links));
+        format!("<section class=\"part\"><b>{name}</b><span>{text}</span><small>{links}</small></section>\n")
+    };
+    each(parts, part)
+}
+
+/// A table whose cells but the first of a row have an attribute; a row may have an id.
+fn table<'a>(heads: &[String], rows: impl Iterator<Item = (&'a str, &'a Row)>, attribute: &str) -> String {
     let mut head = String::new();
     for (index, text) in heads.iter().enumerate() {
         let attribute = if index == 0 { "" } else { attribute };
         let _ = write!(head, "<th scope=\"col\"{attribute}>{}</th>", escape(text));
     }
-    let row = |row: &Row| {
+    let row = |(id, row): (&str, &Row)| {
         let own = if row.own { " class=\"own\"" } else { "" };
+        let id = if id.is_empty() { String::new() } else { format!(" id=\"{}\"", escape(id)) };
         let cells = each(&row.cells, |cell| format!("<td{attribute}>{}</td>", escape(cell)));
-        format!("<tr{own}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&row.head))
+        format!("<tr{id}{own}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&row.head))
     };
-    let body = each(rows, row);
+    let body: String = rows.map(row).collect();
     format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
 }
 

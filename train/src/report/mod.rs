@@ -5,7 +5,7 @@ mod pretrain;
 mod scale;
 pub mod svg;
 
-pub use html::{Block, Figure, Row};
+pub use html::{Block, Figure, Link, Part, Row};
 pub use pretrain::{Baseline, PretrainReport};
 pub use scale::{Axis, Scale};
 

@@ -326,7 +326,9 @@ fn experiments(results: &Results, sizes: &Sizes) -> Vec<Claim> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::results::TaskResult;
     use super::*;
+    use crate::finetune::{Point, Scored};
 
     #[test]
     fn verdicts_follow_the_rule() {
@@ -363,6 +365,28 @@ mod tests {
         check("no auxiliary LM", &AUX_HELPS, 1.0);
         check("no auxiliary LM", &AUX_DOES_NOT, -1.8);
         check("LSTM", &TABLE_5, 5.6);
+    }
+
+    /// With λ = 0.5 a gap of 0.1 and a loss of 0.5 at first, with λ = 0 a gap of 0.3 and a loss of 0.6: both are gains.
+    #[test]
+    fn the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it() {
+        let scored = |loss: f64| Scored { loss, ..Scored::default() };
+        let result = |variant, train: f64, test: f64, first: f64| TaskResult {
+            seed: 1,
+            task: super::super::plan::TASKS[0].0.into(),
+            variant,
+            rows: 10,
+            test: scored(test),
+            mismatched: None,
+            train: scored(train),
+            curve: vec![Point { update: 1, epoch: 1.0, train_loss: first, dev: scored(first) }],
+            seconds: 0.0,
+        };
+        let tasks = vec![result(Variant::Full, 0.4, 0.5, 0.5), result(Variant::NoAux, 0.2, 0.5, 0.6)];
+        let claims = auxiliary(&Results { tasks, ..Results::default() });
+        let ours: Vec<&str> = claims.iter().map(|c| &c.ours[..6]).collect();
+        assert_eq!(ours, ["+0.200", "+0.100"]);
+        assert!(claims.iter().all(|c| c.verdict == Verdict::Towards));
     }
 
     #[test]

@@ -103,7 +103,8 @@ pub enum TrainError {
         loss: f64,
         /// Its gradient's norm.
         norm: f64,
-        /// The first number that was not finite, found by making the gradient again on a tape that watches.
+        /// The first number that was not finite, found by making the gradient again on a tape that watches; `None` where
+        /// each shard's gradient is finite, and their sum is not.
         anomaly: Option<Box<Anomaly>>,
     },
     /// A number on the way is NaN or infinite, though the loss and its gradient may be finite.
@@ -131,7 +132,10 @@ pub enum TrainError {
 }
 
 fn first(anomaly: &Option<Box<Anomaly>>) -> String {
-    anomaly.as_ref().map_or(String::new(), |a| format!(". The first number that is not finite: {a}"))
+    match anomaly {
+        Some(a) => format!(". The first number that is not finite: {a}"),
+        None => ". Within each shard of the batch every number is finite: it is their sum that is not".to_owned(),
+    }
 }
 
 impl<T: Real> Trainer<T> {

@@ -127,7 +127,7 @@ fn a_step_is_opened_as_one_file() {
     assert!(fs::read_to_string(&html).unwrap().contains("the beginning of"));
     let model = model.as_path();
     let nothing = gradus("audit step --model {} --html {} --overwrite", &[model, &html]);
-    assert!(nothing.code == Some(2) && nothing.stderr.contains("--text or --corpus"), "{}", nothing.stderr);
+    assert!(nothing.code == Some(2) && nothing.stderr.contains("give --text, --corpus, or --task"), "{}", nothing.stderr);
     gradus("audit step --model {} --text rose --html {} --overwrite --json", &[model, &html]).json();
     gradus("audit step --model {} --text r --html {} --overwrite", &[model, &html]).fails_with(&["1 token", "2 are needed"]);
     for wrong in ["--tokens 9", "--tokens 0", "--sequences 0"] {

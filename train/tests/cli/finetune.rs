@@ -672,3 +672,34 @@ fn a_full_disk_ends_with_an_error_and_can_be_resumed() {
     assert_eq!(timeless(desk.resume("out", "").json()), timeless(whole));
     assert!(desk.read("out/model.safetensors") == model);
 }
+
+/// An update of a fine-tuning, opened: both objectives, in every form of a head; a fine-tuned model goes on with its own.
+#[test]
+fn a_step_of_a_fine_tuning_is_opened() {
+    let desk = Desk::new();
+    let (model, html) = (desk.path("model"), desk.path("step.html"));
+    let line = |task: &str| {
+        format!("audit step --model {{}} --task {task} --data {{}} --sequences 2 --html {{}} --overwrite --quiet --json")
+    };
+    for (task, sequences) in [("sst-2", 2), ("rte", 2), ("sts-b", 4), ("race", 8)] {
+        let found = gradus(&line(task), &[&model, &desk.data(task), &html]).json();
+        assert_eq!(found["faults"].as_array().map(Vec::len), Some(0), "{task}");
+        let page = fs::read_to_string(&html).unwrap();
+        for part in [
+            "under a fresh head",
+            "L₃ = L₂ + λ·L₁",
+            "nats an example",
+            "score.weight",
+            format!("\"sequences\":{sequences}").as_str(),
+        ] {
+            assert!(page.contains(part), "{task}: {part}");
+        }
+    }
+    let tuned = desk.path("tuned");
+    gradus(&format!("finetune --model {{}} --task rte --data {{}} --out {{}} {SHORT}"), &[&model, &desk.data("rte"), &tuned])
+        .json();
+    gradus(&line("rte"), &[&tuned, &desk.data("rte"), &html]).json();
+    assert!(fs::read_to_string(&html).unwrap().contains("with the head that it has"));
+    gradus(&line("sst-2"), &[&tuned, &desk.data("sst-2"), &html]).fails_with(&["fine-tuned for another task"]);
+    gradus(&line("nonsense"), &[&model, &desk.data("rte"), &html]).fails_with(&["nonsense"]);
+}

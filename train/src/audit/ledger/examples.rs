@@ -14,6 +14,8 @@ pub struct Example {
     pub title: &'static str,
     /// What is done.
     pub text: &'static str,
+    /// How the statements of the ledger begin that it is about.
+    pub rows: &'static [&'static str],
     /// What is computed, how by hand, by this project, and by hand.
     pub values: Vec<(String, f64, f64)>,
 }
@@ -44,8 +46,13 @@ pub fn all() -> Vec<Example> {
     ]
 }
 
-fn example(title: &'static str, text: &'static str, values: &[(&str, f64, f64)]) -> Example {
-    Example { title, text, values: values.iter().map(|(what, found, by_hand)| ((*what).to_owned(), *found, *by_hand)).collect() }
+fn example(title: &'static str, text: &'static str, rows: &'static [&'static str], values: &[(&str, f64, f64)]) -> Example {
+    Example {
+        title,
+        text,
+        rows,
+        values: values.iter().map(|(what, found, by_hand)| ((*what).to_owned(), *found, *by_hand)).collect(),
+    }
 }
 
 /// A matrix of these rows.
@@ -67,6 +74,7 @@ fn equations_1_and_2() -> Example {
         "Equations 1 and 2",
         "Three tokens with Wₑ = (1, 0), (0, 1), (1, 1); the last hidden state is h = (1, 2). The logits h·Wₑᵀ are (1, 2, 3), and the third token \
          comes. z̄ = softmax(z) − (0, 0, 1), so h̄ = z̄ Wₑ and the rows of W̄ₑ are z̄ᵢ h.",
+        &["L₁(U) =", "P(u) = softmax"],
         &[
             ("−log P = log(e + e² + e³) − 3", value, sum.ln() - 3.0),
             ("h̄₁ = P₁ + P₃ − 1", gh[0], p[0] + p[2] - 1.0),
@@ -86,6 +94,7 @@ fn attention() -> Example {
         "Masked self-attention",
         "Two tokens, one head of width 1: q = (1, 2), k = (0, ln 3), v = (10, 20). The first token sees itself alone. The second has the scores \
          2·(0, ln 3), so the weights 1/10 and 9/10.",
+        &["Multi-headed self-attention", "The mask: OpenAI"],
         &[("o₁ = 10", o[0], 10.0), ("o₂ = (1·10 + 9·20)/10", o[1], 19.0)],
     )
 }
@@ -98,6 +107,7 @@ fn layer_norm() -> Example {
     example(
         "Layer norm",
         "x = (1, 3): mean 2, biased variance 1, ε = 1e-5 inside the root; gain (2, 2), bias (0, 1).",
+        &["Layer norm throughout", "Layer norm's ε"],
         &[("y₁ = −2/√(1 + ε)", y[0], -2.0 / r), ("y₂ = 2/√(1 + ε) + 1", y[1], 2.0 / r + 1.0)],
     )
 }
@@ -106,7 +116,12 @@ fn gelu() -> Example {
     let tape = Tape::off();
     let y = tape.constant(Tensor::scalar(1.0)).gelu().into_value().item();
     let u = (2.0 / std::f64::consts::PI).sqrt() * 1.044715;
-    example("GELU", "Its tanh form at 1.", &[("½(1 + tanh(√(2/π)·1.044715))", y, 0.5 * (1.0 + u.tanh()))])
+    example(
+        "GELU",
+        "Its tanh form at 1.",
+        &["The Gaussian error linear unit"],
+        &[("½(1 + tanh(√(2/π)·1.044715))", y, 0.5 * (1.0 + u.tanh()))],
+    )
 }
 
 fn equation_3() -> Example {
@@ -115,6 +130,7 @@ fn equation_3() -> Example {
     example(
         "Equation 3",
         "Two classes with the logits 2.5 and −1.0.",
+        &["P(y | x¹"],
         &[("P₁ = 1/(1 + e^−3.5)", p[0], first), ("P₂ = 1 − P₁", p[1], 1.0 - first)],
     )
 }
@@ -124,6 +140,7 @@ fn multiple_choice() -> Example {
     example(
         "Multiple choice",
         "Four answers, one scalar each: ln 3, 0, 0, 0. The softmax runs over the answers.",
+        &["Multiple choice: [z; q"],
         &[("P₁ = 3/(3 + 1 + 1 + 1)", p[0], 0.5), ("P₂ = 1/6", p[1], 1.0 / 6.0)],
     )
 }
@@ -138,6 +155,7 @@ fn equation_5() -> Example {
         "Equation 5",
         "The classifier of equation 3, its first class right, and the language model of equation 1, with λ = ½. (Both negative: what is \
          minimised.)",
+        &["L₃(C) ="],
         &[("−L₃ = log(1 + e^−3.5) + ½(log(e + e² + e³) − 3)", l2 + 0.5 * l1, by_hand)],
     )
 }
@@ -152,6 +170,7 @@ fn adam() -> Example {
         "Adam, as OpenAI's code has it",
         "The first update of p = 2 with g = 0.5, rate 0.1, β = (0.9, 0.999), ε = 1e-8, w = 0.01: m = 0.05, v = 0.00025, and \
          p − lr·√(1 − β₂)/(1 − β₁)·(m/(√v + ε) + w·p).",
+        &["A modified L2", "The paper cites [37]"],
         &[
             ("p", p[0], 2.0 - step * (0.05 / (root + 1e-8) + 0.02)),
             ("m = 0.1·0.5", m[0], 0.05),
@@ -167,6 +186,7 @@ fn schedule() -> Example {
     example(
         "The rate",
         "2.5e-4 at most, 2,000 updates of warm-up, 10,001 updates in all; update t takes x = (t − 1)/T.",
+        &["Adam, largest rate", "OpenAI's schedules take"],
         &[
             ("update 1", at(1), 0.0),
             ("update 1001 = half of it", at(1001), 1.25e-4),

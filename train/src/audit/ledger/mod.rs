@@ -2,9 +2,10 @@
 //! itself, and every choice where it is silent; each with its source line and the test that pins it.
 
 pub mod examples;
+pub mod figure;
 mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 pub use rows::ROWS;
 
-use crate::report::{self, Block, Report};
+use crate::report::{self, Block, Link, Report};
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,12 +165,19 @@ impl Ledger {
              numbers, and the tests' outcomes:\n\n    cargo test --workspace 2>&1 | tee tests.log\n    cargo run --release -- audit ledger --results tests.log --html ledger.html\n\n\
              To make this page again: `cargo run --release -- audit ledger --markdown LEDGER.md --overwrite`.\n",
         );
+        let _ = writeln!(out, "\n## Figure 1\n\n| part | | source | tests |\n|-|-|-|-|");
+        for part in figure::MODEL.iter().chain(&figure::TASKS) {
+            let [sources, tests] = evidence(part.rows);
+            let _ = writeln!(out, "| {} | {} | {sources} | {tests} |", part.name, part.text.replace('|', "\\|"));
+        }
         let _ = writeln!(
             out,
             "\n## The equations, by hand\n\nEach value is computed by this project and once more by hand; a test compares.\n"
         );
         for example in examples::all() {
             let _ = writeln!(out, "**{}.** {}\n\n```text\n{}\n```\n", example.title, example.text, example.lines().join("\n"));
+            let [sources, tests] = evidence(example.rows);
+            let _ = writeln!(out, "Done in {sources}; pinned by {tests}.\n");
         }
         for kind in Kind::ALL {
             let _ = writeln!(out, "## {}\n\n| where | | here | source | tests |\n|-|-|-|-|-|", kind.title());
@@ -198,26 +206,32 @@ impl Ledger {
             foot: "Tests: the line, and what became of it in the run whose output was given with --results.".into(),
             ..Report::default()
         };
-        report.section("Figure 1", vec![Block::Listing(FIGURE_1.into())]);
+        let (stack, beside) = (parts(&figure::MODEL), parts(&figure::TASKS));
+        let title = "n times, l = 1 … n".to_owned();
+        report.section("Figure 1", vec![Block::Diagram { stack, framed: figure::BLOCK, title, beside }]);
         let worked = examples::all().into_iter().flat_map(|example| {
             let head = format!("{}. {}", example.title, example.text);
-            [Block::Text(head), Block::Listing(example.lines().join("\n"))]
+            let told = Block::Links("Source and tests:".into(), links(example.rows));
+            [Block::Text(head), Block::Listing(example.lines().join("\n")), told]
         });
         report.section("The equations, by hand", worked.collect());
         for kind in Kind::ALL {
             let heads = ["Where", "", "Here", "Source", "Tests"].map(str::to_owned).to_vec();
-            let line = |placed: &Placed| report::Row {
-                head: placed.row.section.into(),
-                cells: vec![
-                    placed.row.statement.into(),
-                    placed.row.here.into(),
-                    breakable(&placed.source()),
-                    breakable(&placed.tests().join("; ")),
-                ],
-                own: false,
+            let line = |(number, placed): (usize, &Placed)| {
+                let row = report::Row {
+                    head: format!("{}. {}", number + 1, placed.row.section),
+                    cells: vec![
+                        placed.row.statement.into(),
+                        placed.row.here.into(),
+                        breakable(&placed.source()),
+                        breakable(&placed.tests().join("; ")),
+                    ],
+                    own: false,
+                };
+                (id(number), row)
             };
-            let rows = self.rows.iter().filter(|placed| placed.row.kind == kind).map(line).collect();
-            report.section(kind.title(), vec![Block::Words(heads, rows)]);
+            let rows = self.rows.iter().enumerate().filter(|(_, placed)| placed.row.kind == kind).map(line).collect();
+            report.section(kind.title(), vec![Block::Anchored(heads, rows)]);
         }
         report
     }
@@ -275,23 +289,41 @@ fn breakable(text: &str) -> String {
     text.replace('/', "/\u{200b}").replace('_', "_\u{200b}")
 }
 
-/// Figure 1 in words.
-const FIGURE_1: &str = "\
-tokens and positions: h₀ = U Wₑ + W_p                            model/src/gpt.rs
-    ↓ n times                                                    model/src/block.rs
-    masked self-attention                                        autograd/src/ops/self_attention.rs
-    + , layer norm                                               autograd/src/ops/layer_norm.rs
-    feed-forward: d → 4d, GELU, → d                              autograd/src/ops/gelu.rs
-    + , layer norm
-    ↓
-text prediction: softmax(hₙ Wₑᵀ)                                 autograd/src/ops/linear_cross_entropy.rs
-task classifier: softmax(hₙ at the extract token · W_y)          model/src/head.rs
+/// A row's number, by how its statement begins.
+fn number(begins: &str) -> usize {
+    ROWS.iter().position(|row| row.statement.starts_with(begins)).expect("a row of the ledger")
+}
 
-classification   [start; text; extract] → linear                 train/src/tasks/transform.rs
-entailment       [start; premise; delimiter; hypothesis; extract] → linear
-similarity       [start; text 1; delimiter; text 2; extract] and
-                 [start; text 2; delimiter; text 1; extract], their states added → linear
-multiple choice  [start; context; delimiter; answer k; extract] → linear, softmax over k";
+/// A row's id in the page.
+fn id(number: usize) -> String {
+    format!("row-{}", number + 1)
+}
+
+/// Where to read on about a part of the figure or an equation.
+fn links(rows: &[&str]) -> Vec<Link> {
+    let link = |begins: &&str| {
+        let number = number(begins);
+        Link { text: format!("row {}, {}", number + 1, ROWS[number].section), to: id(number) }
+    };
+    rows.iter().map(link).collect()
+}
+
+fn parts(parts: &[figure::Part]) -> Vec<report::Part> {
+    parts.iter().map(|p| report::Part { name: p.name.into(), text: p.text.into(), links: links(p.rows) }).collect()
+}
+
+/// Where rows are done and what pins them, in Markdown.
+fn evidence(rows: &[&str]) -> [String; 2] {
+    let rows: Vec<&Row> = rows.iter().map(|begins| &ROWS[number(begins)]).collect();
+    let mut sources: Vec<String> = rows.iter().map(|row| format!("[`{0}`]({0})", row.source.0)).collect();
+    let mut tests: Vec<String> =
+        rows.iter().flat_map(|row| row.tests).map(|(file, name)| format!("[`{name}`]({file})")).collect();
+    for list in [&mut sources, &mut tests] {
+        let mut seen = BTreeSet::new();
+        list.retain(|one| seen.insert(one.clone()));
+    }
+    [sources.join(", "), tests.join(", ")]
+}
 
 #[cfg(test)]
 mod tests {
@@ -314,6 +346,16 @@ mod tests {
         let failed = BTreeMap::from([("one_norm_for_all".to_owned(), Status::Failed)]);
         let found = Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &failed).faults();
         assert!(found.len() == 1 && found[0].ends_with("`one_norm_for_all` failed"), "{found:?}");
+    }
+
+    #[test]
+    fn every_link_of_the_page_leads_to_a_row() {
+        let page = Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &BTreeMap::new()).report().render();
+        let targets: Vec<&str> = page.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        assert!(targets.len() > 25, "{}", targets.len());
+        for target in targets {
+            assert_eq!(page.matches(&format!("<tr id=\"{target}\"")).count(), 1, "{target}");
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub static ROWS: &[Row] = &[
         source: ("autograd/src/ops/linear_cross_entropy.rs", "Z = H Wᵀ"),
         tests: &[
             ("autograd/tests/ops_pins.rs", "a_gathered_table_adds_to_the_gradient_that_is_there"),
+            ("tests/tests/memory.rs", "the_logits_are_never_held_whole"),
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
         ],
     },
@@ -50,6 +51,30 @@ pub static ROWS: &[Row] = &[
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
             ("tests/tests/whole_model.rs", "every_property_holds"),
+        ],
+    },
+    Row {
+        kind: Paper,
+        section: "§3.1, reference 62",
+        statement: "Multi-headed self-attention: softmax(QKᵀ/√D) V in each head, the heads side by side (Vaswani et al. 2017, equation 1).",
+        here: "One op on the packed output of one product: Q, K and V are read where they stand.",
+        source: ("autograd/src/ops/self_attention.rs", "y = attention(Q, K, V), the heads joined again"),
+        tests: &[
+            ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
+            ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/src/audit/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
+        ],
+    },
+    Row {
+        kind: Paper,
+        section: "§4.1, reference 2",
+        statement: "Layer norm throughout: each state to mean 0 and variance 1, then times a gain plus a bias (Ba, Kiros, Hinton 2016).",
+        here: "One op over the last axis.",
+        source: ("autograd/src/ops/layer_norm.rs", "y = g ∘ x̂ + b,"),
+        tests: &[
+            ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
+            ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/src/audit/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
         ],
     },
     Row {
@@ -105,7 +130,10 @@ pub static ROWS: &[Row] = &[
         statement: "The auxiliary objective improves generalisation and speeds convergence.",
         here: "An experiment of the miniature: the gap of L₂ from training to test rows, and L₂ on dev after the first epoch, with λ = 0 and 0.5.",
         source: ("train/src/reproduce/claims.rs", "fn auxiliary("),
-        tests: &[("train/tests/cli/reproduce.rs", "a_reproduction_is_done_once")],
+        tests: &[
+            ("train/src/reproduce/claims.rs", "the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it"),
+            ("train/tests/cli/reproduce.rs", "a_reproduction_is_done_once"),
+        ],
     },
     // ── §3.3 Task-specific input transformations, figure 1 ──
     Row {
@@ -133,7 +161,10 @@ pub static ROWS: &[Row] = &[
         statement: "Similarity: both orders, their representations added element-wise before the linear layer.",
         here: "The same; dropout falls on the sum.",
         source: ("model/src/head.rs", "Form::Similar => drop("),
-        tests: &[("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10")],
+        tests: &[
+            ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
+            ("tests/tests/whole_model.rs", "both_orders_of_a_pair_are_dropped_as_one"),
+        ],
     },
     Row {
         kind: Paper,
@@ -239,7 +270,10 @@ pub static ROWS: &[Row] = &[
         statement: "Learned position embeddings instead of sinusoids.",
         here: "Learned; sinusoids are an option.",
         source: ("model/src/config.rs", "/// A learned vector a position (the paper's §4.1)."),
-        tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
+        tests: &[
+            ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
+            ("model/src/gpt.rs", "sinusoids_are_those_of_attention_is_all_you_need"),
+        ],
     },
     Row {
         kind: Paper,
@@ -349,7 +383,8 @@ pub static ROWS: &[Row] = &[
         here: "The equation's; OpenAI's is `--embedding joint`.",
         source: ("model/src/config.rs", "/// OpenAI's code: one matrix [tokens; positions]"),
         tests: &[
-            ("tests/tests/whole_model.rs", "the_gradient_is_the_exact_directional_derivative"),
+            ("tests/tests/whole_model.rs", "the_joint_matrix_is_dropped_before_it_is_read"),
+            ("tests/tests/whole_model.rs", "the_joint_softmax_runs_over_positions_too"),
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
         ],
     },
@@ -578,7 +613,7 @@ pub static ROWS: &[Row] = &[
         statement: "“5.5 % on the recently introduced GLUE”: table 4 gives 72.8 − 68.9 = 3.9 points.",
         here: "The table's figures stand in our reports.",
         source: ("train/src/reproduce/paper.rs", "TABLE_4"),
-        tests: &[("train/src/reproduce/paper.rs", "every_line_has_a_score_or_a_gap_in_each_column")],
+        tests: &[("train/src/reproduce/paper.rs", "the_gain_on_glue_is_3_9_points")],
     },
     Row {
         kind: Slip,

@@ -62,6 +62,8 @@ pub struct Node {
 pub struct Input {
     /// Its node; `None` for a constant, which is shown here.
     pub node: Option<usize>,
+    /// Of a constant: the node whose value it is, detached from it.
+    pub detached: Option<usize>,
     /// Its shape.
     pub shape: Vec<usize>,
     /// A constant's value.
@@ -128,6 +130,7 @@ fn definition(trace: &[Traced<f64>], seed: u64) -> Vec<Node> {
 fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Node {
     let input = |x: &Source<f64>| Input {
         node: x.node.map(|n| n.index()),
+        detached: x.node.is_none().then(|| trace[..id].iter().rposition(|y| same(&y.value, &x.value))).flatten(),
         shape: x.value.shape().to_vec(),
         view: x.node.is_none().then(|| View::of(&x.value)),
     };
@@ -165,6 +168,12 @@ fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Node 
         forward: it.forward.as_secs_f64(),
         backward: it.backward.as_secs_f64(),
     }
+}
+
+/// Is `x` the tensor `y` itself, expanded perhaps, and not another of the same numbers?
+fn same(y: &Tensor<f64>, x: &Tensor<f64>) -> bool {
+    let fits = x.shares_buffer(y) && y.shape().broadcast(x.shape()) == Some(*x.shape());
+    fits && y.expand(*x.shape()).to_vec() == x.to_vec()
 }
 
 fn flops(it: &Traced<f64>) -> u64 {

@@ -59,6 +59,21 @@ pub struct Tokens {
     pub targets: Vec<String>,
 }
 
+impl Tokens {
+    /// A line a sequence: what is read, and what is to be predicted where that is not what is read next.
+    fn html(&self) -> String {
+        let length = self.inputs.len() / self.sequences.max(1);
+        let word = |i: usize| {
+            let (input, target) = (&self.inputs[i], &self.targets[i]);
+            let goes_on = !(i + 1).is_multiple_of(length) && self.inputs[i + 1] == *target;
+            let next = if goes_on || target.is_empty() { String::new() } else { format!(" <em>→ {}</em>", escape(target)) };
+            format!("<span>{}{next}</span>", escape(input))
+        };
+        let line = |s: usize| format!("<p class=\"words\">{}</p>", (s * length..(s + 1) * length).map(word).collect::<String>());
+        (0..self.sequences).map(line).collect()
+    }
+}
+
 impl Opened {
     /// Makes the step and keeps everything. `command` is what makes it again.
     ///
@@ -84,7 +99,7 @@ impl Opened {
         let config = serde_json::to_string(&trainer.config).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
         let facts = [
-            ("loss", format!("{loss:?} nats a token")),
+            ("loss", format!("{loss:?} nats {}", if scene.batch.labels.is_some() { "an example" } else { "a token" })),
             ("norm of the gradient", format!("{:?}, times {factor:?} by clipping", step.gradient_norm)),
             ("update", format!("{}, at a rate of {:?}", trainer.done() + 1, step.rate)),
             ("seed", seed.to_string()),
@@ -145,7 +160,6 @@ impl Opened {
             .iter()
             .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)))
             .collect();
-        let tokens: String = self.tokens.inputs.iter().map(|word| format!("<span>{}</span>", escape(word))).collect();
         let style = [include_str!("../../report/page.css"), include_str!("page.css")].concat();
         // In the order in which they stand in the page, so that nothing is looked for in what has been put in.
         let places = [
@@ -153,7 +167,7 @@ impl Opened {
             ("{style}", style),
             ("{title}", escape(&self.title)),
             ("{lead}", escape(&self.lead)),
-            ("{tokens}", tokens),
+            ("{tokens}", self.tokens.html()),
             ("{facts}", facts),
             ("{data}", data),
             ("{script}", include_str!("page.js").to_owned()),
@@ -171,6 +185,11 @@ impl Opened {
 /// At the best of seven steps, whatever the lengths of the inputs.
 const TOLERANCE: f64 = 1e-7;
 
+/// A text without the lines that begin and end its code blocks.
+fn unfenced(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("```")).collect::<Vec<_>>().join("\n")
+}
+
 /// What the page says of each op that is used.
 fn ops(nodes: &[Node]) -> serde_json::Map<String, Value> {
     let used = |name: &str| nodes.iter().any(|n| n.op == name || n.inside.iter().flatten().any(|n| n.op == name));
@@ -180,7 +199,7 @@ fn ops(nodes: &[Node]) -> serde_json::Map<String, Value> {
         let evidence: Vec<_> = evidence.iter().map(|e| (e.witness, e.worst.as_ref().map(check::Report::error))).collect();
         let vjp = page.part("vjp").cloned();
         let json = serde_json::json!({
-            "math": page.math, "file": page.file, "derivation": page.derivation, "evidence": evidence,
+            "math": page.math, "file": page.file, "derivation": unfenced(&page.derivation), "evidence": evidence,
             "line": vjp.as_ref().map(|part| part.line), "vjp": vjp.map(|part| part.code),
         });
         (page.name.to_owned(), json)

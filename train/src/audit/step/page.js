@@ -138,10 +138,11 @@ function edgesOf(place) {
   for (const child of place.children) {
     for (const id of child.nodes) {
       for (const input of list[id].ins) {
-        if (input.node === null) continue;
-        const from = of.get(input.node), source = list[input.node];
+        const feeds = input.node ?? input.detached;
+        if (feeds === null) continue;
+        const from = of.get(feeds), source = list[feeds];
         if (from === child) continue;
-        if (from) inner.set(from.key + ">" + child.key, [from, child]);
+        if (from) inner.set(from.key + ">" + child.key, [from, child, input.node === null]);
         else if (source.op === "leaf" && !isFused(place) && list === step.nodes)
           parameters.set(child, (parameters.get(child) || new Set()).add(source.name));
         else outer.set(source.id + ">" + child.key, [source, child]);
@@ -166,7 +167,7 @@ function draw() {
   if (sources.size) {
     const row = make("div", { class: "rank" });
     for (const { source, to } of sources.values()) {
-      const place = sourcePlace(source);
+      const place = sourcePlace(source, here);
       const label = place ? place.key : source.name;
       const box = make("button", { class: "ghost", type: "button", title: "comes from outside", onclick: () => place && go(place) }, `from ${label}`);
       row.append(box);
@@ -193,13 +194,13 @@ function draw() {
   }
 }
 
-/** Where a node from outside the shown place is to be found. */
-function sourcePlace(source) {
-  const list = listInside(here);
+/** Where a node is to be found that flows into what is inside a place. */
+function sourcePlace(source, place) {
+  const list = listInside(place);
   const found = placeOf.get(list)?.[source.id];
   if (found || list === step.nodes) return found;
   // A leaf of a definition is an input of the fused op.
-  const fused = isFused(here) ? here : climb(here, isFused);
+  const fused = climb(place, isFused);
   const tracked = fused.node.ins.filter((input) => input.node !== null);
   const outerId = tracked[source.id]?.node;
   return outerId === undefined ? null : placeOf.get(fused.list)?.[outerId];
@@ -213,18 +214,18 @@ function boxOf(place, parameters) {
   const open = place.children.length > 0;
   const names = parameters ? [...parameters] : [];
   const chips = names.slice(0, 4).map((name) =>
-    make("span", { class: "chip", "data-parameter": name, title: name, onclick: (event) => { event.stopPropagation(); go(places.get(name)); } }, lastOf(name)));
-  if (names.length > 4) chips.push(make("span", { class: "chip more" }, `and ${names.length - 4} more`));
-  const box = make("button", {
-      type: "button", class: place.node ? "box op" : "box group", "data-key": place.key,
-      "aria-label": `${place.key}${open ? ", can be opened" : ""}`,
+    make("button", { type: "button", class: "chip", "data-parameter": name, title: name, onclick: () => go(places.get(name)) }, lastOf(name)));
+  if (names.length > 4) chips.push(make("span", { class: "chip" }, `and ${names.length - 4} more`));
+  const face = make("button", {
+      type: "button", class: "face", "aria-label": `${place.key}${open ? ", can be opened" : ""}`,
       onclick: () => choose(place), ondblclick: () => open && enter(place), onfocus: () => chosen !== place && choose(place),
     },
     make("b", {}, place.name), make("span", { class: "open", title: open ? "Enter opens it" : null }, open ? "▸" : ""),
     make("span", { class: "shape" }, shapeOf(node.value)),
     thumbnail(view),
-    make("span", { class: "norm" }, view ? `‖${shows === "value" ? "y" : "ȳ"}‖ = ${short(view.norm)}` : "no gradient"),
-    make("span", { class: "chips" }, chips));
+    make("span", { class: "norm" }, view ? `‖${shows === "value" ? "y" : "ȳ"}‖ = ${short(view.norm)}` : "no gradient"));
+  const box = make("div", { class: place.node ? "box op" : "box group", "data-key": place.key }, face,
+    chips.length ? make("div", { class: "chips" }, chips) : null);
   box.classList.toggle("chosen", place === chosen);
   return box;
 }
@@ -241,7 +242,7 @@ function connect(map, boxes, edges) {
     const r = box.getBoundingClientRect();
     return { x: r.left - frame.left + r.width / 2, top: r.top - frame.top, bottom: r.bottom - frame.top, width: r.width };
   };
-  for (const [from, to] of edges) {
+  for (const [from, to, detached] of edges) {
     const a = at(boxes.get(from)), b = at(boxes.get(to));
     const y1 = a.bottom, y2 = b.top, far = y2 - y1 > 60;
     const out = far ? (a.x > frame.width / 2 ? 1 : -1) * (0.62 * Math.max(a.width, b.width) + 14) : 0;
@@ -250,6 +251,7 @@ function connect(map, boxes, edges) {
     path.setAttribute("d", far
       ? `M${a.x},${y1} C${a.x + out * 1.4},${y1 + 30} ${b.x + out * 1.4},${y2 - 30} ${b.x},${y2}`
       : `M${a.x},${y1} C${a.x},${middle} ${b.x},${middle} ${b.x},${y2}`);
+    if (detached) path.setAttribute("class", "detached");
     svg.append(path);
   }
   svg.setAttribute("width", map.scrollWidth);
@@ -265,8 +267,8 @@ function facts(pairs) {
 
 const link = (place, words) => make("button", { type: "button", class: "link", onclick: () => go(place) }, words ?? place.key);
 
-/** A tensor: its figures, and slice by slice a heat map and its numbers. */
-function tensor(view, title) {
+/** A tensor that a node gave or was given: its figures, and slice by slice a heat map and its numbers. */
+function tensor(view, node, title) {
   if (!view) return make("p", {}, "The loss does not depend on it.");
   const out = make("section", { class: "tensor" }, title ? make("h3", {}, title) : null);
   const summary = [["shape", shapeOf(view)], ["norm", exact(view.norm)], ["from … to", `${short(view.least)} … ${short(view.most)}`],
@@ -275,7 +277,7 @@ function tensor(view, title) {
   if (!view.slices.length) return out;
   const top = topOf(view);
   const body = make("div");
-  const show = (index) => body.replaceChildren(...sliceOf(view, view.slices[index], top));
+  const show = (index) => body.replaceChildren(...sliceOf(view, view.slices[index], top, node));
   if (view.of > 1) {
     const select = make("select", { "aria-label": "slice", onchange: (event) => show(Number(event.target.value)) },
       view.slices.map((s, i) => make("option", { value: i }, `[${s.at.join(", ")}]`)));
@@ -287,24 +289,25 @@ function tensor(view, title) {
   return out;
 }
 
-/** Words for the rows or columns of a slice, where they are positions of a sequence. */
-function words(view, slice, axis) {
+/** Words for the rows or columns of a slice of what a node gave, where they are positions of a sequence. */
+function words(view, slice, axis, node) {
   const { sequences, inputs } = step.tokens;
-  // (B, T, d) has positions in its rows, (B, H, T, T) in both; other axes may have the same extent by chance.
+  // (B, T, d) has positions in its rows, and (B, H, T, T) in both: other axes may have the same extents by chance.
   const length = inputs.length / sequences, rank = view.shape.length, [rows, cols] = slice.size;
-  const positions = view.shape[0] === sequences && rows === length && (rank === 3 ? axis === 0 : rank === 4 && cols === length);
+  const square = ["scores", "mask", "softmax"].includes(node.scope.split(".").at(-1)) && node.op !== "permute" && cols === length;
+  const positions = view.shape[0] === sequences && rows === length && (rank === 3 ? axis === 0 : rank === 4 && square);
   return positions ? inputs.slice((slice.at[0] ?? 0) * length).slice(0, length) : null;
 }
 
-function sliceOf(view, slice, top) {
+function sliceOf(view, slice, top, node) {
   const [rows, cols] = slice.size, whole = slice.corner === null;
-  const rowWords = words(view, slice, 0), colWords = words(view, slice, 1);
+  const rowWords = words(view, slice, 0, node), colWords = words(view, slice, 1, node);
   const canvas = make("canvas", { class: "heat", role: "img", "aria-label": `heat map, ${rows} by ${cols}` });
   paint(canvas, view, slice, top);
   const scale = Math.max(1, Math.min(18, Math.floor((rowWords ? 430 : 520) / slice.cells[1]), Math.floor(420 / slice.cells[0])));
   canvas.style.width = `${Math.max(slice.cells[1] * scale, 12)}px`;
   canvas.style.height = `${Math.max(slice.cells[0] * scale, 12)}px`;
-  const readout = make("output", { class: "note" }, `−${short(top)} blue, 0 ground, ${short(top)} orange`);
+  const readout = make("output", { class: "note" }, `−${short(top)} blue, 0 ground, ${short(top)} orange; a colour goes with the square root`);
   canvas.addEventListener("mousemove", (event) => {
     const box = canvas.getBoundingClientRect();
     const c = Math.floor((event.clientX - box.left) / box.width * slice.cells[1]), r = Math.floor((event.clientY - box.top) / box.height * slice.cells[0]);
@@ -328,11 +331,11 @@ function sliceOf(view, slice, top) {
 
 const TABS = [
   ["parameters", "Parameters", parameters],
-  ["value", "Value", (place) => [tensor(outlet(place).value)]],
-  ["gradient", "Gradient", (place) => [tensor(outlet(place).grad)]],
+  ["value", "Value", (place) => [tensor(outlet(place).value, outlet(place))]],
+  ["gradient", "Gradient", (place) => [tensor(outlet(place).grad, outlet(place))]],
   ["from", "Where it came from", summands],
   ["inputs", "Inputs", inputs],
-  ["update", "Update", (place) => [tensor(place.node.update, "Δθ, what the optimizer added")]],
+  ["update", "Update", (place) => [tensor(place.node.update, place.node, "Δθ, what the optimizer added")]],
   ["proof", "Evidence", evidence],
 ];
 let tab = "parameters";
@@ -359,24 +362,28 @@ function summands(place) {
   const of = placeOf.get(place.list);
   if (!node.summands.length) {
     const result = place.list === step.nodes ? "Nothing uses it: it is the loss itself, and its cotangent is 1 to begin with." : "It is what the definition comes to: its cotangent is that of the fused op.";
-    return [make("p", {}, node.grad ? result : "No gradient flows back to it.")];
+    const uses = place.list.filter((other) => other.ins.some((input) => input.detached === node.id)).map((other) => link(of[other.id]));
+    const none = uses.length ? ["Held constant where it is used, so that no gradient flows back to it: ", uses] : ["No gradient flows back to it."];
+    return [make("p", {}, node.grad ? result : none.flat())];
   }
   const alone = node.summands.length === 1;
   return [
     make("p", { class: "note" }, alone ? "One op uses it, so its cotangent is what that op's VJP gave." : `${node.summands.length} ops use it. Its cotangent is the sum of what their VJPs gave, in this order.`),
     ...node.summands.map((s, i) => make("section", { class: "summand" },
       make("h3", {}, `${i + 1}. from `, of[s.from] ? link(of[s.from]) : "the result", `, by its input ${s.input}`),
-      facts([["norm", exact(s.norm)]]), tensor(s.view || node.grad))),
+      facts([["norm", exact(s.norm)]]), tensor(s.view || node.grad, node))),
   ];
 }
 
 function inputs(place) {
   const of = placeOf.get(place.list);
   return place.node.ins.map((input, i) => {
-    const from = input.node === null ? null : of[input.node];
-    const source = input.node === null ? null : place.list[input.node];
-    const words = source === null ? "a constant" : from ? link(from) : source.name;
-    return make("section", {}, make("h3", {}, `input ${i}: `, words), tensor(input.view || source.value));
+    const feeds = input.node ?? input.detached;
+    const source = feeds === null ? null : place.list[feeds];
+    const from = source && (of[feeds] ?? sourcePlace(source, place.parent));
+    const words = source === null ? "a constant" : from ? link(from) : "an input of the op";
+    const held = input.node === null && source ? ", held constant" : null;
+    return make("section", {}, make("h3", {}, `input ${i}: `, words, held), tensor(input.view || source.value, source ?? place.node));
   });
 }
 
@@ -390,7 +397,7 @@ function evidence(place) {
       facts([["VJP, Σ⟨x̄, v⟩", exact(p.value)], [`differences, h = ${p.step.toExponential(0)}`, exact(p.expected)], ["relative error", p.error === null ? "not finite" : p.error.toExponential(1)]]));
   } else out.push(make("p", {}, node.unproved ?? "Nothing flows back through it."));
   if (op) {
-    out.push(make("h3", {}, "The op"), make("p", {}, `What the witnesses found on ${count(step.draws)} draws of its samples, the worst relative error of each:`),
+    out.push(make("h3", {}, "The op"), make("p", {}, `What the witnesses found on ${count(step.draws)} draws of its samples, the worst error of each, relative but for taylor (what the slope lacks of 2):`),
       facts(op.evidence.map(([name, error]) => [name, error === null ? "nothing to compare" : error.toExponential(1)])),
       make("h3", {}, "Its derivation"), make("pre", {}, op.derivation), make("h3", {}, `Its VJP, ${op.file}:${op.line}`), make("pre", {}, op.vjp));
   }
@@ -420,9 +427,25 @@ function panel() {
   const available = tabsOf(place);
   const active = available.some(([name]) => name === tab) ? tab : available[0][0];
   const bar = make("div", { role: "tablist", class: "tabs" }, available.map(([name, words], i) =>
-    make("button", { type: "button", role: "tab", "aria-selected": String(name === active), title: `key ${i + 1}`, onclick: () => { tab = name; panel(); } }, words)));
+    make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(name === active), "aria-controls": "tab",
+      tabindex: name === active ? "0" : "-1", title: `key ${i + 1}`, onclick: () => turn(name) }, words)));
   const [, , body] = TABS.find(([name]) => name === active);
-  out.replaceChildren(heading, ...about, bar, make("div", { role: "tabpanel", id: "tab" }, body(place)));
+  out.replaceChildren(heading, ...about, bar, make("div", { role: "tabpanel", id: "tab", "aria-labelledby": `tab-${active}` }, body(place)));
+}
+
+/** Shows a tab; the focus stays on the tabs if it was there. */
+function turn(name) {
+  const among = document.activeElement.closest(".tabs");
+  tab = name;
+  panel();
+  if (among) $(`tab-${name}`).focus();
+}
+
+/** The tab to the left or to the right, around. */
+function turnBy(by) {
+  const names = [...document.querySelectorAll(".tabs [role=tab]")].map((button) => button.id.slice("tab-".length));
+  const now = names.findIndex((name) => $(`tab-${name}`).getAttribute("aria-selected") === "true");
+  turn(names[(now + by + names.length) % names.length]);
 }
 
 // ── Going about ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -434,6 +457,15 @@ function choose(place) {
   panel();
 }
 
+const faceOf = (key) => document.querySelector(`#map [data-key="${CSS.escape(key)}"] .face`);
+
+/** Draws the map anew; the focus stays where it was. */
+function redraw() {
+  const box = document.activeElement?.closest("#map .box");
+  draw();
+  if (box) faceOf(box.dataset.key)?.focus();
+}
+
 /** Shows the inside of a place. */
 function enter(place, select = null) {
   if (!place.children.length) return choose(place);
@@ -441,8 +473,8 @@ function enter(place, select = null) {
   chosen = select || place;
   draw();
   choose(chosen);
-  const box = select && document.querySelector(`#map [data-key="${CSS.escape(select.key)}"]`);
-  (box || document.querySelector("#map .box"))?.focus({ preventScroll: !box });
+  const face = select && faceOf(select.key);
+  (face || document.querySelector("#map .face"))?.focus({ preventScroll: !face });
   if (!select) choose(place);
 }
 
@@ -467,7 +499,7 @@ function move(dx, dy) {
     return along > 4 ? along + 2 * across : Infinity;
   };
   const next = boxes.reduce((best, box) => (far(box) < far(best) ? box : best), now);
-  next.focus();
+  next.querySelector(".face").focus();
 }
 
 const found = () => {
@@ -492,13 +524,14 @@ $("find").addEventListener("keydown", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
   const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-  const scrolls = event.target.closest(".numbers");
-  if (arrows[event.key] && !scrolls) move(...arrows[event.key]);
-  else if (event.key === "Enter" && event.target.closest("#map .box")) enter(places.get(event.target.closest(".box").dataset.key));
+  const scrolls = event.target.closest(".numbers"), tabs = event.target.closest(".tabs");
+  if (arrows[event.key] && tabs) turnBy(arrows[event.key][0]);
+  else if (arrows[event.key] && !scrolls) move(...arrows[event.key]);
+  else if (event.key === "Enter" && event.target.closest("#map .face")) enter(places.get(event.target.closest(".box").dataset.key));
   else if (event.key === "Escape" || event.key === "Backspace") leave();
   else if (event.key === "/") $("find").focus();
   else if (event.key === "g") toggle();
-  else if (/^[1-6]$/.test(event.key) && tabsOf(chosen)[event.key - 1]) { tab = tabsOf(chosen)[event.key - 1][0]; panel(); }
+  else if (/^[1-6]$/.test(event.key) && tabsOf(chosen)[event.key - 1]) turn(tabsOf(chosen)[event.key - 1][0]);
   else return;
   event.preventDefault();
 });
@@ -507,12 +540,12 @@ function toggle() {
   shows = shows === "value" ? "gradient" : "value";
   $("shows").textContent = shows === "value" ? "values" : "gradients";
   $("shows").setAttribute("aria-pressed", String(shows === "gradient"));
-  draw();
+  redraw();
 }
 
 $("shows").addEventListener("click", toggle);
-addEventListener("resize", draw);
-dark.addEventListener("change", () => { draw(); panel(); });
+addEventListener("resize", redraw);
+dark.addEventListener("change", () => { redraw(); panel(); });
 /** The place that the address names, if it is one. */
 function placeOfHash() {
   try { return places.get(decodeURIComponent(location.hash.slice(1))); } catch { return undefined; }

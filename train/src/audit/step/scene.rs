@@ -1,15 +1,20 @@
 //! Which step is opened: a model, a batch, and all that the update depends on.
 
+use std::path::Path;
+
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{Batch, GptConfig, Model, ModelConfig, Objective, Tree};
+use gradus_model::{Batch, GptConfig, HeadConfig, Model, ModelConfig, Objective, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use sha2::{Digest, Sha256};
 
+use crate::data::sets::{Split, Task};
 use crate::data::{DataError, Rows};
+use crate::finetune::{FinetuneError, Reader, Session, Settings};
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use crate::pretrain::{VOCABULARY, weighted};
+use crate::progress::many;
 use crate::text::{BpeTrainer, TextError, Tokenizer};
 use crate::trainer::{Recipe, TrainError, Trainer};
 use crate::world::World;
@@ -176,6 +181,50 @@ impl Scene {
         })
     }
 
+    /// An update of a fine-tuning (§3.2, §3.3) on the first examples of a task's training rows: its first, of a pre-trained
+    /// model under a fresh head; one more, of a fine-tuned model of the task.
+    ///
+    /// # Errors
+    /// No such model or files, or a model that was fine-tuned for another task.
+    pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, FinetuneError> {
+        let dir = ModelDir::open(path)?;
+        let headed = dir.load().map_err(ModelDirError::from)?.0.head.is_some();
+        let reader = if headed { Reader::finetuned(path, task)? } else { Reader::pretrained(path, seed)? };
+        let mut train = reader.read(task, folder, Split::Train)?;
+        train.rows.truncate(examples.max(1));
+        let settings = Settings { seed, batch: examples, ..Settings::default() };
+        let fresh = Session::new(&reader, task, &train, &train, &settings)?;
+        let batch = fresh.batch(1);
+        let (config, params) = if headed {
+            (reader.config.clone(), reader.params.clone())
+        } else {
+            (fresh.trainer.config.clone(), fresh.trainer.params.clone())
+        };
+        let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
+        let right = answers(&batch, config.head.as_ref());
+        let (inputs, targets) = (words_of(&reader.tokenizer, &batch.inputs), words_of(&reader.tokenizer, &batch.targets));
+        let blank = |words: Vec<String>, shown: &dyn Fn(usize) -> bool| {
+            words.into_iter().enumerate().map(|(i, word)| if shown(i) { word } else { String::new() }).collect()
+        };
+        let (length, labels) = (batch.length(), batch.labels.clone().expect("a task's batch has labels"));
+        let head = if headed { "with the head that it has" } else { "under a fresh head" };
+        Ok(Scene {
+            title: format!("One update of a fine-tuning: {}", task.title),
+            lead: format!(
+                "{} {head}, at an update on {} of the training rows: L₃ = L₂ + λ·L₁ with λ = {}, moments at 0, at the full rate. What each op \
+                 computed, what flowed back to it and from where, and what the update made of it.",
+                path.display(),
+                labels.weights.len(),
+                settings.aux
+            ),
+            trainer: Trainer::new(config, recipe, params.cast()),
+            inputs: blank(inputs, &|i| i % length <= labels.extract[i / length] as usize),
+            targets: blank(targets, &|i| batch.weights[i] != 0.0),
+            batch,
+            data: format!("{}, the first rows of its training split; the right answers: {right}", task.title),
+        })
+    }
+
     /// SHA-256 of the parameters, each 8 bytes little endian, in the order of the model's tree.
     pub fn parameters_digest(&self) -> String {
         let mut hash = Sha256::new();
@@ -233,7 +282,8 @@ pub enum SceneError {
     },
     /// Too little text.
     #[error(
-        "the text has {found} token(s), {needed} are needed: each sequence's, and one more to predict; give more text, or fewer --tokens or --sequences"
+        "the text has {}, {needed} are needed: each sequence's, and one more to predict; give more text, or fewer --tokens or --sequences",
+        many(*.found, "token")
     )]
     Short {
         /// Tokens of the text.
@@ -241,6 +291,18 @@ pub enum SceneError {
         /// Tokens needed.
         needed: usize,
     },
+}
+
+/// The right answers of a batch in words: a class by its name, an answer by its letter, a graded one by its shares.
+fn answers(batch: &Batch, head: Option<&HeadConfig>) -> String {
+    let Some(labels) = &batch.labels else { return String::new() };
+    let each = labels.targets.len() / labels.weights.len().max(1);
+    let names = head.map_or(&[][..], |head| &head.labels);
+    let answer = |shares: &[f64]| match shares.iter().position(|&share| share == 1.0) {
+        Some(class) => names.get(class).cloned().unwrap_or_else(|| char::from(b'A' + (class % 26) as u8).to_string()),
+        None => format!("{shares:?}"),
+    };
+    labels.targets.chunks(each.max(1)).map(answer).collect::<Vec<_>>().join(", ")
 }
 
 fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {

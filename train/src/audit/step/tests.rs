@@ -128,6 +128,43 @@ fn the_step_is_the_trainer_s() {
 }
 
 #[test]
+fn what_flows_back_is_the_sum_of_what_is_shown() {
+    fn of(nodes: &[Node], seen: &mut usize) {
+        for node in nodes.iter().filter(|node| node.summands.len() > 1) {
+            let terms: Vec<Vec<f64>> = node.summands.iter().map(|s| numbers(s.view.as_ref().unwrap())).collect();
+            let sums = (0..terms[0].len()).map(|i| terms[1..].iter().fold(terms[0][i], |sum, term| sum + term[i]));
+            assert_eq!(sums.collect::<Vec<_>>(), numbers(node.grad.as_ref().unwrap()), "{}.{}", node.scope, node.op);
+            *seen += 1;
+        }
+        nodes.iter().flat_map(|node| &node.inside).for_each(|inside| of(inside, seen));
+    }
+    let mut seen = 0;
+    of(&Opened::of(Scene::by_hand(), "test").unwrap().nodes, &mut seen);
+    assert!(seen > 10, "{seen} sums");
+}
+
+#[test]
+fn a_wrong_derivative_is_a_fault() {
+    let mut opened = Opened::of(Scene::by_hand(), "test").unwrap();
+    assert_eq!(opened.faults(), Vec::<String>::new());
+    let norm = opened.nodes.iter_mut().find(|n| n.op == "layer_norm").unwrap();
+    let inner = norm.inside.as_mut().unwrap().iter_mut().find(|n| n.proof.is_some()).unwrap();
+    inner.proof = inner.proof.map(|p| Proof { error: 1e-3, ..p });
+    let [fault] = &opened.faults()[..] else { panic!("one fault") };
+    assert!(fault.contains("layer_norm.") && fault.contains("error 1.0e-3"), "{fault}");
+}
+
+#[test]
+fn what_is_held_constant_says_whose_value_it_is() {
+    let opened = Opened::of(Scene::by_hand(), "test").unwrap();
+    let inside = opened.nodes.iter().find_map(|n| n.inside.as_ref().filter(|_| n.op == "self_attention")).unwrap();
+    let most = inside.iter().find(|n| n.op == "max").unwrap();
+    assert!(most.grad.is_none());
+    let uses: Vec<&str> = inside.iter().filter(|n| n.ins.iter().any(|x| x.detached == Some(most.id))).map(|n| n.op).collect();
+    assert_eq!(uses, ["sub"]);
+}
+
+#[test]
 fn what_a_text_says_cannot_break_the_page() {
     let mut scene = Scene::by_hand();
     scene.inputs[0] = "</script><b>{data}".into();

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Talk, refuse};
 use crate::cli::{CliError, output};
-use crate::trainer::Trainer;
+use crate::trainer::{TrainError, Trainer};
 
 /// Make an update again that stopped a training: the first number that is not finite, its op, and what went into it
 #[derive(Clone, Debug, clap::Args)]
@@ -35,6 +35,13 @@ impl Replay {
         }
         let update = trainer.done() + 1;
         let Some(anomaly) = trainer.anomaly(&batch) else {
+            // Finite in every shard: then it is their sum that is not.
+            if let Err(e @ TrainError::NotFinite { .. }) = trainer.clone().update(&batch) {
+                return match self.talk.json {
+                    true => output::json(&json!({ "update": update, "direction": "Shards", "error": e.to_string() })),
+                    false => output::line(&e.to_string()),
+                };
+            }
             return refuse(vec![format!("{}: update {update} has no number that is not finite, here", self.dir.display())]);
         };
         if self.talk.json {

@@ -8,7 +8,9 @@ use super::{Talk, free, refuse, write};
 use crate::audit::step::{Opened, Scene, Size};
 use crate::cli::common::{command, flag, open_model};
 use crate::cli::{CliError, output};
+use crate::data::sets::Task;
 use crate::files::FileError;
+use crate::finetune::FinetuneError;
 use crate::progress::{Display, Progress, count};
 
 /// One training step, opened: every number, what flowed back and from where, and the evidence
@@ -18,6 +20,7 @@ Examples:
   gradus audit step                                   # a small GPT in the micro-world: step.html, in a few seconds
   gradus audit step --by-hand --html by-hand.html     # two tokens and three dimensions, for pen and paper
   gradus audit step --model runs/novels --text \"It was a bright cold day in April\" --tokens 8 --html novels.html
+  gradus audit step --model runs/novels --task rte --data glue/RTE --html rte.html     # an update of a fine-tuning
   gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
 
 The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a
@@ -35,10 +38,16 @@ pub struct Step {
     /// File of text that the model reads, from its beginning
     #[arg(long, value_name = "FILE", requires = "model", conflicts_with = "text")]
     corpus: Option<PathBuf>,
+    /// Task whose training rows the model is fine-tuned on: both objectives, L₂ and L₁
+    #[arg(long, value_name = "NAME", requires = "model", requires = "data", conflicts_with_all = ["text", "corpus", "tokens"])]
+    task: Option<String>,
+    /// Folder of the task's files
+    #[arg(long, value_name = "DIR", requires = "task")]
+    data: Option<PathBuf>,
     /// Tokens a sequence [default: as many as text and context allow, at most 16]
     #[arg(long, value_name = "T", requires = "model")]
     tokens: Option<usize>,
-    /// Sequences, one after the other in the text
+    /// Sequences, one after the other in the text; examples of a task
     #[arg(long, value_name = "B", default_value_t = 1, requires = "model")]
     sequences: usize,
     /// The step to be done by hand: two tokens, three dimensions, one head, one block; it has no seed
@@ -97,6 +106,10 @@ impl Step {
         if !(1..=1024).contains(&self.sequences) {
             return Err(flag("--sequences", self.sequences, "a number from 1 to 1024"));
         }
+        if let (Some(task), Some(data)) = (&self.task, &self.data) {
+            let task = Task::named(task).map_err(FinetuneError::from)?;
+            return Ok(Scene::of_task(path, task, data, self.sequences, self.seed)?);
+        }
         let (text, data) = match (&self.text, &self.corpus) {
             (Some(text), _) => (text.clone(), format!("“{text}”")),
             (None, Some(file)) => {
@@ -104,7 +117,9 @@ impl Step {
                 (text, format!("the beginning of {}", file.display()))
             }
             (None, None) => {
-                return Err(CliError::Usage { problem: "a model wants something to read: give --text or --corpus".into() });
+                return Err(CliError::Usage {
+                    problem: "a model wants something to read: give --text, --corpus, or --task with --data".into(),
+                });
             }
         };
         let size = Size { sequences: self.sequences, tokens: self.tokens };

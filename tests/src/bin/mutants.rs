@@ -1,0 +1,151 @@
+//! Mutation testing, file by file: what `.ci/mutants` runs.
+//!
+//! A copy of the working tree stands in `target/mutants/tree`; cargo-mutants plants its changes there, so that work goes on here.
+//! The quick tests see most mutants; what they leave goes to the thorough ones. A file's result is written when it is done, with
+//! the file's digest: a run can be stopped, and goes on with the files that have none or have changed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use gradus_train::audit::mutants::{self, Group, Mutant, Results, Tested, digest};
+use serde_json::Value;
+
+const USAGE: &str = "usage: mutants [--list] [FILE…]
+Without FILE: those that have changed since their mutants were run. With --list they are named, and nothing is run.";
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let (options, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
+    let list = match &options[..] {
+        [] => false,
+        [one] if one == "--list" => true,
+        _ => return Err(USAGE.into()),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the crate of tests stands in the workspace")?;
+    let kept = root.join("train/src/audit/mutants.json");
+    let mut results: Results = serde_json::from_slice(&std::fs::read(&kept)?)?;
+    let mut known = false;
+    for group in mutants::groups() {
+        for (path, _) in &group.files {
+            let text = std::fs::read_to_string(root.join(path))?;
+            let asked = wanted.iter().any(|w| w == path);
+            known |= asked;
+            let stale = results.get(path).is_none_or(|tested| tested.source != digest(&text));
+            if !(asked || wanted.is_empty() && stale) {
+                continue;
+            }
+            if list {
+                println!("{path}");
+                continue;
+            }
+            let tested = Tested { source: digest(&text), ..test(root, &group, path, &text)? };
+            println!("{path}: {} killed, {} unviable, {} survived", tested.killed, tested.unviable, tested.survivors.len());
+            tested.survivors.iter().for_each(|m| println!("  {}, in `{}`", m.change, m.line));
+            results.insert(path.clone(), tested);
+            std::fs::write(&kept, serde_json::to_string_pretty(&results)? + "\n")?;
+        }
+    }
+    if !wanted.is_empty() && !known {
+        return Err(format!("{}: no file whose mutants are run; --list names those that are due", wanted.join(", ")).into());
+    }
+    Ok(())
+}
+
+/// The mutants of a file through the quick tests, and what those leave through the thorough ones.
+fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Failure> {
+    let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("mutants");
+    let tree = dir.join("tree");
+    copy(root, &tree)?;
+    let run = |more: &[&str], tests: &[&str]| -> Result<Vec<Value>, Failure> {
+        let mut command = Command::new("cargo");
+        command.args(["mutants", "--workspace", "--in-place", "--baseline", "skip", "--profile", "mutants", "--timeout", "120"]);
+        command.args(["--build-timeout", "1200", "--no-shuffle", "--colors", "never", "--dir"]).arg(&tree);
+        command.arg("--output").arg(&dir).args(["--file", path]).args(more).arg("--").args(tests);
+        command.env("CARGO_TARGET_DIR", dir.join("target")).stdin(Stdio::null());
+        // 0: all killed, 2: some survived, 3: some did not come to an end; others are failures of its own.
+        let code = command.status()?.code();
+        if !matches!(code, Some(0 | 2 | 3)) {
+            return Err(format!("cargo mutants ended with {code:?}; `{command:?}`").into());
+        }
+        let outcomes: Value = serde_json::from_slice(&std::fs::read(dir.join("mutants.out/outcomes.json"))?)?;
+        Ok(outcomes["outcomes"].as_array().cloned().unwrap_or_default())
+    };
+    let mut verdicts: BTreeMap<String, Value> = BTreeMap::new();
+    let mut keep = |outcomes: Vec<Value>| {
+        for outcome in outcomes {
+            if let Some(name) = outcome["scenario"]["Mutant"]["name"].as_str() {
+                verdicts.insert(name.to_owned(), outcome);
+            }
+        }
+        verdicts.values().any(|outcome| outcome["summary"] == "MissedMutant")
+    };
+    if keep(run(&[], group.quick)?) {
+        keep(run(&["--iterate", "--test-package", "gradus-tests"], group.thorough)?);
+    }
+    let mut tested = Tested { source: String::new(), killed: 0, unviable: 0, survivors: Vec::new() };
+    for (name, outcome) in verdicts {
+        match outcome["summary"].as_str() {
+            Some("CaughtMutant" | "Timeout") => tested.killed += 1,
+            Some("Unviable") => tested.unviable += 1,
+            Some("MissedMutant") => tested.survivors.push(mutant(&name, &outcome, text)?),
+            other => return Err(format!("{name}: cargo mutants says {other:?}").into()),
+        }
+    }
+    tested.survivors.sort();
+    Ok(tested)
+}
+
+/// `path:line:column: change`, as what can be recognised when lines have moved.
+fn mutant(name: &str, outcome: &Value, text: &str) -> Result<Mutant, Failure> {
+    let change = name.split_once(": ").map(|(_, change)| change.to_owned());
+    let line = outcome["scenario"]["Mutant"]["span"]["start"]["line"].as_u64();
+    let line = line.and_then(|n| text.lines().nth(n as usize - 1)).map(|line| line.trim().to_owned());
+    match (change, line) {
+        (Some(change), Some(line)) => Ok(Mutant { change, line }),
+        _ => Err(format!("{name}: no line of the file").into()),
+    }
+}
+
+/// The files that git knows of, or does not ignore, copied where they differ; what is no longer there is taken away.
+fn copy(root: &Path, tree: &Path) -> Result<(), Failure> {
+    let listed =
+        Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root).output()?;
+    let names = String::from_utf8(listed.stdout)?;
+    let names: Vec<&str> = names.split('\0').filter(|name| root.join(name).is_file()).collect();
+    if names.is_empty() {
+        return Err(format!("{}: git lists no files; mutants want a clone", root.display()).into());
+    }
+    for name in &names {
+        let (from, to) = (root.join(name), tree.join(name));
+        let text = std::fs::read(&from)?;
+        if std::fs::read(&to).ok().is_none_or(|there| there != text) {
+            std::fs::create_dir_all(to.parent().ok_or("a file stands in a directory")?)?;
+            std::fs::write(&to, text)?;
+        }
+    }
+    forget(tree, tree, &names)
+}
+
+fn forget(dir: &Path, tree: &Path, names: &[&str]) -> Result<(), Failure> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            forget(&path, tree, names)?;
+        } else if path.strip_prefix(tree).is_ok_and(|name| !names.contains(&name.to_string_lossy().as_ref())) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}

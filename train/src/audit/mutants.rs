@@ -1,0 +1,231 @@
+//! Evidence about the evidence: every file of the derivatives, with a wrong operator, constant or result planted wherever one can
+//! be, and what the tests said of it.
+//!
+//! [cargo-mutants](https://mutants.rs) plants them, one at a time; `.ci/mutants` runs it file by file and keeps what it found in
+//! `mutants.json` beside this file. A mutant that no test refuses is a hole in the tests, unless it is equivalent: what it changes
+//! cannot be seen from outside. Those stand in `equivalent.toml`, each with the reason.
+
+use std::collections::BTreeMap;
+
+use gradus_autograd::catalogue;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Files whose mutants the same tests are to kill.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What they are.
+    pub name: &'static str,
+    /// Arguments of `cargo test` for the tests of their own crate: seconds.
+    pub quick: &'static [&'static str],
+    /// The same for the crate of tests, which gets what those leave: minutes.
+    pub thorough: &'static [&'static str],
+    /// Path from the root of the repository, and text.
+    pub files: Vec<(String, &'static str)>,
+}
+
+/// The files whose mutants are to be killed: ops, reverse pass, optimizers.
+pub fn groups() -> Vec<Group> {
+    macro_rules! texts {
+        ($($path:literal),*) => { vec![$(($path.to_owned(), include_str!(concat!("../../../", $path)))),*] };
+    }
+    let derivatives = texts![
+        "autograd/src/backward.rs",
+        "autograd/src/derivatives.rs",
+        "autograd/src/tape.rs",
+        "autograd/src/var.rs",
+        "autograd/src/ops/operators.rs",
+        "autograd/src/ops/pointwise.rs"
+    ];
+    let optimizers = texts!["train/src/optim/clip.rs", "train/src/optim/forms.rs", "train/src/optim/schedule.rs"];
+    let witnesses: &[&str] = &["--lib", "--test", "ops_pins", "--test", "witnesses"];
+    let thorough: &[&str] = &["--test", "gradients", "--test", "nets", "--test", "derivatives", "--test", "memory"];
+    vec![
+        Group { name: "the ops", quick: witnesses, thorough, files: catalogue::sources() },
+        Group { name: "the reverse pass", quick: witnesses, thorough, files: derivatives },
+        Group {
+            name: "the optimizers",
+            quick: &["--lib", "optim::"],
+            thorough: &["--test", "optimizer_parity", "--test", "training"],
+            files: optimizers,
+        },
+        Group {
+            name: "their kernel",
+            quick: &["--lib"],
+            thorough: &["--test", "optimizer_parity", "--test", "training"],
+            files: texts!["tensor/src/cpu/adam.rs"],
+        },
+    ]
+}
+
+/// What became of a file's mutants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tested {
+    /// [`digest`] of the file as it was.
+    pub source: String,
+    /// Those that a test refused, or that no longer came to an end.
+    pub killed: usize,
+    /// Those that the compiler refused.
+    pub unviable: usize,
+    /// Those that nobody saw.
+    pub survivors: Vec<Mutant>,
+}
+
+/// A mutant that no test refused. It has no line number: lines move.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Mutant {
+    /// What was planted, in cargo-mutants' words.
+    pub change: String,
+    /// The line on which it was planted.
+    pub line: String,
+}
+
+/// What is known of every file.
+pub type Results = BTreeMap<String, Tested>;
+
+/// Why a mutant cannot be seen.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Equivalent {
+    /// Its file.
+    pub file: String,
+    /// What is planted.
+    pub change: String,
+    /// The line on which it is planted.
+    pub line: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// What the last run of each file found.
+pub fn results() -> Results {
+    serde_json::from_str(include_str!("mutants.json")).expect("mutants.json is as .ci/mutants writes it")
+}
+
+/// The mutants that cannot be seen.
+pub fn equivalents() -> Vec<Equivalent> {
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(default)]
+        mutant: Vec<Equivalent>,
+    }
+    toml::from_str::<File>(include_str!("equivalent.toml"))
+        .expect("equivalent.toml: [[mutant]] with file, change, line, why")
+        .mutant
+}
+
+/// SHA-256 of a file, the first 16 hexadecimal digits.
+pub fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The score of a group of files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Score {
+    /// Files.
+    pub files: usize,
+    /// Files that have changed since their mutants were run, or whose mutants never were.
+    pub stale: Vec<String>,
+    /// Mutants that compile.
+    pub planted: usize,
+    /// Of them, refused by a test.
+    pub killed: usize,
+    /// Of them, equivalent.
+    pub equivalent: usize,
+    /// Of them, unseen and not justified.
+    pub open: Vec<String>,
+}
+
+impl Score {
+    /// Of these files.
+    pub fn of(files: &[(String, &str)], results: &Results, equivalents: &[Equivalent]) -> Self {
+        let mut score = Score { files: files.len(), ..Score::default() };
+        for (path, text) in files {
+            let Some(tested) = results.get(path) else {
+                score.stale.push(path.clone());
+                continue;
+            };
+            if tested.source != digest(text) {
+                score.stale.push(path.clone());
+            }
+            score.planted += tested.killed + tested.survivors.len();
+            score.killed += tested.killed;
+            for mutant in &tested.survivors {
+                let justified = |e: &&Equivalent| (&e.file, &e.change, &e.line) == (path, &mutant.change, &mutant.line);
+                match equivalents.iter().find(justified) {
+                    Some(_) => score.equivalent += 1,
+                    None => score.open.push(format!("{path}: {}, in `{}`", mutant.change, mutant.line)),
+                }
+            }
+        }
+        score
+    }
+
+    /// One line: files, mutants, killed, equivalent, open, and which files are not as they were.
+    pub fn cells(&self) -> [String; 6] {
+        let stale = match &self.stale[..] {
+            [] => "none".to_owned(),
+            many if many.len() > 4 => format!("{} files", many.len()),
+            some => some.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect::<Vec<_>>().join(", "),
+        };
+        let counts = [self.files, self.planted, self.killed, self.equivalent, self.open.len()].map(|n| n.to_string());
+        let [files, planted, killed, equivalent, open] = counts;
+        [files, planted, killed, equivalent, open, stale]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_tells_killed_equivalent_open_and_stale_apart() {
+        let mutant = |change: &str| Mutant { change: change.into(), line: "a < b".into() };
+        let tested = |text: &str| Tested {
+            source: digest(text),
+            killed: 5,
+            unviable: 2,
+            survivors: vec![mutant("replace < with <="), mutant("replace < with ==")],
+        };
+        let results = Results::from([("a.rs".to_owned(), tested("a")), ("b.rs".to_owned(), tested("old"))]);
+        let equivalents = [Equivalent {
+            file: "a.rs".into(),
+            change: "replace < with <=".into(),
+            line: "a < b".into(),
+            why: "a is never b".into(),
+        }];
+        let files = [("a.rs".to_owned(), "a"), ("b.rs".to_owned(), "new"), ("c.rs".to_owned(), "")];
+        let score = Score::of(&files, &results, &equivalents);
+        assert_eq!((score.files, score.planted, score.killed, score.equivalent), (3, 14, 10, 1));
+        assert_eq!(score.stale, ["b.rs", "c.rs"]);
+        assert_eq!(score.open.len(), 3);
+        assert_eq!(score.open[0], "a.rs: replace < with ==, in `a < b`");
+        assert_eq!(score.cells(), ["3", "14", "10", "1", "3", "b.rs, c.rs"].map(str::to_owned));
+    }
+
+    #[test]
+    fn every_justification_is_of_a_mutant_that_survived() {
+        let results = results();
+        for e in equivalents() {
+            let mutant = Mutant { change: e.change.clone(), line: e.line.clone() };
+            let survived = results.get(&e.file).is_some_and(|tested| tested.survivors.contains(&mutant));
+            assert!(survived, "equivalent.toml: {}: `{}` in `{}` did not survive; take it out", e.file, e.change, e.line);
+            assert!(e.why.len() > 20, "{}: {}: a reason", e.file, e.change);
+        }
+    }
+
+    #[test]
+    fn every_mutant_of_the_ops_that_no_test_refuses_is_justified() {
+        let (results, equivalents) = (results(), equivalents());
+        let open: Vec<String> = groups().iter().flat_map(|g| Score::of(&g.files, &results, &equivalents).open).collect();
+        assert!(open.is_empty(), "kill it with a test, or say in equivalent.toml why it cannot be seen:\n{}", open.join("\n"));
+    }
+
+    #[test]
+    fn results_are_of_files_that_there_are() {
+        let files: Vec<String> = groups().into_iter().flat_map(|g| g.files).map(|(path, _)| path).collect();
+        for path in results().keys() {
+            assert!(files.contains(path), "mutants.json: {path} is no file of any group; take it out");
+        }
+    }
+}
