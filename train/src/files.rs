@@ -50,6 +50,7 @@ fn remedy(cause: &io::Error) -> &'static str {
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
             "check who may write there, or name a folder of your own; what stood there before is untouched"
         }
+        Kind::ResourceBusy => "another gradus works there: wait until it ends, or name another folder",
         Kind::NotFound => "check the spelling of the path, and that the folders above it exist",
         Kind::IsADirectory => "a folder bears that name: name a file",
         Kind::NotADirectory => "a file bears that name where a folder is needed: name another path or move the file away",
@@ -80,9 +81,53 @@ pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::R
     sync_directory(parent(path))
 }
 
-/// Anything that stands in the folder at `path`; nothing if there is no folder or an empty one.
+/// Anything that stands in the folder at `path`, or the folder itself where it cannot be looked into; nothing if there is none or
+/// an empty one.
 pub fn occupant(path: &Path) -> Option<PathBuf> {
-    fs::read_dir(path).ok()?.next()?.ok().map(|entry| entry.path())
+    match fs::read_dir(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => Some(path.to_owned()),
+        Err(_) => None,
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).find(|found| found.file_name() != Some(LOCK.as_ref())),
+    }
+}
+
+/// The name of what keeps a folder for one process.
+const LOCK: &str = ".gradus.lock";
+
+/// A folder that one process works in. Given back at the end, also that of a crash: the lock is the operating system's.
+#[derive(Debug)]
+pub struct Lock {
+    folder: PathBuf,
+    /// The folder was not there before: it goes again where nothing comes of it.
+    made: bool,
+    _file: File,
+}
+
+impl Lock {
+    /// Makes the folder where there is none, and takes it.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written to, or another process has it.
+    pub fn take(folder: &Path) -> Result<Self, FileError> {
+        let error = |action| move |cause| FileError::new(action, folder, cause);
+        let made = !folder.exists();
+        fs::create_dir_all(folder).map_err(error("make the directory"))?;
+        let file = File::options().create(true).append(true).open(folder.join(LOCK)).map_err(error("work in"))?;
+        match file.try_lock() {
+            Err(fs::TryLockError::WouldBlock) => Err(FileError::new("work in", folder, io::ErrorKind::ResourceBusy.into())),
+            // A file system without locks has none to respect.
+            Ok(()) | Err(fs::TryLockError::Error(_)) => Ok(Lock { folder: folder.to_owned(), made, _file: file }),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.folder.join(LOCK));
+        if self.made {
+            let _ = fs::remove_dir(&self.folder); // refused where there is anything in it
+        }
+    }
 }
 
 /// Replaces the folder at `path`, and **everything in it**, by what `fill` writes into the fresh folder it is given.

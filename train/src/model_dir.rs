@@ -56,7 +56,7 @@ fn what_else(path: &Path) -> &'static str {
     if !metadata.is_dir() {
         "a file"
     } else if path.read_dir().is_ok_and(|mut entries| entries.any(is_seed)) {
-        "runs of several seeds, each with a model of its own in its `seed-…`"
+        "runs of several seeds, each with a model of its own in its `seed-…`, of which one is meant"
     } else if path.join("run.json").exists() {
         "a run that has no model yet; `--resume` goes on with it"
     } else {

@@ -85,7 +85,7 @@ impl Pages {
 
 /// Does nothing stand there, or may it be replaced?
 fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
-    if !overwrite && path.exists() {
+    if !overwrite && path.symlink_metadata().is_ok() {
         return Err(CliError::Exists { path: path.to_owned(), found: "there is something of this name" });
     }
     Ok(())

@@ -37,7 +37,10 @@ use crate::zero_shot::ZeroShot;
         - bits_per_byte: sum of −ln P / (ln 2 · bytes of text predicted): the UTF-8 bytes of all files, Project Gutenberg's \
         licence taken off, less those of each file's first token. Comparable between tokenizers, up to what a tokenizer \
         does not keep (GPT-1's own drops case and spacing). null with --ids.\n\
-        - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.",
+        - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
+        - Of a task: `score` is its `metric` over the rows that are read, `loss` the mean cross-entropy of its labels; `truncated` counts \
+        rows of which a text was cut to the context, `dropped` those of the file that the data set leaves out. --zero-shot asks CoLA \
+        above a threshold that is chosen on all training rows.",
     after_long_help = "Examples:\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --stride 64\n  \
@@ -206,9 +209,10 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
         .as_ref()
         .map(|token| tokenizer.token_id(token).ok_or_else(|| flag("--opening", token, "a token of the model's tokenizer")));
     let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: opening.transpose()? };
-    let examples = |split| task.load(folder, split).map(|l| evenly(l.examples, args.rows)).map_err(FinetuneError::from);
+    let examples = |split| task.load(folder, split).map(|l| l.examples).map_err(FinetuneError::from);
+    // The threshold is that of all training rows, however few are asked.
     let train = if ZeroShot::needs_train(task) { examples(Split::Train)? } else { Vec::new() };
-    let asked = examples(split)?;
+    let asked = evenly(examples(split)?, args.rows);
     let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
     let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
     let (name, examples, truncated) = (task.metric.name(), asked.len(), answers.truncated);

@@ -19,9 +19,11 @@ Examples:
   gradus finetune --model runs/novels --task cola --data glue/CoLA --transfer none --out runs/cola-fresh     # no pre-training
   gradus finetune --resume runs/mnli                  # after Ctrl-C or a crash: to the same bits; seeds that are done stay
 
-`gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes a model
-directory: the model with the best dev score, which `gradus evaluate --task` and `gradus predict` read. A Transformer that
-classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads stand in head.safetensors
+`gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes a model \
+directory: the model with the best dev score, which `gradus evaluate --task` and `gradus predict` read, the first \
+of equals; with --seeds each seed has such a directory in it, `seed-1`, …. Rows of an epoch that fill no last batch are left out \
+of it. A Transformer that \
+classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads stand in head.safetensors \
 beside their backbone."
 )]
 pub struct Args {
@@ -97,7 +99,7 @@ fn summary(outcome: &Outcome) -> String {
         return format!("{out}: stopped on its way; `gradus finetune --resume {out}` goes on");
     }
     let deviation = outcome.deviation.map_or(String::new(), |d| format!(" ± {d:.4} over {} seeds", outcome.seeds.len()));
-    let mut notes = vec![format!("{} trained on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];
+    let mut notes = vec![format!("{} to train on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];
     if outcome.truncated > 0 {
         notes.push(format!("{} cut to the context", outcome.truncated));
     }

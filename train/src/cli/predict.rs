@@ -8,7 +8,7 @@ use super::common::{Threads, flag, warn_of_another_task};
 use super::{CliError, output};
 use crate::data::sets::{Answer, Label, Split, Task, submission};
 use crate::finetune::{FinetuneError, Reader, answers, logits, score};
-use crate::progress::{Display, Progress};
+use crate::progress::{Display, Progress, many};
 use crate::tasks;
 
 /// Answer a split with a fine-tuned model, labelled or not
@@ -18,9 +18,9 @@ Examples:
   gradus predict --model runs/rte --task rte --data glue/RTE --split test
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
 
-A line a row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's
-whole scores), separated by tabs. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else. --json
-gives each row's `logits` too, and `ids`: the token ids of its sequences, one, both orders, or one a choice; `score` and `metrics`
+A line a row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
+whole scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else. --json \
+gives each row's `logits` too, and `ids`: the token ids of its sequences, one, both orders, or one a choice; `score` and `metrics` \
 where every row has a label, else null.")]
 pub struct Args {
     /// Directory that `gradus finetune` made
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         if !dir.is_dir() {
             return Err(flag("--glue", dir.display(), "a folder that exists"));
         }
-        if !args.overwrite && path.exists() {
+        if !args.overwrite && path.symlink_metadata().is_ok() {
             return Err(CliError::Exists { path, found: "a submission stands there" });
         }
     }
@@ -77,7 +77,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
         let file = submission(task, args.split, &examples, &answers).map_err(FinetuneError::from)?;
         let path = file.write(dir).map_err(FinetuneError::from)?;
-        output::say(&format!("{}: {} answers", path.display(), answers.len()));
+        let cut = match data.truncated() {
+            0 => String::new(),
+            n => format!("; {n} had a text cut to the model's context"),
+        };
+        if !args.quiet {
+            output::say(&format!("{}: {}{cut}", path.display(), many(answers.len(), "answer")));
+        }
         if !args.json {
             return Ok(());
         }

@@ -19,7 +19,7 @@ Examples:
   gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`
   gradus pretrain --resume runs/novels                            # goes on from the last checkpoint, to the same bits
 
-A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in
+A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in \
 Hugging Face's format (with best/, the one of the lowest held-out loss), with metrics.jsonl and report.html."
 )]
 pub struct Args {

@@ -17,8 +17,8 @@ Examples:
   gradus reproduce --seeds 3 --full --out runs/full  # and the paper's claims in words as experiments
   gradus reproduce --resume runs/three               # after Ctrl-C or a crash; what is finished is not run again
 
-The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of as many parameters pre-trained on its
-stories, with zero-shot scores on the way; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary
+The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of as many parameters pre-trained on its \
+stories, with zero-shot scores on the way; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary \
 objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2.")]
 pub struct Args {
     /// Directory to make, or of a reproduction of the same sizes to go on with

@@ -84,14 +84,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
         return Ok(());
     };
-    if !args.overwrite && out.exists() {
+    if !args.overwrite && out.symlink_metadata().is_ok() {
         return Err(CliError::Exists { path: out.clone(), found: "there is something of this name" });
     }
     let stories = world.corpus(&mut rng, args.stories);
     write_atomically(out, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
     let limit = Measure::of(&stories);
     output::say(&format!("{} stories → {}; the limit is {limit}", count(stories.len() as u64), out.display()));
-    if args.json { output::json(&json!({ "out": out, "limit": limit })) } else { Ok(()) }
+    if args.json { output::json(&json!({ "out": out.display().to_string(), "limit": limit })) } else { Ok(()) }
 }
 
 fn tasks(world: &World, dir: &Path, args: &Args) -> Result<(), CliError> {

@@ -55,6 +55,15 @@ pub enum FinetuneError {
     Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The dev split's logits are no numbers any more.
+    #[error(
+        "after update {update} a logit of the dev split is not a number: training diverged; the best model before, if there was one, is as it \
+         was; begin another run with a lower --lr or a longer --warmup"
+    )]
+    Diverged {
+        /// Updates made.
+        update: u64,
+    },
     #[error(transparent)]
     Optimizer(#[from] OptimError),
     #[error(transparent)]

@@ -13,16 +13,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gradus_model::checkpoint::{self, WEIGHTS_FILE};
+use gradus_model::checkpoint;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::{Data, FinetuneError, Point, Reader, Session, Settings};
 use crate::data::sets::{Split, Task};
-use crate::files::{FileError, occupant, write_atomically};
+use crate::files::{FileError, Lock, occupant, write_atomically};
 use crate::metrics::{MetricsLog, Record, StepRecord};
 use crate::pretrain::INTERRUPTED;
 use crate::progress::{Display, Progress};
 use crate::scores::mean_and_deviation;
+use crate::tasks::TaskError;
 use crate::trainer::{TRAINER_FILE, Trainer};
 
 /// A state is written at least this often.
@@ -143,6 +145,8 @@ pub struct SeedOutcome {
 /// What is kept beside a trainer's state.
 #[derive(Default, Serialize, Deserialize)]
 struct Extra {
+    /// [`Work::identity`].
+    run: String,
     curve: Vec<Point>,
     /// Losses of the updates since the last point.
     losses: Vec<f64>,
@@ -163,6 +167,7 @@ pub fn begin(
     seeds: Seeds,
     control: &Control,
 ) -> Result<Outcome, FinetuneError> {
+    let _lock = Lock::take(out)?;
     if let Some(found) = occupant(out) {
         return Err(FinetuneError::Taken { dir: out.to_owned(), found });
     }
@@ -177,8 +182,7 @@ pub fn begin(
         command: control.command.clone(),
     };
     let work = Work::open(&run, task, out)?;
-    run.digest = work.digest();
-    std::fs::create_dir_all(out).map_err(|e| FileError::new("make the directory", out, e))?;
+    run.digest = work.digest.clone();
     write_json(&out.join(RunFile::NAME), &run)?;
     work.run(&run, control)
 }
@@ -190,8 +194,9 @@ pub fn begin(
 pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
     let error = |problem: String| FinetuneError::Resume { problem };
     let run = RunFile::read(out).map_err(error)?;
+    let _lock = Lock::take(out)?;
     let work = Work::open(&run, Task::named(&run.task)?, out)?;
-    if work.digest() != run.digest {
+    if work.digest != run.digest {
         return Err(error(format!(
             "the rows of {} or the model of {} are not those that the run began with; put them back, or begin a new run",
             run.data.display(),
@@ -202,8 +207,23 @@ pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
-    let text = serde_json::to_vec_pretty(value).expect("plain values");
+    // A path that is no Unicode has no JSON.
+    let text = serde_json::to_vec_pretty(value).map_err(|e| FileError::new("write", path, std::io::Error::other(e)))?;
     write_atomically(path, |file| file.write_all(&text))
+}
+
+/// Changes with any token of any row, and with any parameter of the pre-trained model.
+fn digest(reader: &Reader, data: &[&Data]) -> String {
+    let mut hash = Sha256::new();
+    checkpoint::parameter_bytes(&reader.params, |bytes| hash.update(bytes));
+    for row in data.iter().flat_map(|data| &data.rows) {
+        for ids in &row.encoded.rows {
+            ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+            hash.update([0xff; 4]);
+        }
+        hash.update(format!("{:?}", row.encoded.target));
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A task's rows as a model reads them.
@@ -214,6 +234,8 @@ struct Work {
     dev: Data,
     /// Of training and dev, before any were left out by `--rows` and `--dev-rows`.
     all_rows: (usize, usize),
+    /// Changes with any token of any row, and with any parameter of the pre-trained model.
+    digest: String,
     out: PathBuf,
 }
 
@@ -228,22 +250,8 @@ impl Work {
         let dev = reader.read(task, &run.data, Split::Dev)?;
         let all_rows = (train.rows.len(), dev.rows.len());
         let (train, dev) = (train.at_most(run.settings.rows), dev.at_most(run.settings.dev_rows));
-        Ok(Work { task, reader, train, dev, all_rows, out: out.to_owned() })
-    }
-
-    /// Changes with any token of any row, and with any parameter of the pre-trained model.
-    fn digest(&self) -> String {
-        use sha2::{Digest, Sha256};
-        let mut hash = Sha256::new();
-        checkpoint::parameter_bytes(&self.reader.params, |bytes| hash.update(bytes));
-        for row in self.train.rows.iter().chain(&self.dev.rows) {
-            for ids in &row.encoded.rows {
-                ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
-                hash.update([0xff; 4]);
-            }
-            hash.update(format!("{:?}", row.encoded.target));
-        }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        let digest = digest(&reader, &[&train, &dev]);
+        Ok(Work { task, reader, train, dev, all_rows, digest, out: out.to_owned() })
     }
 
     fn run(&self, run: &RunFile, control: &Control) -> Result<Outcome, FinetuneError> {
@@ -264,10 +272,15 @@ impl Work {
     /// One seed; `None` if it was stopped on its way.
     fn seed(&self, dir: &Path, settings: &Settings, control: &Control, of: u64) -> Result<Option<SeedOutcome>, FinetuneError> {
         let file = dir.join("seed.json");
-        if let Ok(text) = std::fs::read_to_string(&file) {
-            let problem =
-                |e| FinetuneError::Resume { problem: format!("{}: {e}; delete the file to run it again", file.display()) };
-            return serde_json::from_str(&text).map(Some).map_err(problem);
+        if file.exists() {
+            let again = |e: String| FinetuneError::Resume {
+                problem: format!("{}: {e}; delete the file to run it again", file.display()),
+            };
+            let text = std::fs::read_to_string(&file).map_err(|e| again(e.to_string()))?;
+            if let Err(e) = checkpoint::load(dir) {
+                return Err(again(format!("its model cannot be read: {e}")));
+            }
+            return serde_json::from_str(&text).map(Some).map_err(|e| again(e.to_string()));
         }
         std::fs::create_dir_all(dir).map_err(|e| FileError::new("make the directory", dir, e))?;
         let state = dir.join(TRAINER_FILE);
@@ -280,15 +293,21 @@ impl Work {
             };
             let (trainer, extra) = Trainer::load(&state, session.trainer.config.clone(), session.trainer.recipe.clone())?;
             let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
-            session = Session::with(trainer, self.task, &self.train, &self.dev, settings)?;
-            session.go_on(extra.curve, extra.losses).map_err(damaged)?;
-            let best = dir.join(WEIGHTS_FILE);
-            if !session.curve.is_empty() && !best.exists() {
-                let (best, state) = (best.display(), state.display());
+            if extra.run != self.identity(settings) {
                 return Err(FinetuneError::Resume {
                     problem: format!(
-                        "{best}, the best model so far, is missing: put it back, or delete {state} to run this seed again"
+                        "{}: this is the state of another run (other settings, seed, task or data): put the run's own back, or delete it \
+                         to run this seed again",
+                        state.display()
                     ),
+                });
+            }
+            session = Session::with(trainer, self.task, &self.train, &self.dev, settings)?;
+            session.go_on(extra.curve, extra.losses).map_err(damaged)?;
+            if let (false, Err(e)) = (session.curve.is_empty(), checkpoint::load(dir)) {
+                let state = state.display();
+                return Err(FinetuneError::Resume {
+                    problem: format!("the best model so far: {e}; put it back, or delete {state} to run this seed again"),
                 });
             }
             (before, tokens) = (extra.seconds, extra.tokens);
@@ -332,7 +351,12 @@ impl Work {
             progress.reach(session.trainer.done());
             let due = session.is_due();
             if due {
-                let better = session.evaluate()?;
+                let better = session.evaluate().map_err(|e| match e {
+                    FinetuneError::Task(TaskError::NotFinite { .. }) => {
+                        FinetuneError::Diverged { update: session.trainer.done() }
+                    }
+                    e => e,
+                })?;
                 let point = session.curve.last().expect("just measured");
                 progress.say(&format!(
                     "epoch {:.2}: dev {} {:.4}, loss {:.4}{}",
@@ -347,13 +371,13 @@ impl Work {
                 }
             }
             if due || saved.elapsed() > EVERY {
-                self.save_state(&state, &session, tokens, seconds(began))?;
+                self.save_state(&state, &session, settings, tokens, seconds(began))?;
                 saved = Instant::now();
             }
         }
         progress.finish();
         if session.trainer.done() < total {
-            self.save_state(&state, &session, tokens, seconds(began))?;
+            self.save_state(&state, &session, settings, tokens, seconds(began))?;
             return Ok(None);
         }
         let best = session.best_point().expect("the last update ends an epoch").clone();
@@ -363,8 +387,25 @@ impl Work {
         Ok(Some(outcome))
     }
 
-    fn save_state(&self, path: &Path, session: &Session<'_>, tokens: u64, seconds: f64) -> Result<(), FinetuneError> {
-        let extra = Extra { curve: session.curve.clone(), losses: session.losses().to_vec(), tokens, seconds };
+    /// Whose state it is: changes with the task, the data, the pre-trained model, and every setting.
+    fn identity(&self, settings: &Settings) -> String {
+        let settings = serde_json::to_string(settings).expect("plain values");
+        Sha256::digest(format!("{} {} {settings}", self.task.name, self.digest))
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    fn save_state(
+        &self,
+        path: &Path,
+        session: &Session<'_>,
+        settings: &Settings,
+        tokens: u64,
+        seconds: f64,
+    ) -> Result<(), FinetuneError> {
+        let (run, curve, losses) = (self.identity(settings), session.curve.clone(), session.losses().to_vec());
+        let extra = Extra { run, curve, losses, tokens, seconds };
         Ok(session.trainer.save(path, &serde_json::to_string(&extra).expect("plain values"))?)
     }
 

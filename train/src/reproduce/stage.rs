@@ -179,7 +179,10 @@ fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watc
     let outcome = if dir.join("run.json").exists() {
         pretrain::resume(&dir, &control)?
     } else {
-        pretrain::begin(settings, None, &dir, &control)?
+        pretrain::begin(settings, None, &dir, &control).map_err(|e| match e {
+            PretrainError::Interrupted => ReproduceError::Interrupted { out: places.0.clone() },
+            e => e.into(),
+        })?
     };
     if outcome.steps < outcome.total_steps {
         return Err(ReproduceError::Interrupted { out: places.0.clone() });

@@ -23,7 +23,7 @@ pub enum StateError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The file is damaged or another run's.
-    #[error("{path}: {problem}; this run cannot be continued, but the model beside it can be evaluated and used")]
+    #[error("{path}: {problem}; this run cannot be continued from it; the model beside it can be evaluated and used")]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -341,7 +341,7 @@ fn long_texts_are_cut_counted_and_told_of() {
     assert_eq!((&answered["truncated"], ids_of(&answered["answers"][7]["ids"][0]).len()), (&2.into(), 64));
     assert!(desk.ask("predict", "out", "cola", "--split dev --quiet").stderr.contains("2 examples had a text cut"));
     let again = gradus("finetune --resume {}", &[&desk.path("out")]);
-    assert!(again.stdout.contains("3 cut to the context") && again.stdout.contains("13 trained on"), "{}", again.stdout);
+    assert!(again.stdout.contains("3 cut to the context") && again.stdout.contains("13 to train on"), "{}", again.stdout);
 }
 
 #[test]
@@ -617,7 +617,8 @@ fn what_cannot_be_resumed_says_why() {
     let run = String::from_utf8(desk.read("out/run.json")).unwrap();
     for (from, to, word) in [
         ("\"batch\": 4", "\"batch\": 0", "--batch 0"),
-        ("\"epochs\": 2", "\"epochs\": 1", "damaged"),
+        ("\"epochs\": 2", "\"epochs\": 1", "another run"),
+        ("\"aux\": 0.5", "\"aux\": 0.25", "another run"),
         ("\"seeds\": 1", "\"seeds\": 0", "--seeds 0"),
         ("\"task\": \"rte\"", "\"task\": \"glue\"", "expected one of"),
         ("\"lr\": 0.01", "\"lr\": null", "damaged"),
@@ -629,6 +630,10 @@ fn what_cannot_be_resumed_says_why() {
     let state = desk.read("out/trainer.safetensors");
     damaged("trainer.safetensors", &state[..state.len() / 2], &["trainer.safetensors"]);
     damaged("trainer.safetensors", b"", &["trainer.safetensors"]);
+    let other = desk.begin("rte", "other", &format!("{SHORT} --seed 2 --stop-at 4"));
+    assert_eq!(other.code, Some(0), "{}", other.stderr);
+    damaged("trainer.safetensors", &desk.read("other/trainer.safetensors"), &["trainer.safetensors", "state of another run"]);
+    damaged("model.safetensors", &desk.read("out/model.safetensors")[..100], &["the best model so far", "model.safetensors"]);
     // The count of updates, in the header: more than there are, and another than the curve's.
     for updates in ["7", "2"] {
         let at = state.windows(13).position(|w| w == b"\"updates\":\"4\"").expect("in the header");
@@ -648,6 +653,35 @@ fn what_cannot_be_resumed_says_why() {
     desk.resume("out", "").fails_with(&["cannot resume", "model", "not those"]);
     checkpoint::save(&desk.path("model"), &config, &params).unwrap();
     assert_eq!(desk.resume("out", "").json()["finished"], true);
+}
+
+/// Of a rate that no model survives, the rate is to blame, and not the checkpoint.
+#[test]
+fn divergence_that_the_dev_split_sees_is_called_so() {
+    let desk = Desk::new();
+    desk.data("rte");
+    let run = desk.begin("rte", "out", "--batch 12 --epochs 1 --warmup 0 --optimizer sgd --lr 1e38 --quiet");
+    run.fails_with(&["diverged", "lower --lr"]);
+    assert!(!run.stderr.contains("another checkpoint"), "{}", run.stderr);
+}
+
+/// One process works in a directory; a path that is no Unicode is refused without a panic.
+#[cfg(unix)]
+#[test]
+fn a_directory_is_one_process_s() {
+    use std::os::unix::ffi::OsStringExt;
+    let desk = Desk::new();
+    desk.data("rte");
+    let lock = gradus_train::files::Lock::take(&desk.path("out")).unwrap();
+    desk.begin("rte", "out", SHORT).fails_with(&["out", "another gradus works there"]);
+    drop(lock);
+    desk.begin("rte", "out", SHORT).json();
+    let odd = desk.path("odd").join(std::ffi::OsString::from_vec(vec![b'x', 0xff]));
+    let found = gradus(
+        &format!("finetune --task rte --model {{}} --data {{}} --out {{}} {SHORT}"),
+        &[&desk.path("model"), &desk.path("data-rte"), &odd],
+    );
+    assert_ne!(found.code, Some(101), "{}", found.stderr);
 }
 
 /// A limit on the size of files stands in for a full disk: the trainer's state does not fit in it, the model does.

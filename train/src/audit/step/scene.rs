@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{Batch, GptConfig, HeadConfig, Model, ModelConfig, Objective, Tree};
+use gradus_model::{Batch, GptConfig, Model, ModelConfig, Objective, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use sha2::{Digest, Sha256};
 
-use crate::data::sets::{Split, Task};
+use crate::data::sets::{Answer, Split, Task};
 use crate::data::{DataError, Rows};
 use crate::finetune::{FinetuneError, Reader, Session, Settings};
 use crate::model_dir::{ModelDir, ModelDirError};
@@ -201,7 +201,7 @@ impl Scene {
             (fresh.trainer.config.clone(), fresh.trainer.params.clone())
         };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
-        let right = answers(&batch, config.head.as_ref());
+        let right = answers(&batch, task);
         let (inputs, targets) = (words_of(&reader.tokenizer, &batch.inputs), words_of(&reader.tokenizer, &batch.targets));
         let blank = |words: Vec<String>, shown: &dyn Fn(usize) -> bool| {
             words.into_iter().enumerate().map(|(i, word)| if shown(i) { word } else { String::new() }).collect()
@@ -221,7 +221,11 @@ impl Scene {
             inputs: blank(inputs, &|i| i % length <= labels.extract[i / length] as usize),
             targets: blank(targets, &|i| batch.weights[i] != 0.0),
             batch,
-            data: format!("{}, the first rows of its training split; the right answers: {right}", task.title),
+            data: format!(
+                "{}, the first rows of its training split, the shortest first, {} cut to the context; the right answers: {right}",
+                task.title,
+                train.truncated()
+            ),
         })
     }
 
@@ -293,14 +297,17 @@ pub enum SceneError {
     },
 }
 
-/// The right answers of a batch in words: a class by its name, an answer by its letter, a graded one by its shares.
-fn answers(batch: &Batch, head: Option<&HeadConfig>) -> String {
+/// The right answers of a batch in words: a class by its name, an answer by its letter, a score as it is.
+fn answers(batch: &Batch, task: &Task) -> String {
     let Some(labels) = &batch.labels else { return String::new() };
     let each = labels.targets.len() / labels.weights.len().max(1);
-    let names = head.map_or(&[][..], |head| &head.labels);
-    let answer = |shares: &[f64]| match shares.iter().position(|&share| share == 1.0) {
-        Some(class) => names.get(class).cloned().unwrap_or_else(|| char::from(b'A' + (class % 26) as u8).to_string()),
-        None => format!("{shares:?}"),
+    let answer = |shares: &[f64]| {
+        let score: f64 = shares.iter().enumerate().map(|(k, share)| k as f64 * share).sum();
+        match task.answer {
+            Answer::Classes(names) => names[score as usize].to_owned(),
+            Answer::Score { .. } => format!("{score:.3}"),
+            _ => char::from(b'A' + score as u8).to_string(),
+        }
     };
     labels.targets.chunks(each.max(1)).map(answer).collect::<Vec<_>>().join(", ")
 }

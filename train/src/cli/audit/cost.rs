@@ -15,8 +15,8 @@ Examples:
   gradus audit cost --workload small --threads 2 --html cost.html
   gradus audit cost --workload gpt1 --steps 3 --json
 
-The workloads are those of `gradus bench train`. A step is made on one tape, whose kernels share its work; training itself cuts a
-batch into shards, so that its steps are somewhat faster. FLOPs are what the ops state, which the audit of ops proves; the rate counts
+The workloads are those of `gradus bench train`. A step is made on one tape, whose kernels share its work; training itself cuts a \
+batch into shards, so that its steps are somewhat faster. FLOPs are what the ops state, which the audit of ops proves; the rate counts \
 both ways as thrice the forward's. The report has the ops under the roof of product and memory, and the memory held over the step.")]
 pub struct Cost {
     /// Which piece of work

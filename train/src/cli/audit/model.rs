@@ -19,9 +19,9 @@ Examples:
   gradus audit model --html model.html --json
   gradus audit model --model runs/novels --coordinates 2   # a checkpoint: a minute for a million parameters or so
 
-Per parameter tensor: the derivative along a random direction against central differences, the slope of the Taylor remainder (2,
-or 1 where a gradient is wrong), single elements, the gradient's norm, the share of zeros. Of the whole: exact forward mode and
-second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 where
+Per parameter tensor: the derivative along a random direction against central differences, the slope of the Taylor remainder (2, \
+or 1 where a gradient is wrong), single elements, the gradient's norm, the share of zeros. Of the whole: exact forward mode and \
+second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 where \
 anything fails.")]
 pub struct Model {
     /// Directory of a model, with a head or without; without this the standard ones are audited

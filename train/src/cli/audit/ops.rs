@@ -17,7 +17,7 @@ Examples:
   gradus audit ops --html ops.html
   gradus audit ops --markdown OPS.md --overwrite      # the page in the repository
 
-Each op's samples are drawn from seeds 0, 1, … at sizes 1 to 5. A failure names the op, the sample, the seed and the size, and
+Each op's samples are drawn from seeds 0, 1, … at sizes 1 to 5. A failure names the op, the sample, the seed and the size, and \
 `check::Subject::cases(seed, size)` draws it again.")]
 pub struct Ops {
     /// Draws of each op's samples

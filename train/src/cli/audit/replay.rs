@@ -15,7 +15,7 @@ Examples:
   gradus audit replay runs/novels/anomaly
   gradus audit replay runs/novels/anomaly --json
 
-A run that stops at a NaN or an infinity keeps the update in `anomaly` of its directory: the parameters before it, its batch, and the
+A run that stops at a NaN or an infinity keeps the update in `anomaly` of its directory: the parameters before it, its batch, and the \
 seed of its dropout. Nothing else is needed to make it again, to the same bits. Exit code 0 where the number is found again.")]
 pub struct Replay {
     /// The `anomaly` directory of a run

@@ -23,10 +23,10 @@ Examples:
   gradus audit step --model runs/novels --task rte --data glue/RTE --html rte.html     # an update of a fine-tuning
   gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
 
-The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a
-fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside
-central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; a checkpoint's update
-is that of GPT-1's optimizer at its defaults.
+The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a \
+fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside \
+central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; a checkpoint's update \
+is that of GPT-1's optimizer at its defaults. \
 Exit code 1 where a derivative is contradicted.")]
 pub struct Step {
     /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
@@ -78,7 +78,7 @@ impl Step {
         let faults = opened.faults();
         if self.talk.json {
             output::json(&json!({
-                "html": self.html, "loss": opened.loss, "nodes": opened.nodes.len(), "proved": opened.proved(),
+                "html": self.html.display().to_string(), "loss": opened.loss, "nodes": opened.nodes.len(), "proved": opened.proved(),
                 "parameters_sha256": digests.0, "batch_sha256": digests.1, "faults": faults,
             }))?;
         } else {

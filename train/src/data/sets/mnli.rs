@@ -71,6 +71,28 @@ mod tests {
         assert_eq!(found, "RTE has no split `dev-mismatched`. Choose one of: train, dev, test");
     }
 
+    /// As MultiNLI itself has its columns: the gold label first, the annotators' last.
+    #[test]
+    fn a_gold_label_that_stands_elsewhere_is_found_there() {
+        let original = "gold_label\tsentence1\tsentence2\tgenre\tlabel1\tlabel2\nneutral\tA.\tB.\toup\tneutral\tentailment\n";
+        let folder = folder(&[("dev_matched.tsv", original)]);
+        assert_eq!(MNLI.load(folder.path(), Split::Dev).unwrap().examples[0].label, Some(Label::Class(1)));
+        let wider = format!("{original}neutral\tA.\tB.\toup\tneutral\tentailment\tneutral\n");
+        let found = message(&MNLI, &[("dev_matched.tsv", &wider)], Split::Dev);
+        assert!(found.contains("line 3, column 7: expected 6 columns"), "{found}");
+    }
+
+    /// A tab in a text moves all that follows: what stands where a label should is the text.
+    #[test]
+    fn a_tab_in_a_text_is_an_error() {
+        let torn = format!("{TRAIN}6\tletters\tOne\tday.\tIt was.\tneutral\tneutral\n");
+        let found = message(&MNLI, &[("train.tsv", &torn)], Split::Train);
+        assert!(found.contains("line 5, column 5: expected one of the labels") && found.contains("`It was.`"), "{found}");
+        let test = "index\tgenre\tsentence1\tsentence2\n0\toup\tOne\tday.\tIt was.\n";
+        let found = message(&MNLI, &[("test_matched.tsv", test)], Split::Test);
+        assert!(found.contains("line 2, column 5: expected 4 columns"), "{found}");
+    }
+
     #[test]
     fn short_rows_and_other_labels_are_refused() {
         let found = message(&MNLI, &[("train.tsv", &format!("{TRAIN}6\tletters\tA.\tB.\tneutral\n"))], Split::Train);

@@ -5,7 +5,7 @@
 //! `dev_ids.tsv` are the dev set, and `msr_paraphrase_test.txt`, which has labels. Files may begin with a byte order mark,
 //! and bare double quotes abound.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::error::quote;
@@ -44,7 +44,18 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     if !is_glue && split != Split::Test {
         let path = folder.join("dev_ids.tsv");
         let dev = dev_ids(&path)?;
-        loaded.examples.retain(|example| dev.contains(&example.id) == (split == Split::Dev));
+        let known: HashSet<&String> = loaded.examples.iter().map(|example| &example.id).collect();
+        if let Some((id, &line)) = dev.iter().filter(|(id, _)| !known.contains(id)).min_by_key(|(_, line)| **line) {
+            return Err(SetError::Malformed {
+                path,
+                line,
+                column: 1,
+                expected: format!("the ids of a pair of {}", original.display()),
+                found: quote(id),
+                remedy: tsv::wrong_folder(&MRPC),
+            });
+        }
+        loaded.examples.retain(|example| dev.contains_key(&example.id) == (split == Split::Dev));
         loaded.files.push(path);
     }
     if !is_glue && split == Split::Test {
@@ -54,14 +65,14 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     Ok(loaded)
 }
 
-/// The ids of the pairs in the dev set, two a line.
-fn dev_ids(path: &Path) -> Result<HashSet<String>, SetError> {
-    let mut ids = HashSet::new();
+/// The ids of the pairs in the dev set, two a line, each with its line.
+fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
+    let mut ids = HashMap::new();
     tsv::each_line(&MRPC, path, |line, text| {
-        match text.split_once('\t') {
-            Some((first, second)) => drop(ids.insert(format!("{}-{}", first.trim(), second.trim()))),
-            None if text.trim().is_empty() => {}
-            None => {
+        match text.split('\t').collect::<Vec<_>>()[..] {
+            [first, second] => drop(ids.insert(format!("{}-{}", first.trim(), second.trim()), line)),
+            _ if text.trim().is_empty() => {}
+            _ => {
                 return Err(SetError::Malformed {
                     path: path.into(),
                     line,
@@ -104,6 +115,13 @@ mod tests {
     fn without_the_list_of_dev_pairs_no_split_is_guessed() {
         let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR)], Split::Train);
         assert!(found.contains("dev_ids.tsv: there is no such file"), "{found}");
+        for (ids, expected) in [
+            ("12\t13\tx", "line 1, column 1: expected two ids"),
+            ("12\t13\n12\t14", "line 2, column 1: expected the ids of a pair"),
+        ] {
+            let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR), ("dev_ids.tsv", ids)], Split::Train);
+            assert!(found.contains(expected), "{found}");
+        }
         let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR), ("dev_ids.tsv", "12\t13\n14")], Split::Dev);
         assert!(found.contains("dev_ids.tsv, line 2, column 1: expected two ids with a tab between, found `14`"), "{found}");
     }

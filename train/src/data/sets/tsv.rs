@@ -12,7 +12,7 @@ use super::{Answer, Example, Input, Label, Loaded, SetError, Split, Task};
 
 /// The label where annotators found no majority, and why such rows are passed over.
 pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority (label `-`)");
-const TORN: &str = "torn: fewer columns than the header, for a line break inside a text";
+const TORN: &str = "lines with fewer columns than the header: a line break inside a text tears its row";
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Calls `row` with each line of a file, without its end, and its number from 1.
@@ -115,13 +115,14 @@ pub(super) struct Columns {
     /// Columns that are not read, but tell this data set from its likes. Where there are none, a file without labels has the
     /// id and the texts alone: that tells it from the likes that have marks.
     pub marks: &'static [&'static str],
-    /// The label is a row's last field, and a row may have more of them than the header; undecided rows are passed over.
+    /// A row may have more labels, one an annotator, than the header has columns for: then the gold one, the header's last column,
+    /// is the row's last field. Undecided rows are passed over.
     pub wide: bool,
     /// A wide row may have fewer fields than the header, down to its texts and a label: not every one has five annotators.
     pub narrow: bool,
     /// A row may have more fields than there are names; what is beyond them is not read.
     pub longer: bool,
-    /// Rows with too few fields are passed over.
+    /// Rows with too few fields are passed over, while they are few: ten, or one in a hundred.
     pub torn: bool,
 }
 
@@ -177,13 +178,29 @@ impl Layout {
             label,
         })
     }
+
+    /// A line with so many fields, 0 for a blank one.
+    fn wrong_width(&self, task: &Task, path: &Path, line: usize, found: usize) -> SetError {
+        let width = self.names.len();
+        SetError::Malformed {
+            path: path.into(),
+            line,
+            column: found.min(width) + 1,
+            expected: format!("{width} columns separated by tabs ({})", self.names.join(", ")),
+            found: if found == 0 { "a blank line".into() } else { found.to_string() },
+            remedy: wrong_folder(task),
+        }
+    }
 }
+
+/// So many torn rows are too few to tell of another kind of file.
+const FEW: usize = 10;
 
 /// Reads a table.
 pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
     let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
     let mut layout = columns.names.map(|names| Layout::of(task, path, split, columns, names)).transpose()?;
-    let (mut row, mut blank) = (0, Vec::new());
+    let (mut row, mut blank, mut torn) = (0, Vec::new(), Vec::new());
     each_line(task, path, |line, text| {
         if text.is_empty() {
             blank.push(line);
@@ -199,27 +216,20 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
             true => layout.texts.iter().chain(&layout.id).max().map_or(width, |last| last + 2),
             false => width,
         };
-        let wrong_width = |line, found: usize| SetError::Malformed {
-            path: path.into(),
-            line,
-            column: found.min(width) + 1,
-            expected: format!("{width} columns separated by tabs ({})", layout.names.join(", ")),
-            found: if found == 0 { "a blank line".into() } else { found.to_string() },
-            remedy: wrong_folder(task),
-        };
+        let wrong_width = |line, found| layout.wrong_width(task, path, line, found);
         for line in blank.drain(..) {
             if !columns.torn {
                 return Err(wrong_width(line, 0));
             }
-            loaded.drop_row(TORN);
+            torn.push(wrong_width(line, 0));
         }
         row += 1;
         match fields.len() {
             found if found < width && columns.torn => {
-                loaded.drop_row(TORN);
+                torn.push(wrong_width(line, found));
                 return Ok(());
             }
-            found if found < least || (found > width && !columns.wide && !columns.longer) => {
+            found if found < least || (found > width && !(columns.wide && layout.label.is_some()) && !columns.longer) => {
                 return Err(wrong_width(line, found));
             }
             _ => {}
@@ -227,7 +237,14 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
         let label = match layout.label {
             None => None,
             Some(place) => {
-                let place = if columns.wide { fields.len() - 1 } else { place };
+                // Of another width than the header, what follows the texts must be labels: a tab in a text is an error.
+                let (place, first) = match columns.wide && fields.len() != width {
+                    true if place + 1 < width => return Err(wrong_width(line, fields.len())),
+                    true => (fields.len() - 1, layout.texts.iter().max().map_or(0, |last| last + 1)),
+                    false => (place, place),
+                };
+                let is_label = |text: &str| text.is_empty() || text == UNDECIDED.0 || columns.written.parse(task, text).is_some();
+                let place = (first..place).find(|&at| !is_label(fields[at].trim())).unwrap_or(place);
                 let found = fields[place].trim();
                 if columns.wide && found == UNDECIDED.0 {
                     loaded.drop_row(UNDECIDED.1);
@@ -255,7 +272,11 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
         loaded.examples.push(Example { id, input, label, group: None });
         Ok(())
     })?;
-    Ok(loaded)
+    torn.iter().for_each(|_| loaded.drop_row(TORN));
+    match torn.len() > FEW.max(row / 100) {
+        true => Err(torn.remove(0)),
+        false => Ok(loaded),
+    }
 }
 
 /// What to do about a file that is another data set's.
