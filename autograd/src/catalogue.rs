@@ -147,6 +147,15 @@ mod tests {
     }
 
     #[test]
+    fn an_op_bears_the_name_of_its_entry() {
+        for entry in all::<f64>() {
+            for sample in (entry.samples)(&mut Samples::new(1, 3)) {
+                assert_eq!(sample.op.name(), entry.name);
+            }
+        }
+    }
+
+    #[test]
     fn what_is_kept_is_said_in_words() {
         let words = [(Saves::NONE, 2, "nothing"), (Saves::INPUTS, 1, "the input"), (Saves::INPUTS, 3, "all 3 inputs")];
         for (saves, inputs, expected) in words {

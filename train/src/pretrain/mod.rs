@@ -19,7 +19,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::data::DataError;
-use crate::files::FileError;
+use crate::files::{FileError, Lock};
 use crate::generate::{Choice, GenerateError, Overflow, generate};
 use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
 use crate::progress::{Display, Progress};
@@ -145,6 +145,7 @@ pub struct Outcome {
 /// Begins a run on a corpus, or on the micro-world where there is none.
 pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Control) -> Result<Outcome, PretrainError> {
     let mut settings = settings;
+    let _lock = Lock::take(out)?;
     let dir = RunDir::vacant(out)?;
     let source: Box<dyn Source> = match corpus {
         Some(path) => {
@@ -174,6 +175,7 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
 /// Continues the run of a directory from its last checkpoint.
 pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> {
     let (dir, mut run) = RunDir::open(path)?;
+    let _lock = Lock::take(path)?;
     run.settings.recompute = control.recompute.unwrap_or(run.settings.recompute);
     run.settings.check()?;
     let tokenizer = Tokenizer::load(dir.path())?;

@@ -23,7 +23,7 @@ use std::time::Instant;
 use gradus_model::{Model, ModelConfig};
 
 use crate::data::sets::SetError;
-use crate::files::{FileError, occupant, write_atomically};
+use crate::files::{FileError, Lock, occupant, write_atomically};
 use crate::finetune::FinetuneError;
 use crate::pretrain::{INTERRUPTED, PretrainError};
 use crate::progress::{Display, count, duration};
@@ -143,6 +143,7 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
 }
 
 fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+    let _lock = Lock::take(out)?;
     let (begin, places) = (Instant::now(), Places(out.to_owned()));
     let say = |words: &str| {
         if watch.display != Display::Quiet {
