@@ -1,8 +1,8 @@
 //! The first number that is not finite: which op made it, where, and of what.
 //!
-//! [`Watch`] looks at every value that an op gives, and backward at every summand and at every gradient. The first NaN or infinity is kept with its
-//! place and a summary of what went in; the computation goes on, since what follows is harmless, and whoever made the tape
-//! asks for it at the end.
+//! [`Watch`] looks at every value that an op gives, and backward at every summand and at every leaf's gradient. The first NaN or
+//! infinity is kept with its place and a summary of what went in; the computation goes on, since what follows is harmless, and
+//! whoever made the tape asks for it at the end.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -15,6 +15,7 @@
 //! `rename` replaces a file in one step, but not a folder that holds files; hence the detour by `.NAME.old`, and hence
 //! [`resolve_directory`] for those who read and [`recover_directory`] for the one who writes.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file operation that failed: what was being done, to which path, why, and what would help.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {cause}; {}", path.display(), remedy(cause))]
+#[error("cannot {action} {}: {cause}; {}", path.display(), remedy(action, cause))]
 pub struct FileError {
     /// What was being done, as words after "cannot": `write`, `read`, …
     pub action: &'static str,
@@ -41,12 +42,13 @@ impl FileError {
 }
 
 /// What a reader of the error can do about it.
-fn remedy(cause: &io::Error) -> &'static str {
+fn remedy(action: &str, cause: &io::Error) -> &'static str {
     use io::ErrorKind as Kind;
     match cause.kind() {
         Kind::StorageFull | Kind::QuotaExceeded => {
             "free some space there, or name a folder on another disk; what stood there before is untouched"
         }
+        Kind::PermissionDenied if action == "read" => "check who may read it",
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
             "check who may write there, or name a folder of your own; what stood there before is untouched"
         }
@@ -57,6 +59,13 @@ fn remedy(cause: &io::Error) -> &'static str {
         Kind::InvalidInput => "name a path whose last part is a plain name",
         _ => "check the path and its disk, then repeat the command",
     }
+}
+
+/// A word of a command line, in quotes where a shell would take it for something else.
+pub fn quoted(word: impl AsRef<OsStr>) -> String {
+    let word = word.as_ref().to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// Writes the file at `path` whole or not at all: `write` fills a temporary file beside it, which then takes its name.

@@ -37,7 +37,7 @@ pub enum CheckpointError {
         source: std::io::Error,
     },
     /// `config.json` is no JSON, or lacks or misstates a field.
-    #[error("{path}: {problem}")]
+    #[error("{path}: {problem}; put back the file that was saved with the model, or mend it")]
     ConfigFile {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum CheckpointError {
         problem: String,
     },
     /// The weights are not those of the configuration.
-    #[error("{path}: {problem}; config.json and model.safetensors do not belong together, or this is another kind of model")]
+    #[error("{path}: {problem}; config.json and this file do not belong together, or this is another kind of model")]
     Disagree {
         /// The file.
         path: PathBuf,

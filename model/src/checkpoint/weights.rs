@@ -74,7 +74,6 @@ pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>
         _ => None,
     };
     let damaged = |path: &Path, problem: String| CheckpointError::Damaged { path: path.to_owned(), problem };
-    let disagree = |problem: String| CheckpointError::Disagree { path: path.to_owned(), problem };
     let mut views: HashMap<String, TensorView<'_>> = HashMap::new();
     for (path, bytes) in [(path, &bytes)].into_iter().chain(head.as_ref().map(|bytes| (&beside, bytes))) {
         let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(path, e.to_string()))?;
@@ -113,9 +112,12 @@ pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>
     if problems.is_empty() {
         return Ok(params);
     }
+    let of_head = head.is_some() && problems.iter().all(|problem| problem.starts_with(HEAD));
+    let path = if of_head { beside } else { path.clone() };
     let more = problems.len().saturating_sub(3);
     let shown = problems.into_iter().take(3).collect::<Vec<_>>().join("; ");
-    Err(disagree(if more > 0 { format!("{shown}; and {more} more") } else { shown }))
+    let problem = if more > 0 { format!("{shown}; and {more} more") } else { shown };
+    Err(CheckpointError::Disagree { path, problem })
 }
 
 /// The elements as f32; the dtype where it is none we read.

@@ -230,7 +230,7 @@ impl Audited {
         let code: Vec<String> =
             self.page.parts.iter().map(|part| format!("// {}:{}\n{}", self.page.file, part.line, part.code)).collect();
         vec![
-            Block::Listing(self.page.derivation.replace("```text\n", "").replace("```", "")),
+            Block::Listing(unfenced(&self.page.derivation)),
             Block::Pairs(self.facts()),
             Block::Table(heads, self.lines().into_iter().map(row).collect()),
             Block::Listing(code.join("\n\n")),
@@ -239,8 +239,8 @@ impl Audited {
 }
 
 /// What the table of mutants says.
-const MUTANTS: &str = "Would the tests see an error? In every file of the derivatives cargo-mutants replaced operators, constants and \
-    results, one at a time, and ran the tests. A mutant that none of them refused is equivalent, for the reason that \
+const MUTANTS: &str = "Would the tests see an error? File by file, cargo-mutants replaces operators, constants and results, one at a time, \
+    and runs the tests; the last column tells which files have not had their turn, or have changed since. A mutant that none of them refused is equivalent, for the reason that \
     train/src/audit/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted.";
 const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
 
@@ -252,6 +252,11 @@ fn of_mutants() -> Vec<[String; 7]> {
         [group.name.to_owned(), files, planted, killed, equivalent, open, stale]
     };
     mutants::groups().iter().map(line).collect()
+}
+
+/// A derivation without the lines that begin and end its code blocks.
+pub(super) fn unfenced(derivation: &str) -> String {
+    derivation.lines().filter(|line| !line.starts_with("```")).collect::<Vec<_>>().join("\n")
 }
 
 /// A row of a report.

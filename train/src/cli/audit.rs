@@ -7,13 +7,14 @@ mod ops;
 mod replay;
 mod step;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
 use super::CliError;
 use super::common::Threads;
-use crate::files::write_atomically;
+use crate::files::{FileError, write_atomically};
 
 /// Show every step, and prove it
 #[derive(Clone, Debug, Subcommand)]
@@ -83,8 +84,11 @@ impl Pages {
     }
 }
 
-/// Does nothing stand there, or may it be replaced?
+/// Can the file be written in the end: is there a folder for it, and does nothing stand there, or may it be replaced?
 fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_folder = folder.metadata().and_then(|m| if m.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) });
+    is_folder.map_err(|e| FileError::new("write into", folder, e))?;
     if !overwrite && path.symlink_metadata().is_ok() {
         return Err(CliError::Exists { path: path.to_owned(), found: "there is something of this name" });
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{CliError, output};
 use crate::data::sets::Task;
+use crate::files::quoted;
 use crate::finetune::RunFile;
 use crate::model_dir::ModelDir;
 use crate::pretrain::INTERRUPTED;
@@ -75,9 +76,5 @@ pub fn warn_of_another_task(model: &Path, task: &Task) {
 
 /// The command line as it was given.
 pub fn command() -> String {
-    let quote = |a: String| if a.contains([' ', '"', '\'', '$']) { format!("'{}'", a.replace('\'', "'\\''")) } else { a };
-    std::iter::once("gradus".to_owned())
-        .chain(std::env::args_os().skip(1).map(|a| quote(a.to_string_lossy().into_owned())))
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once("gradus".to_owned()).chain(std::env::args_os().skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
 }

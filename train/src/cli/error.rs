@@ -91,7 +91,7 @@ pub enum CliError {
         /// The command that continues.
         next: String,
     },
-    /// A flag whose value makes no sense here.
+    /// A flag whose value makes no sense here; exit code 2.
     #[error("{flag} {found}: expected {expected}")]
     Flag {
         /// The flag.
@@ -146,10 +146,22 @@ impl CliError {
     /// What the process ends with: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            CliError::Usage { .. } => 2,
+            CliError::Usage { .. } | CliError::Flag { .. } => 2,
             CliError::Interrupted { .. } => 130,
-            CliError::Pretrain(e) if matches!(**e, PretrainError::Interrupted) => 130,
-            CliError::Reproduce(e) if matches!(**e, ReproduceError::Interrupted { .. }) => 130,
+            CliError::Pretrain(e) => match **e {
+                PretrainError::Settings(_) => 2,
+                PretrainError::Interrupted => 130,
+                _ => 1,
+            },
+            CliError::Finetune(e) => 1 + u8::from(e.is_of_settings()),
+            CliError::Reproduce(e) => match **e {
+                ReproduceError::Range { .. } => 2,
+                ReproduceError::Interrupted { .. } => 130,
+                _ => 1,
+            },
+            CliError::Generate(GenerateError::Option { .. }) => 2,
+            CliError::Scene(e) => 1 + u8::from(matches!(**e, SceneError::Tokens { .. })),
+            CliError::Tasks(TaskError::Few { .. } | TaskError::Many { .. }) => 2,
             _ => 1,
         }
     }

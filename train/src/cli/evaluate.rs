@@ -84,6 +84,9 @@ pub struct Args {
     gradients: bool,
     #[command(flatten)]
     threads: Threads,
+    /// Say nothing but warnings.
+    #[arg(long)]
+    quiet: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -133,7 +136,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let windows = windows(args, &config)?;
     let sequences = match (&args.input.ids, &args.input.corpus) {
         (Some(path), _) => one_sequence(path, &config)?,
-        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&config)?)?,
+        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&config)?, args.quiet)?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
     let result = match args.dtype {
@@ -166,7 +169,7 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path, split: Split) -> 
     let data = reader.read(task, folder, split)?.at_most(args.rows);
     data.check_labels().map_err(FinetuneError::from)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-    let display = Display::choose(encoded.len() < 1000);
+    let display = Display::choose(args.quiet || encoded.len() < 1000);
     let mut bar = Progress::new(task.title, encoded.len() as u64, "examples", display);
     let z = logits(&reader.config, &reader.params, &encoded, |done| bar.reach(done as u64));
     bar.finish();
@@ -262,7 +265,7 @@ fn one_sequence(path: &Path, config: &ModelConfig) -> Result<Sequences, CliError
 }
 
 /// Each file of a corpus as token ids; the files are read one by one.
-fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
+fn corpus(path: &Path, tokenizer: &Tokenizer, quiet: bool) -> Result<Sequences, CliError> {
     let files = corpus_files(path)?;
     let (mut ids, mut bytes, mut blank) = (Vec::new(), 0, true);
     for file in &files {
@@ -282,7 +285,9 @@ fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
     if ids.iter().all(|ids| ids.len() < 2) {
         return Err(CliError::TooShort { path: path.to_owned(), tokens });
     }
-    output::say(&format!("{}: {} in {}", path.display(), many(tokens, "token"), many(files.len(), "file")));
+    if !quiet {
+        output::say(&format!("{}: {} in {}", path.display(), many(tokens, "token"), many(files.len(), "file")));
+    }
     Ok(Sequences { ids, bytes: Some(bytes) })
 }
 
@@ -295,7 +300,7 @@ fn measure<T: Real>(
 ) -> Result<Map<String, Value>, CliError> {
     let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
     let total = predicted(&ids);
-    let progress = |label: &str| Progress::new(label, total as u64, "tokens", Display::choose(total < 10_000));
+    let progress = |label: &str| Progress::new(label, total as u64, "tokens", Display::choose(args.quiet || total < 10_000));
     let mut bar = progress("evaluate");
     let losses = token_losses(config, params, &ids, windows, |done, _| bar.reach(done as u64));
     bar.finish();

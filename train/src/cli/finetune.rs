@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use super::common::{Threads, command, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
 use crate::data::sets::Task;
+use crate::files::quoted;
 use crate::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
-use crate::progress::Display;
+use crate::progress::{Display, many};
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
 #[derive(Clone, Debug, clap::Args)]
@@ -39,8 +40,8 @@ pub struct Args {
     /// Directory to make
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     out: Option<PathBuf>,
-    /// Continue the fine-tuning in this directory; everything is read from there
-    #[arg(long, value_name = "DIR")]
+    /// Continue the fine-tuning in this directory; hyperparameters and all are read from there
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["Settings", "seeds"])]
     resume: Option<PathBuf>,
     /// Number of seeds, from --seed on: the score is their mean, with its deviation
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -70,13 +71,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let control =
         Control { stop_at: args.stop_at, display: Display::choose(args.quiet), command: command(), anomaly: args.anomaly };
     let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {
-        (Some(dir), ..) if args.settings != Settings::default() || args.seeds != 1 => {
-            let problem = format!(
-                "--resume reads the hyperparameters from {}; leave them out, or begin another run with --out",
-                dir.display()
-            );
-            return Err(CliError::Usage { problem });
-        }
         (Some(dir), ..) => finetune::resume(dir, &control)?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {
             let task = Task::named(task).map_err(FinetuneError::from)?;
@@ -89,29 +83,29 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     } else {
         output::line(&summary(&outcome))?
     }
-    unless_interrupted(outcome.finished, || format!("gradus finetune --resume {}", outcome.out.display()))
+    unless_interrupted(outcome.finished, || format!("gradus finetune --resume {}", quoted(&outcome.out)))
 }
 
 /// One line: the score, over how many seeds, and what the data was.
 fn summary(outcome: &Outcome) -> String {
     let out = outcome.out.display();
     if !outcome.finished {
-        return format!("{out}: stopped on its way; `gradus finetune --resume {out}` goes on");
+        return format!("{out}: stopped on its way; `gradus finetune --resume {}` goes on", quoted(&outcome.out));
     }
     let deviation = outcome.deviation.map_or(String::new(), |d| format!(" ± {d:.4} over {} seeds", outcome.seeds.len()));
     let mut notes = vec![format!("{} to train on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];
     if outcome.truncated > 0 {
-        notes.push(format!("{} cut to the context", outcome.truncated));
+        notes.push(format!("{} cut to the context", many(outcome.truncated, "example")));
     }
     notes.extend(outcome.dropped.iter().map(|(reason, rows)| format!("{rows} left out: {reason}")));
     let others = outcome.metrics.iter().filter(|(name, _)| **name != outcome.metric);
     let others: String = others.map(|(name, value)| format!(", {name} {value:.4}")).collect();
     format!(
-        "{out}: {} dev {} {:.4}{deviation}{others} ({} examples{}; {})",
+        "{out}: {} dev {} {:.4}{deviation}{others} ({}{}; {})",
         outcome.task,
         outcome.metric,
         outcome.score,
-        outcome.examples,
+        many(outcome.examples, "example"),
         if outcome.dev_capped { ", capped" } else { "" },
         notes.join("; ")
     )

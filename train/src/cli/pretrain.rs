@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::common::{Threads, command, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
+use crate::files::quoted;
 use crate::pretrain::{self, Control, PretrainError};
 use crate::progress::Display;
 use crate::settings::Options;
@@ -100,7 +101,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         Some(v) => output::line(&format!("{out}: {} updates, held-out loss {:.4} nats a token", outcome.steps, v.nll))?,
         None => output::line(&format!("{out}: {} updates", outcome.steps))?,
     }
-    unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {out}"))
+    unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}", quoted(&outcome.out)))
 }
 
 /// How the micro-world is learnt, to within a few percent of its limit in a few minutes.

@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::{CliError, output};
-use crate::data::sets::{self, Answer};
+use crate::data::sets::{self, Answer, Task};
+use crate::tasks::head;
+use crate::zero_shot::ZeroShot;
 
 /// List the tasks, what they ask, and the files that --data must hold
 #[derive(Clone, Debug, clap::Args)]
@@ -28,6 +30,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
                     "answers": answers(task.answer),
                     "metric": task.metric.name(),
                     "also": task.also.iter().map(|m| m.name()).collect::<Vec<_>>(),
+                    "fine_tuned": head(task).is_ok(),
+                    "zero_shot": ZeroShot::has(task),
                     "splits": task.splits.iter().map(|s| s.name()).collect::<Vec<_>>(),
                     "folder": task.folder,
                 })
@@ -39,18 +43,28 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let also: String = task.also.iter().map(|m| format!(", {m}")).collect();
         let splits: Vec<_> = task.splits.iter().map(|s| s.name()).collect();
         output::line(&format!(
-            "{:<12} {}: {}, {} ({}); {}{also}\n             splits {}; {}\n",
+            "{:<12} {}: {}, {} ({}); {}{also}{}\n             splits {}; {}\n",
             task.name,
             task.title,
             task.family,
             task.form,
             answers(task.answer),
             task.metric,
+            asked(task),
             splits.join(", "),
             task.folder
         ))?;
     }
     Ok(())
+}
+
+/// Who answers it, where it is not a fine-tuned model alone.
+fn asked(task: &Task) -> &'static str {
+    match (head(task).is_ok(), ZeroShot::has(task)) {
+        (true, true) => "; zero-shot too",
+        (false, _) => "; zero-shot only",
+        (true, false) => "",
+    }
 }
 
 fn answers(answer: Answer) -> String {

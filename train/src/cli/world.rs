@@ -8,7 +8,7 @@ use serde_json::json;
 use super::common::flag;
 use super::{CliError, output};
 use crate::files::write_atomically;
-use crate::progress::count;
+use crate::progress::{Display, Progress, count};
 use crate::text::{TextError, read_text};
 use crate::world::{Measure, Story, World, tasks};
 
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["stories", "seed", "out"])]
     describe: bool,
     /// Instead of telling stories, write the paper's tasks made from them to this new folder, a folder each.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["stories", "out", "log_prob", "describe"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["stories", "out", "overwrite", "log_prob", "describe"])]
     tasks: Option<PathBuf>,
     /// Rows that a task has to learn from; three tenths as many to choose by, three fifths to report (tasks of long rows, and easy ones, have fewer to learn from).
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "tasks")]
@@ -95,7 +95,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn tasks(world: &World, dir: &Path, args: &Args) -> Result<(), CliError> {
-    let written = tasks::write(world, args.seed, dir, tasks::Sizes::of(args.rows))?;
+    let mut progress = Progress::new("tasks", tasks::names().count() as u64, "tasks", Display::choose(args.rows < 10_000));
+    let sizes = tasks::Sizes::of(args.rows);
+    let written = tasks::write_observed(world, args.seed, dir, sizes, |done| progress.reach(done as u64))?;
+    progress.finish();
     if args.json {
         return output::json(&json!(written));
     }

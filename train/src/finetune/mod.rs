@@ -23,11 +23,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{ConfigError, Model, ModelConfig};
+use gradus_model::{ConfigError, Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
 
 use crate::data::sets::{Dropped, Loaded, SetError, Split, Task};
-use crate::files::FileError;
+use crate::files::{FileError, quoted};
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
@@ -76,14 +76,23 @@ pub enum FinetuneError {
     Metrics(#[from] MetricsError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error("{title}, split `{split}` in {folder}: {source}", folder = folder.display())]
+    Encode { title: &'static str, split: Split, folder: PathBuf, source: TaskError },
     #[error("--{flag} {found}: expected {expected}")]
     Range { flag: &'static str, found: String, expected: String },
     #[error("{dir}: {problem}", dir = dir.display())]
     Unfit { dir: PathBuf, problem: String },
-    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {dir}", dir = dir.display(), found = found.display())]
+    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {again}", dir = dir.display(), again = quoted(dir), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
+}
+
+impl FinetuneError {
+    /// Is it a task or a hyperparameter that cannot be?
+    pub fn is_of_settings(&self) -> bool {
+        matches!(self, Self::Range { .. } | Self::Optimizer(_) | Self::Set(SetError::Task { .. }))
+    }
 }
 
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
@@ -132,10 +141,20 @@ impl Reader {
     /// The same from a directory.
     ///
     /// # Errors
-    /// No model there, or no tokenizer.
+    /// No model there, one that has a parameter which is no number, or no tokenizer.
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
         let (config, params) = dir.load().map_err(ModelDirError::from)?;
+        let mut broken = None;
+        params.as_ref().visit(|name, p| {
+            if broken.is_none() && !p.dense().as_slice().iter().all(|x| x.is_finite()) {
+                broken = Some(name.to_owned());
+            }
+        });
+        if let Some(name) = broken {
+            let problem = format!("{name} holds a NaN or an infinity: there is nothing to fine-tune; take an earlier checkpoint");
+            return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
+        }
         let tokenizer = tokenizer(&dir, &config)?;
         Self::prepare(config, params, tokenizer, seed)
     }
@@ -183,7 +202,12 @@ impl Reader {
     /// # Errors
     /// The data set's, or a text without tokens.
     pub fn read(&self, task: &'static Task, folder: &Path, split: Split) -> Result<Data, FinetuneError> {
-        self.encode(task, task.load(folder, split)?, split)
+        self.encode(task, task.load(folder, split)?, split).map_err(|e| match e {
+            FinetuneError::Task(source @ TaskError::Text { .. }) => {
+                FinetuneError::Encode { title: task.title, split, folder: folder.to_owned(), source }
+            }
+            e => e,
+        })
     }
 
     /// A split that was loaded.

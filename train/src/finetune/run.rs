@@ -195,7 +195,11 @@ pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
     let error = |problem: String| FinetuneError::Resume { problem };
     let run = RunFile::read(out).map_err(error)?;
     let _lock = Lock::take(out)?;
-    let work = Work::open(&run, Task::named(&run.task)?, out)?;
+    let open = || Work::open(&run, Task::named(&run.task)?, out);
+    let work = open().map_err(|e| match e {
+        e if e.is_of_settings() => error(format!("{}: {e}; the file is damaged: put it back", out.join(RunFile::NAME).display())),
+        e => e,
+    })?;
     if work.digest != run.digest {
         return Err(error(format!(
             "the rows of {} or the model of {} are not those that the run began with; put them back, or begin a new run",

@@ -19,7 +19,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::data::DataError;
-use crate::files::{FileError, Lock};
+use crate::files::{FileError, Lock, quoted};
 use crate::generate::{Choice, GenerateError, Overflow, generate};
 use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
 use crate::progress::{Display, Progress};
@@ -62,7 +62,7 @@ pub enum PretrainError {
     Metrics(#[from] MetricsError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {dir}", dir = dir.display(), found = found.display())]
+    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {again}", dir = dir.display(), again = quoted(dir), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
     #[error(transparent)]
     Generate(#[from] GenerateError),

@@ -23,7 +23,7 @@ use std::time::Instant;
 use gradus_model::{Model, ModelConfig};
 
 use crate::data::sets::SetError;
-use crate::files::{FileError, Lock, occupant, write_atomically};
+use crate::files::{FileError, Lock, occupant, quoted, write_atomically};
 use crate::finetune::FinetuneError;
 use crate::pretrain::{INTERRUPTED, PretrainError};
 use crate::progress::{Display, count, duration};
@@ -50,7 +50,7 @@ pub enum ReproduceError {
     File(#[from] FileError),
     #[error("--{flag} {found}: expected {expected}")]
     Range { flag: &'static str, found: String, expected: &'static str },
-    #[error("{out} already holds a reproduction of other sizes; give another --out, or continue that one with --resume {out}", out = out.display())]
+    #[error("{out} already holds a reproduction of other sizes; give another --out, or continue that one with --resume {again}", out = out.display(), again = quoted(out))]
     Taken { out: PathBuf },
     #[error("{out} already holds {found}, and no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
     Foreign { out: PathBuf, found: PathBuf },
@@ -58,7 +58,7 @@ pub enum ReproduceError {
     NoPlan { path: PathBuf, problem: String },
     #[error("{path}: {problem}; the file is damaged: delete it, and its stage is run again", path = path.display())]
     Damaged { path: PathBuf, problem: String },
-    #[error("stopped; what is finished stays, and `gradus reproduce --resume {out}` goes on from there", out = out.display())]
+    #[error("stopped; what is finished stays, and `gradus reproduce --resume {out}` goes on from there", out = quoted(out))]
     Interrupted { out: PathBuf },
 }
 

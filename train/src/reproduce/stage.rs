@@ -14,7 +14,7 @@ use super::plan::{Planned, Sizes, Stage};
 use super::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
 use super::{ReproduceError, Watch};
 use crate::data::sets::{Example, Split, Task, label};
-use crate::files::write_atomically;
+use crate::files::{quoted, write_atomically};
 use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
 use crate::metrics::{self, Record, VALIDATION};
 use crate::model_dir::ModelDir;
@@ -170,7 +170,7 @@ fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watc
         samples: body == Body::Gpt && watch.samples,
         display: watch.display,
         cache: dir.clone(),
-        command: format!("gradus reproduce --resume {}", places.0.display()),
+        command: format!("gradus reproduce --resume {}", quoted(&places.0)),
         threads: rayon::current_num_threads(),
         anomaly: false,
         probe: Some(Probe(Arc::new(probe))),

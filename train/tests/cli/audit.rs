@@ -34,7 +34,7 @@ fn ops_are_audited_and_nothing_is_written_over() {
     let summary = gradus(&format!("{} --overwrite", line.replace(" --json", "")), &[&page, &html]);
     assert!(summary.code == Some(0) && summary.stdout.lines().count() == 8, "{}", summary.stdout);
     assert_eq!(fs::read_to_string(&page).unwrap(), text);
-    gradus("audit ops --draws 0", &[]).fails_with(&["--draws 0", "from 1"]);
+    gradus("audit ops --draws 0", &[]).misused(&["--draws 0", "from 1"]);
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
     let failed = gradus("audit ledger --root {} --results {}", &[root, &log]);
     assert!(failed.code == Some(1) && failed.stderr.contains("`one_norm_for_all` failed"), "{}", failed.stderr);
     fs::write(&log, "nothing").unwrap();
-    gradus("audit ledger --root {} --results {}", &[root, &log]).fails_with(&["tests.log", "cargo test"]);
-    gradus("audit ledger --root {}", &[dir.path()]).fails_with(&["--root", "checkout"]);
+    gradus("audit ledger --root {} --results {}", &[root, &log]).misused(&["tests.log", "cargo test"]);
+    gradus("audit ledger --root {}", &[dir.path()]).misused(&["--root", "checkout"]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     let found = gradus(line, &[dir.path()]).json();
     assert_eq!((found["models"][0]["parameters"].as_u64(), found["faults"].as_array().map(Vec::len)), (Some(1152), Some(0)));
     for wrong in ["--tokens 13", "--tokens 1", "--sequences 3", "--coordinates 1001"] {
-        gradus(&format!("audit model --model {{}} {wrong} --quiet"), &[dir.path()]).fails_with(&[wrong]);
+        gradus(&format!("audit model --model {{}} {wrong} --quiet"), &[dir.path()]).misused(&[wrong]);
     }
     params.as_mut().visit(|name, p| {
         if name == "h.0.mlp.c_fc.weight" {
@@ -132,8 +132,9 @@ fn a_step_is_opened_as_one_file() {
     gradus("audit step --model {} --text r --html {} --overwrite", &[model, &html]).fails_with(&["1 token", "2 are needed"]);
     for wrong in ["--tokens 9", "--tokens 0", "--sequences 0"] {
         gradus(&format!("audit step --model {{}} --corpus {{}} --html {{}} --overwrite {wrong}"), &[model, &text, &html])
-            .fails_with(&[wrong]);
+            .misused(&[wrong]);
     }
+    gradus("audit step --html {}", &[&dir.path().join("none/step.html")]).fails_with(&["none", "folders above it"]);
     let of_no_model = gradus("audit step --text rose", &[]);
     assert!(of_no_model.code == Some(2) && of_no_model.stderr.contains("--model"), "{}", of_no_model.stderr);
 }
@@ -159,5 +160,5 @@ fn the_cost_of_a_step_is_shown_op_by_op() {
     let page = fs::read_to_string(&html).unwrap();
     assert!(page.contains("Ops under the roof") && page.contains("Memory over the step"));
     gradus("audit cost --quiet --html {}", &[&html]).fails_with(&["cost.html", "--overwrite"]);
-    gradus("audit cost --steps 0", &[]).fails_with(&["--steps 0"]);
+    gradus("audit cost --steps 0", &[]).misused(&["--steps 0"]);
 }

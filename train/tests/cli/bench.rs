@@ -58,13 +58,13 @@ fn generation_reports_what_it_reads() {
     // 2 layers of 24·2·12² + 2·2·3·12 FLOPs, and 2·12·256 for the last logits
     let flops = json["prompt_gflops"].as_f64().unwrap() * json["prompt_ms"].as_f64().unwrap() * 1e6;
     assert!((flops / 20_256.0 - 1.0).abs() < 1e-9 && json["gemm_gflops"].as_f64().unwrap() > 0.0, "{json}");
-    gradus("bench generate --model {} --prompt-tokens 2 --tokens 7", &[dir.path()]).fails_with(&["at most 6"]);
-    gradus("bench generate --model {} --tokens 0", &[dir.path()]).fails_with(&["--tokens 0"]);
-    gradus("bench train --steps 0", &[]).fails_with(&["--steps 0"]);
-    gradus("bench train --batch 0", &[]).fails_with(&["--batch 0"]);
-    gradus("bench train --batch 2 --accumulate 3", &[]).fails_with(&["--accumulate 3", "1 to the 2 sequences"]);
-    gradus("bench train --batch 4 --accumulate 2 --shards 3", &[]).fails_with(&["--shards 3", "1 to the 2 sequences"]);
-    gradus("bench train --dropout 1", &[]).fails_with(&["--dropout 1", "below 1"]);
+    gradus("bench generate --model {} --prompt-tokens 2 --tokens 7", &[dir.path()]).misused(&["at most 6"]);
+    gradus("bench generate --model {} --tokens 0", &[dir.path()]).misused(&["--tokens 0"]);
+    gradus("bench train --steps 0", &[]).misused(&["--steps 0"]);
+    gradus("bench train --batch 0", &[]).misused(&["--batch 0"]);
+    gradus("bench train --batch 2 --accumulate 3", &[]).misused(&["--accumulate 3", "1 to the 2 sequences"]);
+    gradus("bench train --batch 4 --accumulate 2 --shards 3", &[]).misused(&["--shards 3", "1 to the 2 sequences"]);
+    gradus("bench train --dropout 1", &[]).misused(&["--dropout 1", "below 1"]);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn evaluation_reports_its_rate_beside_the_forward_pass() {
     // (72·4·128² + 6·128·2000 + 12·4·128·128)/3 FLOPs a token
     let flops = json["gflops"].as_f64().unwrap() * 1e9 / rate;
     assert!((flops / 2_347_008.0 - 1.0).abs() < 1e-9, "{flops}");
-    gradus("bench evaluate --passes 0", &[]).fails_with(&["--passes 0"]);
+    gradus("bench evaluate --passes 0", &[]).misused(&["--passes 0"]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn memory_grows_as_it_must() {
     assert!((depth["saved"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{depth}");
     assert!((depth["peak"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{depth}");
     assert!(json["sweeps"].as_array().unwrap().iter().all(|s| s["points"].as_array().unwrap().len() == 5));
-    gradus("bench scaling --repeats 0", &[]).fails_with(&["--repeats 0"]);
+    gradus("bench scaling --repeats 0", &[]).misused(&["--repeats 0"]);
 }
 
 #[test]

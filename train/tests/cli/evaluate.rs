@@ -132,7 +132,7 @@ fn threads_change_no_bits_and_best_is_found() {
     };
     assert_eq!(run(1).json(), run(2).json());
     assert!(run(1).stderr.contains("best"), "{}", run(1).stderr);
-    run(0).fails_with(&["--threads 0", "1 to 1024"]);
+    run(0).misused(&["--threads 0", "1 to 1024"]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn bad_ids_and_windows() {
     with("1 99999999999999999999").fails_with(&["entry 1"]);
     with("").fails_with(&["expected token ids", "tokenizer encode"]);
     with("5").fails_with(&["1 token", "at least two"]);
-    with(&"1 ".repeat(11)).fails_with(&["11 tokens", "at most 10, the model's context"]);
+    with(&"1 ".repeat(11)).misused(&["11 tokens", "at most 10, the model's context"]);
     let corpus = write(dir.path(), "corpus", "some text");
     gradus("evaluate --model {} --corpus {}", &[&model, &corpus]).fails_with(&["no tokenizer", "--ids"]);
     let own = dir.path().join("own");
@@ -183,7 +183,7 @@ fn bad_ids_and_windows() {
         ("--context 4 --stride 5", "1 to 4"),
     ];
     for (flags, words) in flags {
-        gradus(&format!("evaluate --model {{}} --corpus {{}} {flags}"), &[&own, &corpus]).fails_with(&[words]);
+        gradus(&format!("evaluate --model {{}} --corpus {{}} {flags}"), &[&own, &corpus]).misused(&[words]);
     }
 }
 

@@ -341,7 +341,11 @@ fn long_texts_are_cut_counted_and_told_of() {
     assert_eq!((&answered["truncated"], ids_of(&answered["answers"][7]["ids"][0]).len()), (&2.into(), 64));
     assert!(desk.ask("predict", "out", "cola", "--split dev --quiet").stderr.contains("2 examples had a text cut"));
     let again = gradus("finetune --resume {}", &[&desk.path("out")]);
-    assert!(again.stdout.contains("3 cut to the context") && again.stdout.contains("13 to train on"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("3 examples cut to the context") && again.stdout.contains("13 to train on"),
+        "{}",
+        again.stdout
+    );
 }
 
 #[test]
@@ -354,7 +358,7 @@ fn glue_s_submission_is_written_once() {
         let line = format!("predict --model {{}} --task rte --data {{}} --glue {{}} --quiet {options}");
         gradus(&line, &[&desk.path("rte"), &desk.path("data-rte"), &glue])
     };
-    ask("").fails_with(&["--glue", "a folder that exists"]);
+    ask("").misused(&["--glue", "a folder that exists"]);
     fs::create_dir(&glue).unwrap();
     ask("--split dev").fails_with(&["a test set of GLUE", "dev"]);
     assert_eq!(ask("").code, Some(0));
@@ -384,6 +388,10 @@ fn tasks_are_listed() {
         );
     }
     let text = gradus("tasks", &[]).stdout;
+    for (name, word) in [("wsc273", "; zero-shot only"), ("race", "; zero-shot too")] {
+        assert!(text.lines().any(|line| line.starts_with(name) && line.ends_with(word)), "{name} in {text}");
+    }
+    assert_eq!(text.matches("; zero-shot only").count(), 2, "{text}");
     assert!(names.iter().all(|name| text.lines().any(|line| line.starts_with(name))), "{text}");
 }
 
@@ -411,8 +419,23 @@ fn a_language_model_is_asked_without_a_head() {
     desk.ask("evaluate", "model", "wsc273", "--zero-shot --split dev").fails_with(&["no split `dev`", "test"]);
     let only = desk.ask("evaluate", "model", "wsc273", "--zero-shot --json").json();
     assert_eq!(only["split"], "test", "the only one there is");
-    desk.ask("evaluate", "model", "wsc273", "--zero-shot --split test --opening <nil>").fails_with(&["--opening <nil>"]);
-    desk.ask("evaluate", "model", "wsc273", "--zero-shot --split test --rows 0").fails_with(&["--rows 0"]);
+    desk.ask("evaluate", "model", "wsc273", "--zero-shot --split test --opening <nil>").misused(&["--opening <nil>"]);
+    desk.ask("evaluate", "model", "wsc273", "--zero-shot --split test --rows 0").misused(&["--rows 0"]);
+}
+
+/// The threshold of CoLA's heuristic is that of all training rows, however few rows are asked (§5).
+#[test]
+fn few_rows_are_asked_with_the_threshold_of_all() {
+    let desk = Desk::new();
+    let data = desk.data("cola");
+    let answers =
+        |rows: &str| desk.ask("evaluate", "model", "cola", &format!("--zero-shot --json {rows}")).json()["metrics"].clone();
+    // Of the training rows one alone is unacceptable, and it is not the one that `--rows 1` would take, the last.
+    let train = ["0\t*\tqqqq zzzz xx jj", "1\t\tit rains", "1\t\twe sat here", "1\t\ta red fox"];
+    write(&data, "train.tsv", train.map(|row| format!("src\t{row}\n")).concat());
+    write(&data, "dev.tsv", ["1\t\ta red fox", "0\t*\tqqqq zzzz xx jj"].map(|row| format!("src\t{row}\n")).concat());
+    assert_eq!(answers("")["accuracy"], 1.0);
+    assert_eq!(answers("--rows 1")["accuracy"], 1.0);
 }
 
 #[test]
@@ -441,7 +464,7 @@ fn bad_data_is_refused_and_nothing_is_written() {
     desk.passage("dev", "high", 1, "E");
     desk.begin("race", "out", SHORT).fails_with(&["1.txt", "a letter from A to D", "`E`"]);
     desk.begin("qnli", "out", SHORT).fails_with(&["data-qnli", "must hold"]);
-    desk.begin("glue", "out", SHORT).fails_with(&["expected one of mnli", "`glue`"]);
+    desk.begin("glue", "out", SHORT).misused(&["expected one of mnli", "`glue`"]);
     desk.begin("dprd", "out", SHORT).fails_with(&["dprd", "--zero-shot"]);
     assert!(!desk.path("out").exists());
 }
@@ -470,7 +493,7 @@ fn bad_settings_are_refused_and_nothing_is_written() {
         ("--frozen", &["--aux 0.5", "--frozen"]),
         ("--threads 0", &["--threads 0"]),
     ] {
-        desk.begin("rte", "out", &format!("--quiet {options}")).fails_with(words);
+        desk.begin("rte", "out", &format!("--quiet {options}")).misused(words);
         assert!(!desk.path("out").exists(), "{options}");
     }
     for options in ["--transfer some", "--objective mean", "--warmup x", "--optimizer adam", "--batch x", "--resume {}"] {
@@ -481,6 +504,8 @@ fn bad_settings_are_refused_and_nothing_is_written() {
         "finetune",
         "finetune --model m --task rte --data d",
         "finetune --resume d --batch 3",
+        "finetune --resume d --batch 32",
+        "finetune --resume d --seeds 1",
         "evaluate --model m --task rte",
         "evaluate --model m --task rte --data d --context 3",
         "evaluate --model m --task rte --data d --stride 3",
@@ -522,7 +547,7 @@ fn bad_models_are_refused() {
     both("rte", "dprd", &["dprd", "--zero-shot"]);
     both("nothing", "rte", &["nothing", "config.json"]);
     desk.ask("evaluate", "rte", "rte", "--split test").fails_with(&["example 0 has no label", "gradus predict"]);
-    desk.ask("evaluate", "rte", "rte", "--rows 0").fails_with(&["--rows 0"]);
+    desk.ask("evaluate", "rte", "rte", "--rows 0").misused(&["--rows 0"]);
     desk.ask("evaluate", "rte", "rte", "--split dev-mismatched").fails_with(&["no split", "train, dev, test"]);
 
     Tokenizer::bytes().save(&desk.path("rte")).unwrap();
@@ -543,6 +568,15 @@ fn bad_models_are_refused() {
     begin(&["no tokenizer beside the model"]);
     byte_model(&desk.path("model"), |c| c.vocab = 100);
     begin(&["256 ids", "100"]);
+    byte_model(&desk.path("model"), |c| c.context = 64);
+    let (config, mut params) = checkpoint::load(&desk.path("model")).unwrap();
+    params.as_mut().visit(|name, p| {
+        if name == "h.1.ln_2.bias" {
+            p.to_mut()[3] = f32::INFINITY;
+        }
+    });
+    checkpoint::save(&desk.path("model"), &config, &params).unwrap();
+    begin(&["h.1.ln_2.bias", "earlier checkpoint"]);
     write(&desk.path("model"), "model.safetensors", "torn");
     begin(&["model.safetensors"]);
     fs::remove_dir_all(desk.path("model")).unwrap();
@@ -570,7 +604,7 @@ fn weights_that_are_no_numbers_give_no_score() {
         }
     });
     checkpoint::save(&desk.path("model"), &config, &params).unwrap();
-    desk.begin("rte", "broken", SHORT).fails_with(&["h.0.mlp.c_fc.bias", "not finite", "another checkpoint"]);
+    desk.begin("rte", "broken", SHORT).fails_with(&["h.0.mlp.c_fc.bias", "NaN", "earlier checkpoint"]);
 }
 
 #[test]
@@ -735,5 +769,5 @@ fn a_step_of_a_fine_tuning_is_opened() {
     gradus(&line("rte"), &[&tuned, &desk.data("rte"), &html]).json();
     assert!(fs::read_to_string(&html).unwrap().contains("with the head that it has"));
     gradus(&line("sst-2"), &[&tuned, &desk.data("sst-2"), &html]).fails_with(&["fine-tuned for another task"]);
-    gradus(&line("nonsense"), &[&model, &desk.data("rte"), &html]).fails_with(&["nonsense"]);
+    gradus(&line("nonsense"), &[&model, &desk.data("rte"), &html]).misused(&["nonsense"]);
 }

@@ -65,11 +65,11 @@ fn a_seed_decides_and_the_context_limits() {
 
     run("--tokens 8 --greedy").fails_with(&["context is 10", "--tokens 7", "--slide"]);
     assert_eq!(ids_of(&run("--tokens 30 --slide --json").json()["ids"]).len(), 33);
-    run("--tokens 1 --temperature 0").fails_with(&["--temperature 0", "--greedy"]);
-    run("--tokens 1 --temperature -1").fails_with(&["--temperature -1"]);
-    run("--tokens 1 --temperature NaN").fails_with(&["--temperature NaN"]);
-    run("--tokens 1 --top-k 0").fails_with(&["--top-k 0"]);
-    run("--tokens 1 --top-p 1.5").fails_with(&["--top-p 1.5", "at most 1"]);
+    run("--tokens 1 --temperature 0").misused(&["--temperature 0", "--greedy"]);
+    run("--tokens 1 --temperature -1").misused(&["--temperature -1"]);
+    run("--tokens 1 --temperature NaN").misused(&["--temperature NaN"]);
+    run("--tokens 1 --top-k 0").misused(&["--top-k 0"]);
+    run("--tokens 1 --top-p 1.5").misused(&["--top-p 1.5", "at most 1"]);
     let unknown = write(dir.path(), "unknown", "3 17");
     gradus("generate --model {} --ids {} --tokens 1", &[&model, &unknown]).fails_with(&["entry 1", "0 to 16"]);
     gradus("generate --model {} --prompt hey --tokens 1", &[&model]).fails_with(&["no tokenizer", "--ids"]);

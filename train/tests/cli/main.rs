@@ -51,7 +51,18 @@ impl Run {
     /// A run that failed with exit code 1, without a result, and whose error holds all of these words.
     #[track_caller]
     fn fails_with(&self, words: &[&str]) {
-        assert_eq!((self.code, self.stdout.as_str()), (Some(1), ""), "{}", self.stderr);
+        self.ends_with(1, words);
+    }
+
+    /// The same with exit code 2: wrong usage.
+    #[track_caller]
+    fn misused(&self, words: &[&str]) {
+        self.ends_with(2, words);
+    }
+
+    #[track_caller]
+    fn ends_with(&self, code: i32, words: &[&str]) {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(code), ""), "{}", self.stderr);
         assert!(self.stderr.starts_with("error: ") && !self.stderr.contains("panicked"), "{}", self.stderr);
         for word in words {
             assert!(self.stderr.contains(word), "{word:?} in {}", self.stderr);

@@ -28,7 +28,7 @@ fn stories_and_their_probabilities() {
 #[test]
 fn descriptions_and_bad_input() {
     assert!(gradus("world --describe --json", &[]).json()["entropy"].as_f64().unwrap() > 10.0);
-    gradus("world --stories 0", &[]).fails_with(&["--stories 0"]);
+    gradus("world --stories 0", &[]).misused(&["--stories 0"]);
     let dir = tempfile::tempdir().unwrap();
     let other = write(dir.path(), "other", "\nOnce upon a time.\n");
     gradus("world --log-prob {}", &[&other]).fails_with(&["line 2", "goes on with"]);
@@ -45,10 +45,12 @@ fn tasks_in_folders() {
     assert_eq!((of("mnli")["rows"].as_u64(), of("sst-2")["bayes"].as_f64()), (Some(28), Some(0.9)));
     assert_eq!(fs::read_to_string(tasks.join("sst-2/dev.tsv")).unwrap().lines().count(), 4);
     gradus("world --tasks {} --rows 10", &[&tasks]).fails_with(&["not written over", "another folder"]);
-    gradus("world --tasks {} --rows 1", &[&dir.path().join("few")]).fails_with(&["rows of train", "at least 4"]);
-    gradus("world --tasks {} --rows 99999999999", &[&dir.path().join("many")]).fails_with(&["rows of train", "at most 1000000"]);
+    gradus("world --tasks {} --rows 1", &[&dir.path().join("few")]).misused(&["rows of train", "at least 4"]);
+    gradus("world --tasks {} --rows 99999999999", &[&dir.path().join("many")]).misused(&["rows of train", "at most 1000000"]);
     assert!(!dir.path().join("few").exists());
-    assert_eq!(gradus("world --rows 10", &[]).code, Some(2));
+    for wrong in ["world --rows 10", "world --tasks x --rows 10 --overwrite"] {
+        assert_eq!(gradus(wrong, &[]).code, Some(2), "{wrong}");
+    }
 }
 
 #[cfg(unix)]

@@ -21,6 +21,7 @@ pub use graph::{Node, Proof};
 pub use scene::{Scene, SceneError, Size};
 pub use view::View;
 
+use super::ops::unfenced;
 use crate::report::html::escape;
 use crate::trainer::TrainError;
 
@@ -184,11 +185,6 @@ impl Opened {
 
 /// At the best of seven steps, whatever the lengths of the inputs.
 const TOLERANCE: f64 = 1e-7;
-
-/// A text without the lines that begin and end its code blocks.
-fn unfenced(text: &str) -> String {
-    text.lines().filter(|line| !line.starts_with("```")).collect::<Vec<_>>().join("\n")
-}
 
 /// What the page says of each op that is used.
 fn ops(nodes: &[Node]) -> serde_json::Map<String, Value> {

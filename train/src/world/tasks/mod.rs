@@ -283,6 +283,20 @@ pub struct WrittenTask {
 /// # Errors
 /// If `dir` exists, the world is not the default one, a size is too small or too large, or a file cannot be written.
 pub fn write(world: &World, seed: u64, dir: &Path, sizes: Sizes) -> Result<Written, TaskError> {
+    write_observed(world, seed, dir, sizes, |_| ())
+}
+
+/// [`write()`], telling after each task how many are done.
+///
+/// # Errors
+/// Those of [`write()`].
+pub fn write_observed(
+    world: &World,
+    seed: u64,
+    dir: &Path,
+    sizes: Sizes,
+    mut done: impl FnMut(usize),
+) -> Result<Written, TaskError> {
     if dir.exists() {
         return Err(TaskError::Exists { path: dir.to_owned() });
     }
@@ -305,6 +319,7 @@ pub fn write(world: &World, seed: u64, dir: &Path, sizes: Sizes) -> Result<Writt
                 (task.write)(&fresh.join(task.name), *split, rows)?;
             }
             tasks.push(task.summary(splits.iter().flat_map(|(_, rows)| rows)));
+            done(tasks.len());
         }
         Ok::<(), TaskError>(())
     })?;
