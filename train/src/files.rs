@@ -56,8 +56,9 @@ fn remedy(action: &str, cause: &io::Error) -> &'static str {
         Kind::NotFound => "check the spelling of the path, and that the folders above it exist",
         Kind::IsADirectory => "a folder bears that name: name a file",
         Kind::NotADirectory => "a file bears that name where a folder is needed: name another path or move the file away",
+        Kind::AlreadyExists => "a file bears that name: name another path, or move the file away",
         Kind::InvalidInput => "name a path whose last part is a plain name",
-        _ => "check the path and its disk, then repeat the command",
+        _ => "check the path and its disk",
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Options {
     /// Units of an LSTM [default: 2048, the paper's]
     #[arg(long, help_heading = "Model")]
     pub units: Option<usize>,
-    /// Most tokens the model sees at once
+    /// Most tokens the model sees at once [default: the preset's; 208 in the micro-world]
     #[arg(long, help_heading = "Model")]
     pub context: Option<usize>,
     /// Number of blocks

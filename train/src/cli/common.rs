@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
 use super::{CliError, output};
 use crate::data::sets::Task;
 use crate::files::quoted;
@@ -44,6 +47,24 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
         output::say(&format!("model: {}", dir.path().display()));
     }
     Ok(dir)
+}
+
+/// A run that goes on takes everything from its directory, and these flags of `A` alone from the command line.
+///
+/// # Errors
+/// The first other flag that was given, also at its default.
+pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Result<(), CliError> {
+    let flags = A::augment_args(clap::Command::new("run"));
+    let given = |arg: &&clap::Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let other = flags.get_arguments().filter(given).find(|arg| !allowed.contains(&arg.get_id().as_str()));
+    match other.and_then(clap::Arg::get_long) {
+        None => Ok(()),
+        Some(flag) => Err(CliError::Usage {
+            problem: format!(
+                "--resume reads everything else from its directory: leave --{flag} out, or begin another run with --out"
+            ),
+        }),
+    }
 }
 
 /// Lets Ctrl-C end the work with a checkpoint.

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::common::{Threads, command, stop_on_ctrl_c, unless_interrupted};
+use clap::ArgMatches;
+
+use super::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
 use crate::data::sets::Task;
 use crate::files::quoted;
@@ -13,6 +15,8 @@ use crate::progress::{Display, many};
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     allow_negative_numbers = true,
+    override_usage = "gradus finetune --model <DIR> --task <NAME> --data <DIR> --out <DIR> [OPTIONS]\n       \
+        gradus finetune --resume <DIR> [OPTIONS]",
     after_long_help = "\
 Examples:
   gradus finetune --model runs/novels --task rte --data glue/RTE --out runs/rte
@@ -40,10 +44,10 @@ pub struct Args {
     /// Directory to make
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     out: Option<PathBuf>,
-    /// Continue the fine-tuning in this directory; hyperparameters and all are read from there
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["Settings", "seeds"])]
+    /// Continue the fine-tuning in this directory; everything is read from there
+    #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
-    /// Number of seeds, from --seed on: the score is their mean, with its deviation
+    /// Number of seeds, from --seed on: the score is their mean, with their sample deviation
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
     /// End after this many updates, the schedule unchanged, so that --resume can go on
@@ -65,7 +69,10 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
+    if args.resume.is_some() {
+        resumes_with::<Args>(&["resume", "stop_at", "anomaly", "quiet", "json", "threads"], given)?;
+    }
     args.threads.start()?;
     stop_on_ctrl_c();
     let control =

@@ -21,7 +21,7 @@ mod world;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use error::CliError;
 pub use pretrain::micro_world_options;
@@ -64,10 +64,12 @@ enum Command {
     Audit(audit::Command),
 }
 
-fn run(cli: Cli) -> Result<(), CliError> {
+/// `matches`: the same, with where each value comes from.
+fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
+    let given = matches.subcommand().map_or(matches, |(_, given)| given);
     match cli.command {
-        Some(Command::Pretrain(args)) => pretrain::run(*args),
-        Some(Command::Finetune(args)) => finetune::run(&args),
+        Some(Command::Pretrain(args)) => pretrain::run(*args, given),
+        Some(Command::Finetune(args)) => finetune::run(&args, given),
         Some(Command::Evaluate(args)) => evaluate::run(&args),
         Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Tasks(args)) => tasks::run(&args),
@@ -83,7 +85,9 @@ fn run(cli: Cli) -> Result<(), CliError> {
 
 /// Runs the program with the arguments it was started with.
 pub fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    match run(cli, &matches) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever closed stdout (`gradus world | head`) has seen enough.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -97,7 +101,6 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn flags_are_consistent() {

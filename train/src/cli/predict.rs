@@ -19,7 +19,7 @@ Examples:
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
 
 A line a row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
-whole scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file that the GLUE benchmark takes, by its name, and prints nothing else. --json \
+whole scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file that the GLUE benchmark takes, by its name, and no lines are printed. --json \
 gives each row's `logits` too, and `ids`: the token ids of its sequences, one, both orders, or one a choice; `score` and `metrics` \
 where every row has a label, else null.")]
 pub struct Args {
@@ -95,8 +95,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     if args.json {
         let rows = data.rows.iter().zip(&answers).zip(&z).map(|((row, &answer), z)| {
+            let answer = match answer {
+                Label::Score(score) => json!(score),
+                class => json!(word(class)),
+            };
             json!({
-                "id": row.example.id, "answer": word(answer), "probabilities": tasks::probabilities(z),
+                "id": row.example.id, "answer": answer, "probabilities": tasks::probabilities(z),
                 "logits": z, "ids": row.encoded.rows,
             })
         });

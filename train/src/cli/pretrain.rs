@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::common::{Threads, command, stop_on_ctrl_c, unless_interrupted};
+use clap::ArgMatches;
+
+use super::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
 use crate::files::quoted;
 use crate::pretrain::{self, Control, PretrainError};
@@ -63,7 +65,11 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> Result<(), CliError> {
+pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
+    if args.resume.is_some() {
+        let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "recompute"];
+        resumes_with::<Args>(&allowed, given)?;
+    }
     args.threads.start()?;
     stop_on_ctrl_c();
     let control = Control {
@@ -79,18 +85,16 @@ pub fn run(args: Args) -> Result<(), CliError> {
         anomaly: args.anomaly,
     };
     let outcome = match &args.resume {
-        Some(_) if args.options != (Options { recompute: args.options.recompute, ..Options::default() }) => {
-            return Err(CliError::Usage {
-                problem:
-                    "--resume reads sizes and hyperparameters from its directory; leave them out (all but --recompute), or begin \
-                     another run with --out"
-                        .into(),
-            });
-        }
         Some(dir) => pretrain::resume(dir, &control)?,
         None => {
             let file = args.config.as_deref().map(Options::read).transpose().map_err(PretrainError::from)?.unwrap_or_default();
-            let settings = args.options.over(file).settle().map_err(PretrainError::from)?;
+            let options = args.options.over(file);
+            let options = if args.corpus.is_none() {
+                options.over(Options { context: micro_world_options().context, ..Options::default() })
+            } else {
+                options
+            };
+            let settings = options.settle().map_err(PretrainError::from)?;
             let out = args.out.as_deref().expect("clap requires it without --resume");
             pretrain::begin(settings, args.corpus.as_deref(), out, &control)?
         }

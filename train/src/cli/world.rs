@@ -102,9 +102,9 @@ fn tasks(world: &World, dir: &Path, args: &Args) -> Result<(), CliError> {
     if args.json {
         return output::json(&json!(written));
     }
-    output::line(&format!("{:12} {:>6} {:>12} {:>5} {:>13}", "task", "rows", "words a row", "most", "best possible"))?;
+    output::line(&format!("{:12} {:>6} {:>12} {:>8} {:>13}", "task", "rows", "words a row", "longest", "best possible"))?;
     for t in &written.tasks {
-        output::line(&format!("{:12} {:>6} {:>12.1} {:>5} {:>13}", t.name, t.rows, t.mean_words, t.max_words, t.bayes))?;
+        output::line(&format!("{:12} {:>6} {:>12.1} {:>8} {:>13}", t.name, t.rows, t.mean_words, t.max_words, t.bayes))?;
     }
     output::say(&format!("{} tasks → {}", written.tasks.len(), dir.display()));
     Ok(())

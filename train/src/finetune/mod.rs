@@ -76,22 +76,37 @@ pub enum FinetuneError {
     Metrics(#[from] MetricsError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error("{source}; what was done stays: go on with `gradus finetune --resume {}`", quoted(out))]
+    Halted { source: FileError, out: PathBuf },
     #[error("{title}, split `{split}` in {folder}: {source}", folder = folder.display())]
     Encode { title: &'static str, split: Split, folder: PathBuf, source: TaskError },
     #[error("--{flag} {found}: expected {expected}")]
     Range { flag: &'static str, found: String, expected: String },
     #[error("{dir}: {problem}", dir = dir.display())]
     Unfit { dir: PathBuf, problem: String },
-    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {again}", dir = dir.display(), again = quoted(dir), found = found.display())]
+    #[error("{dir} already holds {found}; nothing was changed: give another --out{}", continued(dir), dir = dir.display(), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
 }
 
+/// How the run of a directory goes on, if it is one.
+fn continued(dir: &Path) -> String {
+    if RunFile::read(dir).is_err() {
+        return String::new();
+    }
+    format!("; the run there is continued with --resume {}", quoted(dir))
+}
+
 impl FinetuneError {
-    /// Is it a task or a hyperparameter that cannot be?
+    /// Is it a task, a split or a hyperparameter that cannot be, whatever the files hold?
     pub fn is_of_settings(&self) -> bool {
-        matches!(self, Self::Range { .. } | Self::Optimizer(_) | Self::Set(SetError::Task { .. }))
+        match self {
+            Self::Range { .. } | Self::Optimizer(_) => true,
+            Self::Set(e) => matches!(e, SetError::Task { .. } | SetError::NoSplit { .. } | SetError::Submission { .. }),
+            Self::Task(e) => matches!(e, TaskError::ZeroShotOnly { .. } | TaskError::NoHeuristic { .. }),
+            _ => false,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Data, FinetuneError, Point, Reader, Session, Settings};
 use crate::data::sets::{Split, Task};
-use crate::files::{FileError, Lock, occupant, write_atomically};
+use crate::files::{FileError, Lock, occupant, quoted, write_atomically};
 use crate::metrics::{MetricsLog, Record, StepRecord};
 use crate::pretrain::INTERRUPTED;
 use crate::progress::{Display, Progress};
@@ -184,7 +184,10 @@ pub fn begin(
     let work = Work::open(&run, task, out)?;
     run.digest = work.digest.clone();
     write_json(&out.join(RunFile::NAME), &run)?;
-    work.run(&run, control)
+    work.run(&run, control).map_err(|e| match e {
+        FinetuneError::File(source) => FinetuneError::Halted { source, out: out.to_owned() },
+        e => e,
+    })
 }
 
 /// Continues the fine-tuning of a directory: seeds that are done are not run again.
@@ -278,7 +281,7 @@ impl Work {
         let file = dir.join("seed.json");
         if file.exists() {
             let again = |e: String| FinetuneError::Resume {
-                problem: format!("{}: {e}; delete the file to run it again", file.display()),
+                problem: format!("{}: {e}; to run this seed again, delete {}", file.display(), quoted(&file)),
             };
             let text = std::fs::read_to_string(&file).map_err(|e| again(e.to_string()))?;
             if let Err(e) = checkpoint::load(dir) {
@@ -291,11 +294,15 @@ impl Work {
         let reader = self.reader.with_seed(settings.seed);
         let mut session = Session::new(&reader, self.task, &self.train, &self.dev, settings)?;
         let (mut before, mut tokens) = (0.0, 0);
+        let lost = !state.exists() && dir.join("metrics.jsonl").metadata().is_ok_and(|m| m.len() > 0);
         if state.exists() {
             let damaged = |problem: String| FinetuneError::Resume {
-                problem: format!("{}: {problem}; the file is damaged: delete it to run this seed again", state.display()),
+                problem: format!("{}: {problem}; the file is damaged: to run this seed again, delete it", state.display()),
             };
-            let (trainer, extra) = Trainer::load(&state, session.trainer.config.clone(), session.trainer.recipe.clone())?;
+            let (config, recipe) = (session.trainer.config.clone(), session.trainer.recipe.clone());
+            let (trainer, extra) = Trainer::load(&state, config, recipe).map_err(|e| FinetuneError::Resume {
+                problem: format!("{e}; to run this seed again, delete {}", quoted(&state)),
+            })?;
             let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
             if extra.run != self.identity(settings) {
                 return Err(FinetuneError::Resume {
@@ -322,6 +329,10 @@ impl Work {
         let stop = control.stop_at.map_or(total, |s| s.min(total));
         let name = if of == 1 { self.task.title.to_owned() } else { format!("{}, seed {}", self.task.title, settings.seed) };
         let mut progress = Progress::new(&name, total, "updates", control.display).starting_at(session.trainer.done());
+        session.trainer.recipe.doubt().iter().for_each(|doubt| progress.warn(doubt));
+        if lost {
+            progress.warn(&format!("{} is not there: seed {} begins again", state.display(), settings.seed));
+        }
         let (began, mut saved) = (Instant::now(), Instant::now());
         let seconds = |began: Instant| before + began.elapsed().as_secs_f64();
         while session.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {

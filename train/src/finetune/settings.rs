@@ -144,7 +144,11 @@ impl Settings {
         )?;
         let layers = config.backbone.layers();
         if let Transfer::Layers(n) = self.transfer {
-            range("transfer", n.to_string(), n <= layers, &format!("all, none or 0 to {layers}, the model's blocks"))?;
+            let expected = match layers {
+                0 => "all, none or 0, the embeddings: an LSTM has no blocks".into(),
+                _ => format!("all, none or 0 to {layers}, the model's blocks"),
+            };
+            range("transfer", n.to_string(), n <= layers, &expected)?;
         }
         Ok(())
     }

@@ -194,7 +194,13 @@ impl Optimizer {
         )?;
         beta("beta1", self.beta1)?;
         beta("beta2", self.beta2)?;
-        check("eps", self.eps, positive(self.eps), "a number above 0", "It keeps Adam from dividing by 0; the paper's is 1e-8")?;
+        check(
+            "adam_eps",
+            self.eps,
+            positive(self.eps),
+            "a number above 0",
+            "It keeps Adam from dividing by 0; the paper's is 1e-8",
+        )?;
         let decay = self.decay >= 0.0 && self.decay.is_finite();
         check("decay", self.decay, decay, "a decay of 0 or more", "The paper's is 0.01; 0 switches it off")
     }
@@ -330,7 +336,7 @@ mod tests {
             ("lr", Optimizer { lr: f64::NAN, ..o }),
             ("beta1", Optimizer { beta1: 1.0, ..o }),
             ("beta2", Optimizer { beta2: -0.1, ..o }),
-            ("eps", Optimizer { eps: 0.0, ..o }),
+            ("adam_eps", Optimizer { eps: 0.0, ..o }),
             ("decay", Optimizer { decay: f64::INFINITY, ..o }),
         ];
         for (field, o) in wrong {

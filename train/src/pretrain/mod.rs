@@ -62,7 +62,7 @@ pub enum PretrainError {
     Metrics(#[from] MetricsError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{dir} already holds {found}; nothing was changed: give another --out; a run of this command is continued with --resume {again}", dir = dir.display(), again = quoted(dir), found = found.display())]
+    #[error("{dir} already holds {found}; nothing was changed: give another --out{}", continued(dir), dir = dir.display(), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
     #[error(transparent)]
     Generate(#[from] GenerateError),
@@ -77,6 +77,14 @@ pub enum PretrainError {
          before it, if any, is as it was; begin another run with a lower --lr, a longer --warmup or a smaller --clip"
     )]
     Diverged { step: u64, loss: f64 },
+}
+
+/// How the run of a directory goes on, if it is one.
+fn continued(dir: &Path) -> String {
+    if RunDir::open(dir).is_err() {
+        return String::new();
+    }
+    format!("; the run there is continued with --resume {}", quoted(dir))
 }
 
 /// How a run is to be made, beyond its settings.
@@ -145,6 +153,11 @@ pub struct Outcome {
 /// Begins a run on a corpus, or on the micro-world where there is none.
 pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Control) -> Result<Outcome, PretrainError> {
     let mut settings = settings;
+    let context = settings.model.context();
+    if corpus.is_none() && context < world::CONTEXT {
+        let expected = "at least 207, which the longest story of the micro-world takes, or a --corpus";
+        return Err(SettingsError::Range { flag: "context", found: context.to_string(), expected }.into());
+    }
     let _lock = Lock::take(out)?;
     let dir = RunDir::vacant(out)?;
     let source: Box<dyn Source> = match corpus {
@@ -274,6 +287,7 @@ impl<'c> Session<'c> {
         let parameters = self.run.settings.model.parameters();
         let corpus = self.source.tokens();
         progress.say(&format!("{parameters} parameters, {corpus} tokens to learn from, {total} updates of {tokens:.0} tokens"));
+        self.trainer.recipe.doubt().iter().for_each(|doubt| progress.warn(doubt));
         let (mut rates, mut final_loss) = (Vec::new(), None);
         let (mut logged, mut next_sample) = (Instant::now(), Duration::from_secs(8));
         if self.trainer.done() == 0 {

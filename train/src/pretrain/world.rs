@@ -20,6 +20,8 @@ pub const TRAINING_STORIES: usize = 60_000;
 pub const HELD_OUT_STORIES: usize = 500;
 /// Vocabulary of the world's BPE: enough for every word to be one token.
 pub const VOCABULARY: usize = 1000;
+/// Positions that hold every story and its separator: the least context of a run on the micro-world.
+pub const CONTEXT: usize = 207;
 /// Rows of an evaluation batch.
 const ROWS: usize = 25;
 
@@ -152,6 +154,12 @@ mod tests {
 
     /// Sentences of one, two and three tokens, each with a stop (9) at its end.
     const STORY: [u32; 9] = [1, 9, 2, 2, 9, 3, 3, 3, 9];
+
+    #[test]
+    fn the_least_context_is_that_of_the_longest_story() {
+        assert_eq!(CONTEXT, World::default().properties().max_tokens + 1);
+        assert!(crate::cli::micro_world_options().context >= Some(CONTEXT));
+    }
 
     #[test]
     fn some_stories_open_at_a_later_sentence() {

@@ -26,7 +26,7 @@ use crate::data::sets::SetError;
 use crate::files::{FileError, Lock, occupant, quoted, write_atomically};
 use crate::finetune::FinetuneError;
 use crate::pretrain::{INTERRUPTED, PretrainError};
-use crate::progress::{Display, count, duration};
+use crate::progress::{Display, duration, many};
 use crate::trainer::Trainer;
 use crate::world::tasks;
 use plan::{Planned, Sizes, Speed, Stage};
@@ -210,18 +210,17 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
         }),
     ];
     let mut text = format!(
-        "The plan: {} seed{}, {} updates of pre-training, at most {} training rows a task\n",
-        sizes.seeds,
-        if sizes.seeds == 1 { "" } else { "s" },
-        count(sizes.updates),
-        count(sizes.rows as u64)
+        "The plan: {}, {} of pre-training, at most {} a task\n",
+        many(sizes.seeds as usize, "seed"),
+        many(sizes.updates as usize, "update"),
+        many(sizes.rows, "training row")
     );
     for (name, is) in kinds {
         let of: Vec<&Planned> = stages.iter().filter(|p| is(&p.stage)).collect();
         let ready = done.iter().filter(|p| is(&p.stage)).count();
         let seconds: f64 = of.iter().map(|p| p.seconds).sum();
         let note = if ready > 0 { format!(", {ready} of them done") } else { String::new() };
-        text += &format!("  {:<42} {:>3} stages, about {}{note}\n", name, of.len(), duration(seconds));
+        text += &format!("  {:<42} {:>10}, about {}{note}\n", name, many(of.len(), "stage"), duration(seconds));
     }
     let left: f64 = stages.iter().map(|p| p.seconds).sum::<f64>() - done.iter().map(|p| p.seconds).sum::<f64>();
     text + &format!("  in all about {}; Ctrl-C stops, and --resume goes on", duration(left))

@@ -19,7 +19,7 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::optim::{Optimizer, Schedule, Update, clip};
+use crate::optim::{Optimizer, Schedule, ScheduleKind, Update, clip};
 
 pub use alarms::Alarms;
 pub use dump::{ANOMALY, DumpError};
@@ -44,6 +44,17 @@ pub struct Recipe {
     pub backward: Backward,
     /// Seed of dropout.
     pub seed: u64,
+}
+
+impl Recipe {
+    /// What is allowed, and hardly meant: a warm-up that never ends.
+    pub fn doubt(&self) -> Option<String> {
+        let endless = self.schedule.kind != ScheduleKind::Constant && self.schedule.warmup.share(self.updates) > 1.0;
+        let (warmup, updates) = (self.schedule.warmup, self.updates);
+        endless.then(|| {
+            format!("a warm-up of {warmup} updates, of a run of {updates}: the rate never reaches --lr; give a shorter --warmup")
+        })
+    }
 }
 
 /// Logical shards of a part of so many sequences, unless told otherwise: two, since a thread with a half of its own waits for

@@ -53,6 +53,22 @@ fn tasks_in_folders() {
     }
 }
 
+/// Without a corpus the stories are read whole, with no flag but --out; a context that does not hold them is refused at once.
+#[test]
+fn a_run_without_a_corpus_reads_stories() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    for wrong in ["--context 206", "--preset tiny --context 64"] {
+        gradus(&format!("pretrain --out {{}} {wrong}"), &[&out]).misused(&["--context", "at least 207", "--corpus"]);
+    }
+    assert!(!out.exists());
+    let small = "--layers 1 --width 8 --heads 1 --batch 2 --steps 1 --eval-tokens 400 --quiet --json";
+    let made = gradus(&format!("pretrain --out {{}} {small}"), &[&out]).json();
+    assert_eq!(made["finished"], true);
+    let config = fs::read_to_string(out.join("config.json")).unwrap();
+    assert!(config.contains("\"n_positions\": 208"), "{config}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_reader_who_leaves_is_no_error() {

@@ -67,7 +67,7 @@ pub enum SetError {
     /// A split without a row.
     #[error(
         "{title}, split `{split}`: expected at least one row, found none (passed over: {dropped}) in {}. \
-             Check that the files are whole, or load them anew",
+             Check that the files are whole, or download them again",
         list(files)
     )]
     Empty {

@@ -81,7 +81,12 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
         let line = row.position().map_or(1, |position| position.line() as usize);
         if row.len() != header.len() {
             let column = row.len().min(header.len()) + 1;
-            return Err(malformed(line, column, format!("{} columns separated by commas", header.len()), row.len().to_string()));
+            return Err(malformed(
+                line,
+                column,
+                format!("{} columns separated by commas, and every quote closed", header.len()),
+                row.len().to_string(),
+            ));
         }
         let label = |column: usize| match row[column].trim() {
             "1" => Ok(Label::Class(0)),
@@ -158,12 +163,18 @@ mod tests {
     fn faults_are_named_with_line_and_column() {
         let cases = [
             (stories(1).replace(",2\n", ",3\n"), "line 3, column 8: expected 1 or 2, the number of the right ending, found `3`"),
-            (stories(1).replace(",2\n", "\n"), "line 3, column 8: expected 8 columns separated by commas, found 7"),
+            (
+                stories(1).replace(",2\n", "\n"),
+                "line 3, column 8: expected 8 columns separated by commas, and every quote closed, found 7",
+            ),
             (
                 "a,\"One.,Two.,Three.,Four.,Sad.,Glad.,2\nb,One.\",Two.,Three.,Four.,Sad.,Glad.,1\n".into(),
                 "line 3, column 2: expected a text within one line",
             ),
-            (stories(1).replace("so.\"", "so."), "line 3, column 8: expected 8 columns separated by commas, found 7"),
+            (
+                stories(1).replace("so.\"", "so."),
+                "line 3, column 8: expected 8 columns separated by commas, and every quote closed, found 7",
+            ),
         ];
         for (row, expected) in cases {
             let found = message(&STORY_CLOZE, &[("val.csv", &format!("{HEADER}{}{row}", stories(1)))], Split::Train);
