@@ -21,7 +21,7 @@ use crate::world::{Measure, Story, World, tasks};
         Prints one story a line. The log-probability of a story, its end included, is in nats; the limit in bits per byte is \
         the sum of −log2 p over the sum of bytes, line ends not counted.\n\n\
         With --tasks it writes the paper's fine-tuning tasks, made from such stories with exact labels, in the files of the \
-        original data sets.",
+        original data sets; where those publish a test set without labels, they stand beside it in test_labels.tsv.",
     after_long_help = "Examples:\n  \
         gradus world --stories 3 --seed 7\n  \
         gradus world --stories 20000 --out stories.txt\n  \

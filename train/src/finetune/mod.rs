@@ -15,6 +15,7 @@
 
 mod run;
 mod score;
+mod seed;
 mod session;
 mod settings;
 
@@ -37,6 +38,7 @@ use crate::trainer::{StateError, TrainError};
 
 pub use run::{Control, Outcome, RunFile, Seeds, begin, resume};
 pub use score::{Scored, answers, logits, metrics, score};
+pub use seed::SeedOutcome;
 pub use session::{Point, Session};
 pub use settings::Settings;
 

@@ -1,34 +1,24 @@
-//! A fine-tuning on disk: seeds, checkpoints, resume.
+//! A fine-tuning on disk: begun, or gone on with, seed by seed.
 //!
 //! ```text
-//! OUT/  config.json, model.safetensors (head.safetensors), tokenizer    the model with the best dev score
-//!       trainer.safetensors, run.json                                   what --resume reads: state, settings
-//!       metrics.jsonl, result.json                                      what was measured
+//! OUT/  run.json                   what --resume reads: task, data, model, settings
+//!       result.json                what was measured, over all seeds
+//!       the seed's files; with several seeds they are in OUT/seed-K
 //! ```
-//!
-//! With several seeds each has such a directory, `OUT/seed-K`, and `OUT` has `run.json` and `result.json`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use gradus_model::checkpoint;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Data, FinetuneError, Point, Reader, Session, Settings};
+use super::seed::{Seed, SeedOutcome};
+use super::{Data, FinetuneError, Reader, Settings};
 use crate::data::sets::{Split, Task};
-use crate::files::{FileError, Lock, occupant, quoted, write_atomically};
-use crate::metrics::{MetricsLog, Record, StepRecord};
-use crate::pretrain::INTERRUPTED;
-use crate::progress::{Display, Progress};
+use crate::files::{FileError, Lock, occupant, write_atomically};
+use crate::progress::Display;
 use crate::scores::mean_and_deviation;
-use crate::tasks::TaskError;
-use crate::trainer::{TRAINER_FILE, Trainer};
-
-/// A state is written at least this often.
-const EVERY: Duration = Duration::from_secs(120);
 
 /// What a fine-tuning was, to continue it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,31 +119,6 @@ pub struct Outcome {
     pub out: PathBuf,
 }
 
-/// What one seed came to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SeedOutcome {
-    /// The seed.
-    pub seed: u64,
-    /// The measurement with the best dev score.
-    pub best: Point,
-    /// All measurements.
-    pub curve: Vec<Point>,
-    /// Seconds of training in all sessions.
-    pub seconds: f64,
-}
-
-/// What is kept beside a trainer's state.
-#[derive(Default, Serialize, Deserialize)]
-struct Extra {
-    /// [`Work::identity`].
-    run: String,
-    curve: Vec<Point>,
-    /// Losses of the updates since the last point.
-    losses: Vec<f64>,
-    tokens: u64,
-    seconds: f64,
-}
-
 /// Fine-tunes a model from a directory on a task.
 ///
 /// # Errors
@@ -213,7 +178,7 @@ pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
     work.run(&run, control)
 }
 
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
+pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
     // A path that is no Unicode has no JSON.
     let text = serde_json::to_vec_pretty(value).map_err(|e| FileError::new("write", path, std::io::Error::other(e)))?;
     write_atomically(path, |file| file.write_all(&text))
@@ -234,15 +199,15 @@ fn digest(reader: &Reader, data: &[&Data]) -> String {
 }
 
 /// A task's rows as a model reads them.
-struct Work {
-    task: &'static Task,
-    reader: Reader,
-    train: Data,
-    dev: Data,
+pub(super) struct Work {
+    pub(super) task: &'static Task,
+    pub(super) reader: Reader,
+    pub(super) train: Data,
+    pub(super) dev: Data,
     /// Of training and dev, before any were left out by `--rows` and `--dev-rows`.
     all_rows: (usize, usize),
     /// Changes with any token of any row, and with any parameter of the pre-trained model.
-    digest: String,
+    pub(super) digest: String,
     out: PathBuf,
 }
 
@@ -266,7 +231,16 @@ impl Work {
         for number in 0..run.seeds.0 {
             let settings = Settings { seed: run.settings.seed + number, ..run.settings.clone() };
             let dir = if run.seeds.0 == 1 { self.out.clone() } else { self.out.join(format!("seed-{}", settings.seed)) };
-            let Some(outcome) = self.seed(&dir, &settings, control, run.seeds.0)? else { break };
+            let found = SeedOutcome::read(&dir)?;
+            let outcome = match found {
+                Some(done) => Some(done),
+                None => {
+                    let seed = if run.seeds.0 == 1 { String::new() } else { format!(", seed {}", settings.seed) };
+                    let name = format!("{}{seed}", self.task.title);
+                    Seed::open(self, dir, settings)?.run(&name, control)?
+                }
+            };
+            let Some(outcome) = outcome else { break };
             done.push(outcome);
         }
         let outcome = self.outcome(run, done);
@@ -274,162 +248,6 @@ impl Work {
             write_json(&self.out.join("result.json"), &outcome)?;
         }
         Ok(outcome)
-    }
-
-    /// One seed; `None` if it was stopped on its way.
-    fn seed(&self, dir: &Path, settings: &Settings, control: &Control, of: u64) -> Result<Option<SeedOutcome>, FinetuneError> {
-        let file = dir.join("seed.json");
-        if file.exists() {
-            let again = |e: String| FinetuneError::Resume {
-                problem: format!("{}: {e}; to run this seed again, delete {}", file.display(), quoted(&file)),
-            };
-            let text = std::fs::read_to_string(&file).map_err(|e| again(e.to_string()))?;
-            if let Err(e) = checkpoint::load(dir) {
-                return Err(again(format!("its model cannot be read: {e}")));
-            }
-            return serde_json::from_str(&text).map(Some).map_err(|e| again(e.to_string()));
-        }
-        std::fs::create_dir_all(dir).map_err(|e| FileError::new("make the directory", dir, e))?;
-        let state = dir.join(TRAINER_FILE);
-        let reader = self.reader.with_seed(settings.seed);
-        let mut session = Session::new(&reader, self.task, &self.train, &self.dev, settings)?;
-        let (mut before, mut tokens) = (0.0, 0);
-        let lost = !state.exists() && dir.join("metrics.jsonl").metadata().is_ok_and(|m| m.len() > 0);
-        if state.exists() {
-            let damaged = |problem: String| FinetuneError::Resume {
-                problem: format!("{}: {problem}; the file is damaged: to run this seed again, delete it", state.display()),
-            };
-            let (config, recipe) = (session.trainer.config.clone(), session.trainer.recipe.clone());
-            let (trainer, extra) = Trainer::load(&state, config, recipe).map_err(|e| FinetuneError::Resume {
-                problem: format!("{e}; to run this seed again, delete {}", quoted(&state)),
-            })?;
-            let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
-            if extra.run != self.identity(settings) {
-                return Err(FinetuneError::Resume {
-                    problem: format!(
-                        "{}: this is the state of another run (other settings, seed, task or data): put the run's own back, or delete it \
-                         to run this seed again",
-                        state.display()
-                    ),
-                });
-            }
-            session = Session::with(trainer, self.task, &self.train, &self.dev, settings)?;
-            session.go_on(extra.curve, extra.losses).map_err(damaged)?;
-            if let (false, Err(e)) = (session.curve.is_empty(), checkpoint::load(dir)) {
-                let state = state.display();
-                return Err(FinetuneError::Resume {
-                    problem: format!("the best model so far: {e}; put it back, or delete {state} to run this seed again"),
-                });
-            }
-            (before, tokens) = (extra.seconds, extra.tokens);
-        }
-        session.trainer.watches = control.anomaly;
-        let (mut log, _) = MetricsLog::resume(&dir.join("metrics.jsonl"), session.trainer.done())?;
-        let total = session.updates();
-        let stop = control.stop_at.map_or(total, |s| s.min(total));
-        let name = if of == 1 { self.task.title.to_owned() } else { format!("{}, seed {}", self.task.title, settings.seed) };
-        let mut progress = Progress::new(&name, total, "updates", control.display).starting_at(session.trainer.done());
-        session.trainer.recipe.doubt().iter().for_each(|doubt| progress.warn(doubt));
-        if lost {
-            progress.warn(&format!("{} is not there: seed {} begins again", state.display(), settings.seed));
-        }
-        let (began, mut saved) = (Instant::now(), Instant::now());
-        let seconds = |began: Instant| before + began.elapsed().as_secs_f64();
-        while session.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
-            let at = Instant::now();
-            let (step, counted) = match session.step() {
-                Ok(made) => made,
-                Err(e) => {
-                    let (step, text) = (session.trainer.done() + 1, e.to_string());
-                    log.append(&Record::Warning { step, elapsed: seconds(began), text })?;
-                    if let FinetuneError::Train(error) = &e {
-                        session.trainer.keep(&session.batch(step), error, dir).iter().for_each(|kept| progress.warn(kept));
-                    }
-                    return Err(e);
-                }
-            };
-            tokens += counted;
-            for text in session.trainer.alarms.take() {
-                progress.warn(&format!("update {}: {text}", session.trainer.done()));
-                log.append(&Record::Warning { step: session.trainer.done(), elapsed: seconds(began), text })?;
-            }
-            log.append(&Record::Step(StepRecord {
-                step: session.trainer.done(),
-                tokens,
-                loss: step.loss,
-                lr: step.rate,
-                grad_norm: step.gradient_norm,
-                tokens_per_second: counted as f64 / at.elapsed().as_secs_f64(),
-                elapsed: seconds(began),
-            }))?;
-            progress.note(format!("loss {:.3}", step.loss));
-            progress.reach(session.trainer.done());
-            let due = session.is_due();
-            if due {
-                let better = session.evaluate().map_err(|e| match e {
-                    FinetuneError::Task(TaskError::NotFinite { .. }) => {
-                        FinetuneError::Diverged { update: session.trainer.done() }
-                    }
-                    e => e,
-                })?;
-                let point = session.curve.last().expect("just measured");
-                progress.say(&format!(
-                    "epoch {:.2}: dev {} {:.4}, loss {:.4}{}",
-                    point.epoch,
-                    point.dev.metric,
-                    point.dev.score,
-                    point.dev.loss,
-                    if better { ", the best so far" } else { "" }
-                ));
-                if better {
-                    self.save_best(dir, &session)?;
-                }
-            }
-            if due || saved.elapsed() > EVERY {
-                self.save_state(&state, &session, settings, tokens, seconds(began))?;
-                saved = Instant::now();
-            }
-        }
-        progress.finish();
-        if session.trainer.done() < total {
-            self.save_state(&state, &session, settings, tokens, seconds(began))?;
-            return Ok(None);
-        }
-        let best = session.best_point().expect("the last update ends an epoch").clone();
-        let outcome = SeedOutcome { seed: settings.seed, best, curve: session.curve.clone(), seconds: seconds(began) };
-        write_json(&file, &outcome)?;
-        std::fs::remove_file(&state).map_err(|e| FileError::new("remove", &state, e))?; // nothing is left to continue
-        Ok(Some(outcome))
-    }
-
-    /// Whose state it is: changes with the task, the data, the pre-trained model, and every setting.
-    fn identity(&self, settings: &Settings) -> String {
-        let settings = serde_json::to_string(settings).expect("plain values");
-        Sha256::digest(format!("{} {} {settings}", self.task.name, self.digest))
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    }
-
-    fn save_state(
-        &self,
-        path: &Path,
-        session: &Session<'_>,
-        settings: &Settings,
-        tokens: u64,
-        seconds: f64,
-    ) -> Result<(), FinetuneError> {
-        let (run, curve, losses) = (self.identity(settings), session.curve.clone(), session.losses().to_vec());
-        let extra = Extra { run, curve, losses, tokens, seconds };
-        Ok(session.trainer.save(path, &serde_json::to_string(&extra).expect("plain values"))?)
-    }
-
-    fn save_best(&self, dir: &Path, session: &Session<'_>) -> Result<(), FinetuneError> {
-        let Some(best) = &session.best else { return Ok(()) };
-        for (name, bytes) in checkpoint::files(session.config(), best) {
-            write_atomically(&dir.join(name), |file| file.write_all(&bytes))?;
-        }
-        Ok(self.reader.tokenizer.save(dir)?)
     }
 
     fn outcome(&self, run: &RunFile, seeds: Vec<SeedOutcome>) -> Outcome {

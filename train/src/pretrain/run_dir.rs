@@ -57,8 +57,9 @@ impl RunDir {
         let text = std::fs::read_to_string(&file).map_err(|e| PretrainError::Resume {
             problem: format!("{}: {e}; --resume takes the directory that was --out of an earlier run", file.display()),
         })?;
-        let run = serde_json::from_str(&text)
-            .map_err(|e| PretrainError::Resume { problem: format!("{}: {e}; the file is damaged", file.display()) })?;
+        let run = serde_json::from_str(&text).map_err(|e| PretrainError::Resume {
+            problem: format!("{}: {e}; the file is damaged, or is of another command's run", file.display()),
+        })?;
         Ok((dir, run))
     }
 

@@ -677,7 +677,7 @@ fn what_cannot_be_resumed_says_why() {
         let at = state.windows(13).position(|w| w == b"\"updates\":\"4\"").expect("in the header");
         let mut changed = state.clone();
         changed[at + 11] = updates.as_bytes()[0];
-        damaged("trainer.safetensors", &changed, &["trainer.safetensors", &format!("{updates} of 6 updates"), "delete it"]);
+        damaged("trainer.safetensors", &changed, &["trainer.safetensors", &format!("{updates} of 6 updates"), "run this seed again, delete"]);
     }
     for (flag, name) in [("--batch 4", "--batch"), ("--seeds 1", "--seeds"), ("--epochs 3", "--epochs")] {
         desk.resume("out", flag).misused(&[&format!("leave {name} out"), "--out"]);

@@ -21,7 +21,7 @@ pub static DPRD: Task = Task {
     answer: Answer::Choice { of: 2 },
     metric: Metric::Accuracy,
     also: &[],
-    folder: "`train.c.txt` and `test.c.txt`",
+    folder: "`train.c.txt` (dev is the last fifth of its rows) and `test.c.txt`",
     splits: &[Split::Train, Split::Dev, Split::Test],
     read,
 };

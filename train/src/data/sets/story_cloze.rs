@@ -25,7 +25,7 @@ pub static STORY_CLOZE: Task = Task {
     metric: Metric::Accuracy,
     also: &[],
     folder: "`cloze_test_val__spring2016 - cloze_test_ALL_val.csv` and `cloze_test_test__spring2016 - cloze_test_ALL_test.csv`, \
-             or these as `val.csv` and `test.csv`",
+             or these as `val.csv` and `test.csv`; training rows are the validation file's, dev the last fifth of them",
     splits: &[Split::Train, Split::Dev, Split::Test],
     read,
 };
