@@ -5,6 +5,10 @@
 //!                                            a vocabulary with room for them has these rows drawn anew
 //! transferred: nothing, embeddings, 1 … n    embeddings are Wₑ and W_p; l blocks are these and the blocks 1 … l; the rest is fresh
 //! ```
+//!
+//! Blocks above those that are kept are drawn with a seed of their own: with pre-training's they would be the very weights beside
+//! which the kept ones began to learn. Where nothing is kept, the model is what pre-training with this seed begins with, so that
+//! the two differ by pre-training alone.
 
 use std::ops::Range;
 
@@ -66,6 +70,9 @@ impl Transfer {
     }
 }
 
+/// Tells the seed of what is fresh above kept blocks from pre-training's.
+const ABOVE: u64 = 0x6162_6f76_6500;
+
 impl<T: Real> Model<Tensor<T>> {
     /// The backbone with these tokens' rows of Wₑ drawn from N(0, std²); the vocabulary grows to hold them.
     ///
@@ -94,7 +101,8 @@ impl<T: Real> Model<Tensor<T>> {
     /// This backbone under a fresh head, with what is not transferred fresh too.
     pub fn with_head(self, config: &ModelConfig, head: HeadConfig, transfer: Transfer, seed: u64) -> (ModelConfig, Self) {
         let config = ModelConfig { head: Some(head.clone()), ..config.clone() };
-        let fresh: Self = Model::init(&ModelConfig { head: None, ..config.clone() }, seed);
+        let of = if matches!(transfer, Transfer::Layers(_)) { seed ^ ABOVE } else { seed };
+        let fresh: Self = Model::init(&ModelConfig { head: None, ..config.clone() }, of);
         let kept = Model { score: None, ..self };
         let Model { backbone, .. } = kept.zip(fresh).map(|name, (old, new)| if transfer.keeps(name) { old } else { new });
         let score = Head::init(&head, config.backbone.width(), config.backbone.initializer_range(), seed);
@@ -139,6 +147,22 @@ mod tests {
             let random = new.shape().len() > 1; // biases are 0 and gains 1 in both
             assert_eq!(new == old, kept || !random, "{name}");
         });
+    }
+
+    /// Under pre-training's own seed too; nothing kept, it is what pre-training begins with.
+    #[test]
+    fn fresh_blocks_are_not_those_that_pre_training_began_with() {
+        let config = ModelConfig::from(tiny());
+        let began: Model<Tensor<f64>> = Model::init(&config, 1);
+        let with = |transfer| Model {
+            score: None,
+            ..began.clone().with_head(&config, HeadConfig::new(Form::Classify, 3), transfer, 1).1
+        };
+        with(Transfer::Layers(1)).zip(began.clone()).visit(|name, (new, old)| {
+            let random = name.starts_with("h.1.") && new.shape().len() > 1;
+            assert_eq!(new == old, !random, "{name}");
+        });
+        assert!(with(Transfer::None) == began);
     }
 
     /// A vocabulary may have been made larger than the tokenizer: the new tokens take rows that are there.

@@ -91,6 +91,30 @@ pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::R
     sync_directory(parent(path))
 }
 
+/// Writes files that belong together, such as a backbone and its head: all are on the disk before the first takes its name.
+///
+/// # Errors
+/// As [`write_atomically`]: where a file cannot be written, none has taken its name.
+pub fn write_together(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(), FileError> {
+    let mut fresh = Vec::new();
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        let temporary = Temporary { path: sibling(&path, &format!("tmp-{}", process::id()))?, keep: false };
+        let fill = || {
+            let mut file = File::create(&temporary.path)?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        };
+        fill().map_err(|cause| FileError::new("write", &path, cause))?;
+        fresh.push((temporary, path));
+    }
+    for (temporary, path) in fresh {
+        fs::rename(&temporary.path, &path).map_err(|cause| FileError::new("replace", &path, cause))?;
+        temporary.keep();
+    }
+    sync_directory(folder)
+}
+
 /// Anything that stands in the folder at `path`, or the folder itself where it cannot be looked into; nothing if there is none or
 /// an empty one.
 pub fn occupant(path: &Path) -> Option<PathBuf> {
@@ -290,6 +314,19 @@ impl Drop for Temporary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A name that cannot be written, a folder's here, leaves those before it as they were.
+    #[test]
+    fn files_that_belong_together_are_written_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+        write_together(folder.path(), &[("a", b"1".to_vec()), ("b", b"2".to_vec())]).unwrap();
+        assert_eq!((read("a"), read("b")), (b"1".to_vec(), b"2".to_vec()));
+        let error = write_together(folder.path(), &[("a", b"3".to_vec()), ("none/b", b"4".to_vec())]).unwrap_err();
+        assert!(error.to_string().contains("none"), "{error}");
+        assert_eq!(read("a"), b"1");
+        assert_eq!(names(folder.path()), ["a", "b"], "and nothing is left beside them");
+    }
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<_> =

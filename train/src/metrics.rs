@@ -433,7 +433,7 @@ mod tests {
         let path = folder.path().join("metrics.jsonl");
         let whole: Vec<u8> = [step(1, 3.0), step(2, 2.0)].iter().flat_map(|record| line(record).unwrap()).collect();
         let first = line(&step(1, 3.0)).unwrap().len();
-        for cut in first..whole.len() - 1 {
+        for cut in first..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             let expected = if cut == whole.len() - 1 { 2 } else { 1 };
             assert_eq!(read(&path).unwrap().len(), expected, "cut at {cut}");

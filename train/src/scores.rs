@@ -116,15 +116,20 @@ pub fn matthews(predictions: &[usize], labels: &[usize]) -> f64 {
         classes.iter().for_each(|&class| counts[class] += 1.0);
         counts
     };
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let (p, l, n) = (count(predictions), count(labels), n as f64);
     let right = predictions.iter().zip(labels).filter(|(p, l)| p == l).count() as f64;
+    matthews_of_counts(right, &count(predictions), &count(labels))
+}
+
+/// [`matthews`] of `right` predictions, where class k was predicted p\[k\] times and there l\[k\] times.
+pub fn matthews_of_counts(right: f64, p: &[f64], l: &[f64]) -> f64 {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let n: f64 = p.iter().sum();
     // Whole numbers below 2⁵³: each difference is exact, and 0 where it should be.
-    let (of_predictions, of_labels) = (n * n - dot(&p, &p), n * n - dot(&l, &l));
+    let (of_predictions, of_labels) = (n * n - dot(p, p), n * n - dot(l, l));
     if of_predictions == 0.0 || of_labels == 0.0 {
         return 0.0;
     }
-    (n * right - dot(&p, &l)) / (of_predictions.sqrt() * of_labels.sqrt())
+    (n * right - dot(p, l)) / (of_predictions.sqrt() * of_labels.sqrt())
 }
 
 /// Pearson's correlation coefficient:

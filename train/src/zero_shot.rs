@@ -19,7 +19,7 @@ use gradus_model::{Batch, Model, ModelConfig};
 use gradus_tensor::Tensor;
 
 use crate::data::sets::{Example, Form, Input, Label, Task};
-use crate::scores::matthews;
+use crate::scores::matthews_of_counts;
 use crate::tasks::TaskError;
 use crate::text::Tokenizer;
 
@@ -204,26 +204,29 @@ impl ZeroShot<'_> {
 /// The threshold above which (or at which) a score counts as class 1: between two neighbouring scores, where the correlation with
 /// the labels is highest; the lowest such.
 fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
-    let mut sorted = scores.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.dedup();
-    // Enough candidates to be exact on small sets, and quick on large ones.
-    let step = sorted.len().div_ceil(1000).max(1);
-    let between = sorted.windows(2).step_by(step).map(|pair| (pair[0] + pair[1]) / 2.0);
-    let quality = |threshold: f64| {
-        let predicted: Vec<usize> = scores.iter().map(|&s| usize::from(s >= threshold)).collect();
-        matthews(&predicted, labels)
-    };
-    let best = between.map(|t| (quality(t), t)).fold(None, |best: Option<(f64, f64)>, (q, t)| match best {
-        Some((most, _)) if q <= most => best,
-        _ => Some((q, t)),
-    });
-    best.map_or(f64::NEG_INFINITY, |(_, t)| t)
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+    let (n, ones) = (labels.len() as f64, labels.iter().sum::<usize>() as f64);
+    // At first all are answered 1; then, from the lowest score on, one after the other 0.
+    let (mut zeros, mut right) = (0.0, ones);
+    let (mut most, mut best) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+    for pair in order.windows(2) {
+        let (below, above) = (scores[pair[0]], scores[pair[1]]);
+        zeros += 1.0;
+        right += if labels[pair[0]] == 0 { 1.0 } else { -1.0 };
+        let quality = matthews_of_counts(right, &[zeros, n - zeros], &[n - ones, ones]);
+        if below < above && quality > most {
+            most = quality;
+            best = if below.is_finite() { (below + above) / 2.0 } else { above };
+        }
+    }
+    best
 }
 
 #[cfg(test)]
 mod tests {
     use gradus_model::{GptConfig, Tree};
+    use gradus_tensor::rng::Philox;
 
     use super::*;
 
@@ -321,6 +324,21 @@ mod tests {
     fn the_threshold_divides_what_can_be_divided() {
         assert_eq!(threshold(&[-3.0, -1.0, -2.0, -5.0], &[0, 1, 1, 0]), -2.5);
         assert_eq!(threshold(&[-1.0], &[1]), f64::NEG_INFINITY);
+        assert_eq!(threshold(&[f64::NEG_INFINITY, -1.0, -0.5], &[0, 1, 1]), -1.0, "of a text of which nothing is predicted");
+    }
+
+    /// Also where there are thousands of scores, and equal ones among them.
+    #[test]
+    fn no_threshold_is_better() {
+        let mut rng = Philox::new(5);
+        let labels: Vec<usize> = (0..3000).map(|_| rng.below(2) as usize).collect();
+        let scores: Vec<f64> = labels.iter().map(|&l| -((rng.below(2500) + 300 * (1 - l as u64)) as f64)).collect();
+        let quality = |t: f64| {
+            let predicted: Vec<usize> = scores.iter().map(|&s| usize::from(s >= t)).collect();
+            crate::scores::matthews(&predicted, &labels)
+        };
+        let best = quality(threshold(&scores, &labels));
+        assert!(best > 0.05 && (-2801..=0).all(|t| quality(f64::from(t) - 0.5) <= best));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::finetune::FinetuneError;
 use crate::generate::GenerateError;
 use crate::model_dir::ModelDirError;
 use crate::pretrain::PretrainError;
+use crate::progress::many;
 use crate::reproduce::ReproduceError;
 use crate::text::TextError;
 use crate::trainer::{DumpError, TrainError};
@@ -63,7 +64,7 @@ pub enum CliError {
     /// The paper in miniature.
     #[error(transparent)]
     Reproduce(Box<ReproduceError>),
-    /// A file that could not be written.
+    /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
     /// An update that was kept, and cannot be made again.
@@ -116,7 +117,7 @@ pub enum CliError {
         found: &'static str,
     },
     /// Too little text to predict anything.
-    #[error("{path}: {tokens} token in all, and the first of a text is not predicted; give a text of at least two tokens")]
+    #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", many(*tokens, "token"))]
     TooShort {
         /// The corpus.
         path: PathBuf,

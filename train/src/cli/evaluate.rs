@@ -13,7 +13,7 @@ use super::ids::read_ids;
 use super::{CliError, output};
 use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
-use crate::finetune::{FinetuneError, Reader, evenly, logits, metrics, score};
+use crate::finetune::{FinetuneError, Reader, evenly, labels, logits, metrics, score};
 use crate::progress::{Display, Progress, many};
 use crate::tasks::TaskError;
 use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
@@ -216,6 +216,7 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
     // The threshold is that of all training rows, however few are asked.
     let train = if ZeroShot::needs_train(task) { examples(Split::Train)? } else { Vec::new() };
     let asked = evenly(examples(split)?, args.rows);
+    labels(&asked).map_err(FinetuneError::from)?; // before the long work
     let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
     let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
     let (name, examples, truncated) = (task.metric.name(), asked.len(), answers.truncated);

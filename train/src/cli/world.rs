@@ -70,8 +70,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(dir) = &args.tasks {
         return tasks(&world, dir, args);
     }
-    if args.stories == 0 {
-        return Err(flag("--stories", 0, "at least 1 story"));
+    if !(1..=10_000_000).contains(&args.stories) {
+        return Err(flag("--stories", args.stories, "a number from 1 to 10000000"));
     }
     let mut rng = Philox::new(args.seed);
     let Some(out) = &args.out else {

@@ -37,7 +37,7 @@ use crate::text::{TextError, Tokenizer};
 use crate::trainer::{StateError, TrainError};
 
 pub use run::{Control, Outcome, RunFile, Seeds, begin, resume};
-pub use score::{Scored, answers, logits, metrics, score};
+pub use score::{Scored, answers, labels, logits, metrics, score};
 pub use seed::SeedOutcome;
 pub use session::{Point, Session};
 pub use settings::Settings;
@@ -79,7 +79,7 @@ pub enum FinetuneError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("{source}; what was done stays: go on with `gradus finetune --resume {}`", quoted(out))]
-    Halted { source: FileError, out: PathBuf },
+    Halted { source: Box<FinetuneError>, out: PathBuf },
     #[error("{title}, split `{split}` in {folder}: {source}", folder = folder.display())]
     Encode { title: &'static str, split: Split, folder: PathBuf, source: TaskError },
     #[error("--{flag} {found}: expected {expected}")]
@@ -101,6 +101,16 @@ fn continued(dir: &Path) -> String {
 }
 
 impl FinetuneError {
+    /// Of a file that could not be written on the way: with the command that goes on.
+    fn halted(self, out: &Path) -> Self {
+        let file = match &self {
+            Self::File(_) | Self::State(StateError::File(_)) => true,
+            Self::Metrics(e) => matches!(e, MetricsError::File(_)),
+            _ => false,
+        };
+        if file { Self::Halted { source: Box::new(self), out: out.to_owned() } } else { self }
+    }
+
     /// Is it a task, a split or a hyperparameter that cannot be, whatever the files hold?
     pub fn is_of_settings(&self) -> bool {
         match self {

@@ -149,10 +149,7 @@ pub fn begin(
     let work = Work::open(&run, task, out)?;
     run.digest = work.digest.clone();
     write_json(&out.join(RunFile::NAME), &run)?;
-    work.run(&run, control).map_err(|e| match e {
-        FinetuneError::File(source) => FinetuneError::Halted { source, out: out.to_owned() },
-        e => e,
-    })
+    work.run(&run, control)
 }
 
 /// Continues the fine-tuning of a directory: seeds that are done are not run again.
@@ -184,9 +181,10 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), File
     write_atomically(path, |file| file.write_all(&text))
 }
 
-/// Changes with any token of any row, and with any parameter of the pre-trained model.
+/// Changes with any token of any row, and with any size or parameter of the pre-trained model.
 fn digest(reader: &Reader, data: &[&Data]) -> String {
     let mut hash = Sha256::new();
+    hash.update(format!("{:?}", reader.config));
     checkpoint::parameter_bytes(&reader.params, |bytes| hash.update(bytes));
     for row in data.iter().flat_map(|data| &data.rows) {
         for ids in &row.encoded.rows {
@@ -231,13 +229,13 @@ impl Work {
         for number in 0..run.seeds.0 {
             let settings = Settings { seed: run.settings.seed + number, ..run.settings.clone() };
             let dir = if run.seeds.0 == 1 { self.out.clone() } else { self.out.join(format!("seed-{}", settings.seed)) };
-            let found = SeedOutcome::read(&dir)?;
+            let found = SeedOutcome::read(&dir, self, &settings)?;
             let outcome = match found {
                 Some(done) => Some(done),
                 None => {
                     let seed = if run.seeds.0 == 1 { String::new() } else { format!(", seed {}", settings.seed) };
                     let name = format!("{}{seed}", self.task.title);
-                    Seed::open(self, dir, settings)?.run(&name, control)?
+                    Seed::open(self, dir, settings)?.run(&name, control).map_err(|e| e.halted(&self.out))?
                 }
             };
             let Some(outcome) = outcome else { break };

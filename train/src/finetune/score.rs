@@ -115,8 +115,13 @@ pub fn metrics<'e>(
     Ok(metrics)
 }
 
-/// The labels; unlabelled rows are an error.
-pub(super) fn labels<'e>(examples: impl Iterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
-    let remedy = "this split is published without labels; score another, or write answers with `gradus predict`";
+/// The labels.
+///
+/// # Errors
+/// [`TaskError::NoLabel`] for the first row without one.
+pub fn labels<'e>(examples: impl IntoIterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
+    let remedy =
+        "this split is published without labels; score another, or write a fine-tuned model's answers with `gradus predict`";
+    let examples = examples.into_iter();
     examples.map(|e| e.label.ok_or_else(|| TaskError::NoLabel { id: e.id.clone(), remedy })).collect()
 }

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::run::{Control, Work, write_json};
 use super::{FinetuneError, Point, Session, Settings};
-use crate::files::{FileError, quoted, write_atomically};
+use crate::files::{FileError, quoted, write_together};
 use crate::metrics::{MetricsLog, Record, StepRecord};
 use crate::pretrain::INTERRUPTED;
 use crate::progress::Progress;
@@ -43,8 +43,8 @@ pub struct SeedOutcome {
 impl SeedOutcome {
     const NAME: &str = "seed.json";
 
-    /// That of a directory whose seed is done.
-    pub fn read(dir: &Path) -> Result<Option<Self>, FinetuneError> {
+    /// That of a directory whose seed is done, with these settings.
+    pub(super) fn read(dir: &Path, work: &Work, settings: &Settings) -> Result<Option<Self>, FinetuneError> {
         let file = dir.join(Self::NAME);
         if !file.exists() {
             return Ok(None);
@@ -54,14 +54,30 @@ impl SeedOutcome {
         };
         let text = std::fs::read_to_string(&file).map_err(|e| damaged(e.to_string()))?;
         checkpoint::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
-        serde_json::from_str(&text).map(Some).map_err(|e| damaged(e.to_string()))
+        let done: Done = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        if done.run != identity(work, settings) {
+            return Err(damaged(ANOTHER.into()));
+        }
+        Ok(Some(done.outcome))
     }
+}
+
+/// Of a file whose run is not this one.
+const ANOTHER: &str = "this is of another run (other settings, seed, task, data or model): put the run's own back";
+
+/// What stands in `seed.json`.
+#[derive(Serialize, Deserialize)]
+struct Done {
+    /// [`identity`].
+    run: String,
+    #[serde(flatten)]
+    outcome: SeedOutcome,
 }
 
 /// What is kept beside a trainer's state.
 #[derive(Serialize, Deserialize)]
 struct Extra {
-    /// [`Seed::identity`].
+    /// [`identity`].
     run: String,
     curve: Vec<Point>,
     /// Losses of the updates since the last point.
@@ -133,10 +149,11 @@ impl<'w> Seed<'w> {
         }
         let best = self.session.best_point().expect("the last update ends an epoch").clone();
         let outcome = SeedOutcome { seed: self.settings.seed, best, curve: self.session.curve.clone(), seconds: self.seconds() };
-        write_json(&self.dir.join(SeedOutcome::NAME), &outcome)?;
+        let done = Done { run: identity(self.work, &self.settings), outcome };
+        write_json(&self.dir.join(SeedOutcome::NAME), &done)?;
         let state = self.state();
         std::fs::remove_file(&state).map_err(|e| FileError::new("remove", &state, e))?; // nothing is left to continue
-        Ok(Some(outcome))
+        Ok(Some(done.outcome))
     }
 
     /// One update, written down.
@@ -188,10 +205,8 @@ impl<'w> Seed<'w> {
         let best = if better { ", the best so far" } else { "" };
         progress.say(&format!("epoch {epoch:.2}: dev {} {:.4}, loss {:.4}{best}", dev.metric, dev.score, dev.loss));
         let Some(best) = self.session.best.as_ref().filter(|_| better) else { return Ok(()) };
-        for (name, bytes) in checkpoint::files(self.session.config(), best) {
-            write_atomically(&self.dir.join(name), |file| file.write_all(&bytes))?;
-        }
-        Ok(self.work.reader.tokenizer.save(&self.dir)?)
+        self.work.reader.tokenizer.save(&self.dir)?;
+        Ok(write_together(&self.dir, &checkpoint::files(self.session.config(), best))?)
     }
 
     fn write(&mut self, record: Record) -> Result<(), FinetuneError> {
@@ -230,8 +245,7 @@ fn take_up<'w>(session: &mut Session<'w>, work: &'w Work, dir: &Path, settings: 
     let (trainer, extra) = Trainer::load(&state, config, recipe).map_err(|e| error(e.to_string()))?;
     let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
     if extra.run != identity(work, settings) {
-        let what = "this is the state of another run (other settings, seed, task or data): put the run's own back";
-        return Err(error(format!("{}: {what}", state.display())));
+        return Err(error(format!("{}: {ANOTHER}", state.display())));
     }
     *session = Session::with(trainer, work.task, &work.train, &work.dev, settings)?;
     session.go_on(extra.curve.clone(), extra.losses.clone()).map_err(damaged)?;

@@ -108,8 +108,8 @@ impl<'d> Session<'d> {
     pub fn go_on(&mut self, curve: Vec<Point>, losses: Vec<f64>) -> Result<(), String> {
         let (done, all) = (self.trainer.done(), self.updates());
         let measured = curve.last().map_or(0, |p| p.update);
-        let between = curve.windows(2).all(|pair| pair[0].update < pair[1].update);
-        if done > all || !between || measured + losses.len() as u64 != done || done == all && measured != all {
+        let increasing = curve.windows(2).all(|pair| pair[0].update < pair[1].update);
+        if done > all || !increasing || measured + losses.len() as u64 != done || done == all && measured != all {
             let losses = losses.len();
             return Err(format!("{done} of {all} updates made, {measured} of them up to the last score, {losses} losses since"));
         }

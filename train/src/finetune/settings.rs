@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FinetuneError;
 use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
-use crate::trainer::{Recipe, default_shards};
+use crate::trainer::Recipe;
 
 /// How a model is fine-tuned.
 #[derive(Args, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ impl Settings {
 
     /// The trainer's part of these settings.
     pub(super) fn recipe(&self, batch: usize, updates: u64) -> Recipe {
-        let shards = self.shards.min(batch).max(default_shards(1));
+        let shards = self.shards.min(batch);
         Recipe {
             optimizer: self.optimizer(),
             schedule: self.schedule(),

@@ -92,13 +92,11 @@ impl RunDir {
         self.0.join("best")
     }
 
-    /// Writes what does not change during a run, all of it or nothing.
+    /// Writes what does not change during a run; `run.json`, which makes it one, last.
     pub fn begin(&self, run: &RunFile, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
         let text = serde_json::to_vec_pretty(run).expect("plain values");
-        replace_directory(&self.0, |fresh| {
-            write_atomically(&RunDir(fresh.to_owned()).run_file(), |f| f.write_all(&text))?;
-            Ok(tokenizer.save(fresh)?)
-        })
+        tokenizer.save(&self.0)?;
+        Ok(write_atomically(&self.run_file(), |f| f.write_all(&text))?)
     }
 
     /// Writes the model as it is now, each file whole or not at all.
@@ -115,5 +113,27 @@ impl RunDir {
             tokenizer.save(fresh)?;
             Ok(checkpoint::save(fresh, config, params)?)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Lock;
+    use crate::settings::Options;
+
+    /// Whoever has the directory still has it when the run has begun.
+    #[test]
+    fn a_beginning_leaves_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let lock = Lock::take(&out).unwrap();
+        let settings = Options::default().settle().unwrap();
+        let run = RunFile { settings, corpus: None, updates: 1, digest: String::new(), command: String::new() };
+        RunDir::vacant(&out).unwrap().begin(&run, &Tokenizer::bytes()).unwrap();
+        assert_eq!(RunDir::open(&out).unwrap().1, run);
+        assert!(Lock::take(&out).is_err());
+        drop(lock);
+        assert!(Lock::take(&out).is_ok());
     }
 }

@@ -17,7 +17,8 @@ pub mod results;
 mod stage;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gradus_model::{Model, ModelConfig};
@@ -106,6 +107,7 @@ pub struct Outcome {
 /// A directory with another one, a stage's error, or Ctrl-C.
 pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
     sizes.check()?;
+    let _lock = Lock::take(out)?;
     let file = out.join("plan.json");
     if let (false, Some(found)) = (file.exists(), occupant(out)) {
         return Err(ReproduceError::Foreign { out: out.to_owned(), found });
@@ -114,7 +116,6 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, Reprod
         true if read_plan(out)? != *sizes => return Err(ReproduceError::Taken { out: out.to_owned() }),
         true => {}
         false => {
-            std::fs::create_dir_all(out).map_err(|e| FileError::new("make the directory", out, e))?;
             let text = serde_json::to_vec_pretty(sizes).expect("plain values");
             write_atomically(&file, |f| f.write_all(&text))?;
         }
@@ -127,7 +128,9 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, Reprod
 /// # Errors
 /// No such directory, a stage's error, or Ctrl-C.
 pub fn resume(out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
-    run(&read_plan(out)?, out, watch)
+    let sizes = read_plan(out)?;
+    let _lock = Lock::take(out)?;
+    run(&sizes, out, watch)
 }
 
 fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
@@ -143,7 +146,6 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
 }
 
 fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
-    let _lock = Lock::take(out)?;
     let (begin, places) = (Instant::now(), Places(out.to_owned()));
     let say = |words: &str| {
         if watch.display != Display::Quiet {
@@ -153,24 +155,33 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceErr
     let stages = plan::plan(sizes, measure()?);
     let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| places.result(p).exists());
     say(&announce(&stages, &done, sizes));
-    let mut left: f64 = open.iter().map(|p| p.seconds).sum();
-    for (number, planned) in open.iter().enumerate() {
+    // Stages done, and seconds of those that are not.
+    let state = Mutex::new((done.len(), open.iter().map(|p| p.seconds).sum::<f64>()));
+    let one = |planned: &Planned, at_once: usize| {
         if INTERRUPTED.load(Ordering::Relaxed) {
             return Err(ReproduceError::Interrupted { out: out.to_owned() });
         }
         let start = Instant::now();
         let found = stage::run(&places, sizes, planned, watch)?;
-        left -= planned.seconds;
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = (state.0 + 1, (state.1 - planned.seconds).max(0.0));
         say(&format!(
             "[{:>3}/{}] seed {}: {}: {found} ({:.0} s, {:.0} s expected); about {} left",
-            done.len() + number + 1,
+            state.0,
             stages.len(),
             planned.seed,
             planned.stage,
             start.elapsed().as_secs_f64(),
-            planned.seconds,
-            duration(left.max(0.0))
+            planned.seconds * at_once as f64,
+            duration(state.1)
         ));
+        Ok(())
+    };
+    for group in open.chunk_by(|a, b| a.stage.is_fine_tuning() && b.stage.is_fine_tuning()) {
+        match group {
+            [alone] => one(alone, 1)?,
+            group => at_once(group, |planned, threads| one(planned, threads))?,
+        }
     }
     let results = collect(&places, &stages)?;
     let claims = claims::all(&results, sizes);
@@ -188,6 +199,26 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceErr
     })
 }
 
+/// Does pieces of work that do not need one another, as many at once as there are threads, each on one of them: nothing waits for
+/// another thread before each update is done, and no bit depends on the threads.
+fn at_once<W: Sync>(work: &[W], each: impl Fn(&W, usize) -> Result<(), ReproduceError> + Sync) -> Result<(), ReproduceError> {
+    let threads = rayon::current_num_threads().min(work.len());
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let worker = || {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one more thread");
+        pool.install(|| {
+            while let (false, Some(piece)) = (failed.load(Ordering::Relaxed), work.get(next.fetch_add(1, Ordering::Relaxed))) {
+                each(piece, threads).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            }
+            Ok(())
+        })
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 /// A line for people; without anybody to read it, the work still goes on.
 fn eprintln_quietly(words: &str) {
     use std::io::Write;
@@ -200,7 +231,7 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
     let kinds: [Kind; 4] = [
         ("tasks of the micro-world", |s| matches!(s, Stage::World)),
         ("pre-training", |s| matches!(s, Stage::Pretrain(_))),
-        ("fine-tuning: 12 tasks, 4 ablations", |s| {
+        ("fine-tuning: 12 tasks, 4 models each", |s| {
             use results::Variant::*;
             matches!(s, Stage::Finetune { variant: Full | NoPretraining | NoAux | Lstm, .. })
         }),
@@ -258,4 +289,29 @@ fn collect(places: &Places, stages: &[Planned]) -> Result<Results, ReproduceErro
         }
     }
     Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_is_done_once_and_a_failure_ends_the_rest() {
+        let pieces: Vec<usize> = (0..100).collect();
+        let done: Vec<AtomicUsize> = pieces.iter().map(|_| AtomicUsize::new(0)).collect();
+        let once = |&piece: &usize, _| {
+            assert_eq!(rayon::current_num_threads(), 1);
+            done[piece].fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        at_once(&pieces, once).unwrap();
+        assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1));
+        let (tried, out) = (AtomicUsize::new(0), PathBuf::from("x"));
+        let fails = |_: &usize, _| {
+            tried.fetch_add(1, Ordering::Relaxed);
+            Err(ReproduceError::Interrupted { out: out.clone() })
+        };
+        assert!(matches!(at_once(&pieces, fails), Err(ReproduceError::Interrupted { .. })));
+        assert!(tried.into_inner() <= rayon::current_num_threads());
+    }
 }

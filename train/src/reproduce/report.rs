@@ -39,8 +39,8 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], seconds: f64) 
             if seeds.len() == 1 { "one seed, so without deviations".into() } else { format!("mean ± sample deviation over {} seeds", seeds.len()) }
         ),
         foot: "Scores in points of 100: accuracy, F1, Matthews' (mc) and Pearson's (pc) correlation. The model of each fine-tuning is \
-               the one with the best dev score; scores are on test rows (MNLI both of its test sets; Story Cloze and DPRD on their \
-               test files). GLUE is the mean of eight tasks here, without WNLI, on which nobody trains. "
+               the one with the best dev score; its scores are on test rows (of MNLI on both test sets). Scores without training are \
+               on 200 dev rows. GLUE is the mean of eight tasks here, without WNLI, which is not trained on here; the paper's counts nine. "
             .to_owned()
             + claims::RULE,
         ..Report::default()
@@ -61,10 +61,8 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], seconds: f64) 
     report.section(
         "How to repeat it",
         vec![Block::Listing(format!(
-            "gradus reproduce --seeds {} --seed {} {}--out DIR   # updates {}, rows {}, epochs {}, rate {}",
-            sizes.seeds,
-            sizes.first_seed,
-            if sizes.full { "--full " } else { "" },
+            "{}   # updates {}, rows {}, epochs {}, rate {}",
+            sizes.command(),
             sizes.updates,
             sizes.rows,
             sizes.epochs,
@@ -129,7 +127,7 @@ fn beside(results: &Results, table: &Table, columns: &[&str]) -> Block {
     Block::Table(heads("", table), rows)
 }
 
-/// A score that a column cannot fall below or rise above, by its name.
+/// What guessing, or the best possible answerer, scores on average in a column of this name.
 type Limit = fn(&str) -> Option<String>;
 
 fn guessing(column: &str) -> Option<String> {

@@ -41,9 +41,10 @@ const TRAIN_ROWS: usize = 300;
 /// The directory of a reproduction.
 ///
 /// ```text
-/// OUT/  plan.json, report.html
+/// OUT/  plan.json, results.json, report.html
 ///       seed-K/world/TASK/…                      the tasks' files, in the original formats
 ///       seed-K/gpt, lstm, shuffled               runs of pre-training
+///       seed-K/results/pretrain.BODY.json        what each of these came to
 ///       seed-K/results/TASK.VARIANT.json         what each fine-tuning came to
 /// ```
 #[derive(Clone, Debug)]

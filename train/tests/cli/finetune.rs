@@ -670,14 +670,18 @@ fn what_cannot_be_resumed_says_why() {
     damaged("trainer.safetensors", b"", &["trainer.safetensors", "run this seed again, delete"]);
     let other = desk.begin("rte", "other", &format!("{SHORT} --seed 2 --stop-at 4"));
     assert_eq!(other.code, Some(0), "{}", other.stderr);
-    damaged("trainer.safetensors", &desk.read("other/trainer.safetensors"), &["trainer.safetensors", "state of another run"]);
+    damaged("trainer.safetensors", &desk.read("other/trainer.safetensors"), &["trainer.safetensors", "of another run"]);
     damaged("model.safetensors", &desk.read("out/model.safetensors")[..100], &["the best model so far", "model.safetensors"]);
     // The count of updates, in the header: more than there are, and another than the curve's.
     for updates in ["7", "2"] {
         let at = state.windows(13).position(|w| w == b"\"updates\":\"4\"").expect("in the header");
         let mut changed = state.clone();
         changed[at + 11] = updates.as_bytes()[0];
-        damaged("trainer.safetensors", &changed, &["trainer.safetensors", &format!("{updates} of 6 updates"), "run this seed again, delete"]);
+        damaged(
+            "trainer.safetensors",
+            &changed,
+            &["trainer.safetensors", &format!("{updates} of 6 updates"), "run this seed again, delete"],
+        );
     }
     for (flag, name) in [("--batch 4", "--batch"), ("--seeds 1", "--seeds"), ("--epochs 3", "--epochs")] {
         desk.resume("out", flag).misused(&[&format!("leave {name} out"), "--out"]);
@@ -692,12 +696,18 @@ fn what_cannot_be_resumed_says_why() {
     let (config, params) = checkpoint::load(&desk.path("model")).unwrap();
     checkpoint::save(&desk.path("model"), &config, &Model::init(&config, 6)).unwrap();
     desk.resume("out", "").fails_with(&["cannot resume", "model", "not those"]);
+    let other = ModelConfig { backbone: config.backbone.clone().with_dropout(0.3), ..config.clone() };
+    checkpoint::save(&desk.path("model"), &other, &params).unwrap();
+    desk.resume("out", "").fails_with(&["cannot resume", "model", "not those"]);
     checkpoint::save(&desk.path("model"), &config, &params).unwrap();
     desk.begin("rte", "out", SHORT).fails_with(&["already holds", "continued with --resume", "out"]);
     fs::remove_file(desk.path("out/trainer.safetensors")).unwrap();
     let again = desk.resume("out", "");
     assert!(again.stderr.contains("trainer.safetensors is not there: seed 1 begins again"), "{}", again.stderr);
     assert_eq!(again.json()["finished"], true);
+    // A seed that is done is done with its own settings.
+    write(&desk.path("out"), "run.json", run.replace("\"epochs\": 2", "\"epochs\": 3"));
+    desk.resume("out", "").fails_with(&["seed.json", "of another run", "run this seed again, delete"]);
 }
 
 /// What is allowed and hardly meant is said.
@@ -709,27 +719,6 @@ fn a_warm_up_without_an_end_is_warned_of() {
     assert!(said("long", "--warmup 7").contains("a warm-up of 7 updates, of a run of 6"));
     assert!(!said("whole", "--warmup 6").contains("warm-up"));
     assert!(!said("none", "--warmup 7 --schedule constant").contains("warm-up"));
-}
-
-/// A file that cannot grow any further, as on a full disk: what was done stays, and the run goes on where there is room.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_is_told_with_what_goes_on() {
-    let desk = Desk::new();
-    desk.data("rte");
-    let place = |name: &str| desk.path(name).display().to_string();
-    let line = format!(
-        "trap '' XFSZ; ulimit -f 4; exec {} finetune --model {} --task rte --data {} --out {} {SHORT}",
-        env!("CARGO_BIN_EXE_gradus"),
-        place("model"),
-        place("data-rte"),
-        place("out")
-    );
-    let output = Command::new("sh").args(["-c", &line]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let next = format!("go on with `gradus finetune --resume {}`", place("out"));
-    assert!(output.status.code() == Some(1) && said.contains("cannot write") && said.contains(&next), "{said}");
-    assert_eq!(desk.resume("out", "").json()["finished"], true);
 }
 
 /// Of a rate that no model survives, the rate is to blame, and not the checkpoint.
@@ -780,6 +769,7 @@ fn a_full_disk_ends_with_an_error_and_can_be_resumed() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{said}");
     assert!(said.contains("cannot write") && said.contains("trainer.safetensors"), "{said}");
+    assert!(said.contains(&format!("go on with `gradus finetune --resume {}`", desk.path("out").display())), "{said}");
     assert_eq!(timeless(desk.resume("out", "").json()), timeless(whole));
     assert!(desk.read("out/model.safetensors") == model);
 }

@@ -30,14 +30,20 @@ fn bad_sizes_and_places_are_refused() {
     // Sizes that no flag gives, in the plan of a finished reproduction.
     write(&out, "report.html", "mine");
     let plan = |change: (&str, u64)| {
-        let mut plan = serde_json::json!({"recipe": RECIPE, "seeds": 1, "first_seed": 1, "updates": 5000, "rows": 1000, "epochs": 7,
+        let mut plan = serde_json::json!({"recipe": RECIPE, "seeds": 1, "first_seed": 1, "updates": 4000, "rows": 1000, "epochs": 7, "scale": 1.0,
             "lr": 7e-4, "layers": 4, "full": false});
         plan[change.0] = change.1.into();
         write(&out, "plan.json", plan.to_string());
     };
-    for change in
-        [("seeds", 0), ("first_seed", u64::MAX), ("updates", 0), ("rows", 1 << 40), ("epochs", 0), ("layers", 4_000_000)]
-    {
+    for change in [
+        ("seeds", 0),
+        ("first_seed", u64::MAX),
+        ("updates", 0),
+        ("rows", 1 << 40),
+        ("epochs", 0),
+        ("layers", 4_000_000),
+        ("scale", 2),
+    ] {
         plan(change);
         gradus("reproduce --resume {}", &[&out]).fails_with(&["plan.json", "expected"]);
     }

@@ -29,6 +29,7 @@ fn stories_and_their_probabilities() {
 fn descriptions_and_bad_input() {
     assert!(gradus("world --describe --json", &[]).json()["entropy"].as_f64().unwrap() > 10.0);
     gradus("world --stories 0", &[]).misused(&["--stories 0"]);
+    gradus("world --stories 18446744073709551615 --json", &[]).misused(&["--stories 18446744073709551615"]);
     let dir = tempfile::tempdir().unwrap();
     let other = write(dir.path(), "other", "\nOnce upon a time.\n");
     gradus("world --log-prob {}", &[&other]).fails_with(&["line 2", "goes on with"]);

@@ -112,7 +112,7 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
     })?;
     match count == examples.len() {
         true => Ok(()),
-        false => Err(malformed(count + 1, 1, format!("{} rows", examples.len()), &count.to_string())),
+        false => Err(malformed(count + 2, 1, format!("{} rows", examples.len()), &count.to_string())),
     }
 }
 

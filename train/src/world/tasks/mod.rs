@@ -175,7 +175,7 @@ static TASKS: [Task; 14] = [
     task("wnli", 1.0, entail::wnli, format::wnli, THREE, 25),
     task("story-cloze", 1.0, questions::story_cloze, format::story_cloze, TWO, 30),
     task("race", 1.0, questions::race, format::race, THREE, 15),
-    task("cola", 1.0, classify::cola, format::cola, THREE, 100),
+    task("cola", 1.0, classify::cola, format::cola, THREE, 50),
     task("sst-2", 0.9, classify::sst2, format::sst2, THREE, 15),
     task("mrpc", 1.0, similarity::mrpc, format::mrpc, THREE, 50),
     task("sts-b", 1.0, similarity::stsb, format::stsb, THREE, 40),
