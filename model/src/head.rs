@@ -128,10 +128,13 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         let r = match config.form {
             Form::Classify => drop(r),
             Form::Similar => drop(r.reshape([n, each, d]).sum(&[1]).reshape([n, d])),
-            Form::Choose => {
-                let shared = drop(r.tape().constant(Tensor::full([n, d], T::one()))).reshape([n, 1, d]);
-                if key.is_some() { (r.reshape([n, each, d]) * shared).reshape([b, d]) } else { r }
-            }
+            Form::Choose => match key {
+                Some(key) => {
+                    let shared = r.tape().constant(Tensor::full([n, d], T::one())).dropout(key).reshape([n, 1, d]);
+                    (r.reshape([n, each, d]) * shared).reshape([b, d])
+                }
+                None => r,
+            },
         };
         let z = r.matmul(&self.weight.0.t()); // (N, C), or (B, 1)
         let z = match &self.bias {

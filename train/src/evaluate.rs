@@ -63,16 +63,24 @@ struct Window {
 /// a causal model does not see.
 fn batches(sequences: &[&[u32]], windows: Windows) -> Vec<Vec<Window>> {
     assert!((1..=windows.context).contains(&windows.stride), "a stride from 1 to the context, got {windows:?}");
-    let mut all: Vec<Window> = sequences.iter().enumerate().flat_map(|(i, ids)| windows.of(i, ids.len())).collect();
-    all.sort_by_key(|w| std::cmp::Reverse(w.inputs.len())); // stable: equal lengths stay in order
-    let mut batches: Vec<Vec<Window>> = Vec::new();
-    for window in all {
-        match batches.last_mut() {
-            Some(batch) if (batch.len() + 1) * batch[0].inputs.len() <= BATCH_TOKENS => batch.push(window),
-            _ => batches.push(vec![window]),
+    let all: Vec<Window> = sequences.iter().enumerate().flat_map(|(i, ids)| windows.of(i, ids.len())).collect();
+    let lengths: Vec<usize> = all.iter().map(|window| window.inputs.len()).collect();
+    by_length(&lengths).into_iter().map(|group| group.into_iter().map(|i| all[i].clone()).collect()).collect()
+}
+
+/// Sequences of so many tokens in groups of about one length, longest first, equal ones in order: a group has at most
+/// [`BATCH_TOKENS`] tokens, padding included, or is one sequence.
+pub(crate) fn by_length(tokens: &[usize]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..tokens.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(tokens[i])); // stable
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for i in order {
+        match groups.last_mut() {
+            Some(group) if (group.len() + 1) * tokens[group[0]] <= BATCH_TOKENS => group.push(i),
+            _ => groups.push(vec![i]),
         }
     }
-    batches
+    groups
 }
 
 /// One batch; predictions that count have this weight, the others 0.

@@ -77,3 +77,8 @@ pub mod text;
 pub mod trainer;
 pub mod world;
 pub mod zero_shot;
+
+/// Bytes in hexadecimal, as digests are written.
+fn hex(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -19,12 +19,11 @@ use gradus_model::{Batch, Model, ModelConfig};
 use gradus_tensor::Tensor;
 
 use crate::data::sets::{Example, Form, Input, Label, Task};
+use crate::evaluate::by_length;
 use crate::scores::matthews_of_counts;
-use crate::tasks::TaskError;
+use crate::tasks::{TaskError, largest};
 use crate::text::Tokenizer;
 
-/// Tokens evaluated at once.
-const BATCH_TOKENS: usize = 4096;
 /// What SST-2's texts are made to end in, and what may follow, in the order of its classes.
 const VERY: &str = "very";
 const WORDS: [&str; 2] = ["negative", "positive"];
@@ -113,7 +112,7 @@ impl ZeroShot<'_> {
             let labels = scores.iter().map(|s| Label::Class(usize::from(s[0] >= threshold))).collect();
             return Ok(Answers { labels, truncated });
         }
-        let best = |s: &Vec<f64>| Label::Class(s.iter().enumerate().fold(0, |b, (i, x)| if *x > s[b] { i } else { b }));
+        let best = |scores: &Vec<f64>| Label::Class(largest(scores));
         let (scores, truncated) = self.scores(heuristic, examples)?;
         Ok(Answers { labels: scores.iter().map(best).collect(), truncated })
     }
@@ -171,13 +170,12 @@ impl ZeroShot<'_> {
     /// length go together.
     fn means(&self, all: &[&Continuation]) -> Vec<f64> {
         // Nothing is predicted in a sequence of one token or none.
-        let mut order: Vec<usize> = (0..all.len()).filter(|&i| all[i].ids.len() > 1).collect();
-        order.sort_by_key(|&i| std::cmp::Reverse(all[i].ids.len()));
+        let some: Vec<usize> = (0..all.len()).filter(|&i| all[i].ids.len() > 1).collect();
+        let lengths: Vec<usize> = some.iter().map(|&i| all[i].ids.len() - 1).collect();
         let mut means = vec![f64::NEG_INFINITY; all.len()];
-        let mut rest = &order[..];
-        while let Some(&longest) = rest.first() {
-            let t = all[longest].ids.len() - 1;
-            let (now, later) = rest.split_at((BATCH_TOKENS / t).clamp(1, rest.len()));
+        for group in by_length(&lengths) {
+            let (t, now) = (lengths[group[0]], group.iter().map(|&at| some[at]));
+            let now: Vec<usize> = now.collect();
             let n = now.len() * t;
             let (mut inputs, mut targets) = (vec![0; n], vec![0; n]);
             for (row, &i) in now.iter().enumerate() {
@@ -188,14 +186,13 @@ impl ZeroShot<'_> {
             let (inputs, targets, weights) = (inputs.into(), targets.into(), vec![0.0; n].into());
             let batch = Batch { sequences: now.len(), inputs, targets, weights, labels: None };
             let losses = self.params.token_losses(self.config, &batch);
-            for (row, &i) in losses.as_slice().chunks(t).zip(now) {
+            for (row, &i) in losses.as_slice().chunks(t).zip(&now) {
                 let counted = &row[all[i].from - 1..all[i].ids.len() - 1];
                 if !counted.is_empty() {
                     let mean = -counted.iter().map(|&l| f64::from(l)).sum::<f64>() / counted.len() as f64;
                     means[i] = if mean.is_finite() { mean } else { f64::NAN };
                 }
             }
-            rest = later;
         }
         means
     }

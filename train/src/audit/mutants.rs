@@ -116,7 +116,7 @@ pub fn equivalents() -> Vec<Equivalent> {
 
 /// SHA-256 of a file, the first 16 hexadecimal digits.
 pub fn digest(text: &str) -> String {
-    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    crate::hex(&Sha256::digest(text)[..8])
 }
 
 /// The score of a group of files.

@@ -13,7 +13,7 @@ use super::ids::read_ids;
 use super::{CliError, output};
 use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
-use crate::finetune::{FinetuneError, Reader, evenly, labels, logits, metrics, score};
+use crate::finetune::{FinetuneError, Reader, evenly, labels, left_out, logits, metrics, score};
 use crate::progress::{Display, Progress, many};
 use crate::tasks::TaskError;
 use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
@@ -212,10 +212,11 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
         .as_ref()
         .map(|token| tokenizer.token_id(token).ok_or_else(|| flag("--opening", token, "a token of the model's tokenizer")));
     let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: opening.transpose()? };
-    let examples = |split| task.load(folder, split).map(|l| l.examples).map_err(FinetuneError::from);
+    let load = |split| task.load(folder, split).map_err(FinetuneError::from);
     // The threshold is that of all training rows, however few are asked.
-    let train = if ZeroShot::needs_train(task) { examples(Split::Train)? } else { Vec::new() };
-    let asked = evenly(examples(split)?, args.rows);
+    let train = if ZeroShot::needs_train(task) { load(Split::Train)?.examples } else { Vec::new() };
+    let loaded = load(split)?;
+    let (asked, dropped) = (evenly(loaded.examples, args.rows), left_out(&loaded.dropped));
     labels(&asked).map_err(FinetuneError::from)?; // before the long work
     let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
     let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
@@ -230,6 +231,7 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
             "metrics": metrics,
             "examples": examples,
             "truncated": truncated,
+            "dropped": dropped,
         }));
     }
     let mut text = format!("task {}, zero-shot\nsplit {split}\nexamples {examples}\n", task.name);
@@ -237,6 +239,7 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
     if truncated > 0 {
         text += &format!("truncated {truncated}\n");
     }
+    dropped.iter().for_each(|(reason, rows)| text += &format!("left out {rows}: {reason}\n"));
     output::write(&text)
 }
 

@@ -94,7 +94,7 @@ impl TokenFile {
         super::check_ids(separator.as_slice(), vocab_size)?;
         let sources = sources(corpus)?;
         let key = key(&sources, &tokenizer.fingerprint(), separator, progress)?;
-        let name: String = key[..16].iter().map(|b| format!("{b:02x}")).collect();
+        let name: String = crate::hex(&key[..16]);
         let path = cache.join(format!("{name}.tokens"));
         match TokenFile::open_with(&path, Some(&key), vocab_size) {
             Err(DataError::Corrupt { .. }) => {}

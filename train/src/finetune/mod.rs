@@ -294,9 +294,7 @@ impl Data {
 
     /// How many rows the data set leaves out, by reason.
     pub fn left_out(&self) -> BTreeMap<String, usize> {
-        let mut all = BTreeMap::new();
-        self.dropped.iter().for_each(|d| *all.entry(d.reason.to_string()).or_insert(0) += d.rows);
-        all
+        left_out(&self.dropped)
     }
 
     /// Rows of which a text was cut.
@@ -308,6 +306,13 @@ impl Data {
     pub fn longest(&self) -> usize {
         self.rows.iter().map(|row| row.encoded.length()).max().unwrap_or(0)
     }
+}
+
+/// How many rows a data set leaves out, by reason.
+pub fn left_out(dropped: &[Dropped]) -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    dropped.iter().for_each(|d| *all.entry(d.reason.to_string()).or_insert(0) += d.rows);
+    all
 }
 
 /// At most so many of these, evenly over all.

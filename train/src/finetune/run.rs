@@ -193,7 +193,7 @@ fn digest(reader: &Reader, data: &[&Data]) -> String {
         }
         hash.update(format!("{:?}", row.encoded.target));
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    crate::hex(hash.finalize())
 }
 
 /// A task's rows as a model reads them.

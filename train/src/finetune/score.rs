@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Row;
 use crate::data::sets::{Example, Label, Task};
+use crate::evaluate::by_length;
 use crate::tasks::{self, Encoded, TaskError};
-
-/// Tokens evaluated at once.
-const BATCH_TOKENS: usize = 4096;
 
 /// How good a model's answers are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,23 +34,18 @@ pub fn logits(
     examples: &[&Encoded],
     mut progress: impl FnMut(usize),
 ) -> Vec<Vec<f64>> {
-    let mut order: Vec<usize> = (0..examples.len()).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse(examples[i].length()));
+    let tokens: Vec<usize> = examples.iter().map(|example| example.length() * example.rows.len()).collect();
     let mut all = vec![Vec::new(); examples.len()];
-    let mut rest = &order[..];
     let mut done = 0;
-    while let Some(&longest) = rest.first() {
-        let tokens = examples[longest].length() * examples[longest].rows.len();
-        let (now, later) = rest.split_at((BATCH_TOKENS / tokens.max(1)).clamp(1, rest.len()));
+    for now in by_length(&tokens) {
         let chosen: Vec<&Encoded> = now.iter().map(|&i| examples[i]).collect();
         let classes = config.head.as_ref().map_or(1, |h| h.classes).max(chosen[0].rows.len());
         let z = params.class_logits(config, &tasks::batch(&chosen, classes, 0.0, Objective::SequenceMean));
-        for (row, &i) in z.as_slice().chunks(z.shape()[1]).zip(now) {
+        for (row, &i) in z.as_slice().chunks(z.shape()[1]).zip(&now) {
             all[i] = row.iter().map(|&z| f64::from(z)).collect();
         }
         done += now.len();
         progress(done);
-        rest = later;
     }
     all
 }

@@ -58,6 +58,7 @@ impl SeedOutcome {
         if done.run != identity(work, settings) {
             return Err(damaged(ANOTHER.into()));
         }
+        let _ = std::fs::remove_file(dir.join(TRAINER_FILE)); // a crash may have come between the two
         Ok(Some(done.outcome))
     }
 }
@@ -258,6 +259,5 @@ fn take_up<'w>(session: &mut Session<'w>, work: &'w Work, dir: &Path, settings: 
 /// Whose state it is: changes with the task, the data, the pre-trained model, and every setting.
 fn identity(work: &Work, settings: &Settings) -> String {
     let settings = serde_json::to_string(settings).expect("plain values");
-    let hash = Sha256::digest(format!("{} {} {settings}", work.task.name, work.digest));
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    crate::hex(Sha256::digest(format!("{} {} {settings}", work.task.name, work.digest)))
 }

@@ -98,17 +98,7 @@ impl Corpus {
             }
         };
         let windows = Windows::new(tokens, train, context, settings.seed)?;
-        let digest = format!("{:x}", HexBytes(&digest.finalize()));
-        Ok(Corpus { tokenizer, windows, held_out, digest })
-    }
-}
-
-/// Bytes in hexadecimal.
-pub(super) struct HexBytes<'a>(pub &'a [u8]);
-
-impl std::fmt::LowerHex for HexBytes<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+        Ok(Corpus { tokenizer, windows, held_out, digest: crate::hex(digest.finalize()) })
     }
 }
 

@@ -503,5 +503,5 @@ fn flatten(prefix: &str, value: &serde_json::Value, out: &mut Vec<(String, Strin
 pub fn digest(params: &Model<Tensor>) -> String {
     let mut hash = Sha256::new();
     checkpoint::parameter_bytes(params, |bytes| hash.update(bytes));
-    format!("{:x}", corpus::HexBytes(&hash.finalize()))
+    crate::hex(hash.finalize())
 }

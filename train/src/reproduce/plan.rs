@@ -179,7 +179,7 @@ const PROBES: f64 = 120_000.0;
 /// What an LSTM's token costs, where the Transformer's costs one.
 const LSTM: f64 = 0.9;
 /// Fine-tuning's short sequences are a little slower, and every epoch is scored.
-const SHORT: f64 = 1.35;
+const SHORT: f64 = 1.5;
 
 /// All stages, in the order in which they are run.
 pub fn plan(sizes: &Sizes, speed: Speed) -> Vec<Planned> {

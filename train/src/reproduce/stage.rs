@@ -17,7 +17,6 @@ use crate::data::sets::{Example, Split, Task, label};
 use crate::files::{quoted, write_atomically};
 use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
 use crate::metrics::{self, Record, VALIDATION};
-use crate::model_dir::ModelDir;
 use crate::optim::Warmup;
 use crate::pretrain::{self, INTERRUPTED, PretrainError, Probe, SEPARATOR};
 use crate::settings::Settings;
@@ -207,24 +206,18 @@ fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watc
     })
 }
 
-fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Variant) -> Result<TaskResult, ReproduceError> {
-    let begin = Instant::now();
-    let task = Task::named(name)?;
-    let body = match variant {
+/// Which pre-trained model a variant begins with.
+fn body(variant: Variant) -> Body {
+    match variant {
         Variant::Lstm => Body::Lstm,
         Variant::Shuffled => Body::Shuffled,
         _ => Body::Gpt,
-    };
-    let dir = ModelDir::open(&places.body(seed, body)).map_err(FinetuneError::from)?;
-    let reader = Reader::pretrained(dir.path(), seed)?;
-    let folder = places.world(seed).join(name);
-    let rows = match variant {
-        Variant::Rows(n) | Variant::NoPretrainingRows(n) => Some(n),
-        _ => None,
-    };
-    let train = reader.read(task, &folder, Split::Train)?.at_most(rows);
-    let dev = reader.read(task, &folder, Split::Dev)?;
-    let settings = finetune::Settings {
+    }
+}
+
+/// How a variant is fine-tuned.
+fn recipe(sizes: &Sizes, seed: u64, variant: Variant) -> finetune::Settings {
+    finetune::Settings {
         lr: match variant {
             Variant::Frozen => FEATURES,
             Variant::Lstm => LSTM_FINETUNING * sizes.lr,
@@ -242,8 +235,21 @@ fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Var
         warmup: Warmup::Share(0.1), // few updates: at a full rate from the first, they undo what was learnt before
         seed,
         ..finetune::Settings::default()
+    }
+}
+
+fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Variant) -> Result<TaskResult, ReproduceError> {
+    let begin = Instant::now();
+    let task = Task::named(name)?;
+    let reader = Reader::pretrained(&places.body(seed, body(variant)), seed)?;
+    let folder = places.world(seed).join(name);
+    let rows = match variant {
+        Variant::Rows(n) | Variant::NoPretrainingRows(n) => Some(n),
+        _ => None,
     };
-    let mut session = Session::new(&reader, task, &train, &dev, &settings)?;
+    let train = reader.read(task, &folder, Split::Train)?.at_most(rows);
+    let dev = reader.read(task, &folder, Split::Dev)?;
+    let mut session = Session::new(&reader, task, &train, &dev, &recipe(sizes, seed, variant))?;
     while session.trainer.done() < session.updates() {
         if INTERRUPTED.load(Ordering::Relaxed) {
             return Err(ReproduceError::Interrupted { out: places.0.clone() });

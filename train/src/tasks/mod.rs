@@ -159,10 +159,13 @@ pub fn target(task: &Task, label: Label) -> Vec<f64> {
 pub fn answer(task: &Task, logits: &[f64]) -> Label {
     match task.answer {
         Answer::Score { .. } => Label::Score(probabilities(logits).iter().enumerate().map(|(i, p)| i as f64 * p).sum()),
-        Answer::Classes(_) | Answer::Choice { .. } => {
-            Label::Class(logits.iter().enumerate().fold(0, |best, (i, z)| if *z > logits[best] { i } else { best }))
-        }
+        Answer::Classes(_) | Answer::Choice { .. } => Label::Class(largest(logits)),
     }
+}
+
+/// Where the largest value stands; among equals the first.
+pub(crate) fn largest(values: &[f64]) -> usize {
+    values.iter().enumerate().fold(0, |best, (i, x)| if *x > values[best] { i } else { best })
 }
 
 /// softmax z.

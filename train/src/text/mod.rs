@@ -270,7 +270,7 @@ impl Tokenizer {
             field(&token.content);
             field(&format!("{} {} {}", token.id, token.special, token.normalized));
         }
-        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+        crate::hex(hash.finalize())
     }
 }
 

@@ -446,7 +446,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "OpenAI's classifier dropout has one mask an example, shared by its answers.",
         here: "The same: a mask of its own for each would take whole features from single answers.",
-        source: ("model/src/head.rs", "let shared = drop("),
+        source: ("model/src/head.rs", "let shared = r.tape().constant("),
         tests: &[("tests/tests/whole_model.rs", "answers_of_one_question_share_their_dropout")],
     },
     Row {

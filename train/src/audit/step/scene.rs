@@ -233,7 +233,7 @@ impl Scene {
     pub fn parameters_digest(&self) -> String {
         let mut hash = Sha256::new();
         self.trainer.params.as_ref().visit(|_, p| p.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
-        hex(hash)
+        crate::hex(hash.finalize())
     }
 
     /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, little endian.
@@ -241,7 +241,7 @@ impl Scene {
         let mut hash = Sha256::new();
         self.batch.inputs.iter().chain(&self.batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
         self.batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
-        hex(hash)
+        crate::hex(hash.finalize())
     }
 }
 
@@ -321,8 +321,4 @@ fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
 /// Tokens as a reader knows them.
 fn words_of(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<String> {
     ids.iter().map(|&id| tokenizer.token(id).unwrap_or_else(|| format!("#{id}")).replace("</w>", "")).collect()
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -84,7 +84,11 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
 /// many of them.
 pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -> Result<(), SetError> {
     let words = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)).is_some_and(|row| row.3);
-    let written = if words { Written::Words } else { Written::Numbers };
+    let written = match task.answer {
+        Answer::Score { .. } => Written::Scores,
+        _ if words => Written::Words,
+        _ => Written::Numbers,
+    };
     let malformed = |line, column, expected: String, found: &str| SetError::Malformed {
         path: path.into(),
         line,

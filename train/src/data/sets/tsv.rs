@@ -82,7 +82,9 @@ impl Written {
         match (self, task.answer) {
             (Written::Words, Answer::Classes(names)) => names.iter().position(|&name| name == text).map(Label::Class),
             (Written::Numbers, Answer::Classes(names)) => (0..names.len()).find(|k| k.to_string() == text).map(Label::Class),
-            (_, Answer::Score { max }) => text.parse().ok().filter(|score| (0.0..=max as f64).contains(score)).map(Label::Score),
+            (Written::Scores, Answer::Score { max }) => {
+                text.parse().ok().filter(|score| (0.0..=max as f64).contains(score)).map(Label::Score)
+            }
             _ => None,
         }
     }
@@ -91,7 +93,7 @@ impl Written {
     pub(super) fn expected(self, task: &Task) -> String {
         match (self, task.answer) {
             (Written::Words, Answer::Classes(names)) => format!("one of the labels {}", names.join(", ")),
-            (_, Answer::Score { max }) => format!("a score from 0 to {max}"),
+            (Written::Scores, Answer::Score { max }) => format!("a score from 0 to {max}"),
             _ => {
                 let numbers: Vec<_> = (0..task.answers()).map(|k| k.to_string()).collect();
                 format!("one of the labels {}", numbers.join(", "))
@@ -196,14 +198,98 @@ impl Layout {
 /// So many torn rows are too few to tell of another kind of file.
 const FEW: usize = 10;
 
+/// A line of a table that is none of its header, at its place.
+struct Line<'a> {
+    task: &'a Task,
+    path: &'a Path,
+    columns: &'a Columns,
+    layout: &'a Layout,
+    number: usize,
+    fields: Vec<&'a str>,
+}
+
+/// What a line gives.
+enum Gold {
+    /// A row of a split that is published without labels.
+    Unknown,
+    /// The label.
+    Is(Label),
+    /// The annotators found none.
+    Undecided,
+}
+
+impl Line<'_> {
+    fn wrong_width(&self) -> SetError {
+        self.layout.wrong_width(self.task, self.path, self.number, self.fields.len())
+    }
+
+    /// Has it fewer fields than it should, in a file of which such lines are passed over?
+    ///
+    /// # Errors
+    /// Fewer or more fields than a row of this table may have.
+    fn is_torn(&self) -> Result<bool, SetError> {
+        let (found, width) = (self.fields.len(), self.layout.names.len());
+        let labelled = self.layout.label.is_some();
+        let least = match self.columns.narrow && labelled {
+            true => self.layout.texts.iter().chain(&self.layout.id).max().map_or(width, |last| last + 2),
+            false => width,
+        };
+        let too_many = found > width && !(self.columns.wide && labelled) && !self.columns.longer;
+        match found < width && self.columns.torn {
+            true => Ok(true),
+            false if found < least || too_many => Err(self.wrong_width()),
+            false => Ok(false),
+        }
+    }
+
+    /// Its label. In a row of another width than the header, what follows the texts must be labels: a tab in a text is an error.
+    fn gold(&self) -> Result<Gold, SetError> {
+        let Some(named) = self.layout.label else { return Ok(Gold::Unknown) };
+        let (fields, written) = (&self.fields, self.columns.written);
+        let (last, first) = match self.columns.wide && fields.len() != self.layout.names.len() {
+            true if named + 1 < self.layout.names.len() => return Err(self.wrong_width()),
+            true => (fields.len() - 1, self.layout.texts.iter().max().map_or(0, |last| last + 1)),
+            false => (named, named),
+        };
+        let is_label = |text: &str| text.is_empty() || text == UNDECIDED.0 || written.parse(self.task, text).is_some();
+        let place = (first..last).find(|&at| !is_label(fields[at].trim())).unwrap_or(last);
+        let found = fields[place].trim();
+        if self.columns.wide && found == UNDECIDED.0 {
+            return Ok(Gold::Undecided);
+        }
+        written.parse(self.task, found).map(Gold::Is).ok_or_else(|| SetError::Malformed {
+            path: self.path.into(),
+            line: self.number,
+            column: place + 1,
+            expected: written.expected(self.task),
+            found: quote(found),
+            remedy: format!("Correct the row's `{}`, or check that the folder is {}'s", self.columns.label, self.task.title),
+        })
+    }
+
+    /// The example, the file's `row`th from 0.
+    fn example(&self, row: usize, label: Option<Label>) -> Example {
+        let fields = &self.fields;
+        let id = match &self.layout.id[..] {
+            [] => row.to_string(),
+            id => id.iter().map(|&place| fields[place].trim()).collect::<Vec<_>>().join("-"),
+        };
+        let input = match self.layout.texts[..] {
+            [a, b] => Input::Pair(fields[a].into(), fields[b].into()),
+            _ => Input::One(self.layout.texts.iter().map(|&place| fields[place]).collect()),
+        };
+        Example { id, input, label, group: None }
+    }
+}
+
 /// Reads a table.
 pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
     let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
     let mut layout = columns.names.map(|names| Layout::of(task, path, split, columns, names)).transpose()?;
-    let (mut row, mut blank, mut torn) = (0, Vec::new(), Vec::new());
-    each_line(task, path, |line, text| {
+    let (mut rows, mut blank, mut torn) = (0, Vec::new(), Vec::new());
+    each_line(task, path, |number, text| {
         if text.is_empty() {
-            blank.push(line);
+            blank.push(number);
             return Ok(());
         }
         let fields: Vec<&str> = text.split('\t').collect();
@@ -211,69 +297,27 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
             layout = Some(Layout::of(task, path, split, columns, &fields)?);
             return Ok(());
         };
-        let width = layout.names.len();
-        let least = match columns.narrow && layout.label.is_some() {
-            true => layout.texts.iter().chain(&layout.id).max().map_or(width, |last| last + 2),
-            false => width,
-        };
-        let wrong_width = |line, found| layout.wrong_width(task, path, line, found);
-        for line in blank.drain(..) {
-            if !columns.torn {
-                return Err(wrong_width(line, 0));
-            }
-            torn.push(wrong_width(line, 0));
+        // Blank lines are the file's end, or torn rows.
+        let blanks = blank.drain(..).map(|number| layout.wrong_width(task, path, number, 0));
+        torn.extend(blanks);
+        if !columns.torn && !torn.is_empty() {
+            return Err(torn.remove(0));
         }
-        row += 1;
-        match fields.len() {
-            found if found < width && columns.torn => {
-                torn.push(wrong_width(line, found));
-                return Ok(());
-            }
-            found if found < least || (found > width && !(columns.wide && layout.label.is_some()) && !columns.longer) => {
-                return Err(wrong_width(line, found));
-            }
-            _ => {}
+        let line = Line { task, path, columns, layout, number, fields };
+        rows += 1;
+        if line.is_torn()? {
+            torn.push(line.wrong_width());
+            return Ok(());
         }
-        let label = match layout.label {
-            None => None,
-            Some(place) => {
-                // Of another width than the header, what follows the texts must be labels: a tab in a text is an error.
-                let (place, first) = match columns.wide && fields.len() != width {
-                    true if place + 1 < width => return Err(wrong_width(line, fields.len())),
-                    true => (fields.len() - 1, layout.texts.iter().max().map_or(0, |last| last + 1)),
-                    false => (place, place),
-                };
-                let is_label = |text: &str| text.is_empty() || text == UNDECIDED.0 || columns.written.parse(task, text).is_some();
-                let place = (first..place).find(|&at| !is_label(fields[at].trim())).unwrap_or(place);
-                let found = fields[place].trim();
-                if columns.wide && found == UNDECIDED.0 {
-                    loaded.drop_row(UNDECIDED.1);
-                    return Ok(());
-                }
-                let malformed = || SetError::Malformed {
-                    path: path.into(),
-                    line,
-                    column: place + 1,
-                    expected: columns.written.expected(task),
-                    found: quote(found),
-                    remedy: format!("Correct the row's `{}`, or check that the folder is {}'s", columns.label, task.title),
-                };
-                Some(columns.written.parse(task, found).ok_or_else(malformed)?)
-            }
-        };
-        let id = match &layout.id[..] {
-            [] => (row - 1).to_string(),
-            id => id.iter().map(|&place| fields[place].trim()).collect::<Vec<_>>().join("-"),
-        };
-        let input = match layout.texts[..] {
-            [a, b] => Input::Pair(fields[a].into(), fields[b].into()),
-            _ => Input::One(layout.texts.iter().map(|&place| fields[place]).collect()),
-        };
-        loaded.examples.push(Example { id, input, label, group: None });
+        match line.gold()? {
+            Gold::Unknown => loaded.examples.push(line.example(rows - 1, None)),
+            Gold::Is(label) => loaded.examples.push(line.example(rows - 1, Some(label))),
+            Gold::Undecided => loaded.drop_row(UNDECIDED.1),
+        }
         Ok(())
     })?;
     torn.iter().for_each(|_| loaded.drop_row(TORN));
-    match torn.len() > FEW.max(row / 100) {
+    match torn.len() > FEW.max(rows / 100) {
         true => Err(torn.remove(0)),
         false => Ok(loaded),
     }
