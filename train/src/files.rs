@@ -315,7 +315,7 @@ impl Drop for Temporary {
 mod tests {
     use super::*;
 
-    /// A name that cannot be written, a folder's here, leaves those before it as they were.
+    /// A file that cannot be written, in a folder that is not there, leaves those before it as they were.
     #[test]
     fn files_that_belong_together_are_written_together() {
         let folder = tempfile::tempdir().unwrap();

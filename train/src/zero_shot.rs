@@ -174,8 +174,8 @@ impl ZeroShot<'_> {
         let lengths: Vec<usize> = some.iter().map(|&i| all[i].ids.len() - 1).collect();
         let mut means = vec![f64::NEG_INFINITY; all.len()];
         for group in by_length(&lengths) {
-            let (t, now) = (lengths[group[0]], group.iter().map(|&at| some[at]));
-            let now: Vec<usize> = now.collect();
+            let now: Vec<usize> = group.iter().map(|&at| some[at]).collect();
+            let t = lengths[group[0]];
             let n = now.len() * t;
             let (mut inputs, mut targets) = (vec![0; n], vec![0; n]);
             for (row, &i) in now.iter().enumerate() {

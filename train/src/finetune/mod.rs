@@ -358,6 +358,21 @@ mod tests {
         }
     }
 
+    /// A text that the tokenizer cannot encode is told with the data set, the split, the folder and the row.
+    #[test]
+    fn what_cannot_be_encoded_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("dev.tsv"), "sentence\tlabel\nabba\t1\nabcba\t0\n").unwrap();
+        let tokenizer = Tokenizer::characters(["ab"]);
+        let config = ModelConfig::from(GptConfig { vocab: tokenizer.vocab_size(), ..GptConfig::preset("tiny").unwrap() });
+        let params = Model::init(&config, 1);
+        let reader = Reader::prepare(config, params, tokenizer, 1).unwrap();
+        let told = reader.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
+        for part in ["SST-2, split `dev`", &folder.path().display().to_string(), "example 1", "'c'"] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+    }
+
     #[test]
     fn rows_are_taken_evenly() {
         let row = |i: usize| Row {
