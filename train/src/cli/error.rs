@@ -161,7 +161,7 @@ impl CliError {
                 _ => 1,
             },
             CliError::Generate(GenerateError::Option { .. }) => 2,
-            CliError::Scene(e) => 1 + u8::from(matches!(**e, SceneError::Tokens { .. })),
+            CliError::Scene(e) => 1 + u8::from(matches!(**e, SceneError::Tokens { .. } | SceneError::Sequences { .. })),
             CliError::Tasks(TaskError::Few { .. } | TaskError::Many { .. }) => 2,
             _ => 1,
         }

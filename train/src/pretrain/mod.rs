@@ -3,6 +3,7 @@
 mod corpus;
 mod run_dir;
 mod source;
+mod stored;
 mod world;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub use corpus::Corpus;
 pub use run_dir::{RunDir, RunFile};
 pub(crate) use source::weighted;
 pub use source::{Source, Validation};
+pub use stored::Stored;
 pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, VOCABULARY, WorldSource};
 
 /// Most tokens of a sample.
@@ -187,30 +189,16 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
 
 /// Continues the run of a directory from its last checkpoint.
 pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> {
-    let (dir, mut run) = RunDir::open(path)?;
+    RunDir::open(path)?; // no lock where no run is
     let _lock = Lock::take(path)?;
-    run.settings.recompute = control.recompute.unwrap_or(run.settings.recompute);
-    run.settings.check()?;
-    let tokenizer = Tokenizer::load(dir.path())?;
-    let source: Box<dyn Source> = match &run.corpus {
-        Some(path) => Box::new(Corpus::open(&run.settings, path, tokenizer, &control.cache, control.display)?),
-        None => Box::new(WorldSource::new(&run.settings, Some(tokenizer))?),
-    };
-    if source.digest() != run.digest {
-        let problem = "the corpus is not the one the run began with; put that one back, or begin a new run".into();
-        return Err(PretrainError::Resume { problem });
+    let Stored { dir, mut run, source, mut trainer, seconds } = Stored::read(path, &control.cache, control.display)?;
+    if let Some(recompute) = control.recompute {
+        run.settings.recompute = recompute;
+        trainer.recipe = run.settings.recipe(run.updates);
     }
-    let recipe = run.settings.recipe(run.updates);
-    let (trainer, extra) = if dir.trainer().exists() {
-        Trainer::load(&dir.trainer(), run.settings.model.clone(), recipe)?
-    } else {
-        // Stopped before its first checkpoint: the seed alone determines where it began.
-        let params = Model::init(&ModelConfig::from(run.settings.model.clone()), run.settings.seed);
-        (Trainer::new(run.settings.model.clone(), recipe, params), String::new())
-    };
     let (log, records) = MetricsLog::resume(&dir.metrics(), trainer.done())?;
     let mut session = Session::new(dir, run, source, trainer, log, control);
-    session.before = extra.parse().unwrap_or(0.0);
+    session.before = seconds;
     session.best = metrics::evaluations(&records, VALIDATION).map(|e| e.nll).fold(f64::INFINITY, f64::min);
     session.run()
 }

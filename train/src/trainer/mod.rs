@@ -158,6 +158,13 @@ impl<T: Real> Trainer<T> {
         Trainer { config, recipe, params, m, v, done: 0, watches: false, alarms: Alarms::default() }
     }
 
+    /// The same in another precision.
+    pub fn cast<U: Real>(&self) -> Trainer<U> {
+        let (config, recipe) = (self.config.clone(), self.recipe.clone());
+        let (params, m, v) = (self.params.cast(), self.m.cast(), self.v.cast());
+        Trainer { config, recipe, params, m, v, done: self.done, watches: self.watches, alarms: Alarms::default() }
+    }
+
     /// Number of updates made.
     pub fn done(&self) -> u64 {
         self.done

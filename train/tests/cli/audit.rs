@@ -5,6 +5,10 @@ use std::path::Path;
 
 use gradus_model::{GptConfig, Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::Tensor;
+use gradus_train::audit::step::Scene;
+use gradus_train::metrics::{self, Record};
+use gradus_train::pretrain::Stored;
+use gradus_train::progress::Display;
 
 use super::gradus;
 
@@ -137,6 +141,45 @@ fn a_step_is_opened_as_one_file() {
     gradus("audit step --html {}", &[&dir.path().join("none/step.html")]).fails_with(&["none", "folders above it"]);
     let of_no_model = gradus("audit step --text rose", &[]);
     assert!(of_no_model.code == Some(2) && of_no_model.stderr.contains("--model"), "{}", of_no_model.stderr);
+}
+
+/// The update on the page is the one that the run then makes: its loss, its rate, and with its moments what becomes of each
+/// parameter.
+#[test]
+fn a_runs_own_next_update_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, text, html) = (dir.path().join("run"), dir.path().join("text.txt"), dir.path().join("step.html"));
+    fs::write(&text, "a rose is a rose is a rose, said the poet to the rose").unwrap();
+    let line = "pretrain --corpus {} --tokenizer char --context 8 --width 8 --layers 1 --heads 2 --batch 4 --lr 1e-2 --steps 6 \
+                --stop-at 3 --held-out 0 --quiet --out {}";
+    gradus(line, &[&text, &run]);
+    let found = gradus("audit step --run {} --html {} --json", &[&run, &html]).json();
+    assert_eq!(found["faults"].as_array().map(Vec::len), Some(0));
+    let part = gradus("audit step --run {} --sequences 3 --html {} --overwrite --json", &[&run, &html]).json();
+    assert!(fs::read_to_string(&html).unwrap().contains("the first 3 of the 4 sequences of its batch"));
+    assert!(part["loss"] != found["loss"] && part["batch_sha256"] != found["batch_sha256"]);
+    gradus("audit step --run {} --sequences 5 --html {} --overwrite", &[&run, &html]).misused(&["--sequences 5", "from 1 to 4"]);
+
+    let stored = || Stored::read(&run, dir.path(), Display::Quiet).unwrap();
+    let scene = Scene::of_run(&stored(), None).unwrap();
+    let mut opened = scene.trainer.clone();
+    let made = opened.update(&scene.batch).unwrap();
+    assert_eq!(found["loss"].as_f64(), Some(made.loss));
+    gradus("pretrain --resume {} --stop-at 4 --quiet", &[&run]);
+    let run_s = stored().trainer;
+    let records = metrics::read(&run.join("metrics.jsonl")).unwrap();
+    let step = records.iter().find_map(|r| if let Record::Step(s) = r { (s.step == 4).then_some(s) } else { None }).unwrap();
+    assert!((step.loss - made.loss).abs() < 1e-5 && step.lr == made.rate, "{step:?} of the run, {made:?} on the page");
+    assert!((step.grad_norm / made.gradient_norm - 1.0).abs() < 1e-4);
+    opened.params.as_ref().zip(run_s.params.as_ref()).visit(|name, (page, run)| {
+        let off = page.to_vec().iter().zip(run.to_vec()).map(|(a, b)| (a - f64::from(b)).abs()).fold(0.0, f64::max);
+        assert!(off < 1e-5, "{name} differs by {off:e}"); // the rate is 1e-2
+    });
+
+    gradus("pretrain --resume {} --quiet", &[&run]);
+    gradus("audit step --run {} --html {} --overwrite", &[&run, &html]).fails_with(&["all 6 updates", "--stop-at"]);
+    let seeded = gradus("audit step --run {} --seed 2", &[&run]);
+    assert!(seeded.code == Some(2) && seeded.stderr.contains("--seed"), "{}", seeded.stderr);
 }
 
 #[test]

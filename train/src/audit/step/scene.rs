@@ -1,9 +1,9 @@
 //! Which step is opened: a model, a batch, and all that the update depends on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{Batch, GptConfig, Model, ModelConfig, Objective, Tree};
+use gradus_model::{Backward, Batch, GptConfig, Model, ModelConfig, Objective, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use sha2::{Digest, Sha256};
@@ -13,7 +13,7 @@ use crate::data::{DataError, Rows};
 use crate::finetune::{FinetuneError, Reader, Session, Settings};
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
-use crate::pretrain::{VOCABULARY, weighted};
+use crate::pretrain::{Stored, VOCABULARY, weighted};
 use crate::progress::many;
 use crate::text::{BpeTrainer, TextError, Tokenizer};
 use crate::trainer::{Recipe, TrainError, Trainer};
@@ -44,6 +44,8 @@ const LENGTH: usize = 16;
 const STORIES: usize = 2000;
 /// Sequences an update before.
 const ROWS: usize = 16;
+/// Tokens of a run's batch that are opened unless more are asked for.
+const TOKENS: usize = 512;
 
 impl Scene {
     /// Updates that the standard one makes before the step that is opened.
@@ -181,6 +183,51 @@ impl Scene {
         })
     }
 
+    /// The next update of a pre-training that was stopped on its way: its own batch, rate, moments and dropouts. `sequences` are
+    /// the first so many of the batch; `None`: all, or as many as make [`TOKENS`] tokens.
+    ///
+    /// # Errors
+    /// A run without a next update, or a batch of fewer sequences.
+    pub fn of_run(stored: &Stored, sequences: Option<usize>) -> Result<Self, SceneError> {
+        let (settings, updates) = (&stored.run.settings, stored.run.updates);
+        let (update, path) = (stored.trainer.done() + 1, stored.dir.path());
+        if update > updates {
+            return Err(SceneError::Finished { dir: path.to_owned(), updates });
+        }
+        let all = settings.batch;
+        let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.context()).clamp(1, all));
+        if !(1..=all).contains(&opened) {
+            return Err(SceneError::Sequences { found: opened, batch: all });
+        }
+        let batch = stored.next_batch(opened);
+        let mut trainer = stored.trainer.cast();
+        // One tape, so that the step is one graph.
+        trainer.recipe = Recipe { shards: 1, at_once: 1, backward: Backward::Whole, ..trainer.recipe };
+        let which = match opened == all {
+            true => format!("the {} of its batch", many(all, "sequence")),
+            false => format!("the first {opened} of the {all} sequences of its batch"),
+        };
+        let (inputs, targets) = {
+            let tokenizer = stored.source.tokenizer();
+            (words_of(tokenizer, &batch.inputs), words_of(tokenizer, &batch.targets))
+        };
+        let corpus = stored.run.corpus.as_ref().map_or("the micro-world".into(), |path| path.display().to_string());
+        Ok(Scene {
+            title: format!("Update {update} of a pre-training"),
+            lead: format!(
+                "{}, stopped after {} of its {updates} updates and opened at the next, on {which}, with the run's own rate, moments and \
+                 dropouts: what each op computed, what flowed back to it and from where, and what the update made of it.",
+                path.display(),
+                update - 1
+            ),
+            trainer,
+            batch,
+            inputs,
+            targets,
+            data: format!("{corpus}, {which} of update {update}"),
+        })
+    }
+
     /// An update of a fine-tuning (§3.2, §3.3) on the first examples of a task's training rows: its first, of a pre-trained
     /// model under a fresh head; one more, of a fine-tuned model of the task.
     ///
@@ -283,6 +330,26 @@ pub enum SceneError {
         found: usize,
         /// The most there can be.
         context: usize,
+    },
+    /// A run whose updates are all made.
+    #[error(
+        "{}: all {updates} updates of this run are made, and none is left to be opened; stop a run on its way with --stop-at, or open \
+         an update of the finished model with --model and --text",
+        dir.display()
+    )]
+    Finished {
+        /// The run.
+        dir: PathBuf,
+        /// Its updates.
+        updates: u64,
+    },
+    /// More sequences than the run's batch has, or none.
+    #[error("--sequences {found}: expected a number from 1 to {batch}, the run's batch")]
+    Sequences {
+        /// What was asked for.
+        found: usize,
+        /// The most there can be.
+        batch: usize,
     },
     /// Too little text.
     #[error(

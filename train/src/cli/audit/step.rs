@@ -7,10 +7,12 @@ use serde_json::json;
 use super::{Talk, free, refuse, write};
 use crate::audit::step::{Opened, Scene, Size};
 use crate::cli::common::{command, flag, open_model};
+use crate::cli::pretrain::cache;
 use crate::cli::{CliError, output};
 use crate::data::sets::Task;
 use crate::files::FileError;
 use crate::finetune::FinetuneError;
+use crate::pretrain::Stored;
 use crate::progress::{Display, Progress, count};
 
 /// One training step, opened: every number, what flowed back and from where, and the evidence
@@ -20,18 +22,23 @@ Examples:
   gradus audit step                                   # a small GPT in the micro-world: step.html, in a few seconds
   gradus audit step --by-hand --html by-hand.html     # two tokens and three dimensions, for pen and paper
   gradus audit step --model runs/novels --text \"It was a bright cold day in April\" --tokens 8 --html novels.html
+  gradus audit step --run runs/shakespeare            # a pre-training's own next update, stopped by Ctrl-C or --stop-at
   gradus audit step --model runs/novels --task rte --data glue/RTE --html rte.html     # an update of a fine-tuning
   gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
 
 The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a \
 fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside \
-central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; a checkpoint's update \
-is that of GPT-1's optimizer at its defaults. \
+central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; with --run the update \
+is the run's, with its own optimizer, rate and moments, else that of GPT-1's optimizer at its defaults. \
 Exit code 1 where a derivative is contradicted.")]
+#[command(group(clap::ArgGroup::new("checkpoint").args(["model", "run"])))]
 pub struct Step {
     /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
     #[arg(long, value_name = "DIR", conflicts_with = "by_hand")]
     model: Option<PathBuf>,
+    /// Directory of a pre-training on its way: its next update
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["by_hand", "seed"])]
+    run: Option<PathBuf>,
     /// Text that the model reads
     #[arg(long, value_name = "TEXT", requires = "model")]
     text: Option<String>,
@@ -47,9 +54,10 @@ pub struct Step {
     /// Tokens a sequence [default: as many as text and context allow, at most 16]
     #[arg(long, value_name = "T", requires = "model")]
     tokens: Option<usize>,
-    /// Sequences, one after the other in the text; examples of a task
-    #[arg(long, value_name = "B", default_value_t = 1, requires = "model")]
-    sequences: usize,
+    /// Sequences, one after the other in the text; examples of a task [default: 1]; of a run's batch the first [default: all, or
+    /// as many as make 512 tokens]
+    #[arg(long, value_name = "B", requires = "checkpoint")]
+    sequences: Option<usize>,
     /// The step to be done by hand: two tokens, three dimensions, one head, one block; it has no seed
     #[arg(long, conflicts_with = "seed")]
     by_hand: bool,
@@ -94,6 +102,10 @@ impl Step {
     }
 
     fn scene(&self) -> Result<Scene, CliError> {
+        if let Some(path) = &self.run {
+            let stored = Stored::read(path, &cache(Some(path)), Display::choose(self.talk.quiet))?;
+            return Ok(Scene::of_run(&stored, self.sequences)?);
+        }
         let Some(path) = &self.model else {
             if self.by_hand {
                 return Ok(Scene::by_hand());
@@ -103,12 +115,13 @@ impl Step {
             progress.finish();
             return Ok(scene);
         };
-        if !(1..=1024).contains(&self.sequences) {
-            return Err(flag("--sequences", self.sequences, "a number from 1 to 1024"));
+        let sequences = self.sequences.unwrap_or(1);
+        if !(1..=1024).contains(&sequences) {
+            return Err(flag("--sequences", sequences, "a number from 1 to 1024"));
         }
         if let (Some(task), Some(data)) = (&self.task, &self.data) {
             let task = Task::named(task).map_err(FinetuneError::from)?;
-            return Ok(Scene::of_task(path, task, data, self.sequences, self.seed)?);
+            return Ok(Scene::of_task(path, task, data, sequences, self.seed)?);
         }
         let (text, data) = match (&self.text, &self.corpus) {
             (Some(text), _) => (text.clone(), format!("“{text}”")),
@@ -122,7 +135,7 @@ impl Step {
                 });
             }
         };
-        let size = Size { sequences: self.sequences, tokens: self.tokens };
+        let size = Size { sequences, tokens: self.tokens };
         Ok(Scene::of_model(&open_model(path)?, &text, data, size, self.seed)?)
     }
 }
