@@ -104,7 +104,8 @@ mod tests {
             for (first, part) in &all {
                 assert_eq!((first % k, part.sequences % k), (0, 0));
                 assert_eq!(part.inputs[0] as usize, first * t);
-                assert_eq!(labels(part).weights[0] as usize, first / k);
+                let weights: Vec<f64> = (first / k..(first + part.sequences) / k).map(|i| i as f64).collect();
+                assert_eq!(labels(part).weights[..], weights[..], "weights are those of the whole batch");
             }
         }
     }

@@ -203,6 +203,8 @@ fn answers_of_one_question_share_their_dropout() {
     let all: Vec<_> = (1..=20).map(logits).collect();
     assert!(all.iter().all(|z| z[0] == z[1] && z[2] == z[3]), "{all:?}");
     assert!(all.iter().any(|z| z[0] != z[2]), "questions have masks of their own: {all:?}");
+    let different = all.iter().map(|z| z[0].to_bits()).collect::<std::collections::BTreeSet<_>>();
+    assert!(different.len() > 10, "features are dropped one by one, not a question at once: {all:?}");
 }
 
 /// Two orders that drop features of their own would let through what the other order took away.

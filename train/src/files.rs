@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+
 /// A file operation that failed: what was being done, to which path, why, and what would help.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {cause}; {}", path.display(), remedy(action, cause))]
@@ -67,6 +69,16 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// Writes a value as JSON that people can read, whole or not at all.
+///
+/// # Errors
+/// Those of [`write_atomically`], and a value that JSON cannot hold: a path that is no Unicode.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|e| FileError::new("write", path, io::Error::other(e)))?;
+    text.push(b'\n');
+    write_atomically(path, |file| file.write_all(&text))
 }
 
 /// Writes the file at `path` whole or not at all: `write` fills a temporary file beside it, which then takes its name.

@@ -34,7 +34,7 @@ pub struct Options {
     /// Width d of a hidden state, a multiple of the heads
     #[arg(long, help_heading = "Model")]
     pub width: Option<usize>,
-    /// Attention heads a block
+    /// Attention heads per block
     #[arg(long, help_heading = "Model")]
     pub heads: Option<usize>,
     /// `gelu` (tanh form, the paper's), `gelu_erf` or `relu` [default: gelu]
@@ -65,7 +65,7 @@ pub struct Options {
     #[arg(long, help_heading = "Model")]
     pub init_std: Option<f64>,
 
-    /// Sequences an update [default: tiny 16, small 8, gpt1 64]
+    /// Sequences per update [default: tiny 16, small 8, gpt1 64]
     #[arg(long, help_heading = "Training")]
     pub batch: Option<usize>,
     /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
@@ -88,7 +88,7 @@ pub struct Options {
     /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd` [default: openai]
     #[arg(long, help_heading = "Training")]
     pub optimizer: Option<OptimizerKind>,
-    /// Largest learning rate [default: tiny 1e-3, small 3e-4, gpt1 2.5e-4]
+    /// Peak learning rate [default: tiny 1e-3, small 3e-4, gpt1 2.5e-4]
     #[arg(long, help_heading = "Training")]
     pub lr: Option<f64>,
     /// β₁ of Adam [default: 0.9]
@@ -103,14 +103,14 @@ pub struct Options {
     /// Weight decay, on weights with more than one axis [default: 0.01]
     #[arg(long, help_heading = "Training")]
     pub decay: Option<f64>,
-    /// Course of the rate: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
+    /// Learning-rate schedule: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
     /// [default: paper]
     #[arg(long, help_heading = "Training")]
     pub schedule: Option<ScheduleKind>,
     /// Warm-up: updates (2000), or with a decimal point a share of them (0.02) [default: 0.02; gpt1 2000]
     #[arg(long, help_heading = "Training")]
     pub warmup: Option<Warmup>,
-    /// Largest norm of the gradient; 0 never clips [default: 1]
+    /// Scale the gradient down to this global norm where it is longer; 0: never [default: 1]
     #[arg(long, help_heading = "Training")]
     pub clip: Option<f64>,
     /// Mean of the loss: `token_mean` (equation 1 over the number of tokens) or `sequence_mean` (OpenAI's code) [default: token_mean]
@@ -167,9 +167,9 @@ pub struct Settings {
     pub model: BackboneConfig,
     /// The update rule.
     pub optimizer: Optimizer,
-    /// The course of its rate.
+    /// Its learning-rate schedule.
     pub schedule: Schedule,
-    /// Sequences an update.
+    /// Sequences per update.
     pub batch: usize,
     /// Parts of an update, one after the other.
     pub accumulate: usize,
@@ -180,7 +180,7 @@ pub struct Settings {
     pub recompute: bool,
     /// Length of the run.
     pub length: Length,
-    /// Largest norm of the gradient; 0 never clips.
+    /// Most the gradient's global norm may be; 0: anything.
     pub clip: f64,
     /// Mean of the loss.
     pub objective: Objective,

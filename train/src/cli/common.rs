@@ -16,7 +16,7 @@ use crate::pretrain::INTERRUPTED;
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Threads {
-    /// Number of threads that compute; by default one a core. The result's bits do not depend on it.
+    /// Number of threads that compute; by default one per core. The result's bits do not depend on it.
     #[arg(long, value_name = "K")]
     threads: Option<usize>,
 }

@@ -60,16 +60,20 @@ pub struct Args {
     /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched [default: dev, or the only one].
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     split: Option<Split>,
+    /// Labels of a split that is published without them, as a submission to GLUE has them: `index` and `prediction` with a tab
+    /// between, a line for each row in its order. `gradus world --tasks` writes them beside the test sets.
+    #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["corpus", "ids", "zero_shot"])]
+    labels: Option<PathBuf>,
     /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     zero_shot: bool,
     /// A token that opens every text, where the model was trained with one (with --zero-shot): <story> in the micro-world.
     #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
     opening: Option<String>,
-    /// Most rows of the split, taken evenly.
+    /// At most this many rows of the split, evenly spaced.
     #[arg(long, value_name = "N", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     rows: Option<usize>,
-    /// Tokens a window reads, from 1 to the model's context, which is the default.
+    /// Tokens per window, from 1 to the model's context, which is the default.
     #[arg(long, value_name = "T", conflicts_with_all = ["ids", "task"])]
     context: Option<usize>,
     /// Tokens from the start of a window to the next, from 1 to the context, which is the default; smaller is slower and
@@ -166,7 +170,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 fn score_task(args: &Args, task: &'static Task, folder: &Path, split: Split) -> Result<(), CliError> {
     let reader = Reader::finetuned(&args.model, task)?;
     warn_of_another_task(&args.model, task);
-    let data = reader.read(task, folder, split)?.at_most(args.rows);
+    let data = match &args.labels {
+        Some(labels) => reader.read_labelled(task, folder, split, labels)?,
+        None => reader.read(task, folder, split)?,
+    };
+    let data = data.at_most(args.rows);
     data.check_labels().map_err(FinetuneError::from)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
     let display = Display::choose(args.quiet || encoded.len() < 1000);

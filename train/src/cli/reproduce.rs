@@ -15,13 +15,14 @@ Examples:
   gradus reproduce                                   # one seed, about a quarter of an hour on two cores, to runs/miniature
   gradus reproduce --seeds 3 --out runs/three        # means and deviations
   gradus reproduce --seeds 3 --full --out runs/full  # and the paper's claims in words as experiments
+  gradus reproduce --seeds 5 --out runs/three        # two more seeds; the three that are done stay
   gradus reproduce --resume runs/three               # after Ctrl-C or a crash; what is finished is not run again
 
 The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of as many parameters pre-trained on its \
 stories, with zero-shot scores on the way; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary \
 objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2.")]
 pub struct Args {
-    /// Directory to make, or of a reproduction of the same sizes to go on with
+    /// Directory to make, or of a reproduction of the same sizes to go on with; more --seeds and --full add to it
     #[arg(long, value_name = "DIR", default_value = "runs/miniature")]
     out: PathBuf,
     /// Continue the reproduction in this directory

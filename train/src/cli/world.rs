@@ -36,7 +36,7 @@ pub struct Args {
     /// Seed of the stories: the same seed tells the same ones on every machine.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Write the stories to this file instead, one a line; a file that stands there is kept unless --overwrite is given.
+    /// Write the stories to this file instead, one per line; a file that stands there is kept unless --overwrite is given.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Replace a file that stands at --out.

@@ -27,7 +27,7 @@ use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
 
-use crate::data::sets::{Dropped, Loaded, SetError, Split, Task};
+use crate::data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use crate::files::{FileError, quoted};
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
@@ -229,7 +229,21 @@ impl Reader {
     /// # Errors
     /// The data set's, or a text without tokens.
     pub fn read(&self, task: &'static Task, folder: &Path, split: Split) -> Result<Data, FinetuneError> {
-        self.encode(task, task.load(folder, split)?, split).map_err(|e| match e {
+        self.loaded(task, folder, split, task.load(folder, split)?)
+    }
+
+    /// A split that is published without labels, with those of a file in the form of a submission ([`sets::label`]).
+    ///
+    /// # Errors
+    /// Those of [`Reader::read`], and labels that are not this split's.
+    pub fn read_labelled(&self, task: &'static Task, folder: &Path, split: Split, labels: &Path) -> Result<Data, FinetuneError> {
+        let mut loaded = task.load(folder, split)?;
+        sets::label(task, split, &mut loaded.examples, labels)?;
+        self.loaded(task, folder, split, loaded)
+    }
+
+    fn loaded(&self, task: &'static Task, folder: &Path, split: Split, loaded: Loaded) -> Result<Data, FinetuneError> {
+        self.encode(task, loaded, split).map_err(|e| match e {
             FinetuneError::Task(source @ TaskError::Text { .. }) => {
                 FinetuneError::Encode { title: task.title, split, folder: folder.to_owned(), source }
             }

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, Reader, Settings};
 use crate::data::sets::{Split, Task};
-use crate::files::{FileError, Lock, occupant, write_atomically};
+use crate::files::{Lock, occupant, write_json};
 use crate::progress::Display;
 use crate::scores::mean_and_deviation;
 
@@ -173,12 +173,6 @@ pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
         )));
     }
     work.run(&run, control)
-}
-
-pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
-    // A path that is no Unicode has no JSON.
-    let text = serde_json::to_vec_pretty(value).map_err(|e| FileError::new("write", path, std::io::Error::other(e)))?;
-    write_atomically(path, |file| file.write_all(&text))
 }
 
 /// Changes with any token of any row, and with any size or parameter of the pre-trained model.

@@ -14,9 +14,9 @@ use gradus_model::checkpoint;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::run::{Control, Work, write_json};
+use super::run::{Control, Work};
 use super::{FinetuneError, Point, Session, Settings};
-use crate::files::{FileError, quoted, write_together};
+use crate::files::{FileError, quoted, write_json, write_together};
 use crate::metrics::{MetricsLog, Record, StepRecord};
 use crate::pretrain::INTERRUPTED;
 use crate::progress::Progress;

@@ -168,19 +168,21 @@ impl<'d> Session<'d> {
         Ok(better)
     }
 
-    /// All updates and evaluations that are left; the point with the best score.
+    /// All updates and evaluations that are left, until `stops`; were they all made?
     ///
     /// # Errors
     /// The trainer's.
-    pub fn run(&mut self, mut progress: impl FnMut(u64)) -> Result<Point, FinetuneError> {
+    pub fn run(&mut self, stops: impl Fn() -> bool) -> Result<bool, FinetuneError> {
         while self.trainer.done() < self.updates() {
+            if stops() {
+                return Ok(false);
+            }
             self.step()?;
             if self.is_due() {
                 self.evaluate()?;
             }
-            progress(self.trainer.done());
         }
-        Ok(self.best_point().expect("the last update ends an epoch").clone())
+        Ok(true)
     }
 
     /// The best measurement so far, the first of equals.
@@ -195,7 +197,7 @@ fn is_due(t: u64, epoch: u64) -> bool {
     t > 0 && (t.is_multiple_of(epoch) || t < epoch && doubled)
 }
 
-/// Examples an update, and updates in all.
+/// Examples per update, and updates in all.
 fn plan(rows: usize, settings: &Settings) -> (usize, u64) {
     let batch = settings.batch.min(rows).max(1);
     (batch, (rows / batch) as u64 * settings.epochs)

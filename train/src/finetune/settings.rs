@@ -12,10 +12,10 @@ use crate::trainer::Recipe;
 #[derive(Args, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Largest learning rate (§4.1)
+    /// Peak learning rate (§4.1)
     #[arg(long, default_value_t = 6.25e-5, help_heading = "Training")]
     pub lr: f64,
-    /// Examples an update; where there are fewer training rows, all of them (§4.1)
+    /// Examples per update; where there are fewer training rows, all of them (§4.1)
     #[arg(long, default_value_t = 32, help_heading = "Training")]
     pub batch: usize,
     /// Passes over the training rows (§4.1)
@@ -27,7 +27,7 @@ pub struct Settings {
     /// Mean of L₁: `sequence_mean` (OpenAI's code) or `token_mean` (Hugging Face's)
     #[arg(long, default_value = "sequence_mean", help_heading = "Training")]
     pub objective: Objective,
-    /// Course of the rate: `warmup_linear` (§4.1), `paper`, `warmup_cosine`, `warmup_constant` or `constant`
+    /// Learning-rate schedule: `warmup_linear` (§4.1), `paper`, `warmup_cosine`, `warmup_constant` or `constant`
     #[arg(long, default_value = "warmup_linear", help_heading = "Training")]
     pub schedule: ScheduleKind,
     /// Warm-up: a share of all updates, or without a decimal point updates (§4.1: 0.002)
@@ -48,17 +48,17 @@ pub struct Settings {
     /// Weight decay, on weights with more than one axis
     #[arg(long, default_value_t = 0.01, help_heading = "Training")]
     pub decay: f64,
-    /// Largest norm of the gradient; 0 never clips
+    /// Scale the gradient down to this global norm where it is longer; 0: never
     #[arg(long, default_value_t = 1.0, help_heading = "Training")]
     pub clip: f64,
     /// Logical shards of an update, which threads share, each of examples of about one length; the bits depend on their number,
     /// not on the threads
     #[arg(long, default_value_t = 4, help_heading = "Training")]
     pub shards: usize,
-    /// Most training rows, taken evenly over the file [default: all]
+    /// At most this many training rows, evenly spaced over the file [default: all]
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub rows: Option<usize>,
-    /// Most dev rows an evaluation reads, taken evenly [default: all]
+    /// At most this many dev rows, evenly spaced [default: all]
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub dev_rows: Option<usize>,
     /// Seed of the head, the special tokens, the order of rows and dropout

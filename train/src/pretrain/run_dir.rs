@@ -18,7 +18,7 @@ use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::PretrainError;
-use crate::files::{occupant, replace_directory, write_atomically};
+use crate::files::{occupant, replace_directory, write_atomically, write_json};
 use crate::settings::Settings;
 use crate::text::Tokenizer;
 
@@ -94,9 +94,8 @@ impl RunDir {
 
     /// Writes what does not change during a run; `run.json`, which makes it one, last.
     pub fn begin(&self, run: &RunFile, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
-        let text = serde_json::to_vec_pretty(run).expect("plain values");
         tokenizer.save(&self.0)?;
-        Ok(write_atomically(&self.run_file(), |f| f.write_all(&text))?)
+        Ok(write_json(&self.run_file(), run)?)
     }
 
     /// Writes the model as it is now, each file whole or not at all.

@@ -2,8 +2,8 @@
 //! layers transferred → a report beside the paper's tables.
 //!
 //! The tasks are the micro-world's, in the files of the original data sets, so everything between file and score is the code
-//! that serves the real ones. Sizes of the miniature stand in [`plan::Sizes`]; the paper's λ, schedule and dropout before the head
-//! are kept; rate, batch and number of epochs are those of a small model and few rows. The LSTM has as many parameters as the
+//! that serves the real ones. Sizes of the miniature stand in [`plan::Sizes`]; the paper's λ, form of the schedule and dropout before the head
+//! are kept; rate, batch, number of epochs and warm-up (a tenth of the updates) are those of a small model and few rows. The LSTM has as many parameters as the
 //! Transformer, and rates that were sought in the same way.
 //!
 //! Every stage is done once and its result kept in a file; a reproduction that is stopped goes on with the first stage that has
@@ -24,7 +24,7 @@ use std::time::Instant;
 use gradus_model::{Model, ModelConfig};
 
 use crate::data::sets::SetError;
-use crate::files::{FileError, Lock, occupant, quoted, write_atomically};
+use crate::files::{FileError, Lock, occupant, quoted, write_json};
 use crate::finetune::FinetuneError;
 use crate::pretrain::{INTERRUPTED, PretrainError};
 use crate::progress::{Display, duration, many};
@@ -101,7 +101,7 @@ pub struct Outcome {
     pub claims: Vec<claims::Claim>,
 }
 
-/// Begins a reproduction, or goes on with one of the same sizes.
+/// Begins a reproduction, or goes on with one of the same sizes, of fewer seeds, or without the experiments.
 ///
 /// # Errors
 /// A directory with another one, a stage's error, or Ctrl-C.
@@ -112,13 +112,12 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, Reprod
     if let (false, Some(found)) = (file.exists(), occupant(out)) {
         return Err(ReproduceError::Foreign { out: out.to_owned(), found });
     }
-    match file.exists() {
-        true if read_plan(out)? != *sizes => return Err(ReproduceError::Taken { out: out.to_owned() }),
-        true => {}
-        false => {
-            let text = serde_json::to_vec_pretty(sizes).expect("plain values");
-            write_atomically(&file, |f| f.write_all(&text))?;
-        }
+    let before = file.exists().then(|| read_plan(out)).transpose()?;
+    if before.as_ref().is_some_and(|before| !before.grow_to(sizes)) {
+        return Err(ReproduceError::Taken { out: out.to_owned() });
+    }
+    if before.as_ref() != Some(sizes) {
+        write_json(&file, sizes)?;
     }
     run(sizes, out, watch)
 }
@@ -187,8 +186,7 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceErr
     let claims = claims::all(&results, sizes);
     let report = out.join("report.html");
     report::report(&results, sizes, &claims, begin.elapsed().as_secs_f64()).write(&report)?;
-    let json = serde_json::to_vec_pretty(&results).expect("plain values");
-    write_atomically(&out.join("results.json"), |f| f.write_all(&json))?;
+    write_json(&out.join("results.json"), &results)?;
     Ok(Outcome {
         out: out.to_owned(),
         report,

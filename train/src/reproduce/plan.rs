@@ -104,6 +104,12 @@ impl Sizes {
         }
     }
 
+    /// Does `larger` only add to these: seeds behind these, or the experiments of `--full`?
+    pub fn grow_to(&self, larger: &Sizes) -> bool {
+        let same = Sizes { seeds: larger.seeds, full: larger.full, ..self.clone() };
+        same == *larger && self.seeds <= larger.seeds && self.full <= larger.full
+    }
+
     /// Training rows of a task.
     pub fn rows(&self, task: &str) -> usize {
         tasks::training_rows(task, self.rows).expect("a task of the world")
@@ -239,6 +245,15 @@ mod tests {
         assert_eq!(count(&Sizes::new(1, 1, 1.0, false)), 3 + 4 * 12 + 2 * 4);
         assert_eq!(count(&Sizes::new(3, 1, 1.0, false)), 3 * (3 + 4 * 12 + 2 * 4));
         assert_eq!(count(&Sizes::new(1, 1, 1.0, true)), 4 + 4 * 12 + 2 * 4 + 3 * 8);
+    }
+
+    #[test]
+    fn what_is_done_stays_when_a_plan_grows() {
+        let plain = Sizes::new(2, 5, 1.0, false);
+        assert!(plain.grow_to(&plain) && plain.grow_to(&Sizes::new(3, 5, 1.0, true)));
+        let others = [Sizes::new(1, 5, 1.0, false), Sizes::new(3, 4, 1.0, false), Sizes::new(2, 5, 2.0, false)];
+        assert!(others.iter().all(|other| !plain.grow_to(other)));
+        assert!(!Sizes::new(2, 5, 1.0, true).grow_to(&plain));
     }
 
     #[test]

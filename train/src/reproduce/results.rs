@@ -212,7 +212,7 @@ impl Results {
         self.seeds().into_iter().filter_map(value).collect()
     }
 
-    /// The mean test score of a column such as `mnli`, `mnli-mm`, `race-middle`.
+    /// The mean test score of a column such as `mnli`, `mnli-mm`, `race-middle`, `mrpc-accuracy`.
     pub fn score(&self, column: &str, variant: Variant) -> Option<Mean> {
         Mean::of(&self.each(|seed| self.one(seed, column, variant)))
     }
@@ -229,6 +229,10 @@ impl Results {
             "race-middle" | "race-high" => {
                 let name = format!("accuracy-{}", &column[5..]);
                 self.task(seed, "race", variant)?.test.metrics.get(&name).copied()
+            }
+            "mrpc-accuracy" | "qqp-accuracy" => {
+                let (task, metric) = column.split_once('-')?;
+                self.task(seed, task, variant)?.test.metrics.get(metric).copied()
             }
             task => Some(self.task(seed, task, variant)?.test.score),
         }

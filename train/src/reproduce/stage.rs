@@ -1,25 +1,27 @@
 //! One stage: done once, its result kept in a file, never run again.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use gradus_model::{BackboneConfig, LstmConfig, Transfer};
+use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, ModelConfig, Transfer};
+use gradus_tensor::Tensor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::plan::{Planned, Sizes, Stage};
 use super::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
 use super::{ReproduceError, Watch};
-use crate::data::sets::{Example, Split, Task, label};
-use crate::files::{quoted, write_atomically};
+use crate::data::sets::{Example, Split, Task};
+use crate::files::{FileError, quoted, write_json};
 use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
 use crate::metrics::{self, Record, VALIDATION};
 use crate::optim::Warmup;
 use crate::pretrain::{self, INTERRUPTED, PretrainError, Probe, SEPARATOR};
-use crate::settings::Settings;
+use crate::settings::{Length, Settings};
+use crate::tasks::TaskError;
+use crate::text::Tokenizer;
 use crate::world::{World, tasks};
 use crate::zero_shot::ZeroShot;
 
@@ -80,11 +82,10 @@ pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, ReproduceError> {
 }
 
 fn write(path: &Path, result: &impl Serialize) -> Result<(), ReproduceError> {
-    let text = serde_json::to_vec_pretty(result).expect("plain values");
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|e| crate::files::FileError::new("make the directory", folder, e))?;
+        std::fs::create_dir_all(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
     }
-    Ok(write_atomically(path, |file| file.write_all(&text))?)
+    Ok(write_json(path, result)?)
 }
 
 /// Does a stage; one line on what came of it.
@@ -132,38 +133,36 @@ fn questions(folder: &Path) -> Result<Vec<Questions>, ReproduceError> {
 fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<Settings, ReproduceError> {
     let mut settings = crate::cli::micro_world_options().settle().map_err(PretrainError::from)?;
     settings.seed = seed;
-    settings.length = crate::settings::Length::Steps(sizes.updates);
+    settings.length = Length::Steps(sizes.updates);
     settings.eval_every = Some((sizes.updates / POINTS).max(1));
     settings.shuffle_sentences = body == Body::Shuffled;
     if let (Body::Lstm, BackboneConfig::Gpt(gpt)) = (body, &settings.model) {
         // The vocabulary is the tokenizer's; the world's BPE fills it.
-        let gpt = gradus_model::GptConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
+        let gpt = GptConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
         settings.model = LstmConfig::matching(&gpt).into();
         settings.optimizer.lr *= LSTM_PRETRAINING;
     }
     Ok(settings)
 }
 
+/// Asks the questions of a model on its way.
+fn probe(questions: Vec<Questions>, tokenizer: PathBuf) -> Probe {
+    Probe(Arc::new(move |config: &ModelConfig, params: &Model<Tensor>| {
+        let tokenizer = Tokenizer::load(&tokenizer)?;
+        let model = ZeroShot { config, params, tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
+        let score = |Questions { task, train, asked }: &Questions| {
+            let answers = model.answers(task, train, asked)?;
+            Ok((task.name.to_owned(), finetune::metrics(task, asked, &answers.labels)?[task.metric.name()]))
+        };
+        let scores: Result<_, TaskError> = questions.iter().map(score).collect();
+        scores.map_err(|e| PretrainError::Probe { problem: e.to_string() })
+    }))
+}
+
 fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watch) -> Result<PretrainResult, ReproduceError> {
     let dir = places.body(seed, body);
     let questions = questions(&places.world(seed))?;
     let settings = settings(sizes, seed, body)?;
-    // Probes need the tokenizer, which the run makes; it stands in its directory before the first update.
-    let tokenizer_dir = dir.clone();
-    let probe = move |config: &gradus_model::ModelConfig, params: &gradus_model::Model<gradus_tensor::Tensor>| {
-        let tokenizer = crate::text::Tokenizer::load(&tokenizer_dir)?;
-        let model = ZeroShot { config, params, tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
-        let mut scores = BTreeMap::new();
-        for Questions { task, train, asked } in &questions {
-            let problem = |e: crate::tasks::TaskError| PretrainError::Probe { problem: e.to_string() };
-            let answers = model.answers(task, train, asked).map_err(problem)?;
-            scores.insert(
-                task.name.to_owned(),
-                finetune::metrics(task, asked, &answers.labels).map_err(problem)?[task.metric.name()],
-            );
-        }
-        Ok(scores)
-    };
     let control = pretrain::Control {
         stop_at: None,
         within: None,
@@ -173,29 +172,35 @@ fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watc
         command: format!("gradus reproduce --resume {}", quoted(&places.0)),
         threads: rayon::current_num_threads(),
         anomaly: false,
-        probe: Some(Probe(Arc::new(probe))),
+        probe: Some(probe(questions, dir.clone())), // the run writes its tokenizer before the first update
         recompute: None,
     };
+    let interrupted = || ReproduceError::Interrupted { out: places.0.clone() };
     let outcome = if dir.join("run.json").exists() {
         pretrain::resume(&dir, &control)?
     } else {
         pretrain::begin(settings, None, &dir, &control).map_err(|e| match e {
-            PretrainError::Interrupted => ReproduceError::Interrupted { out: places.0.clone() },
+            PretrainError::Interrupted => interrupted(),
             e => e.into(),
         })?
     };
     if outcome.steps < outcome.total_steps {
-        return Err(ReproduceError::Interrupted { out: places.0.clone() });
+        return Err(interrupted());
     }
     let records = metrics::read(&dir.join("metrics.jsonl")).map_err(PretrainError::from)?;
-    let last = metrics::evaluations(&records, VALIDATION).next_back();
+    Ok(pretrained(seed, body, &outcome, &records))
+}
+
+/// What a pre-training came to.
+fn pretrained(seed: u64, body: Body, outcome: &pretrain::Outcome, records: &[Record]) -> PretrainResult {
+    let last = metrics::evaluations(records, VALIDATION).next_back();
     let zero_shot = records.iter().filter_map(|record| match record {
         Record::Probe { step, tokens, scores, .. } => {
             Some(ZeroShotPoint { update: *step, tokens: *tokens, scores: scores.clone() })
         }
         _ => None,
     });
-    Ok(PretrainResult {
+    PretrainResult {
         seed,
         body,
         parameters: outcome.parameters,
@@ -203,7 +208,7 @@ fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watc
         limit: last.and_then(|e| e.limit).unwrap_or(f64::NAN),
         zero_shot: zero_shot.collect(),
         seconds: outcome.seconds,
-    })
+    }
 }
 
 /// Which pre-trained model a variant begins with.
@@ -250,14 +255,8 @@ fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Var
     let train = reader.read(task, &folder, Split::Train)?.at_most(rows);
     let dev = reader.read(task, &folder, Split::Dev)?;
     let mut session = Session::new(&reader, task, &train, &dev, &recipe(sizes, seed, variant))?;
-    while session.trainer.done() < session.updates() {
-        if INTERRUPTED.load(Ordering::Relaxed) {
-            return Err(ReproduceError::Interrupted { out: places.0.clone() });
-        }
-        session.step()?;
-        if session.is_due() {
-            session.evaluate()?;
-        }
+    if !session.run(|| INTERRUPTED.load(Ordering::Relaxed))? {
+        return Err(ReproduceError::Interrupted { out: places.0.clone() });
     }
     let best = session.best.as_ref().expect("the last update ends an epoch");
     let scored = |data: &Data| {
@@ -266,11 +265,12 @@ fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Var
         finetune::score(task, &data.rows, &z).map_err(FinetuneError::from)
     };
     let test = |split| {
-        let mut loaded = task.load(&folder, split)?;
-        if loaded.examples.iter().any(|example| example.label.is_none()) {
-            label(task, split, &mut loaded.examples, &tasks::test_labels(&folder, name, split))?;
-        }
-        scored(&reader.encode(task, loaded, split)?)
+        let labels = tasks::test_labels(&folder, name, split);
+        let read = || match labels.exists() {
+            true => reader.read_labelled(task, &folder, split, &labels),
+            false => reader.read(task, &folder, split),
+        };
+        scored(&read()?)
     };
     let result = TaskResult {
         seed,

@@ -61,7 +61,7 @@ mod tests {
         assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
     }
 
-    /// The last token that is not padding is the extract token only if no text ends in the padding's id.
+    /// Padding has the id of a real token: who counts the tokens that are not 0 stops short where a text has that one.
     #[test]
     fn the_extract_token_is_found_by_its_place() {
         let example = encoded(&[&[7, 9, 0, 9], &[7, 0, 0, 0, 9]], 0);

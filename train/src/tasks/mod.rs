@@ -183,6 +183,7 @@ pub fn log_probabilities(logits: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::BpeTrainer;
 
     /// All of them mapped to id 0 is what happens where a vocabulary is asked for tokens it does not have.
     #[test]
@@ -193,6 +194,16 @@ mod tests {
         assert_eq!(specials, Specials { start: 256, delimiter: 257, extract: 258 });
         assert_eq!(Specials::append(&mut tokenizer).unwrap(), specials, "appended once");
         assert_eq!(Specials::of(&tokenizer), Some(specials));
+
+        // Nor does a BPE make pieces of them.
+        let words = BpeTrainer::new(40);
+        let mut counts = words.word_counts();
+        counts.add("a rose is a rose is a rose");
+        let mut bpe = words.train(&counts, |_, _| {}).unwrap();
+        let vocabulary = bpe.vocab_size() as u32;
+        assert_eq!(Specials::of(&bpe), None);
+        let Specials { start, delimiter, extract } = Specials::append(&mut bpe).unwrap();
+        assert_eq!([start, delimiter, extract], [vocabulary, vocabulary + 1, vocabulary + 2]);
     }
 
     #[test]

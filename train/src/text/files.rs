@@ -4,9 +4,8 @@
 //! `added_tokens` (in the vocabulary alone they would be split), and `tokenizer_config.json` with the class's name.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::plain::Characters;
 use super::{AddedToken, AddedTokens, Bpe, Bytes, END_OF_WORD, Model, TextError, Tokenizer, UNKNOWN};
+use crate::files;
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
@@ -457,30 +457,7 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TextError> {
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TextError> {
-    let write = |e: io::Error| TextError::io(path, "write", e);
-    let mut bytes = serde_json::to_vec_pretty(value).map_err(|e| write(e.into()))?;
-    bytes.push(b'\n');
-    write_atomic(path, &bytes).map_err(write)
-}
-
-/// Replaces a file whole or not at all: writes a temporary file beside it, brings it to the disk, then renames it. If
-/// anything fails, what stood there is untouched.
-///
-/// # Errors
-/// Those of the file system.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let temporary: PathBuf = folder.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary); // the first error is the one to report
-        return written;
-    }
-    // The rename itself lasts once the folder is on the disk. Not every system can open a folder.
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    files::write_json(path, value).map_err(|e| TextError::io(path, e.action, e.cause))
 }
 
 #[cfg(test)]

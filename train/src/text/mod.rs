@@ -48,7 +48,6 @@ use added::{AddedTokens, Piece};
 pub use bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
 pub use corpus::{Document, corpus_files, read_corpus, read_text, strip_gutenberg};
 pub use error::TextError;
-pub use files::write_atomic;
 pub use plain::{Bytes, Characters};
 pub use train::{BpeTrainer, WordCounts};
 

@@ -183,6 +183,22 @@ fn each_transformation_is_fine_tuned_scored_and_answered() {
 }
 
 #[test]
+fn a_test_set_is_scored_with_labels_from_a_file_of_their_own() {
+    let desk = Desk::new();
+    let data = desk.data("rte");
+    desk.begin("rte", "out", SHORT).json();
+    let rows = desk.ask("predict", "out", "rte", "--json").json()["answers"].clone();
+    let answers: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["answer"].as_str().unwrap()).collect();
+    let labels = write(&data, "labels.tsv", format!("index\tprediction\n0\t{}\n1\t{}\n", answers[0], answers[1]));
+    let line = "evaluate --model {} --task rte --data {} --split test --json";
+    let scored = gradus(&format!("{line} --labels {{}}"), &[&desk.path("out"), &data, &labels]).json();
+    assert_eq!((scored["score"].as_f64(), scored["examples"].as_u64()), (Some(1.0), Some(2)));
+    gradus(line, &[&desk.path("out"), &data]).fails_with(&["published without labels", "--labels"]);
+    write(&data, "labels.tsv", "index\tprediction\n0\tmaybe\n");
+    gradus(&format!("{line} --labels {{}}"), &[&desk.path("out"), &data, &labels]).fails_with(&["labels.tsv, line 2", "maybe"]);
+}
+
+#[test]
 fn seeds_have_a_mean_and_a_deviation_and_are_not_run_twice() {
     let desk = Desk::new();
     desk.data("sts-b");

@@ -359,9 +359,12 @@ pub static ROWS: &[Row] = &[
         kind: Paper,
         section: "§5, figure 2 right",
         statement: "Zero-shot scores rise steadily; the LSTM's vary more.",
-        here: "Level, trend and roughness of the curves over seeds.",
+        here: "End, trend after the first measurement, and noise of the curves over seeds.",
         source: ("train/src/reproduce/claims.rs", "fn roughness("),
-        tests: &[("train/src/reproduce/claims.rs", "a_straight_line_is_not_rough")],
+        tests: &[
+            ("train/src/reproduce/claims.rs", "a_smooth_curve_is_not_rough_whatever_its_shape"),
+            ("train/src/reproduce/claims.rs", "a_trend_is_the_rise_of_the_fitted_line"),
+        ],
     },
     Row {
         kind: Paper,

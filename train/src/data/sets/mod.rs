@@ -25,6 +25,7 @@
 //! - **Texts** are handed on as they stand in the file, trailing blanks included; the tokenizer standardises them.
 //! - **A malformed row is an error**, with file, line and column. Rows are passed over for two reasons only, each counted in
 //!   [`Loaded::dropped`]: annotators without a majority (SNLI, MultiNLI: label `-`), and the torn rows in GLUE's QQP.
+//! - **An empty text** is a text: its row is kept, and the model reads the special tokens alone.
 //! - **Columns** are found by their names where the file has a header, so their order does not matter.
 //! - **The wrong folder** is told by its columns and labels. Where these are alike, it cannot be: the unlabelled test files of
 //!   CoLA and SST-2 have the same columns, and so have those of RTE and WNLI.

@@ -1,6 +1,7 @@
 //! Predictions as GLUE's server takes them: one file a test set, `index` and `prediction` with a tab between. Labels that were kept
 //! apart from a test set are read in the same form.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::tsv::{Written, each_line};
@@ -48,8 +49,8 @@ impl Submission {
 /// others, scores with three decimals. The index is the example's id.
 ///
 /// # Errors
-/// [`SetError::Submission`] for what is no test set of GLUE's, for predictions that are not one for each example, and for one
-/// that is no answer to the task.
+/// [`SetError::Submission`] for what is no test set of GLUE's, for predictions that are not one for each example, for one
+/// that is no answer to the task, and for examples that share an id.
 pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: &[Label]) -> Result<Submission, SetError> {
     let refuse = |expected: String, found: String, remedy| SetError::Submission { title: task.title, expected, found, remedy };
     let Some(&(.., file, words)) = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)) else {
@@ -60,7 +61,7 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
         let expected = format!("{} predictions, one for each row", examples.len());
         return Err(refuse(expected, predictions.len().to_string(), "Predict the whole test set"));
     }
-    let mut text = format!("{HEADER}\n");
+    let (mut text, mut seen) = (format!("{HEADER}\n"), HashSet::new());
     for (example, prediction) in examples.iter().zip(predictions) {
         let answer = match (*prediction, task.answer) {
             (Label::Class(class), Answer::Classes(names)) if class < names.len() && words => names[class].to_owned(),
@@ -71,6 +72,10 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
                 return Err(refuse(expected, format!("{found:?}"), "Check that the predictions are this task's"));
             }
         };
+        if !seen.insert(&example.id) {
+            let remedy = "Load the test file anew: two of its rows have this index";
+            return Err(refuse("an index of its own for each row".into(), format!("`{}` twice", example.id), remedy));
+        }
         text += &format!("{}\t{answer}\n", example.id);
     }
     Ok(Submission { file, text })
@@ -175,9 +180,12 @@ mod tests {
 
     #[test]
     fn what_is_no_submission_is_refused() {
+        let twice = [examples(1), examples(1)].concat();
+        let twice = submission(&COLA, Split::Test, &twice, &[Label::Class(0); 2]).unwrap_err().to_string();
         let refused =
             |task, split, predictions: &[Label]| submission(task, split, &examples(1), predictions).unwrap_err().to_string();
         let cases = [
+            (twice, "expected an index of its own for each row, found `0` twice"),
             (refused(&RACE, Split::Test, &[Label::Class(0)]), "RACE: expected a test set of GLUE"),
             (refused(&COLA, Split::Dev, &[Label::Class(0)]), "found the split `dev`"),
             (refused(&COLA, Split::Test, &[]), "expected 1 predictions, one for each row, found 0"),

@@ -3,8 +3,8 @@
 //! There is no quoting: a bare `"` is a character of the text. A file may open with a byte order mark, end its lines with
 //! CR LF, lack the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::error::quote;
@@ -15,6 +15,15 @@ pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority
 const TORN: &str = "lines with fewer columns than the header: a line break inside a text tears its row";
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
+/// Opens a file that ends: a pipe could keep its reader waiting for ever.
+fn open(path: &Path) -> io::Result<File> {
+    let found = path.metadata()?;
+    match found.is_file() || found.is_dir() {
+        true => File::open(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a pipe, socket or device")),
+    }
+}
+
 /// Calls `row` with each line of a file, without its end, and its number from 1.
 pub(super) fn each_line(
     task: &Task,
@@ -22,7 +31,7 @@ pub(super) fn each_line(
     mut row: impl FnMut(usize, &str) -> Result<(), SetError>,
 ) -> Result<(), SetError> {
     let io = |cause| SetError::io(task, path, "file", cause);
-    let (mut input, mut bytes) = (BufReader::new(File::open(path).map_err(io)?), Vec::new());
+    let (mut input, mut bytes) = (BufReader::new(open(path).map_err(io)?), Vec::new());
     for number in 1.. {
         bytes.clear();
         if input.read_until(b'\n', &mut bytes).map_err(io)? == 0 {
@@ -38,7 +47,9 @@ pub(super) fn each_line(
 
 /// A whole file as text, without its byte order mark.
 pub(super) fn text(task: &Task, path: &Path) -> Result<String, SetError> {
-    let bytes = fs::read(path).map_err(|cause| SetError::io(task, path, "file", cause))?;
+    let mut bytes = Vec::new();
+    let read = open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(|cause| SetError::io(task, path, "file", cause))?;
     Ok(utf8(path, 1, bytes.strip_prefix(BOM).unwrap_or(&bytes))?.to_owned())
 }
 
@@ -344,6 +355,15 @@ mod tests {
             assert_eq!(labels, [1, 0, 1].map(|class| Some(Label::Class(class))));
             assert_eq!(loaded.examples[2].id, "2", "no column of ids: the row's number");
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_never_ends_is_not_read() {
+        let folder = folder(&[]);
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("dev.tsv")).unwrap();
+        let message = SST2.load(folder.path(), Split::Dev).unwrap_err().to_string();
+        assert!(message.contains("dev.tsv: expected a plain file, found a pipe, socket or device"), "{message}");
     }
 
     #[test]

@@ -278,7 +278,8 @@ pub struct WrittenTask {
 }
 
 /// Writes every task of `world` into a new folder `dir`, as a whole or not at all. A seed gives the same files on every
-/// machine. No row stands in two splits, and no story is told in two rows nor in the pre-training of any seed.
+/// machine. No row stands in two splits of a task. Each row is made from a story of its own, which no pre-training is told; short
+/// rows (of CoLA, DPRD) may stand word for word in other stories, without their labels.
 ///
 /// # Errors
 /// If `dir` exists, the world is not the default one, a size is too small or too large, or a file cannot be written.
