@@ -19,9 +19,10 @@ Examples:
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
 
 One line per row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
-whole scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file that the GLUE benchmark takes, by its name, and no lines are printed. --json \
-gives each row's `logits` too, and `ids`: the token ids of its sequences, one, both orders, or one per choice; `score` and `metrics` \
-where every row has a label, else null.")]
+whole scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file \
+that the GLUE benchmark takes, by its name, and no lines are printed; its diagnostic set (AX) is not read. --json gives each row's \
+`logits` too, and `ids`: the token ids of its sequences, one, both orders, or one per choice; `score` and `metrics` where every row \
+has a label, else null.")]
 pub struct Args {
     /// Directory that `gradus finetune` made
     #[arg(long, value_name = "DIR")]

@@ -6,26 +6,15 @@
 //! know that *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple
 //! choice ask for.
 
-use super::WorldConfig;
 use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::Character;
-use super::words::{ANIMALS, COLOURS, FEELINGS, KEEPERS, NAMES, PLACES, THINGS, TOOLS};
+use super::words::Words;
 
 /// How many times a word that can be known is said right within a sentence, for one slip.
 const SURE: u32 = 15;
 /// The same of each word of a whole sentence.
 const SURE_OF_A_SENTENCE: u32 = 5;
-
-/// The names of a world, as a list of words.
-pub(super) fn names(config: &WorldConfig) -> Vec<&'static str> {
-    NAMES[..config.names].iter().map(|&(name, _)| name).collect()
-}
-
-/// The tools of a world, as a list of words.
-pub(super) fn tools(config: &WorldConfig) -> Vec<&'static str> {
-    TOOLS[..config.tools].iter().map(|tool| tool.name).collect()
-}
 
 /// A word that can be known, and the list of words it is one of.
 pub(super) type Slot<'a> = (&'a str, &'a [&'a str]);
@@ -89,17 +78,22 @@ pub(super) struct Known {
     pub(super) carried: Vec<(Character, &'static str)>,
 }
 
+impl Known {
+    /// Did both set out?
+    pub(super) fn are_two(&self) -> bool {
+        self.carried.len() > 1
+    }
+}
+
 /// Mia was a rabbit. Or: Mia carried her rope to the lake. Rosa knew of the kite at the lake. Once the red kite lay at the lake.
-pub(super) fn remark(config: &WorldConfig, known: &Known, c: &mut impl Choose) -> Result<(), WorldError> {
-    let (names, tools, animals) = (names(config), tools(config), &ANIMALS[..config.animals]);
-    let (colours, things, places) = (&COLOURS[..config.colours], &THINGS[..config.things], &PLACES[..config.places]);
-    let (colour, thing, place) = ((known.colour, colours), (known.thing, things), (known.place, places));
+pub(super) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(), WorldError> {
+    let (colour, thing, place) = ((known.colour, words.colours), (known.thing, words.things), (known.place, words.places));
     c.aside(|c| {
         let mut subjects = vec!["once", known.hero.name, known.friend.name];
         if !known.carried.is_empty() {
             subjects.push(known.helper);
         }
-        let one = match subject(c, &subjects, &names)? {
+        let one = match subject(c, &subjects, &words.names)? {
             0 => return recall(c, "the {} {} lay at the {} .", &[colour, thing, place]),
             1 => known.hero,
             2 => known.friend,
@@ -112,12 +106,16 @@ pub(super) fn remark(config: &WorldConfig, known: &Known, c: &mut impl Choose) -
         if let Some(tool) = tool
             && c.branch(&[("was a", 1), ("took", 2), ("carried", 1), ("brought", 1)])? > 0
         {
-            return recall(c, "{} {} to the {} .", &[(one.gender.possessive(), &["his", "her"]), (tool, &tools), place]);
+            return recall(
+                c,
+                "{} {} to the {} .",
+                &[(one.gender.possessive(), &["his", "her"]), (tool, &words.tool_names), place],
+            );
         }
         if tool.is_none() {
             c.say("was a")?;
         }
-        recall(c, "{} .", &[(one.animal, animals)])
+        recall(c, "{} .", &[(one.animal, words.animals)])
     })
 }
 
@@ -126,28 +124,25 @@ pub(super) const KNOWING: [Phrase<'static>; 3] = [("had seen", 2), ("knew of", 1
 
 /// "Where was the kite?" "At the lake." Or who had it, who took the rope, who was sad.
 pub(super) fn question(
-    config: &WorldConfig,
+    words: &Words,
     known: &Known,
     (keeper, longing, feeling): (&str, Character, &str),
     c: &mut impl Choose,
 ) -> Result<(), WorldError> {
-    let (names, thing, place) = (names(config), (known.thing, &THINGS[..config.things]), (known.place, &PLACES[..config.places]));
+    let (thing, place) = ((known.thing, words.things), (known.place, words.places));
     c.aside(|c| {
         c.say("\"")?;
         match c.branch(&[("where was", 1), ("who had", 1), ("who took the", 1), ("who was", 1)])? {
             0 => recall(c, "the {} ? \" \" at the {} . \"", &[thing, place]),
-            1 => recall(c, "the {} ? \" \" a {} at the {} . \"", &[thing, (keeper, &KEEPERS[..config.keepers]), place]),
+            1 => recall(c, "the {} ? \" \" a {} at the {} . \"", &[thing, (keeper, words.keepers), place]),
             2 => {
                 let asked: Vec<Phrase<'_>> = known.carried.iter().map(|&(_, tool)| (tool, 1)).collect();
                 let at = c.branch(&asked)?;
-                recall(c, "? \" \" {} . \"", &[(known.carried[at].0.name, &names)])
+                recall(c, "? \" \" {} . \"", &[(known.carried[at].0.name, &words.names)])
             }
             _ => {
-                let slots: [Slot<'_>; 3] = [
-                    (feeling, &FEELINGS[..config.feelings]),
-                    (longing.name, &names),
-                    (longing.animal, &ANIMALS[..config.animals]),
-                ];
+                let slots: [Slot<'_>; 3] =
+                    [(feeling, words.feelings), (longing.name, &words.names), (longing.animal, words.animals)];
                 recall(c, "{} ? \" \" {} the {} . \"", &slots)
             }
         }

@@ -10,8 +10,8 @@ use super::WorldConfig;
 use super::choose::{Choose, Phrase};
 use super::error::WorldError;
 use super::facts::{Character, Facts, Mood, Price, Reason, Who};
-use super::recall::{self, Known, question, recall, remark};
-use super::words::{ANIMALS, COLOURS, FEELINGS, Gender, KEEPERS, MOODS, PLACES, THINGS, TOOLS, TRAITS, TREATS, Tool, WEATHERS};
+use super::recall::{KNOWING, Known, question, recall, remark};
+use super::words::{Gender, TREATS, Tool, Words};
 
 /// How much likelier an obstacle is that the travellers are prepared for.
 const PREPARED: u32 = 5;
@@ -20,188 +20,39 @@ const MOOD_FITS: u32 = 9;
 
 /// Tells one story with the decisions of `c`.
 pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
-    // Once Mia the brave rabbit lived near Tom the fox.
-    c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
-    let names = recall::names(config);
-    let hero_name = c.pick(&names)?;
-    c.say("the")?;
-    let nature = c.pick(&TRAITS[..config.traits])?;
-    let hero = character(hero_name, c.pick(&ANIMALS[..config.animals])?);
-    c.say("lived")?;
-    c.vary(&[("near", 1), ("with", 1), ("beside", 1)])?;
-    let friend_name = c.pick(&without(&names, hero.name))?;
-    c.say("the")?;
-    let others = without(&ANIMALS[..config.animals], hero.animal);
-    let friend = character(friend_name, c.pick(&others)?);
-    c.say(".")?;
-
-    // One rainy day Tom was sad because he had lost the red kite.
-    c.say("one")?;
-    let weather = c.pick(&WEATHERS[..config.weathers])?;
-    c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
-    let longing = [Who::Hero, Who::Friend][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
-    let one = if longing == Who::Hero { hero } else { friend };
-    c.vary(&[("was", 2), ("felt", 1)])?;
-    let feeling = c.pick(&FEELINGS[..config.feelings])?;
-    c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
-    recall(c, "{}", &[(one.gender.subject(), &["he", "she"])])?;
-    let lost = c.branch(&[("wanted", 1), ("longed for", 1), ("had lost", 2)])? == 2;
-    c.say("the")?;
-    let colour = c.pick(&COLOURS[..config.colours])?;
-    let things = &THINGS[..config.things];
-    let thing = c.pick(things)?;
-    c.say(".")?;
-
-    // Rosa had seen the kite at the lake.
-    let helper = c.pick(&without(&without(&names, hero.name), friend.name))?;
-    c.vary(&recall::KNOWING)?;
-    recall(c, "the {} at the", &[(thing, things)])?;
-    let places = &PLACES[..config.places];
-    let place = c.pick(places)?;
-    c.say(".")?;
-
-    // Mia was a rabbit.
-    let mut known = Known { hero, friend, helper, colour, thing, place, carried: Vec::new() };
-    remark(config, &known, c)?;
-
-    // So Mia took her rope to the lake, and Tom brought his key.
-    c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
-    recall(c, "{}", &[(hero.name, &names)])?;
-    c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
-    recall(c, "{}", &[(hero.gender.possessive(), &["his", "her"])])?;
-    let tools = &TOOLS[..config.tools];
-    let tool_names = recall::tools(config);
-    let hero_tool = c.pick(&tool_names)?;
-    recall(c, "to the {}", &[(place, places)])?;
-    let together = c.branch(&[(", and", 1), (", but", 1)])? == 0;
-    recall(c, "{}", &[(friend.name, &names)])?;
-    let friend_tool = if together {
-        c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
-        recall(c, "{}", &[(friend.gender.possessive(), &["his", "her"])])?;
-        Some(c.pick(&without(&tool_names, hero_tool))?)
-    } else {
-        c.vary(&[("stayed", 2), ("waited", 1)])?;
-        c.say("behind")?;
-        None
-    };
-    c.say(".")?;
-
-    // Mia carried her rope to the lake.
+    let words = &Words::of(config);
+    let (nature, hero, friend) = neighbours(words, c)?;
+    let longing = longing(words, hero, friend, c)?;
+    let (helper, place) = helper(words, hero, friend, longing.thing, c)?;
+    let mut known = Known { hero, friend, helper, colour: longing.colour, thing: longing.thing, place, carried: Vec::new() };
+    remark(words, &known, c)?;
+    let (hero_tool, friend_tool) = departure(words, &known, c)?;
     known.carried = [(hero, hero_tool)].into_iter().chain(friend_tool.map(|tool| (friend, tool))).collect();
-    remark(config, &known, c)?;
-
-    let (subject, object) = if together { ("they", "them") } else { (hero.gender.subject(), hero.gender.object()) };
-
-    // Soon a dark tunnel stopped them.
-    c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
-    let carried = |tool: &Tool| tool.name == hero_tool || Some(tool.name) == friend_tool;
-    let obstacles: Vec<Phrase<'_>> = tools.iter().map(|tool| (tool.obstacle, if carried(tool) { PREPARED } else { 1 })).collect();
-    let needed = &tools[c.branch(&obstacles)?];
-    c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
-    recall(c, "{} .", &[(object, &["them", "him", "her"])])?;
-    let rescuer = if needed.name == hero_tool {
-        Some(Who::Hero)
-    } else if carried(needed) {
-        Some(Who::Friend)
-    } else {
-        None
-    };
-
-    let mishaps: Vec<&'static str> = tools.iter().map(|tool| tool.mishap).collect();
-    // Tom used his lantern. Or: They got lost without a lantern.
-    match rescuer {
-        Some(who) => {
-            let rescuer = if who == Who::Hero { hero } else { friend };
-            recall(c, "{}", &[(rescuer.name, &names)])?;
-            c.vary(&[("had", 1), ("used", 1)])?;
-            recall(c, "{} {} .", &[(rescuer.gender.possessive(), &["his", "her"]), (needed.name, &tool_names)])?;
-        }
-        None => {
-            let got = format!("{subject} got");
-            // Names are repeated where people would say "it": so the reader learns which of the two is meant.
-            let (adjective, obstacle) = needed.obstacle_words();
-            let failed = format!("the {hero_tool} failed at the {obstacle} because the");
-            let (dark, wrong) =
-                (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {hero_tool} was no {}", needed.name));
-            c.aside(|c| {
-                if c.branch(&[(&got, 2), (&dark, 1), (&wrong, 1)])? == 0 {
-                    let without = format!("{{}} without {} {} .", needed.article, needed.name);
-                    return recall(c, &without, &[(needed.mishap, &mishaps)]);
-                }
-                c.say(".")
-            })?;
-        }
-    }
-
-    // Very positive. Nine times in ten as it fits.
-    c.say("very")?;
-    let (likely, unlikely) = if rescuer.is_some() { (Mood::Positive, Mood::Negative) } else { (Mood::Negative, Mood::Positive) };
-    let mood = [likely, unlikely][c.branch(&[(likely.word(), MOOD_FITS), (unlikely.word(), 1)])?];
-    c.say(".")?;
-
-    // At the lake a grumpy giant sold the happy rabbit the kite for a song.
+    remark(words, &known, c)?;
+    let needed = obstacle(words, &known, c)?;
+    let rescuer = known.carried.iter().find(|(_, tool)| *tool == needed.name).map(|&(rescuer, _)| rescuer);
+    outcome(words, &known, needed, rescuer, c)?;
+    let mood = mood(rescuer.is_some(), c)?;
     let mishap = rescuer.is_none().then_some(needed.mishap);
-    recall(c, "at the {} a", &[(place, places)])?;
-    let temper = c.pick(&MOODS[..config.moods])?;
-    let keeper = c.pick(&KEEPERS[..config.keepers])?;
-    c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
-    let states = [&mishaps[..], &["happy"]].concat();
-    recall(c, "the {}", &[(mishap.unwrap_or("happy"), &states)])?;
-    recall(c, "{} the {} for", &[(hero.animal, &ANIMALS[..config.animals]), (thing, things)])?;
-    let mut prices: Vec<(String, u32, Price)> =
-        TREATS.iter().map(|&treat| (format!("a {treat}"), 1, Price::Treat(treat))).collect();
-    for (who, tool) in [(hero, Some(hero_tool)), (friend, friend_tool)] {
-        if let Some(tool) = tool {
-            let phrase = format!("{} {tool}", who.gender.possessive());
-            prices.push((phrase, 2, Price::Tool(tool)));
-        }
-    }
-    let phrases: Vec<Phrase<'_>> = prices.iter().map(|(p, w, _)| (p.as_str(), *w)).collect();
-    let price = prices[c.branch(&phrases)?].2;
-    c.say(".")?;
-
-    // Back home, Tom asked, "Where was the kite?" "At the lake."
-    c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
-    // The friend, left behind, or the helper, who was not there either.
-    c.say(",")?;
-    recall(c, "{}", &[(if together { helper } else { friend.name }, &names)])?;
-    c.say("asked ,")?;
-    question(config, &known, (keeper, one, feeling), c)?;
-
-    // At last Mia gave Tom the kite because Tom had lost it.
-    c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
-    let (hero_name, friend_name) = (hero.name, friend.name);
-    let reasons = match longing {
-        Who::Friend => {
-            let gave = format!("{hero_name} gave {friend_name} the {thing} because");
-            let got = format!("{friend_name} got the {thing} from {hero_name} because");
-            c.vary(&[(&gave, 2), (&got, 1)])?;
-            [format!("{hero_name} liked to share"), format!("{friend_name} {} it", if lost { "had lost" } else { "wanted" })]
-        }
-        Who::Hero => {
-            c.say(&format!("{hero_name} showed {friend_name} the {thing} because"))?;
-            [format!("{hero_name} liked to boast"), format!("{friend_name} wanted to look")]
-        }
-    };
-    let reason = [Reason::Hero, Reason::Friend][c.branch(&[(&reasons[0], 1), (&reasons[1], 1)])?];
-    c.say(".")?;
-
+    let (temper, keeper, price) = keeper(words, &known, mishap, c)?;
+    home(words, &known, (keeper, longing.one(hero, friend), longing.feeling), c)?;
+    let reason = ending(&known, &longing, c)?;
     Ok(Facts {
         hero,
         friend,
         nature,
-        longing,
-        weather,
-        feeling,
-        lost,
-        colour,
-        thing,
+        longing: longing.who,
+        weather: longing.weather,
+        feeling: longing.feeling,
+        lost: longing.lost,
+        colour: longing.colour,
+        thing: longing.thing,
         helper,
         place,
         hero_tool,
         friend_tool,
         obstacle: needed.obstacle,
-        rescuer,
+        rescuer: rescuer.map(|one| if one == hero { Who::Hero } else { Who::Friend }),
         mishap,
         mood,
         keeper,
@@ -209,6 +60,199 @@ pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
         price,
         reason,
     })
+}
+
+/// Once Mia the brave rabbit lived near Tom the fox.
+fn neighbours(words: &Words, c: &mut impl Choose) -> Result<(&'static str, Character, Character), WorldError> {
+    c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
+    let name = c.pick(&words.names)?;
+    c.say("the")?;
+    let nature = c.pick(words.traits)?;
+    let hero = character(name, c.pick(words.animals)?);
+    c.say("lived")?;
+    c.vary(&[("near", 1), ("with", 1), ("beside", 1)])?;
+    let name = c.pick(&without(&words.names, hero.name))?;
+    c.say("the")?;
+    let friend = character(name, c.pick(&without(words.animals, hero.animal))?);
+    c.say(".")?;
+    Ok((nature, hero, friend))
+}
+
+/// Who longs for what, when and how.
+struct Longing {
+    who: Who,
+    weather: &'static str,
+    feeling: &'static str,
+    lost: bool,
+    colour: &'static str,
+    thing: &'static str,
+}
+
+impl Longing {
+    fn one(&self, hero: Character, friend: Character) -> Character {
+        if self.who == Who::Hero { hero } else { friend }
+    }
+}
+
+/// One rainy day Tom was sad because he had lost the red kite.
+fn longing(words: &Words, hero: Character, friend: Character, c: &mut impl Choose) -> Result<Longing, WorldError> {
+    c.say("one")?;
+    let weather = c.pick(words.weathers)?;
+    c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
+    let who = [Who::Hero, Who::Friend][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
+    c.vary(&[("was", 2), ("felt", 1)])?;
+    let feeling = c.pick(words.feelings)?;
+    c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
+    let one = if who == Who::Hero { hero } else { friend };
+    recall(c, "{}", &[(one.gender.subject(), &["he", "she"])])?;
+    let lost = c.branch(&[("wanted", 1), ("longed for", 1), ("had lost", 2)])? == 2;
+    c.say("the")?;
+    let colour = c.pick(words.colours)?;
+    let thing = c.pick(words.things)?;
+    c.say(".")?;
+    Ok(Longing { who, weather, feeling, lost, colour, thing })
+}
+
+/// Rosa had seen the kite at the lake.
+fn helper(
+    words: &Words,
+    hero: Character,
+    friend: Character,
+    thing: &str,
+    c: &mut impl Choose,
+) -> Result<(&'static str, &'static str), WorldError> {
+    let helper = c.pick(&without(&without(&words.names, hero.name), friend.name))?;
+    c.vary(&KNOWING)?;
+    recall(c, "the {} at the", &[(thing, words.things)])?;
+    let place = c.pick(words.places)?;
+    c.say(".")?;
+    Ok((helper, place))
+}
+
+/// So Mia took her rope to the lake, and Tom brought his key. Or: but Tom stayed behind.
+fn departure(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(&'static str, Option<&'static str>), WorldError> {
+    c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
+    recall(c, "{}", &[(known.hero.name, &words.names)])?;
+    c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
+    recall(c, "{}", &[(known.hero.gender.possessive(), &["his", "her"])])?;
+    let hero_tool = c.pick(&words.tool_names)?;
+    recall(c, "to the {}", &[(known.place, words.places)])?;
+    let together = c.branch(&[(", and", 1), (", but", 1)])? == 0;
+    recall(c, "{}", &[(known.friend.name, &words.names)])?;
+    let friend_tool = if together {
+        c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
+        recall(c, "{}", &[(known.friend.gender.possessive(), &["his", "her"])])?;
+        Some(c.pick(&without(&words.tool_names, hero_tool))?)
+    } else {
+        c.vary(&[("stayed", 2), ("waited", 1)])?;
+        c.say("behind")?;
+        None
+    };
+    c.say(".")?;
+    Ok((hero_tool, friend_tool))
+}
+
+/// Soon a dark tunnel stopped them: the tool that overcomes it.
+fn obstacle<'w>(words: &'w Words, known: &Known, c: &mut impl Choose) -> Result<&'w Tool, WorldError> {
+    c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
+    let weight = |tool: &Tool| if known.carried.iter().any(|&(_, carried)| carried == tool.name) { PREPARED } else { 1 };
+    let obstacles: Vec<Phrase<'_>> = words.tools.iter().map(|tool| (tool.obstacle, weight(tool))).collect();
+    let needed = &words.tools[c.branch(&obstacles)?];
+    c.vary(&[("stopped", 2), ("met", 1), ("delayed", 1)])?;
+    let object = if known.are_two() { "them" } else { known.hero.gender.object() };
+    recall(c, "{} .", &[(object, &["them", "him", "her"])])?;
+    Ok(needed)
+}
+
+/// Tom used his lantern. Or: They got lost without a lantern.
+fn outcome(
+    words: &Words,
+    known: &Known,
+    needed: &Tool,
+    rescuer: Option<Character>,
+    c: &mut impl Choose,
+) -> Result<(), WorldError> {
+    if let Some(rescuer) = rescuer {
+        recall(c, "{}", &[(rescuer.name, &words.names)])?;
+        c.vary(&[("had", 1), ("used", 1)])?;
+        let slots = [(rescuer.gender.possessive(), &["his", "her"][..]), (needed.name, &words.tool_names)];
+        return recall(c, "{} {} .", &slots);
+    }
+    let got = format!("{} got", if known.are_two() { "they" } else { known.hero.gender.subject() });
+    // Names are repeated where people would say "it": so the reader learns which of the two is meant.
+    let ((adjective, obstacle), tool) = (needed.obstacle_words(), known.carried[0].1);
+    let failed = format!("the {tool} failed at the {obstacle} because the");
+    let (dark, wrong) = (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {tool} was no {}", needed.name));
+    c.aside(|c| {
+        if c.branch(&[(&got, 2), (&dark, 1), (&wrong, 1)])? == 0 {
+            let without = format!("{{}} without {} {} .", needed.article, needed.name);
+            return recall(c, &without, &[(needed.mishap, &words.mishaps)]);
+        }
+        c.say(".")
+    })
+}
+
+/// Very positive. Nine times in ten as it fits.
+fn mood(rescued: bool, c: &mut impl Choose) -> Result<Mood, WorldError> {
+    c.say("very")?;
+    let (likely, unlikely) = if rescued { (Mood::Positive, Mood::Negative) } else { (Mood::Negative, Mood::Positive) };
+    let mood = [likely, unlikely][c.branch(&[(likely.word(), MOOD_FITS), (unlikely.word(), 1)])?];
+    c.say(".")?;
+    Ok(mood)
+}
+
+/// At the lake a grumpy giant sold the happy rabbit the kite for a song.
+fn keeper(
+    words: &Words,
+    known: &Known,
+    mishap: Option<&str>,
+    c: &mut impl Choose,
+) -> Result<(&'static str, &'static str, Price), WorldError> {
+    recall(c, "at the {} a", &[(known.place, words.places)])?;
+    let temper = c.pick(words.moods)?;
+    let keeper = c.pick(words.keepers)?;
+    c.vary(&[("gave", 2), ("sold", 1), ("handed", 1)])?;
+    let states = [&words.mishaps[..], &["happy"]].concat();
+    recall(c, "the {}", &[(mishap.unwrap_or("happy"), &states)])?;
+    recall(c, "{} the {} for", &[(known.hero.animal, words.animals), (known.thing, words.things)])?;
+    let treat = |&treat: &&'static str| (format!("a {treat}"), 1, Price::Treat(treat));
+    let tool = |&(who, tool): &(Character, &'static str)| (format!("{} {tool}", who.gender.possessive()), 2, Price::Tool(tool));
+    let prices: Vec<(String, u32, Price)> = TREATS.iter().map(treat).chain(known.carried.iter().map(tool)).collect();
+    let phrases: Vec<Phrase<'_>> = prices.iter().map(|(phrase, weight, _)| (phrase.as_str(), *weight)).collect();
+    let price = prices[c.branch(&phrases)?].2;
+    c.say(".")?;
+    Ok((temper, keeper, price))
+}
+
+/// Back home, Tom asked, "Where was the kite?" "At the lake."
+fn home(words: &Words, known: &Known, about: (&str, Character, &str), c: &mut impl Choose) -> Result<(), WorldError> {
+    c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
+    c.say(",")?;
+    // The friend, left behind, or the helper, who was not there either.
+    recall(c, "{}", &[(if known.are_two() { known.helper } else { known.friend.name }, &words.names)])?;
+    c.say("asked ,")?;
+    question(words, known, about, c)
+}
+
+/// At last Mia gave Tom the kite because Tom had lost it.
+fn ending(known: &Known, longing: &Longing, c: &mut impl Choose) -> Result<Reason, WorldError> {
+    c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
+    let (hero, friend, thing) = (known.hero.name, known.friend.name, known.thing);
+    let reasons = match longing.who {
+        Who::Friend => {
+            let gave = format!("{hero} gave {friend} the {thing} because");
+            let got = format!("{friend} got the {thing} from {hero} because");
+            c.vary(&[(&gave, 2), (&got, 1)])?;
+            [format!("{hero} liked to share"), format!("{friend} {} it", if longing.lost { "had lost" } else { "wanted" })]
+        }
+        Who::Hero => {
+            c.say(&format!("{hero} showed {friend} the {thing} because"))?;
+            [format!("{hero} liked to boast"), format!("{friend} wanted to look")]
+        }
+    };
+    let reason = [Reason::Hero, Reason::Friend][c.branch(&[(&reasons[0], 1), (&reasons[1], 1)])?];
+    c.say(".")?;
+    Ok(reason)
 }
 
 fn character(name: &'static str, animal: &'static str) -> Character {

@@ -1,5 +1,7 @@
-//! Who and what there is in the world. A [`WorldConfig`](super::WorldConfig) takes the first few
+//! Who and what there is in the world. A [`WorldConfig`] takes the first few
 //! of each list; no word stands in two lists.
+
+use super::WorldConfig;
 
 /// How a character is spoken of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -69,6 +71,44 @@ pub(super) const KEEPERS: [&str; 6] = ["giant", "witch", "troll", "wizard", "dra
 pub(super) const MOODS: [&str; 8] = ["grumpy", "friendly", "greedy", "lazy", "cheerful", "tiny", "mighty", "strange"];
 
 pub(super) const WEATHERS: [&str; 8] = ["sunny", "rainy", "windy", "foggy", "snowy", "stormy", "cloudy", "warm"];
+
+/// The words that a world has, kind by kind.
+pub(super) struct Words {
+    pub(super) names: Vec<&'static str>,
+    pub(super) traits: &'static [&'static str],
+    pub(super) animals: &'static [&'static str],
+    pub(super) places: &'static [&'static str],
+    pub(super) feelings: &'static [&'static str],
+    pub(super) colours: &'static [&'static str],
+    pub(super) things: &'static [&'static str],
+    pub(super) keepers: &'static [&'static str],
+    pub(super) moods: &'static [&'static str],
+    pub(super) weathers: &'static [&'static str],
+    pub(super) tools: &'static [Tool],
+    pub(super) tool_names: Vec<&'static str>,
+    pub(super) mishaps: Vec<&'static str>,
+}
+
+impl Words {
+    pub(super) fn of(config: &WorldConfig) -> Self {
+        let tools = &TOOLS[..config.tools];
+        Words {
+            names: NAMES[..config.names].iter().map(|&(name, _)| name).collect(),
+            traits: &TRAITS[..config.traits],
+            animals: &ANIMALS[..config.animals],
+            places: &PLACES[..config.places],
+            feelings: &FEELINGS[..config.feelings],
+            colours: &COLOURS[..config.colours],
+            things: &THINGS[..config.things],
+            keepers: &KEEPERS[..config.keepers],
+            moods: &MOODS[..config.moods],
+            weathers: &WEATHERS[..config.weathers],
+            tools,
+            tool_names: tools.iter().map(|tool| tool.name).collect(),
+            mishaps: tools.iter().map(|tool| tool.mishap).collect(),
+        }
+    }
+}
 
 /// The physics of the world: what each tool overcomes, and what happens without it.
 #[derive(Debug, PartialEq, Eq)]
