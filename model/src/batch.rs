@@ -86,7 +86,7 @@ mod tests {
             sequences: b,
             inputs: (0..(b * t) as u32).collect(),
             targets: (1..=(b * t) as u32).collect(),
-            weights: vec![1.0; b * t].into(),
+            weights: (0..b * t).map(|i| i as f64).collect(),
             labels: Some(Labels {
                 per_example: k,
                 extract: vec![t as u32 - 1; b].into(),
@@ -99,6 +99,7 @@ mod tests {
             assert_eq!(all.len(), parts.min(n));
             let join = |f: &dyn Fn(&Batch) -> Vec<f64>| all.iter().flat_map(|(_, part)| f(part)).collect::<Vec<_>>();
             assert_eq!(join(&|p| p.inputs.iter().map(|&i| i.into()).collect()), (0..b * t).map(|i| i as f64).collect::<Vec<_>>());
+            assert_eq!(join(&|p| p.weights.to_vec()), batch.weights[..], "no part has a mean of its own");
             let labels = |p: &Batch| p.labels.clone().unwrap();
             assert_eq!(join(&|p| labels(p).targets.to_vec()), (0..n * classes).map(|i| i as f64).collect::<Vec<_>>());
             for (first, part) in &all {
