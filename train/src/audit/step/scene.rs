@@ -184,7 +184,7 @@ impl Scene {
     }
 
     /// The next update of a pre-training that was stopped on its way: its own batch, rate, moments and dropouts. `sequences` are
-    /// the first so many of the batch; `None`: all, or as many as make [`TOKENS`] tokens.
+    /// the first so many of the batch; `None`: all, or as many as make 512 tokens.
     ///
     /// # Errors
     /// A run without a next update, or a batch of fewer sequences.
