@@ -61,7 +61,8 @@ pub struct Args {
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     split: Option<Split>,
     /// Labels of a split that is published without them, as a submission to GLUE has them: `index` and `prediction` with a tab
-    /// between, a line for each row in its order. `gradus world --tasks` writes them beside the test sets.
+    /// between, a line for each row in its order. `gradus world --tasks` writes them beside the test sets. Another task's labels are told
+    /// only by their number, ids and names.
     #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["corpus", "ids", "zero_shot"])]
     labels: Option<PathBuf>,
     /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
@@ -195,9 +196,11 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path, split: Split) -> 
             "examples": scored.examples,
             "truncated": truncated,
             "dropped": dropped,
+            "labels": args.labels.as_ref().map(|path| path.display().to_string()),
         }));
     }
     let mut text = format!("task {}\nsplit {split}\nexamples {}\n", task.name, scored.examples);
+    args.labels.iter().for_each(|path| text += &format!("labels {}\n", path.display()));
     scored.metrics.iter().for_each(|(name, value)| text += &format!("{name} {value}\n"));
     text += &format!("loss {}\n", scored.loss);
     if truncated > 0 {
@@ -240,6 +243,7 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
             "examples": examples,
             "truncated": truncated,
             "dropped": dropped,
+            "labels": args.labels.as_ref().map(|path| path.display().to_string()),
         }));
     }
     let mut text = format!("task {}, zero-shot\nsplit {split}\nexamples {examples}\n", task.name);

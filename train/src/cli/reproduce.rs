@@ -22,7 +22,7 @@ The stages: tasks of the micro-world in the original formats; a Transformer and 
 stories, with zero-shot scores on the way; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary \
 objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2.")]
 pub struct Args {
-    /// Directory to make, or of a reproduction of the same sizes to go on with; more --seeds and --full add to it
+    /// Directory to make, or of a reproduction of the same --scale and --seed to go on with; --seeds and --full add to it
     #[arg(long, value_name = "DIR", default_value = "runs/miniature")]
     out: PathBuf,
     /// Continue the reproduction in this directory

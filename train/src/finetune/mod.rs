@@ -88,6 +88,8 @@ pub enum FinetuneError {
     Unfit { dir: PathBuf, problem: String },
     #[error("{dir} already holds {found}; nothing was changed: give another --out{}", continued(dir), dir = dir.display(), found = found.display())]
     Taken { dir: PathBuf, found: PathBuf },
+    #[error("--labels: {title}, split `{split}` has labels of its own; give those of a split that is published without them")]
+    Labelled { title: &'static str, split: Split },
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
 }
@@ -114,7 +116,7 @@ impl FinetuneError {
     /// Is it a task, a split or a hyperparameter that cannot be, whatever the files hold?
     pub fn is_of_settings(&self) -> bool {
         match self {
-            Self::Range { .. } | Self::Optimizer(_) => true,
+            Self::Range { .. } | Self::Optimizer(_) | Self::Labelled { .. } => true,
             Self::Set(e) => matches!(e, SetError::Task { .. } | SetError::NoSplit { .. } | SetError::Submission { .. }),
             Self::Task(e) => matches!(e, TaskError::ZeroShotOnly { .. } | TaskError::NoHeuristic { .. }),
             _ => false,
@@ -238,6 +240,9 @@ impl Reader {
     /// Those of [`Reader::read`], and labels that are not this split's.
     pub fn read_labelled(&self, task: &'static Task, folder: &Path, split: Split, labels: &Path) -> Result<Data, FinetuneError> {
         let mut loaded = task.load(folder, split)?;
+        if loaded.examples.iter().any(|example| example.label.is_some()) {
+            return Err(FinetuneError::Labelled { title: task.title, split });
+        }
         sets::label(task, split, &mut loaded.examples, labels)?;
         self.loaded(task, folder, split, loaded)
     }

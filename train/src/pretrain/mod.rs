@@ -33,6 +33,7 @@ pub use corpus::Corpus;
 pub use run_dir::{RunDir, RunFile};
 pub(crate) use source::weighted;
 pub use source::{Source, Validation};
+use stored::Beside;
 pub use stored::Stored;
 pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, VOCABULARY, WorldSource};
 
@@ -72,7 +73,7 @@ pub enum PretrainError {
     Probe { problem: String },
     #[error("interrupted before the first update: nothing was trained and nothing is lost")]
     Interrupted,
-    #[error("cannot resume: {problem}")]
+    #[error("cannot go on from this run: {problem}")]
     Resume { problem: String },
     #[error(
         "after update {step} the model's loss is {loss}: training diverged; this model was not saved, and the checkpoint \
@@ -379,7 +380,7 @@ impl<'c> Session<'c> {
 
     fn save(&mut self) -> Result<(), PretrainError> {
         let at = self.moment();
-        self.trainer.save(&self.dir.trainer(), &self.elapsed().to_string())?;
+        self.trainer.save(&self.dir.trainer(), &Beside::write(&self.run, self.elapsed()))?;
         self.dir.save_model(&self.trainer.config, &self.trainer.params)?;
         let path = self.dir.path().display().to_string();
         Ok(self.log.append(&Record::Checkpoint { step: at.step, elapsed: at.elapsed, path })?)

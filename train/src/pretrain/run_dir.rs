@@ -55,7 +55,7 @@ impl RunDir {
         let dir = RunDir(path.to_owned());
         let file = dir.run_file();
         let text = std::fs::read_to_string(&file).map_err(|e| PretrainError::Resume {
-            problem: format!("{}: {e}; --resume takes the directory that was --out of an earlier run", file.display()),
+            problem: format!("{}: {e}; expected the directory that was --out of a `gradus pretrain`", file.display()),
         })?;
         let run = serde_json::from_str(&text).map_err(|e| PretrainError::Resume {
             problem: format!("{}: {e}; the file is damaged, or is of another command's run", file.display()),

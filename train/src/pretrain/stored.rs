@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use gradus_model::{Batch, Model, ModelConfig};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::corpus::Corpus;
 use super::run_dir::{RunDir, RunFile};
@@ -10,6 +12,8 @@ use super::source::{Source, weighted};
 use super::world::WorldSource;
 use super::{PretrainError, Tokenizer, Trainer};
 use crate::progress::Display;
+use crate::settings::Settings;
+use crate::trainer::StateError;
 
 /// A run after its last checkpoint.
 pub struct Stored {
@@ -43,18 +47,54 @@ impl Stored {
             return Err(PretrainError::Resume { problem });
         }
         let (model, recipe) = (run.settings.model.clone(), run.settings.recipe(run.updates));
-        let (trainer, extra) = if dir.trainer().exists() {
-            Trainer::load(&dir.trainer(), model, recipe)?
+        let damaged = |problem: &str| StateError::Damaged { path: dir.trainer(), problem: problem.into() };
+        let (trainer, seconds) = if dir.trainer().exists() {
+            let (trainer, beside) = Trainer::load(&dir.trainer(), model, recipe)?;
+            let beside = Beside::read(&beside, &run).ok_or_else(|| damaged("it is the state of another run"))?;
+            (trainer, beside.seconds)
+        } else if dir.path().join("model.safetensors").exists() {
+            return Err(damaged("it is not there, though there is a model of this run's").into());
         } else {
             // Stopped before its first checkpoint: the seed alone determines where it began.
             let params = Model::init(&ModelConfig::from(model.clone()), run.settings.seed);
-            (Trainer::new(model, recipe, params), String::new())
+            (Trainer::new(model, recipe, params), 0.0)
         };
-        Ok(Stored { dir, run, source, trainer, seconds: extra.parse().unwrap_or(0.0) })
+        Ok(Stored { dir, run, source, trainer, seconds })
     }
 
     /// The first `sequences` of the batch that the next update is made of.
     pub fn next_batch(&self, sequences: usize) -> Batch {
         weighted(self.source.batch(self.trainer.done() + 1, sequences), self.run.settings.objective)
     }
+}
+
+/// What is kept beside a trainer's state.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Beside {
+    /// Which run it is of.
+    run: String,
+    /// Seconds of training so far.
+    seconds: f64,
+}
+
+impl Beside {
+    pub(super) fn write(run: &RunFile, seconds: f64) -> String {
+        serde_json::to_string(&Beside { run: identity(run), seconds }).expect("plain values")
+    }
+
+    /// `None` where it is of another run. Runs from before this kept the seconds alone.
+    fn read(text: &str, run: &RunFile) -> Option<Self> {
+        let run = identity(run);
+        match text.parse() {
+            Ok(seconds) => Some(Beside { run, seconds }),
+            Err(_) => serde_json::from_str(text).ok().filter(|beside: &Beside| beside.run == run),
+        }
+    }
+}
+
+/// Changes with whatever a run's parameters depend on.
+fn identity(run: &RunFile) -> String {
+    let settings = Settings { recompute: false, ..run.settings.clone() };
+    let text = serde_json::to_string(&(&settings, run.updates, &run.digest)).unwrap_or_default();
+    crate::hex(Sha256::digest(text))
 }

@@ -51,8 +51,8 @@ pub enum ReproduceError {
     File(#[from] FileError),
     #[error("--{flag} {found}: expected {expected}")]
     Range { flag: &'static str, found: String, expected: &'static str },
-    #[error("{out} already holds a reproduction of other sizes; give another --out, or continue that one with --resume {again}", out = out.display(), again = quoted(out))]
-    Taken { out: PathBuf },
+    #[error("{out} already holds a reproduction of other sizes, that of `{there}`; give another --out, or continue that one with --resume {again}", out = out.display(), again = quoted(out))]
+    Taken { out: PathBuf, there: String },
     #[error("{out} already holds {found}, and no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
     Foreign { out: PathBuf, found: PathBuf },
     #[error("{path}: {problem}; --resume takes the directory of an earlier `gradus reproduce`", path = path.display())]
@@ -101,7 +101,7 @@ pub struct Outcome {
     pub claims: Vec<claims::Claim>,
 }
 
-/// Begins a reproduction, or goes on with one of the same sizes, of fewer seeds, or without the experiments.
+/// Begins a reproduction, or goes on with one: more seeds and the experiments are added to what is there.
 ///
 /// # Errors
 /// A directory with another one, a stage's error, or Ctrl-C.
@@ -113,13 +113,15 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, Reprod
         return Err(ReproduceError::Foreign { out: out.to_owned(), found });
     }
     let before = file.exists().then(|| read_plan(out)).transpose()?;
-    if before.as_ref().is_some_and(|before| !before.grow_to(sizes)) {
-        return Err(ReproduceError::Taken { out: out.to_owned() });
+    let taken = |there: &Sizes| ReproduceError::Taken { out: out.to_owned(), there: there.command() };
+    let sizes = match &before {
+        Some(there) => there.joined(sizes).ok_or_else(|| taken(there))?,
+        None => sizes.clone(),
+    };
+    if before.as_ref() != Some(&sizes) {
+        write_json(&file, &sizes)?;
     }
-    if before.as_ref() != Some(sizes) {
-        write_json(&file, sizes)?;
-    }
-    run(sizes, out, watch)
+    run(&sizes, out, watch)
 }
 
 /// Goes on with the reproduction of a directory.

@@ -104,10 +104,11 @@ impl Sizes {
         }
     }
 
-    /// Does `larger` only add to these: seeds behind these, or the experiments of `--full`?
-    pub fn grow_to(&self, larger: &Sizes) -> bool {
-        let same = Sizes { seeds: larger.seeds, full: larger.full, ..self.clone() };
-        same == *larger && self.seeds <= larger.seeds && self.full <= larger.full
+    /// What is asked for beside what is planned here: the more seeds, and the experiments of `--full` if either has them. `None` for
+    /// sizes that differ in anything else.
+    pub fn joined(&self, asked: &Sizes) -> Option<Sizes> {
+        let both = Sizes { seeds: self.seeds.max(asked.seeds), full: self.full || asked.full, ..asked.clone() };
+        (Sizes { seeds: both.seeds, full: both.full, ..self.clone() } == both).then_some(both)
     }
 
     /// Training rows of a task.
@@ -250,10 +251,12 @@ mod tests {
     #[test]
     fn what_is_done_stays_when_a_plan_grows() {
         let plain = Sizes::new(2, 5, 1.0, false);
-        assert!(plain.grow_to(&plain) && plain.grow_to(&Sizes::new(3, 5, 1.0, true)));
-        let others = [Sizes::new(1, 5, 1.0, false), Sizes::new(3, 4, 1.0, false), Sizes::new(2, 5, 2.0, false)];
-        assert!(others.iter().all(|other| !plain.grow_to(other)));
-        assert!(!Sizes::new(2, 5, 1.0, true).grow_to(&plain));
+        let (three, full) = (Sizes::new(3, 5, 1.0, false), Sizes::new(1, 5, 1.0, true));
+        assert_eq!(plain.joined(&plain), Some(plain.clone()));
+        assert_eq!(plain.joined(&three), Some(three.clone()));
+        assert_eq!(three.joined(&full), Some(Sizes::new(3, 5, 1.0, true)));
+        assert_eq!(full.joined(&plain), Some(Sizes::new(2, 5, 1.0, true)));
+        assert_eq!([Sizes::new(3, 4, 1.0, false), Sizes::new(2, 5, 2.0, false)].map(|other| plain.joined(&other)), [None, None]);
     }
 
     #[test]

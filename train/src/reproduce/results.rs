@@ -188,7 +188,7 @@ impl Mean {
 impl fmt::Display for Mean {
     /// In points of 100: `81.2 ± 0.7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1}", 100.0 * self.mean)?;
+        f.write_str(&format!("{:.1}", 100.0 * self.mean).replace('-', "−"))?;
         self.deviation.map_or(Ok(()), |d| write!(f, " ± {:.1}", 100.0 * d))
     }
 }
@@ -264,6 +264,7 @@ mod tests {
     fn a_mean_is_shown_in_points() {
         assert_eq!(Mean::of(&[0.5]).unwrap().to_string(), "50.0");
         assert_eq!(Mean::of(&[0.5, 0.6]).unwrap().to_string(), "55.0 ± 7.1");
+        assert_eq!(Mean::of(&[-0.05]).unwrap().to_string(), "−5.0");
         assert_eq!(Mean::of(&[]), None);
     }
 }

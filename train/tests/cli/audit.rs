@@ -176,10 +176,26 @@ fn a_runs_own_next_update_is_opened() {
         assert!(off < 1e-5, "{name} differs by {off:e}"); // the rate is 1e-2
     });
 
+    for refused in ["--seed 2", "--tokens 4", "--text rose"] {
+        let found = gradus(&format!("audit step --run {{}} {refused}"), &[&run]);
+        assert!(found.code == Some(2) && found.stderr.contains(&refused[..6]), "{refused}: {}", found.stderr);
+    }
+
+    // A state of another run, or none where there was one: nothing goes on, and nothing is written over.
+    let other = dir.path().join("other");
+    gradus(&line.replace("--lr 1e-2", "--lr 2e-2"), &[&text, &other]);
+    let (state, model) = (run.join("trainer.safetensors"), fs::read(run.join("model.safetensors")).unwrap());
+    let own = fs::read(&state).unwrap();
+    fs::copy(other.join("trainer.safetensors"), &state).unwrap();
+    gradus("audit step --run {} --html {} --overwrite", &[&run, &html]).fails_with(&["trainer.safetensors", "of another run"]);
+    fs::remove_file(&state).unwrap();
+    gradus("audit step --run {} --html {} --overwrite", &[&run, &html]).fails_with(&["trainer.safetensors", "not there"]);
+    gradus("pretrain --resume {} --quiet", &[&run]).fails_with(&["trainer.safetensors", "not there"]);
+    assert_eq!(fs::read(run.join("model.safetensors")).unwrap(), model);
+    fs::write(&state, own).unwrap();
+
     gradus("pretrain --resume {} --quiet", &[&run]);
     gradus("audit step --run {} --html {} --overwrite", &[&run, &html]).fails_with(&["all 6 updates", "--stop-at"]);
-    let seeded = gradus("audit step --run {} --seed 2", &[&run]);
-    assert!(seeded.code == Some(2) && seeded.stderr.contains("--seed"), "{}", seeded.stderr);
 }
 
 #[test]

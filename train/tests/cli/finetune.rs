@@ -193,7 +193,10 @@ fn a_test_set_is_scored_with_labels_from_a_file_of_their_own() {
     let line = "evaluate --model {} --task rte --data {} --split test --json";
     let scored = gradus(&format!("{line} --labels {{}}"), &[&desk.path("out"), &data, &labels]).json();
     assert_eq!((scored["score"].as_f64(), scored["examples"].as_u64()), (Some(1.0), Some(2)));
+    assert_eq!(scored["labels"].as_str(), labels.to_str());
     gradus(line, &[&desk.path("out"), &data]).fails_with(&["published without labels", "--labels"]);
+    let dev = line.replace("test", "dev") + " --labels {}";
+    gradus(&dev, &[&desk.path("out"), &data, &labels]).misused(&["RTE, split `dev` has labels of its own"]);
     write(&data, "labels.tsv", "index\tprediction\n0\tmaybe\n");
     gradus(&format!("{line} --labels {{}}"), &[&desk.path("out"), &data, &labels]).fails_with(&["labels.tsv, line 2", "maybe"]);
 }

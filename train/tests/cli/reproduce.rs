@@ -83,9 +83,15 @@ fn a_reproduction_is_done_once() {
         assert_eq!(task["test"]["examples"], 9, "{}", task["task"]);
     }
 
-    for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 3", "--scale 0.01 --seed 2 --seeds 2 --full"] {
-        gradus(&format!("reproduce {other} --out {{}}"), &[&out]).fails_with(&["mini", "other sizes"]);
+    for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 2 --seeds 2"] {
+        gradus(&format!("reproduce {other} --out {{}}"), &[&out]).fails_with(&[
+            "mini",
+            "other sizes",
+            "--seed 3 --scale 0.01 --full",
+        ]);
     }
+    let less = gradus("reproduce --scale 0.01 --seed 3 --quiet --json --out {}", &[&out]).json();
+    assert_eq!((less["skipped"].as_u64(), less["done"].as_u64()), (Some(80), Some(0)), "what is there stays");
     let again = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
     assert_eq!((again["skipped"].as_u64(), again["done"].as_u64()), (Some(80), Some(0)));
     assert_eq!(again["claims"], first["claims"]);
