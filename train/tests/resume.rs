@@ -244,7 +244,7 @@ fn what_is_no_run_is_not_resumed() {
     let bench = Bench::new();
     for run in ["nowhere", "."] {
         let said = refusal(bench.resume(run, ""));
-        assert!(said.contains("run.json") && said.contains("--resume"), "{said}");
+        assert!(said.contains("run.json") && said.contains("--out of a `gradus pretrain`"), "{said}");
     }
 }
 
