@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::paper;
 use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
-use super::results::{Body, Mean, Results, Variant};
+use super::results::{Body, Mean, Results, TaskResult, Variant};
 use super::stage::ZERO_SHOT;
 use crate::data::sets::{Family, Task};
 use crate::scores::{Metric, mean_and_deviation};
@@ -315,20 +315,12 @@ fn roughness(curve: &[(f64, f64)]) -> f64 {
 
 /// Generalisation and convergence with and without the auxiliary objective (§3.2), over all tasks.
 fn auxiliary(results: &Results) -> Vec<Claim> {
-    let over = |value: &dyn Fn(&super::results::TaskResult) -> Option<f64>| {
-        results.each(|seed| {
-            let differences: Vec<f64> = super::plan::TASKS
-                .iter()
-                .filter_map(|(task, ..)| {
-                    let of = |variant| value(results.task(seed, task, variant)?);
-                    Some(of(Variant::NoAux)? - of(Variant::Full)?)
-                })
-                .collect();
-            (!differences.is_empty()).then(|| differences.iter().sum::<f64>() / differences.len() as f64)
-        })
+    let over = |value: fn(&TaskResult) -> Option<f64>| {
+        let mean = |seed, variant| results.over_tasks(seed, variant, value);
+        results.each(|seed| Some(mean(seed, Variant::NoAux)? - mean(seed, Variant::Full)?))
     };
-    let gap = over(&|r| Some(r.test.loss - r.train.loss));
-    let first = over(&|r| r.curve.iter().find(|p| p.epoch >= 1.0).map(|p| p.dev.loss));
+    let gap = over(|r| Some(r.test.loss - r.train.loss));
+    let first = over(|r| r.curve.iter().find(|p| p.epoch >= 1.0).map(|p| p.dev.loss));
     let claim = |statement: &str, unit: &str, differences: &[f64]| {
         let (mean, deviation) = mean_and_deviation(differences);
         let deviation = deviation.map_or(String::new(), |d| format!(" ± {d:.3}"));
@@ -382,7 +374,7 @@ fn experiments(results: &Results, sizes: &Sizes) -> Vec<Claim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::{PretrainResult, TaskResult, ZeroShotPoint};
+    use super::super::results::{PretrainResult, ZeroShotPoint};
     use super::*;
     use crate::finetune::{Point, Scored};
 

@@ -2,7 +2,7 @@
 
 use super::claims::{self, Claim};
 use super::paper::{self, Table};
-use super::plan::{EXPERIMENTS, PARTS, Sizes, TASKS, TRANSFERRED};
+use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
 use super::results::{Body, Mean, Results, TaskResult, Variant};
 use super::stage::ZERO_SHOT;
 use crate::data::sets::Task;
@@ -163,9 +163,7 @@ fn base(column: &str) -> &str {
     match column {
         "mnli-mm" | "mnli-both" => "mnli",
         "race-middle" | "race-high" => "race",
-        "mrpc-accuracy" => "mrpc",
-        "qqp-accuracy" => "qqp",
-        other => other,
+        other => other.strip_suffix("-accuracy").unwrap_or(other),
     }
 }
 
@@ -381,13 +379,7 @@ fn learning(results: &Results, sizes: &Sizes) -> Vec<Block> {
     let with = [Variant::Full, Variant::NoAux, Variant::NoPretraining];
     let names = ["λ = 0.5", "λ = 0", "λ = 0.5, no pre-training"];
     let mean = |variant: Variant, value: &dyn Fn(&TaskResult) -> Option<f64>| {
-        Mean::of(&results.each(|seed| {
-            let all: Vec<f64> = TASKS
-                .iter()
-                .filter_map(|(task, _)| value(results.task(seed, task, variant)?).filter(|x| x.is_finite()))
-                .collect();
-            (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
-        }))
+        Mean::of(&results.each(|seed| results.over_tasks(seed, variant, value)))
     };
     let at = |epoch: u64| move |r: &TaskResult| r.curve.iter().find(|p| p.epoch >= epoch as f64).map(|p| p.dev.loss);
     let curve = |(variant, (name, ink)): (&Variant, (&&str, Ink))| {

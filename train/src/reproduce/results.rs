@@ -238,6 +238,13 @@ impl Results {
         }
     }
 
+    /// The mean over a seed's tasks of something that each result tells; `None` where no task does.
+    pub fn over_tasks(&self, seed: u64, variant: Variant, value: impl Fn(&TaskResult) -> Option<f64>) -> Option<f64> {
+        let of = |result: &TaskResult| (result.seed, result.variant) == (seed, variant);
+        let values: Vec<f64> = self.tasks.iter().filter(|result| of(result)).filter_map(value).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+
     /// The unweighted mean of several columns in one seed; `None` unless all are there.
     pub fn average(&self, seed: u64, columns: &[&str], variant: Variant) -> Option<f64> {
         let scores: Option<Vec<f64>> = columns.iter().map(|c| self.one(seed, c, variant)).collect();
