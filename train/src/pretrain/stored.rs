@@ -82,13 +82,9 @@ impl Beside {
         serde_json::to_string(&Beside { run: identity(run), seconds }).expect("plain values")
     }
 
-    /// `None` where it is of another run. Runs from before this kept the seconds alone.
+    /// `None` where it is of another run.
     fn read(text: &str, run: &RunFile) -> Option<Self> {
-        let run = identity(run);
-        match text.parse() {
-            Ok(seconds) => Some(Beside { run, seconds }),
-            Err(_) => serde_json::from_str(text).ok().filter(|beside: &Beside| beside.run == run),
-        }
+        serde_json::from_str(text).ok().filter(|beside: &Beside| beside.run == identity(run))
     }
 }
 
