@@ -243,7 +243,6 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
             "examples": examples,
             "truncated": truncated,
             "dropped": dropped,
-            "labels": args.labels.as_ref().map(|path| path.display().to_string()),
         }));
     }
     let mut text = format!("task {}, zero-shot\nsplit {split}\nexamples {examples}\n", task.name);

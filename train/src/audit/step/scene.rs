@@ -207,10 +207,8 @@ impl Scene {
             true => format!("the {} of its batch", many(all, "sequence")),
             false => format!("the first {opened} of the {all} sequences of its batch"),
         };
-        let (inputs, targets) = {
-            let tokenizer = stored.source.tokenizer();
-            (words_of(tokenizer, &batch.inputs), words_of(tokenizer, &batch.targets))
-        };
+        let tokenizer = stored.source.tokenizer();
+        let (inputs, targets) = (words_of(tokenizer, &batch.inputs), words_of(tokenizer, &batch.targets));
         let corpus = stored.run.corpus.as_ref().map_or("the micro-world".into(), |path| path.display().to_string());
         Ok(Scene {
             title: format!("Update {update} of a pre-training"),
