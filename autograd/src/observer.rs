@@ -94,9 +94,11 @@ impl<'a, T: Real> Pulled<'a, T> {
         both.filter_map(|(i, (g, to))| Some((i, (*to)?, &g.as_ref()?.value)))
     }
 
-    /// The inputs that were kept for it, and the output if that was.
+    /// The inputs that were kept for it, the output if that was, and the residuals.
     pub fn kept(&self) -> impl Iterator<Item = (String, &'a Tensor<T>)> {
         let ins = self.saved.ins.iter().enumerate().filter_map(|(i, x)| Some((format!("input {i}"), &x.as_ref()?.value)));
-        ins.chain(self.saved.out.as_ref().map(|y| ("the output".to_owned(), &y.value)))
+        let out = self.saved.out.as_ref().map(|y| ("the output".to_owned(), &y.value));
+        let residuals = self.saved.residuals.iter().enumerate().map(|(i, r)| (format!("residual {i}"), r));
+        ins.chain(out).chain(residuals)
     }
 }

@@ -5,8 +5,8 @@
 //! roof        min(rate of the fastest product, bandwidth · FLOPs / bytes)               (Williams, Waterman & Patterson 2009)
 //! ```
 //!
-//! Bytes count every tensor once that an op reads or writes, also one that is handed on as it is: a rate above the roof is a
-//! cache's doing, or that of an op that moves nothing.
+//! Bytes count every tensor once that an op reads or writes; one that hands on what it was given, as a reshape does, moves none.
+//! A rate above the roof is a cache's doing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,33 +131,37 @@ impl Stopwatch {
     }
 }
 
-fn bytes<'a>(tensors: impl Iterator<Item = &'a Tensor<f32>>) -> u64 {
-    tensors.map(|t| (t.len() * size_of::<f32>()) as u64).sum()
+/// Bytes of what is read and of what is written from it. What shares its buffer with something read was only handed on.
+fn moved(read: &[&Tensor<f32>], written: &[&Tensor<f32>]) -> u64 {
+    let made: Vec<_> = written.iter().filter(|w| !read.iter().any(|r| r.shares_buffer(w))).collect();
+    let read = read.iter().filter(|_| !made.is_empty());
+    read.chain(made.iter().copied()).map(|t| (t.len() * size_of::<f32>()) as u64).sum()
 }
 
 impl Observer<f32> for Stopwatch {
     fn applied(&self, it: &Applied<'_, f32>) {
         let shapes: Vec<&Shape> = it.ins.iter().map(|x| x.shape()).collect();
         let flops = it.op.flops(&shapes, it.out.shape());
-        let moved = bytes(it.ins.iter().map(|x| x.value()).chain([it.out]).chain(it.residuals));
+        let read: Vec<_> = it.ins.iter().map(|x| x.value()).collect();
+        let written: Vec<_> = std::iter::once(it.out).chain(it.residuals).collect();
         let now = self.begun.elapsed();
         let mut seen = self.seen();
         let line = seen.lines.entry((it.op.name(), place(it.site))).or_default();
         line.calls += 1;
         line.flops += flops;
-        line.bytes += moved;
+        line.bytes += moved(&read, &written);
         line.forward += it.took;
         seen.memory.push((now, buffer::stats().live_bytes));
     }
 
     fn pulled(&self, it: &Pulled<'_, f32>) {
-        let moved = bytes(std::iter::once(it.cotangent).chain(it.summands().map(|(_, _, g)| g)));
-        let kept: u64 = it.kept().map(|(_, x)| (x.len() * size_of::<f32>()) as u64).sum();
+        let read: Vec<_> = std::iter::once(it.cotangent).chain(it.kept().map(|(_, x)| x)).collect();
+        let written: Vec<_> = it.summands().map(|(_, _, g)| g).collect();
         let now = self.begun.elapsed();
         let mut seen = self.seen();
         seen.turn.get_or_insert(now.saturating_sub(it.took));
         let line = seen.lines.entry((it.op.name(), place(it.site))).or_default();
-        line.bytes += moved + kept;
+        line.bytes += moved(&read, &written);
         line.backward += it.took;
         seen.memory.push((now, buffer::stats().live_bytes));
     }
@@ -310,7 +314,7 @@ impl Cost {
             ),
             foot: format!(
                 "Medians of {} steps. FLOPs are the ops' own, going forward; the rate counts both ways as thrice that. Bytes count every \
-                 tensor once that an op reads or writes; what stays in a cache, or is handed on as it is, moves faster than memory.",
+                 tensor once that an op reads or writes; what stays in a cache moves faster than memory, and what is handed on as it is does not move.",
                 self.steps
             ),
             ..Report::default()
@@ -383,6 +387,15 @@ mod tests {
         let site = |scope: &str| Site { at: std::panic::Location::caller(), scope: scope.into() };
         let cases = [("h3.attn", "h.attn"), ("h12", "h"), ("embed", "embed"), ("head.h1", "head.h1"), ("", ""), ("h", "h")];
         cases.into_iter().for_each(|(scope, expected)| assert_eq!(place(&site(scope)), expected));
+    }
+
+    #[test]
+    fn what_is_handed_on_moves_no_bytes() {
+        let (x, y): (Tensor<f32>, Tensor<f32>) = (Tensor::full([2, 3], 1.0), Tensor::full([6], 2.0));
+        let view = x.expand([4, 2, 3]);
+        assert_eq!(moved(&[&x, &y], &[&view]), 0);
+        // Something was made from both, and the view came with it.
+        assert_eq!(moved(&[&x, &y], &[&view, &Tensor::full([5], 0.0)]), 4 * (6 + 6 + 5));
     }
 
     #[test]
