@@ -1,8 +1,8 @@
 //! Mutation testing, file by file: what `.ci/mutants` runs.
 //!
 //! A copy of the working tree stands in `target/mutants/tree`; cargo-mutants plants its changes there, so that work goes on here.
-//! The quick tests see most mutants; what they leave goes to the thorough ones. A file's result is written when it is done, with
-//! the file's digest: a run can be stopped, and goes on with the files that have none or have changed.
+//! A file's result is written when it is done, with the file's digest: a run can be stopped, and goes on with the files that have
+//! none or have changed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,44 +63,33 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mutants of a file through the quick tests, and what those leave through the thorough ones.
+/// The mutants of a file through the tests of its crate.
 fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Failure> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("mutants");
     let tree = dir.join("tree");
     copy(root, &tree)?;
-    let run = |more: &[&str], tests: &[&str]| -> Result<Vec<Value>, Failure> {
-        let mut command = Command::new("cargo");
-        command.args(["mutants", "--workspace", "--in-place", "--profile", "mutants", "--timeout", "120"]);
-        command.args(["--build-timeout", "1200", "--no-shuffle", "--colors", "never", "--dir"]).arg(&tree);
-        command.arg("--output").arg(&dir).args(["--file", path]).args(more).arg("--").args(tests);
-        command.env("CARGO_TARGET_DIR", dir.join("target")).stdin(Stdio::null());
-        // 0: all killed, 2: some survived, 3: some did not come to an end; others are failures of its own, 4 among them: the tests
-        // fail without a mutant, and would seem to kill every one.
-        let code = command.status()?.code();
-        if !matches!(code, Some(0 | 2 | 3)) {
-            return Err(format!("cargo mutants ended with {code:?}; `{command:?}`").into());
-        }
-        let outcomes: Value = serde_json::from_slice(&std::fs::read(dir.join("mutants.out/outcomes.json"))?)?;
-        Ok(outcomes["outcomes"].as_array().cloned().unwrap_or_default())
-    };
-    let mut verdicts: BTreeMap<String, Value> = BTreeMap::new();
-    let mut keep = |outcomes: Vec<Value>| {
-        for outcome in outcomes {
-            if let Some(name) = outcome["scenario"]["Mutant"]["name"].as_str() {
-                verdicts.insert(name.to_owned(), outcome);
-            }
-        }
-        verdicts.values().any(|outcome| outcome["summary"] == "MissedMutant")
-    };
-    if keep(run(&[], group.quick)?) {
-        keep(run(&["--iterate", "--test-package", "gradus-tests"], group.thorough)?);
+    let mut command = Command::new("cargo");
+    command.args(["mutants", "--in-place", "--profile", "mutants", "--timeout", "120", "--build-timeout", "1200"]);
+    command.args(["--no-shuffle", "--colors", "never", "--dir"]).arg(&tree).arg("--output").arg(&dir).args(["--file", path]);
+    // For building and testing alike: no example is built for a mutant.
+    command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
+    command.arg("--").args(group.filter);
+    command.env("CARGO_TARGET_DIR", dir.join("target")).stdin(Stdio::null());
+    // 0: all killed, 2: some survived, 3: some did not come to an end; others are failures of its own, 4 among them: the tests
+    // fail without a mutant, and would seem to kill every one.
+    let code = command.status()?.code();
+    if !matches!(code, Some(0 | 2 | 3)) {
+        return Err(format!("cargo mutants ended with {code:?}; `{command:?}`").into());
     }
+    let outcomes: Value = serde_json::from_slice(&std::fs::read(dir.join("mutants.out/outcomes.json"))?)?;
+    let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
+    let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
     let mut tested = Tested { source: String::new(), killed: 0, unviable: 0, survivors: Vec::new() };
     for (name, outcome) in verdicts {
         match outcome["summary"].as_str() {
             Some("CaughtMutant" | "Timeout") => tested.killed += 1,
             Some("Unviable") => tested.unviable += 1,
-            Some("MissedMutant") => tested.survivors.push(mutant(&name, &outcome, text)?),
+            Some("MissedMutant") => tested.survivors.push(mutant(name, outcome, text)?),
             other => return Err(format!("{name}: cargo mutants says {other:?}").into()),
         }
     }

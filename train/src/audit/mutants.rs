@@ -11,15 +11,15 @@ use gradus_autograd::catalogue;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Files whose mutants the same tests are to kill.
+/// Files whose mutants the same tests are to kill: those of their own crate, so that a mutant takes seconds.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// What they are.
     pub name: &'static str,
-    /// Arguments of `cargo test` for the tests of their own crate: seconds.
-    pub quick: &'static [&'static str],
-    /// The same for the crate of tests, which gets what those leave: minutes.
-    pub thorough: &'static [&'static str],
+    /// Which of the crate's tests, as targets of `cargo test`.
+    pub tests: &'static [&'static str],
+    /// And of those whose names contain this.
+    pub filter: Option<&'static str>,
     /// Path from the root of the repository, and text.
     pub files: Vec<(String, &'static str)>,
 }
@@ -38,23 +38,13 @@ pub fn groups() -> Vec<Group> {
         "autograd/src/ops/pointwise.rs"
     ];
     let optimizers = texts!["train/src/optim/clip.rs", "train/src/optim/forms.rs", "train/src/optim/schedule.rs"];
-    let witnesses: &[&str] = &["--lib", "--test", "ops_pins", "--test", "witnesses"];
-    let thorough: &[&str] = &["--test", "gradients", "--test", "nets", "--test", "derivatives", "--test", "memory"];
+    let lib: &[&str] = &["--lib"];
+    let all: &[&str] = &["--lib", "--test", "ops_pins", "--test", "tape", "--test", "derivatives", "--test", "witnesses"];
     vec![
-        Group { name: "the ops", quick: witnesses, thorough, files: catalogue::sources() },
-        Group { name: "the reverse pass", quick: witnesses, thorough, files: derivatives },
-        Group {
-            name: "the optimizers",
-            quick: &["--lib", "optim::"],
-            thorough: &["--test", "optimizer_parity", "--test", "training"],
-            files: optimizers,
-        },
-        Group {
-            name: "their kernel",
-            quick: &["--lib"],
-            thorough: &["--test", "optimizer_parity", "--test", "training"],
-            files: texts!["tensor/src/cpu/adam.rs"],
-        },
+        Group { name: "the ops", tests: all, filter: None, files: catalogue::sources() },
+        Group { name: "the reverse pass", tests: all, filter: None, files: derivatives },
+        Group { name: "the optimizers", tests: lib, filter: Some("optim::"), files: optimizers },
+        Group { name: "their kernel", tests: lib, filter: Some("adam"), files: texts!["tensor/src/cpu/adam.rs"] },
     ]
 }
 

@@ -1,0 +1,65 @@
+//! Derivatives of functions against their closed forms.
+
+use gradus_autograd::derivatives::{grad, hessian, hvp, jacobian, jvp, vjp};
+use gradus_autograd::{Real, Tensor, Var};
+
+/// f(x, y) = (Σ xᵢ²y, tanh x₀)
+fn two<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
+    let (x, y) = (&ins[0], &ins[1]);
+    let squares = (x * x * y).sum_all().reshape([1]);
+    Var::concat(&[&squares, &x.slice(0, 0..1).tanh()], 0)
+}
+
+fn at() -> [Tensor<f64>; 2] {
+    [Tensor::new([2], vec![0.5, -1.5]), Tensor::scalar(3.0)]
+}
+
+#[test]
+fn a_jacobian_has_a_row_for_each_output_and_a_column_for_each_input() {
+    let [x, y] = at();
+    let j = jacobian(two, &[x, y]);
+    let slope = 1.0 - 0.5f64.tanh().powi(2);
+    assert_eq!((&j[0].shape()[..], &j[1].shape()[..]), (&[2, 2][..], &[2, 1][..]));
+    for (found, expected) in j[0].to_vec().iter().chain(&j[1].to_vec()).zip([3.0, -9.0, slope, 0.0, 2.5, 0.0]) {
+        assert!((found - expected).abs() < 1e-15, "{found}: {expected}");
+    }
+}
+
+/// f = Σ xᵢ²y:  ∂²f/∂x² = 2y·1,  ∂²f/∂x∂y = 2x,  ∂²f/∂y² = 0
+#[test]
+fn a_hessian_has_a_block_for_each_pair_of_inputs() {
+    let h = hessian(|ins| (&ins[0] * &ins[0] * &ins[1]).sum_all(), &at());
+    assert_eq!(h[0][0].to_vec(), [6.0, 0.0, 0.0, 6.0]);
+    assert_eq!((h[0][1].to_vec(), h[1][0].to_vec()), (vec![1.0, -3.0], vec![1.0, -3.0]));
+    assert_eq!((&h[0][1].shape()[..], &h[1][0].shape()[..], h[1][1].to_vec()), (&[2, 1][..], &[1, 2][..], vec![0.0]));
+}
+
+#[test]
+fn products_with_the_jacobian_are_its_rows_and_columns_weighed() {
+    let j = jacobian(two, &at());
+    let v = [Tensor::new([2], vec![0.3, 0.7]), Tensor::scalar(-2.0)];
+    let u = Tensor::new([2], vec![1.1, -0.4]);
+    let ((y, along), (again, back)) = (jvp(two, &at(), &v), vjp(two, &at(), &u));
+    assert_eq!(y, again);
+    let all = |t: &[Tensor<f64>]| t.iter().flat_map(Tensor::to_vec).collect::<Vec<_>>();
+    for row in 0..2 {
+        let entries: Vec<f64> = j.iter().flat_map(|j| j.slice(0, row..row + 1).to_vec()).collect();
+        let expected: f64 = entries.iter().zip(all(&v)).map(|(j, v)| j * v).sum();
+        assert!((along.to_vec()[row] - expected).abs() < 1e-14);
+    }
+    let column = |k: usize, row: usize| if k < 2 { j[0].to_vec()[2 * row + k] } else { j[1].to_vec()[row] };
+    for (k, found) in all(&back).into_iter().enumerate() {
+        assert!((found - (1.1 * column(k, 0) - 0.4 * column(k, 1))).abs() < 1e-14);
+    }
+}
+
+#[test]
+fn what_a_function_does_not_depend_on_has_zeros() {
+    let (value, gradient) = grad(|ins| ins[0].sum_all(), &at());
+    assert_eq!((value, gradient[0].to_vec(), gradient[1].to_vec()), (-1.0, vec![1.0, 1.0], vec![0.0]));
+    // A linear function has no second derivative, and a constant one no first.
+    let second = hvp(|ins| ins[0].sum_all(), &at(), &at());
+    assert!(second.iter().flat_map(Tensor::to_vec).all(|h| h == 0.0));
+    let constant = vjp(|ins| ins[0].detach().sum_all(), &at(), &Tensor::scalar(1.0)).1;
+    assert!(constant.iter().flat_map(Tensor::to_vec).all(|g| g == 0.0));
+}

@@ -1,0 +1,223 @@
+//! The tape keeps its word: what it records, keeps, frees and shows.
+
+use std::sync::Arc;
+
+use gradus_autograd::anomaly::{Direction, Watch};
+use gradus_autograd::observer::Observer;
+use gradus_autograd::trace::Recorder;
+use gradus_autograd::{NodeId, Tape, Tensor, Var};
+
+fn vector(values: &[f64]) -> Tensor<f64> {
+    Tensor::new([values.len()], values.to_vec())
+}
+
+#[test]
+#[should_panic(expected = "a tape runs backward once")]
+fn backward_twice_says_so() {
+    let tape = Tape::new();
+    let x = tape.leaf(vector(&[1.0, 2.0]));
+    let y = (&x * &x).sum_all();
+    tape.backward(&y);
+    tape.backward(&y);
+}
+
+#[test]
+fn backward_frees_what_was_saved() {
+    let tape = Tape::new();
+    let x = tape.leaf(vector(&[0.5, -1.0]));
+    let y = (x.gelu() * x.tanh()).sum_all();
+    // gelu keeps its input, tanh its output, and mul both of its inputs.
+    assert_eq!(tape.saved_elements(), 8);
+    tape.backward(&y);
+    assert_eq!(tape.saved_elements(), 0);
+}
+
+#[test]
+fn a_pullback_keeps_the_tape_and_backward_still_runs() {
+    // y = x³,  y′ = 3x²,  y″ = 6x
+    let tape = Tape::new();
+    let x = tape.leaf(Tensor::scalar(2.0));
+    let y = &x * &x * &x;
+    let one = tape.constant(Tensor::scalar(1.0));
+    let slope = tape.pullback(&y, &one, &[&x]).remove(0).unwrap();
+    assert_eq!(slope.value().item(), 12.0);
+    assert_eq!(tape.backward(&slope).of(&x).unwrap().item(), 12.0);
+    assert_eq!(tape.saved_elements(), 0);
+}
+
+#[test]
+fn a_third_derivative_is_a_pullback_of_a_pullback() {
+    // y = tanh x,  y‴ = −2(1 − t²)(1 − 3t²),  t = tanh x
+    let tape = Tape::new();
+    let x = tape.leaf(Tensor::scalar(0.6));
+    let one = tape.constant(Tensor::scalar(1.0));
+    let first = tape.pullback(&x.tanh(), &one, &[&x]).remove(0).unwrap();
+    let second = tape.pullback(&first, &one, &[&x]).remove(0).unwrap();
+    let third = tape.backward(&second).of(&x).unwrap().item();
+    let t = 0.6f64.tanh();
+    assert!((third + 2.0 * (1.0 - t * t) * (1.0 - 3.0 * t * t)).abs() < 1e-14);
+}
+
+#[test]
+fn a_tape_that_is_off_records_nothing() {
+    let tape = Tape::off();
+    let x = tape.leaf(vector(&[1.0, -2.0]));
+    let y = tape.scope("h0", || x.gelu().sum_all());
+    assert!(tape.is_empty() && tape.steps().is_empty() && x.node().is_none() && y.node().is_none());
+    assert_eq!(tape.backward(&y).of(&x), None);
+}
+
+#[test]
+fn nothing_is_recorded_of_constants() {
+    let tape = Tape::new();
+    let c = tape.constant(vector(&[1.0, 2.0]));
+    assert_eq!((&c * &c).tanh().node(), None);
+    assert_eq!(tape.leaf(vector(&[1.0])).detach().tanh().node(), None);
+    assert_eq!((tape.len(), tape.saved_elements()), (1, 0));
+}
+
+#[test]
+fn a_leaf_that_is_not_used_has_no_gradient() {
+    let tape = Tape::new();
+    let (x, unused) = (tape.leaf(vector(&[1.0])), tape.leaf(vector(&[1.0])));
+    let after = tape.leaf(vector(&[1.0]));
+    let late = &after + &after;
+    let grads = tape.backward(&(&x * &x).sum_all());
+    assert!(grads.of(&x).is_some());
+    assert_eq!((grads.of(&unused), grads.of(&after), grads.of(&late)), (None, None, None));
+}
+
+#[test]
+fn an_observer_sees_every_summand_and_they_add_up_to_the_gradient() {
+    // y = Σ x² + x tanh x: x is used four times.
+    let recorder = Arc::new(Recorder::default());
+    let tape = Tape::observed(recorder.clone());
+    let x = tape.leaf(vector(&[0.5, -2.0, 3.0]));
+    let y = tape.scope("h3", || tape.scope("attn", || (&x * &x + &x * x.tanh()).sum_all()));
+    let grads = tape.backward(&y);
+    let trace = recorder.trace();
+    for node in &trace[1..] {
+        assert_eq!(&*node.site.scope, "h3.attn");
+        assert!(node.site.at.file().ends_with("tape.rs"));
+        assert!(node.ins.iter().all(|x| x.node.is_some_and(|x| x < y.node().unwrap())));
+    }
+    let summands = &trace[0].summands;
+    let seen: Vec<&str> = summands.iter().map(|s| trace[s.from.index()].name()).collect();
+    assert_eq!(seen, ["mul", "tanh", "mul", "mul"]);
+    let sum = summands.iter().fold(vector(&[0.0; 3]), |sum, s| sum.zip(&s.value, |a, b| a + b));
+    let gradient = grads.of(&x).unwrap();
+    assert!(sum.zip(gradient, |a, b| (a - b).abs()).to_vec().iter().all(|&e| e < 1e-15));
+    let exact = |x: f64| 3.0 * x - x + x.tanh() + x * (1.0 - x.tanh().powi(2));
+    for (g, x) in gradient.to_vec().into_iter().zip([0.5, -2.0, 3.0]) {
+        assert!((g - exact(x)).abs() < 1e-14);
+    }
+}
+
+#[test]
+fn a_node_knows_its_place() {
+    let tape = Tape::new();
+    let x = tape.leaf(vector(&[1.0, 2.0]));
+    let (y, line) = tape.scope("h3", || tape.scope("attn", || (x.tanh(), line!())));
+    let z = &y + &tape.constant(vector(&[1.0, 1.0]));
+    let steps = tape.steps();
+    let ops: Vec<Option<&str>> = steps.iter().map(|s| s.op).collect();
+    assert_eq!(ops, [None, Some("tanh"), Some("add")]);
+    assert_eq!((&*steps[1].site.scope, &*steps[2].site.scope), ("h3.attn", ""));
+    assert_eq!((steps[1].site.at.line(), steps[1].site.at.file()), (line, file!()));
+    assert_eq!((steps[1].inputs.clone(), steps[2].inputs.clone()), (vec![x.node()], vec![y.node(), None]));
+    assert_eq!(z.node().map(NodeId::index), Some(2));
+}
+
+/// A worker makes a tape and may hand it on; that a `Var` stays is a doctest that does not compile.
+#[test]
+fn a_tape_can_move_to_another_thread() {
+    let tape = Tape::<f64>::new();
+    let done = std::thread::spawn(move || {
+        let x = tape.leaf(vector(&[3.0]));
+        tape.backward(&(&x * &x).sum_all()).take(&x)
+    });
+    assert_eq!(done.join().unwrap().unwrap().item(), 6.0);
+}
+
+#[test]
+#[should_panic(expected = "an input is on another tape")]
+fn two_tapes_do_not_mix() {
+    let (one, two) = (Tape::<f64>::new(), Tape::<f64>::new());
+    let _ = one.leaf(vector(&[1.0])) + two.leaf(vector(&[1.0]));
+}
+
+// ── Anomalies ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// log 0 is −∞ and 0·(−∞) is NaN: the first of them counts, with what it was made of.
+#[test]
+fn the_first_number_that_is_not_finite_is_named_going_forward() {
+    let watch = Arc::new(Watch::default());
+    let tape = Tape::observed(watch.clone());
+    let x = tape.leaf(vector(&[1.0, 0.0]));
+    let (y, line) = tape.scope("h1", || tape.scope("mlp", || (x.log(), line!())));
+    let z = (&y * &x).sum_all();
+    assert!(z.value().item().is_nan());
+    tape.backward(&z);
+    let anomaly = watch.anomaly().expect("seen");
+    assert_eq!((anomaly.op, anomaly.direction, anomaly.node), ("log", Direction::Forward, y.node().map(NodeId::index)));
+    assert_eq!((&*anomaly.site.scope, anomaly.site.at.line()), ("h1.mlp", line));
+    assert_eq!((anomaly.made.infinite, anomaly.made.nan), (1, 0));
+    assert_eq!((anomaly.from.len(), anomaly.from[0].1.most), (1, 1.0));
+}
+
+#[test]
+fn one_that_a_vjp_makes_is_the_op_s() {
+    // sqrt's VJP divides by 2√x: the division is not to blame.
+    let watch = Arc::new(Watch::default());
+    let tape = Tape::observed(watch.clone());
+    let x = tape.leaf(vector(&[0.0, 4.0]));
+    let grads = tape.backward(&(x.sqrt() * 3.0).sum_all());
+    assert!(grads.of(&x).unwrap().to_vec()[0].is_infinite());
+    let anomaly = watch.anomaly().expect("seen");
+    assert_eq!((anomaly.op, anomaly.direction), ("sqrt", Direction::Backward { input: 0 }));
+    assert_eq!((&*anomaly.from[0].0, anomaly.from[0].1.most), ("the cotangent", 3.0));
+}
+
+/// Two finite summands that add to infinity: neither op that gave one is to blame, nor the one that gets it.
+#[test]
+fn a_sum_of_finite_summands_that_is_not_finite_is_the_sum_s() {
+    let seen = |f: fn(&Var<'_, f64>) -> f64| {
+        let watch = Arc::new(Watch::default());
+        let tape = Tape::observed(watch.clone());
+        let x = tape.scope("w", || tape.leaf(vector(&[0.0])));
+        assert!(f(&x).is_infinite());
+        watch.anomaly().expect("seen")
+    };
+    // x̄ = h + h, of a leaf itself.
+    let leaf = seen(|x| {
+        let y = x.affine(f64::MAX * 0.75, 0.0) + x.affine(f64::MAX * 0.75, 0.0);
+        x.tape().backward(&y.sum_all()).of(x).unwrap().to_vec()[0]
+    });
+    assert_eq!((leaf.op, &*leaf.site.scope, leaf.direction, leaf.made.infinite), ("leaf", "w", Direction::Sum, 1));
+    assert!(leaf.to_string().contains("what flows to leaf in w"), "{leaf}");
+    // And of an op, whose VJP gets the sum.
+    let op = seen(|x| {
+        let t = x.tanh();
+        let y = t.affine(f64::MAX * 0.75, 0.0) + t.affine(f64::MAX * 0.75, 0.0);
+        x.tape().backward(&y.sum_all()).of(x).unwrap().to_vec()[0]
+    });
+    assert_eq!((op.op, op.direction), ("tanh", Direction::Sum));
+}
+
+#[test]
+fn who_looks_on_changes_no_bit() {
+    let run = |observer: Option<Arc<dyn Observer<f64>>>, at: &[f64]| {
+        let tape = observer.map_or_else(Tape::new, Tape::observed);
+        let x = tape.leaf(vector(at));
+        let y = (x.gelu() * x.exp()).layer_norm(&x, &x, 1e-5).softmax().log().sum_all();
+        let bits = |t: &Tensor<f64>| t.to_vec().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let gradient = bits(tape.backward(&y).of(&x).unwrap());
+        (bits(y.value()), gradient)
+    };
+    let (sound, watch) = ([0.5, -1.0, 2.0], Arc::new(Watch::default()));
+    assert_eq!(run(Some(watch.clone()), &sound), run(None, &sound));
+    assert_eq!(run(Some(Arc::new(Recorder::default())), &sound), run(None, &sound));
+    assert_eq!(watch.anomaly(), None);
+    run(Some(watch.clone()), &[800.0, 0.0, 1.0]);
+    assert!(watch.anomaly().is_some());
+}
