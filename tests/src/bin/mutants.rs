@@ -69,7 +69,7 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     let tree = dir.join("tree");
     copy(root, &tree)?;
     let mut command = Command::new("cargo");
-    command.args(["mutants", "--in-place", "--profile", "mutants", "--timeout", "120", "--build-timeout", "1200"]);
+    command.args(["mutants", "--workspace", "--in-place", "--profile", "mutants", "--timeout", "120", "--build-timeout", "1200"]);
     command.args(["--no-shuffle", "--colors", "never", "--dir"]).arg(&tree).arg("--output").arg(&dir).args(["--file", path]);
     // For building and testing alike: no example is built for a mutant.
     command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
@@ -81,7 +81,9 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     if !matches!(code, Some(0 | 2 | 3)) {
         return Err(format!("cargo mutants ended with {code:?}; `{command:?}`").into());
     }
-    let outcomes: Value = serde_json::from_slice(&std::fs::read(dir.join("mutants.out/outcomes.json"))?)?;
+    let outcomes = dir.join("mutants.out/outcomes.json");
+    let outcomes = std::fs::read(&outcomes).map_err(|e| format!("{}: {e}; cargo mutants was to write it", outcomes.display()))?;
+    let outcomes: Value = serde_json::from_slice(&outcomes)?;
     let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
     let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
     let mut tested = Tested { source: String::new(), killed: 0, unviable: 0, survivors: Vec::new() };
