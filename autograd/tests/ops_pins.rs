@@ -3,8 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use gradus_autograd::derivatives::hvp;
+use gradus_autograd::ops::Attention;
 use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Shape, Tape, Tensor, Var};
+use gradus_tensor::kernels::Mask;
 use gradus_tensor::rng::DropoutKey;
 
 fn tensor<const N: usize>(shape: [usize; N], values: &[f64]) -> Tensor<f64> {
@@ -136,6 +139,27 @@ fn extremes_do_not_overflow() {
     let saturated = tape.constant(tensor([2], &[-1000.0, 1000.0])).sigmoid();
     assert_eq!(saturated.value().to_vec(), [0.0, 1.0]);
     assert_eq!(grad(tensor([2], &[-1000.0, 1000.0]), |x| x.sigmoid()), [0.0, 0.0]);
+}
+
+/// The gradient of a gradient goes through a fused op's definition, which has to take the maximum off as its kernel does.
+#[test]
+fn definitions_do_not_overflow_either() {
+    let second = |f: for<'t> fn(&Var<'t, f64>) -> Var<'t, f64>| {
+        hvp(|ins| f(&ins[0]), &[tensor([2, 2], &[900.0, 899.0, -900.0, 0.0])], &[tensor([2, 2], &[1.0, -0.5, 0.25, 2.0])])
+    };
+    for (name, f) in [
+        ("softmax", (|x| (x.softmax() * x).sum_all()) as for<'t> fn(&Var<'t, f64>) -> Var<'t, f64>),
+        ("log_softmax", |x| x.log_softmax().sum_all()),
+        ("cross_entropy", |x| x.cross_entropy([0, 1]).sum_all()),
+        ("linear_cross_entropy", |x| x.linear_cross_entropy(x, [0, 1].into(), [0.5, 1.0].into())),
+        ("attention", |x| {
+            let x = x.reshape([1, 1, 2, 2]);
+            x.attention(&x, &x, None, Attention { mask: Mask::Full, dropout: None }).sum_all()
+        }),
+    ] {
+        let found = second(f)[0].to_vec();
+        assert!(found.iter().all(|x| x.is_finite()), "{name}: {found:?}");
+    }
 }
 
 #[test]

@@ -29,14 +29,29 @@ impl Subject {
     pub fn name(&self) -> &'static str {
         self.real.name
     }
-    /// The op's samples for a seed, with extents up to `size`.
+    /// The op's samples for a seed, with extents up to `size`. Odd seeds turn them around in memory.
     pub fn cases(&self, seed: u64, size: usize) -> Vec<Case> {
-        let real = (self.real.samples)(&mut Samples::new(seed, size));
-        let dual = (self.dual.samples)(&mut Samples::new(seed, size));
-        let count = (self.count.samples)(&mut Samples::new(seed, size));
-        let drawn = real.into_iter().zip(dual).zip(count).enumerate();
-        drawn.map(|(sample, ((real, dual), count))| Case { real, dual, count, sample, seed, size, whole: false }).collect()
+        let real = drawn(&self.real, seed, size);
+        let dual = drawn(&self.dual, seed, size);
+        let count = drawn(&self.count, seed, size);
+        let all = real.into_iter().zip(dual).zip(count).enumerate();
+        all.map(|(sample, ((real, dual), count))| Case { real, dual, count, sample, seed, size, whole: false }).collect()
     }
+}
+
+/// Samples as the op draws them or, by odd seeds, of the same values with the last axis outermost in memory: an op must not care.
+fn drawn<T: Real>(op: &Entry<T>, seed: u64, size: usize) -> Vec<Sample<T>> {
+    let mut samples = (op.samples)(&mut Samples::new(seed, size));
+    if seed % 2 == 1 {
+        samples.iter_mut().flat_map(|sample| &mut sample.inputs).for_each(|x| *x = turned(x));
+    }
+    samples
+}
+
+/// The same values, the last axis outermost in memory.
+fn turned<T: Real>(x: &Tensor<T>) -> Tensor<T> {
+    let axes: Vec<usize> = (0..x.shape().len()).rev().collect();
+    x.permute(&axes).dense().permute(&axes)
 }
 
 /// One op on one draw of inputs. The three are the same op on the same values: a seed draws the same for every scalar.

@@ -65,3 +65,37 @@ impl<T: Real, P: Pointwise<T>> Declared<T> for Elementwise<P> {
         P::samples(g).into_iter().map(|(op, x)| (Elementwise(op), vec![x])).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{erf::Erf, exp::Exp, log::Log, relu::Relu, sigmoid::Sigmoid, sqrt::Sqrt, tanh::Tanh};
+
+    /// `map` is `f` of each, to a few units in the last place.
+    fn is_its_function<T: Real, P: Pointwise<T>>(op: P, ulp: f64) {
+        let x: Vec<T> = (1..200)
+            .map(|i| T::lit(f64::from(i) * 0.037 - if P::NAME == "log" || P::NAME == "sqrt" { 0.0 } else { 4.0 }))
+            .collect();
+        let mut y = vec![T::zero(); x.len()];
+        op.map(&x, &mut y);
+        for (&x, y) in x.iter().zip(y) {
+            let (y, f) = (y.to_f64(), op.f(x).to_f64());
+            assert!((y - f).abs() <= 8.0 * ulp * f.abs(), "{} of {x:?}: {y}, {f}", P::NAME);
+        }
+    }
+
+    #[test]
+    fn a_kernel_is_its_function() {
+        fn all<T: Real>(ulp: f64) {
+            is_its_function::<T, _>(Erf, ulp);
+            is_its_function::<T, _>(Exp, ulp);
+            is_its_function::<T, _>(Log, ulp);
+            is_its_function::<T, _>(Relu, ulp);
+            is_its_function::<T, _>(Sigmoid, ulp);
+            is_its_function::<T, _>(Sqrt, ulp);
+            is_its_function::<T, _>(Tanh, ulp);
+        }
+        all::<f32>(f32::EPSILON.into());
+        all::<f64>(f64::EPSILON);
+    }
+}
