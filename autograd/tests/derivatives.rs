@@ -63,3 +63,33 @@ fn what_a_function_does_not_depend_on_has_zeros() {
     let constant = vjp(|ins| ins[0].detach().sum_all(), &at(), &Tensor::scalar(1.0)).1;
     assert!(constant.iter().flat_map(Tensor::to_vec).all(|g| g == 0.0));
 }
+
+/// A table that is gathered from and is a product's factor too: f(w) = Σ (w₂·w)²/2, whose gather adds its rows to the product's
+/// gradient in place, and may not where that is to be differentiated.
+#[test]
+fn a_tied_table_has_second_derivatives() {
+    fn f<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
+        let z = ins[0].gather([2], [1]).matmul(&ins[0].t());
+        (&z * &z).sum_all() * 0.5
+    }
+    let w = [Tensor::new([3, 2], vec![0.5, -1.0, 2.0, 0.25, 1.5, -0.75])];
+    let v = [Tensor::new([3, 2], vec![1.0, 0.5, -0.5, 2.0, 0.25, -1.5])];
+    let at = |h: f64| grad(f, &[w[0].zip(&v[0], |w, v| w + h * v)]).1[0].to_vec();
+    let h = 1e-5;
+    for ((up, down), exact) in at(h).iter().zip(at(-h)).zip(hvp(f, &w, &v)[0].to_vec()) {
+        assert!(((up - down) / (2.0 * h) - exact).abs() < 1e-8, "{exact}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "jvp: a direction has the shapes of the inputs")]
+fn a_jvp_s_direction_has_the_inputs_shapes() {
+    jvp(two, &at(), &at()[..1]);
+}
+
+#[test]
+#[should_panic(expected = "hvp: a direction has the shapes of the inputs")]
+fn an_hvp_s_direction_has_the_inputs_shapes() {
+    let [x, _] = at();
+    hvp(|ins| ins[0].sum_all(), &at(), &[x.clone(), x]);
+}

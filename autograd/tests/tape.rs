@@ -129,6 +129,74 @@ fn a_node_knows_its_place() {
 }
 
 /// A worker makes a tape and may hand it on; that a `Var` stays is a doctest that does not compile.
+/// What a pass applies on its way, the definition of softmax with it, is the pass's: an observer is shown one summand from one op.
+#[test]
+fn a_recorded_pass_is_shown_as_the_ops_it_passed() {
+    let recorder = Arc::new(Recorder::default());
+    let tape = Tape::observed(recorder.clone());
+    let x = tape.leaf(vector(&[0.5, -2.0, 3.0]));
+    let y = (x.softmax() * tape.constant(vector(&[1.0, 2.0, 4.0]))).sum_all();
+    let (shown, one) = (recorder.trace().len(), tape.constant(Tensor::scalar(1.0)));
+    let first = tape.pullback(&y, &one, &[&x]).remove(0).unwrap();
+    assert!(tape.len() > shown, "the pass is on the tape");
+    let trace = recorder.trace();
+    assert_eq!(trace.len(), shown);
+    let seen: Vec<_> = trace[0].summands.iter().map(|s| (trace[s.from.index()].name(), s.value.to_vec())).collect();
+    assert_eq!(seen, [("softmax", first.value().to_vec())]);
+}
+
+#[test]
+fn what_follows_a_recorded_pass_is_watched_again() {
+    let watch = Arc::new(Watch::default());
+    let tape = Tape::observed(watch.clone());
+    let x = tape.leaf(vector(&[0.0]));
+    tape.pullback(&x.tanh(), &tape.constant(vector(&[1.0])), &[&x]);
+    assert_eq!(watch.anomaly(), None);
+    x.log();
+    assert_eq!(watch.anomaly().map(|a| a.op), Some("log"));
+}
+
+/// It says so, whoever looks on: without a node there is nothing to show a leaf by.
+#[test]
+fn a_tape_that_is_off_shows_values_without_nodes() {
+    let recorder = Arc::new(Recorder::default());
+    let tape = Tape::off().seen_by(Some(recorder.clone()));
+    let x = tape.leaf(vector(&[0.5]));
+    tape.scope("h0", || x.tanh());
+    assert!(tape.is_empty() && recorder.trace().is_empty());
+}
+
+#[test]
+fn the_length_of_a_tape_is_its_nodes() {
+    let tape = Tape::new();
+    assert!(tape.is_empty());
+    let x = tape.leaf(vector(&[0.5]));
+    assert!(!tape.is_empty() && tape.len() == 1);
+    assert_eq!((x.node().map(NodeId::index), x.tanh().tanh().node().map(NodeId::index)), (Some(0), Some(2)));
+}
+
+#[test]
+#[should_panic(expected = "backward: a result of one element, got shape [2]; use backward_from")]
+fn a_gradient_is_of_one_element() {
+    let tape = Tape::new();
+    tape.backward(&tape.leaf(vector(&[1.0, 2.0])).tanh());
+}
+
+#[test]
+#[should_panic(expected = "backward: a cotangent of the result's shape")]
+fn a_cotangent_has_the_result_s_shape() {
+    let tape = Tape::new();
+    tape.backward_from(&tape.leaf(vector(&[1.0, 2.0])).tanh(), vector(&[1.0]));
+}
+
+#[test]
+#[should_panic(expected = "pullback: a cotangent of the result's shape")]
+fn a_recorded_cotangent_has_the_result_s_shape() {
+    let tape = Tape::new();
+    let y = tape.leaf(vector(&[1.0, 2.0])).tanh();
+    tape.pullback(&y, &tape.constant(vector(&[1.0])), &[]);
+}
+
 #[test]
 fn a_tape_can_move_to_another_thread() {
     let tape = Tape::<f64>::new();
