@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use gradus_autograd::check;
 use gradus_autograd::derivatives::hvp;
 use gradus_autograd::ops::Attention;
 use gradus_autograd::trace::Recorder;
@@ -72,6 +73,24 @@ fn an_lstm_cell_forgets_keeps_and_hides() {
 }
 
 /// A cell that neither forgets nor takes in carries a gradient through 200 steps unchanged: no product of slopes below 1.
+/// Of c′ = f∘c + i∘g, whose cancelling would be a factor of derivatives; the other gates go either way.
+#[test]
+fn in_samples_of_a_cell_no_terms_cancel() {
+    let cell = check::subjects().into_iter().find(|op| op.name() == "lstm_cell").expect("an op");
+    let mut signs = [[0; 2]; 4];
+    for case in (0..20).flat_map(|seed| cell.cases(seed, 3)) {
+        let (z, c) = (&case.real.inputs[0], &case.real.inputs[1]);
+        let units = c.shape()[1];
+        for (at, z) in z.to_vec().into_iter().enumerate() {
+            let (row, gate) = (at / (4 * units), at / units % 4);
+            let c = c.to_vec()[row * units + at % units];
+            assert!(gate != 2 || z * c >= 0.0, "{z} · {c}");
+            signs[gate][usize::from(z * c > 0.0)] += 1;
+        }
+    }
+    assert!([0, 1, 3].iter().all(|&gate| signs[gate].iter().all(|&n| n > 50)), "{signs:?}");
+}
+
 #[test]
 fn an_open_cell_carries_its_gradient_through_time() {
     let (tape, steps) = (Tape::new(), 200);
