@@ -73,11 +73,11 @@ fn an_lstm_cell_forgets_keeps_and_hides() {
 }
 
 /// A cell that neither forgets nor takes in carries a gradient through 200 steps unchanged: no product of slopes below 1.
-/// Of c′ = f∘c + i∘g, whose cancelling would be a factor of derivatives; the other gates go either way.
+/// Of c′ = f∘c + i∘g, whose cancelling would be a factor of derivatives; the other gates go either way, and none is open or shut.
 #[test]
 fn in_samples_of_a_cell_no_terms_cancel() {
     let cell = check::subjects().into_iter().find(|op| op.name() == "lstm_cell").expect("an op");
-    let mut signs = [[0; 2]; 4];
+    let (mut signs, mut squares) = ([[0; 2]; 4], Vec::new());
     for case in (0..20).flat_map(|seed| cell.cases(seed, 3)) {
         let (z, c) = (&case.real.inputs[0], &case.real.inputs[1]);
         let units = c.shape()[1];
@@ -86,9 +86,12 @@ fn in_samples_of_a_cell_no_terms_cancel() {
             let c = c.to_vec()[row * units + at % units];
             assert!(gate != 2 || z * c >= 0.0, "{z} · {c}");
             signs[gate][usize::from(z * c > 0.0)] += 1;
+            squares.push(z * z);
         }
     }
     assert!([0, 1, 3].iter().all(|&gate| signs[gate].iter().all(|&n| n > 50)), "{signs:?}");
+    let variance = squares.iter().sum::<f64>() / squares.len() as f64;
+    assert!((variance - 0.25).abs() < 0.03, "{variance}");
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn self_attention() {
 fn products() {
     let matmul = call("matmul", |x| x[0].matmul(&x[1]));
     matmul.takes("[2, 3] · [3, 4]", "[2, 4]").takes("[5, 2, 3] · [5, 3, 4]", "[5, 2, 4]");
-    matmul.takes("[2, 0] · [0, 4]", "[2, 4]");
+    matmul.takes("[2, 0] · [0, 4]", "[2, 4]").takes("[1, 2, 3, 2, 4] · [1, 2, 3, 4, 5]", "[1, 2, 3, 2, 5]");
     matmul.refuses("[3] · [3]").refuses("[2, 3] · [1, 3, 4]").refuses("[2, 3] · [4, 3]");
     matmul.refuses("[5, 2, 3] · [6, 3, 4]").refuses("[2, 3] · [2, 4]");
 

@@ -40,7 +40,7 @@ pub(super) fn signed<T: Real>(g: &mut Samples, shape: impl Into<Shape>, sign: f6
     let row = x.shape()[x.shape().len() - 1];
     let of_g = |at: usize| at % row / (row / 4) == 2;
     let values = x.to_vec().into_iter().enumerate();
-    Tensor::new(*x.shape(), values.map(|(at, x)| T::lit(0.5 * if of_g(at) { x.abs() * sign } else { x })).collect())
+    Tensor::new(*x.shape(), values.map(|(at, x)| T::lit(0.5 * if of_g(at) { x.abs().copysign(sign) } else { x })).collect())
 }
 
 impl<T: Real> Op<T> for LstmCell {
