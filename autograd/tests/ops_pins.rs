@@ -185,6 +185,15 @@ fn definitions_do_not_overflow_either() {
 }
 
 #[test]
+fn a_sum_of_nothing_is_0() {
+    let tape = Tape::off();
+    for (shape, axes, sums) in [([2, 0], &[1], 2), ([0, 2], &[0], 2), ([0, 0], &[0], 0), ([0, 0], &[1], 0)] {
+        let sum = tape.constant(tensor(shape, &[])).sum(axes);
+        assert_eq!(sum.value().to_vec(), vec![0.0; sums], "{shape:?}, {axes:?}");
+    }
+}
+
+#[test]
 fn ids_that_repeat_add_up() {
     let table = tensor([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let tape = Tape::off();

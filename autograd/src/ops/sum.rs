@@ -50,7 +50,6 @@ impl<T: Real> Op<T> for Sum {
         let n = axes.iter().map(|&a| ins[0].shape()[a]).product::<usize>();
         let kernels = T::kernels();
         Tensor::write(out, |y| match (trailing, y.len()) {
-            _ if n == 0 => y.fill(T::zero()),
             (true, _) => kernels.sum_cols(x.as_slice(), y, n),
             (false, columns) => kernels.sum_rows(x.as_slice(), y, columns),
         })
