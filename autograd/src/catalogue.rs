@@ -10,7 +10,7 @@
 //! ```
 
 use crate::ops::{SOURCES, all};
-use crate::{Samples, Saves, Shape, Tape, Var};
+use crate::{Samples, Saves, Shape, Tape, Var, Want};
 
 /// One op, as its file has it.
 #[derive(Clone, Debug)]
@@ -69,7 +69,9 @@ pub fn pages() -> Vec<Page> {
             }
             let vars: Vec<Var<'_, f64>> = sample.inputs.iter().map(|x| tape.constant(x.clone())).collect();
             fused |= sample.op.reference(&vars).is_some();
-            saves = kept(sample.op.saves(), ins.len());
+            let values: Vec<_> = sample.inputs.iter().collect();
+            let residuals = sample.op.eval(&values, Want::Vjp).residuals;
+            saves = kept(sample.op.saves(), ins.len(), residuals.len());
         }
         Page {
             name: entry.name,
@@ -94,7 +96,8 @@ fn file_of(name: &str) -> String {
     format!("autograd/src/ops/{name}.rs")
 }
 
-fn kept(saves: Saves, inputs: usize) -> String {
+/// What the VJP is handed, in words. Residuals are what one evaluation leaves besides.
+fn kept(saves: Saves, inputs: usize, residuals: usize) -> String {
     let kept: Vec<usize> = (0..inputs).filter(|&i| saves.keeps_input(i)).collect();
     let inputs = match kept.len() {
         0 => None,
@@ -103,7 +106,13 @@ fn kept(saves: Saves, inputs: usize) -> String {
         1 => Some(format!("input {}", kept[0])),
         _ => Some(format!("inputs {}", kept.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))),
     };
-    let all: Vec<String> = inputs.into_iter().chain(saves.keeps_output().then(|| "the output".to_owned())).collect();
+    let residuals = match residuals {
+        0 => None,
+        1 => Some("a residual of the evaluation".to_owned()),
+        n => Some(format!("{n} residuals of the evaluation")),
+    };
+    let all: Vec<String> =
+        inputs.into_iter().chain(saves.keeps_output().then(|| "the output".to_owned())).chain(residuals).collect();
     if all.is_empty() { "nothing".into() } else { all.join(" and ") }
 }
 
@@ -159,9 +168,10 @@ mod tests {
     fn what_is_kept_is_said_in_words() {
         let words = [(Saves::NONE, 2, "nothing"), (Saves::INPUTS, 1, "the input"), (Saves::INPUTS, 3, "all 3 inputs")];
         for (saves, inputs, expected) in words {
-            assert_eq!(kept(saves, inputs), expected);
+            assert_eq!(kept(saves, inputs, 0), expected);
         }
-        assert_eq!(kept(Saves::input(1), 2), "input 1");
-        assert_eq!(kept(Saves::ALL, 2), "all 2 inputs and the output");
+        assert_eq!(kept(Saves::input(1), 2, 1), "input 1 and a residual of the evaluation");
+        assert_eq!(kept(Saves::ALL, 2, 0), "all 2 inputs and the output");
+        assert_eq!(kept(Saves::NONE, 1, 2), "2 residuals of the evaluation");
     }
 }

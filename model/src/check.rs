@@ -2,7 +2,8 @@
 //!
 //! | property | claim | error allowed |
 //! |-|-|-|
-//! | [`causality`] | ∂logitsᵢ/∂xⱼ = 0 for j > i: another token at j leaves every bit before it, and changes what follows | none |
+//! | [`causality`] | ∂logitsᵢ/∂xⱼ = 0 for j > i: another token at j leaves every bit before it | none |
+//! | [`sight`] | … and changes what follows, unless the parameters are such that it does not show | – |
 //! | [`independence`] | a sequence's values depend neither on its place in the batch nor on its neighbours | 1e-13 |
 //! | [`padding`] | other tokens behind the last that counts change no bit of the loss, more of them only its rounding | none; 1e-12 |
 //! | [`cache`] | token by token with a cache gives the logits of one pass | 1e-12 |
@@ -167,6 +168,24 @@ pub fn properties(
 
 /// No position sees a later one. `logits` gives (B, T, …) for ids (B·T) below `vocab`.
 pub fn causality(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
+    changes("causality", ids, sequences, vocab, logits, |same, i, j| same || i >= j)
+}
+
+/// Every position sees itself and all before it. Of a model whose parameters say something: where an embedding is constant or a
+/// probability rounded to 1, nothing shows, and [`properties`] does not ask.
+pub fn sight(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
+    changes("sight", ids, sequences, vocab, logits, |same, i, j| !same || i < j)
+}
+
+/// Whether `holds` for each position i and each j whose token is replaced: are the logits at i the same as before?
+fn changes(
+    property: &'static str,
+    ids: &[u32],
+    sequences: usize,
+    vocab: u32,
+    logits: impl Fn(&[u32]) -> Tensor<f64>,
+    holds: impl Fn(bool, usize, usize) -> bool,
+) -> Verdict {
     let t = ids.len() / sequences;
     let before = logits(ids).to_vec();
     let row = before.len() / ids.len();
@@ -177,10 +196,10 @@ pub fn causality(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u3
         for (i, (old, new)) in before.chunks(row).zip(after.chunks(row)).enumerate() {
             let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
             let (s, i) = (i / t, i % t);
-            if same != (i < j) {
+            if !holds(same, i, j) {
                 let how = if same { "the same as" } else { "others than" };
                 let what = format!("sequence {s}: the logits at {i} are {how} before, where only token {j} is another");
-                return Err(Violation { property: "causality", what });
+                return Err(Violation { property, what });
             }
         }
     }

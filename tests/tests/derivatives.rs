@@ -154,7 +154,9 @@ fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
 #[test]
 fn who_sees_ahead_or_sees_nothing_is_refused() {
     let batch = batch();
-    let verdict = |f: &dyn Fn(&[u32]) -> Tensor<f64>| properties::causality(&batch.inputs, 2, 17, f);
+    let verdict = |f: &dyn Fn(&[u32]) -> Tensor<f64>| {
+        properties::causality(&batch.inputs, 2, 17, f).and_then(|()| properties::sight(&batch.inputs, 2, 17, f))
+    };
     assert_eq!(verdict(&|ids| sums(ids, false)), Ok(()));
     let ahead = verdict(&|ids| sums(ids, true)).unwrap_err().to_string();
     assert!(ahead.contains("sequence 0: the logits at 0 are others than before, where only token 1 is another"), "{ahead}");

@@ -1,12 +1,11 @@
 //! LEDGER.md is what the rows say, and what they name is there.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use gradus_train::audit::ledger::Ledger;
+use gradus_train::audit::ledger::{Ledger, Outcomes};
 
 fn ledger() -> Ledger {
-    Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &BTreeMap::new())
+    Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &Outcomes::new())
 }
 
 #[test]

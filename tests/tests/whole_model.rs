@@ -1,7 +1,7 @@
 //! Whole models in f64, every option, head and objective: their gradients by four witnesses, and what they must not mix.
 
 use gradus_autograd::{Tape, Tensor, check};
-use gradus_model::check::{Loss, properties};
+use gradus_model::check::{Loss, properties, sight};
 use gradus_model::{
     Activation, Backbone, BackboneConfig, Backward, Batch, Embedding, Form, GptConfig, HeadConfig, Labels, LstmConfig, Model,
     ModelConfig, Noise, Objective, Positions, Tree,
@@ -163,6 +163,11 @@ fn every_property_holds() {
         for (_, verdict) in properties(&case.params, &case.config, &case.batch, case.noise.as_ref()) {
             assert_eq!(verdict, Ok(()), "{}", case.name);
         }
+        let seen = sight(&case.batch.inputs, case.batch.sequences, case.config.backbone.vocab() as u32, |ids| {
+            let tape = Tape::off();
+            case.params.constants(&tape).hidden(&case.config, ids, case.batch.sequences, None).logits().into_value()
+        });
+        assert_eq!(seen, Ok(()), "{}", case.name);
     }
 }
 

@@ -131,11 +131,18 @@ impl Stopwatch {
     }
 }
 
-/// Bytes of what is read and of what is written from it. What shares its buffer with something read was only handed on.
-fn moved(read: &[&Tensor<f32>], written: &[&Tensor<f32>]) -> u64 {
+/// Bytes of what is read and of what is written from it. What shares its buffer with something read was only handed on; and of a
+/// table that is gathered from, no more is read than is written.
+fn moved(read: &[&Tensor<f32>], written: &[&Tensor<f32>], copies: bool) -> u64 {
     let made: Vec<_> = written.iter().filter(|w| !read.iter().any(|r| r.shares_buffer(w))).collect();
-    let read = read.iter().filter(|_| !made.is_empty());
-    read.chain(made.iter().copied()).map(|t| (t.len() * size_of::<f32>()) as u64).sum()
+    let bytes = |t: &Tensor<f32>| (t.len() * size_of::<f32>()) as u64;
+    let write: u64 = made.iter().map(|t| bytes(t)).sum();
+    let reads: u64 = read.iter().map(|t| bytes(t)).sum();
+    match made.is_empty() {
+        true => 0,
+        false if copies => reads.min(write) + write,
+        false => reads + write,
+    }
 }
 
 impl Observer<f32> for Stopwatch {
@@ -149,7 +156,7 @@ impl Observer<f32> for Stopwatch {
         let line = seen.lines.entry((it.op.name(), place(it.site))).or_default();
         line.calls += 1;
         line.flops += flops;
-        line.bytes += moved(&read, &written);
+        line.bytes += moved(&read, &written, it.op.name() == "gather");
         line.forward += it.took;
         seen.memory.push((now, buffer::stats().live_bytes));
     }
@@ -161,7 +168,7 @@ impl Observer<f32> for Stopwatch {
         let mut seen = self.seen();
         seen.turn.get_or_insert(now.saturating_sub(it.took));
         let line = seen.lines.entry((it.op.name(), place(it.site))).or_default();
-        line.bytes += moved(&read, &written);
+        line.bytes += moved(&read, &written, false);
         line.backward += it.took;
         seen.memory.push((now, buffer::stats().live_bytes));
     }
@@ -393,9 +400,10 @@ mod tests {
     fn what_is_handed_on_moves_no_bytes() {
         let (x, y): (Tensor<f32>, Tensor<f32>) = (Tensor::full([2, 3], 1.0), Tensor::full([6], 2.0));
         let view = x.expand([4, 2, 3]);
-        assert_eq!(moved(&[&x, &y], &[&view]), 0);
+        assert_eq!(moved(&[&x, &y], &[&view], false), 0);
         // Something was made from both, and the view came with it.
-        assert_eq!(moved(&[&x, &y], &[&view, &Tensor::full([5], 0.0)]), 4 * (6 + 6 + 5));
+        assert_eq!(moved(&[&x, &y], &[&view, &Tensor::full([5], 0.0)], false), 4 * (6 + 6 + 5));
+        assert_eq!(moved(&[&Tensor::full([1000, 3], 0.0)], &[&x], true), 4 * (6 + 6));
     }
 
     #[test]

@@ -130,18 +130,34 @@ pub fn golden(name: &str) -> Option<Golden> {
     Some(Golden { value, gradient: ins.iter().zip(&case.gradients).map(off).fold(0.0, f64::max) })
 }
 
-/// The largest difference, relative to the largest entry of `expected`; infinite where shapes differ.
+/// The largest difference, relative to the largest entry of `expected`; infinite where shapes differ, or where a number is none.
 fn difference(found: &Tensor<f64>, expected: &Tensor<f64>) -> f64 {
     if found.shape() != expected.shape() {
         return f64::INFINITY;
     }
-    let largest = |t: &Tensor<f64>| t.to_vec().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-    largest(&found.zip(expected, |a, b| a - b)) / largest(expected)
+    let largest = |t: &Tensor<f64>| t.to_vec().into_iter().map(f64::abs).max_by(f64::total_cmp).unwrap_or(0.0);
+    let off = largest(&found.zip(expected, |a, b| a - b));
+    match off {
+        0.0 => 0.0,
+        _ if off.is_nan() => f64::INFINITY,
+        _ => off / largest(expected),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_number_is_infinitely_far() {
+        let t = |values: &[f64]| Tensor::new([values.len()], values.to_vec());
+        assert_eq!(difference(&t(&[1.0, 2.0]), &t(&[1.0, 4.0])), 0.5);
+        assert_eq!(difference(&t(&[0.0, 0.0]), &t(&[0.0, 0.0])), 0.0);
+        for found in [t(&[f64::NAN, 4.0]), t(&[1.0, f64::INFINITY]), t(&[1.0])] {
+            assert_eq!(difference(&found, &t(&[1.0, 4.0])), f64::INFINITY);
+        }
+        assert_eq!(difference(&t(&[1.0]), &t(&[0.0])), f64::INFINITY);
+    }
 
     #[test]
     fn every_op_but_dropout_is_pytorch_s() {

@@ -75,6 +75,9 @@ struct Pages {
 impl Pages {
     fn check(&self) -> Result<(), CliError> {
         self.markdown.as_deref().map_or(Ok(()), |path| free(path, self.page.overwrite))?;
+        if self.markdown.is_some() && self.markdown == self.page.html {
+            return Err(CliError::Usage { problem: "--markdown and --html name the same file; give each its own".into() });
+        }
         self.page.check()
     }
 
@@ -89,8 +92,14 @@ fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_folder = folder.metadata().and_then(|m| if m.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) });
     is_folder.map_err(|e| FileError::new("write into", folder, e))?;
-    if !overwrite && path.symlink_metadata().is_ok() {
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    if !overwrite {
         return Err(CliError::Exists { path: path.to_owned(), found: "there is something of this name" });
+    }
+    if !found.is_file() {
+        return Err(CliError::Usage {
+            problem: format!("{}: no plain file, and not replaced; name another place", path.display()),
+        });
     }
     Ok(())
 }

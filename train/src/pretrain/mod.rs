@@ -330,7 +330,7 @@ impl<'c> Session<'c> {
         }
         if self.trainer.done() < stop {
             progress.say("interrupted: saving a checkpoint");
-            self.refuse_diverged(self.moment(), None)?; // the checkpoint before is good
+            self.refuse_diverged(&mut progress, self.moment(), None)?; // the checkpoint before is good
             self.save()?;
         } else if self.last.is_none() {
             self.evaluate_and_save(&mut progress, self.trainer.done() == total)?;
@@ -357,7 +357,7 @@ impl<'c> Session<'c> {
         let at = self.moment();
         let limit = if whole { usize::MAX } else { self.run.settings.eval_tokens };
         let validation = self.source.validate(&self.trainer.params, &self.trainer.config, limit);
-        self.refuse_diverged(at, validation.as_ref())?;
+        self.refuse_diverged(progress, at, validation.as_ref())?;
         if let Some(v) = validation {
             let mut record = EvaluationRecord::new(at, VALIDATION, v.nll.mean()).with_bytes(v.nll.tokens, v.bytes);
             if let Some(limit) = v.limit {
@@ -395,7 +395,12 @@ impl<'c> Session<'c> {
 
     /// A checkpoint is written over the one before only if its model still gives a loss: the update that ruins parameters
     /// saw those before it, so its own loss does not tell. Without held-out text, one training sequence does.
-    fn refuse_diverged(&mut self, at: Moment, validation: Option<&Validation>) -> Result<(), PretrainError> {
+    fn refuse_diverged(
+        &mut self,
+        progress: &mut Progress,
+        at: Moment,
+        validation: Option<&Validation>,
+    ) -> Result<(), PretrainError> {
         let loss = match validation {
             Some(v) => v.nll.mean(),
             None => {
@@ -407,8 +412,14 @@ impl<'c> Session<'c> {
         if loss.is_finite() {
             return Ok(());
         }
-        let error = PretrainError::Diverged { step: at.step, loss };
+        let mut error = PretrainError::Diverged { step: at.step, loss };
         self.log.append(&Record::Warning { step: at.step, elapsed: at.elapsed, text: error.to_string() })?;
+        // The next update would meet it: that one names the op, and is kept.
+        let next = source::weighted(self.source.batch(at.step + 1, self.run.settings.batch), self.run.settings.objective);
+        if let Err(met) = self.trainer.clone().update(&next) {
+            self.trainer.keep(&next, &met, self.dir.path()).iter().for_each(|kept| progress.warn(kept));
+            error = met.into();
+        }
         self.report(&digest(&self.trainer.params))?;
         Err(error)
     }

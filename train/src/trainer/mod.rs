@@ -73,9 +73,9 @@ pub struct Trainer<T: Real = f32> {
     /// Its parameters.
     pub params: Model<Tensor<T>>,
     /// First moments of the gradient; unused by SGD.
-    m: Model<Tensor<T>>,
+    pub(crate) m: Model<Tensor<T>>,
     /// Second moments.
-    v: Model<Tensor<T>>,
+    pub(crate) v: Model<Tensor<T>>,
     /// Updates made.
     done: u64,
     /// Whether every op's value and every summand is looked at, not only the loss and its gradient.

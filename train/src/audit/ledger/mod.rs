@@ -84,25 +84,45 @@ impl fmt::Display for Status {
     }
 }
 
-/// The outcomes in what `cargo test` printed, by the test's own name; of tests with one name, one that failed counts.
-pub fn outcomes(printed: &str) -> BTreeMap<String, Status> {
-    let mut all = BTreeMap::new();
-    let line = |line: &str| {
-        let (path, outcome) = line.trim().strip_prefix("test ")?.rsplit_once(" ... ")?;
+/// What became of the tests, by the binary they are in and their path in it.
+pub type Outcomes = BTreeMap<(String, String), Status>;
+
+/// The outcomes in what `cargo test` printed: a line that says which binary runs, such as
+/// `Running tests/bits.rs (target/debug/deps/bits-0123456789abcdef)`, and a line a test.
+pub fn outcomes(printed: &str) -> Outcomes {
+    let (mut all, mut binary) = (Outcomes::new(), String::new());
+    for line in printed.lines().map(str::trim) {
+        if let Some((_, file)) = line.strip_prefix("Running ").and_then(|line| line.rsplit_once('(')) {
+            let name = file.trim_end_matches(')').rsplit('/').next().unwrap_or_default();
+            binary = name.rsplit_once('-').map_or(name, |(name, _)| name).to_owned();
+        }
+        let Some((path, outcome)) = line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... ")) else { continue };
         let status = match outcome {
             "ok" => Status::Passed,
             "FAILED" => Status::Failed,
-            _ => return None,
+            _ => continue,
         };
-        Some((path.trim_end_matches(" - should panic").rsplit("::").next()?.to_owned(), status))
-    };
-    for (name, status) in printed.lines().filter_map(line) {
-        let before = all.entry(name).or_insert(status);
-        if status == Status::Failed {
-            *before = status;
-        }
+        all.insert((binary.clone(), path.trim_end_matches(" - should panic").to_owned()), status);
     }
     all
+}
+
+/// What became of the test of this name in this file: `tests/tests/bits.rs` is a binary of its own, `train/src/optim/clip.rs` the
+/// module `optim::clip` of its crate's, `train/tests/cli/audit.rs` the module `audit` of the binary `cli`.
+fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
+    let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
+    let (binary, modules) = match parts[..] {
+        [krate, "src", ref modules @ ..] => (format!("gradus_{krate}"), modules),
+        [_, "tests", binary, ref modules @ ..] => (binary.to_owned(), modules),
+        _ => return Status::NotRun,
+    };
+    let modules: Vec<&str> = modules.iter().copied().filter(|module| !["lib", "main", "tests"].contains(module)).collect();
+    let is = |path: &str| {
+        let mut path: Vec<&str> = path.split("::").filter(|part| *part != "tests").collect();
+        path.pop() == Some(name) && path == modules
+    };
+    let found = outcomes.iter().find(|((of, path), _)| *of == binary && is(path));
+    found.map_or(Status::NotRun, |(_, status)| *status)
 }
 
 /// The ledger beside a checkout.
@@ -123,15 +143,20 @@ struct Placed {
 
 impl Ledger {
     /// Finds every row's source and tests in a checkout of the repository.
-    pub fn of(root: &Path, outcomes: &BTreeMap<String, Status>) -> Self {
+    pub fn of(root: &Path, outcomes: &Outcomes) -> Self {
         let mut files: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut line = |file: &'static str, text: &str| {
             let content = files.entry(file).or_insert_with(|| std::fs::read_to_string(root.join(file)).ok()).as_ref()?;
-            Some(content.lines().position(|line| line.contains(text))? + 1)
+            // A comment only says what the code does.
+            let code = |line: &str| line.contains(text) && !line.trim_start().starts_with("//");
+            let number = content.lines().position(code)?;
+            Some(number + 1)
         };
         let place = |row: &'static Row| {
-            let status = |name: &str| outcomes.get(name).copied().unwrap_or(Status::NotRun);
-            let tests = row.tests.iter().map(|(file, name)| (line(file, &format!("fn {name}()")), status(name))).collect();
+            let test = |(file, name): &(&'static str, &'static str)| {
+                (line(file, &format!("fn {name}()")), outcome(outcomes, file, name))
+            };
+            let tests = row.tests.iter().map(test).collect();
             Placed { row, line: line(row.source.0, row.source.1), tests }
         };
         Ledger { rows: ROWS.iter().map(place).collect() }
@@ -143,7 +168,7 @@ impl Ledger {
         for placed in &self.rows {
             let (row, head) = (placed.row, format!("{}: {}", placed.row.section, placed.row.statement));
             if placed.line.is_none() {
-                faults.push(format!("{head} — {}: no line with `{}`", row.source.0, row.source.1));
+                faults.push(format!("{head} — {}: no line of code with `{}`", row.source.0, row.source.1));
             }
             for ((file, name), (line, status)) in row.tests.iter().zip(&placed.tests) {
                 match (line, status) {
@@ -331,26 +356,35 @@ mod tests {
 
     #[test]
     fn outcomes_are_read_from_what_cargo_prints() {
-        let printed = "running 3 tests\ntest tasks::tests::a_b ... ok\ntest c ... FAILED\ntest d - should panic ... ok\n\
-                       test slow ... ignored\ntest other::c ... ok\nnoise";
+        let printed = "     Running unittests src/lib.rs (target/debug/deps/gradus_train-0123456789abcdef)\nrunning 3 tests\n\
+                       test tasks::tests::a_b ... ok\ntest tasks::batch::tests::c ... FAILED\ntest d - should panic ... ok\n\
+                       test slow ... ignored\n     Running tests/bits.rs (target/debug/deps/bits-0123456789abcdef)\n\
+                       test a_b ... FAILED\ntest c ... ok\nnoise";
         let found = outcomes(printed);
-        assert_eq!(found.get("a_b"), Some(&Status::Passed));
-        assert_eq!((found.get("c"), found.get("d"), found.len()), (Some(&Status::Failed), Some(&Status::Passed), 3));
+        assert_eq!(found.len(), 5);
+        let of = |file: &str, name: &str| outcome(&found, file, name);
+        assert_eq!(of("train/src/tasks/mod.rs", "a_b"), Status::Passed);
+        assert_eq!(of("train/src/tasks/tests.rs", "a_b"), Status::Passed);
+        assert_eq!(of("train/src/tasks/batch.rs", "c"), Status::Failed);
+        assert_eq!(of("train/src/lib.rs", "d"), Status::Passed);
+        assert_eq!((of("tests/tests/bits.rs", "a_b"), of("tests/tests/bits.rs", "c")), (Status::Failed, Status::Passed));
+        assert_eq!((of("tests/tests/whole.rs", "c"), of("model/src/tasks/mod.rs", "a_b")), (Status::NotRun, Status::NotRun));
     }
 
     #[test]
     fn what_is_gone_is_a_fault() {
         let empty = tempfile::tempdir().unwrap();
-        let faults = Ledger::of(empty.path(), &BTreeMap::new()).faults();
+        let faults = Ledger::of(empty.path(), &Outcomes::new()).faults();
         assert_eq!(faults.len(), ROWS.iter().map(|row| 1 + row.tests.len()).sum::<usize>());
-        let failed = BTreeMap::from([("one_norm_for_all".to_owned(), Status::Failed)]);
+        let failed =
+            outcomes("Running unittests src/lib.rs (deps/gradus_train-0)\ntest optim::clip::tests::one_norm_for_all ... FAILED");
         let found = Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &failed).faults();
         assert!(found.len() == 1 && found[0].ends_with("`one_norm_for_all` failed"), "{found:?}");
     }
 
     #[test]
     fn every_link_of_the_page_leads_to_a_row() {
-        let page = Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &BTreeMap::new()).report().render();
+        let page = Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &Outcomes::new()).report().render();
         let targets: Vec<&str> = page.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
         assert!(targets.len() > 25, "{}", targets.len());
         for target in targets {

@@ -11,7 +11,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, equation 1",
         statement: "L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ, …, uᵢ₋₁; Θ), a log-likelihood to be maximised.",
         here: "Its negative is minimised, as a mean over the predicted tokens.",
-        source: ("model/src/objectives.rs", "L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ … uᵢ₋₁)"),
+        source: ("model/src/gpt.rs", "rows.linear_cross_entropy(&self.output"),
         tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -35,7 +35,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, equation 2",
         statement: "P(u) = softmax(hₙ Wₑᵀ): the output shares the embedding.",
         here: "One matrix, which gets both summands of its gradient; the softmax and the loss are one op that never holds all logits.",
-        source: ("autograd/src/ops/linear_cross_entropy.rs", "Z = H Wᵀ"),
+        source: ("autograd/src/ops/linear_cross_entropy.rs", "let z = h.matmul(&w.t())"),
         tests: &[
             ("autograd/tests/ops_pins.rs", "a_gathered_table_adds_to_the_gradient_that_is_there"),
             ("tests/tests/memory.rs", "the_logits_are_never_held_whole"),
@@ -58,7 +58,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, reference 62",
         statement: "Multi-headed self-attention: softmax(QKᵀ/√D) V in each head, the heads side by side (Vaswani et al. 2017, equation 1).",
         here: "One op on the packed output of one product: Q, K and V are read where they stand.",
-        source: ("autograd/src/ops/self_attention.rs", "y = attention(Q, K, V), the heads joined again"),
+        source: ("autograd/src/ops/self_attention.rs", "let o = self.attention.reference(&[part(0), part(1), part(2)])?"),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
             ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
@@ -82,7 +82,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "Trained by stochastic gradient descent [51].",
         here: "Adam, as §4.1 says; plain SGD is there by name for contrast.",
-        source: ("train/src/optim/forms.rs", "`sgd` | p ← p − lr·s·(g + λp)"),
+        source: ("train/src/optim/forms.rs", "fn sgd<T: Real>"),
         tests: &[("tests/tests/optimizer_parity.rs", "ten_updates_of_every_form_agree_to_1e_9")],
     },
     // ── §3.2 Supervised fine-tuning ──
@@ -110,7 +110,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2, equation 5",
         statement: "L₃(C) = L₂(C) + λ·L₁(C).",
         here: "λ stands in the weights of the next tokens; with λ = 0 the language model's output is not computed.",
-        source: ("model/src/model.rs", "L₃(C) = L₂(C) + λ·L₁(C)"),
+        source: ("model/src/model.rs", "if batch.predicts_tokens() { task + hidden.loss(batch) }"),
         tests: &[("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10")],
     },
     Row {
@@ -183,7 +183,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "12 layers, 768-dimensional states, 12 heads, 3072-dimensional inner states, contexts of 512.",
         here: "The preset `gpt1`: 116,534,784 parameters.",
-        source: ("model/src/config.rs", "/// The paper's GPT-1."),
+        source: ("model/src/config.rs", "\"gpt1\" => Self::default()"),
         tests: &[("model/src/config.rs", "presets_have_the_papers_sizes")],
     },
     Row {
@@ -191,7 +191,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Adam, largest rate 2.5e-4, rising linearly from 0 over the first 2,000 updates, then annealed to 0 by a cosine.",
         here: "`--preset gpt1`; smaller presets have higher rates and warm up over 2 % of the run. The cosine takes the updates that are left.",
-        source: ("train/src/optim/schedule.rs", "s = ½(1 + cos π(x − w)/(1 − w))"),
+        source: ("train/src/optim/schedule.rs", "ScheduleKind::Paper if w < 1.0 => cosine("),
         tests: &[
             ("train/src/optim/schedule.rs", "tables"),
             ("train/src/audit/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
@@ -213,7 +213,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Weights from N(0, 0.02).",
         here: "0.02 at width 768 and 0.02·√(768/d) at others, which keeps the size of a product; `--init-std` sets it. Biases 0, gains 1.",
-        source: ("model/src/gpt.rs", "/// Fresh parameters (§4.1)"),
+        source: ("model/src/gpt.rs", "Tensor::normal(shape, config.initializer_range"),
         tests: &[
             ("tests/tests/bits.rs", "initial_parameters_are_the_same_everywhere"),
             ("train/src/settings.rs", "initial_weights_keep_the_size_of_a_product"),
@@ -258,7 +258,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "The Gaussian error linear unit.",
         here: "Its tanh form, as both codes have it; the form with erf is `gelu_erf`.",
-        source: ("autograd/src/ops/gelu.rs", "y = ½ x (1 + tanh u)"),
+        source: ("autograd/src/ops/gelu.rs", "Some(0.5 * x * (1.0 + u.tanh()))"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
             ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
@@ -269,7 +269,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Learned position embeddings instead of sinusoids.",
         here: "Learned; sinusoids are an option.",
-        source: ("model/src/config.rs", "/// A learned vector a position (the paper's §4.1)."),
+        source: ("model/src/gpt.rs", "positions_embed: learned.then(|| table(config.context))"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
             ("model/src/gpt.rs", "sinusoids_are_those_of_attention_is_all_you_need"),
@@ -328,7 +328,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, table 5",
         statement: "A single-layer LSTM of 2,048 units in the same framework.",
         here: "`--backbone lstm`: the same heads, objectives, checkpoints and commands.",
-        source: ("model/src/lstm.rs", "eₜ = Wₑ[uₜ]"),
+        source: ("model/src/lstm.rs", "fn embed(&self, config: &LstmConfig"),
         tests: &[("tests/tests/lstm_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -384,7 +384,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI: one matrix of tokens, special tokens and positions; dropout on the whole matrix before it is read; the softmax runs \
                     over its position rows too. Hugging Face: two matrices, dropout after their sum, as the equation has it.",
         here: "The equation's; OpenAI's is `--embedding joint`.",
-        source: ("model/src/config.rs", "/// OpenAI's code: one matrix [tokens; positions]"),
+        source: ("model/src/config.rs", "Embedding::Joint => self.vocab + self.context"),
         tests: &[
             ("tests/tests/whole_model.rs", "the_joint_matrix_is_dropped_before_it_is_read"),
             ("tests/tests/whole_model.rs", "the_joint_softmax_runs_over_positions_too"),
@@ -397,7 +397,7 @@ pub static ROWS: &[Row] = &[
         statement: "The paper cites [37], whose decay follows the schedule and not the rate. OpenAI: decay inside the bias-corrected rate, and ε \
                     outside the correction. PyTorch's AdamW: p ← p − lr·λp, then the step.",
         here: "All three by name: `paper37`, `openai`, `adamw`; L2 in the gradient is `adam_l2`. The default is `openai`: what trained the published model.",
-        source: ("train/src/optim/forms.rs", "ε outside the correction"),
+        source: ("train/src/optim/forms.rs", "OptimizerKind::OpenAi => (rate * c2.sqrt() / c1, 1.0)"),
         tests: &[
             ("train/src/optim/forms.rs", "every_form_is_its_formula_for_ten_updates"),
             ("tests/tests/optimizer_parity.rs", "ten_updates_of_every_form_agree_to_1e_9"),
@@ -409,7 +409,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI's schedules take x = (t − 1)/T: the first update has rate 0. `warmup_cosine` is not re-based after the warm-up, and \
                     `warmup_linear` falls during it.",
         here: "The same forms by name; the paper's words are `paper`.",
-        source: ("train/src/optim/schedule.rs", "not re-based: it goes on from where a cosine from x = 0 would be"),
+        source: ("train/src/optim/schedule.rs", "ScheduleKind::WarmupCosine => {"),
         tests: &[("train/src/optim/schedule.rs", "tables")],
     },
     Row {
@@ -425,7 +425,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2",
         statement: "OpenAI gives the classifier a bias, of 0 at first; equation 3 and Hugging Face's `score` have none.",
         here: "None; `--head-bias` adds it.",
-        source: ("train/src/finetune/settings.rs", "/// Give the head a bias, as OpenAI's code does"),
+        source: ("train/src/finetune/settings.rs", "pub head_bias: bool"),
         tests: &[
             ("train/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
             ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
@@ -437,7 +437,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI: the language-model loss is a mean within each sequence, then over sequences, the delimiter and extract tokens among \
                     the targets. Hugging Face: one mean over all tokens.",
         here: "OpenAI's in fine-tuning, `--objective token_mean` for the other; pre-training has sequences of one length.",
-        source: ("model/src/objectives.rs", "sequence mean     mean over sequences of Σ(ℓ·M)/ΣM"),
+        source: ("model/src/objectives.rs", "Objective::SequenceMean => {"),
         tests: &[
             ("model/src/objectives.rs", "the_two_means_differ_on_unequal_rows"),
             ("train/src/tasks/batch.rs", "rows_are_padded_shifted_and_weighted"),
@@ -457,7 +457,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "The mask: OpenAI w·b − 1e9(1 − b), Hugging Face −1e4 in place of the score.",
         here: "What is not allowed is not computed; its probability is exactly 0.",
-        source: ("tensor/src/kernels.rs", "Query i of Tq sees key j of Tk where j ≤ i + Tk − Tq"),
+        source: ("tensor/src/kernels.rs", "Mask::Causal => j + queries <= i + keys"),
         tests: &[
             ("tensor/src/cpu/softmax.rs", "a_masked_score_has_no_share_and_large_scores_are_safe"),
             ("tests/tests/whole_model.rs", "every_property_holds"),
@@ -503,7 +503,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "OpenAI stores weights as [1, in, out], Hugging Face as [in, out] (Conv1D).",
         here: "[in, out]; checkpoints are Hugging Face's files where `transformers` can say the model.",
-        source: ("model/src/layers.rs", "/// y = x·W + b, W stored [in, out]."),
+        source: ("model/src/layers.rs", "x.linear(&self.weight.0, &self.bias.0)"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "what_is_saved_is_what_was_loaded"),
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
@@ -514,7 +514,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3",
         statement: "OpenAI sizes the context to the data, min(longest + 3, 512).",
         here: "A batch, and each of its shards, is as long as its own longest row.",
-        source: ("train/src/tasks/batch.rs", "as long as their longest row"),
+        source: ("train/src/tasks/batch.rs", "let t = rows.iter().map(|row| row.len()).max()"),
         tests: &[
             ("train/src/tasks/batch.rs", "a_batch_is_no_longer_than_its_longest_row"),
             ("model/src/batch.rs", "a_part_is_as_long_as_its_longest_sequence"),
@@ -549,7 +549,7 @@ pub static ROWS: &[Row] = &[
         statement: "How a graded similarity is learnt.",
         here: "Six classes; y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher, Manning 2015; a helper in OpenAI's code does so); Σ i·pᵢ is \
                predicted.",
-        source: ("train/src/tasks/mod.rs", "y is shared by ⌊y⌋ and ⌈y⌉"),
+        source: ("train/src/tasks/mod.rs", "Label::Score(y) => {"),
         tests: &[("train/src/tasks/mod.rs", "a_score_is_shared_by_its_neighbours_and_comes_back")],
     },
     Row {
@@ -579,7 +579,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3",
         statement: "Padding.",
         here: "To the right; causality keeps it out of what is read before it, and it weighs nothing in the loss.",
-        source: ("train/src/tasks/mod.rs", "- **Padding** is to the right"),
+        source: ("train/src/tasks/batch.rs", "inputs[at..at + row.len()].copy_from_slice(row)"),
         tests: &[
             ("train/src/tasks/batch.rs", "rows_are_padded_shifted_and_weighted"),
             ("tests/tests/whole_model.rs", "every_property_holds"),
@@ -590,7 +590,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, table 5, LSTM",
         statement: "How 2,048 units meet a tied embedding of another width; its dropouts; its biases.",
         here: "A projection to the width d; dropout on the embedded tokens and on the projected states; one bias, of 1 at first for the forget gates; no positions.",
-        source: ("model/src/lstm.rs", "the H units are projected to the width d"),
+        source: ("model/src/lstm.rs", "c_proj: Linear { weight: P([h, d].into())"),
         tests: &[
             ("tests/tests/lstm_parity.rs", "f64_agrees_to_1e_10"),
             ("tests/tests/whole_lstm.rs", "each_dropout_acts_alone"),
@@ -639,7 +639,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.2",
         statement: "“Figure 1 provides an overview of all the tasks”: table 1 does.",
         here: "The families of table 1.",
-        source: ("train/src/data/sets/mod.rs", "/// Its row in the paper's table 1."),
+        source: ("train/src/data/sets/mod.rs", "pub family: Family"),
         tests: &[("train/src/data/sets/testing.rs", "names_and_answers_are_consistent")],
     },
     Row {
@@ -647,7 +647,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, §3.2",
         statement: "Equation 2 calls the number of layers n, equation 3 calls it l.",
         here: "n; l counts.",
-        source: ("model/src/gpt.rs", "hₗ = block(hₗ₋₁), l = 1 … n"),
+        source: ("model/src/gpt.rs", "states = tape.scope(&format!(\"h{layer}\"), || block.forward("),
         tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -664,7 +664,7 @@ pub static ROWS: &[Row] = &[
         section: "equation 1",
         statement: "“The loss is equation 1.” Equation 1 is the log-likelihood; the loss is its negative.",
         here: "−L₁, in nats.",
-        source: ("model/src/objectives.rs", "Equation 1 is a log-likelihood, to be maximised"),
+        source: ("model/src/gpt.rs", "rows.linear_cross_entropy(&self.output"),
         tests: &[("train/tests/cli/evaluate.rs", "gradient_norms_agree_with_transformers")],
     },
     Row {
@@ -691,7 +691,7 @@ pub static ROWS: &[Row] = &[
         section: "figure 1",
         statement: "“A delimiter stands between document and question.” [z; q; $; aₖ] has one, before the answer.",
         here: "One.",
-        source: ("train/src/tasks/mod.rs", "- **Between document and question** stands no delimiter"),
+        source: ("train/src/tasks/transform.rs", "let first = [document, question].concat()"),
         tests: &[("train/src/tasks/transform.rs", "the_four_transformations")],
     },
     Row {

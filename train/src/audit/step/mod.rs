@@ -107,6 +107,7 @@ impl Opened {
             ("data", scene.data.clone()),
             ("SHA-256 of the batch", scene.data_digest()),
             ("SHA-256 of the parameters", scene.parameters_digest()),
+            ("SHA-256 of the moments", scene.moments_digest()),
             ("model", config),
             ("recipe", recipe),
             ("arithmetic", format!("f64, {} threads; the bits do not depend on them", rayon::current_num_threads())),

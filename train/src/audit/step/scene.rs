@@ -134,7 +134,7 @@ impl Scene {
         Ok(Scene {
             title: "One training step of a GPT".into(),
             lead: format!(
-                "A GPT that has read {} stories of the micro-world, opened at its next update: what each op computed, what flowed back to \
+                "A GPT that has read the beginnings of {} stories of the micro-world, opened at its next update: what each op computed, what flowed back to \
                  it and from where, and what the update made of it.",
                 crate::progress::count(Self::UPDATES * ROWS as u64)
             ),
@@ -281,11 +281,25 @@ impl Scene {
         crate::hex(hash.finalize())
     }
 
-    /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, little endian.
-    pub fn data_digest(&self) -> String {
+    /// SHA-256 of Adam's first and second moments before the update, as of the parameters: all of the first, then all of the second.
+    pub fn moments_digest(&self) -> String {
         let mut hash = Sha256::new();
-        self.batch.inputs.iter().chain(&self.batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
-        self.batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
+        for moments in [&self.trainer.m, &self.trainer.v] {
+            moments.as_ref().visit(|_, m| m.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
+        }
+        crate::hex(hash.finalize())
+    }
+
+    /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, and of labels the extract tokens' positions 4, targets and
+    /// weights 8, little endian.
+    pub fn data_digest(&self) -> String {
+        let (mut hash, batch) = (Sha256::new(), &self.batch);
+        batch.inputs.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
+        batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
+        if let Some(labels) = &batch.labels {
+            labels.extract.iter().for_each(|at| hash.update(at.to_le_bytes()));
+            labels.targets.iter().chain(&labels.weights[..]).for_each(|x| hash.update(x.to_le_bytes()));
+        }
         crate::hex(hash.finalize())
     }
 }

@@ -89,6 +89,10 @@ impl Model {
         let dir = open_model(path)?;
         let (config, params) = dir.load()?;
         let context = config.backbone.context();
+        if context < 2 {
+            let problem = format!("{}: a context of {context}; two tokens are the least that can be mixed up", path.display());
+            return Err(CliError::Usage { problem });
+        }
         if !(2..=context).contains(&self.tokens) {
             return Err(flag("--tokens", self.tokens, format!("a number from 2 to {context}, the model's context")));
         }

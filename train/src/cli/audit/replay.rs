@@ -44,6 +44,12 @@ impl Replay {
             }
             return refuse(vec![format!("{}: update {update} has no number that is not finite, here", self.dir.display())]);
         };
+        if !error.contains(&anomaly.to_string()) {
+            return refuse(vec![format!(
+                "{}: this is not what the run said; here update {update} meets another number: {anomaly}",
+                self.dir.display()
+            )]);
+        }
         if self.talk.json {
             return output::json(&json!({
                 "update": update, "op": anomaly.op, "details": anomaly.details, "place": &*anomaly.site.scope,

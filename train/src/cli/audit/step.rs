@@ -60,7 +60,7 @@ pub struct Step {
     #[arg(long, value_name = "B", requires = "checkpoint")]
     sequences: Option<usize>,
     /// The step to be done by hand: two tokens, three dimensions, one head, one block; it has no seed
-    #[arg(long, conflicts_with = "seed")]
+    #[arg(long, conflicts_with_all = ["seed", "text", "corpus", "task", "data", "tokens", "sequences"])]
     by_hand: bool,
     /// Seed of stories, parameters, dropout and the directions of the evidence
     #[arg(long, value_name = "S", default_value_t = 1)]
