@@ -263,9 +263,22 @@ fn a_diverged_run_stops_and_keeps_the_last_good_checkpoint() {
     let found = done(bench.gradus("audit replay rarely/anomaly --quiet --json"));
     assert_eq!((found["update"].as_u64(), found["direction"].as_str()), (Some(3), Some("Forward")));
     assert!(said.contains(found["op"].as_str().unwrap()) && said.contains(found["source"].as_str().unwrap()), "{said}");
+    // Parameters that are not the update's: another number is met, and that is said.
+    let kept = bench.path("rarely/anomaly/model.safetensors");
+    let (whole, sound) = (fs::read(&kept).unwrap(), bench.path("sound"));
+    done(bench.begin("sound", "--steps 1"));
+    fs::copy(sound.join("model.safetensors"), &kept).unwrap();
+    assert!(refusal(bench.gradus("audit replay rarely/anomaly")).contains("no number that is not finite"));
+    fs::write(&kept, whole).unwrap();
+    let step = bench.path("rarely/anomaly/step.json");
+    fs::write(&step, fs::read_to_string(&step).unwrap().replace("going forward", "going on")).unwrap();
+    assert!(refusal(bench.gradus("audit replay rarely/anomaly")).contains("this is not what the run said"));
     for (out, more) in [("held-out", ""), ("none", "--held-out 0")] {
         let said = refusal(bench.begin(out, &format!("{wild} --eval-every 1 {more}")));
         assert!(said.contains("update 2") && said.contains("diverged") && said.contains("--lr"), "{said}");
+        // The evaluation met it; the next update would, names the op, and is kept.
+        assert!(said.contains("going forward,"), "{said}");
+        assert_eq!(done(bench.gradus(&format!("audit replay {out}/anomaly --quiet --json")))["update"].as_u64(), Some(3));
         let bytes = fs::read(bench.path(out).join("trainer.safetensors")).unwrap();
         let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
         assert_eq!(header.metadata().as_ref().unwrap()["updates"], "1");

@@ -412,13 +412,13 @@ impl<'c> Session<'c> {
         if loss.is_finite() {
             return Ok(());
         }
-        let mut error = PretrainError::Diverged { step: at.step, loss };
+        let error = PretrainError::Diverged { step: at.step, loss };
         self.log.append(&Record::Warning { step: at.step, elapsed: at.elapsed, text: error.to_string() })?;
         // The next update would meet it: that one names the op, and is kept.
         let next = source::weighted(self.source.batch(at.step + 1, self.run.settings.batch), self.run.settings.objective);
         if let Err(met) = self.trainer.clone().update(&next) {
+            progress.warn(&met.to_string());
             self.trainer.keep(&next, &met, self.dir.path()).iter().for_each(|kept| progress.warn(kept));
-            error = met.into();
         }
         self.report(&digest(&self.trainer.params))?;
         Err(error)

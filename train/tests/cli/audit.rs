@@ -39,6 +39,9 @@ fn ops_are_audited_and_nothing_is_written_over() {
     assert!(summary.code == Some(0) && summary.stdout.lines().count() == 8, "{}", summary.stdout);
     assert_eq!(fs::read_to_string(&page).unwrap(), text);
     gradus("audit ops --draws 0", &[]).misused(&["--draws 0", "from 1"]);
+    let one = dir.path().join("one");
+    gradus("audit ops --draws 1 --html {} --markdown {}", &[&one, &one]).misused(&["--markdown and --html", "same file"]);
+    gradus("audit ops --draws 1 --html {} --overwrite", &[dir.path()]).misused(&["no plain file", "another place"]);
 }
 
 #[test]
@@ -46,7 +49,11 @@ fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
     let dir = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (html, log) = (dir.path().join("ledger.html"), dir.path().join("tests.log"));
-    fs::write(&log, "test optim::clip::tests::one_norm_for_all ... ok\n").unwrap();
+    let printed = |outcome: &str| {
+        let binary = "     Running unittests src/lib.rs (target/debug/deps/gradus_train-0123456789abcdef)";
+        format!("{binary}\ntest optim::clip::tests::one_norm_for_all ... {outcome}\n")
+    };
+    fs::write(&log, printed("ok")).unwrap();
     let found = gradus("audit ledger --root {} --results {} --html {} --json", &[root, &log, &html]).json();
     assert_eq!(found["faults"].as_array().map(Vec::len), Some(0));
     let tests = || found["rows"].as_array().unwrap().iter().flat_map(|row| row["tests"].as_array().unwrap());
@@ -55,7 +62,7 @@ fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
     assert!(tests().all(|test| test["line"].as_u64().is_some()));
     let page = fs::read_to_string(&html).unwrap().replace('\u{200b}', "");
     assert!(page.contains("one_norm_for_all (train/src/optim/clip.rs:"));
-    fs::write(&log, "test optim::clip::tests::one_norm_for_all ... FAILED\n").unwrap();
+    fs::write(&log, printed("FAILED")).unwrap();
     let failed = gradus("audit ledger --root {} --results {}", &[root, &log]);
     assert!(failed.code == Some(1) && failed.stderr.contains("`one_norm_for_all` failed"), "{}", failed.stderr);
     fs::write(&log, "nothing").unwrap();
@@ -139,6 +146,8 @@ fn a_step_is_opened_as_one_file() {
             .misused(&[wrong]);
     }
     gradus("audit step --html {}", &[&dir.path().join("none/step.html")]).fails_with(&["none", "folders above it"]);
+    gradus("audit step --by-hand --sequences 2", &[]).misused(&["--by-hand", "--sequences"]);
+    gradus("audit step --by-hand --text rose", &[]).misused(&["--by-hand", "--text"]);
     let of_no_model = gradus("audit step --text rose", &[]);
     assert!(of_no_model.code == Some(2) && of_no_model.stderr.contains("--model"), "{}", of_no_model.stderr);
 }

@@ -1,6 +1,6 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gradus_model::{Backward, Noise, Tree};
+use gradus_model::{Backward, Labels, Noise, Tree};
 
 use super::*;
 
@@ -125,6 +125,27 @@ fn the_step_is_the_trainer_s() {
         let primitive = !catalogue::pages().iter().find(|page| page.name == op).unwrap().fused;
         assert!(primitive || fused.contains(&op), "{op}");
     }
+}
+
+/// Whatever the update depends on has its fact: another label or another moment is another step.
+#[test]
+fn digests_tell_steps_apart() {
+    let mut scene = Scene::by_hand();
+    let digests = |scene: &Scene| [scene.data_digest(), scene.parameters_digest(), scene.moments_digest()];
+    let first = digests(&scene);
+    let labels = |right: [f64; 2]| Labels { per_example: 1, extract: [1].into(), targets: right.into(), weights: [1.0].into() };
+    let mut data = vec![first[0].clone()];
+    for labels in [labels([1.0, 0.0]), labels([0.0, 1.0]), Labels { extract: [0].into(), ..labels([1.0, 0.0]) }] {
+        scene.batch.labels = Some(labels);
+        data.push(scene.data_digest());
+    }
+    assert_eq!(data.iter().collect::<BTreeSet<_>>().len(), 4);
+    scene.batch.labels = None;
+    let batch = scene.batch.clone();
+    scene.trainer.update(&batch).unwrap();
+    let later = digests(&scene);
+    assert_eq!(first[0], later[0]);
+    assert!(first[1] != later[1] && first[2] != later[2]);
 }
 
 #[test]
