@@ -216,6 +216,8 @@ mod tests {
         let long = Schedule { kind: Paper, warmup: Warmup::Updates(2000) };
         assert_eq!(long.factor(51, 100), 0.025, "a warm-up longer than the run");
         assert_eq!(long.factor(1, 0), 0.0, "no updates at all");
+        let whole = Schedule { kind: Paper, warmup: Warmup::Share(1.0) };
+        assert_eq!([whole.factor(11, 10), whole.factor(99, 10)], [1.0; 2], "a warm-up of the whole run has no cosine behind it");
     }
 
     #[test]
