@@ -100,7 +100,13 @@ impl Opened {
         let config = serde_json::to_string(&trainer.config).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
         let facts = [
-            ("loss", format!("{loss:?} nats {}", if scene.batch.labels.is_some() { "an example" } else { "a token" })),
+            (
+                "loss",
+                format!(
+                    "{loss:?} nats{}",
+                    if scene.batch.labels.is_some() { ": L₂ an example, and λ·L₁ a token" } else { " a token" }
+                ),
+            ),
             ("norm of the gradient", format!("{:?}, times {factor:?} by clipping", step.gradient_norm)),
             ("update", format!("{}, at a rate of {:?}", trainer.done() + 1, step.rate)),
             ("seed", seed.to_string()),

@@ -394,7 +394,16 @@ fn answers(batch: &Batch, task: &Task) -> String {
 fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
     // One shard, so that the step is one graph. A constant rate: the step is one of many alike.
     let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Updates(0) };
-    Recipe { optimizer, schedule, updates: u64::MAX, clip: Some(1.0), shards: 1, at_once: 1, backward: Default::default(), seed }
+    Recipe {
+        optimizer,
+        schedule,
+        updates: Scene::UPDATES + 1,
+        clip: Some(1.0),
+        shards: 1,
+        at_once: 1,
+        backward: Default::default(),
+        seed,
+    }
 }
 
 /// Tokens as a reader knows them.
