@@ -7,8 +7,11 @@ use gradus_autograd::ops::Attention;
 use gradus_autograd::{Shape, Tape, Tensor, Var};
 use gradus_tensor::kernels::Mask;
 
-/// An op of inputs, by its name and a call.
-struct Call(&'static str, Box<dyn for<'t> Fn(&[Var<'t, f64>]) -> Var<'t, f64>>);
+/// An application of an op to inputs.
+type Apply = dyn for<'t> Fn(&[Var<'t, f64>]) -> Var<'t, f64>;
+
+/// An op, by its name and an application.
+struct Call(&'static str, Box<Apply>);
 
 fn call(op: &'static str, f: impl for<'t> Fn(&[Var<'t, f64>]) -> Var<'t, f64> + 'static) -> Call {
     Call(op, Box::new(f))

@@ -808,7 +808,7 @@ fn a_step_of_a_fine_tuning_is_opened() {
         for part in [
             "under a fresh head",
             "L₃ = L₂ + λ·L₁",
-            "nats an example",
+            "nats: L₂ an example, and λ·L₁ a token",
             "score.weight",
             format!("\"sequences\":{sequences}").as_str(),
         ] {
