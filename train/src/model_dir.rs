@@ -132,7 +132,7 @@ impl ModelDir {
             let missing = TextError::Missing {
                 path: self.path.clone(),
                 found: "there is no tokenizer beside the model".into(),
-                remedy: "Copy its tokenizer.json there, or give token ids with --ids".into(),
+                remedy: "Copy its tokenizer.json there; where a command has --ids, token ids will do".into(),
             };
             missing.into()
         })

@@ -263,6 +263,7 @@ fn a_diverged_run_stops_and_keeps_the_last_good_checkpoint() {
     let found = done(bench.gradus("audit replay rarely/anomaly --quiet --json"));
     assert_eq!((found["update"].as_u64(), found["direction"].as_str()), (Some(3), Some("Forward")));
     assert!(said.contains(found["op"].as_str().unwrap()) && said.contains(found["source"].as_str().unwrap()), "{said}");
+    assert!(refusal(bench.gradus("audit replay rarely")).contains("the run's own directory, whose update is in rarely/anomaly"));
     // Parameters that are not the update's: another number is met, and that is said.
     let kept = bench.path("rarely/anomaly/model.safetensors");
     let (whole, sound) = (fs::read(&kept).unwrap(), bench.path("sound"));

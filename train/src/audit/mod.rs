@@ -1,5 +1,9 @@
 //! Every step shown, and proved: what `gradus audit` prints.
 
+use gradus_model::{Model, Tree};
+use gradus_tensor::Tensor;
+use sha2::{Digest, Sha256};
+
 pub mod cost;
 pub mod golden;
 pub mod ledger;
@@ -7,3 +11,10 @@ pub mod model;
 pub mod mutants;
 pub mod ops;
 pub mod step;
+
+/// SHA-256 of a model's numbers, each 8 bytes little endian, in the order of its tree.
+pub fn digest(params: &Model<Tensor<f64>>) -> String {
+    let mut hash = Sha256::new();
+    params.as_ref().visit(|_, p| p.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
+    crate::hex(hash.finalize())
+}

@@ -10,7 +10,7 @@ use gradus_model::{
 use gradus_tensor::rng::Philox;
 use serde_json::{Value, json};
 
-use crate::progress::count;
+use crate::progress::{count, many};
 use crate::report::{Block, Report, Row};
 
 /// At the best of a few steps a central difference is about ε^⅔ of the loss off, with two digits and a half to spare.
@@ -53,6 +53,8 @@ pub struct Audited {
     pub parameters: usize,
     /// Its loss.
     pub loss: f64,
+    /// What it was asked, and what it is: enough to make it again.
+    pub facts: Vec<(&'static str, String)>,
     /// Each parameter tensor.
     pub each: Vec<Parameter>,
     /// The witnesses of the whole gradient, by name.
@@ -186,7 +188,15 @@ pub fn audit(subject: &Subject, depth: Depth, mut done: impl FnMut(u64)) -> Audi
         witnesses.extend([("adjoint", check::adjoint(&case)), ("second_order", check::second_order(&case))]);
     }
     let properties = properties(params, config, batch, noise.as_ref()).to_vec();
-    Audited { name: name.clone(), parameters: config.parameters(), loss, each, witnesses, properties }
+    let facts = vec![
+        ("loss", format!("{loss:?}")),
+        ("batch", format!("{} of {}, random", many(batch.sequences, "sequence"), many(batch.length(), "token"))),
+        ("dropout", if noise.is_some() { "the model's" } else { "none" }.into()),
+        ("seed", depth.seed.to_string()),
+        ("SHA-256 of the parameters, in f64", super::digest(params)),
+        ("model", serde_json::to_string(config).unwrap_or_default()),
+    ];
+    Audited { name: name.clone(), parameters: config.parameters(), loss, facts, each, witnesses, properties }
 }
 
 /// Lines that the Taylor remainder is followed on; the best counts. A step that crosses a kink of relu leaves more than a
@@ -370,7 +380,9 @@ impl Audited {
             .into();
         let witnesses = self.witnesses.iter().map(|(name, o)| ((*name).to_owned(), json!(o.as_ref().ok().map(|r| r.error()))));
         json!({
-            "name": self.name, "parameters": self.parameters, "loss": self.loss, "taylor_slope": self.slope(),
+            "name": self.name, "parameters": self.parameters, "loss": self.loss,
+            "facts": self.facts.iter().map(|(name, fact)| ((*name).to_owned(), json!(fact))).collect::<serde_json::Map<_, _>>(),
+            "taylor_slope": self.slope(),
             "witnesses": witnesses.collect::<serde_json::Map<_, _>>(), "properties": properties,
             "tensors": self.each.iter().map(parameter).collect::<Vec<_>>(), "faults": self.faults(),
         })
@@ -420,7 +432,9 @@ pub fn report(all: &[Audited], depth: Depth) -> Report {
         let held = |(name, verdict): &(&str, Verdict)| {
             ((*name).to_owned(), verdict.as_ref().map_or_else(|violation| violation.to_string(), |()| "holds".to_owned()))
         };
-        report.section(&audited.name, vec![Block::Pairs(audited.properties.iter().map(held).collect()), audited.table()]);
+        let facts = audited.facts.iter().map(|(name, fact)| ((*name).to_owned(), fact.clone()));
+        let pairs = facts.chain(audited.properties.iter().map(held)).collect();
+        report.section(&audited.name, vec![Block::Pairs(pairs), audited.table()]);
     }
     report
 }

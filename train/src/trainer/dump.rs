@@ -106,6 +106,10 @@ impl Trainer {
     /// Files that are not there, or damaged.
     pub fn replay(dir: &Path) -> Result<(Self, Batch, String), DumpError> {
         let path = dir.join(STEP);
+        if !path.exists() && dir.join(ANOMALY).join(STEP).exists() {
+            let problem = format!("the run's own directory, whose update is in {}", dir.join(ANOMALY).display());
+            return Err(DumpError::Damaged { path: dir.to_owned(), problem });
+        }
         let text = std::fs::read_to_string(&path).map_err(|e| FileError::new("read", &path, e))?;
         let damaged = |problem: String| DumpError::Damaged { path: path.clone(), problem };
         let step: Step = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;

@@ -8,6 +8,7 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use sha2::{Digest, Sha256};
 
+use crate::audit::digest;
 use crate::data::sets::{Answer, Split, Task};
 use crate::data::{DataError, Rows};
 use crate::finetune::{FinetuneError, Reader, Session, Settings};
@@ -274,20 +275,14 @@ impl Scene {
         })
     }
 
-    /// SHA-256 of the parameters, each 8 bytes little endian, in the order of the model's tree.
+    /// [`digest`](crate::audit::digest()) of the parameters.
     pub fn parameters_digest(&self) -> String {
-        let mut hash = Sha256::new();
-        self.trainer.params.as_ref().visit(|_, p| p.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
-        crate::hex(hash.finalize())
+        digest(&self.trainer.params)
     }
 
-    /// SHA-256 of Adam's first and second moments before the update, as of the parameters: all of the first, then all of the second.
+    /// The same of Adam's first and second moments before the update, one after the other.
     pub fn moments_digest(&self) -> String {
-        let mut hash = Sha256::new();
-        for moments in [&self.trainer.m, &self.trainer.v] {
-            moments.as_ref().visit(|_, m| m.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
-        }
-        crate::hex(hash.finalize())
+        [&self.trainer.m, &self.trainer.v].map(digest).join(" ")
     }
 
     /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, and of labels the extract tokens' positions 4, targets and
