@@ -219,7 +219,9 @@ fn an_update_that_failed_is_kept_and_made_again() {
     read["labels"]["targets"].as_array_mut().unwrap().truncate(7);
     std::fs::write(&step, read.to_string()).unwrap();
     assert!(Trainer::replay(&kept).unwrap_err().to_string().contains("labels that do not belong"));
-    assert!(Trainer::replay(dir.path()).unwrap_err().to_string().contains("step.json"));
+    assert!(Trainer::replay(dir.path()).unwrap_err().to_string().contains("the run's own directory, whose update is in"));
+    let empty = tempfile::tempdir().unwrap();
+    assert!(Trainer::replay(empty.path()).unwrap_err().to_string().contains("step.json"));
 }
 
 /// Position vectors of their own in a model whose configuration has them in the joint matrix: nothing reads them.
