@@ -90,14 +90,18 @@ impl Parameter {
 }
 
 fn slope(taylor: &Outcome) -> Option<f64> {
-    let worst = match taylor {
-        Ok(report) => report.worst,
+    Some(compared(taylor)?.worst?.value)
+}
+
+/// What a witness compared, whether it holds or is refused; `None` where it could not compare.
+fn compared(outcome: &Outcome) -> Option<&check::Report> {
+    match outcome {
+        Ok(report) => Some(report),
         Err(failure) => match &**failure {
-            Failure::Disagrees(report) => report.worst,
+            Failure::Disagrees(report) => Some(report),
             _ => None,
         },
-    };
-    worst.map(|worst| worst.value)
+    }
 }
 
 /// What a cell says of a witness: `said` where it holds, and that it is refused where not.
@@ -391,13 +395,7 @@ impl Audited {
 
 impl Parameter {
     fn directional_error(&self) -> f64 {
-        match &self.directional {
-            Ok(report) => report.error(),
-            Err(failure) => match &**failure {
-                Failure::Disagrees(report) => report.error(),
-                _ => f64::INFINITY,
-            },
-        }
+        compared(&self.directional).map_or(f64::INFINITY, check::Report::error)
     }
 }
 
