@@ -221,7 +221,12 @@ fn the_page_opens_zooms_finds_and_shows_the_library_s_numbers() {
         .collect();
     assert_eq!(sum, first(opened.nodes[0].grad.as_ref().unwrap()));
     browser.press("4");
-    assert_eq!(browser.numbers(), first(opened.nodes[0].update.as_ref().unwrap()));
+    let update = opened.nodes[0].update.as_ref().unwrap();
+    assert_eq!(browser.numbers(), first(update.part("g").unwrap()));
+    let titles = browser.text("[...document.querySelectorAll('#tab .tensor h3')].map((h) => h.textContent).join('; ')");
+    assert_eq!(titles, "g; m; v; Δθ; θ after");
+    let formulas = browser.text("document.querySelector('#tab .math').textContent");
+    assert_eq!(formulas, opened.rule.lines.concat());
 
     // Light and dark.
     let ground = |browser: &mut Browser, scheme: &str| {
@@ -285,6 +290,16 @@ fn the_keyboard_keeps_its_place() {
         assert_eq!(browser.text(focus), tab);
     }
     assert_eq!(browser.chosen(), "h0.mlp.gelu");
+    // The pictures turn, and what is chosen stays; at the top Escape goes back to the whole model.
+    browser.find("h0.mlp");
+    browser.press("Enter");
+    assert_eq!(browser.chosen(), "h0.mlp");
+    browser.press("g");
+    assert_eq!(browser.chosen(), "h0.mlp");
+    for place in ["h0.mlp", "h0", "Two tokens, by hand"] {
+        browser.press("Escape");
+        assert_eq!(browser.chosen(), place);
+    }
     // A parameter's name on a box can be reached and pressed.
     browser.find("h0.attn.linear");
     browser.eval("document.querySelector('#map [data-key=\"h0.attn.linear\"] .chip').focus()");
@@ -301,9 +316,17 @@ fn large_tensors_are_summarised_and_it_is_said() {
     browser.find("tokens_embed.weight");
     browser.press("1");
     let said = browser.text("document.getElementById('tab').textContent");
+    assert!(said.contains("the picture has means of blocks, the table the first numbers of the tokens that are read"), "{said}");
+    let slice = &opened.nodes[0].value.slices[0];
+    assert_eq!(&browser.numbers(), &slice.corner.as_ref().unwrap().0);
+    // Its rows are those of the tokens, by their words.
+    let rows = browser.text("[...document.querySelectorAll('#tab .numbers tbody th')].map((th) => th.textContent).join('; ')");
+    let named: Vec<String> = opened.tokens.rows.iter().map(|(row, word)| format!("{word} ({row})")).collect();
+    assert_eq!((rows, &slice.rows), (named.join("; "), &opened.tokens.rows.iter().map(|(row, _)| *row).collect()));
+    browser.find("lm.linear_cross_entropy.matmul"); // the logits
+    browser.press("1");
+    let said = browser.text("document.getElementById('tab').textContent");
     assert!(said.contains("the picture has means of blocks, the table the corner"), "{said}");
-    let corner = &opened.nodes[0].value.slices[0].corner.as_ref().unwrap().0;
-    assert_eq!(&browser.numbers(), corner);
     // A heat map of attention: a cell a pair of tokens, in the words that were read.
     browser.find("h1.attn.self_attention.softmax.div");
     browser.press("1");

@@ -90,9 +90,10 @@ impl<T: Real> Op<T> for SelfAttention {
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let (b, t, c) = (ins[0].shape()[0], ins[0].shape()[1], ins[0].shape()[2] / 3);
-        let part =
+        let cut =
             |i: usize| ins[0].slice(2, i * c..(i + 1) * c).reshape([b, t, self.heads, c / self.heads]).permute(&[0, 2, 1, 3]);
-        let o = self.attention.reference(&[part(0), part(1), part(2)])?; // (B, H, T, D)
+        let part = |name, i| ins[0].tape().scope(name, || cut(i));
+        let o = self.attention.reference(&[part("q", 0), part("k", 1), part("v", 2)])?; // (B, H, T, D)
         Some(o.permute(&[0, 2, 1, 3]).reshape([b, t, c]))
     }
 }

@@ -176,7 +176,10 @@ impl From<FinetuneError> for CliError {
 
 impl From<SceneError> for CliError {
     fn from(error: SceneError) -> Self {
-        CliError::Scene(Box::new(error))
+        match error {
+            SceneError::Finetune(error) => CliError::Finetune(error),
+            error => CliError::Scene(Box::new(error)),
+        }
     }
 }
 

@@ -47,6 +47,12 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// What update t is made with, whose gradient has this norm.
+    pub fn update(&self, t: u64, norm: f64) -> Update {
+        let clip = self.clip.map_or(1.0, |max| clip::factor(norm, max));
+        Update { t, schedule: self.schedule.factor(t, self.updates), clip }
+    }
+
     /// What is allowed, and hardly meant: a warm-up that never ends.
     pub fn doubt(&self) -> Option<String> {
         let endless = self.schedule.kind != ScheduleKind::Constant && self.schedule.warmup.share(self.updates) > 1.0;
@@ -258,9 +264,7 @@ impl<T: Real> Trainer<T> {
             return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm, anomaly });
         }
         self.alarms.look(&gradient, gradient_norm);
-        let clip = self.recipe.clip.map_or(1.0, |max| clip::factor(gradient_norm, max));
-        let schedule = self.recipe.schedule.factor(t, self.recipe.updates);
-        let at = Update { t, schedule, clip };
+        let at = self.recipe.update(t, gradient_norm);
         let optimizer = &self.recipe.optimizer;
         let moments = self.m.as_mut().zip(self.v.as_mut());
         self.params.as_mut().zip(moments).zip(gradient).visit(|_, ((p, (m, v)), g)| {
@@ -270,7 +274,7 @@ impl<T: Real> Trainer<T> {
             optimizer.update(at, decays, p.to_mut(), moments, g.as_slice());
         });
         self.done = t;
-        Ok(Step { loss, gradient_norm, rate: optimizer.lr * schedule })
+        Ok(Step { loss, gradient_norm, rate: optimizer.lr * at.schedule })
     }
 }
 

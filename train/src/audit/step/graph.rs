@@ -5,6 +5,7 @@ use gradus_autograd::trace::{Source, Traced};
 use gradus_autograd::{Shape, Tensor};
 use serde::Serialize;
 
+use super::update::Moved;
 use super::view::View;
 
 /// Operations of one evaluation above which an application is not checked by differences: that takes fifteen of them.
@@ -13,6 +14,8 @@ const PROVED: u64 = 4_000_000_000;
 const OPENED: u64 = 10_000_000_000;
 /// Letters of an op's fields.
 const DETAILS: usize = 300;
+/// The parameter with a row a token.
+pub const TOKENS: &str = "tokens_embed.weight";
 
 /// A leaf, or an application of an op.
 #[derive(Clone, Debug, Serialize)]
@@ -37,8 +40,8 @@ pub struct Node {
     pub grad: Option<View>,
     /// What the cotangent is the sum of.
     pub summands: Vec<Term>,
-    /// Of a parameter: what the optimizer added.
-    pub update: Option<View>,
+    /// Of a parameter: what the optimizer made of its gradient.
+    pub update: Option<Moved>,
     /// What differences say of what flowed back through it.
     pub proof: Option<Proof>,
     /// Why there is no proof, where something flowed.
@@ -101,8 +104,10 @@ pub struct Proof {
 pub struct Subject<'a> {
     /// The names of the first leaves, the parameters.
     pub names: &'a [String],
-    /// What the optimizer added to them.
-    pub updates: &'a [Tensor<f64>],
+    /// What the optimizer made of their gradients.
+    pub updates: &'a [Moved],
+    /// Rows of the tokens' embedding whose numbers are wanted first: of the tokens that are read and predicted.
+    pub tokens: &'a [usize],
     /// Seed of the directions in which derivatives are compared.
     pub seed: u64,
 }
@@ -116,18 +121,20 @@ pub fn nodes(trace: &[Traced<f64>], subject: Subject<'_>) -> Vec<Node> {
             }
             _ => (it.inside().map(|trace| definition(&trace, subject.seed)), None),
         };
-        let (name, update) = (subject.names.get(id).cloned(), subject.updates.get(id).map(View::of));
-        Node { inside, closed, update, name: name.unwrap_or_default(), ..plain(trace, id, it, subject.seed) }
+        let (name, update) = (subject.names.get(id).cloned().unwrap_or_default(), subject.updates.get(id).cloned());
+        let rows = if name == TOKENS { subject.tokens } else { &[] };
+        Node { inside, closed, update, name, ..plain(trace, id, it, subject.seed, rows) }
     };
     trace.iter().enumerate().map(node).collect()
 }
 
 /// The nodes of a fused op's definition. Fused ops in it stay closed.
 fn definition(trace: &[Traced<f64>], seed: u64) -> Vec<Node> {
-    trace.iter().enumerate().map(|(id, it)| plain(trace, id, it, seed)).collect()
+    trace.iter().enumerate().map(|(id, it)| plain(trace, id, it, seed, &[])).collect()
 }
 
-fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Node {
+fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64, rows: &[usize]) -> Node {
+    let view = |x: &Tensor<f64>| View::with_rows(x, rows);
     let input = |x: &Source<f64>| Input {
         node: x.node.map(|n| n.index()),
         detached: x.node.is_none().then(|| trace[..id].iter().rposition(|y| same(&y.value, &x.value))).flatten(),
@@ -139,7 +146,7 @@ fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Node 
         from: s.from.index(),
         input: s.input,
         norm: s.value.dot(&s.value).sqrt(),
-        view: (!alone).then(|| View::of(&s.value)),
+        view: (!alone).then(|| view(&s.value)),
     });
     let details: String = it.op.as_ref().map_or(String::new(), |op| format!("{op:?}"));
     let cut = details.chars().count() > DETAILS;
@@ -155,8 +162,8 @@ fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Node 
         at: it.op.as_ref().map_or(String::new(), |_| format!("{}:{}", it.site.at.file(), it.site.at.line())),
         details: details.chars().take(DETAILS).chain(cut.then_some('…')).collect(),
         ins: it.ins.iter().map(input).collect(),
-        value: View::of(&it.value),
-        grad: it.cotangent.as_ref().map(View::of),
+        value: view(&it.value),
+        grad: it.cotangent.as_ref().map(view),
         summands: summands.collect(),
         update: None,
         proof,

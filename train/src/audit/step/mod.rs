@@ -3,22 +3,25 @@
 
 mod graph;
 mod scene;
+mod update;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use gradus_autograd::catalogue;
 use gradus_autograd::check;
 use gradus_autograd::trace::Recorder;
-use gradus_model::{Backward, Noise, Tree};
+use gradus_model::{Backward, Noise};
 use serde::Serialize;
 use serde_json::Value;
 
 pub use graph::{Node, Proof};
 pub use scene::{Scene, SceneError, Size};
+pub use update::{Moved, Rule};
 pub use view::View;
 
 use super::ops::unfenced;
@@ -41,6 +44,8 @@ pub struct Opened {
     pub tokens: Tokens,
     /// Its loss.
     pub loss: f64,
+    /// How the optimizer makes an update of a gradient.
+    pub rule: Rule,
     /// Draws of samples behind the evidence of the ops.
     pub draws: u64,
     /// The ops that it uses, by name.
@@ -58,9 +63,23 @@ pub struct Tokens {
     pub inputs: Vec<String>,
     /// What is to be predicted (B·T).
     pub targets: Vec<String>,
+    /// Both in words by their row of the embedding, in the order of the text.
+    pub rows: Vec<(usize, String)>,
 }
 
 impl Tokens {
+    /// What a scene reads.
+    fn of(scene: &Scene) -> Self {
+        let batch = &scene.batch;
+        let named = |ids: &[u32], words: &[String]| -> Vec<(usize, String)> {
+            ids.iter().zip(words).map(|(&id, word)| (id as usize, word.clone())).filter(|(_, word)| !word.is_empty()).collect()
+        };
+        let mut seen = HashSet::new();
+        let all = [named(&batch.inputs, &scene.inputs), named(&batch.targets, &scene.targets)].concat();
+        let rows = all.into_iter().filter(|(id, _)| seen.insert(*id)).collect();
+        Tokens { sequences: batch.sequences, inputs: scene.inputs.clone(), targets: scene.targets.clone(), rows }
+    }
+
     /// A line a sequence: what is read, and what is to be predicted where that is not what is read next.
     fn html(&self) -> String {
         let length = self.inputs.len() / self.sequences.max(1);
@@ -85,18 +104,16 @@ impl Opened {
         let recorder = Arc::new(Recorder::default());
         let noise = Noise::new(seed, trainer.done() + 1);
         let whole = Backward::Whole;
-        let (loss, _) =
+        let (loss, gradient) =
             trainer.params.observed_gradient(Some(recorder.clone()), &trainer.config, &scene.batch, Some(&noise), whole);
         let mut after = trainer.clone();
         let step = after.update(&scene.batch)?;
-        let (mut names, mut updates) = (Vec::new(), Vec::new());
-        trainer.params.as_ref().zip(after.params.as_ref()).visit(|name, (before, after)| {
-            names.push(name.to_owned());
-            updates.push(after.zip(before, |a, b| a - b));
-        });
+        let tokens = Tokens::of(&scene);
+        let read: Vec<usize> = tokens.rows.iter().map(|(row, _)| *row).collect();
+        let at = trainer.recipe.update(trainer.done() + 1, step.gradient_norm);
+        let (names, updates) = update::shares(trainer, &after, &gradient, at, &read);
         let trace = recorder.trace();
-        let nodes = graph::nodes(&trace, graph::Subject { names: &names, updates: &updates, seed });
-        let factor = trainer.recipe.clip.map_or(1.0, |max| crate::optim::clip::factor(step.gradient_norm, max));
+        let nodes = graph::nodes(&trace, graph::Subject { names: &names, updates: &updates, tokens: &read, seed });
         let config = serde_json::to_string(&trainer.config).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
         let facts = [
@@ -107,9 +124,9 @@ impl Opened {
                     if scene.batch.labels.is_some() { ": L₂ an example, and λ·L₁ a token" } else { " a token" }
                 ),
             ),
-            ("norm of the gradient", format!("{:?}, times {factor:?} by clipping", step.gradient_norm)),
-            ("update", format!("{}, at a rate of {:?}", trainer.done() + 1, step.rate)),
-            ("seed", seed.to_string()),
+            ("norm of the gradient", format!("{:?}, times {:?} by clipping", step.gradient_norm, at.clip)),
+            ("update", format!("{}, at a rate of {:?}", at.t, step.rate)),
+            ("seed", format!("{seed}: {}", scene.drawn)),
             ("data", scene.data.clone()),
             ("SHA-256 of the batch", scene.data_digest()),
             ("SHA-256 of the parameters", scene.parameters_digest()),
@@ -123,8 +140,9 @@ impl Opened {
             title: scene.title,
             lead: scene.lead,
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
-            tokens: Tokens { sequences: scene.batch.sequences, inputs: scene.inputs, targets: scene.targets },
+            tokens,
             loss,
+            rule: Rule::of(&trainer.recipe.optimizer, at),
             draws: DRAWS,
             ops: ops(&nodes),
             nodes,

@@ -220,7 +220,7 @@ function boxOf(place, parameters) {
       type: "button", class: "face", "aria-label": `${place.key}${open ? ", can be opened" : ""}`,
       onclick: () => choose(place), ondblclick: () => open && enter(place), onfocus: () => chosen !== place && choose(place),
     },
-    make("b", {}, place.name), make("span", { class: "open", title: open ? "Enter opens it" : null }, open ? "▸" : ""),
+    make("b", {}, parts(place.name)), make("span", { class: "open", title: open ? "Enter opens it" : null }, open ? "▸" : ""),
     make("span", { class: "shape" }, shapeOf(node.value)),
     thumbnail(view),
     make("span", { class: "norm" }, view ? `‖${shows === "value" ? "y" : "ȳ"}‖ = ${short(view.norm)}` : "no gradient"));
@@ -230,9 +230,24 @@ function boxOf(place, parameters) {
   return box;
 }
 
+/** A name that a line may break after its underscores. */
+const parts = (name) => name.split(/(?<=_)/).flatMap((part) => [part, make("wbr")]);
+
 const lastOf = (name) => name.split(".").slice(-2).join(".");
 
-/** Lines between the boxes, behind them; one that skips ranks bends out of the way. */
+/** The line from below a box to above another, straight down beside what stands `between` them. */
+function way(a, b, between) {
+  const [y1, y2] = [a.bottom, b.top];
+  const bend = (x1, y1, x2, y2) => `C${x1},${(y1 + y2) / 2} ${x2},${(y1 + y2) / 2} ${x2},${y2}`;
+  if (!between.length) return `M${a.x},${y1} ${bend(a.x, y1, b.x, y2)}`;
+  const hits = (x) => between.some((box) => box.left - 8 < x && x < box.right + 8);
+  const sides = [Math.max(...between.map((box) => box.right)) + 16, Math.min(...between.map((box) => box.left)) - 16];
+  const lane = [a.x, b.x, ...sides].filter((x) => !hits(x)).reduce((best, x) => (Math.abs(x - a.x) + Math.abs(x - b.x) < Math.abs(best - a.x) + Math.abs(best - b.x) ? x : best));
+  const first = Math.min(...between.map((box) => box.top)), last = Math.max(...between.map((box) => box.bottom));
+  return `M${a.x},${y1} ${bend(a.x, y1, lane, first)} L${lane},${last} ${bend(lane, last, b.x, y2)}`;
+}
+
+/** Lines between the boxes, behind them. */
 function connect(map, boxes, edges) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("aria-hidden", "true");
@@ -240,17 +255,14 @@ function connect(map, boxes, edges) {
   const frame = map.getBoundingClientRect();
   const at = (box) => {
     const r = box.getBoundingClientRect();
-    return { x: r.left - frame.left + r.width / 2, top: r.top - frame.top, bottom: r.bottom - frame.top, width: r.width };
+    const left = r.left - frame.left;
+    return { x: left + r.width / 2, left, right: left + r.width, top: r.top - frame.top, bottom: r.bottom - frame.top };
   };
+  const all = [...boxes.values()].map(at);
   for (const [from, to, detached] of edges) {
     const a = at(boxes.get(from)), b = at(boxes.get(to));
-    const y1 = a.bottom, y2 = b.top, far = y2 - y1 > 60;
-    const out = far ? (a.x > frame.width / 2 ? 1 : -1) * (0.62 * Math.max(a.width, b.width) + 14) : 0;
-    const middle = (y1 + y2) / 2;
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    path.setAttribute("d", far
-      ? `M${a.x},${y1} C${a.x + out * 1.4},${y1 + 30} ${b.x + out * 1.4},${y2 - 30} ${b.x},${y2}`
-      : `M${a.x},${y1} C${a.x},${middle} ${b.x},${middle} ${b.x},${y2}`);
+    path.setAttribute("d", way(a, b, all.filter((box) => box.top > a.top && box.bottom < b.bottom && box.bottom > a.bottom && box.top < b.top)));
     if (detached) path.setAttribute("class", "detached");
     svg.append(path);
   }
@@ -289,14 +301,28 @@ function tensor(view, node, title) {
   return out;
 }
 
+const wordOf = new Map(step.tokens.rows); // by row of the tokens' embedding
+
+/** What a row of a table is called: its token where it is one, else its number. */
+const rowOf = (node, row) => (node.name === "tokens_embed.weight" && wordOf.has(row) ? `${wordOf.get(row)} (${row})` : row);
+
 /** Words for the rows or columns of a slice of what a node gave, where they are positions of a sequence. */
 function words(view, slice, axis, node) {
   const { sequences, inputs } = step.tokens;
-  // (B, T, d) has positions in its rows, and (B, H, T, T) in both: other axes may have the same extents by chance.
+  // (B, T, d) and (B, H, T, d) have positions in their rows, and (B, H, T, T) in both: other axes may have the same extents by chance.
   const length = inputs.length / sequences, rank = view.shape.length, [rows, cols] = slice.size;
-  const square = ["scores", "mask", "softmax"].includes(node.scope.split(".").at(-1)) && node.op !== "permute" && cols === length;
-  const positions = view.shape[0] === sequences && rows === length && (rank === 3 ? axis === 0 : rank === 4 && square);
+  const scope = node.scope.split(".").at(-1);
+  const square = ["scores", "mask", "softmax"].includes(scope) && node.op !== "permute" && cols === length;
+  const heads = axis === 0 && (["q", "k", "v"].includes(scope) ? node.op === "permute" : node.op === "matmul");
+  const positions = view.shape[0] === sequences && rows === length && (rank === 3 ? axis === 0 : rank === 4 && (square || heads));
   return positions ? inputs.slice((slice.at[0] ?? 0) * length).slice(0, length) : null;
+}
+
+/** Which rows of a large tensor are given in numbers. */
+function rowsOf(node, slice) {
+  if (node.name !== "tokens_embed.weight") return "the corner";
+  const left = wordOf.size - slice.rows.length;
+  return `the first numbers of the tokens that are read or predicted${left ? `, of the first ${slice.rows.length} of ${wordOf.size}` : ""}`;
 }
 
 function sliceOf(view, slice, top, node) {
@@ -318,11 +344,12 @@ function sliceOf(view, slice, top, node) {
   });
   const labels = rowWords && scale >= 12 ? make("div", { class: "labels", style: `line-height: ${scale}px` }, rowWords.map((word) => make("span", {}, word))) : null;
   const out = [make("div", { class: "picture" }, labels, canvas), make("div", {}, readout)];
-  if (!whole) out.push(make("p", { class: "note" }, `${count(rows)} × ${count(cols)} elements: the picture has means of blocks, the table the corner.`));
-  const height = Math.min(rows, whole ? 64 : 8), width = Math.min(cols, whole ? 128 : 8);
+  if (!whole) out.push(make("p", { class: "note" }, `${count(rows)} × ${count(cols)} elements: the picture has means of blocks, the table ${rowsOf(node, slice)}.`));
+  const height = whole ? Math.min(rows, 64) : slice.rows.length, width = Math.min(cols, whole ? 128 : 8);
   const numbers = whole ? slice.map : slice.corner, stride = whole ? cols : Math.min(cols, 8);
+  const rowName = (r) => (whole ? (rowWords ? rowWords[r] : rowOf(node, r)) : rowWords ? rowWords[slice.rows[r]] : rowOf(node, slice.rows[r]));
   const head = make("tr", {}, make("th"), [...Array(width).keys()].map((c) => make("th", { scope: "col" }, colWords ? colWords[c] : c)));
-  const line = (r) => make("tr", {}, make("th", { scope: "row" }, rowWords ? rowWords[r] : r),
+  const line = (r) => make("tr", {}, make("th", { scope: "row" }, rowName(r)),
     [...Array(width).keys()].map((c) => make("td", {}, exact(numbers[r * stride + c]))));
   out.push(make("div", { class: "numbers", tabindex: "0" }, make("table", {}, make("thead", {}, head), make("tbody", {}, [...Array(height).keys()].map(line)))));
   if (whole && (rows > height || cols > width)) out.push(make("p", { class: "note" }, `The first ${height} × ${width} of ${rows} × ${cols}; the picture has all.`));
@@ -335,7 +362,7 @@ const TABS = [
   ["gradient", "Gradient", (place) => [tensor(outlet(place).grad, outlet(place))]],
   ["from", "Where it came from", summands],
   ["inputs", "Inputs", inputs],
-  ["update", "Update", (place) => [tensor(place.node.update, place.node, "Δθ, what the optimizer added")]],
+  ["update", "Update", update],
   ["proof", "Evidence", evidence],
 ];
 let tab = "parameters";
@@ -350,7 +377,7 @@ function parameters() {
   const of = placeOf.get(step.nodes);
   const rows = step.nodes.filter((node) => node.op === "leaf").map((node) => make("tr", {},
     make("th", { scope: "row" }, link(places.get(node.name)), make("div", { class: "note" }, shapeOf(node.value))),
-    make("td", {}, short(node.value.norm)), make("td", {}, node.grad ? short(node.grad.norm) : "none"), make("td", {}, short(node.update.norm)),
+    make("td", {}, short(node.value.norm)), make("td", {}, node.grad ? short(node.grad.norm) : "none"), make("td", {}, short(node.update.parts.find(([letter]) => letter === "Δθ")[1].norm)),
     make("td", {}, node.summands.map((s) => make("div", {}, link(of[s.from]))))));
   const heads = ["parameter", "‖θ‖", "‖θ̄‖", "‖Δθ‖", "θ̄ came from"];
   return [make("table", { class: "parameters" }, make("thead", {}, make("tr", {}, heads.map((h) => make("th", { scope: "col" }, h)))), make("tbody", {}, rows))];
@@ -387,17 +414,27 @@ function inputs(place) {
   });
 }
 
+/** From θ̄ to Δθ: the optimizer's formulas, the numbers in them, and each tensor on the way. */
+function update(place) {
+  const { rule } = step, { parts, decay } = place.node.update;
+  const still = place.node.grad ? [] : [make("p", {}, "The loss does not depend on it, and the optimizer leaves it as it is.")];
+  return [...still, make("p", { class: "note" }, `The form ${rule.name} of the optimizer, worked out in this order; θ̄ is the gradient.`),
+    make("p", { class: "math" }, rule.lines.map((line) => make("span", {}, line))),
+    facts([...rule.numbers.map(([name, value]) => [name, exact(value)]), [decay ? "λ" : "λ, on biases and gains", exact(decay)]]),
+    ...parts.map(([letter, view]) => tensor(view, place.node, letter))];
+}
+
 function evidence(place) {
   const node = place.node, op = step.ops[node.op];
   const out = [];
   if (node.proof) {
     const p = node.proof;
     out.push(make("h3", {}, "At these numbers"),
-      make("p", {}, "The derivative of ⟨ȳ, f(x + hv)⟩ along a random direction v: what the VJP gave, and central differences."),
+      make("p", {}, "The derivative of ⟨ȳ, f(x + hv)⟩ in h along a random direction v of length 1: what the VJP gave, and central differences. Their error is relative to Σ|x̄ᵢvᵢ| + Σ|ȳⱼyⱼ|, the terms that were added."),
       facts([["VJP, Σ⟨x̄, v⟩", exact(p.value)], [`differences, h = ${p.step.toExponential(0)}`, exact(p.expected)], ["relative error", p.error === null ? "not finite" : p.error.toExponential(1)]]));
   } else out.push(make("p", {}, node.unproved ?? "Nothing flows back through it."));
   if (op) {
-    out.push(make("h3", {}, "The op"), make("p", {}, `What the witnesses found on ${count(step.draws)} draws of its samples, the worst error of each, relative but for taylor (what the slope lacks of 2):`),
+    out.push(make("h3", {}, "The op"), make("p", {}, `What the witnesses found on ${count(step.draws)} draws of its samples, the worst error of each, relative to the terms that it adds but for taylor (what the slope lacks of 2):`),
       facts(op.evidence.map(([name, error]) => [name, error === null ? "nothing to compare" : error.toExponential(1)])),
       make("h3", {}, "Its derivation"), make("pre", {}, op.derivation), make("h3", {}, `Its VJP, ${op.file}:${op.line}`), make("pre", {}, op.vjp));
   }
@@ -422,7 +459,7 @@ function panel() {
   const shown = node && !place.parameter ? `${node.ins.map((i) => `(${i.shape.join(", ")})`).join(", ")} → ${shapeOf(node.value)}` : null;
   about.push(facts([
     ["shapes", shown], ["applied in", node && !place.parameter ? node.at : null], ["with", node && node.details.includes("{") ? node.details : null],
-    ["FLOPs", place.parameter ? null : count(c.flops)], ["read by backward", place.parameter ? null : bytes(c.saved)],
+    ["FLOPs", place.parameter ? null : count(c.flops)], ["kept for backward", place.parameter ? null : bytes(c.saved)],
     ["forward, backward", place.parameter ? null : `${seconds(c.forward)}, ${seconds(c.backward)}`], ["not opened", node ? node.closed : null]]));
   const available = tabsOf(place);
   const active = available.some(([name]) => name === tab) ? tab : available[0][0];
@@ -461,9 +498,10 @@ const faceOf = (key) => document.querySelector(`#map [data-key="${CSS.escape(key
 
 /** Draws the map anew; the focus stays where it was. */
 function redraw() {
-  const box = document.activeElement?.closest("#map .box");
+  const box = document.activeElement?.closest("#map .box"), before = chosen;
   draw();
   if (box) faceOf(box.dataset.key)?.focus();
+  if (chosen !== before) choose(before); // a box that has the focus is chosen
 }
 
 /** Shows the inside of a place. */
@@ -486,6 +524,7 @@ function go(place) {
 
 function leave() {
   if (here.parent) enter(here.parent, here);
+  else choose(root);
 }
 
 /** The next box in a direction: the nearest whose middle lies that way. */

@@ -37,6 +37,8 @@ pub struct Scene {
     pub targets: Vec<String>,
     /// Where the data come from.
     pub data: String,
+    /// What is drawn with the seed.
+    pub drawn: &'static str,
 }
 
 /// Tokens a sequence of the standard step.
@@ -90,6 +92,7 @@ impl Scene {
             targets: words[1..3].iter().map(|&w| w.into()).collect(),
             batch,
             data: "“the cat” → “cat sat”; the vocabulary is the, cat, sat, down".into(),
+            drawn: "of the directions in which derivatives are compared; nothing else is drawn",
         }
     }
 
@@ -144,6 +147,7 @@ impl Scene {
             inputs,
             targets,
             data: format!("the micro-world of seed {seed}: the beginning of a story"),
+            drawn: "of stories, parameters, dropouts, and the directions in which derivatives are compared",
         })
     }
 
@@ -181,6 +185,7 @@ impl Scene {
             inputs,
             targets,
             data,
+            drawn: "of dropouts, and the directions in which derivatives are compared",
         })
     }
 
@@ -198,7 +203,7 @@ impl Scene {
         let all = settings.batch;
         let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.context()).clamp(1, all));
         if !(1..=all).contains(&opened) {
-            return Err(SceneError::Sequences { found: opened, batch: all });
+            return Err(SceneError::Sequences { found: opened, most: all, of: "the sequences of the run's batch" });
         }
         let batch = stored.next_batch(opened);
         let mut trainer = stored.trainer.cast();
@@ -224,6 +229,7 @@ impl Scene {
             inputs,
             targets,
             data: format!("{corpus}, {which} of update {update}"),
+            drawn: "the run's, and of the directions in which derivatives are compared",
         })
     }
 
@@ -231,13 +237,16 @@ impl Scene {
     /// model under a fresh head; one more, of a fine-tuned model of the task.
     ///
     /// # Errors
-    /// No such model or files, or a model that was fine-tuned for another task.
-    pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, FinetuneError> {
+    /// No such model or files, a model that was fine-tuned for another task, or fewer rows.
+    pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, SceneError> {
         let dir = ModelDir::open(path)?;
-        let headed = dir.load().map_err(ModelDirError::from)?.0.head.is_some();
+        let headed = dir.load()?.0.head.is_some();
         let reader = if headed { Reader::finetuned(path, task)? } else { Reader::pretrained(path, seed)? };
         let mut train = reader.read(task, folder, Split::Train)?;
-        train.rows.truncate(examples.max(1));
+        if !(1..=train.rows.len()).contains(&examples) {
+            return Err(SceneError::Sequences { found: examples, most: train.rows.len(), of: "the task's training rows" });
+        }
+        train.rows.truncate(examples);
         let settings = Settings { seed, batch: examples, ..Settings::default() };
         let fresh = Session::new(&reader, task, &train, &train, &settings)?;
         let batch = fresh.batch(1);
@@ -272,6 +281,11 @@ impl Scene {
                 task.title,
                 train.truncated()
             ),
+            drawn: if headed {
+                "of dropouts, the order of rows, and the directions in which derivatives are compared"
+            } else {
+                "of the head, dropouts, the order of rows, and the directions in which derivatives are compared"
+            },
         })
     }
 
@@ -327,6 +341,9 @@ pub enum SceneError {
     /// The tokens do not make a batch.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The task or the model is none to fine-tune.
+    #[error(transparent)]
+    Finetune(Box<FinetuneError>),
     /// The updates before failed.
     #[error(transparent)]
     Trainer(Box<TrainError>),
@@ -350,13 +367,15 @@ pub enum SceneError {
         /// Its updates.
         updates: u64,
     },
-    /// More sequences than the run's batch has, or none.
-    #[error("--sequences {found}: expected a number from 1 to {batch}, the run's batch")]
+    /// More sequences than there are, or none.
+    #[error("--sequences {found}: expected a number from 1 to {most}, {of}")]
     Sequences {
         /// What was asked for.
         found: usize,
         /// The most there can be.
-        batch: usize,
+        most: usize,
+        /// What they are.
+        of: &'static str,
     },
     /// Too little text.
     #[error(
@@ -369,6 +388,12 @@ pub enum SceneError {
         /// Tokens needed.
         needed: usize,
     },
+}
+
+impl From<FinetuneError> for SceneError {
+    fn from(error: FinetuneError) -> Self {
+        SceneError::Finetune(Box::new(error))
+    }
 }
 
 /// The right answers of a batch in words: a class by its name, an answer by its letter, a score as it is.

@@ -1,8 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::ValueEnum;
 use gradus_model::{Backward, Labels, Noise, Tree};
 
 use super::*;
+use crate::optim::OptimizerKind;
 
 /// The parameters of the step by hand, by name, as rows of numbers.
 fn tables(scene: &Scene) -> BTreeMap<String, Vec<Vec<f64>>> {
@@ -115,7 +117,11 @@ fn the_step_is_the_trainer_s() {
         assert_eq!((node.op, &*node.name), ("leaf", name));
         let gradient = gradient.as_ref().unwrap();
         assert_eq!(node.grad.as_ref().unwrap().norm, View::of(gradient).norm, "{name}");
-        assert_eq!(node.update.as_ref().unwrap().norm, View::of(&after.zip(before, |a, b| a - b)).norm, "{name}");
+        assert_eq!(
+            node.update.as_ref().unwrap().part("Δθ").unwrap().norm,
+            View::of(&after.zip(before, |a, b| a - b)).norm,
+            "{name}"
+        );
         let tied = name == "tokens_embed.weight";
         assert_eq!(node.summands.len(), if tied { 2 } else { 1 }, "{name}");
     });
@@ -195,4 +201,59 @@ fn what_a_text_says_cannot_break_the_page() {
     let data = page.split_once("type=\"application/json\">").unwrap().1.split_once("</script>").unwrap().0;
     let read: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(read["tokens"]["inputs"][0], "</script><b>{data}");
+}
+
+/// One number's way from θ̄ to Δθ, by pen.
+fn moved_by_pen(kind: OptimizerKind, n: &BTreeMap<&str, f64>, gradient: f64, theta: f64, m: f64, v: f64, decay: f64) -> [f64; 4] {
+    let (rate, beta1, beta2) =
+        (n["lr"] * n["s, the schedule's"], n.get("β₁").copied().unwrap_or(0.0), n.get("β₂").copied().unwrap_or(0.0));
+    let g = n["c, by clipping"] * gradient + if kind == OptimizerKind::AdamL2 { decay * theta } else { 0.0 };
+    if kind == OptimizerKind::Sgd {
+        return [g, 0.0, 0.0, -rate * (g + decay * theta)];
+    }
+    let (m, v) = (beta1 * m + (1.0 - beta1) * g, beta2 * v + (1.0 - beta2) * g * g);
+    let (c1, c2) = (1.0 - beta1.powf(n["t"]), 1.0 - beta2.powf(n["t"]));
+    let adam = m / c1 / ((v / c2).sqrt() + n["ε"]);
+    let delta = match kind {
+        OptimizerKind::OpenAi => -rate * c2.sqrt() / c1 * (m / (v.sqrt() + n["ε"]) + decay * theta),
+        OptimizerKind::Paper37 => -n["s, the schedule's"] * (n["lr"] * adam + decay * theta),
+        OptimizerKind::AdamW => -rate * (adam + decay * theta),
+        _ => -rate * adam,
+    };
+    [g, m, v, delta]
+}
+
+/// In every form, at the first update, whose moments begin at 0, and at the second.
+#[test]
+fn every_update_by_hand_is_the_one_on_the_page() {
+    for kind in OptimizerKind::value_variants() {
+        let mut scene = Scene::by_hand();
+        scene.trainer.recipe.optimizer.name = *kind;
+        scene.trainer.recipe.clip = Some(0.1); // below the norm: the factor takes part
+        for t in 1..=2 {
+            let opened = Opened::of(scene.clone(), "test").unwrap();
+            let n: BTreeMap<&str, f64> = opened.rule.numbers.iter().copied().collect();
+            assert!(n["t"] == f64::from(t) && n["c, by clipping"] < 1.0);
+            for node in opened.nodes.iter().filter(|n| n.op == "leaf") {
+                let update = node.update.as_ref().unwrap();
+                let part = |letter: &str| update.part(letter).map(numbers);
+                let zeros = vec![0.0; numbers(&node.value).len()];
+                let [m0, v0] = ["m before", "v before"].map(|name| part(name).unwrap_or(zeros.clone()));
+                assert_eq!(part("m before").is_some(), kind.has_moments() && t > 1);
+                let [g, m, v] = ["g", "m", "v"].map(|name| part(name).unwrap_or(zeros.clone()));
+                let (theta, gradient) = (numbers(&node.value), numbers(node.grad.as_ref().unwrap()));
+                let (delta, after) = (part("Δθ").unwrap(), part("θ after").unwrap());
+                for i in 0..theta.len() {
+                    let pen = moved_by_pen(*kind, &n, gradient[i], theta[i], m0[i], v0[i], update.decay);
+                    for (found, expected) in [g[i], m[i], v[i], delta[i]].into_iter().zip(pen) {
+                        let near = 1e-13 * (expected.abs() + theta[i].abs()); // Δθ is a difference of what is stored
+                        assert!((found - expected).abs() <= near, "{kind}, {}[{i}]: {found}, {expected} by pen", node.name);
+                    }
+                    assert_eq!(after[i] - theta[i], delta[i]);
+                }
+            }
+            let batch = scene.batch.clone();
+            scene.trainer.update(&batch).unwrap();
+        }
+    }
 }

@@ -10,6 +10,8 @@ const WHOLE: usize = 4096;
 const MAP: usize = 40;
 /// Rows and columns of the corner whose numbers are given exactly.
 const CORNER: usize = 8;
+/// Rows that the corner may have where they are asked for.
+const PICKED: usize = 32;
 /// Slices that are shown of a large tensor.
 const SLICES: usize = 4;
 
@@ -49,8 +51,10 @@ pub struct Slice {
     pub cells: [usize; 2],
     /// The elements row by row where the tensor is shown whole, else means of blocks of them in 127ths of `top`.
     pub map: Numbers,
-    /// The corner of a tensor that is not shown whole, row by row.
+    /// Of a tensor that is not shown whole: the first numbers of `rows`, row by row.
     pub corner: Option<Numbers>,
+    /// The rows of the corner.
+    pub rows: Vec<usize>,
 }
 
 /// Numbers of which JSON has no word for some: NaN and the infinities are written as text.
@@ -79,6 +83,12 @@ impl Serialize for Numbers {
 impl View {
     /// Of a tensor.
     pub fn of<T: Real>(x: &Tensor<T>) -> Self {
+        View::with_rows(x, &[])
+    }
+
+    /// Of a tensor of which, if it is too large to be shown whole, the numbers of these rows are wanted: of the first 32. Of none:
+    /// its first eight.
+    pub fn with_rows<T: Real>(x: &Tensor<T>, wanted: &[usize]) -> Self {
         let values: Vec<f64> = x.to_vec().into_iter().map(T::to_f64).collect();
         let shape = x.shape().to_vec();
         let finite = || values.iter().copied().filter(|x| x.is_finite());
@@ -96,16 +106,22 @@ impl View {
         let maps: Vec<_> = if whole { vec![] } else { (0..shown).map(|i| means(part(i), rows, cols)).collect() };
         let all = maps.iter().flat_map(|(_, map)| map).filter(|m| m.is_finite());
         let top = all.fold(0.0, |top: f64, m| top.max(m.abs()));
+        let picked: Vec<usize> = match wanted {
+            [] => (0..rows.min(CORNER)).collect(),
+            _ => wanted.iter().copied().filter(|&r| r < rows).take(PICKED).collect(),
+        };
         let slice = |i: usize| {
             let values = part(i);
             let at = place(i, &shape[..shape.len().saturating_sub(2)]);
             if whole {
-                return Slice { at, size: [rows, cols], cells: [rows, cols], map: Numbers(values.to_vec()), corner: None };
+                let map = Numbers(values.to_vec());
+                return Slice { at, size: [rows, cols], cells: [rows, cols], map, corner: None, rows: Vec::new() };
             }
             let (cells, map) = &maps[i];
             let map = map.iter().map(|m| if m.is_finite() && top > 0.0 { (m / top * 127.0).round() } else { *m });
-            let corner = (0..rows.min(CORNER)).flat_map(|r| values[r * cols..].iter().take(cols.min(CORNER)).copied());
-            Slice { at, size: [rows, cols], cells: *cells, map: Numbers(map.collect()), corner: Some(Numbers(corner.collect())) }
+            let corner = picked.iter().flat_map(|r| values[r * cols..].iter().take(cols.min(CORNER)).copied());
+            let (map, corner) = (Numbers(map.collect()), Some(Numbers(corner.collect())));
+            Slice { at, size: [rows, cols], cells: *cells, map, corner, rows: picked.clone() }
         };
         View {
             norm: finite().map(|x| x * x).sum::<f64>().sqrt(),
@@ -181,6 +197,12 @@ mod tests {
         let corner = &slice.corner.as_ref().unwrap().0;
         assert_eq!((slice.map.0.len(), corner.len()), (MAP * MAP, CORNER * CORNER));
         assert_eq!(corner[9], ((first + cols + 1) % 7) as f64 - 3.0);
+        // Other rows where they are asked for; one that it does not have is not there.
+        let view = View::with_rows(&x, &[129, 4, 130]);
+        let slice = &view.slices[3];
+        assert_eq!(slice.rows, [129, 4]);
+        let corner = &slice.corner.as_ref().unwrap().0;
+        assert_eq!((corner.len(), corner[9]), (2 * CORNER, ((first + 4 * cols + 1) % 7) as f64 - 3.0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ The file needs no other and no network. It shows the graph of the step, to be zo
 fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside \
 central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; with --run the update \
 is the run's, with its own optimizer, rate and moments, else that of GPT-1's optimizer at its defaults. A page of 512 tokens has \
-about 20 MB; size and time grow with --sequences. \
+about 30 MB; size and time grow with --sequences. \
 Exit code 1 where a derivative is contradicted.")]
 #[command(group(clap::ArgGroup::new("checkpoint").args(["model", "run"])))]
 pub struct Step {

@@ -1,0 +1,106 @@
+//! What the optimizer made of a gradient: every number on the way from θ̄ to the θ that the next update begins with.
+
+use gradus_autograd::Tensor;
+use gradus_model::{Model, Tree};
+use serde::Serialize;
+
+use super::graph::TOKENS;
+use super::view::View;
+use crate::optim::OptimizerKind::{AdamL2, AdamW, OpenAi, Paper37, Sgd};
+use crate::optim::{Optimizer, OptimizerKind, Update};
+use crate::trainer::{Gradient, Trainer};
+
+/// The update's formulas, and the numbers in them that are the same for all parameters.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rule {
+    /// The form of the optimizer, by its name.
+    pub name: String,
+    /// Its formulas, in the order in which they are worked out.
+    pub lines: Vec<&'static str>,
+    /// The numbers, each by its letter.
+    pub numbers: Vec<(&'static str, f64)>,
+}
+
+impl Rule {
+    /// Of an update.
+    pub fn of(optimizer: &Optimizer, at: Update) -> Self {
+        let mut numbers =
+            vec![("t", at.t as f64), ("c, by clipping", at.clip), ("lr", optimizer.lr), ("s, the schedule's", at.schedule)];
+        let moments = [("β₁", optimizer.beta1), ("β₂", optimizer.beta2), ("ε", optimizer.eps)];
+        numbers.extend(moments.into_iter().filter(|_| optimizer.name.has_moments()));
+        Rule { name: optimizer.name.to_string(), lines: lines(optimizer.name), numbers }
+    }
+}
+
+/// The forms as [`optim`](crate::optim) has them.
+fn lines(form: OptimizerKind) -> Vec<&'static str> {
+    let gradient = if form == AdamL2 { "g = cθ̄ + λθ" } else { "g = cθ̄" };
+    let (m, v) = ("m ← β₁m + (1 − β₁)g", "v ← β₂v + (1 − β₂)g²");
+    let corrected = "m̂ = m/(1 − β₁ᵗ),  v̂ = v/(1 − β₂ᵗ)";
+    match form {
+        OpenAi => vec![gradient, m, v, "Δθ = −lr·s·√(1 − β₂ᵗ)/(1 − β₁ᵗ) · (m/(√v + ε) + λθ)"],
+        Paper37 => vec![gradient, m, v, corrected, "Δθ = −s·(lr·m̂/(√v̂ + ε) + λθ)"],
+        AdamW => vec![gradient, m, v, corrected, "Δθ = −lr·s·(m̂/(√v̂ + ε) + λθ)"],
+        AdamL2 => vec![gradient, m, v, corrected, "Δθ = −lr·s·m̂/(√v̂ + ε)"],
+        Sgd => vec![gradient, "Δθ = −lr·s·(g + λθ)"],
+    }
+}
+
+/// One parameter's share of the update.
+#[derive(Clone, Debug, Serialize)]
+pub struct Moved {
+    /// λ on this parameter: 0 on biases and gains.
+    pub decay: f64,
+    /// From the clipped gradient to Δθ and the θ after it, each under its letter, in the order in which they are worked out.
+    pub parts: Vec<(&'static str, View)>,
+}
+
+/// A parameter and its moments: θ, (m, v).
+type State<'a> = (&'a Tensor<f64>, (&'a Tensor<f64>, &'a Tensor<f64>));
+
+fn states(trainer: &Trainer<f64>) -> Model<State<'_>> {
+    trainer.params.as_ref().zip(trainer.m.as_ref().zip(trainer.v.as_ref()))
+}
+
+/// What an update did to each parameter, by name. `gradient` is θ̄; `tokens` are the rows of the tokens' embedding whose numbers are
+/// wanted ([`View::with_rows`]).
+pub fn shares(
+    before: &Trainer<f64>,
+    after: &Trainer<f64>,
+    gradient: &Gradient<f64>,
+    at: Update,
+    tokens: &[usize],
+) -> (Vec<String>, Vec<Moved>) {
+    let (mut names, mut shares) = (Vec::new(), Vec::new());
+    states(before).zip(states(after)).zip(gradient.as_ref()).visit(|name, ((before_it, after_it), gradient)| {
+        let rows = if name == TOKENS { tokens } else { &[] };
+        shares.push(Moved::of(&before.recipe.optimizer, at.clip, [before_it, after_it], gradient.as_ref(), rows));
+        names.push(name.to_owned());
+    });
+    (names, shares)
+}
+
+impl Moved {
+    fn of(optimizer: &Optimizer, c: f64, states: [State<'_>; 2], gradient: Option<&Tensor<f64>>, rows: &[usize]) -> Self {
+        let view = |x: &Tensor<f64>| View::with_rows(x, rows);
+        let [(theta, (m0, v0)), (after, (m, v))] = states;
+        let decay = if theta.shape().len() > 1 { optimizer.decay } else { 0.0 };
+        let l2 = if optimizer.name == AdamL2 { decay } else { 0.0 };
+        let mut parts = Vec::new();
+        if let Some(gradient) = gradient {
+            parts.push(("g", view(&gradient.zip(theta, |g, p| c * g + l2 * p))));
+            if optimizer.name.has_moments() {
+                let begins = |x: &Tensor<f64>| x.as_slice().iter().all(|&x| x == 0.0);
+                let earlier = [("m before", m0), ("v before", v0)].into_iter().filter(|(_, x)| !begins(x));
+                parts.extend(earlier.chain([("m", m), ("v", v)]).map(|(name, x)| (name, view(x))));
+            }
+        }
+        parts.extend([("Δθ", view(&after.zip(theta, |a, b| a - b))), ("θ after", view(after))]);
+        Moved { decay, parts }
+    }
+
+    /// The part under this letter.
+    pub fn part(&self, letter: &str) -> Option<&View> {
+        self.parts.iter().find(|(name, _)| *name == letter).map(|(_, view)| view)
+    }
+}
