@@ -9,6 +9,8 @@
 //! assert_eq!(tanh.part("vjp").unwrap().code.lines().nth(1), Some("    let y = saved.y();"));
 //! ```
 
+use gradus_tensor::catalogue::{Kernel, kernels};
+
 use crate::ops::{SOURCES, all};
 use crate::{Samples, Saves, Shape, Tape, Var, Want};
 
@@ -31,6 +33,8 @@ pub struct Page {
     pub fused: bool,
     /// Its functions.
     pub parts: Vec<Part>,
+    /// The kernels that it calls.
+    pub kernels: Vec<Kernel>,
 }
 
 /// A function of an op, as it is written.
@@ -81,6 +85,7 @@ pub fn pages() -> Vec<Page> {
             shapes,
             saves,
             fused,
+            kernels: called(source),
             parts: ["shape", "flops", "f", "vjp", "reference"].into_iter().filter_map(|name| part(source, name)).collect(),
         }
     };
@@ -123,6 +128,12 @@ fn head(source: &str) -> String {
     text.join("\n").trim().to_owned()
 }
 
+/// The kernels that a file names.
+fn called(source: &str) -> Vec<Kernel> {
+    let names = |kernel: &Kernel| ["kernels().", "kernels."].iter().any(|of| source.contains(&format!("{of}{}(", kernel.name)));
+    kernels().into_iter().filter(names).collect()
+}
+
 /// The first function of this name, indented as if it stood alone.
 fn part(source: &str, name: &'static str) -> Option<Part> {
     let lines: Vec<&str> = source.lines().collect();
@@ -153,6 +164,18 @@ mod tests {
             assert_eq!(page.part("f").is_none(), page.part("shape").is_some() && page.part("flops").is_some(), "{}", page.name);
             assert!(!page.shapes.is_empty() && !page.saves.is_empty(), "{}", page.name);
         }
+    }
+
+    #[test]
+    fn the_kernels_of_an_op_are_those_that_it_calls() {
+        let of = |name: &str| {
+            let page = pages().into_iter().find(|page| page.name == name).unwrap();
+            page.kernels.into_iter().map(|kernel| kernel.name).collect::<Vec<_>>()
+        };
+        assert_eq!(of("layer_norm"), ["layer_norm", "layer_norm_vjp"]);
+        assert_eq!(of("linear"), ["matmul", "sum_rows"]);
+        assert_eq!(of("sum"), ["sum_rows", "sum_cols"]);
+        assert_eq!(of("reshape"), [""; 0]);
     }
 
     #[test]

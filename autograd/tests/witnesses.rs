@@ -1,6 +1,7 @@
 //! Every op through every witness on a few draws: the short form of what the crate of tests does on 256, for whoever changes an op.
 
-use gradus_autograd::check;
+use gradus_autograd::check::{self, Case, Function};
+use gradus_autograd::{Real, Tensor, Var};
 
 #[test]
 fn every_op_passes_every_witness() {
@@ -14,4 +15,25 @@ fn every_op_passes_every_witness() {
 #[test]
 fn a_wrong_gradient_of_any_op_is_seen() {
     check::subjects().iter().for_each(|op| check::teeth(op).unwrap_or_else(|e| panic!("{e}")));
+}
+
+/// y = tanh(3000x).
+#[derive(Debug)]
+struct Sharp;
+impl Function for Sharp {
+    fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
+        ins[0].affine(3000.0, 0.0).tanh()
+    }
+}
+
+/// ε^⅓ is too long a step for it: h²f‴/6 is 10⁻⁴ of f′ there. Shorter ones count, and the right derivative is not refused.
+#[test]
+fn a_function_that_bends_sharply_is_not_accused() {
+    for seed in 0..8 {
+        let case = Case::of("sharp", Sharp, &[Tensor::new([3], vec![2e-4, -1e-4, 3e-4])], seed);
+        for witness in [check::differences, check::second_order] {
+            let report = witness(&case).unwrap_or_else(|e| panic!("{e}"));
+            assert!(report.error() > 0.0, "{report}"); // something was compared
+        }
+    }
 }

@@ -228,10 +228,11 @@ pub fn many(number: usize, one: &str) -> String {
 pub fn figure(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "–".into(),
+        0.0 => "0".into(),
         size if size >= 100.0 => count(value.round().max(0.0) as u64),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 1.0 => format!("{value:.2}"),
-        size if size >= 1e-3 || size == 0.0 => format!("{value:.4}"),
+        size if size >= 1e-3 => format!("{value:.4}"),
         _ => format!("{value:.2e}"),
     }
 }
@@ -333,10 +334,7 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([0, 999, 1000, 116_534_784].map(count), ["0", "999", "1,000", "116,534,784"]);
         assert_eq!([8.4, 59.6, 200.0, 7500.0].map(duration), ["8 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]);
-        assert_eq!(
-            [9480.2, 23.44, 1.234, 0.0213, 2.5e-5, 0.0].map(figure),
-            ["9,480", "23.4", "1.23", "0.0213", "2.50e-5", "0.0000"]
-        );
+        assert_eq!([9480.2, 23.44, 1.234, 0.0213, 2.5e-5, 0.0].map(figure), ["9,480", "23.4", "1.23", "0.0213", "2.50e-5", "0"]);
         assert_eq!(figure(f64::NAN), "–");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::case::like;
 use super::report::{Comparison, Ledger, Outcome};
-use super::{Case, DIFFERENCES, STEP};
+use super::{Case, DIFFERENCES, at_best_step};
 use crate::{Tape, Tensor, Var};
 
 /// Differentiates the VJP once more, in every input and in the cotangent.
@@ -12,7 +12,8 @@ use crate::{Tape, Tensor, Var};
 /// ```
 ///
 /// The left side goes through [`Tape::pullback`] and backward, the right side through the op's own VJP alone. Relative to
-/// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of what is subtracted.
+/// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of what is subtracted. Where x̄ bends too sharply for
+/// h = ε^⅓, shorter steps count.
 pub fn second_order(case: &Case) -> Outcome {
     let mut ledger = Ledger::new("second_order", case);
     let mut draws = case.draws();
@@ -40,15 +41,17 @@ pub fn second_order(case: &Case) -> Outcome {
             let gy = moved.pop().expect("the cotangent is the last point");
             case.vjp(&moved, &gy)
         };
-        let (up, down) = (at(STEP), at(-STEP));
-        let expected = (0..w.len()).map(|i| up[i].zip(&down[i], |a, b| (a - b) / (2.0 * STEP)).dot(&w[i])).sum();
-        let unit: f64 = (0..w.len()).map(|i| up[i].map(f64::abs).dot(&w[i].map(f64::abs))).sum();
         let leaf = if k < leaves.len() { &leaves[k] } else { &cotangent };
         let along: Vec<f64> = gradient.of(leaf).map_or(vec![], |g| g.to_vec().iter().zip(&d).map(|(g, d)| g * d).collect());
-        let scale = unit + along.iter().map(|t| t.abs()).sum::<f64>();
-        let value = along.iter().sum();
-        // The cotangent counts as one input more.
-        ledger.compare(DIFFERENCES, Comparison { input: Some(k), element: 0, value, expected, scale });
+        let (value, terms) = (along.iter().sum(), along.iter().map(|t| t.abs()).sum::<f64>());
+        let compare = |h: f64| {
+            let (up, down) = (at(h), at(-h));
+            let expected = (0..w.len()).map(|i| up[i].zip(&down[i], |a, b| (a - b) / (2.0 * h)).dot(&w[i])).sum();
+            let unit: f64 = (0..w.len()).map(|i| up[i].map(f64::abs).dot(&w[i].map(f64::abs))).sum();
+            // The cotangent counts as one input more.
+            Comparison { input: Some(k), element: 0, value, expected, scale: unit + terms }
+        };
+        ledger.compare(DIFFERENCES, at_best_step(compare));
     }
     ledger.close()
 }

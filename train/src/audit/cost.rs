@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
-use gradus_model::{Backward, Gpt, Noise};
-use gradus_tensor::{buffer, on_pool};
+use gradus_model::Gpt;
+use gradus_tensor::buffer;
 use serde::Serialize;
 
 use crate::bench::{self, Workload};
@@ -47,7 +47,9 @@ pub struct Cost {
     pub places: Vec<Line>,
     /// What is not in an op: the tape, sums of gradients, clipping, the optimizer; in milliseconds.
     pub rest_ms: f64,
-    /// Milliseconds since the step began, and bytes that buffers held then.
+    /// The most that buffers held at once, within an op too.
+    pub peak_bytes: usize,
+    /// Milliseconds since the step began, and bytes that buffers held then, op by op.
     pub memory: Vec<(f64, usize)>,
     /// When the way back began, in milliseconds.
     pub turn_ms: f64,
@@ -182,16 +184,15 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let config = &workload.config;
     let mut trainer: Trainer = Trainer::new(config.clone(), bench::recipe(1, 1, false), Gpt::init(config, 0));
     let (mut whole, mut all) = (Vec::new(), Vec::new());
-    let mut last = Seen::default();
+    let (mut last, mut peak_bytes) = (Seen::default(), 0);
     // The first is a warm-up.
     for step in 0..=steps {
         let batch = bench::random_batch(config, workload.sequences, step as u64);
-        let noise = Noise::new(0, trainer.done() + 1);
+        buffer::reset_peak();
         let watch = Arc::new(Stopwatch { begun: Instant::now(), seen: Mutex::default() });
-        on_pool(|| trainer.params.observed_gradient(Some(watch.clone()), &trainer.config, &batch, Some(&noise), Backward::Whole));
-        let begun = Instant::now();
-        trainer.update(&batch)?;
-        let took = begun.elapsed();
+        trainer.observed_update(&batch, watch.clone())?;
+        let took = watch.begun.elapsed();
+        peak_bytes = buffer::stats().peak_bytes;
         let seen = std::mem::take(&mut *watch.seen());
         if step > 0 {
             whole.push(took);
@@ -203,7 +204,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let step_ms = ms(bench::median(&mut whole));
     let each: Vec<((&str, String), Line)> = last.lines.iter().map(|(key, m)| (key.clone(), line(m, key, &all))).collect();
     let ops = grouped(&each, |(op, _)| (*op).to_owned());
-    // Of two runs of the same step: noise can make it less than nothing.
+    // Of medians: noise can make it less than nothing.
     let rest_ms = (step_ms - ops.iter().map(Line::ms).sum::<f64>()).max(0.0);
     Ok(Cost {
         workload: workload.name,
@@ -216,6 +217,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
         places: grouped(&each, |(_, place)| if place.is_empty() { "elsewhere".into() } else { place.clone() }),
         ops,
         rest_ms,
+        peak_bytes,
         memory: last.memory.iter().map(|&(at, bytes)| (ms(at), bytes)).collect(),
         turn_ms: last.turn.map_or(0.0, ms),
     })
@@ -301,14 +303,14 @@ impl Cost {
 
     /// The most that buffers held, in MB.
     pub fn peak_mb(&self) -> f64 {
-        self.memory.iter().map(|m| m.1).max().unwrap_or(0) as f64 / 1e6
+        self.peak_bytes as f64 / 1e6
     }
 
     /// Everything as one HTML file.
     pub fn report(&self) -> Report {
         let mut report = Report {
             kicker: "Gradus · audit".into(),
-            title: format!("What a training step of `{}` costs", self.workload),
+            title: format!("What a training step of {} costs", self.workload),
             lead: format!(
                 "{} tokens in {} ms on {}, on one tape: {} tokens a second. The fastest matrix product here makes {} GFLOP/s, \
                  memory gives {} GB/s.",

@@ -17,6 +17,8 @@ use crate::report::{Block, Report, Row};
 const TOLERANCE: f64 = 1e-8;
 /// How far from 2 the slope of the Taylor remainder may be.
 const SLOPE: f64 = 0.05;
+/// The relative error that evidence of a derivative must be able to see.
+const PLANTED: f64 = 1e-3;
 /// Up to this many parameters the naive kernels of dual numbers are fast enough for forward mode.
 const DUAL: usize = 300_000;
 
@@ -80,6 +82,9 @@ pub struct Parameter {
     pub taylor: Outcome,
     /// The worst of the elements that were moved alone.
     pub coordinate: Option<Comparison>,
+    /// The least relative error of its largest element that differences would refuse: a derivative far below the loss is lost in it.
+    /// None where no element was moved, infinite where all are 0.
+    pub sees: Option<f64>,
 }
 
 impl Parameter {
@@ -107,6 +112,15 @@ fn compared(outcome: &Outcome) -> Option<&check::Report> {
 /// What a cell says of a witness: `said` where it holds, and that it is refused where not.
 fn cell(outcome: &Outcome, said: String) -> String {
     if outcome.is_ok() { said } else { format!("refused: {said}") }
+}
+
+/// The least error that would have been seen, and whether it is larger than one that matters.
+fn sight(error: f64) -> String {
+    match error {
+        e if e.is_infinite() => "none: it is 0".into(),
+        e if e > PLANTED => format!("{e:.0e}: far below the loss"),
+        e => format!("{e:.0e}"),
+    }
 }
 
 /// The models that are audited where none is given: the paper's three forms of embedding, both objectives, every head, the LSTM.
@@ -223,13 +237,16 @@ fn parameter(name: String, case: &Case, gradient: Option<&Tensor<f64>>, loss: f6
     let x = &case.real.inputs[0];
     let g = gradient.map_or_else(|| vec![0.0; x.len()], Tensor::to_vec);
     let zeros = g.iter().filter(|&&g| g == 0.0).count() as f64 / g.len().max(1) as f64;
+    let coordinate = coordinate(case, &g, loss, &name, depth);
+    let largest = g.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
     Parameter {
         shape: x.shape().to_string(),
         norm: g.iter().map(|g| g * g).sum::<f64>().sqrt(),
         zeros,
         directional: check::v_curve_at(case, &steps()),
         taylor: check::taylor_on(case, lines, &small_steps()),
-        coordinate: coordinate(case, &g, loss, &name, depth),
+        sees: coordinate.map(|_| TOLERANCE * (1.0 + loss.abs() / largest)),
+        coordinate,
         name,
     }
 }
@@ -256,8 +273,8 @@ fn coordinate(case: &Case, g: &[f64], loss: f64, name: &str, depth: Depth) -> Op
             let expected = (at(element, h) - at(element, -h)) / width;
             Comparison { input: None, element, value: g[element], expected, scale }
         };
-        // As along a line, the best of a few steps.
-        [1e-3, 1e-4, 1e-5].map(quotient).into_iter().min_by(|a, b| a.error().total_cmp(&b.error())).expect("three")
+        // As along a line, the best of a few steps; the shortest for models that bend sharply.
+        [1e-3, 1e-4, 1e-5, 1e-6].map(quotient).into_iter().min_by(|a, b| a.error().total_cmp(&b.error())).expect("four")
     };
     elements.map(compare).max_by(|a, b| a.error().total_cmp(&b.error()))
 }
@@ -350,9 +367,10 @@ impl Audited {
 
     /// The parameters, one row each.
     fn table(&self) -> Block {
-        let heads = ["Parameter", "Shape", "Gradient", "Zeros", "Along a direction", "Taylor slope", "Single elements"]
-            .map(str::to_owned)
-            .to_vec();
+        let heads =
+            ["Parameter", "Shape", "Gradient", "Zeros", "Along a direction", "Taylor slope", "Single elements", "Sees errors of"]
+                .map(str::to_owned)
+                .to_vec();
         let row = |p: &Parameter| Row {
             head: p.name.clone(),
             cells: vec![
@@ -362,6 +380,7 @@ impl Audited {
                 cell(&p.directional, format!("{:.1e}", p.directional_error())),
                 cell(&p.taylor, p.slope().map_or("linear".into(), |s| format!("{s:.3}"))),
                 p.coordinate.map_or("–".into(), |c| format!("{:.1e}", c.error())),
+                p.sees.map_or("–".into(), sight),
             ],
             own: false,
         };
@@ -373,7 +392,7 @@ impl Audited {
         let parameter = |p: &Parameter| {
             json!({
                 "name": p.name, "shape": p.shape, "gradient_norm": p.norm, "zeros": p.zeros, "directional_error": p.directional_error(),
-                "taylor_slope": p.slope(), "element_error": p.coordinate.map(|c| c.error()),
+                "taylor_slope": p.slope(), "element_error": p.coordinate.map(|c| c.error()), "sees": p.sees,
             })
         };
         let properties: Value = self
@@ -410,8 +429,8 @@ pub fn report(all: &[Audited], depth: Depth) -> Report {
                derivative; and what a language model must not mix."
             .into(),
         foot: format!(
-            "Errors are relative to the loss and the terms of the derivative. Seed {}; {} elements a tensor. A slope of 2 is right; a wrong \
-             gradient has 1.",
+            "Errors are relative to the loss and the terms of the derivative. The last column is the least relative error of a tensor's largest \
+             element that its differences would have refused. Seed {}; {} elements a tensor. A slope of 2 is right; a wrong gradient has 1.",
             depth.seed, depth.coordinates
         ),
         ..Report::default()

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use gradus_autograd::catalogue::{Page, pages};
 use gradus_autograd::check::{self, Evidence, Report as Seen};
+use gradus_tensor::catalogue::{Kernel, Source};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -143,9 +144,11 @@ impl Catalogue {
     pub fn json(&self) -> Value {
         let op = |op: &Audited| {
             let evidence: Vec<Value> = op.evidence.iter().map(evidence_json).collect();
+            let at = |at: &Source| format!("{}:{}", at.file, at.line);
+            let kernel = |k: &Kernel| json!({ "name": k.name, "loops": at(&k.naive), "vectorised": at(&k.fast) });
             json!({
                 "name": op.page.name, "math": op.page.math, "file": op.page.file, "shapes": op.page.shapes, "saves": op.page.saves,
-                "fused": op.page.fused, "evidence": evidence, "teeth": op.toothless.is_none(),
+                "fused": op.page.fused, "kernels": op.page.kernels.iter().map(kernel).collect::<Vec<_>>(), "evidence": evidence, "teeth": op.toothless.is_none(),
                 "golden": op.golden.map(|g| json!({ "value": g.value, "gradient": g.gradient })),
             })
         };
@@ -233,6 +236,11 @@ impl Audited {
         for (name, text) in self.facts() {
             let _ = writeln!(out, "- {name}: {text}");
         }
+        let link = |form: &str, at: &Source| format!("[{form}]({}#L{})", at.file, at.line);
+        let kernel = |k: &Kernel| format!("`{}` ({}, {})", k.name, link("loops", &k.naive), link("vectorised", &k.fast));
+        if !page.kernels.is_empty() {
+            let _ = writeln!(out, "- kernels: {}", page.kernels.iter().map(kernel).collect::<Vec<_>>().join(", "));
+        }
         let _ = writeln!(out);
         table(out, ["witness", "samples", "numbers compared", "worst error", "allowed", "seen at"], &self.lines());
         let code: Vec<&str> = page.parts.iter().map(|part| part.code.as_str()).collect();
@@ -243,9 +251,15 @@ impl Audited {
         let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Allowed", "Seen at"].map(str::to_owned).to_vec();
         let code: Vec<String> =
             self.page.parts.iter().map(|part| format!("// {}:{}\n{}", self.page.file, part.line, part.code)).collect();
+        let kernel = |k: &Kernel| {
+            (
+                format!("kernel {}", k.name),
+                format!("{}: loops on line {}, vectorised on {}", k.naive.file, k.naive.line, k.fast.line),
+            )
+        };
         vec![
             Block::Listing(unfenced(&self.page.derivation)),
-            Block::Pairs(self.facts()),
+            Block::Pairs(self.facts().into_iter().chain(self.page.kernels.iter().map(kernel)).collect()),
             Block::Table(heads, self.lines().into_iter().map(row).collect()),
             Block::Listing(code.join("\n\n")),
         ]

@@ -14,6 +14,7 @@ mod state;
 use std::sync::Arc;
 
 use gradus_autograd::anomaly::{Anomaly, Watch};
+use gradus_autograd::observer::Observer;
 use gradus_model::{Backward, Batch, Model, ModelConfig, Noise, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
@@ -183,7 +184,7 @@ impl<T: Real> Trainer<T> {
         let mut loss = 0.0;
         let mut total: Option<Gradient<T>> = None;
         for group in shards.chunks(self.recipe.at_once.max(1)) {
-            let work = |(first, batch): &(usize, Batch)| self.shard(batch, noise.map(|n| n.from_sequence(*first as u64)));
+            let work = |(first, batch): &(usize, Batch)| self.shard(batch, noise.map(|n| n.from_sequence(*first as u64)), None);
             // The longest come last and are begun first, so that no thread waits for one of them.
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
             for result in done.into_iter().rev() {
@@ -198,9 +199,15 @@ impl<T: Real> Trainer<T> {
         Ok((loss, total.expect("a batch has at least one sequence")))
     }
 
-    fn shard(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gradient<T>), TrainError> {
-        let watch = self.watches.then(|| Arc::new(Watch::default()));
-        let observer = watch.clone().map(|watch| watch as _);
+    /// `observer` looks on in the place of the trainer's own watch.
+    fn shard(
+        &self,
+        batch: &Batch,
+        noise: Option<Noise>,
+        observer: Option<Arc<dyn Observer<T>>>,
+    ) -> Result<(f64, Gradient<T>), TrainError> {
+        let watch = (self.watches && observer.is_none()).then(|| Arc::new(Watch::default()));
+        let observer = observer.or_else(|| watch.clone().map(|watch| watch as _));
         let (loss, mut gradient) =
             self.params.observed_gradient(observer, &self.config, batch, noise.as_ref(), self.recipe.backward);
         if let Some(anomaly) = watch.and_then(|watch| watch.anomaly()) {
@@ -225,12 +232,28 @@ impl<T: Real> Trainer<T> {
 
     /// One update: forward, backward, clip, optimizer. On an error nothing has changed.
     pub fn update(&mut self, batch: &Batch) -> Result<Step, TrainError> {
-        on_pool(|| self.update_there(batch))
+        on_pool(|| {
+            let (loss, gradient) = self.gradient(batch, Some(self.noise()))?;
+            self.step(batch, loss, gradient)
+        })
+    }
+
+    /// The same with somebody who looks on, on one tape, however many shards the recipe has.
+    pub fn observed_update(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<Step, TrainError> {
+        on_pool(|| {
+            let (loss, gradient) = self.shard(batch, Some(self.noise()), Some(observer))?;
+            self.step(batch, loss, gradient)
+        })
+    }
+
+    /// The dropouts of the next update.
+    fn noise(&self) -> Noise {
+        Noise::new(self.recipe.seed, self.done + 1)
     }
 
     /// The first number that is not finite in making the next update's gradient, to the same bits.
     pub fn anomaly(&self, batch: &Batch) -> Option<Anomaly> {
-        let noise = Noise::new(self.recipe.seed, self.done + 1);
+        let noise = self.noise();
         batch.split(self.recipe.shards).iter().find_map(|(first, batch)| {
             let (watch, noise) = (Arc::new(Watch::default()), noise.from_sequence(*first as u64));
             self.params.observed_gradient(Some(watch.clone()), &self.config, batch, Some(&noise), self.recipe.backward);
@@ -249,10 +272,9 @@ impl<T: Real> Trainer<T> {
         broken
     }
 
-    fn update_there(&mut self, batch: &Batch) -> Result<Step, TrainError> {
+    /// Makes the update of a gradient, that of `batch`.
+    fn step(&mut self, batch: &Batch, loss: f64, gradient: Gradient<T>) -> Result<Step, TrainError> {
         let t = self.done + 1;
-        let noise = Noise::new(self.recipe.seed, t);
-        let (loss, gradient) = self.gradient(batch, Some(noise))?;
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g.as_ref().map(Tensor::as_slice)));
         let gradient_norm = clip::global_norm(all);

@@ -85,6 +85,9 @@ fn whole_models_are_audited_parameter_by_parameter() {
         for tensor in model["tensors"].as_array().unwrap() {
             assert!(tensor["directional_error"].as_f64().unwrap() <= 1e-8, "{name}, {}", tensor["name"]);
             assert!(tensor["element_error"].as_f64().unwrap() <= 1e-8, "{name}, {}", tensor["name"]);
+            // None of these models has a derivative so small that an error of a thousandth would be lost in the loss.
+            let zero = tensor["zeros"].as_f64() == Some(1.0);
+            assert!(zero || tensor["sees"].as_f64().unwrap() < 1e-3, "{name}, {}", tensor["name"]);
         }
     }
     let page = fs::read_to_string(&html).unwrap();
@@ -116,13 +119,18 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     assert!(broken.code == Some(1) && broken.stderr.contains("the loss is NaN"), "{}", broken.stderr);
 }
 
-/// A right gradient is not accused: not of relu, whose kinks some lines cross, nor of parameters in which no token shows.
+/// A right gradient is not accused: not of relu, whose kinks some lines cross, nor of parameters in which no token shows, nor of a
+/// deep and narrow model, whose loss bends too sharply for a step that is right elsewhere.
 #[test]
 fn what_is_right_in_unusual_models_is_not_refused() {
     let dir = tempfile::tempdir().unwrap();
     let sized =
         |width| GptConfig { vocab: 23, context: 12, width, layers: 2, heads: 1, initializer_range: 0.3, ..GptConfig::default() };
-    let models = [(GptConfig { activation: Activation::Relu, ..sized(8) }, 4), (sized(1), 1)];
+    let models = [
+        (GptConfig { activation: Activation::Relu, ..sized(8) }, 4),
+        (sized(1), 1),
+        (GptConfig { layers: 8, initializer_range: 0.6, ..sized(3) }, 2),
+    ];
     for (config, seeds) in models {
         let config = ModelConfig::from(config);
         checkpoint::save(dir.path(), &config, &Model::<Tensor<f32>>::init(&config, 1)).unwrap();

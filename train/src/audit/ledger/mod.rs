@@ -202,7 +202,7 @@ impl Ledger {
         for example in examples::all() {
             let _ = writeln!(out, "**{}.** {}\n\n```text\n{}\n```\n", example.title, example.text, example.lines().join("\n"));
             let [sources, tests] = evidence(example.rows);
-            let _ = writeln!(out, "Done in {sources}; pinned by {tests}.\n");
+            let _ = writeln!(out, "Implemented in {sources}; pinned by {tests}.\n");
         }
         for kind in Kind::ALL {
             let _ = writeln!(out, "## {}\n\n| where | | here | source | tests |\n|-|-|-|-|-|", kind.title());

@@ -58,7 +58,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, reference 62",
         statement: "Multi-headed self-attention: softmax(QKᵀ/√D) V in each head, the heads side by side (Vaswani et al. 2017, equation 1).",
         here: "One op on the packed output of one product: Q, K and V are read where they stand.",
-        source: ("autograd/src/ops/self_attention.rs", "let o = self.attention.reference(&[part(0), part(1), part(2)])?"),
+        source: ("autograd/src/ops/self_attention.rs", "let o = self.attention.reference("),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
             ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
