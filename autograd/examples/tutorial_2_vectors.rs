@@ -48,7 +48,9 @@ fn main() {
     let (_, along) = jvp(layer, &at, &v);
     println!("  v = e₁ in x: Jv = {:.6?}, the first column of ∂y/∂x", along.to_vec());
 
-    println!("\nboth must agree: ⟨ȳ, Jv⟩ = ⟨Jᵀȳ, v⟩. This is how every op here is checked, since they share no line of code.");
+    println!(
+        "\nboth must agree: ⟨ȳ, Jv⟩ = ⟨Jᵀȳ, v⟩. This is how every op here is checked, since they share no line of the ops' derivatives."
+    );
     let (left, right) = (gy.dot(&along), gradients[1].dot(&v[1]));
     println!("  {left:+.15} = {right:+.15}");
     assert!((left - right).abs() < 1e-15);

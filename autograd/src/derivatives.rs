@@ -60,6 +60,7 @@ pub fn vjp<T: Real>(
     let tape = Tape::new();
     let ins = leaves(&tape, x);
     let y = f(&ins);
+    assert!(y.shape() == gy.shape(), "vjp: the cotangent has f's shape {}, got {}", y.shape(), gy.shape());
     let mut grads = tape.backward_from(&y, gy.clone());
     let gx = ins.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
     (y.into_value(), gx)
@@ -70,6 +71,7 @@ pub fn grad<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tenso
     let tape = Tape::new();
     let ins = leaves(&tape, x);
     let y = f(&ins);
+    one_element("grad", &y);
     let mut grads = tape.backward(&y);
     let gx = ins.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
     (y.value().item(), gx)
@@ -81,6 +83,7 @@ pub fn hvp<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor
     let tape = Tape::new();
     let ins = leaves(&tape, x);
     let y = f(&ins);
+    one_element("hvp", &y);
     let one = tape.constant(Tensor::full(*y.shape(), T::one()));
     let gradient = tape.pullback(&y, &one, &ins.iter().collect::<Vec<_>>());
     let along = gradient.into_iter().zip(v).filter_map(|(g, v)| Some((g? * tape.constant(v.clone())).sum_all()));
@@ -129,6 +132,11 @@ fn units<T: Real>(shape: &crate::Shape, one: T) -> impl Iterator<Item = Tensor<T
 fn stack<'a, T: Real>(rows: impl Iterator<Item = &'a Tensor<T>>, columns: usize) -> Tensor<T> {
     let all: Vec<Tensor<T>> = rows.cloned().collect();
     Tensor::new([all.len(), columns], all.iter().flat_map(Tensor::to_vec).collect())
+}
+
+/// A gradient is that of one number; for a function of several there is [`vjp`], with the cotangent that says which is meant.
+fn one_element<T: Real>(name: &str, y: &Var<'_, T>) {
+    assert!(y.value().len() == 1, "{name}: f gives one element, got shape {}; sum it, or take vjp and jacobian", y.shape());
 }
 
 fn same_shapes<T: Real>(name: &str, x: &[Tensor<T>], v: &[Tensor<T>]) {

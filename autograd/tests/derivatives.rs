@@ -1,5 +1,7 @@
 //! Derivatives of functions against their closed forms.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use gradus_autograd::derivatives::{grad, hessian, hvp, jacobian, jvp, vjp};
 use gradus_autograd::{Real, Tensor, Var};
 
@@ -93,4 +95,28 @@ fn a_jvp_s_direction_has_the_inputs_shapes() {
 fn an_hvp_s_direction_has_the_inputs_shapes() {
     let [x, _] = at();
     hvp(|ins| ins[0].sum_all(), &at(), &[x.clone(), x]);
+}
+
+/// x ∘ x, of two elements.
+fn squares<'t, T: Real>(x: &[Var<'t, T>]) -> Var<'t, T> {
+    &x[0] * &x[0]
+}
+
+/// A gradient of several numbers would silently be that of their sum.
+#[test]
+fn a_function_of_several_elements_has_no_gradient() {
+    let x = [Tensor::new([2], vec![1.0, 2.0])];
+    type Of = fn(&[Tensor<f64>; 1]);
+    let calls: [(&str, Of); 3] = [
+        ("grad: f gives one element, got shape [2]", |x| drop(grad(squares, x))),
+        ("hvp: f gives one element, got shape [2]", |x| drop(hvp(squares, x, x))),
+        ("hvp: f gives one element, got shape [2]", |x| drop(hessian(squares, x))),
+    ];
+    for (expected, call) in calls {
+        let panic = catch_unwind(AssertUnwindSafe(|| call(&x))).expect_err("refused");
+        let said = panic.downcast_ref::<String>().expect("a message");
+        assert!(said.starts_with(expected), "{said}");
+    }
+    let panic = catch_unwind(|| vjp(squares, &[Tensor::new([2], vec![1.0, 2.0])], &Tensor::scalar(1.0))).expect_err("refused");
+    assert_eq!(panic.downcast_ref::<String>().unwrap(), "vjp: the cotangent has f's shape [2], got []");
 }

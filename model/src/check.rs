@@ -120,6 +120,9 @@ impl Loss {
 }
 
 /// Every property, by name, of a model on a batch.
+///
+/// # Panics
+/// Where the batch is none of the model's: no sequences, tokens beyond its vocabulary, more than its context.
 pub fn properties(
     params: &Model<Tensor<f64>>,
     config: &ModelConfig,
@@ -186,6 +189,8 @@ fn changes(
     logits: impl Fn(&[u32]) -> Tensor<f64>,
     holds: impl Fn(bool, usize, usize) -> bool,
 ) -> Verdict {
+    let whole = sequences > 0 && !ids.is_empty() && ids.len().is_multiple_of(sequences);
+    assert!(whole, "{property}: ids (B·T) of B sequences of one length, got {} ids of {sequences} sequences", ids.len());
     let t = ids.len() / sequences;
     let before = logits(ids).to_vec();
     let row = before.len() / ids.len();

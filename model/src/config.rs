@@ -93,7 +93,7 @@ impl Default for GptConfig {
 
 /// A configuration that cannot be a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{field} = {found}: expected {expected}; change it by {remedy}")]
+#[error("{field} = {found}: expected {expected}; change it by {remedy}, or in the config.json of a model")]
 pub struct ConfigError {
     /// The field.
     pub field: &'static str,

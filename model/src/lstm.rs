@@ -331,7 +331,7 @@ mod tests {
         let ok = LstmConfig::default;
         assert_eq!(
             refused(LstmConfig { units: 0, ..ok() }),
-            "units = 0: expected a number from 1 to 65536; change it by --units"
+            "units = 0: expected a number from 1 to 65536; change it by --units, or in the config.json of a model"
         );
         assert!(refused(LstmConfig { resid_dropout: 1.0, ..ok() }).starts_with("resid_dropout = 1: expected a probability"));
         assert!(refused(LstmConfig { embd_dropout: f64::NAN, ..ok() }).starts_with("embd_dropout = NaN"));

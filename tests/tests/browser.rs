@@ -207,6 +207,13 @@ fn the_page_opens_zooms_finds_and_shows_the_library_s_numbers() {
         assert_eq!(value.parse(), Ok(node.proof.unwrap().value), "{name}");
     }
 
+    // A parameter stands beside the op that reads it; the columns of c_attn say what they make.
+    browser.find("h.0.attn.c_attn.weight");
+    assert_eq!((browser.trail(), browser.chosen()), ("model▸ h0▸ attn".to_owned(), "h.0.attn.c_attn.weight".to_owned()));
+    browser.press("1");
+    let columns = browser.text("[...document.querySelectorAll('#tab thead th')].map((th) => th.textContent).join(' ')");
+    assert_eq!(columns, " q0 q1 q2 k0 k1 k2 v0 v1 v2");
+
     // The tied embedding: its gradient is the sum of two, and each is shown.
     browser.find("tokens_embed.weight");
     browser.press("3");
@@ -332,5 +339,6 @@ fn large_tensors_are_summarised_and_it_is_said() {
     browser.press("1");
     let words = browser.text("[...document.querySelectorAll('#tab .labels span')].map((s) => s.textContent).join(' ')");
     assert_eq!(words, opened.tokens.inputs.join(" "));
+    assert_eq!(browser.text("document.querySelector('#tab option:last-of-type').textContent"), "sequence 0, head 3");
     assert_eq!(browser.eval("document.querySelector('#tab canvas').width"), json!(opened.tokens.inputs.len()));
 }

@@ -3,6 +3,7 @@
 use super::case::like;
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, Dual};
+use crate::Tensor;
 use crate::op::Want;
 
 /// Rounding of the sums on both sides, about 4500 ε.
@@ -16,25 +17,29 @@ const TOLERANCE: f64 = 1e-12;
 /// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and now and then a right op would be refused. Of a
 /// whole function the terms multiply up from op to op, a thousandfold a layer; it is measured by those of ⟨Jᵀu, v⟩ instead.
 pub fn adjoint(case: &Case) -> Outcome {
-    let mut ledger = Ledger::new("adjoint", case);
-    let mut draws = case.draws();
-    let u = draws.normal(*case.eval(&case.real.inputs).shape());
-    let gx = case.vjp(&case.real.inputs, &u);
-    if let Some(rule) = case.misshapen(&gx) {
-        return ledger.broken(rule);
-    }
-    let (mut transposed, mut along) = (0.0, 0.0);
-    let mut moving = Vec::new();
-    for (x, gx) in case.dual.inputs.iter().zip(&gx) {
-        let v = draws.normal::<f64>(*x.shape());
-        transposed += gx.dot(&v);
-        along += gx.zip(&v, |g, v| (g * v).abs()).to_vec().iter().sum::<f64>();
-        moving.push(like(x, x.to_vec().into_iter().zip(v.to_vec()).map(|(x, v)| Dual::new(x.value, v)).collect()));
-    }
-    let y = case.dual.op.eval(&moving.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
-    let terms = u.to_vec().into_iter().zip(y);
-    let (expected, scale) = terms.fold((0.0, 0.0), |(sum, scale), (u, y)| (sum + u * y.tangent, scale + u.abs() * y.terms));
-    let scale = if case.whole { along } else { scale };
-    ledger.compare(TOLERANCE, Comparison { input: None, element: 0, value: transposed, expected, scale });
-    ledger.close()
+    Ledger::of("adjoint", case, |mut ledger| {
+        let mut draws = case.draws();
+        let u = draws.normal(*case.eval(&case.real.inputs).shape());
+        let gx = case.vjp(&case.real.inputs, &u);
+        if let Some(rule) = case.misshapen(&gx) {
+            return ledger.broken(rule);
+        }
+        if u.is_empty() || gx.iter().all(Tensor::is_empty) {
+            return ledger.close();
+        }
+        let (mut transposed, mut along) = (0.0, 0.0);
+        let mut moving = Vec::new();
+        for (x, gx) in case.dual.inputs.iter().zip(&gx) {
+            let v = draws.normal::<f64>(*x.shape());
+            transposed += gx.dot(&v);
+            along += gx.zip(&v, |g, v| (g * v).abs()).to_vec().iter().sum::<f64>();
+            moving.push(like(x, x.to_vec().into_iter().zip(v.to_vec()).map(|(x, v)| Dual::new(x.value, v)).collect()));
+        }
+        let y = case.dual.op.eval(&moving.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
+        let terms = u.to_vec().into_iter().zip(y);
+        let (expected, scale) = terms.fold((0.0, 0.0), |(sum, scale), (u, y)| (sum + u * y.tangent, scale + u.abs() * y.terms));
+        let scale = if case.whole { along } else { scale };
+        ledger.compare(TOLERANCE, Comparison { input: None, element: 0, value: transposed, expected, scale });
+        ledger.close()
+    })
 }

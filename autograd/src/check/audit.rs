@@ -6,11 +6,12 @@ use crate::op::Want;
 
 /// `flops()` is exactly what one evaluation of the value does, counted by the scalar itself.
 pub fn audit(case: &Case) -> Outcome {
-    let mut ledger = Ledger::new("audit", case);
-    let ins: Vec<_> = case.count.inputs.iter().collect();
-    let (counted, done) = Count::operations(|| case.count.op.eval(&ins, Want::Value));
-    let shapes: Vec<_> = ins.iter().map(|x| x.shape()).collect();
-    let (value, expected) = (case.real.op.flops(&shapes, done.out.shape()) as f64, counted as f64);
-    ledger.compare(0.0, Comparison { input: None, element: 0, value, expected, scale: 1.0 });
-    ledger.close()
+    Ledger::of("audit", case, |mut ledger| {
+        let ins: Vec<_> = case.count.inputs.iter().collect();
+        let (counted, done) = Count::operations(|| case.count.op.eval(&ins, Want::Value));
+        let shapes: Vec<_> = ins.iter().map(|x| x.shape()).collect();
+        let (value, expected) = (case.real.op.flops(&shapes, done.out.shape()) as f64, counted as f64);
+        ledger.compare(0.0, Comparison { input: None, element: 0, value, expected, scale: 1.0 });
+        ledger.close()
+    })
 }

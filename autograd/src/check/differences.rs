@@ -13,33 +13,34 @@ use super::{Case, DIFFERENCES, at_best_step};
 /// Relative to Σⱼ |ȳⱼ|·(|Dⱼ| + |yⱼ|): a quotient over h resolves nothing below ε|yⱼ|/h, and where a derivative vanishes that
 /// is all there is. Where y bends too sharply for this h, shorter ones count.
 pub fn differences(case: &Case) -> Outcome {
-    let mut ledger = Ledger::new("differences", case);
-    let inputs = &case.real.inputs;
-    let y = case.eval(inputs);
-    let gy = case.draws().normal(*y.shape());
-    let gx = case.vjp(inputs, &gy);
-    if let Some(rule) = case.misshapen(&gx) {
-        return ledger.broken(rule);
-    }
-    let (y, gy) = (y.to_vec(), gy.to_vec());
-    for (i, x) in inputs.iter().enumerate() {
-        let gx = gx[i].to_vec();
-        for (element, &at) in x.to_vec().iter().enumerate() {
-            let compare = |h: f64| {
-                let h = h * at.abs().max(1.0);
-                let y_at = |step: f64| case.eval(&with(inputs, i, moved(x, element, step))).to_vec();
-                let (up, down) = (y_at(h), y_at(-h));
-                let width = (at + h) - (at - h); // the step that was really taken
-                let (mut expected, mut scale) = (0.0, 0.0);
-                for j in 0..y.len() {
-                    let slope = (up[j] - down[j]) / width;
-                    expected += gy[j] * slope;
-                    scale += gy[j].abs() * (slope.abs() + y[j].abs());
-                }
-                Comparison { input: Some(i), element, value: gx[element], expected, scale }
-            };
-            ledger.compare(DIFFERENCES, at_best_step(compare));
+    Ledger::of("differences", case, |mut ledger| {
+        let inputs = &case.real.inputs;
+        let y = case.eval(inputs);
+        let gy = case.draws().normal(*y.shape());
+        let gx = case.vjp(inputs, &gy);
+        if let Some(rule) = case.misshapen(&gx) {
+            return ledger.broken(rule);
         }
-    }
-    ledger.close()
+        let (y, gy) = (y.to_vec(), gy.to_vec());
+        for (i, x) in inputs.iter().enumerate() {
+            let gx = gx[i].to_vec();
+            for (element, &at) in x.to_vec().iter().enumerate() {
+                let compare = |h: f64| {
+                    let h = h * at.abs().max(1.0);
+                    let y_at = |step: f64| case.eval(&with(inputs, i, moved(x, element, step))).to_vec();
+                    let (up, down) = (y_at(h), y_at(-h));
+                    let width = (at + h) - (at - h); // the step that was really taken
+                    let (mut expected, mut scale) = (0.0, 0.0);
+                    for j in 0..y.len() {
+                        let slope = (up[j] - down[j]) / width;
+                        expected += gy[j] * slope;
+                        scale += gy[j].abs() * (slope.abs() + y[j].abs());
+                    }
+                    Comparison { input: Some(i), element, value: gx[element], expected, scale }
+                };
+                ledger.compare(DIFFERENCES, at_best_step(compare));
+            }
+        }
+        ledger.close()
+    })
 }

@@ -14,37 +14,38 @@ const VJP: f64 = 1e-10;
 /// inputs: that is
 /// what second derivatives are computed from. Of a primitive there is nothing to compare.
 pub fn fused(case: &Case) -> Outcome {
-    let mut ledger = Ledger::new("fused", case);
-    let inputs = &case.real.inputs;
-    let tape = Tape::new();
-    let leaves: Vec<Var<'_, f64>> = inputs.iter().map(|x| tape.leaf(x.clone())).collect();
-    let Some(definition) = case.real.op.reference(&leaves) else { return ledger.close() };
-    if let Some(inner) = tape.first_fused() {
-        return ledger.broken(format!("a definition consists of primitives; `{inner}`, which it uses, is fused"));
-    }
-    if let Some(i) = (0..inputs.len()).find(|&i| !case.real.op.saves().keeps_input(i)) {
-        return ledger.broken(format!("a fused op saves every input; input {i} is dropped"));
-    }
-    let y = case.eval(inputs);
-    if y.shape() != definition.shape() {
-        return ledger.broken(format!("the definition has shape {}, the op {}", definition.shape(), y.shape()));
-    }
-    compare(&mut ledger, VALUE, None, &y, definition.value(), largest(definition.value()));
+    Ledger::of("fused", case, |mut ledger| {
+        let inputs = &case.real.inputs;
+        let tape = Tape::new();
+        let leaves: Vec<Var<'_, f64>> = inputs.iter().map(|x| tape.leaf(x.clone())).collect();
+        let Some(definition) = case.real.op.reference(&leaves) else { return ledger.close() };
+        if let Some(inner) = tape.first_fused() {
+            return ledger.broken(format!("a definition consists of primitives; `{inner}`, which it uses, is fused"));
+        }
+        if let Some(i) = (0..inputs.len()).find(|&i| !case.real.op.saves().keeps_input(i)) {
+            return ledger.broken(format!("a fused op saves every input; input {i} is dropped"));
+        }
+        let y = case.eval(inputs);
+        if y.shape() != definition.shape() {
+            return ledger.broken(format!("the definition has shape {}, the op {}", definition.shape(), y.shape()));
+        }
+        compare(&mut ledger, VALUE, None, &y, definition.value(), largest(definition.value()));
 
-    let gy = case.draws().normal(*y.shape());
-    let fast = case.vjp(inputs, &gy);
-    if let Some(rule) = case.misshapen(&fast) {
-        return ledger.broken(rule);
-    }
-    let by_definition = tape.backward_from(&definition, gy);
-    let expected: Vec<Tensor<f64>> =
-        leaves.iter().map(|x| by_definition.of(x).cloned().unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
-    // A gradient that is 0 because all its terms cancel (a query that sees one key) has no size of its own.
-    let scale = expected.iter().map(largest).fold(0.0, f64::max);
-    for (i, (fast, expected)) in fast.iter().zip(&expected).enumerate() {
-        compare(&mut ledger, VJP, Some(i), fast, expected, scale);
-    }
-    ledger.close()
+        let gy = case.draws().normal(*y.shape());
+        let fast = case.vjp(inputs, &gy);
+        if let Some(rule) = case.misshapen(&fast) {
+            return ledger.broken(rule);
+        }
+        let by_definition = tape.backward_from(&definition, gy);
+        let expected: Vec<Tensor<f64>> =
+            leaves.iter().map(|x| by_definition.of(x).cloned().unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
+        // A gradient that is 0 because all its terms cancel (a query that sees one key) has no size of its own.
+        let scale = expected.iter().map(largest).fold(0.0, f64::max);
+        for (i, (fast, expected)) in fast.iter().zip(&expected).enumerate() {
+            compare(&mut ledger, VJP, Some(i), fast, expected, scale);
+        }
+        ledger.close()
+    })
 }
 
 fn largest(x: &Tensor<f64>) -> f64 {

@@ -1,6 +1,8 @@
 //! What a witness has to say.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Case;
 
@@ -44,6 +46,8 @@ pub struct Report {
     pub seed: u64,
     /// The size it was drawn at.
     pub size: usize,
+    /// Is it a function at inputs of one's own, of which the seed draws cotangents and directions alone?
+    pub function: bool,
     /// Numbers compared.
     pub compared: usize,
     /// The comparison furthest off, in its tolerance; `None` where there was nothing to compare.
@@ -63,18 +67,21 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { witness, op, sample, seed, size, .. } = self;
-        write!(f, "{witness} of `{op}`, sample {sample} of cases(seed {seed}, size {size}): ")?;
-        let Some(w) = self.worst else { return write!(f, "nothing to compare") };
-        if let Some(input) = w.input {
-            write!(f, "input {input}, ")?;
+        let Report { witness, op, sample, seed, size, tolerance, .. } = self;
+        match self.function {
+            true => write!(f, "{witness} of `{op}`, seed {seed}: ")?,
+            false => write!(f, "{witness} of `{op}`, sample {sample} of cases(seed {seed}, size {size}): ")?,
         }
-        let (error, tolerance) = (w.error(), self.tolerance);
-        write!(
-            f,
-            "element {}: {:e} where {:e} is expected; error {error:.1e} of {:.1e}, ",
-            w.element, w.value, w.expected, w.scale
-        )?;
+        let Some(w) = self.worst else { return write!(f, "nothing to compare") };
+        if *witness == "taylor" {
+            return write!(f, "the remainder falls with a slope of {:.3}, at least {:.2} expected", w.value, 2.0 - tolerance);
+        }
+        match (w.input, *witness) {
+            (Some(input), _) => write!(f, "input {input}, element {}: ", w.element)?,
+            (None, "adjoint" | "v_curve") => write!(f, "along a direction: ")?,
+            (None, _) => write!(f, "element {}: ", w.element)?,
+        }
+        write!(f, "{:e} where {:e} is expected; error {:.1e} of {:.1e}, ", w.value, w.expected, w.error(), w.scale)?;
         write!(f, "at most {tolerance:.0e} allowed; {} compared", self.compared)
     }
 }
@@ -102,13 +109,19 @@ pub type Outcome = Result<Report, Box<Failure>>;
 pub(super) struct Ledger(Report);
 
 impl Ledger {
-    pub(super) fn new(witness: &'static str, case: &Case) -> Self {
+    /// What a witness says. A panic, of an op that reads what it did not keep, say, is a broken rule too.
+    pub(super) fn of(witness: &'static str, case: &Case, says: impl FnOnce(Ledger) -> Outcome) -> Outcome {
+        let said = catch_unwind(AssertUnwindSafe(|| says(Ledger::new(witness, case))));
+        said.unwrap_or_else(|panic| Ledger::new(witness, case).broken(format!("it panicked: {}", message(&*panic))))
+    }
+    fn new(witness: &'static str, case: &Case) -> Self {
         Ledger(Report {
             witness,
             op: case.op(),
             sample: case.sample,
             seed: case.seed,
             size: case.size,
+            function: case.whole,
             compared: 0,
             worst: None,
             tolerance: 0.0,
@@ -136,4 +149,10 @@ impl Ledger {
     pub(super) fn broken(self, rule: String) -> Outcome {
         Err(Box::new(Failure::Breaks { report: self.0, rule }))
     }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no word of it")
 }

@@ -24,36 +24,40 @@ pub fn taylor(case: &Case) -> Outcome {
 
 /// The same on so many lines at these step sizes, largest first: for functions whose evaluation takes long.
 pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
-    let mut ledger = Ledger::new("taylor", case);
-    let mut best: Option<(f64, Vec<(f64, f64)>)> = None;
-    for number in 0..lines {
-        let line = match Line::through(case, number) {
-            Ok(line) if line.is_empty() => return ledger.close(),
-            Ok(line) => line,
-            Err(rule) => return ledger.broken(rule),
-        };
-        let curve = remainders(&line, steps);
-        // The smallest steps are the furthest from the third derivative.
-        let last = &curve[curve.len().saturating_sub(9)..];
-        if last.len() < 4 {
-            continue;
+    Ledger::of("taylor", case, |mut ledger| {
+        let mut best: Option<(f64, Vec<(f64, f64)>)> = None;
+        for number in 0..lines {
+            let line = match Line::through(case, number) {
+                Ok(line) if line.is_empty() => return ledger.close(),
+                Ok(line) => line,
+                Err(rule) => return ledger.broken(rule),
+            };
+            let here = line.at(0.0);
+            if !here.is_finite() || !line.slope.is_finite() {
+                return ledger.broken(format!("φ(0) = {here:e} and φ′(0) = {:e}: both are to be finite", line.slope));
+            }
+            let curve = remainders(&line, here, steps);
+            // The smallest steps are the furthest from the third derivative.
+            let last = &curve[curve.len().saturating_sub(9)..];
+            if last.len() < 4 {
+                continue;
+            }
+            let slope = fit(&last.iter().map(|(h, r)| (h.ln(), r.ln())).collect::<Vec<_>>());
+            if best.as_ref().is_none_or(|(other, _)| (slope - 2.0).abs() < (other - 2.0).abs()) {
+                best = Some((slope, curve));
+            }
         }
-        let slope = fit(&last.iter().map(|(h, r)| (h.ln(), r.ln())).collect::<Vec<_>>());
-        if best.as_ref().is_none_or(|(other, _)| (slope - 2.0).abs() < (other - 2.0).abs()) {
-            best = Some((slope, curve));
+        if let Some((slope, curve)) = best {
+            let expected = slope.max(2.0);
+            ledger.compare(TOLERANCE, Comparison { input: None, element: 0, value: slope, expected, scale: 1.0 });
+            ledger.draw(curve);
         }
-    }
-    if let Some((slope, curve)) = best {
-        let expected = slope.max(2.0);
-        ledger.compare(TOLERANCE, Comparison { input: None, element: 0, value: slope, expected, scale: 1.0 });
-        ledger.draw(curve);
-    }
-    ledger.close()
+        ledger.close()
+    })
 }
 
 /// h and the remainder, where it is more than rounding.
-fn remainders(line: &Line<'_>, steps: &[f64]) -> Vec<(f64, f64)> {
-    let here = line.at(0.0);
+fn remainders(line: &Line<'_>, here: f64, steps: &[f64]) -> Vec<(f64, f64)> {
     // φ(h) itself rounds, and h φ′(0) does.
     let visible = |h: f64| ROUNDINGS * f64::EPSILON * (line.size + h * line.terms);
     steps.iter().map(|&h| (h, (line.at(h) - here - h * line.slope).abs())).filter(|&(h, r)| r > visible(h)).collect()

@@ -21,18 +21,19 @@ pub fn v_curve(case: &Case) -> Outcome {
 
 /// The same at these step sizes, of which there must be one: for functions whose evaluation takes long.
 pub fn v_curve_at(case: &Case, steps: &[f64]) -> Outcome {
-    let mut ledger = Ledger::new("v_curve", case);
-    let line = match Line::through(case, 0) {
-        Ok(line) if line.is_empty() => return ledger.close(),
-        Ok(line) => line,
-        Err(rule) => return ledger.broken(rule),
-    };
-    let scale = line.terms + line.size;
-    let quotients: Vec<(f64, f64)> = steps.iter().map(|&h| (h, (line.at(h) - line.at(-h)) / (2.0 * h))).collect();
-    let comparison = |q: f64| Comparison { input: None, element: 0, value: line.slope, expected: q, scale };
-    let curve: Vec<(f64, f64)> = quotients.iter().map(|&(h, q)| (h, comparison(q).error())).collect();
-    let best = (0..curve.len()).min_by(|&a, &b| curve[a].1.total_cmp(&curve[b].1)).expect("some steps");
-    ledger.compare(TOLERANCE, comparison(quotients[best].1));
-    ledger.draw(curve);
-    ledger.close()
+    Ledger::of("v_curve", case, |mut ledger| {
+        let line = match Line::through(case, 0) {
+            Ok(line) if line.is_empty() => return ledger.close(),
+            Ok(line) => line,
+            Err(rule) => return ledger.broken(rule),
+        };
+        let scale = line.terms + line.size;
+        let quotients: Vec<(f64, f64)> = steps.iter().map(|&h| (h, (line.at(h) - line.at(-h)) / (2.0 * h))).collect();
+        let comparison = |q: f64| Comparison { input: None, element: 0, value: line.slope, expected: q, scale };
+        let curve: Vec<(f64, f64)> = quotients.iter().map(|&(h, q)| (h, comparison(q).error())).collect();
+        let best = (0..curve.len()).min_by(|&a, &b| curve[a].1.total_cmp(&curve[b].1)).expect("some steps");
+        ledger.compare(TOLERANCE, comparison(quotients[best].1));
+        ledger.draw(curve);
+        ledger.close()
+    })
 }

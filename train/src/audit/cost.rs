@@ -323,7 +323,8 @@ impl Cost {
             ),
             foot: format!(
                 "Medians of {} steps. FLOPs are the ops' own, going forward; the rate counts both ways as thrice that. Bytes count every \
-                 tensor once that an op reads or writes; what stays in a cache moves faster than memory, and what is handed on as it is does not move.",
+                 tensor once that an op reads or writes; what stays in a cache moves faster than memory, and what is handed on as it is does not move. \
+                 linear_cross_entropy makes its gradient going forward, where it has the probabilities at hand.",
                 self.steps
             ),
             ..Report::default()

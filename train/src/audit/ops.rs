@@ -65,17 +65,21 @@ impl Catalogue {
         let row = |(name, _): &(&'static str, check::Witness)| {
             let all = || self.ops.iter().filter_map(|op| op.of(name));
             let (cases, compared) = all().fold((0, 0), |(a, b), e| (a + e.cases, b + e.compared));
-            let (error, op) = self.worst(name).map_or((String::new(), ""), |(error, op)| (format!("{error:.1e}"), op));
+            let (error, op) = match self.worst(name) {
+                Some((error, op)) if error > 0.0 => (format!("{error:.1e}"), op),
+                Some(_) => ("0".into(), ""),
+                None => (String::new(), ""),
+            };
             [(*name).to_owned(), count(cases as u64), count(compared as u64), error, op.to_owned()]
         };
         check::WITNESSES.iter().map(row).collect()
     }
 
     /// Whether all is well: what planted errors showed, and what is refused.
-    fn verdict(&self) -> String {
+    pub fn verdict(&self) -> String {
         let faults = self.faults();
         if faults.is_empty() {
-            return "None refuses an op, and an error of 0.1 % planted in the VJP of any input of any op is seen on its own samples."
+            return "No witness refuses an op, and an error of 0.1 % planted in the VJP of any input of any op is seen on its own samples."
                 .into();
         }
         format!("**Not all is well:** {}.", faults.join("; "))

@@ -19,6 +19,10 @@ const EXPLODES: f64 = 10.0;
 const RECORD: f64 = 2.0;
 /// Norms that a median is taken of at least.
 const NORMS: usize = 20;
+/// A mean loss of so many updates that is this many times the first: nothing is learnt, and what was known is lost.
+const LOSSES: usize = 10;
+/// How many times.
+const DIVERGES: f64 = 3.0;
 
 /// What was seen of the last updates. It changes nothing, and is not part of a checkpoint: after a resume it begins anew.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +30,10 @@ pub struct Alarms {
     norms: VecDeque<f64>,
     /// The largest norm of all.
     largest: f64,
+    first_loss: Option<f64>,
+    losses: VecDeque<f64>,
+    /// Has it been told that the loss diverges?
+    diverged: bool,
     /// Updates in a row that a parameter's gradient was 0 everywhere.
     idle: BTreeMap<String, usize>,
     /// Of parameters with one axis, one element a unit: which had a gradient in this window.
@@ -79,6 +87,25 @@ impl Alarms {
         self.norms.push_back(norm);
         if self.norms.len() > WINDOW {
             self.norms.pop_front();
+        }
+    }
+
+    /// Looks at an update's loss.
+    pub(super) fn look_at_loss(&mut self, loss: f64) {
+        let first = *self.first_loss.get_or_insert(loss);
+        self.losses.push_back(loss);
+        if self.losses.len() > LOSSES {
+            self.losses.pop_front();
+        }
+        let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
+        if self.losses.len() == LOSSES && mean > DIVERGES * first && !self.diverged {
+            self.diverged = true;
+            self.raised.push(format!(
+                "the loss of the last {LOSSES} updates is {}, the first was {}: training diverges; stop it and begin another run with a \
+                 lower --lr or a longer --warmup",
+                figure(mean),
+                figure(first)
+            ));
         }
     }
 
@@ -147,5 +174,17 @@ mod tests {
         let hard = |t: i32| if t >= 300 && t % 30 == 0 { 20.0 } else { 1.0 };
         (0..600).for_each(|t| alarms.look(&sound, 5.0 * 0.99f64.powi(t) * hard(t)));
         assert!(alarms.take().is_empty());
+    }
+
+    #[test]
+    fn a_loss_that_runs_away_is_told_once() {
+        let mut alarms = Alarms::default();
+        // Hard batches are none, nor is a loss that rises and stays below three times the first.
+        (0..100).for_each(|t| alarms.look_at_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));
+        (0..50).for_each(|_| alarms.look_at_loss(5.0));
+        assert!(alarms.take().is_empty());
+        (0..50).for_each(|_| alarms.look_at_loss(127_270.0));
+        let raised = alarms.take();
+        assert!(raised.len() == 1 && raised[0].contains("the first was 3.00: training diverges"), "{raised:?}");
     }
 }

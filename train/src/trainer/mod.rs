@@ -111,7 +111,7 @@ pub enum TrainError {
     /// The loss or its gradient is NaN or infinite.
     #[error(
         "update {update}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this update; \
-         the last checkpoint is as it was; \
+         the checkpoint before it, if any, is as it was; \
          begin another run with a lower --lr, a longer --warmup or a smaller --clip{}", first(.anomaly)
     )]
     NotFinite {
@@ -126,7 +126,10 @@ pub enum TrainError {
         anomaly: Option<Box<Anomaly>>,
     },
     /// A number on the way is NaN or infinite, though the loss and its gradient may be finite.
-    #[error("update {update}: a number that is not finite, and with --anomaly training stops before this update; {anomaly}")]
+    #[error(
+        "update {update}: a number that is not finite, and with --anomaly training stops before this update; the checkpoint before it, if \
+         any, is as it was; begin another run with a lower --lr, a longer --warmup or a smaller --clip. {anomaly}"
+    )]
     Anomaly {
         /// The update that was not made, from 1.
         update: u64,
@@ -286,6 +289,7 @@ impl<T: Real> Trainer<T> {
             return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm, anomaly });
         }
         self.alarms.look(&gradient, gradient_norm);
+        self.alarms.look_at_loss(loss);
         let at = self.recipe.update(t, gradient_norm);
         let optimizer = &self.recipe.optimizer;
         let moments = self.m.as_mut().zip(self.v.as_mut());

@@ -291,8 +291,9 @@ function tensor(view, node, title) {
   const body = make("div");
   const show = (index) => body.replaceChildren(...sliceOf(view, view.slices[index], top, node));
   if (view.of > 1) {
+    const headed = view.shape.length === 4 && words(view, view.slices[0], 0, node) !== null;
     const select = make("select", { "aria-label": "slice", onchange: (event) => show(Number(event.target.value)) },
-      view.slices.map((s, i) => make("option", { value: i }, `[${s.at.join(", ")}]`)));
+      view.slices.map((s, i) => make("option", { value: i }, headed ? `sequence ${s.at[0]}, head ${s.at[1]}` : `[${s.at.join(", ")}]`)));
     const left = view.of - view.slices.length;
     out.append(make("p", { class: "note" }, "slice ", select, left ? ` of ${count(view.of)}; ${count(left)} are not in this page` : ` of ${view.of}`));
   }
@@ -318,6 +319,12 @@ function words(view, slice, axis, node) {
   return positions ? inputs.slice((slice.at[0] ?? 0) * length).slice(0, length) : null;
 }
 
+/** What a column is called: c_attn makes queries, keys and values side by side. */
+function colOf(node, col, cols) {
+  if (!/attn\.c_attn\.(weight|bias)$/.test(node.name)) return col;
+  return "qkv"[Math.floor(col / (cols / 3))] + (col % (cols / 3));
+}
+
 /** Which rows of a large tensor are given in numbers. */
 function rowsOf(node, slice) {
   if (node.name !== "tokens_embed.weight") return "the corner";
@@ -333,7 +340,7 @@ function sliceOf(view, slice, top, node) {
   const scale = Math.max(1, Math.min(18, Math.floor((rowWords ? 430 : 520) / slice.cells[1]), Math.floor(420 / slice.cells[0])));
   canvas.style.width = `${Math.max(slice.cells[1] * scale, 12)}px`;
   canvas.style.height = `${Math.max(slice.cells[0] * scale, 12)}px`;
-  const readout = make("output", { class: "note" }, `−${short(top)} blue, 0 ground, ${short(top)} orange; a colour goes with the square root`);
+  const readout = make("output", { class: "note" }, `−${short(top)} blue, 0 pale, ${short(top)} orange; a colour is as deep as the square root of the number`);
   canvas.addEventListener("mousemove", (event) => {
     const box = canvas.getBoundingClientRect();
     const c = Math.floor((event.clientX - box.left) / box.width * slice.cells[1]), r = Math.floor((event.clientY - box.top) / box.height * slice.cells[0]);
@@ -348,7 +355,7 @@ function sliceOf(view, slice, top, node) {
   const height = whole ? Math.min(rows, 64) : slice.rows.length, width = Math.min(cols, whole ? 128 : 8);
   const numbers = whole ? slice.map : slice.corner, stride = whole ? cols : Math.min(cols, 8);
   const rowName = (r) => (whole ? (rowWords ? rowWords[r] : rowOf(node, r)) : rowWords ? rowWords[slice.rows[r]] : rowOf(node, slice.rows[r]));
-  const head = make("tr", {}, make("th"), [...Array(width).keys()].map((c) => make("th", { scope: "col" }, colWords ? colWords[c] : c)));
+  const head = make("tr", {}, make("th"), [...Array(width).keys()].map((c) => make("th", { scope: "col" }, colWords ? colWords[c] : colOf(node, c, cols))));
   const line = (r) => make("tr", {}, make("th", { scope: "row" }, rowName(r)),
     [...Array(width).keys()].map((c) => make("td", {}, exact(numbers[r * stride + c]))));
   out.push(make("div", { class: "numbers", tabindex: "0" }, make("table", {}, make("thead", {}, head), make("tbody", {}, [...Array(height).keys()].map(line)))));
@@ -395,10 +402,10 @@ function summands(place) {
   }
   const alone = node.summands.length === 1;
   return [
-    make("p", { class: "note" }, alone ? "One op uses it, so its cotangent is what that op's VJP gave." : `${node.summands.length} ops use it. Its cotangent is the sum of what their VJPs gave, in this order.`),
+    make("p", { class: "note" }, alone ? "One op uses it, so its cotangent is what that op's VJP gave." : `${node.summands.length} ops use it. Its cotangent is the sum of what their VJPs gave, in this order; inputs are counted from 0.`),
     ...node.summands.map((s, i) => make("section", { class: "summand" },
       make("h3", {}, `${i + 1}. from `, of[s.from] ? link(of[s.from]) : "the result", `, by its input ${s.input}`),
-      facts([["norm", exact(s.norm)]]), tensor(s.view || node.grad, node))),
+      tensor(s.view || node.grad, node))),
   ];
 }
 
@@ -490,6 +497,7 @@ function turnBy(by) {
 function choose(place) {
   chosen = place;
   for (const box of document.querySelectorAll("#map .box")) box.classList.toggle("chosen", box.dataset.key === place.key);
+  for (const chip of document.querySelectorAll("#map .chip")) chip.classList.toggle("chosen", chip.dataset.parameter === place.key);
   history.replaceState(null, "", "#" + encodeURIComponent(place.key));
   panel();
 }
@@ -518,8 +526,13 @@ function enter(place, select = null) {
 
 /** Shows a place where it stands. */
 function go(place) {
-  if (place.parameter || place === root) { if (here !== root && place === root) enter(root); choose(place); return; }
-  enter(place.parent, place);
+  if (place === root) { if (here !== root) enter(root); return choose(root); }
+  if (!place.parameter) return enter(place.parent, place);
+  // Beside the op that reads it, the first of several.
+  const reader = placeOf.get(step.nodes).find((other) => other && !other.parameter && other.node.ins.some((input) => input.node === place.node.id));
+  if (reader && here !== reader.parent) enter(reader.parent, reader);
+  choose(place);
+  [...document.querySelectorAll("#map .chip")].find((chip) => chip.dataset.parameter === place.key)?.focus({ preventScroll: true });
 }
 
 function leave() {
@@ -549,6 +562,7 @@ const found = () => {
 function find() {
   const all = found();
   $("hits").replaceChildren(...all.slice(0, 12).map((place) => make("li", {}, make("button", { type: "button", class: "link", onclick: () => { $("find").value = ""; find(); go(place); } }, place.key))));
+  if (!all.length && $("find").value.trim()) $("hits").append(make("li", { class: "note" }, "nothing has this name"));
   if (all.length > 12) $("hits").append(make("li", { class: "note" }, `and ${all.length - 12} more`));
 }
 
@@ -594,4 +608,5 @@ addEventListener("hashchange", () => { const place = placeOfHash(); if (place &&
 const asked = placeOfHash();
 enter(root);
 if (asked && asked !== root) go(asked);
+else if (!asked && location.hash.length > 1) { $("find").value = location.hash.slice(1); find(); } // no such place: what is like it
 document.documentElement.dataset.ready = "yes";

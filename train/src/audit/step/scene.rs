@@ -81,7 +81,7 @@ impl Scene {
         let words = ["the", "cat", "sat", "down"];
         let batch =
             Batch { sequences: 1, inputs: [0, 1].into(), targets: [1, 2].into(), weights: [0.5, 0.5].into(), labels: None };
-        let recipe = recipe(Optimizer { lr: 0.01, ..Optimizer::default() }, 0);
+        let recipe = Recipe { updates: 1, ..recipe(Optimizer { lr: 0.01, ..Optimizer::default() }, 0) };
         Scene {
             title: "Two tokens, by hand".into(),
             lead: "A GPT of one block, one head and three dimensions reads “the cat” and learns that “cat sat” follows. Every number is \
@@ -296,7 +296,11 @@ impl Scene {
 
     /// The same of Adam's first and second moments before the update, one after the other.
     pub fn moments_digest(&self) -> String {
-        [&self.trainer.m, &self.trainer.v].map(digest).join(" ")
+        let begins = |x: &Tensor<f64>| x.as_slice().iter().all(|&x| x == 0.0);
+        let mut zero = true;
+        self.trainer.m.as_ref().zip(self.trainer.v.as_ref()).visit(|_, (m, v)| zero &= begins(m) && begins(v));
+        let digests = [&self.trainer.m, &self.trainer.v].map(digest).join(" ");
+        if zero { format!("{digests} (all of them 0)") } else { digests }
     }
 
     /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, and of labels the extract tokens' positions 4, targets and

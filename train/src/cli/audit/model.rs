@@ -70,7 +70,7 @@ impl Model {
             progress.finish();
         }
         self.page.write(|| model::report(&all, depth).render())?;
-        let faults = all.iter().flat_map(Audited::faults).collect();
+        let faults: Vec<String> = all.iter().flat_map(Audited::faults).collect();
         if self.talk.json {
             output::json(&json!({ "models": all.iter().map(Audited::json).collect::<Vec<_>>(), "faults": faults }))?;
         } else {
@@ -80,6 +80,9 @@ impl Model {
             };
             line(Audited::HEADS.map(str::to_owned))?;
             all.iter().try_for_each(|audited| line(audited.line()))?;
+            if faults.is_empty() {
+                output::line(&format!("\n{}", model::ALL_HOLDS))?;
+            }
         }
         refuse(faults)
     }

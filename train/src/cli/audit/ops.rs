@@ -52,6 +52,9 @@ impl Ops {
             for [witness, samples, compared, error, op] in catalogue.summary() {
                 output::line(&format!("{witness:<14} {samples:>8} samples {compared:>11} numbers   worst {error:>8}  {op}"))?;
             }
+            if catalogue.faults().is_empty() {
+                output::line(&format!("\n{}", catalogue.verdict()))?;
+            }
         }
         refuse(catalogue.faults())
     }
