@@ -36,7 +36,8 @@ fn ops_are_audited_and_nothing_is_written_over() {
     gradus(line, &[&page, &html]).fails_with(&["OPS.md", "--overwrite"]);
     assert_eq!(fs::read_to_string(&page).unwrap(), "mine");
     let summary = gradus(&format!("{} --overwrite", line.replace(" --json", "")), &[&page, &html]);
-    assert!(summary.code == Some(0) && summary.stdout.lines().count() == 8, "{}", summary.stdout);
+    assert!(summary.code == Some(0) && summary.stdout.lines().count() == 10, "{}", summary.stdout);
+    assert!(summary.stdout.contains("No witness refuses an op"), "{}", summary.stdout);
     assert_eq!(fs::read_to_string(&page).unwrap(), text);
     gradus("audit ops --draws 0", &[]).misused(&["--draws 0", "from 1"]);
     let one = dir.path().join("one");
