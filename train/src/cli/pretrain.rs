@@ -90,7 +90,7 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
             let file = args.config.as_deref().map(Options::read).transpose().map_err(PretrainError::from)?.unwrap_or_default();
             let options = args.options.over(file);
             let options = if args.corpus.is_none() {
-                options.over(Options { context: micro_world_options().context, ..Options::default() })
+                options.over(Options { context: Options::micro_world().context, ..Options::default() })
             } else {
                 options
             };
@@ -106,22 +106,6 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         None => output::line(&format!("{out}: {} updates", outcome.steps))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}", quoted(&outcome.out)))
-}
-
-/// How the micro-world is learnt, to within a few percent of its limit in a few minutes.
-pub fn micro_world_options() -> Options {
-    Options {
-        preset: Some("tiny".into()),
-        context: Some(208), // the longest story has 206 words and marks
-        dropout: Some(0.0), // no story is seen twice
-        batch: Some(8),
-        lr: Some(1e-3),
-        beta2: Some(0.98), // the gradient changes its nature when copying is learnt: a shorter memory follows it
-        decay: Some(0.0),
-        init_std: Some(0.07), // the paper's 0.02 at its width is 0.05 at this one; a little more, and copying is learnt sooner
-        steps: Some(5000),
-        ..Options::default()
-    }
 }
 
 /// Where tokenised corpora are kept: the user's cache directory, or else beside the run.

@@ -151,6 +151,7 @@ impl Source for WorldSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Options;
 
     /// Sentences of one, two and three tokens, each with a stop (9) at its end.
     const STORY: [u32; 9] = [1, 9, 2, 2, 9, 3, 3, 3, 9];
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn the_least_context_is_that_of_the_longest_story() {
         assert_eq!(CONTEXT, World::default().properties().max_tokens + 1);
-        assert!(crate::cli::micro_world_options().context >= Some(CONTEXT));
+        assert!(Options::micro_world().context >= Some(CONTEXT));
     }
 
     #[test]

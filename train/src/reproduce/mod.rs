@@ -28,6 +28,7 @@ use crate::files::{FileError, Lock, occupant, quoted, write_json};
 use crate::finetune::FinetuneError;
 use crate::pretrain::{INTERRUPTED, PretrainError};
 use crate::progress::{Display, duration, many};
+use crate::settings::Options;
 use crate::trainer::Trainer;
 use crate::world::tasks;
 use plan::{Planned, Sizes, Speed, Stage};
@@ -259,7 +260,7 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
 
 /// How fast this machine pre-trains the miniature: the median of a few updates that are thrown away.
 fn measure() -> Result<Speed, ReproduceError> {
-    let settings = crate::cli::micro_world_options().settle().map_err(PretrainError::from)?;
+    let settings = Options::micro_world().settle().map_err(PretrainError::from)?;
     let (rows, length, vocab) = (plan::STORIES, plan::STORY, crate::pretrain::VOCABULARY);
     let config = ModelConfig::from(settings.model.clone().with_vocab(vocab));
     let recipe = settings.recipe(100);

@@ -19,7 +19,7 @@ use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
 use crate::metrics::{self, Record, VALIDATION};
 use crate::optim::Warmup;
 use crate::pretrain::{self, INTERRUPTED, PretrainError, Probe, SEPARATOR};
-use crate::settings::{Length, Settings};
+use crate::settings::{Length, Options, Settings};
 use crate::tasks::TaskError;
 use crate::text::Tokenizer;
 use crate::world::{World, tasks};
@@ -131,7 +131,7 @@ fn questions(folder: &Path) -> Result<Vec<Questions>, ReproduceError> {
 
 /// How the miniature is pre-trained: the same text, updates and schedule for each body.
 fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<Settings, ReproduceError> {
-    let mut settings = crate::cli::micro_world_options().settle().map_err(PretrainError::from)?;
+    let mut settings = Options::micro_world().settle().map_err(PretrainError::from)?;
     settings.seed = seed;
     settings.length = Length::Steps(sizes.updates);
     settings.eval_every = Some((sizes.updates / POINTS).max(1));
