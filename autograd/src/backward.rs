@@ -171,16 +171,8 @@ fn add_to<'t, T: Real>(slot: &mut Option<Var<'t, T>>, g: Var<'t, T>, keep: bool)
         None => g,
         Some(sum) if keep => sum + g,
         Some(mut sum) => {
-            let g = g.value.dense();
-            match sum.value.get_mut() {
-                Some(s) => T::kernels().accumulate(s, g.as_slice()),
-                None => sum.value = add(&sum.value.dense(), &g),
-            }
+            sum.value.add_assign(&g.value);
             sum
         }
     });
-}
-
-fn add<T: Real>(a: &Tensor<T>, b: &Tensor<T>) -> Tensor<T> {
-    Tensor::write(*a.shape(), |out| T::kernels().add(a.as_slice(), b.as_slice(), out))
 }

@@ -53,7 +53,7 @@ impl Alarms {
             let Some(g) = g else { return };
             let zero = |x: &T| *x == T::zero();
             let idle = self.idle.entry(name.to_owned()).or_default();
-            *idle = if g.as_slice().iter().all(zero) { *idle + 1 } else { 0 };
+            *idle = if g.any_nonzero() { 0 } else { *idle + 1 };
             if *idle == IDLE && self.told.insert(name.to_owned()) {
                 self.raised.push(format!("{name}: its gradient was 0 everywhere in {IDLE} updates; nothing is learnt there"));
             }
