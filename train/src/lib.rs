@@ -50,8 +50,7 @@
 //! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`scores`] | accuracy, F1 and correlations |
-//! | [`evaluate`], [`metrics`], [`report`], [`progress`] | what was measured, for machines and people |
-//! | [`files`] | writes that are whole or absent |
+//! | [`evaluate`], [`metrics`], [`report`] | what was measured, for machines and people |
 //! | [`audit`] | ops, models, a step and the ledger shown with their evidence |
 //! | [`cli`], [`mod@bench`] | the program's commands, and how fast it trains |
 
@@ -60,14 +59,12 @@ pub mod bench;
 pub mod cli;
 pub mod data;
 pub mod evaluate;
-pub mod files;
 pub mod finetune;
 pub mod generate;
 pub mod metrics;
 pub mod model_dir;
 pub mod optim;
 pub mod pretrain;
-pub mod progress;
 pub mod report;
 pub mod reproduce;
 pub mod scores;
@@ -77,8 +74,3 @@ pub mod text;
 pub mod trainer;
 pub mod world;
 pub mod zero_shot;
-
-/// Bytes in hexadecimal, as digests are written.
-fn hex(bytes: impl AsRef<[u8]>) -> String {
-    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}

@@ -3,12 +3,13 @@
 //! The file is the run's memory of itself: the curves of the report, the table of the README and a continued run are all
 //! made from it. A run that resumes at update s first drops what was recorded after s, so no curve has double points.
 
-use crate::files::{FileError, write_atomically};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use gradus_io::files::{FileError, write_atomically};
+use serde::{Deserialize, Serialize};
 
 /// The split whose evaluations a run is judged by.
 pub const VALIDATION: &str = "validation";

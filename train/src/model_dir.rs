@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::resolve_directory;
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 
-use crate::files::resolve_directory;
 use crate::text::{TextError, Tokenizer};
 
 /// The directory of a training run's best checkpoint, inside the run's own.

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
+use gradus_io::numbers::{count, figure, many};
 use gradus_model::Gpt;
 use gradus_tensor::buffer;
 use serde::Serialize;
 
 use crate::bench::{self, Workload};
-use crate::progress::{count, figure, many};
 use crate::report::svg::{Curve, Ink, Plot};
 use crate::report::{Axis, Block, Report, Row, Scale};
 use crate::trainer::{TrainError, Trainer};

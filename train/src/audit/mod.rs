@@ -1,5 +1,6 @@
 //! Every step shown, and proved: what `gradus audit` prints.
 
+use gradus_io::hex;
 use gradus_model::{Model, Tree};
 use gradus_tensor::Tensor;
 use sha2::{Digest, Sha256};
@@ -16,5 +17,5 @@ pub mod step;
 pub fn digest(params: &Model<Tensor<f64>>) -> String {
     let mut hash = Sha256::new();
     params.as_ref().visit(|_, p| p.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
-    crate::hex(hash.finalize())
+    hex::encode(hash.finalize())
 }

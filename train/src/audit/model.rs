@@ -2,6 +2,7 @@
 
 use gradus_autograd::check::{self, Case, Comparison, Failure, Outcome};
 use gradus_autograd::{Tensor, Want};
+use gradus_io::numbers::{count, many};
 use gradus_model::check::{self as models, Loss, Verdict};
 use gradus_model::{
     Activation, Backward, Batch, Embedding, Form, GptConfig, HeadConfig, Labels, LstmConfig, Model, ModelConfig, Noise,
@@ -10,7 +11,6 @@ use gradus_model::{
 use gradus_tensor::rng::Philox;
 use serde_json::{Value, json};
 
-use crate::progress::{count, many};
 use crate::report::{Block, Report, Row};
 
 /// At the best of a few steps a central difference is about ε^⅔ of the loss off, with two digits and a half to spare.

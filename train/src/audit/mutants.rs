@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use gradus_autograd::catalogue;
+use gradus_io::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -107,7 +108,7 @@ pub fn equivalents() -> Vec<Equivalent> {
 
 /// SHA-256 of a file, the first 16 hexadecimal digits.
 pub fn digest(text: &str) -> String {
-    crate::hex(&Sha256::digest(text)[..8])
+    hex::encode(&Sha256::digest(text)[..8])
 }
 
 /// The score of a group of files.

@@ -11,10 +11,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use gradus_io::files::{FileError, write_atomically};
 
 use super::CliError;
 use super::common::Threads;
-use crate::files::{FileError, write_atomically};
 
 /// Show every step, and prove it
 #[derive(Clone, Debug, Subcommand)]

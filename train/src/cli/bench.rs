@@ -3,15 +3,18 @@
 mod evaluate;
 mod scaling;
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
+use gradus_io::numbers::figure;
+use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Model, ModelConfig};
 
 use super::common::{Threads, flag, open_model};
 use super::{CliError, output};
 use crate::bench::{Workload, generate, train};
-use crate::progress::{Display, Progress, figure};
+use crate::cli::progress::Display;
 use crate::trainer::default_shards;
-use std::path::PathBuf;
 
 /// Measure how fast this machine trains, evaluates and generates, and how cost grows with size.
 #[derive(Debug, Subcommand)]
@@ -148,7 +151,8 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
         return Err(flag("--shards", workload.shards, format!("a number from 1 to the {part} sequences of a part")));
     }
     let all = args.warm_up.saturating_add(args.steps) as u64;
-    let mut bar = Progress::new(workload.name, all, "steps", Display::choose(false)).counting("tokens", workload.tokens() as f64);
+    let mut bar =
+        Display::choose(false).begin(Job::new(workload.name, all, "steps").counting("tokens", workload.tokens() as f64));
     let report = train(&workload, args.steps, args.warm_up, |step| bar.reach(step as u64))?;
     bar.finish();
     if args.json {

@@ -1,17 +1,16 @@
 //! Flags that several commands share.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use gradus_io::files::quoted;
+use gradus_io::interrupt;
 
 use super::{CliError, output};
 use crate::data::sets::Task;
-use crate::files::quoted;
 use crate::finetune::RunFile;
 use crate::model_dir::ModelDir;
-use crate::pretrain::INTERRUPTED;
 
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -70,7 +69,7 @@ pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Re
 /// Lets Ctrl-C end the work with a checkpoint.
 pub fn stop_on_ctrl_c() {
     let again = || {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+        if interrupt::request() {
             std::process::exit(130);
         }
         output::say("\nending after this update with a checkpoint (Ctrl-C again: at once)");
@@ -84,7 +83,7 @@ pub fn stop_on_ctrl_c() {
 /// # Errors
 /// [`CliError::Interrupted`].
 pub fn unless_interrupted(finished: bool, next: impl FnOnce() -> String) -> Result<(), CliError> {
-    if finished || !INTERRUPTED.load(Ordering::Relaxed) { Ok(()) } else { Err(CliError::Interrupted { next: next() }) }
+    if finished || !interrupt::requested() { Ok(()) } else { Err(CliError::Interrupted { next: next() }) }
 }
 
 /// Says so where a model was fine-tuned on another task than it is asked: heads of one shape answer either.

@@ -3,16 +3,16 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+use gradus_io::files::FileError;
+use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
 
 use super::ids::IdsError;
 use crate::audit::step::SceneError;
-use crate::files::FileError;
 use crate::finetune::FinetuneError;
 use crate::generate::GenerateError;
 use crate::model_dir::ModelDirError;
 use crate::pretrain::PretrainError;
-use crate::progress::many;
 use crate::reproduce::ReproduceError;
 use crate::text::TextError;
 use crate::trainer::{DumpError, TrainError};

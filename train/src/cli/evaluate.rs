@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use gradus_io::numbers::many;
+use gradus_io::progress::{Job, Monitor};
 use gradus_model::checkpoint::hugging_face_name;
 use gradus_model::{Model, ModelConfig, Tree};
 use gradus_tensor::{Real, Tensor};
@@ -11,10 +13,10 @@ use serde_json::{Map, Value, json};
 use super::common::{Threads, flag, open_model, warn_of_another_task};
 use super::ids::read_ids;
 use super::{CliError, output};
+use crate::cli::progress::Display;
 use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
 use crate::finetune::{FinetuneError, Reader, evenly, labels, left_out, logits, metrics, score};
-use crate::progress::{Display, Progress, many};
 use crate::tasks::TaskError;
 use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 use crate::zero_shot::ZeroShot;
@@ -179,7 +181,7 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path, split: Split) -> 
     data.check_labels().map_err(FinetuneError::from)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
     let display = Display::choose(args.quiet || encoded.len() < 1000);
-    let mut bar = Progress::new(task.title, encoded.len() as u64, "examples", display);
+    let mut bar = display.begin(Job::new(task.title, encoded.len() as u64, "examples"));
     let z = logits(&reader.config, &reader.params, &encoded, |done| bar.reach(done as u64));
     bar.finish();
     let scored = score(task, &data.rows, &z).map_err(FinetuneError::from)?;
@@ -315,7 +317,7 @@ fn measure<T: Real>(
 ) -> Result<Map<String, Value>, CliError> {
     let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
     let total = predicted(&ids);
-    let progress = |label: &str| Progress::new(label, total as u64, "tokens", Display::choose(args.quiet || total < 10_000));
+    let progress = |label: &str| Display::choose(args.quiet || total < 10_000).begin(Job::new(label, total as u64, "tokens"));
     let mut bar = progress("evaluate");
     let losses = token_losses(config, params, &ids, windows, |done, _| bar.reach(done as u64));
     bar.finish();

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ArgMatches;
+use gradus_io::files::quoted;
+use gradus_io::numbers::many;
 
 use super::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
+use crate::cli::progress::Display;
 use crate::data::sets::Task;
-use crate::files::quoted;
 use crate::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
-use crate::progress::{Display, many};
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
 #[derive(Clone, Debug, clap::Args)]
@@ -76,7 +77,7 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
     args.threads.start()?;
     stop_on_ctrl_c();
     let control =
-        Control { stop_at: args.stop_at, display: Display::choose(args.quiet), command: command(), anomaly: args.anomaly };
+        Control { stop_at: args.stop_at, monitor: &Display::choose(args.quiet), command: command(), anomaly: args.anomaly };
     let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {
         (Some(dir), ..) => finetune::resume(dir, &control)?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {

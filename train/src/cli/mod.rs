@@ -14,6 +14,7 @@ mod ids;
 mod output;
 mod predict;
 mod pretrain;
+pub(crate) mod progress;
 mod reproduce;
 mod tasks;
 mod tokenizer;

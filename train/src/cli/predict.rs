@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use gradus_io::numbers::many;
+use gradus_io::progress::{Job, Monitor};
 use serde_json::json;
 
 use super::common::{Threads, flag, warn_of_another_task};
 use super::{CliError, output};
+use crate::cli::progress::Display;
 use crate::data::sets::{Answer, Label, Split, Task, submission};
 use crate::finetune::{FinetuneError, Reader, answers, logits, score};
-use crate::progress::{Display, Progress, many};
 use crate::tasks;
 
 /// Answer a split with a fine-tuned model, labelled or not
@@ -70,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     warn_of_another_task(&args.model, task);
     let data = reader.read(task, &args.data, args.split)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-    let mut progress = Progress::new(task.title, encoded.len() as u64, "examples", Display::choose(args.quiet));
+    let mut progress = Display::choose(args.quiet).begin(Job::new(task.title, encoded.len() as u64, "examples"));
     let z = logits(&reader.config, &reader.params, &encoded, |done| progress.reach(done as u64));
     progress.finish();
     let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;

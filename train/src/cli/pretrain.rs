@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
+use gradus_io::files::quoted;
 
 use super::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
-use crate::files::quoted;
+use crate::cli::progress::Display;
 use crate::pretrain::{self, Control, PretrainError};
-use crate::progress::Display;
 use crate::settings::Options;
 
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
@@ -76,7 +76,7 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         stop_at: args.stop_at,
         within: None,
         samples: args.samples,
-        display: Display::choose(args.quiet),
+        monitor: &Display::choose(args.quiet),
         cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
         command: command(),
         threads: rayon::current_num_threads(),

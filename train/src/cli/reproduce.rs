@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::numbers::duration;
+
 use super::common::{Threads, flag, stop_on_ctrl_c};
 use super::{CliError, output};
-use crate::progress::{Display, duration};
+use crate::cli::progress::Display;
 use crate::reproduce::plan::Sizes;
 use crate::reproduce::{self, Outcome, Watch};
 
@@ -54,7 +56,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     stop_on_ctrl_c();
-    let watch = Watch { display: Display::choose(args.quiet), samples: !args.quiet };
+    let watch = Watch { monitor: &Display::choose(args.quiet), samples: !args.quiet };
     let outcome = match &args.resume {
         Some(dir) => reproduce::resume(dir, &watch)?,
         None => {
@@ -78,7 +80,7 @@ pub fn miniature() -> Result<(), CliError> {
         "world, and are then fine-tuned on the paper's twelve tasks in miniature; the report stands its tables beside them.",
     );
     output::say("`gradus --help` shows everything else.\n");
-    let watch = Watch { display: Display::choose(false), samples: true };
+    let watch = Watch { monitor: &Display::choose(false), samples: true };
     let outcome = reproduce::begin(&Sizes::new(1, 1, 1.0, false), Path::new("runs/miniature"), &watch)?;
     show(&outcome, false)
 }

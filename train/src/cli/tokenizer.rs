@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Subcommand;
+use gradus_io::numbers::{count, figure};
+use gradus_io::progress::{Job, Monitor, Progress};
 use serde_json::json;
 
 use super::common::{Threads, flag};
 use super::ids::read_ids;
 use super::{CliError, output};
+use crate::cli::progress::Display;
 use crate::model_dir::holds_tokenizer;
-use crate::progress::{Display, Progress, count, figure};
 use crate::text::{BpeTrainer, Model, TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 
 /// Learn a vocabulary, and turn text into token ids and back.
@@ -147,10 +149,10 @@ fn train(args: &Train) -> Result<(), CliError> {
     if blank {
         return Err(TextError::Empty { path: args.corpus.clone() }.into());
     }
-    let mut bar: Option<Progress> = None;
+    let mut bar: Option<Box<dyn Progress>> = None;
     let tokenizer = trainer.train(&words, |done, total| {
         let display = Display::choose(total < 1000);
-        bar.get_or_insert_with(|| Progress::new("merges", total as u64, "merges", display)).reach(done as u64);
+        bar.get_or_insert_with(|| display.begin(Job::new("merges", total as u64, "merges"))).reach(done as u64);
     })?;
     if let Some(bar) = bar {
         bar.finish();

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::write_atomically;
+use gradus_io::numbers::count;
+use gradus_io::progress::{Job, Monitor};
 use gradus_tensor::rng::Philox;
 use serde_json::json;
 
 use super::common::flag;
 use super::{CliError, output};
-use crate::files::write_atomically;
-use crate::progress::{Display, Progress, count};
+use crate::cli::progress::Display;
 use crate::text::{TextError, read_text};
 use crate::world::{Measure, Story, World, tasks};
 
@@ -95,7 +97,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn tasks(world: &World, dir: &Path, args: &Args) -> Result<(), CliError> {
-    let mut progress = Progress::new("tasks", tasks::names().count() as u64, "tasks", Display::choose(args.rows < 10_000));
+    let mut progress = Display::choose(args.rows < 10_000).begin(Job::new("tasks", tasks::names().count() as u64, "tasks"));
     let sizes = tasks::Sizes::of(args.rows);
     let written = tasks::write_observed(world, args.seed, dir, sizes, |done| progress.reach(done as u64))?;
     progress.finish();

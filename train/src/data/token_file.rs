@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use gradus_io::hex;
 use gradus_tensor::mmap::{MappedFile, u16s, u32s};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -94,7 +95,7 @@ impl TokenFile {
         super::check_ids(separator.as_slice(), vocab_size)?;
         let sources = sources(corpus)?;
         let key = key(&sources, &tokenizer.fingerprint(), separator, progress)?;
-        let name: String = crate::hex(&key[..16]);
+        let name: String = hex::encode(&key[..16]);
         let path = cache.join(format!("{name}.tokens"));
         match TokenFile::open_with(&path, Some(&key), vocab_size) {
             Err(DataError::Corrupt { .. }) => {}

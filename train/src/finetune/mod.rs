@@ -23,12 +23,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
 
 use crate::data::sets::{self, Dropped, Loaded, SetError, Split, Task};
-use crate::files::{FileError, quoted};
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;

@@ -9,6 +9,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::{Lock, occupant, write_json};
+use gradus_io::hex;
+use gradus_io::progress::Monitor;
 use gradus_model::checkpoint;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -16,8 +19,6 @@ use sha2::{Digest, Sha256};
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, Reader, Settings};
 use crate::data::sets::{Split, Task};
-use crate::files::{Lock, occupant, write_json};
-use crate::progress::Display;
 use crate::scores::mean_and_deviation;
 
 /// What a fine-tuning was, to continue it.
@@ -71,11 +72,11 @@ impl Seeds {
 
 /// How a run is to be made, beyond its settings.
 #[derive(Clone, Debug)]
-pub struct Control {
+pub struct Control<'m> {
     /// End after this many updates of a seed, the schedule unchanged, so that it can be resumed.
     pub stop_at: Option<u64>,
-    /// How progress is shown.
-    pub display: Display,
+    /// Who watches.
+    pub monitor: &'m dyn Monitor,
     /// The command line.
     pub command: String,
     /// Look at every op's value and every summand of a gradient, and stop at the first that is not finite.
@@ -130,7 +131,7 @@ pub fn begin(
     out: &Path,
     settings: &Settings,
     seeds: Seeds,
-    control: &Control,
+    control: &Control<'_>,
 ) -> Result<Outcome, FinetuneError> {
     let _lock = Lock::take(out)?;
     if let Some(found) = occupant(out) {
@@ -156,7 +157,7 @@ pub fn begin(
 ///
 /// # Errors
 /// No such run, other data than it began with, and those of [`begin`].
-pub fn resume(out: &Path, control: &Control) -> Result<Outcome, FinetuneError> {
+pub fn resume(out: &Path, control: &Control<'_>) -> Result<Outcome, FinetuneError> {
     let error = |problem: String| FinetuneError::Resume { problem };
     let run = RunFile::read(out).map_err(error)?;
     let _lock = Lock::take(out)?;
@@ -187,7 +188,7 @@ fn digest(reader: &Reader, data: &[&Data]) -> String {
         }
         hash.update(format!("{:?}", row.encoded.target));
     }
-    crate::hex(hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 /// A task's rows as a model reads them.
@@ -218,7 +219,7 @@ impl Work {
         Ok(Work { task, reader, train, dev, all_rows, digest, out: out.to_owned() })
     }
 
-    fn run(&self, run: &RunFile, control: &Control) -> Result<Outcome, FinetuneError> {
+    fn run(&self, run: &RunFile, control: &Control<'_>) -> Result<Outcome, FinetuneError> {
         let mut done = Vec::new();
         for number in 0..run.seeds.0 {
             let settings = Settings { seed: run.settings.seed + number, ..run.settings.clone() };

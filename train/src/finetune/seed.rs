@@ -7,19 +7,18 @@
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use gradus_io::files::{FileError, quoted, write_json, write_together};
+use gradus_io::progress::{Job, Progress};
+use gradus_io::{hex, interrupt};
 use gradus_model::checkpoint;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::run::{Control, Work};
 use super::{FinetuneError, Point, Session, Settings};
-use crate::files::{FileError, quoted, write_json, write_together};
 use crate::metrics::{MetricsLog, Record, StepRecord};
-use crate::pretrain::INTERRUPTED;
-use crate::progress::Progress;
 use crate::tasks::TaskError;
 use crate::trainer::{TRAINER_FILE, Trainer};
 
@@ -122,21 +121,21 @@ impl<'w> Seed<'w> {
     }
 
     /// Trains to the end; `None` if it was stopped on its way.
-    pub fn run(mut self, name: &str, control: &Control) -> Result<Option<SeedOutcome>, FinetuneError> {
+    pub fn run(mut self, name: &str, control: &Control<'_>) -> Result<Option<SeedOutcome>, FinetuneError> {
         self.session.trainer.watches = control.anomaly;
         let total = self.session.updates();
         let stop = control.stop_at.map_or(total, |s| s.min(total));
-        let mut progress = Progress::new(name, total, "updates", control.display).starting_at(self.session.trainer.done());
+        let mut progress = control.monitor.begin(Job::new(name, total, "updates").starting_at(self.session.trainer.done()));
         self.session.trainer.recipe.doubt().iter().for_each(|doubt| progress.warn(doubt));
         if self.lost {
             progress.warn(&format!("{} is not there: seed {} begins again", self.state().display(), self.settings.seed));
         }
         let mut saved = Instant::now();
-        while self.session.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
-            self.update(&mut progress)?;
+        while self.session.trainer.done() < stop && !interrupt::requested() {
+            self.update(&mut *progress)?;
             let due = self.session.is_due();
             if due {
-                self.score(&mut progress)?;
+                self.score(&mut *progress)?;
             }
             if due || saved.elapsed() > EVERY {
                 self.save()?;
@@ -158,7 +157,7 @@ impl<'w> Seed<'w> {
     }
 
     /// One update, written down.
-    fn update(&mut self, progress: &mut Progress) -> Result<(), FinetuneError> {
+    fn update(&mut self, progress: &mut dyn Progress) -> Result<(), FinetuneError> {
         let at = Instant::now();
         let (step, tokens) = match self.session.step() {
             Ok(made) => made,
@@ -196,7 +195,7 @@ impl<'w> Seed<'w> {
     }
 
     /// Scores the dev split, and keeps the model if it is the best so far.
-    fn score(&mut self, progress: &mut Progress) -> Result<(), FinetuneError> {
+    fn score(&mut self, progress: &mut dyn Progress) -> Result<(), FinetuneError> {
         let update = self.session.trainer.done();
         let better = self.session.evaluate().map_err(|e| match e {
             FinetuneError::Task(TaskError::NotFinite { .. }) => FinetuneError::Diverged { update },
@@ -259,5 +258,5 @@ fn take_up<'w>(session: &mut Session<'w>, work: &'w Work, dir: &Path, settings: 
 /// Whose state it is: changes with the task, the data, the pre-trained model, and every setting.
 fn identity(work: &Work, settings: &Settings) -> String {
     let settings = serde_json::to_string(settings).expect("plain values");
-    crate::hex(Sha256::digest(format!("{} {} {settings}", work.task.name, work.digest)))
+    hex::encode(Sha256::digest(format!("{} {} {settings}", work.task.name, work.digest)))
 }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gradus_io::hex;
+use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use sha2::{Digest, Sha256};
@@ -10,7 +12,6 @@ use sha2::{Digest, Sha256};
 use super::PretrainError;
 use super::source::{self, Source, Validation};
 use crate::data::{self, Evaluation, Phase, TokenFile, Tokens, Windows};
-use crate::progress::{Display, Progress};
 use crate::settings::Settings;
 use crate::text::{BpeTrainer, Tokenizer, corpus_files, read_corpus, read_text, strip_gutenberg};
 
@@ -32,7 +33,7 @@ impl std::fmt::Debug for Corpus {
 }
 
 /// The tokenizer that the settings name; without one, a BPE is trained on the corpus.
-pub(super) fn tokenizer(settings: &Settings, corpus: &Path, display: Display) -> Result<Tokenizer, PretrainError> {
+pub(super) fn tokenizer(settings: &Settings, corpus: &Path, monitor: &dyn Monitor) -> Result<Tokenizer, PretrainError> {
     match settings.tokenizer.as_deref() {
         Some("byte") => Ok(Tokenizer::bytes()),
         Some("char") => {
@@ -49,7 +50,7 @@ pub(super) fn tokenizer(settings: &Settings, corpus: &Path, display: Display) ->
             for path in corpus_files(corpus)? {
                 words.add(&strip_gutenberg(&read_text(&path)?)); // one file in memory at a time
             }
-            let mut progress = Progress::new("training the tokenizer", settings.vocab as u64, "merges", display);
+            let mut progress = monitor.begin(Job::new("training the tokenizer", settings.vocab as u64, "merges"));
             let tokenizer = trainer.train(&words, |done, _| progress.reach(done as u64))?;
             progress.finish();
             Ok(tokenizer)
@@ -64,13 +65,13 @@ impl Corpus {
         corpus: &Path,
         tokenizer: Tokenizer,
         cache: &Path,
-        display: Display,
+        monitor: &dyn Monitor,
     ) -> Result<Self, PretrainError> {
         let open = |path: &Path| -> Result<(Arc<TokenFile>, PathBuf), PretrainError> {
             let mut progress = None; // none where the cache has it
             let file = TokenFile::open_or_build(cache, path, &tokenizer, None, &mut |p| {
                 if p.phase == Phase::Tokenising {
-                    let begin = || Progress::new(&format!("tokenising {}", path.display()), p.total, "bytes", display);
+                    let begin = || monitor.begin(Job::new(&format!("tokenising {}", path.display()), p.total, "bytes"));
                     progress.get_or_insert_with(begin).reach(p.done);
                 }
             })?;
@@ -98,7 +99,7 @@ impl Corpus {
             }
         };
         let windows = Windows::new(tokens, train, context, settings.seed)?;
-        Ok(Corpus { tokenizer, windows, held_out, digest: crate::hex(digest.finalize()) })
+        Ok(Corpus { tokenizer, windows, held_out, digest: hex::encode(digest.finalize()) })
     }
 }
 

@@ -9,9 +9,11 @@ mod world;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gradus_io::files::{FileError, Lock, quoted};
+use gradus_io::progress::{Job, Monitor, Progress};
+use gradus_io::{hex, interrupt};
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
@@ -20,10 +22,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::data::DataError;
-use crate::files::{FileError, Lock, quoted};
 use crate::generate::{Choice, GenerateError, Overflow, generate};
 use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
-use crate::progress::{Display, Progress};
 use crate::report::PretrainReport;
 use crate::settings::{Settings, SettingsError};
 use crate::text::{TextError, Tokenizer};
@@ -41,9 +41,6 @@ pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, VOCABULARY, World
 const SAMPLE_TOKENS: usize = 160;
 /// Samples come from the model's own distribution.
 const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.0 };
-
-/// Set by Ctrl-C: the run ends with a checkpoint after the update it is at.
-pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Why a run could not begin, go on or end.
 #[derive(Debug, thiserror::Error)]
@@ -92,15 +89,15 @@ fn continued(dir: &Path) -> String {
 
 /// How a run is to be made, beyond its settings.
 #[derive(Clone, Debug)]
-pub struct Control {
+pub struct Control<'m> {
     /// End after this many updates without changing the schedule.
     pub stop_at: Option<u64>,
     /// Choose the number of updates so that training takes about so long, at most what the settings say.
     pub within: Option<Duration>,
     /// Print samples as the model learns.
     pub samples: bool,
-    /// How progress is shown.
-    pub display: Display,
+    /// Who watches.
+    pub monitor: &'m dyn Monitor,
     /// Where tokenised corpora are kept.
     pub cache: PathBuf,
     /// The command line, for the report.
@@ -154,7 +151,7 @@ pub struct Outcome {
 }
 
 /// Begins a run on a corpus, or on the micro-world where there is none.
-pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Control) -> Result<Outcome, PretrainError> {
+pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Control<'_>) -> Result<Outcome, PretrainError> {
     let mut settings = settings;
     let context = settings.model.context();
     if corpus.is_none() && context < world::CONTEXT {
@@ -165,12 +162,12 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
     let dir = RunDir::vacant(out)?;
     let source: Box<dyn Source> = match corpus {
         Some(path) => {
-            let tokenizer = corpus::tokenizer(&settings, path, control.display)?;
-            Box::new(Corpus::open(&settings, path, tokenizer, &control.cache, control.display)?)
+            let tokenizer = corpus::tokenizer(&settings, path, control.monitor)?;
+            Box::new(Corpus::open(&settings, path, tokenizer, &control.cache, control.monitor)?)
         }
         None => Box::new(WorldSource::new(&settings, None)?),
     };
-    if INTERRUPTED.load(Ordering::Relaxed) {
+    if interrupt::requested() {
         return Err(PretrainError::Interrupted);
     }
     settings.model = settings.model.with_vocab(source.tokenizer().vocab_size());
@@ -189,10 +186,10 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
 }
 
 /// Continues the run of a directory from its last checkpoint.
-pub fn resume(path: &Path, control: &Control) -> Result<Outcome, PretrainError> {
+pub fn resume(path: &Path, control: &Control<'_>) -> Result<Outcome, PretrainError> {
     RunDir::open(path)?; // no lock where no run is
     let _lock = Lock::take(path)?;
-    let Stored { dir, mut run, source, mut trainer, seconds } = Stored::read(path, &control.cache, control.display)?;
+    let Stored { dir, mut run, source, mut trainer, seconds } = Stored::read(path, &control.cache, control.monitor)?;
     if let Some(recompute) = control.recompute {
         run.settings.recompute = recompute;
         trainer.recipe = run.settings.recipe(run.updates);
@@ -230,7 +227,7 @@ struct Session<'c> {
     source: Box<dyn Source>,
     trainer: Trainer,
     log: MetricsLog,
-    control: &'c Control,
+    control: &'c Control<'c>,
     began: Instant,
     /// Seconds of training in earlier sessions.
     before: f64,
@@ -245,7 +242,7 @@ impl<'c> Session<'c> {
         source: Box<dyn Source>,
         mut trainer: Trainer,
         log: MetricsLog,
-        control: &'c Control,
+        control: &'c Control<'c>,
     ) -> Self {
         let (began, before, best, last) = (Instant::now(), 0.0, f64::INFINITY, None);
         trainer.watches = control.anomaly;
@@ -270,9 +267,8 @@ impl<'c> Session<'c> {
         let stop = self.control.stop_at.map_or(total, |s| s.min(total));
         let every = self.run.settings.eval_every.unwrap_or((total / 20).max(1));
         let tokens = self.an_update();
-        let mut progress = Progress::new("pre-training", total, "updates", self.control.display)
-            .counting("tokens", tokens)
-            .starting_at(self.trainer.done());
+        let job = Job::new("pre-training", total, "updates").counting("tokens", tokens).starting_at(self.trainer.done());
+        let mut progress = self.control.monitor.begin(job);
         let parameters = self.run.settings.model.parameters();
         let corpus = self.source.tokens();
         progress.say(&format!("{parameters} parameters, {corpus} tokens to learn from, {total} updates of {tokens:.0} tokens"));
@@ -282,7 +278,7 @@ impl<'c> Session<'c> {
         if self.trainer.done() == 0 {
             self.probe()?;
         }
-        while self.trainer.done() < stop && !INTERRUPTED.load(Ordering::Relaxed) {
+        while self.trainer.done() < stop && !interrupt::requested() {
             let t = self.trainer.done() + 1;
             let begin = Instant::now();
             let settings = &self.run.settings;
@@ -318,22 +314,22 @@ impl<'c> Session<'c> {
             progress.reach(t);
             let evaluates = t.is_multiple_of(every) || t == stop;
             if evaluates {
-                self.evaluate_and_save(&mut progress, t == total)?;
+                self.evaluate_and_save(&mut *progress, t == total)?;
             }
             if self.control.samples
                 && (evaluates && logged.elapsed() > Duration::from_secs(15) || self.began.elapsed() >= next_sample)
             {
-                self.sample(&mut progress)?;
+                self.sample(&mut *progress)?;
                 logged = Instant::now();
                 next_sample = self.began.elapsed() + Duration::from_secs(45);
             }
         }
         if self.trainer.done() < stop {
             progress.say("interrupted: saving a checkpoint");
-            self.refuse_diverged(&mut progress, self.moment(), None)?; // the checkpoint before is good
+            self.refuse_diverged(&mut *progress, self.moment(), None)?; // the checkpoint before is good
             self.save()?;
         } else if self.last.is_none() {
-            self.evaluate_and_save(&mut progress, self.trainer.done() == total)?;
+            self.evaluate_and_save(&mut *progress, self.trainer.done() == total)?;
         }
         progress.finish();
         let parameters_sha256 = digest(&self.trainer.params);
@@ -353,7 +349,7 @@ impl<'c> Session<'c> {
         })
     }
 
-    fn evaluate_and_save(&mut self, progress: &mut Progress, whole: bool) -> Result<(), PretrainError> {
+    fn evaluate_and_save(&mut self, progress: &mut dyn Progress, whole: bool) -> Result<(), PretrainError> {
         let at = self.moment();
         let limit = if whole { usize::MAX } else { self.run.settings.eval_tokens };
         let validation = self.source.validate(&self.trainer.params, &self.trainer.config, limit);
@@ -397,7 +393,7 @@ impl<'c> Session<'c> {
     /// saw those before it, so its own loss does not tell. Without held-out text, one training sequence does.
     fn refuse_diverged(
         &mut self,
-        progress: &mut Progress,
+        progress: &mut dyn Progress,
         at: Moment,
         validation: Option<&Validation>,
     ) -> Result<(), PretrainError> {
@@ -425,7 +421,7 @@ impl<'c> Session<'c> {
     }
 
     /// Lets the model write a text: drawn from its own distribution, by a generator of its own.
-    fn sample(&mut self, progress: &mut Progress) -> Result<(), PretrainError> {
+    fn sample(&mut self, progress: &mut dyn Progress) -> Result<(), PretrainError> {
         let (config, context) = (&self.trainer.config, self.trainer.config.backbone.context());
         let mut rng = Philox::with_stream(self.run.settings.seed ^ 0x5341_4d50_4c45, self.trainer.done());
         let mut ids = self.source.prompt();
@@ -503,5 +499,5 @@ fn flatten(prefix: &str, value: &serde_json::Value, out: &mut Vec<(String, Strin
 pub fn digest(params: &Model<Tensor>) -> String {
     let mut hash = Sha256::new();
     checkpoint::parameter_bytes(params, |bytes| hash.update(bytes));
-    crate::hex(hash.finalize())
+    hex::encode(hash.finalize())
 }

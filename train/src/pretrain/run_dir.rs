@@ -12,13 +12,13 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::{occupant, replace_directory, write_atomically, write_json};
 use gradus_model::checkpoint;
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::PretrainError;
-use crate::files::{occupant, replace_directory, write_atomically, write_json};
 use crate::settings::Settings;
 use crate::text::Tokenizer;
 
@@ -118,8 +118,8 @@ impl RunDir {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Lock;
     use crate::settings::Options;
+    use gradus_io::files::Lock;
 
     /// Whoever has the directory still has it when the run has begun.
     #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use gradus_io::hex;
+use gradus_io::progress::Monitor;
 use gradus_model::{Batch, Model, ModelConfig};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -11,7 +13,6 @@ use super::run_dir::{RunDir, RunFile};
 use super::source::{Source, weighted};
 use super::world::WorldSource;
 use super::{PretrainError, Tokenizer, Trainer};
-use crate::progress::Display;
 use crate::settings::Settings;
 use crate::trainer::StateError;
 
@@ -34,12 +35,12 @@ impl Stored {
     ///
     /// # Errors
     /// No run, a damaged one, or a corpus that is not the one it began with.
-    pub fn read(path: &Path, cache: &Path, display: Display) -> Result<Self, PretrainError> {
+    pub fn read(path: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let (dir, run) = RunDir::open(path)?;
         run.settings.check()?;
         let tokenizer = Tokenizer::load(dir.path())?;
         let source: Box<dyn Source> = match &run.corpus {
-            Some(path) => Box::new(Corpus::open(&run.settings, path, tokenizer, cache, display)?),
+            Some(path) => Box::new(Corpus::open(&run.settings, path, tokenizer, cache, monitor)?),
             None => Box::new(WorldSource::new(&run.settings, Some(tokenizer))?),
         };
         if source.digest() != run.digest {
@@ -92,5 +93,5 @@ impl Beside {
 fn identity(run: &RunFile) -> String {
     let settings = Settings { recompute: false, ..run.settings.clone() };
     let text = serde_json::to_string(&(&settings, run.updates, &run.digest)).unwrap_or_default();
-    crate::hex(Sha256::digest(text))
+    hex::encode(Sha256::digest(text))
 }

@@ -1,10 +1,12 @@
 //! The few pieces of HTML that a report is made of. Every text is escaped on its way in.
 
-use super::svg::{self, Plot};
-use crate::metrics::SampleRecord;
-use crate::progress::{count, duration};
 use std::fmt::Write;
 use std::ops::Range;
+
+use gradus_io::numbers::{count, duration};
+
+use super::svg::{self, Plot};
+use crate::metrics::SampleRecord;
 
 /// Text for HTML and XML: what would be markup, and control characters that neither allows, made visible.
 pub fn escape(text: &str) -> String {

@@ -9,8 +9,9 @@ pub use html::{Block, Figure, Link, Part, Row};
 pub use pretrain::{Baseline, PretrainReport};
 pub use scale::{Axis, Scale};
 
-use crate::files::{FileError, write_atomically};
 use std::path::Path;
+
+use gradus_io::files::{FileError, write_atomically};
 
 /// A report: a title, words to begin with, and sections.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,13 @@
 //! The report of a pre-training run.
 
+use std::path::Path;
+
+use gradus_io::files::FileError;
+use gradus_io::numbers::{count, duration, figure};
+
 use super::svg::{self, Curve, Ink, Level, Plot};
 use super::{Axis, Block, Figure, Report, Row, Scale};
-use crate::files::FileError;
 use crate::metrics::{self, EvaluationRecord, Record, SampleRecord, Summary, VALIDATION};
-use crate::progress::{count, duration, figure};
-use std::path::Path;
 
 /// How many samples are shown; the metrics file has them all.
 const SAMPLES: usize = 12;

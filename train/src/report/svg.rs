@@ -3,14 +3,16 @@
 //! `plotters` knows colours alone and draws on whole pixels. So each [`Ink`] is drawn in a colour of its own that is then
 //! exchanged for a CSS class, and everything is drawn `FINE` times too large.
 
-use super::html::escape;
-use super::scale::{Axis, Scale};
-use crate::files::{FileError, write_atomically};
-use crate::metrics::Record;
+use std::path::Path;
+
+use gradus_io::files::{FileError, write_atomically};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::path::Path;
+
+use super::html::escape;
+use super::scale::{Axis, Scale};
+use crate::metrics::Record;
 
 /// Units of the drawing to a pixel of the picture.
 const FINE: i32 = 10;

@@ -21,16 +21,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use gradus_io::files::{FileError, Lock, occupant, quoted, write_json};
+use gradus_io::interrupt;
+use gradus_io::numbers::{duration, many};
+use gradus_io::progress::Monitor;
 use gradus_model::{Model, ModelConfig};
 
 use crate::data::sets::SetError;
-use crate::files::{FileError, Lock, occupant, quoted, write_json};
 use crate::finetune::FinetuneError;
-use crate::pretrain::{INTERRUPTED, PretrainError};
-use crate::progress::{Display, duration, many};
+use crate::pretrain::PretrainError;
 use crate::settings::Options;
 use crate::trainer::Trainer;
 use crate::world::tasks;
+
 use plan::{Planned, Sizes, Speed, Stage};
 use results::Results;
 use stage::Places;
@@ -78,9 +81,9 @@ impl From<FinetuneError> for ReproduceError {
 
 /// How the work is watched.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch {
-    /// How progress is shown.
-    pub display: Display,
+pub struct Watch<'m> {
+    /// Who watches.
+    pub monitor: &'m dyn Monitor,
     /// Print what the Transformer writes as it learns.
     pub samples: bool,
 }
@@ -106,7 +109,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// A directory with another one, a stage's error, or Ctrl-C.
-pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Outcome, ReproduceError> {
     sizes.check()?;
     let _lock = Lock::take(out)?;
     let file = out.join("plan.json");
@@ -129,7 +132,7 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, Reprod
 ///
 /// # Errors
 /// No such directory, a stage's error, or Ctrl-C.
-pub fn resume(out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+pub fn resume(out: &Path, watch: &Watch<'_>) -> Result<Outcome, ReproduceError> {
     let sizes = read_plan(out)?;
     let _lock = Lock::take(out)?;
     run(&sizes, out, watch)
@@ -147,27 +150,22 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     Ok(sizes)
 }
 
-fn run(sizes: &Sizes, out: &Path, watch: &Watch) -> Result<Outcome, ReproduceError> {
+fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Outcome, ReproduceError> {
     let (begin, places) = (Instant::now(), Places(out.to_owned()));
-    let say = |words: &str| {
-        if watch.display != Display::Quiet {
-            eprintln_quietly(words);
-        }
-    };
     let stages = plan::plan(sizes, measure()?);
     let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| places.result(p).exists());
-    say(&announce(&stages, &done, sizes));
+    watch.monitor.say(&announce(&stages, &done, sizes));
     // Stages done, and seconds of those that are not.
     let state = Mutex::new((done.len(), open.iter().map(|p| p.seconds).sum::<f64>()));
     let one = |planned: &Planned, at_once: usize| {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::requested() {
             return Err(ReproduceError::Interrupted { out: out.to_owned() });
         }
         let start = Instant::now();
         let found = stage::run(&places, sizes, planned, watch)?;
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = (state.0 + 1, (state.1 - planned.seconds).max(0.0));
-        say(&format!(
+        watch.monitor.say(&format!(
             "[{:>3}/{}] seed {}: {}: {found} ({:.0} s, {:.0} s expected); about {} left",
             state.0,
             stages.len(),
@@ -218,12 +216,6 @@ fn at_once<W: Sync>(work: &[W], each: impl Fn(&W, usize) -> Result<(), Reproduce
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
-}
-
-/// A line for people; without anybody to read it, the work still goes on.
-fn eprintln_quietly(words: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{words}");
 }
 
 /// The plan in words, kind by kind.

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use gradus_io::files::{FileError, quoted, write_json};
+use gradus_io::interrupt;
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, ModelConfig, Transfer};
 use gradus_tensor::Tensor;
 use serde::Serialize;
@@ -14,11 +15,10 @@ use super::plan::{Planned, Sizes, Stage};
 use super::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
 use super::{ReproduceError, Watch};
 use crate::data::sets::{Example, Split, Task};
-use crate::files::{FileError, quoted, write_json};
 use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
 use crate::metrics::{self, Record, VALIDATION};
 use crate::optim::Warmup;
-use crate::pretrain::{self, INTERRUPTED, PretrainError, Probe, SEPARATOR};
+use crate::pretrain::{self, PretrainError, Probe, SEPARATOR};
 use crate::settings::{Length, Options, Settings};
 use crate::tasks::TaskError;
 use crate::text::Tokenizer;
@@ -89,7 +89,7 @@ fn write(path: &Path, result: &impl Serialize) -> Result<(), ReproduceError> {
 }
 
 /// Does a stage; one line on what came of it.
-pub fn run(places: &Places, sizes: &Sizes, planned: &Planned, watch: &Watch) -> Result<String, ReproduceError> {
+pub fn run(places: &Places, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -> Result<String, ReproduceError> {
     match &planned.stage {
         Stage::World => world(places, sizes, planned.seed),
         Stage::Pretrain(body) => {
@@ -159,7 +159,7 @@ fn probe(questions: Vec<Questions>, tokenizer: PathBuf) -> Probe {
     }))
 }
 
-fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watch) -> Result<PretrainResult, ReproduceError> {
+fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<'_>) -> Result<PretrainResult, ReproduceError> {
     let dir = places.body(seed, body);
     let questions = questions(&places.world(seed))?;
     let settings = settings(sizes, seed, body)?;
@@ -167,7 +167,7 @@ fn pre_train(places: &Places, sizes: &Sizes, seed: u64, body: Body, watch: &Watc
         stop_at: None,
         within: None,
         samples: body == Body::Gpt && watch.samples,
-        display: watch.display,
+        monitor: watch.monitor,
         cache: dir.clone(),
         command: format!("gradus reproduce --resume {}", quoted(&places.0)),
         threads: rayon::current_num_threads(),
@@ -255,7 +255,7 @@ fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Var
     let train = reader.read(task, &folder, Split::Train)?.at_most(rows);
     let dev = reader.read(task, &folder, Split::Dev)?;
     let mut session = Session::new(&reader, task, &train, &dev, &recipe(sizes, seed, variant))?;
-    if !session.run(|| INTERRUPTED.load(Ordering::Relaxed))? {
+    if !session.run(interrupt::requested)? {
         return Err(ReproduceError::Interrupted { out: places.0.clone() });
     }
     let best = session.best.as_ref().expect("the last update ends an epoch");

@@ -184,7 +184,7 @@ mod tests {
                 lines += &if newer(c) { text } else { words(&text).join(" ") };
                 lines.push('\n');
             }
-            let digest: String = crate::hex(&Sha256::digest(&lines)[..8]);
+            let digest: String = gradus_io::hex::encode(&Sha256::digest(&lines)[..8]);
             assert_eq!(format!("{block:06x} {digest}"), line);
         }
         assert_eq!(digests.lines().count(), 0x110);

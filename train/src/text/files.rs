@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use gradus_io::files;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plain::Characters;
 use super::{AddedToken, AddedTokens, Bpe, Bytes, END_OF_WORD, Model, TextError, Tokenizer, UNKNOWN};
-use crate::files;
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";

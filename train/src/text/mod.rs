@@ -41,6 +41,7 @@ mod files;
 mod plain;
 mod train;
 
+use gradus_io::hex;
 use sha2::{Digest, Sha256};
 
 pub use added::AddedToken;
@@ -269,7 +270,7 @@ impl Tokenizer {
             field(&token.content);
             field(&format!("{} {} {}", token.id, token.special, token.normalized));
         }
-        crate::hex(hash.finalize())
+        hex::encode(hash.finalize())
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use gradus_io::numbers::figure;
 use gradus_model::Tree;
 use gradus_tensor::Real;
 
 use super::Gradient;
-use crate::progress::figure;
 
 /// Updates over which a unit must have had no gradient to be called dead, and over which norms are compared.
 const WINDOW: usize = 100;

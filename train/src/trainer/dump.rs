@@ -7,12 +7,12 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::{FileError, replace_directory, write_atomically};
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Batch, Form, HeadConfig, Labels, ModelConfig};
 use serde::{Deserialize, Serialize};
 
 use super::{Recipe, TrainError, Trainer};
-use crate::files::{FileError, replace_directory, write_atomically};
 
 /// The directory's name beside a run's files.
 pub const ANOMALY: &str = "anomaly";

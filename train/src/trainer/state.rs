@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::{FileError, write_atomically};
 use gradus_model::{Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
 use safetensors::{Dtype, SafeTensors, View};
 
 use super::{Recipe, Trainer};
-use crate::files::{FileError, write_atomically};
 
 /// The file's name in a run's directory.
 pub const TRAINER_FILE: &str = "trainer.safetensors";

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use gradus_io::progress::Silent;
 use gradus_model::{Activation, GptConfig, Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::Tensor;
 use gradus_train::audit::step::Scene;
 use gradus_train::metrics::{self, Record};
 use gradus_train::pretrain::Stored;
-use gradus_train::progress::Display;
 
 use super::gradus;
 
@@ -204,7 +204,7 @@ fn a_runs_own_next_update_is_opened() {
     assert!(part["loss"] != found["loss"] && part["batch_sha256"] != found["batch_sha256"]);
     gradus("audit step --run {} --sequences 5 --html {} --overwrite", &[&run, &html]).misused(&["--sequences 5", "from 1 to 4"]);
 
-    let stored = || Stored::read(&run, dir.path(), Display::Quiet).unwrap();
+    let stored = || Stored::read(&run, dir.path(), &Silent).unwrap();
     let scene = Scene::of_run(&stored(), None).unwrap();
     let mut opened = scene.trainer.clone();
     let made = opened.update(&scene.batch).unwrap();

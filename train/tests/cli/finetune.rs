@@ -757,7 +757,7 @@ fn a_directory_is_one_process_s() {
     use std::os::unix::ffi::OsStringExt;
     let desk = Desk::new();
     desk.data("rte");
-    let lock = gradus_train::files::Lock::take(&desk.path("out")).unwrap();
+    let lock = gradus_io::files::Lock::take(&desk.path("out")).unwrap();
     desk.begin("rte", "out", SHORT).fails_with(&["out", "another gradus works there"]);
     drop(lock);
     desk.begin("rte", "out", SHORT).json();

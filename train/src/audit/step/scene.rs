@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::hex;
+use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{Backward, Batch, GptConfig, Model, ModelConfig, Objective, Tree};
 use gradus_tensor::Tensor;
@@ -15,7 +17,6 @@ use crate::finetune::{FinetuneError, Reader, Session, Settings};
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use crate::pretrain::{Stored, VOCABULARY, weighted};
-use crate::progress::many;
 use crate::text::{BpeTrainer, TextError, Tokenizer};
 use crate::trainer::{Recipe, TrainError, Trainer};
 use crate::world::World;
@@ -140,7 +141,7 @@ impl Scene {
             lead: format!(
                 "A GPT that has read the beginnings of {} stories of the micro-world, opened at its next update: what each op computed, what flowed back to \
                  it and from where, and what the update made of it.",
-                crate::progress::count(Self::UPDATES * ROWS as u64)
+                gradus_io::numbers::count(Self::UPDATES * ROWS as u64)
             ),
             trainer,
             batch,
@@ -313,7 +314,7 @@ impl Scene {
             labels.extract.iter().for_each(|at| hash.update(at.to_le_bytes()));
             labels.targets.iter().chain(&labels.weights[..]).for_each(|x| hash.update(x.to_le_bytes()));
         }
-        crate::hex(hash.finalize())
+        hex::encode(hash.finalize())
     }
 }
 

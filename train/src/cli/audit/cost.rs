@@ -1,11 +1,14 @@
 //! `gradus audit cost`.
 
+use gradus_io::numbers::figure;
+use gradus_io::progress::{Job, Monitor};
+
 use super::{Page, Talk};
 use crate::audit::cost::{self, Line};
 use crate::bench::Workload;
 use crate::cli::common::flag;
+use crate::cli::progress::Display;
 use crate::cli::{CliError, output};
-use crate::progress::{Display, Progress, figure};
 
 /// What a training step costs, op by op, against the machine's matrix products and memory
 #[derive(Clone, Debug, clap::Args)]
@@ -40,7 +43,7 @@ impl Cost {
         }
         self.page.check()?;
         let workload = Workload::named(&self.workload).expect("clap knows the names");
-        let mut progress = Progress::new("measuring", self.steps as u64, "steps", Display::choose(self.talk.quiet));
+        let mut progress = Display::choose(self.talk.quiet).begin(Job::new("measuring", self.steps as u64, "steps"));
         let cost = cost::cost(&workload, self.steps, |step| progress.reach(step as u64))?;
         progress.finish();
         self.page.write(|| cost.report().render())?;

@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Noise, Objective, Tree};
 use serde_json::json;
 
 use super::{Page, Talk, refuse};
 use crate::audit::model::{self, Audited, Depth, Subject};
 use crate::cli::common::{flag, open_model};
+use crate::cli::progress::Display;
 use crate::cli::{CliError, output};
-use crate::progress::{Display, Progress};
 
 /// The gradient of whole models, parameter by parameter, in f64
 #[derive(Clone, Debug, clap::Args)]
@@ -65,7 +66,7 @@ impl Model {
         for subject in &subjects {
             let mut tensors = 0;
             subject.params.as_ref().visit(|_, _| tensors += 1);
-            let mut progress = Progress::new(&subject.name, tensors, "tensors", Display::choose(self.talk.quiet));
+            let mut progress = Display::choose(self.talk.quiet).begin(Job::new(&subject.name, tensors, "tensors"));
             all.push(model::audit(subject, depth, |done| progress.reach(done)));
             progress.finish();
         }

@@ -3,11 +3,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gradus_io::progress::{Job, Monitor};
+
 use super::{Pages, Talk, refuse};
 use crate::audit::ops::Catalogue;
 use crate::cli::common::flag;
+use crate::cli::progress::Display;
 use crate::cli::{CliError, output};
-use crate::progress::{Display, Progress};
 
 /// The catalogue of ops: equations, code, and the evidence that each derivative is right
 #[derive(Clone, Debug, clap::Args)]
@@ -38,7 +40,7 @@ impl Ops {
         }
         self.pages.check()?;
         let total = gradus_autograd::ops::all::<f64>().len() as u64;
-        let progress = Mutex::new(Progress::new("ops", total, "ops", Display::choose(self.talk.quiet)));
+        let progress = Mutex::new(Display::choose(self.talk.quiet).begin(Job::new("ops", total, "ops")));
         let done = AtomicU64::new(0);
         let catalogue = Catalogue::of(self.draws, || {
             let n = done.fetch_add(1, Ordering::Relaxed) + 1;

@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
+use gradus_io::files::FileError;
+use gradus_io::numbers::count;
+use gradus_io::progress::{Job, Monitor};
 use serde_json::json;
 
 use super::{Talk, free, refuse, write};
 use crate::audit::step::{Opened, Scene, Size};
 use crate::cli::common::{command, flag, open_model};
 use crate::cli::pretrain::cache;
+use crate::cli::progress::Display;
 use crate::cli::{CliError, output};
 use crate::data::sets::Task;
-use crate::files::FileError;
 use crate::finetune::FinetuneError;
 use crate::pretrain::Stored;
-use crate::progress::{Display, Progress, count};
 
 /// One training step, opened: every number, what flowed back and from where, and the evidence
 #[derive(Clone, Debug, clap::Args)]
@@ -104,14 +106,14 @@ impl Step {
 
     fn scene(&self) -> Result<Scene, CliError> {
         if let Some(path) = &self.run {
-            let stored = Stored::read(path, &cache(Some(path)), Display::choose(self.talk.quiet))?;
+            let stored = Stored::read(path, &cache(Some(path)), &Display::choose(self.talk.quiet))?;
             return Ok(Scene::of_run(&stored, self.sequences)?);
         }
         let Some(path) = &self.model else {
             if self.by_hand {
                 return Ok(Scene::by_hand());
             }
-            let mut progress = Progress::new("learning", Scene::UPDATES, "updates", Display::choose(self.talk.quiet));
+            let mut progress = Display::choose(self.talk.quiet).begin(Job::new("learning", Scene::UPDATES, "updates"));
             let scene = Scene::standard(self.seed, |done| progress.reach(done))?;
             progress.finish();
             return Ok(scene);

@@ -1,9 +1,12 @@
 //! `gradus bench evaluate`.
 
+use gradus_io::numbers::figure;
+use gradus_io::progress::{Job, Monitor};
+
 use crate::bench::{Workload, evaluate};
 use crate::cli::common::{Threads, flag};
+use crate::cli::progress::Display;
 use crate::cli::{CliError, output};
-use crate::progress::{Display, Progress, figure};
 
 /// Time evaluation beside the forward pass alone.
 #[derive(Debug, clap::Args)]
@@ -35,7 +38,7 @@ pub fn run(args: &Evaluate) -> Result<(), CliError> {
         return Err(flag("--passes", 0, "at least 1 pass to time"));
     }
     let workload = Workload::named(&args.workload).expect("clap lets these names pass");
-    let mut bar = Progress::new(workload.name, args.passes as u64 + 1, "passes", Display::choose(false));
+    let mut bar = Display::choose(false).begin(Job::new(workload.name, args.passes as u64 + 1, "passes"));
     let report = evaluate(&workload, args.passes, |pass| bar.reach(pass as u64));
     bar.finish();
     if args.json {

@@ -1,11 +1,13 @@
 //! `gradus bench scaling`.
 
+use gradus_io::numbers::figure;
+use gradus_io::progress::{Job, Monitor};
 use serde::Serialize;
 
 use crate::bench::{Growth, SWEEPS, Sweep, scaling};
 use crate::cli::common::{Threads, flag};
+use crate::cli::progress::Display;
 use crate::cli::{CliError, output};
-use crate::progress::{Display, Progress, figure};
 
 /// Measure how time and memory grow with context, width, depth and vocabulary.
 #[derive(Debug, clap::Args)]
@@ -51,7 +53,7 @@ pub fn run(args: &Scaling) -> Result<(), CliError> {
     let chosen = |sweep: &Sweep| args.sweep.is_empty() || args.sweep.iter().any(|name| name == sweep.name);
     let mut sweeps = Vec::new();
     for sweep in SWEEPS.into_iter().filter(chosen) {
-        let mut bar = Progress::new(sweep.name, sweep.values.len() as u64, "points", Display::choose(false));
+        let mut bar = Display::choose(false).begin(Job::new(sweep.name, sweep.values.len() as u64, "points"));
         sweeps.push(scaling(sweep, args.repeats, |point| bar.reach(point as u64))?);
         bar.finish();
     }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::FileError;
 use thiserror::Error;
 
 use super::{ALL, Split, Task};
-use crate::files::FileError;
 
 /// An error in reading a data set. Its message says what was expected, what was found, where, and what to do.
 #[derive(Debug, Error)]

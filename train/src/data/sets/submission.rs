@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::write_atomically;
+
 use super::tsv::{Written, each_line};
 use super::{Answer, Example, Label, SetError, Split, Task};
-use crate::files::write_atomically;
 
 /// GLUE's file for each of its test sets, and whether its labels are words.
 const FILES: [(&str, Split, &str, bool); 10] = [

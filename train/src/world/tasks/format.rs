@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use gradus_io::files::FileError;
 use serde_json::json;
 
 use super::entail::{SCIENCE, THREE, TWO};
 use super::{Row, Split};
-use crate::files::FileError;
 
 /// Writes the rows of one split into the folder of a task.
 pub(super) type Write = fn(&Path, Split, &[Row]) -> Result<(), FileError>;

@@ -1,0 +1,14 @@
+//! Bytes in hexadecimal.
+
+/// Bytes in hexadecimal, as digests are written.
+pub fn encode(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_byte_has_two_digits() {
+        assert_eq!(super::encode([0, 9, 16, 255]), "000910ff");
+    }
+}

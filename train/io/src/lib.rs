@@ -1,0 +1,15 @@
+//! What every part of a training program shares with the world outside of it.
+//!
+//! | module | |
+//! |-|-|
+//! | [`files`] | writes that are whole or absent, folders that one process works in |
+//! | [`progress`] | how far a long piece of work is, told to whoever shows it |
+//! | [`interrupt`] | the wish that the work should end |
+//! | [`numbers`] | counts, measurements and times as people read them |
+//! | [`hex`] | digests as they are written |
+
+pub mod files;
+pub mod hex;
+pub mod interrupt;
+pub mod numbers;
+pub mod progress;

@@ -1,0 +1,55 @@
+//! Numbers as people read them.
+
+/// A whole number with its thousands apart: `116,534,784`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// So many of something: `1 thread`, `1,000 threads`.
+pub fn many(number: usize, one: &str) -> String {
+    format!("{} {one}{}", count(number as u64), if number == 1 { "" } else { "s" })
+}
+
+/// A positive measurement to about three digits: `9,480`, `23.4`, `0.0213`.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        _ if !value.is_finite() => "–".into(),
+        0.0 => "0".into(),
+        size if size >= 100.0 => count(value.round().max(0.0) as u64),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        size if size >= 1e-3 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// A time in words: `8 s`, `3 min 20 s`, `2 h 05 min`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1000, 116_534_784].map(count), ["0", "999", "1,000", "116,534,784"]);
+        assert_eq!([8.4, 59.6, 200.0, 7500.0].map(duration), ["8 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]);
+        assert_eq!([9480.2, 23.44, 1.234, 0.0213, 2.5e-5, 0.0].map(figure), ["9,480", "23.4", "1.23", "0.0213", "2.50e-5", "0"]);
+        assert_eq!(figure(f64::NAN), "–");
+    }
+}

@@ -1,0 +1,264 @@
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing when asked to be quiet. Standard output belongs
+//! to results.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use gradus_io::numbers::{count, duration, figure};
+use gradus_io::progress::{Job, Monitor, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Display {
+    /// A bar that is redrawn in its place.
+    Bar,
+    /// A line at the end, and one every [`INTERVAL`] until then.
+    Lines,
+    /// Warnings alone.
+    Quiet,
+}
+
+impl Display {
+    /// [`Display::Quiet`] if so wished; otherwise a bar if standard error is a terminal, and lines if not.
+    pub fn choose(quiet: bool) -> Self {
+        match quiet {
+            true => Self::Quiet,
+            false if io::stderr().is_terminal() => Self::Bar,
+            false => Self::Lines,
+        }
+    }
+}
+
+impl Monitor for Display {
+    fn begin(&self, job: Job) -> Box<dyn Progress> {
+        Box::new(Shown::new(job, *self, Box::new(io::stderr())))
+    }
+
+    fn say(&self, words: &str) {
+        if *self != Display::Quiet {
+            // A reader who has closed standard error wants no words; the work goes on.
+            let _ = writeln!(io::stderr(), "{words}");
+        }
+    }
+}
+
+/// The time between two plain lines.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The progress of one piece of work.
+struct Shown {
+    job: Job,
+    note: String,
+    rate: Rate,
+    begin: Instant,
+    line_at: Instant,
+    display: Display,
+    bar: ProgressBar,
+    out: Box<dyn Write + Send>,
+}
+
+impl Shown {
+    /// The beginning of `job`; words and lines go to `out`.
+    fn new(job: Job, display: Display, out: Box<dyn Write + Send>) -> Self {
+        let bar = match display {
+            Display::Bar => ProgressBar::with_draw_target(Some(job.total), ProgressDrawTarget::stderr()),
+            Display::Lines | Display::Quiet => ProgressBar::hidden(),
+        };
+        let style = ProgressStyle::with_template("{prefix} ▕{bar:24.cyan}▏ {percent:>3} %  {wide_msg}")
+            .expect("the template is valid")
+            .progress_chars("█▉▊▋▌▍▎▏ ");
+        bar.set_style(style);
+        bar.set_prefix(job.label.clone());
+        if job.done > 0 {
+            bar.set_position(job.done);
+        }
+        let now = Instant::now();
+        Self { job, note: String::new(), rate: Rate::default(), begin: now, line_at: now, display, bar, out }
+    }
+
+    /// Writes the whole state as a line.
+    fn line(&mut self) {
+        let Job { total, done, .. } = self.job;
+        let percent = if total == 0 { 100.0 } else { 100.0 * done as f64 / total as f64 };
+        let line = format!("{}: {percent:.0} %, {}", self.job.label, self.status());
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    /// The numbers and the note.
+    fn status(&self) -> String {
+        let Job { total, done, unit, counted: (what, each), .. } = &self.job;
+        let mut parts = vec![format!("{} of {} {unit}", count(*done), count(*total))];
+        if let Some(rate) = self.rate.per_second() {
+            parts.push(format!("{} {what}/s", figure(rate * each)));
+            match total.saturating_sub(*done) {
+                0 => parts.push(format!("took {}", duration(self.begin.elapsed().as_secs_f64()))),
+                left => parts.push(format!("{} left", duration(left as f64 / rate))),
+            }
+        }
+        if !self.note.is_empty() {
+            parts.push(self.note.clone());
+        }
+        parts.join(", ")
+    }
+}
+
+impl Progress for Shown {
+    fn reach(&mut self, position: u64) {
+        let now = Instant::now();
+        self.rate.observe(now - self.begin, position.saturating_sub(self.job.done));
+        self.job.done = position;
+        match self.display {
+            Display::Bar => {
+                self.bar.set_message(self.status());
+                self.bar.set_position(position);
+            }
+            Display::Lines if now - self.line_at >= INTERVAL => {
+                self.line_at = now;
+                self.line();
+            }
+            Display::Lines | Display::Quiet => {}
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        self.note = note;
+    }
+
+    fn say(&mut self, words: &str) {
+        if self.display != Display::Quiet {
+            self.warn(words);
+        }
+    }
+
+    fn warn(&mut self, words: &str) {
+        let out = &mut self.out;
+        self.bar.suspend(|| drop(writeln!(out, "{words}")));
+    }
+
+    fn finish(mut self: Box<Self>) {
+        if self.display == Display::Lines {
+            self.line();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear(); // an error on its way must not be printed over a bar
+    }
+}
+
+/// The recent rate: work over time, both fading with the same time constant.
+#[derive(Debug, Default)]
+struct Rate {
+    at: Duration,
+    work: f64,
+    time: f64,
+}
+
+impl Rate {
+    /// Seconds after which an observation counts 1/e.
+    const MEMORY: f64 = 15.0;
+
+    /// `work` more was done by the time `at` since the beginning.
+    fn observe(&mut self, at: Duration, work: u64) {
+        let seconds = at.saturating_sub(self.at).as_secs_f64();
+        let fade = (-seconds / Self::MEMORY).exp();
+        self.work = self.work * fade + work as f64;
+        self.time = self.time * fade + seconds;
+        self.at = at;
+    }
+
+    /// Work per second; none before any was seen.
+    fn per_second(&self) -> Option<f64> {
+        (self.work > 0.0 && self.time > 0.0).then(|| self.work / self.time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Shared {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    fn run(display: Display) -> String {
+        let out = Shared::default();
+        let job = Job::new("pretrain", 2000, "steps").counting("tokens", 1024.0);
+        let mut progress = Box::new(Shown::new(job, display, Box::new(out.clone())));
+        (1..=500).for_each(|step| progress.reach(step));
+        progress.say("a sample");
+        progress.warn("a warning");
+        // Eleven seconds pass.
+        progress.begin -= INTERVAL;
+        progress.line_at -= INTERVAL;
+        progress.note("loss 2.31".into());
+        (501..=2000).for_each(|step| progress.reach(step));
+        progress.finish();
+        out.text()
+    }
+
+    #[test]
+    fn lines_come_at_intervals_and_at_the_end() {
+        let text = run(Display::Lines);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert_eq!(lines[..2], ["a sample", "a warning"]);
+        assert!(lines[2].starts_with("pretrain: 25 %, 501 of 2,000 steps, "), "{text}");
+        assert!(lines[2].contains(" tokens/s, ") && lines[2].ends_with(" left, loss 2.31"), "{text}");
+        assert!(lines[3].starts_with("pretrain: 100 %, 2,000 of 2,000 steps, "), "{text}");
+        assert!(lines[3].contains(", took "), "{text}");
+    }
+
+    #[test]
+    fn quiet_lets_warnings_through_and_nothing_else() {
+        assert_eq!(run(Display::Quiet), "a warning\n");
+    }
+
+    #[test]
+    fn the_bar_shares_its_words_with_the_lines() {
+        // Drawn on a hidden terminal: the words spoken above the bar still come.
+        assert_eq!(run(Display::Bar), "a sample\na warning\n");
+    }
+
+    #[test]
+    fn the_rate_forgets_a_slow_beginning_and_what_was_done_before() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.per_second(), None);
+        let mut at = 0;
+        for (seconds, work) in [(20, 10), (200, 100)] {
+            for _ in 0..seconds {
+                at += 1;
+                rate.observe(Duration::from_secs(at), work);
+            }
+            let found = rate.per_second().unwrap();
+            assert!((found / work as f64 - 1.0).abs() < 1e-3, "{found} at {at} s");
+        }
+        let job = Job::new("x", 100, "steps").starting_at(90);
+        let mut resumed = Shown::new(job, Display::Quiet, Box::new(io::sink()));
+        resumed.begin -= Duration::from_secs(10);
+        resumed.reach(95);
+        let found = resumed.rate.per_second().unwrap();
+        assert!((0.4..=0.5).contains(&found), "5 steps in 10 s, not 95: {found}");
+        assert!(resumed.status().ends_with(" s left"), "{}", resumed.status());
+    }
+}
