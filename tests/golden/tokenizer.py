@@ -1,4 +1,4 @@
-"""Makes the tokenizer fixtures of train/tests/data/tokenizer with Hugging Face's own code.
+"""Makes the tokenizer fixtures of train/text/tests/data/tokenizer with Hugging Face's own code.
 
     python tests/golden/tokenizer.py        (in the environment of README.md; torch is not needed)
 
@@ -16,7 +16,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import OpenAIGPTTokenizer
 
-OUT = pathlib.Path(__file__).parents[2] / "train/tests/data/tokenizer"
+OUT = pathlib.Path(__file__).parents[2] / "train/text/tests/data/tokenizer"
 
 CORPUS = """
 Mira carried the red lantern to the harbour, because the old keeper had asked her to. "It's late," he said; "but the

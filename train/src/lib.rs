@@ -6,7 +6,7 @@
 //! use gradus_model::{Backward, Batch, Gpt, GptConfig, Objective};
 //! use gradus_train::data::{Memory, Windows};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
-//! use gradus_train::text::Tokenizer;
+//! use gradus_text::Tokenizer;
 //! use gradus_train::trainer::{Recipe, Trainer};
 //!
 //! // Text → tokens → windows.
@@ -43,7 +43,6 @@
 //!
 //! | module | |
 //! |-|-|
-//! | [`text`] | tokenizers: BPE as in GPT-1, bytes, characters |
 //! | [`data`] | token files, windows, batches; the data sets of the paper ([`data::sets`]) |
 //! | [`world`] | stories whose exact probability is known |
 //! | [`optim`], [`trainer`] | one update, and all that it depends on |
@@ -70,7 +69,6 @@ pub mod reproduce;
 pub mod scores;
 pub mod settings;
 pub mod tasks;
-pub mod text;
 pub mod trainer;
 pub mod world;
 pub mod zero_shot;

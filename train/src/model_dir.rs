@@ -6,8 +6,7 @@ use gradus_io::files::resolve_directory;
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
-
-use crate::text::{TextError, Tokenizer};
+use gradus_text::{TextError, Tokenizer};
 
 /// The directory of a training run's best checkpoint, inside the run's own.
 pub const BEST: &str = "best";

@@ -17,12 +17,12 @@
 
 use gradus_model::{Batch, Model, ModelConfig};
 use gradus_tensor::Tensor;
+use gradus_text::Tokenizer;
 
 use crate::data::sets::{Example, Form, Input, Label, Task};
 use crate::evaluate::by_length;
 use crate::scores::matthews_of_counts;
 use crate::tasks::{TaskError, largest};
-use crate::text::Tokenizer;
 
 /// What SST-2's texts are made to end in, and what may follow, in the order of its classes.
 const VERY: &str = "very";

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use gradus_io::files::FileError;
 use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
+use gradus_text::TextError;
 
 use super::ids::IdsError;
 use crate::audit::step::SceneError;
@@ -14,7 +15,6 @@ use crate::generate::GenerateError;
 use crate::model_dir::ModelDirError;
 use crate::pretrain::PretrainError;
 use crate::reproduce::ReproduceError;
-use crate::text::TextError;
 use crate::trainer::{DumpError, TrainError};
 use crate::world::WorldError;
 use crate::world::tasks::TaskError;

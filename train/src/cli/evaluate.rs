@@ -8,6 +8,7 @@ use gradus_io::progress::{Job, Monitor};
 use gradus_model::checkpoint::hugging_face_name;
 use gradus_model::{Model, ModelConfig, Tree};
 use gradus_tensor::{Real, Tensor};
+use gradus_text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 use serde_json::{Map, Value, json};
 
 use super::common::{Threads, flag, open_model, warn_of_another_task};
@@ -18,7 +19,6 @@ use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
 use crate::finetune::{FinetuneError, Reader, evenly, labels, left_out, logits, metrics, score};
 use crate::tasks::TaskError;
-use crate::text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 use crate::zero_shot::ZeroShot;
 
 /// Measure how well a model predicts a text, or how well a fine-tuned one answers a task.

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use gradus_tensor::rng::Philox;
+use gradus_text::Tokenizer;
 use serde_json::json;
 
 use super::common::{Threads, open_model};
 use super::ids::read_ids;
 use super::{CliError, output};
 use crate::generate::{Choice, Overflow, generate};
-use crate::text::Tokenizer;
 
 /// Let a model continue a text.
 #[derive(Debug, clap::Args)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::text::{TextError, read_text};
+use gradus_text::{TextError, read_text};
 
 /// Why a file is not one of token ids.
 #[derive(Debug, thiserror::Error)]

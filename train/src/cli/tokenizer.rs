@@ -6,6 +6,7 @@ use std::time::Instant;
 use clap::Subcommand;
 use gradus_io::numbers::{count, figure};
 use gradus_io::progress::{Job, Monitor, Progress};
+use gradus_text::{BpeTrainer, Model, TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 use serde_json::json;
 
 use super::common::{Threads, flag};
@@ -13,7 +14,6 @@ use super::ids::read_ids;
 use super::{CliError, output};
 use crate::cli::progress::Display;
 use crate::model_dir::holds_tokenizer;
-use crate::text::{BpeTrainer, Model, TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 
 /// Learn a vocabulary, and turn text into token ids and back.
 #[derive(Debug, Subcommand)]

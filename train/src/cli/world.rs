@@ -6,12 +6,12 @@ use gradus_io::files::write_atomically;
 use gradus_io::numbers::count;
 use gradus_io::progress::{Job, Monitor};
 use gradus_tensor::rng::Philox;
+use gradus_text::{TextError, read_text};
 use serde_json::json;
 
 use super::common::flag;
 use super::{CliError, output};
 use crate::cli::progress::Display;
-use crate::text::{TextError, read_text};
 use crate::world::{Measure, Story, World, tasks};
 
 /// Tell stories of the micro-world, whose exact probability is known.

@@ -3,9 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gradus_text::TextError;
 use thiserror::Error;
-
-use crate::text::TextError;
 
 /// An error of the data layer. Its message says what was expected, what was found, where, and what to do.
 #[derive(Debug, Error)]

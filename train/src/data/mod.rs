@@ -25,12 +25,12 @@ mod windows;
 
 use std::ops::Range;
 
+use gradus_text::{TextError, Tokenizer};
+
 pub use error::DataError;
 pub use rows::Rows;
 pub use token_file::{Phase, Progress, TokenFile};
 pub use windows::{Evaluation, Windows};
-
-use crate::text::{TextError, Tokenizer};
 
 /// What a token corpus asks of a tokenizer.
 pub trait Encode: Sync {

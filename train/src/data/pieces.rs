@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::text::{TextError, read_text, strip_gutenberg};
+use gradus_text::{TextError, read_text, strip_gutenberg};
 
 /// Files up to this size are read whole, and freed of Project Gutenberg's licence; larger ones are read block by block, as
 /// they are.

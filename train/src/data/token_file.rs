@@ -20,12 +20,12 @@ use std::time::SystemTime;
 
 use gradus_io::hex;
 use gradus_tensor::mmap::{MappedFile, u16s, u32s};
+use gradus_text::{TextError, corpus_files};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::pieces::{for_each_block, pieces};
 use super::{DataError, Encode, Tokens};
-use crate::text::{TextError, corpus_files};
 
 const MAGIC: &[u8; 8] = b"GRADUSTK";
 /// Goes up with the format, and with how text is read and cut.
@@ -418,7 +418,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<(), DataError>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{BpeTrainer, Tokenizer};
+    use gradus_text::{BpeTrainer, Tokenizer};
     use std::convert::Infallible;
     use tempfile::{TempDir, tempdir};
 

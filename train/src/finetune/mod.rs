@@ -27,13 +27,13 @@ use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
+use gradus_text::{TextError, Tokenizer};
 
 use crate::data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
 use crate::tasks::{self, Encoded, Specials, TaskError};
-use crate::text::{TextError, Tokenizer};
 use crate::trainer::{StateError, TrainError};
 
 pub use run::{Control, Outcome, RunFile, Seeds, begin, resume};

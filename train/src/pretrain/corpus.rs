@@ -7,13 +7,13 @@ use gradus_io::hex;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
+use gradus_text::{BpeTrainer, Tokenizer, corpus_files, read_corpus, read_text, strip_gutenberg};
 use sha2::{Digest, Sha256};
 
 use super::PretrainError;
 use super::source::{self, Source, Validation};
 use crate::data::{self, Evaluation, Phase, TokenFile, Tokens, Windows};
 use crate::settings::Settings;
-use crate::text::{BpeTrainer, Tokenizer, corpus_files, read_corpus, read_text, strip_gutenberg};
 
 /// Rows of an evaluation batch.
 const ROWS: usize = 16;

@@ -18,6 +18,7 @@ use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
+use gradus_text::{TextError, Tokenizer};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -26,7 +27,6 @@ use crate::generate::{Choice, GenerateError, Overflow, generate};
 use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
 use crate::report::PretrainReport;
 use crate::settings::{Settings, SettingsError};
-use crate::text::{TextError, Tokenizer};
 use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use corpus::Corpus;

@@ -16,11 +16,11 @@ use gradus_io::files::{occupant, replace_directory, write_atomically, write_json
 use gradus_model::checkpoint;
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
+use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
 use super::PretrainError;
 use crate::settings::Settings;
-use crate::text::Tokenizer;
 
 /// What a run was, to continue it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,10 +2,10 @@
 
 use gradus_model::{Batch, Model, ModelConfig, Objective};
 use gradus_tensor::Tensor;
+use gradus_text::Tokenizer;
 
 use crate::data;
 use crate::report::Baseline;
-use crate::text::Tokenizer;
 
 /// A corpus, or a world.
 pub trait Source {

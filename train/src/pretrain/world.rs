@@ -3,13 +3,13 @@
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
+use gradus_text::{BpeTrainer, Tokenizer};
 
 use super::PretrainError;
 use super::source::{self, Source, Validation};
 use crate::data::{self, Rows};
 use crate::report::Baseline;
 use crate::settings::Settings;
-use crate::text::{BpeTrainer, Tokenizer};
 use crate::world::{KneserNey, Story, World};
 
 /// Opens every story.

@@ -8,6 +8,7 @@ use gradus_io::files::{FileError, quoted, write_json};
 use gradus_io::interrupt;
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, ModelConfig, Transfer};
 use gradus_tensor::Tensor;
+use gradus_text::Tokenizer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,7 +22,6 @@ use crate::optim::Warmup;
 use crate::pretrain::{self, PretrainError, Probe, SEPARATOR};
 use crate::settings::{Length, Options, Settings};
 use crate::tasks::TaskError;
-use crate::text::Tokenizer;
 use crate::world::{World, tasks};
 use crate::zero_shot::ZeroShot;
 

@@ -25,9 +25,9 @@ mod batch;
 mod transform;
 
 use gradus_model::{Form as HeadForm, HeadConfig};
+use gradus_text::{TextError, Tokenizer};
 
 use crate::data::sets::{Answer, Form, Label, Task};
-use crate::text::{TextError, Tokenizer};
 
 pub use batch::batch;
 pub use transform::{Encoded, encode, encode_all};
@@ -183,7 +183,7 @@ pub fn log_probabilities(logits: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::BpeTrainer;
+    use gradus_text::BpeTrainer;
 
     /// All of them mapped to id 0 is what happens where a vocabulary is asked for tokens it does not have.
     #[test]

@@ -1,8 +1,9 @@
 //! One example's sequences.
 
+use gradus_text::Tokenizer;
+
 use super::{Specials, TaskError, target};
 use crate::data::sets::{Example, Input, Task};
-use crate::text::Tokenizer;
 
 /// An example as the model reads it.
 #[derive(Clone, Debug, PartialEq)]

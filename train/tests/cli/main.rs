@@ -14,7 +14,7 @@ use std::process::Command;
 
 use gradus_model::{GptConfig, Model, ModelConfig, checkpoint};
 use gradus_tensor::Tensor;
-use gradus_train::text::Tokenizer;
+use gradus_text::Tokenizer;
 use serde_json::Value;
 
 /// What a run of the program left behind.

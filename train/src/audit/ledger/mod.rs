@@ -11,9 +11,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-pub use rows::ROWS;
-
 use crate::report::{self, Block, Link, Report};
+
+pub use rows::ROWS;
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,8 +112,8 @@ pub fn outcomes(printed: &str) -> Outcomes {
 fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
     let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
     let (binary, modules) = match parts[..] {
-        [krate, "src", ref modules @ ..] => (format!("gradus_{krate}"), modules),
-        [_, "tests", binary, ref modules @ ..] => (binary.to_owned(), modules),
+        [krate, "src", ref modules @ ..] | ["train", krate, "src", ref modules @ ..] => (format!("gradus_{krate}"), modules),
+        [_, "tests", binary, ref modules @ ..] | ["train", _, "tests", binary, ref modules @ ..] => (binary.to_owned(), modules),
         _ => return Status::NotRun,
     };
     let modules: Vec<&str> = modules.iter().copied().filter(|module| !["lib", "main", "tests"].contains(module)).collect();

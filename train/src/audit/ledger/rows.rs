@@ -224,10 +224,10 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Byte-pair encoding with 40,000 merges.",
         here: "Laid out as the 40,478: the unknown symbol, characters, characters that end a word, merges by rank. `--vocab` is 8,000 unless told otherwise; the original vocabulary is read too.",
-        source: ("train/src/text/bpe.rs", "</w>"),
+        source: ("train/text/src/bpe.rs", "</w>"),
         tests: &[
-            ("train/src/text/train.rs", "laid_out_as_gpt_1"),
-            ("train/src/text/files/tests.rs", "ids_and_texts_are_those_of_transformers"),
+            ("train/text/src/train.rs", "laid_out_as_gpt_1"),
+            ("train/text/src/files/tests.rs", "ids_and_texts_are_those_of_transformers"),
         ],
     },
     Row {
@@ -468,10 +468,10 @@ pub static ROWS: &[Row] = &[
         section: "§4.1, text",
         statement: "OpenAI cleans with ftfy and splits with spaCy. Hugging Face's fast tokenizer, alone in version 5, splits as BERT's basic one.",
         here: "Hugging Face's fast one, to the id: lower case, accents off, split at punctuation and CJK. Nothing of ftfy or spaCy, nor of the slow tokenizer of version 4 that has both.",
-        source: ("train/src/text/basic.rs", "pub fn normalize"),
+        source: ("train/text/src/basic.rs", "pub fn normalize"),
         tests: &[
-            ("train/src/text/basic.rs", "every_character_as_the_reference"),
-            ("train/src/text/files/tests.rs", "ids_and_texts_are_those_of_transformers"),
+            ("train/text/src/basic.rs", "every_character_as_the_reference"),
+            ("train/text/src/files/tests.rs", "ids_and_texts_are_those_of_transformers"),
         ],
     },
     Row {

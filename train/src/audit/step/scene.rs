@@ -8,6 +8,7 @@ use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{Backward, Batch, GptConfig, Model, ModelConfig, Objective, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
+use gradus_text::{BpeTrainer, TextError, Tokenizer};
 use sha2::{Digest, Sha256};
 
 use crate::audit::digest;
@@ -17,7 +18,6 @@ use crate::finetune::{FinetuneError, Reader, Session, Settings};
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use crate::pretrain::{Stored, VOCABULARY, weighted};
-use crate::text::{BpeTrainer, TextError, Tokenizer};
 use crate::trainer::{Recipe, TrainError, Trainer};
 use crate::world::World;
 

@@ -1,5 +1,6 @@
-use super::*;
 use std::path::PathBuf;
+
+use super::*;
 
 /// Written by transformers 5 (tests/golden/tokenizer.py).
 fn data() -> PathBuf {

@@ -17,9 +17,11 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use rayon::prelude::*;
 
-use super::added::{Matcher, Piece};
-use super::bpe::{Bpe, END_OF_WORD, UNKNOWN};
-use super::{TextError, Tokenizer, basic};
+use crate::added::{Matcher, Piece};
+use crate::basic;
+use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
+use crate::error::TextError;
+use crate::tokenizer::Tokenizer;
 
 /// Words longer than this count for the alphabet only: no language has them, and they would be walked for every merge.
 const LONGEST_WORD: usize = 1000;
@@ -311,7 +313,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::text::Model;
+    use crate::Model;
 
     const CORPUS: &str = "low low low low low lower lower newest newest newest newest newest newest widest widest widest \
                           aaaa aaa aaaaa abab baba banana ananas aaab aab ab <start> Änd über 日本";
@@ -374,7 +376,7 @@ mod tests {
         let data = Path::new("tests/data/tokenizer");
         let reference = Tokenizer::load(data).unwrap();
         let reference = bpe(&reference);
-        let corpus = crate::text::read_text(&data.join("corpus.txt")).unwrap();
+        let corpus = crate::read_text(&data.join("corpus.txt")).unwrap();
         let tokenizer = trained(&BpeTrainer::new(reference.tokens().len()), &[&corpus]);
         assert_eq!(bpe(&tokenizer).tokens(), reference.tokens());
         assert_eq!(bpe(&tokenizer).merges(), reference.merges());

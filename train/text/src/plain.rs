@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::TextError;
+use crate::error::TextError;
 
 /// One id for each of the 256 bytes: nothing is unknown, and nothing is learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

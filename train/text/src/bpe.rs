@@ -16,7 +16,8 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::{TextError, basic};
+use crate::basic;
+use crate::error::TextError;
 
 /// Marks a symbol as the last of its word.
 pub const END_OF_WORD: &str = "</w>";

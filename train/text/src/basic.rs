@@ -176,7 +176,7 @@ mod tests {
                 0x105C9 | 0x105E4 | 0x11383 | 0x11385 | 0x1138E | 0x11391 | 0x113C5 | 0x113C7 | 0x113C8 | 0x11938
                 | 0x16121..=0x16128 | 0x16D68..=0x16D6A)
         };
-        let digests = include_str!("../../tests/data/tokenizer/every_character.txt");
+        let digests = include_str!("../tests/data/tokenizer/every_character.txt");
         for (line, block) in digests.lines().zip((0u32..).step_by(0x1000)) {
             let mut lines = String::new();
             for c in (block..block + 0x1000).filter_map(char::from_u32) {

@@ -139,7 +139,7 @@ pub enum TextError {
 
 impl TextError {
     /// An [`TextError::Io`] about `path`.
-    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+    pub fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let remedy = match source.kind() {
             io::ErrorKind::NotFound => "Check the path",
             io::ErrorKind::PermissionDenied => "Check the permissions of the file and its folder",

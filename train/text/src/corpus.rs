@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::TextError;
+use crate::error::TextError;
 
 /// One file of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]

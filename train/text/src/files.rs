@@ -12,8 +12,13 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::plain::Characters;
-use super::{AddedToken, AddedTokens, Bpe, Bytes, END_OF_WORD, Model, TextError, Tokenizer, UNKNOWN};
+use crate::added::{AddedToken, AddedTokens};
+use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
+use crate::corpus::read_text;
+use crate::error::TextError;
+use crate::plain::Bytes;
+use crate::plain::Characters;
+use crate::tokenizer::{Model, Tokenizer};
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
@@ -302,7 +307,7 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
         }
     }
     let ids: HashMap<String, u32> = read_json(vocabulary)?;
-    let text = super::read_text(merges)?;
+    let text = read_text(merges)?;
     let mut pairs = Vec::new();
     for (i, line) in text.lines().enumerate() {
         if line.starts_with("#version") {
@@ -449,7 +454,7 @@ fn short(value: &Value) -> String {
 }
 
 fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TextError> {
-    let text = super::read_text(path)?;
+    let text = read_text(path)?;
     serde_json::from_str(&text).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         format_error(path, &place, "JSON of a tokenizer", error.to_string(), DAMAGED)

@@ -1,6 +1,6 @@
 //! Added tokens: pieces of text, such as `<start>`, that are one token whole, found before any other processing.
 
-use super::TextError;
+use crate::error::TextError;
 
 /// A token that is matched in the text itself and kept whole.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,51 @@
+//! Text: from characters to token ids and back.
+//!
+//! A [`Tokenizer`] is a [`Model`] (BPE, bytes or characters) and its added tokens, such as `<start>`, which are found in
+//! the raw text first and kept whole.
+//!
+//! | model | words | ids | round trip |
+//! |-|-|-|-|
+//! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
+//! | [`Bytes`] | none | one a byte, 256 | lossless |
+//! | [`Characters`] | none | one a character of the corpus | lossless; other characters are an error |
+//!
+//! BPE is GPT-1's own (the paper's §4.1) with the words of Hugging Face's `OpenAIGPTTokenizer`, and gives its ids:
+//!
+//! - `decode(encode(text))` gives the normalised words joined by single spaces: `"It's  Zoë!"` → `"it ' s zoe !"`.
+//!   Encoding that again gives the same ids, unless some character was unknown (`<unk>` stays `<unk>`, but no space follows it).
+//! - A character that the vocabulary does not hold is `<unk>`.
+//!
+//! # Files
+//! [`Tokenizer::save`] writes a BPE as `tokenizer.json` + `tokenizer_config.json`, as `transformers` 5 does, and the other
+//! two as `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads these, `vocab.json` + `merges.txt`,
+//! and the original `encoder_bpe_40000.json` + `vocab_40000.bpe`.
+//!
+//! ```
+//! use gradus_text::{BpeTrainer, Tokenizer};
+//!
+//! let trainer = BpeTrainer { specials: vec!["<start>".into()], ..BpeTrainer::new(40) };
+//! let mut words = trainer.word_counts();
+//! words.add("the cat sat on the mat and the rat sat on the hat");
+//! let tokenizer = trainer.train(&words, |_done, _total| {})?;
+//! let ids = tokenizer.encode("<start>The cat")?;
+//! assert_eq!(tokenizer.decode(&ids)?, "<start>the cat");
+//! # Ok::<(), gradus_text::TextError>(())
+//! ```
+
+mod added;
+pub mod basic;
+mod bpe;
+pub mod corpus;
+mod error;
+mod files;
+mod plain;
+mod tokenizer;
+mod train;
+
+pub use added::AddedToken;
+pub use bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
+pub use corpus::{Document, corpus_files, read_corpus, read_text, strip_gutenberg};
+pub use error::TextError;
+pub use plain::{Bytes, Characters};
+pub use tokenizer::{Model, Tokenizer};
+pub use train::{BpeTrainer, WordCounts};
