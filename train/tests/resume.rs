@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use gradus_model::checkpoint;
+use gradus_train::pretrain;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
@@ -23,6 +25,13 @@ impl Bench {
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// A copy of the runs in `data/stopped`, each stopped half-way, with the corpus and the rows that they go on with.
+    fn stopped() -> Self {
+        let bench = Bench(tempfile::tempdir().unwrap());
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stopped"), bench.0.path());
+        bench
     }
 
     fn corpus(&self) -> PathBuf {
@@ -69,6 +78,20 @@ impl Bench {
             }
         }
         files
+    }
+}
+
+/// Copies what a folder holds into another.
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs::create_dir(&to).unwrap();
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), &to).unwrap();
+        }
     }
 }
 
@@ -129,6 +152,35 @@ fn threads_and_stops_do_not_change_a_bit() {
     let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let steps: Vec<u64> = records.iter().filter(|r| r["lr"].is_number()).map(|r| r["step"].as_u64().unwrap()).collect();
     assert_eq!(steps, (1..=20).collect::<Vec<_>>());
+}
+
+/// Runs that version 0.1.0 stopped half-way go on to the bits that it came to itself. Their settings, identities and states must
+/// stay readable. `data/stopped/README.md` says how they were made.
+#[test]
+fn what_an_earlier_build_stopped_goes_on_to_the_same_bits() {
+    let bench = Bench::stopped();
+    // The bits of a product depend on whether it has fused multiply-add: these are of CPUs with it.
+    #[cfg(target_arch = "x86_64")]
+    let fused = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    let fused = cfg!(target_arch = "aarch64");
+    // The fine-tuning first: it reads the model that `gpt` had when it was stopped.
+    for (run, steps, known) in [
+        ("tuned", 18, "f9b67f395344ecf62330198097287f017fe48c505c15a0d0b86832dd57514db5"),
+        ("gpt", 12, "3bb1d11b057836760982ad5d82733191d0886fa1325322afaf4e0d0d214ba301"),
+        ("lstm", 12, "ca19f8ec8598e79c0fb3937c40384bd928ba1163ff5dfc0694c9db29d684722a"),
+    ] {
+        let command = if run == "tuned" { "finetune" } else { "pretrain" };
+        let outcome = done(bench.gradus(&format!("{command} --resume {run} --quiet --json")));
+        assert_eq!(outcome["finished"], true, "{run}: {outcome}");
+        let log = fs::read_to_string(bench.path(run).join("metrics.jsonl")).unwrap();
+        let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let made: Vec<u64> = records.iter().filter(|r| r["lr"].is_number()).map(|r| r["step"].as_u64().unwrap()).collect();
+        assert_eq!(made, (1..=steps).collect::<Vec<_>>(), "{run}: each update once, in order");
+        let (_, params) = checkpoint::load(&bench.path(run)).unwrap();
+        let found = pretrain::digest(&params);
+        assert!(!fused || found == known, "{run}: expected the parameters {known}, found {found}");
+    }
 }
 
 /// Starts a run without end, and waits until it has made some updates.
