@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A tape is a list of what was computed, in order. So the reverse pass is one loop from its end to its beginning: when it
-//! comes to a node, everything that used the node has been passed, and the node's bar is complete. `backward.rs` is that loop.
+//! comes to a node, everything that used the node has been passed, and the node's bar is complete. `tape/backward.rs` is that loop.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_3_tape`
 
@@ -15,14 +15,14 @@ use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Tape, Tensor};
 
 fn main() {
-    let recorder = Arc::new(Recorder::default()); // looks on, and keeps what would be freed
+    let recorder = Arc::new(Recorder::default()); // keeps what would be freed
     let tape = Tape::<f64>::observed(recorder.clone());
     let x = tape.leaf(Tensor::new([2], vec![0.5, -2.0]));
     let y = tape.scope("square", || &x * &x) + tape.scope("squash", || x.tanh());
     let y = y.sum_all();
 
     println!("the tape: what was computed, in order, and where in the program");
-    for (i, step) in tape.steps().iter().enumerate() {
+    for (i, step) in tape.recorded().iter().enumerate() {
         let inputs: Vec<String> =
             step.inputs.iter().map(|n| n.map_or("constant".into(), |n| format!("%{}", n.index()))).collect();
         let (op, scope) = (step.op.unwrap_or("leaf"), &step.site.scope);

@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use crate::observer::{Applied, Observer, Pulled};
+use crate::tape::observer::{Applied, Observer, Pulled};
 use crate::tape::{NodeId, Site};
 
 /// Looks for the first number that is not finite.
@@ -46,7 +46,7 @@ impl<T: Real> Observer<T> for Watch {
     fn applied(&self, it: &Applied<'_, T>) {
         let mut first = self.first();
         if first.is_none() && !it.out.is_finite() {
-            let from = it.ins.iter().enumerate().map(|(i, x)| (format!("input {i}"), Summary::of(x.value()))).collect();
+            let from = it.ins.iter().enumerate().map(|(i, x)| (format!("input {i}"), Summary::of(x))).collect();
             *first = Some(Anomaly {
                 op: it.op.name(),
                 details: format!("{:?}", it.op),

@@ -4,7 +4,7 @@
 //! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
 //! - [`catalogue`] is what the files of the ops say, for tables and pages.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
-//! - [`observer`] lets others look on: [`anomaly`] for numbers that are not finite, [`trace`] for everything.
+//! - [`observer`] is told of everything as it is computed: [`anomaly`] looks for non-finite numbers, [`trace`] keeps it all.
 //! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
 //!
 //! ```
@@ -23,23 +23,19 @@
 //! ```
 
 pub mod anomaly;
-pub mod backward;
 pub mod catalogue;
 pub mod check;
 pub mod derivatives;
-pub mod observer;
-pub mod op;
 pub mod ops;
 mod samples;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 pub mod tape;
 pub mod trace;
-mod var;
 
-pub use backward::Grads;
 pub use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-pub use op::{Declared, Entry, Evaluated, Op, Sample, Saved, Saves, Want};
 pub use samples::Samples;
-pub use tape::{NodeId, Site, Step, Tape};
-pub use var::Var;
+pub use tape::backward::{self, Grads};
+pub use tape::observer;
+pub use tape::op::{self, Declared, Entry, Evaluated, Op, Sample, Saved, Saves, Want};
+pub use tape::{NodeId, Recorded, Site, Tape, Var};

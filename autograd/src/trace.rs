@@ -22,10 +22,9 @@ use std::time::Duration;
 
 use gradus_tensor::{Real, Tensor};
 
-use crate::observer::{Applied, Observer, Pulled};
-use crate::op::Op;
-use crate::tape::{NodeId, Site, Tape};
-use crate::var::Var;
+use crate::tape::observer::{Applied, Observer, Pulled};
+use crate::tape::op::Op;
+use crate::tape::{NodeId, Site, Tape, Var};
 
 /// A leaf or an application of an op, with all that became of it.
 #[derive(Clone, Debug)]
@@ -145,11 +144,11 @@ impl<T: Real> Observer<T> for Recorder<T> {
     fn applied(&self, it: &Applied<'_, T>) {
         let Some(node) = it.node else { return };
         let saves = it.op.saves();
-        let inputs: usize = it.ins.iter().enumerate().filter(|(i, _)| saves.keeps_input(*i)).map(|(_, x)| x.value().len()).sum();
+        let inputs: usize = it.ins.iter().enumerate().filter(|(i, _)| saves.keeps_input(*i)).map(|(_, x)| x.len()).sum();
         let output = if saves.keeps_output() { it.out.len() } else { 0 };
         let traced = Traced {
             op: Some(it.op.clone()),
-            ins: it.ins.iter().map(|x| Source { node: x.node(), value: x.value().clone() }).collect(),
+            ins: it.ins.iter().zip(it.parents).map(|(&x, &node)| Source { node, value: x.clone() }).collect(),
             site: it.site.clone(),
             value: it.out.clone(),
             cotangent: None,

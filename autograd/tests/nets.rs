@@ -203,7 +203,7 @@ fn an_op_that_panics_is_refused_in_words() {
     for (name, witness) in check::DERIVATIVES {
         let (one, forgetful) = (said(one, witness), said(forgetful, witness));
         assert!(one.starts_with(&format!("{name} of `rogue`, sample 0 of cases(seed 3, size 2)")), "{one}");
-        assert!(one.contains("gives one cotangent an input") && forgetful.contains("reads input 1"), "{one}; {forgetful}");
+        assert!(one.contains("gives one cotangent per input") && forgetful.contains("reads input 1"), "{one}; {forgetful}");
     }
 }
 

@@ -1,11 +1,11 @@
 //! The tape keeps its word: what it records, keeps, frees and shows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use gradus_autograd::anomaly::{Direction, Watch};
-use gradus_autograd::observer::Observer;
+use gradus_autograd::observer::{Observer, Pulled};
 use gradus_autograd::trace::Recorder;
-use gradus_autograd::{NodeId, Tape, Tensor, Var};
+use gradus_autograd::{NodeId, Site, Tape, Tensor, Var};
 
 fn vector(values: &[f64]) -> Tensor<f64> {
     Tensor::new([values.len()], values.to_vec())
@@ -63,7 +63,7 @@ fn a_tape_that_is_off_records_nothing() {
     let tape = Tape::off();
     let x = tape.leaf(vector(&[1.0, -2.0]));
     let y = tape.scope("h0", || x.gelu().sum_all());
-    assert!(tape.is_empty() && tape.steps().is_empty() && x.node().is_none() && y.node().is_none());
+    assert!(tape.is_empty() && tape.recorded().is_empty() && x.node().is_none() && y.node().is_none());
     assert_eq!(tape.backward(&y).of(&x), None);
 }
 
@@ -85,6 +85,74 @@ fn a_leaf_that_is_not_used_has_no_gradient() {
     let grads = tape.backward(&(&x * &x).sum_all());
     assert!(grads.of(&x).is_some());
     assert_eq!((grads.of(&unused), grads.of(&after), grads.of(&late)), (None, None, None));
+}
+
+// ── Gradients as they are complete ──────────────────────────────────────────────────────────────────────────────────
+
+/// Which VJP ran, and which leaf was told to the observer or handed over: the leaf's index.
+#[derive(Debug, Default)]
+struct Order(Mutex<Vec<String>>);
+
+impl Order {
+    fn push(&self, what: String) {
+        self.0.lock().unwrap().push(what);
+    }
+}
+
+impl Observer<f64> for Order {
+    fn pulled(&self, it: &Pulled<'_, f64>) {
+        self.push(it.op.name().to_owned());
+    }
+    fn gradient(&self, leaf: NodeId, _: &Tensor<f64>, _: &Site) {
+        self.push(format!("%{} observed", leaf.index()));
+    }
+}
+
+#[test]
+fn a_gradient_is_handed_over_before_the_vjps_of_earlier_nodes() {
+    let order = Arc::new(Order::default());
+    let tape = Tape::observed(order.clone());
+    let [x, w, b] = [1.0, 2.0, 3.0].map(|x| tape.leaf(vector(&[x])));
+    let y = (x.tanh() * &w + &b).exp() - &b; // b is read twice; its gradient is complete at the first
+    tape.backward_each(vec![(&y, vector(&[1.0]))], |leaf, _| order.push(format!("%{}", leaf.index())));
+    let expected = ["sub", "exp", "add", "%2 observed", "%2", "mul", "%1 observed", "%1", "tanh", "%0 observed", "%0"];
+    assert_eq!(*order.0.lock().unwrap(), expected);
+}
+
+/// Whatever else stands on the tape: reads that no cotangent reaches, reads after the result, a result that is a leaf.
+#[test]
+fn each_gradient_is_handed_over_once() {
+    let run = |each: &mut dyn FnMut(NodeId, Tensor<f64>)| {
+        let tape = Tape::new();
+        let leaf = |x: f64| tape.leaf(vector(&[x]));
+        let [x, w, late, dead, unused, result, both] = [0.5, -2.0, 0.25, 4.0, 1.0, 3.0, 0.75].map(leaf);
+        let _ = (&dead * &x).exp(); // its cotangent is None, and it is the first to read x
+        let y = (&x * &x) * &w + x.tanh() * &both;
+        let after = &y * &late + &w + &result;
+        let results = vec![(&result, vector(&[7.0])), (&y, vector(&[1.0])), (&both, vector(&[10.0])), (&y, vector(&[0.5]))];
+        tape.backward_each(results, each);
+        assert!(after.node() > y.node());
+        [x, w, late, dead, unused, result, both].map(|x| x.node().unwrap())
+    };
+    let mut seen = Vec::new();
+    let [x, w, _, _, _, result, both] = run(&mut |leaf, gradient| seen.push((leaf, gradient.to_vec()[0])));
+    let t = 0.5f64.tanh();
+    let expected = [(result, 7.0), (both, 10.0 + 1.5 * t), (w, 1.5 * 0.25), (x, 1.5 * (-2.0 + 0.75 * (1.0 - t * t)))];
+    assert_eq!(seen.iter().map(|(leaf, _)| leaf).collect::<Vec<_>>(), expected.iter().map(|(leaf, _)| leaf).collect::<Vec<_>>());
+    for ((leaf, found), (_, expected)) in seen.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-15, "{leaf:?}: {found}, {expected}");
+    }
+}
+
+#[test]
+fn a_leaf_that_is_the_result_alone_gets_its_cotangent() {
+    let tape = Tape::new();
+    let [x, y] = [2.0, 3.0].map(|x| tape.leaf(Tensor::scalar(x)));
+    assert_eq!(tape.backward(&y).of(&y).unwrap().item(), 1.0);
+    // Read by nodes after the result alone.
+    let _ = &x * &y;
+    let grads = tape.backward_from_all(vec![(&x, Tensor::scalar(5.0))]);
+    assert_eq!((grads.of(&x).map(Tensor::item), grads.of(&y)), (Some(5.0), None));
 }
 
 #[test]
@@ -119,7 +187,7 @@ fn a_node_knows_its_place() {
     let x = tape.leaf(vector(&[1.0, 2.0]));
     let (y, line) = tape.scope("h3", || tape.scope("attn", || (x.tanh(), line!())));
     let z = &y + &tape.constant(vector(&[1.0, 1.0]));
-    let steps = tape.steps();
+    let steps = tape.recorded();
     let ops: Vec<Option<&str>> = steps.iter().map(|s| s.op).collect();
     assert_eq!(ops, [None, Some("tanh"), Some("add")]);
     assert_eq!((&*steps[1].site.scope, &*steps[2].site.scope), ("h3.attn", ""));
@@ -128,7 +196,6 @@ fn a_node_knows_its_place() {
     assert_eq!(z.node().map(NodeId::index), Some(2));
 }
 
-/// A worker makes a tape and may hand it on; that a `Var` stays is a doctest that does not compile.
 /// What a pass applies on its way, the definition of softmax with it, is the pass's: an observer is shown one summand from one op.
 #[test]
 fn a_recorded_pass_is_shown_as_the_ops_it_passed() {
@@ -156,11 +223,11 @@ fn what_follows_a_recorded_pass_is_watched_again() {
     assert_eq!(watch.anomaly().map(|a| a.op), Some("log"));
 }
 
-/// It says so, whoever looks on: without a node there is nothing to show a leaf by.
+/// Observed or not: without a node there is nothing to show a leaf by.
 #[test]
 fn a_tape_that_is_off_shows_values_without_nodes() {
     let recorder = Arc::new(Recorder::default());
-    let tape = Tape::off().seen_by(Some(recorder.clone()));
+    let tape = Tape::off().observed_by(Some(recorder.clone()));
     let x = tape.leaf(vector(&[0.5]));
     tape.scope("h0", || x.tanh());
     assert!(tape.is_empty() && recorder.trace().is_empty());
@@ -197,6 +264,7 @@ fn a_recorded_cotangent_has_the_result_s_shape() {
     tape.pullback(&y, &tape.constant(vector(&[1.0])), &[]);
 }
 
+/// A worker makes a tape and may hand it on; that a `Var` stays is a doctest that does not compile.
 #[test]
 fn a_tape_can_move_to_another_thread() {
     let tape = Tape::<f64>::new();
@@ -273,7 +341,7 @@ fn a_sum_of_finite_summands_that_is_not_finite_is_the_sum_s() {
 }
 
 #[test]
-fn who_looks_on_changes_no_bit() {
+fn an_observer_changes_no_bit() {
     let run = |observer: Option<Arc<dyn Observer<f64>>>, at: &[f64]| {
         let tape = observer.map_or_else(Tape::new, Tape::observed);
         let x = tape.leaf(vector(at));

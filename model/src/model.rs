@@ -145,7 +145,7 @@ impl<T: Real> Model<Tensor<T>> {
         self.observed_gradient(None, config, batch, noise, how)
     }
 
-    /// The same to the same bits, with somebody who [looks on](gradus_autograd::observer). Recomputing takes several tapes.
+    /// The same to the same bits, with an [observer](gradus_autograd::observer), or none. Recomputing takes several tapes.
     pub fn observed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -161,7 +161,7 @@ impl<T: Real> Model<Tensor<T>> {
                 (loss, score)
             });
         }
-        let tape = &Tape::new().seen_by(observer);
+        let tape = &Tape::new().observed_by(observer);
         let leaves = match how {
             Backward::Whole | Backward::Recompute => self.leaves(tape),
             Backward::Head => Model {

@@ -41,8 +41,8 @@ impl<T: Real> Gpt<Tensor<T>> {
         noise: Option<&Noise>,
         objective: impl for<'t> Fn(&'t Tape<T>, &Hidden<'t, T>) -> (Var<'t, T>, Option<Head<Var<'t, T>>>),
     ) -> (T, Model<Option<Tensor<T>>>) {
-        let tape = || Tape::new().seen_by(observer.clone());
-        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().seen_by(observer.clone()), config, batch, noise);
+        let tape = || Tape::new().observed_by(observer.clone());
+        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), config, batch, noise);
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw, score) = {
             let tape = tape();

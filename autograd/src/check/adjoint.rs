@@ -3,8 +3,7 @@
 use super::case::like;
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, Dual};
-use crate::Tensor;
-use crate::op::Want;
+use crate::{Tensor, Want};
 
 /// Rounding of the sums on both sides, about 4500 ε.
 const TOLERANCE: f64 = 1e-12;

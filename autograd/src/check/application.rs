@@ -3,9 +3,8 @@
 use gradus_tensor::Tensor;
 
 use super::report::Comparison;
-use crate::op::Want;
-use crate::samples::Samples;
 use crate::trace::Traced;
+use crate::{Samples, Want};
 
 /// ```text
 /// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1

@@ -2,7 +2,7 @@
 
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, Count};
-use crate::op::Want;
+use crate::Want;
 
 /// `flops()` is exactly what one evaluation of the value does, counted by the scalar itself.
 pub fn audit(case: &Case) -> Outcome {

@@ -3,8 +3,7 @@
 use gradus_tensor::{Real, Tensor};
 
 use super::{Count, Dual};
-use crate::op::Want;
-use crate::{Declared, Entry, Sample, Samples, Tape, Var, ops};
+use crate::{Declared, Entry, Sample, Samples, Tape, Var, Want, ops};
 
 /// An op to check: its row of the list, for each scalar.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,7 @@
 use super::case::{like, with};
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, Dual};
-use crate::Tensor;
-use crate::op::Want;
+use crate::{Tensor, Want};
 
 /// Rounding of a few hundred operations: 10⁻¹³ ≈ 450 ε, of the sum of absolute terms.
 const TOLERANCE: f64 = 1e-13;

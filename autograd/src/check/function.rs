@@ -6,8 +6,7 @@ use std::sync::Arc;
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
 use super::{Case, Outcome, Witness, adjoint, differences, forward_mode, second_order, taylor, v_curve};
-use crate::op::{Op, Sample};
-use crate::{Evaluated, Saved, Saves, Tape, Var, Want};
+use crate::{Evaluated, Op, Sample, Saved, Saves, Tape, Var, Want};
 
 /// A function of tensors, written for any scalar: on `f64` it is differentiated, on [`Dual`](super::Dual) it is its own witness.
 pub trait Function: Debug + Send + Sync + 'static {

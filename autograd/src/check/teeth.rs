@@ -8,8 +8,7 @@ use std::sync::Arc;
 use gradus_tensor::{Shape, ShapeError, Tensor};
 
 use super::{Subject, Witness, adjoint, differences, forward_mode};
-use crate::op::Want;
-use crate::{Evaluated, Op, Saved, Saves, Var};
+use crate::{Evaluated, Op, Saved, Saves, Var, Want};
 
 /// A relative error that must not go unseen.
 const ERROR: f64 = 1e-3;

@@ -151,14 +151,13 @@ impl Observer<f32> for Stopwatch {
     fn applied(&self, it: &Applied<'_, f32>) {
         let shapes: Vec<&Shape> = it.ins.iter().map(|x| x.shape()).collect();
         let flops = it.op.flops(&shapes, it.out.shape());
-        let read: Vec<_> = it.ins.iter().map(|x| x.value()).collect();
         let written: Vec<_> = std::iter::once(it.out).chain(it.residuals).collect();
         let now = self.begun.elapsed();
         let mut seen = self.seen();
         let line = seen.lines.entry((it.op.name(), place(it.site))).or_default();
         line.calls += 1;
         line.flops += flops;
-        line.bytes += moved(&read, &written, it.op.name() == "gather");
+        line.bytes += moved(it.ins, &written, it.op.name() == "gather");
         line.forward += it.took;
         seen.memory.push((now, buffer::stats().live_bytes));
     }

@@ -31,10 +31,15 @@ pub fn groups() -> Vec<Group> {
         ($($path:literal),*) => { vec![$(($path.to_owned(), include_str!(concat!("../../../", $path)))),*] };
     }
     let derivatives = texts![
-        "autograd/src/backward.rs",
+        "autograd/src/tape/backward.rs",
+        "autograd/src/tape/mod.rs",
+        "autograd/src/tape/node.rs",
+        "autograd/src/tape/observer.rs",
+        "autograd/src/tape/op.rs",
+        "autograd/src/tape/pullback.rs",
+        "autograd/src/tape/reached.rs",
+        "autograd/src/tape/var.rs",
         "autograd/src/derivatives.rs",
-        "autograd/src/tape.rs",
-        "autograd/src/var.rs",
         "autograd/src/ops/operators.rs",
         "autograd/src/ops/pointwise.rs"
     ];

@@ -202,7 +202,7 @@ impl<T: Real> Trainer<T> {
         Ok((loss, total.expect("a batch has at least one sequence")))
     }
 
-    /// `observer` looks on in the place of the trainer's own watch.
+    /// An `observer` takes the place of the trainer's own watch.
     fn shard(
         &self,
         batch: &Batch,
@@ -241,7 +241,7 @@ impl<T: Real> Trainer<T> {
         })
     }
 
-    /// The same with somebody who looks on, on one tape, however many shards the recipe has.
+    /// The same with an observer, on one tape, however many shards the recipe has.
     pub fn observed_update(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<Step, TrainError> {
         on_pool(|| {
             let (loss, gradient) = self.shard(batch, Some(self.noise()), Some(observer))?;

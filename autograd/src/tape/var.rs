@@ -4,8 +4,7 @@ use std::fmt;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use crate::Tape;
-use crate::tape::NodeId;
+use super::{NodeId, Tape};
 
 /// A tensor and its place on a tape. A `Var` without a node is a constant: nothing flows back through it.
 ///
@@ -21,9 +20,9 @@ use crate::tape::NodeId;
 /// ```
 #[derive(Clone)]
 pub struct Var<'t, T: Real = f32> {
-    pub(crate) tape: &'t Tape<T>,
-    pub(crate) value: Tensor<T>,
-    pub(crate) node: Option<NodeId>,
+    pub(super) tape: &'t Tape<T>,
+    pub(super) value: Tensor<T>,
+    pub(super) node: Option<NodeId>,
 }
 
 impl<'t, T: Real> Var<'t, T> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
-use crate::{Samples, Var};
+use super::Var;
+use crate::samples::Samples;
 
 /// The mathematical content of an op, y = f(x₀, x₁, …). Everything in `ins` is differentiable; indices, axes, masks and
 /// seeds are fields of the op.
@@ -76,30 +77,41 @@ impl<T: Real> From<Tensor<T>> for Evaluated<T> {
     }
 }
 
-/// Which values a VJP reads: a mask of inputs, and the output.
+/// Which values a VJP reads: inputs, and the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saves {
-    inputs: u32,
+    inputs: Inputs,
     output: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inputs {
+    None,
+    One(usize),
+    All,
 }
 
 impl Saves {
     /// Nothing: a linear op.
-    pub const NONE: Self = Saves { inputs: 0, output: false };
+    pub const NONE: Self = Saves { inputs: Inputs::None, output: false };
     /// Every input.
-    pub const INPUTS: Self = Saves { inputs: u32::MAX, output: false };
+    pub const INPUTS: Self = Saves { inputs: Inputs::All, output: false };
     /// The output.
-    pub const OUTPUT: Self = Saves { inputs: 0, output: true };
+    pub const OUTPUT: Self = Saves { inputs: Inputs::None, output: true };
     /// Every input and the output.
-    pub const ALL: Self = Saves { inputs: u32::MAX, output: true };
+    pub const ALL: Self = Saves { inputs: Inputs::All, output: true };
 
     /// Input `i` alone.
-    pub const fn input(i: u32) -> Self {
-        Saves { inputs: 1 << i, output: false }
+    pub const fn input(i: usize) -> Self {
+        Saves { inputs: Inputs::One(i), output: false }
     }
     /// Is input `i` kept?
     pub const fn keeps_input(&self, i: usize) -> bool {
-        self.inputs >> if i < 31 { i } else { 31 } & 1 == 1
+        match self.inputs {
+            Inputs::None => false,
+            Inputs::One(kept) => i == kept,
+            Inputs::All => true,
+        }
     }
     /// Is the output kept?
     pub const fn keeps_output(&self) -> bool {

@@ -1,0 +1,115 @@
+//! Nodes: what a tape keeps of each leaf and of each application of an op.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use gradus_tensor::{Real, Shape, Tensor};
+
+use super::op::{Evaluated, Op};
+
+/// The place of a node on its tape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    pub(super) fn new(index: usize) -> Self {
+        NodeId(u32::try_from(index).expect("a tape holds fewer than 2³² nodes"))
+    }
+    /// Its index: 0 is the first node recorded.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where in the program, and where in the model, a node was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The line that applied the op.
+    pub at: &'static Location<'static>,
+    /// The path of enclosing [`Tape::scope`](crate::Tape::scope)s: `h3.attn`.
+    pub scope: Arc<str>,
+}
+
+/// A node as [`Tape::recorded`](crate::Tape::recorded) lists it.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The op's name; `None` for a leaf.
+    pub op: Option<&'static str>,
+    /// The nodes of its inputs; `None` for a constant.
+    pub inputs: Vec<Option<NodeId>>,
+    /// Where it was recorded.
+    pub site: Site,
+}
+
+/// A leaf or an application of an op.
+#[derive(Clone, Debug)]
+pub(super) struct Node<T: Real> {
+    pub kind: Kind<T>,
+    /// The nodes of its inputs; `None` for a constant.
+    pub parents: Vec<Option<NodeId>>,
+    pub site: Site,
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub(super) enum Kind<T: Real> {
+    /// An input of the computation; gradients end here.
+    Leaf {
+        /// The first node that reads it. Backward passes that one last, so there the leaf's gradient is complete.
+        first_reader: Option<NodeId>,
+    },
+    /// An application of an op.
+    Applied(Application<T>),
+    /// An application that backward has passed; what it saved is gone.
+    Freed(&'static str),
+}
+
+/// An op and what its VJP will read.
+#[derive(Clone, Debug)]
+pub(super) struct Application<T: Real> {
+    pub op: Arc<dyn Op<T>>,
+    pub shapes: Vec<Shape>,
+    pub ins: Vec<Option<Tensor<T>>>,
+    pub out: Option<Tensor<T>>,
+    pub residuals: Vec<Tensor<T>>,
+}
+
+impl<T: Real> Application<T> {
+    /// Of what was read and made, that which [`Op::saves`] names.
+    pub fn of(op: Arc<dyn Op<T>>, ins: &[&Tensor<T>], done: &mut Evaluated<T>) -> Self {
+        let saves = op.saves();
+        Application {
+            shapes: ins.iter().map(|x| *x.shape()).collect(),
+            ins: ins.iter().enumerate().map(|(i, &x)| saves.keeps_input(i).then(|| x.clone())).collect(),
+            out: saves.keeps_output().then(|| done.out.clone()),
+            residuals: std::mem::take(&mut done.residuals),
+            op,
+        }
+    }
+
+    /// Every value that is kept.
+    pub fn kept(&self) -> impl Iterator<Item = &Tensor<T>> {
+        self.ins.iter().flatten().chain(&self.out).chain(&self.residuals)
+    }
+}
+
+impl<T: Real> Node<T> {
+    /// The op's name; `None` for a leaf.
+    pub fn name(&self) -> Option<&'static str> {
+        match &self.kind {
+            Kind::Leaf { .. } => None,
+            Kind::Applied(it) => Some(it.op.name()),
+            Kind::Freed(name) => Some(name),
+        }
+    }
+
+    /// The node without what it saved; `None` for a leaf.
+    pub fn freed(&self) -> Option<Self> {
+        Some(Node { kind: Kind::Freed(self.name()?), parents: self.parents.clone(), site: self.site.clone() })
+    }
+
+    /// Its application, while it is kept.
+    pub fn application(&self) -> Option<&Application<T>> {
+        if let Kind::Applied(it) = &self.kind { Some(it) } else { None }
+    }
+}

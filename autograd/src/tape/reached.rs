@@ -1,0 +1,56 @@
+//! An application that a reverse pass has come to.
+
+use std::sync::Arc;
+
+use gradus_tensor::{Real, Tensor};
+
+use super::node::{Application, Kind, Node};
+use super::op::{Op, Saved};
+use super::{NodeId, Site, Var};
+
+/// An application that a reverse pass has come to.
+pub(super) struct Reached<'t, T: Real> {
+    pub node: NodeId,
+    pub op: Arc<dyn Op<T>>,
+    pub parents: Vec<Option<NodeId>>,
+    pub site: Site,
+    /// What its VJP reads.
+    pub saved: Saved<'t, T>,
+}
+
+/// x̄ᵢ for each input of an application.
+pub(super) type Summands<'t, T> = Vec<Option<Var<'t, T>>>;
+
+impl<'t, T: Real> Reached<'t, T> {
+    /// The application that node `y` is, `var` making a saved value and its node a variable; `None` for a leaf.
+    pub fn new(y: NodeId, node: Node<T>, var: impl Fn(Tensor<T>, Option<NodeId>) -> Var<'t, T>) -> Option<Self> {
+        let Node { kind, parents, site } = node;
+        let Application { op, shapes, ins, out, residuals } = match kind {
+            Kind::Leaf { .. } => return None,
+            Kind::Applied(it) => it,
+            Kind::Freed(name) => {
+                panic!("backward has already passed this `{name}`: a tape runs backward once (pullback keeps it)")
+            }
+        };
+        let ins = ins.into_iter().zip(&parents).map(|(x, node)| Some(var(x?, *node))).collect();
+        let out = out.map(|out| var(out, Some(y)));
+        let needs = parents.iter().map(Option::is_some).collect();
+        let saved = Saved { name: op.name(), shapes, needs, ins, out, residuals };
+        Some(Reached { node: y, op, parents, site, saved })
+    }
+
+    /// [`Op::vjp`], as many summands as inputs.
+    pub fn vjp(&self, gy: &Var<'t, T>) -> Summands<'t, T> {
+        let summands = self.op.vjp(&self.saved, gy);
+        assert_eq!(summands.len(), self.parents.len(), "the VJP of `{}` gives one cotangent per input", self.op.name());
+        summands
+    }
+}
+
+/// The summands of the inputs that have a node.
+pub(super) fn flows<'t, T: Real>(
+    inputs: &[Option<NodeId>],
+    summands: Summands<'t, T>,
+) -> impl Iterator<Item = (NodeId, Var<'t, T>)> {
+    inputs.iter().zip(summands).filter_map(|(x, gx)| Some(((*x)?, gx?)))
+}
