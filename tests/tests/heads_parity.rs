@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use gradus_autograd::Tensor;
+use gradus_data::sets::{Example, Input, Label, Task};
 use gradus_model::{Backward, Batch, Form, GptConfig, HeadConfig, Labels, Model, ModelConfig, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_directories, worst};
 use gradus_text::Tokenizer;
-use gradus_train::data::sets::{Example, Input, Label, Task};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::tasks::{self, Encoded, Specials};
 use gradus_train::trainer::{Recipe, Trainer};

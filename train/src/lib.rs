@@ -4,7 +4,7 @@
 //! use std::sync::Arc;
 //!
 //! use gradus_model::{Backward, Batch, Gpt, GptConfig, Objective};
-//! use gradus_train::data::{Memory, Windows};
+//! use gradus_data::{Memory, Windows};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 //! use gradus_text::Tokenizer;
 //! use gradus_train::trainer::{Recipe, Trainer};
@@ -43,12 +43,10 @@
 //!
 //! | module | |
 //! |-|-|
-//! | [`data`] | token files, windows, batches; the data sets of the paper ([`data::sets`]) |
 //! | [`world`] | stories whose exact probability is known |
 //! | [`optim`], [`trainer`] | one update, and all that it depends on |
 //! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
-//! | [`scores`] | accuracy, F1 and correlations |
 //! | [`evaluate`], [`metrics`], [`report`] | what was measured, for machines and people |
 //! | [`audit`] | ops, models, a step and the ledger shown with their evidence |
 //! | [`cli`], [`mod@bench`] | the program's commands, and how fast it trains |
@@ -56,7 +54,6 @@
 pub mod audit;
 pub mod bench;
 pub mod cli;
-pub mod data;
 pub mod evaluate;
 pub mod finetune;
 pub mod generate;
@@ -66,7 +63,6 @@ pub mod optim;
 pub mod pretrain;
 pub mod report;
 pub mod reproduce;
-pub mod scores;
 pub mod settings;
 pub mod tasks;
 pub mod trainer;

@@ -15,13 +15,13 @@
 //! - **positive, negative** are one token each in the published vocabulary; in others the mean over their tokens serves.
 //! - **Too long** a sequence loses its beginning, and is counted.
 
+use gradus_data::sets::scores::matthews_of_counts;
+use gradus_data::sets::{Example, Form, Input, Label, Task};
 use gradus_model::{Batch, Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
-use crate::data::sets::{Example, Form, Input, Label, Task};
 use crate::evaluate::by_length;
-use crate::scores::matthews_of_counts;
 use crate::tasks::{TaskError, largest};
 
 /// What SST-2's texts are made to end in, and what may follow, in the order of its classes.
@@ -332,7 +332,7 @@ mod tests {
         let scores: Vec<f64> = labels.iter().map(|&l| -((rng.below(2500) + 300 * (1 - l as u64)) as f64)).collect();
         let quality = |t: f64| {
             let predicted: Vec<usize> = scores.iter().map(|&s| usize::from(s >= t)).collect();
-            crate::scores::matthews(&predicted, &labels)
+            gradus_data::sets::scores::matthews(&predicted, &labels)
         };
         let best = quality(threshold(&scores, &labels));
         assert!(best > 0.05 && (-2801..=0).all(|t| quality(f64::from(t) - 0.5) <= best));
@@ -344,7 +344,7 @@ mod tests {
         let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
         let error = model.answers(Task::named("mnli").unwrap(), &[], &[]).unwrap_err().to_string();
         assert!(error.contains("mnli") && error.contains("cola"), "{error}");
-        let names = crate::data::sets::ALL.iter().filter(|t| ZeroShot::has(t)).map(|t| t.name).collect::<Vec<_>>();
+        let names = gradus_data::sets::ALL.iter().filter(|t| ZeroShot::has(t)).map(|t| t.name).collect::<Vec<_>>();
         assert_eq!(names, ["story-cloze", "race", "cola", "sst-2", "dprd", "wsc273"]);
     }
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
 
 use super::{CliError, output};
-use crate::data::sets::Task;
 use crate::finetune::RunFile;
 use crate::model_dir::ModelDir;
 

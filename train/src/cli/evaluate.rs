@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use gradus_data::sets::{Split, Task};
 use gradus_io::numbers::many;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::checkpoint::hugging_face_name;
@@ -15,7 +16,6 @@ use super::common::{Threads, flag, open_model, warn_of_another_task};
 use super::ids::read_ids;
 use super::{CliError, output};
 use crate::cli::progress::Display;
-use crate::data::sets::{Split, Task};
 use crate::evaluate::{Windows, gradients, predicted, token_losses};
 use crate::finetune::{FinetuneError, Reader, evenly, labels, left_out, logits, metrics, score};
 use crate::tasks::TaskError;

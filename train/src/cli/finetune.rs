@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::ArgMatches;
+use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::numbers::many;
 
 use super::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use super::{CliError, output};
 use crate::cli::progress::Display;
-use crate::data::sets::Task;
 use crate::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)

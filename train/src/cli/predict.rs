@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gradus_data::sets::{Answer, Label, Split, Task, submission};
 use gradus_io::numbers::many;
 use gradus_io::progress::{Job, Monitor};
 use serde_json::json;
@@ -9,7 +10,6 @@ use serde_json::json;
 use super::common::{Threads, flag, warn_of_another_task};
 use super::{CliError, output};
 use crate::cli::progress::Display;
-use crate::data::sets::{Answer, Label, Split, Task, submission};
 use crate::finetune::{FinetuneError, Reader, answers, logits, score};
 use crate::tasks;
 

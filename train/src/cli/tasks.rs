@@ -1,9 +1,9 @@
 //! `gradus tasks`.
 
+use gradus_data::sets::{self, Answer, Task};
 use serde_json::json;
 
 use super::{CliError, output};
-use crate::data::sets::{self, Answer, Task};
 use crate::tasks::head;
 use crate::zero_shot::ZeroShot;
 

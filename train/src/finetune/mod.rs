@@ -23,13 +23,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
-use crate::data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
@@ -280,7 +280,7 @@ fn tokenizer(dir: &ModelDir, config: &ModelConfig) -> Result<Tokenizer, Finetune
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The data set's.
-    pub example: crate::data::sets::Example,
+    pub example: gradus_data::sets::Example,
     /// Its sequences.
     pub encoded: Encoded,
 }
@@ -353,7 +353,7 @@ mod tests {
     use gradus_model::GptConfig;
 
     use super::*;
-    use crate::data::sets::{Example, Input};
+    use gradus_data::sets::{Example, Input};
 
     /// Of a vocabulary that was made larger than the tokenizer, as of one that was not, the special tokens' rows are fresh.
     #[test]

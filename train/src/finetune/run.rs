@@ -9,6 +9,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gradus_data::sets::scores::mean_and_deviation;
+use gradus_data::sets::{Split, Task};
 use gradus_io::files::{Lock, occupant, write_json};
 use gradus_io::hex;
 use gradus_io::progress::Monitor;
@@ -18,8 +20,6 @@ use sha2::{Digest, Sha256};
 
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, Reader, Settings};
-use crate::data::sets::{Split, Task};
-use crate::scores::mean_and_deviation;
 
 /// What a fine-tuning was, to continue it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use gradus_data::sets::{Example, Label, Task};
 use gradus_model::{Model, ModelConfig, Objective};
 use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
-use crate::data::sets::{Example, Label, Task};
 use crate::evaluate::by_length;
 use crate::tasks::{self, Encoded, TaskError};
 

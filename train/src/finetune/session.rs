@@ -1,12 +1,12 @@
 //! The loop: batches in an order of their own, an update each, and the best model by its dev score.
 
+use gradus_data::sets::Task;
 use gradus_model::{Batch, Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use serde::{Deserialize, Serialize};
 
 use super::{Data, FinetuneError, Reader, Scored, Settings, logits, score};
-use crate::data::sets::Task;
 use crate::tasks::{self, Encoded};
 use crate::trainer::{Step, Trainer};
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gradus_data::{Evaluation, Phase, TokenFile, Tokens, Windows};
 use gradus_io::hex;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Model, ModelConfig};
@@ -12,7 +13,6 @@ use sha2::{Digest, Sha256};
 
 use super::PretrainError;
 use super::source::{self, Source, Validation};
-use crate::data::{self, Evaluation, Phase, TokenFile, Tokens, Windows};
 use crate::settings::Settings;
 
 /// Rows of an evaluation batch.
@@ -86,7 +86,7 @@ impl Corpus {
         let mut digest = Sha256::new();
         digest.update(name.file_name().unwrap_or_default().as_encoded_bytes());
         let (train, rest) = match &settings.held_out_corpus {
-            None => data::split(tokens.len(), settings.held_out)?,
+            None => gradus_data::split(tokens.len(), settings.held_out)?,
             Some(_) => (0..tokens.len(), 0..0),
         };
         let held_out = match &settings.held_out_corpus {
@@ -116,7 +116,7 @@ impl Source for Corpus {
     fn digest(&self) -> String {
         self.digest.clone()
     }
-    fn batch(&self, t: u64, batch: usize) -> data::Batch {
+    fn batch(&self, t: u64, batch: usize) -> gradus_data::Batch {
         self.windows.batch(t, 0..batch)
     }
     fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation> {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gradus_data::DataError;
 use gradus_io::files::{FileError, Lock, quoted};
 use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_io::{hex, interrupt};
@@ -22,7 +23,6 @@ use gradus_text::{TextError, Tokenizer};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::data::DataError;
 use crate::generate::{Choice, GenerateError, Overflow, generate};
 use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
 use crate::report::PretrainReport;

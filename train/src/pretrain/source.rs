@@ -4,7 +4,6 @@ use gradus_model::{Batch, Model, ModelConfig, Objective};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
-use crate::data;
 use crate::report::Baseline;
 
 /// A corpus, or a world.
@@ -18,7 +17,7 @@ pub trait Source {
     /// What distinguishes its data from others': a resumed run must find the same.
     fn digest(&self) -> String;
     /// Rows 0 .. `batch` of update `t` (from 1): a function of the seed and these.
-    fn batch(&self, t: u64, batch: usize) -> data::Batch;
+    fn batch(&self, t: u64, batch: usize) -> gradus_data::Batch;
     /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
     fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation>;
     /// Tokens that open a sample.
@@ -50,7 +49,7 @@ impl Nll {
 }
 
 /// The total of these batches, dropout off.
-pub(super) fn nll(params: &Model<Tensor>, config: &ModelConfig, batches: impl IntoIterator<Item = data::Batch>) -> Nll {
+pub(super) fn nll(params: &Model<Tensor>, config: &ModelConfig, batches: impl IntoIterator<Item = gradus_data::Batch>) -> Nll {
     let mut sum = Nll::default();
     for batch in batches {
         let counted = batch.weights.clone();
@@ -75,7 +74,7 @@ pub struct Validation {
 }
 
 /// A batch with the weights of an objective.
-pub(crate) fn weighted(batch: data::Batch, objective: Objective) -> Batch {
+pub(crate) fn weighted(batch: gradus_data::Batch, objective: Objective) -> Batch {
     let mask: Vec<f64> = batch.weights.iter().map(|&w| f64::from(w)).collect();
     let weights = objective.weights(&mask, batch.rows);
     Batch {

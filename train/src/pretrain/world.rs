@@ -1,5 +1,6 @@
 //! A run on the micro-world: stories without end, and the exact limit of what can be learnt from them.
 
+use gradus_data::Rows;
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
@@ -7,7 +8,6 @@ use gradus_text::{BpeTrainer, Tokenizer};
 
 use super::PretrainError;
 use super::source::{self, Source, Validation};
-use crate::data::{self, Rows};
 use crate::report::Baseline;
 use crate::settings::Settings;
 use crate::world::{KneserNey, Story, World};
@@ -123,7 +123,7 @@ impl Source for WorldSource {
     fn digest(&self) -> String {
         format!("world-{}-{}", self.seed, self.tokenizer.fingerprint())
     }
-    fn batch(&self, t: u64, batch: usize) -> data::Batch {
+    fn batch(&self, t: u64, batch: usize) -> gradus_data::Batch {
         let first = (t.saturating_sub(1) as usize).wrapping_mul(batch);
         let rows: Vec<usize> = (0..batch).map(|row| first.wrapping_add(row) % self.train.len()).collect();
         self.train.batch_of(&rows)

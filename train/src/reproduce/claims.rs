@@ -11,14 +11,14 @@
 //!
 //! With three seeds d̄ > 2s is t > 3.46 with two degrees of freedom, which chance alone gives in 4 of 100 claims; d̄ > s in 11.
 
+use gradus_data::sets::scores::{Metric, mean_and_deviation};
+use gradus_data::sets::{Family, Task};
 use serde::Serialize;
 
 use super::paper;
 use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
 use super::results::{Body, Mean, Results, TaskResult, Variant};
 use super::stage::ZERO_SHOT;
-use crate::data::sets::{Family, Task};
-use crate::scores::{Metric, mean_and_deviation};
 use crate::world::tasks::bayes;
 
 /// What came of a claim.

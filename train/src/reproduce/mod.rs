@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use gradus_data::sets::SetError;
 use gradus_io::files::{FileError, Lock, occupant, quoted, write_json};
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
 use gradus_io::progress::Monitor;
 use gradus_model::{Model, ModelConfig};
 
-use crate::data::sets::SetError;
 use crate::finetune::FinetuneError;
 use crate::pretrain::PretrainError;
 use crate::settings::Options;

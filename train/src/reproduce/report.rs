@@ -1,5 +1,7 @@
 //! The report: the paper's tables and figure 2 with a line of our own, and the table of claims.
 
+use gradus_data::sets::Task;
+use gradus_data::sets::scores::glue_average;
 use gradus_io::numbers::{count, duration};
 
 use super::claims::{self, Claim};
@@ -7,10 +9,8 @@ use super::paper::{self, Table};
 use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
 use super::results::{Body, Mean, Results, TaskResult, Variant};
 use super::stage::ZERO_SHOT;
-use crate::data::sets::Task;
 use crate::report::svg::{Curve, Ink, Level, Plot};
 use crate::report::{Axis, Block, Figure, Report, Row, Scale};
-use crate::scores::glue_average;
 use crate::world::tasks::bayes;
 
 /// Our columns of each table, in the order of the paper's.

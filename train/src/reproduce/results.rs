@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use gradus_data::sets::scores::mean_and_deviation;
 use serde::{Deserialize, Serialize};
 
 use crate::finetune::{Point, Scored};
-use crate::scores::mean_and_deviation;
 
 /// How a task was fine-tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use gradus_data::sets::{Example, Split, Task};
 use gradus_io::files::{FileError, quoted, write_json};
 use gradus_io::interrupt;
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, ModelConfig, Transfer};
@@ -15,7 +16,6 @@ use serde::de::DeserializeOwned;
 use super::plan::{Planned, Sizes, Stage};
 use super::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
 use super::{ReproduceError, Watch};
-use crate::data::sets::{Example, Split, Task};
 use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
 use crate::metrics::{self, Record, VALIDATION};
 use crate::optim::Warmup;

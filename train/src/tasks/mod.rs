@@ -24,10 +24,9 @@
 mod batch;
 mod transform;
 
+use gradus_data::sets::{Answer, Form, Label, Task};
 use gradus_model::{Form as HeadForm, HeadConfig};
 use gradus_text::{TextError, Tokenizer};
-
-use crate::data::sets::{Answer, Form, Label, Task};
 
 pub use batch::batch;
 pub use transform::{Encoded, encode, encode_all};

@@ -1,9 +1,9 @@
 //! One example's sequences.
 
+use gradus_data::sets::{Example, Input, Task};
 use gradus_text::Tokenizer;
 
 use super::{Specials, TaskError, target};
-use crate::data::sets::{Example, Input, Task};
 
 /// An example as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ pub fn encode(
     }
     let ids =
         |text: &str| tokenizer.encode_plain(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
-    let similar = task.form == crate::data::sets::Form::Similar;
+    let similar = task.form == gradus_data::sets::Form::Similar;
     let segments = match &example.input {
         Input::One(text) => Segments::One(ids(text)?),
         Input::Pair(a, b) if similar => Segments::Unordered(ids(a)?, ids(b)?),
@@ -118,7 +118,7 @@ fn assemble(segments: Segments, s: Specials, context: usize) -> (Vec<Vec<u32>>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::sets::Label;
+    use gradus_data::sets::Label;
 
     const S: Specials = Specials { start: 256, delimiter: 257, extract: 258 };
 

@@ -202,10 +202,10 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "100 epochs on minibatches of 64 randomly sampled, contiguous sequences of 512 tokens.",
         here: "Windows drawn anywhere in the corpus; an epoch has drawn as many tokens as there are. 64 with `--preset gpt1`; one epoch unless `--epochs` says more.",
-        source: ("train/src/data/windows.rs", "pub fn batch"),
+        source: ("train/data/src/windows.rs", "pub fn batch"),
         tests: &[
-            ("train/src/data/windows.rs", "windows_are_contiguous_inside_their_range_and_reach_both_ends"),
-            ("train/src/data/windows.rs", "an_epoch_draws_as_many_tokens_as_there_are"),
+            ("train/data/src/windows.rs", "windows_are_contiguous_inside_their_range_and_reach_both_ends"),
+            ("train/data/src/windows.rs", "an_epoch_draws_as_many_tokens_as_there_are"),
         ],
     },
     Row {
@@ -293,11 +293,11 @@ pub static ROWS: &[Row] = &[
         section: "§4.2, tables 2 to 4",
         statement: "Twelve tasks, each in its metric.",
         here: "One reader a data set, of the original files; metrics are scikit-learn's and SciPy's.",
-        source: ("train/src/data/sets/mod.rs", "pub static ALL"),
+        source: ("train/data/src/sets/mod.rs", "pub static ALL"),
         tests: &[
-            ("train/src/data/sets/testing.rs", "every_split_of_sound_files_loads_and_fits_the_task"),
-            ("train/src/scores.rs", "classes_are_scored_as_scikit_learn_does"),
-            ("train/src/scores.rs", "values_are_scored_as_scipy_does"),
+            ("train/data/src/sets/testing.rs", "every_split_of_sound_files_loads_and_fits_the_task"),
+            ("train/data/src/sets/scores.rs", "classes_are_scored_as_scikit_learn_does"),
+            ("train/data/src/sets/scores.rs", "values_are_scored_as_scipy_does"),
         ],
     },
     Row {
@@ -371,10 +371,10 @@ pub static ROWS: &[Row] = &[
         section: "§4.2, table 5",
         statement: "Table 5's average is the unweighted mean of its eight columns, MNLI the mean of both sets; GLUE's 72.8 is the benchmark's own.",
         here: "Both, each by its own rule.",
-        source: ("train/src/scores.rs", "pub fn glue_average"),
+        source: ("train/data/src/sets/scores.rs", "pub fn glue_average"),
         tests: &[
             ("train/src/reproduce/paper.rs", "the_averages_of_table_5_are_means_of_its_columns"),
-            ("train/src/scores.rs", "the_benchmark_s_average_is_over_nine_tasks"),
+            ("train/data/src/sets/scores.rs", "the_benchmark_s_average_is_over_nine_tasks"),
         ],
     },
     // ── The paper against the codes ──
@@ -568,10 +568,10 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "How long an epoch of random windows is; whether a window may cross from one document to the next.",
         here: "An epoch has drawn as many tokens as the corpus has. Windows cross documents, in the order of their paths; a story of the micro-world has a row of its own.",
-        source: ("train/src/data/windows.rs", "pub fn updates_per_epoch"),
+        source: ("train/data/src/windows.rs", "pub fn updates_per_epoch"),
         tests: &[
-            ("train/src/data/windows.rs", "an_epoch_draws_as_many_tokens_as_there_are"),
-            ("train/src/data/token_file.rs", "ids_are_the_text_in_order_of_the_paths"),
+            ("train/data/src/windows.rs", "an_epoch_draws_as_many_tokens_as_there_are"),
+            ("train/data/src/token_file.rs", "ids_are_the_text_in_order_of_the_paths"),
         ],
     },
     Row {
@@ -602,11 +602,11 @@ pub static ROWS: &[Row] = &[
         section: "§4.2, degenerate scores",
         statement: "Matthews' correlation of one class, Pearson's of constant predictions, F1 without positives.",
         here: "0 in all three, also where SciPy gives NaN; no score only without predictions, or where one is not finite.",
-        source: ("train/src/scores.rs", "if constant(predictions) || constant(labels)"),
+        source: ("train/data/src/sets/scores.rs", "if constant(predictions) || constant(labels)"),
         tests: &[
-            ("train/src/scores.rs", "classes_are_scored_as_scikit_learn_does"),
-            ("train/src/scores.rs", "values_are_scored_as_scipy_does"),
-            ("train/src/scores.rs", "no_predictions_have_no_score_and_infinite_ones_no_correlation"),
+            ("train/data/src/sets/scores.rs", "classes_are_scored_as_scikit_learn_does"),
+            ("train/data/src/sets/scores.rs", "values_are_scored_as_scipy_does"),
+            ("train/data/src/sets/scores.rs", "no_predictions_have_no_score_and_infinite_ones_no_correlation"),
         ],
     },
     // ── The paper against itself ──
@@ -639,8 +639,8 @@ pub static ROWS: &[Row] = &[
         section: "§4.2",
         statement: "“Figure 1 provides an overview of all the tasks”: table 1 does.",
         here: "The families of table 1.",
-        source: ("train/src/data/sets/mod.rs", "pub family: Family"),
-        tests: &[("train/src/data/sets/testing.rs", "names_and_answers_are_consistent")],
+        source: ("train/data/src/sets/task.rs", "pub family: Family"),
+        tests: &[("train/data/src/sets/testing.rs", "names_and_answers_are_consistent")],
     },
     Row {
         kind: Slip,

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_data::sets::{Answer, Split, Task};
+use gradus_data::{DataError, Rows};
 use gradus_io::hex;
 use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
@@ -12,8 +14,6 @@ use gradus_text::{BpeTrainer, TextError, Tokenizer};
 use sha2::{Digest, Sha256};
 
 use crate::audit::digest;
-use crate::data::sets::{Answer, Split, Task};
-use crate::data::{DataError, Rows};
 use crate::finetune::{FinetuneError, Reader, Session, Settings};
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -170,7 +170,7 @@ impl Scene {
             return Err(SceneError::Short { found: ids.len(), needed });
         }
         let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..=(i + 1) * tokens]).collect();
-        let batch = weighted(crate::data::Batch::of_windows(&windows), Objective::TokenMean);
+        let batch = weighted(gradus_data::Batch::of_windows(&windows), Objective::TokenMean);
         let (inputs, targets) = (words_of(&tokenizer, &batch.inputs), words_of(&tokenizer, &batch.targets));
         let kind = if config.gpt().is_some() { "a GPT" } else { "an LSTM" };
         let dropped = if headless { " Its head is left out: the language model is opened." } else { "" };

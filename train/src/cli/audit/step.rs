@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gradus_data::sets::Task;
 use gradus_io::files::FileError;
 use gradus_io::numbers::count;
 use gradus_io::progress::{Job, Monitor};
@@ -13,7 +14,6 @@ use crate::cli::common::{command, flag, open_model};
 use crate::cli::pretrain::cache;
 use crate::cli::progress::Display;
 use crate::cli::{CliError, output};
-use crate::data::sets::Task;
 use crate::finetune::FinetuneError;
 use crate::pretrain::Stored;
 

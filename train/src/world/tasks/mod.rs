@@ -55,12 +55,12 @@ mod tests;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use gradus_data::sets;
 use gradus_io::files::{FileError, replace_directory};
 use gradus_tensor::rng::Philox;
 
 use self::tale::Source;
 use super::{World, WorldConfig};
-use crate::data::sets;
 
 /// The seeds' streams that belong to tasks begin here; pre-training takes its stories from streams 1 and 2.
 const STREAMS: u64 = 1 << 32;

@@ -1,0 +1,146 @@
+//! A corpus in bounded memory: documents as blocks, blocks as pieces, each cut where a tokenizer does not mind.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use gradus_text::{TextError, read_text, strip_gutenberg};
+
+/// Files up to this size are read whole, and freed of Project Gutenberg's licence; larger ones are read block by block, as
+/// they are.
+const WHOLE: u64 = 64 << 20;
+/// A block of a larger file, and the most it grows in search of a line's end.
+const BLOCK: usize = 8 << 20;
+const LONGEST_BLOCK: usize = 64 << 20;
+/// A piece ends with the first line that ends beyond this many bytes…
+const PIECE: usize = 1 << 10;
+/// …or, if lines are that long, with a word.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// Calls `block` with the text of a file, in order. A block ends with a line, unless lines are longer than a block.
+pub(crate) fn for_each_block<E: From<TextError>>(path: &Path, block: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
+    let open = |e| TextError::io(path, "read", e);
+    let file = File::open(path).map_err(open)?;
+    let length = file.metadata().map_err(open)?.len();
+    if length <= WHOLE { whole(path, block) } else { blocks(path, file, BLOCK, LONGEST_BLOCK, block) }
+}
+
+fn whole<E: From<TextError>>(path: &Path, mut block: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
+    block(&strip_gutenberg(&read_text(path)?))
+}
+
+fn blocks<E: From<TextError>>(
+    path: &Path,
+    mut file: impl Read,
+    size: usize,
+    longest: usize,
+    mut block: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    const MARK: &[u8] = "\u{feff}".as_bytes();
+    let mut buffer = Vec::new();
+    let mut offset = 0; // of the buffer's first byte in the file
+    loop {
+        let before = buffer.len();
+        let read = file.by_ref().take(size as u64).read_to_end(&mut buffer).map_err(|e| TextError::io(path, "read", e))?;
+        let end = read < size;
+        let line_end = buffer[before..].iter().rposition(|&b| b == b'\n').map(|i| before + i + 1);
+        let cut = match line_end {
+            _ if end => buffer.len(),
+            Some(cut) => cut,
+            None if buffer.len() < longest => continue,
+            None => word_end(&buffer),
+        };
+        let mark = if offset == 0 && buffer.starts_with(MARK) { MARK.len() } else { 0 };
+        block(checked(path, offset + mark, &buffer[mark..cut])?)?;
+        buffer.drain(..cut);
+        offset += cut;
+        if end {
+            return Ok(());
+        }
+    }
+}
+
+/// The place after the last blank; without any, before the last character, which may not be whole.
+fn word_end(bytes: &[u8]) -> usize {
+    let blank = bytes.iter().rposition(u8::is_ascii_whitespace).map(|i| i + 1);
+    blank.or_else(|| bytes.iter().rposition(|&b| b & 0xC0 != 0x80).filter(|&i| i > 0)).unwrap_or(bytes.len())
+}
+
+fn checked<'a>(path: &Path, at: usize, bytes: &'a [u8]) -> Result<&'a str, TextError> {
+    if let Some(i) = bytes.iter().position(|&b| b == 0) {
+        return Err(TextError::Binary { path: path.to_owned(), offset: at + i });
+    }
+    std::str::from_utf8(bytes).map_err(|e| {
+        let i = e.valid_up_to();
+        TextError::NotUtf8 { path: path.to_owned(), offset: at + i, byte: bytes[i] }
+    })
+}
+
+/// Cuts a block into pieces of about a kilobyte, each after a line's end.
+pub(crate) fn pieces(mut text: &str) -> Vec<&str> {
+    let mut pieces = Vec::with_capacity(text.len() / PIECE + 1);
+    while !text.is_empty() {
+        let (piece, rest) = text.split_at(piece_end(text.as_bytes()));
+        pieces.push(piece);
+        text = rest;
+    }
+    pieces
+}
+
+fn piece_end(bytes: &[u8]) -> usize {
+    let after = |from: usize, to: usize, ends: fn(&u8) -> bool| {
+        let searched = bytes.get(from..to.min(bytes.len()))?;
+        searched.iter().position(ends).map(|i| from + i + 1)
+    };
+    after(PIECE, LONGEST_LINE, |&b| b == b'\n')
+        .or_else(|| after(LONGEST_LINE, usize::MAX, u8::is_ascii_whitespace))
+        .unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collect(text: &[u8], size: usize, longest: usize) -> Result<Vec<String>, TextError> {
+        let mut all = Vec::new();
+        blocks(Path::new("file"), text, size, longest, |block| {
+            all.push(block.to_owned());
+            Ok::<_, TextError>(())
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn blocks_end_with_lines_and_join_to_the_file() {
+        let text = "\u{feff}one\ntwo zwei\nthrée\n\nfour".as_bytes();
+        for size in 4..40 {
+            let blocks = collect(text, size, 1000).unwrap();
+            assert_eq!(blocks.concat().as_bytes(), &text[3..], "size {size}");
+            assert!(blocks[..blocks.len() - 1].iter().all(|b| b.ends_with('\n')), "size {size}: {blocks:?}");
+        }
+        assert_eq!(collect("aé éa bbb".as_bytes(), 4, 4).unwrap(), ["aé ", "éa ", "bbb"], "no lines: after a word");
+        assert_eq!(collect("日本語日本".as_bytes(), 4, 4).unwrap().concat(), "日本語日本", "no words: between characters");
+    }
+
+    #[test]
+    fn bad_bytes_are_placed_in_the_file() {
+        let place = |text: &[u8]| collect(text, 4, 4).unwrap_err().to_string();
+        assert!(place(b"abc\nde\0f").contains("byte 6 is NUL"));
+        assert!(place(b"abc\nde\nf\xe9g").contains("byte 8 (0xe9)"));
+        assert!(place(b"\xff\xff\xff\xff\xff").contains("byte 0 (0xff)"));
+        assert!(place(b"\x80\x80\x80\x80\x80").contains("byte 0 (0x80)"));
+    }
+
+    #[test]
+    fn pieces_end_with_lines_and_join_to_the_block() {
+        let lines = "a line of some length, é\n".repeat(500);
+        let cut = pieces(&lines);
+        assert_eq!(cut.concat(), lines);
+        assert!(cut.len() > 10 && cut.iter().all(|p| p.ends_with('\n') && p.len() < PIECE + 30));
+        let (words, none) = ("word ".repeat(30_000), "é".repeat(70_000));
+        let cut = pieces(&words);
+        assert!(cut.len() == 3 && cut.concat() == words && cut.iter().all(|p| p.ends_with(' ')));
+        assert_eq!(pieces(&none), [&none]);
+        assert!(pieces("").is_empty());
+    }
+}

@@ -1,0 +1,118 @@
+//! Sequences of unequal length, one a row.
+
+use std::ops::Range;
+
+use crate::batch::Batch;
+use crate::error::DataError;
+use crate::tokens::check_ids;
+
+/// Sequences that are each predicted on their own, opened by a separator:
+///
+/// ```text
+/// inputs     s  x₁ x₂ … xₙ    padding          log p(x) = Σᵢ log p(xᵢ | s, x₁ … xᵢ₋₁)  [+ log p(s | s, x₁ … xₙ)]
+/// targets    x₁ x₂ … xₙ [s]   weight 0
+/// ```
+///
+/// Closed by the separator too, a row holds the probability that the sequence ends where it does, as the probability of a
+/// whole story does. Causality keeps what is right of a prediction out of it, so padding needs no mask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    sequences: Vec<Vec<u32>>,
+    separator: u32,
+    closed: bool,
+}
+
+impl Rows {
+    /// Rows of at most `context` positions.
+    ///
+    /// # Errors
+    /// [`DataError::RowTooLong`] or [`DataError::RowEmpty`] with the sequence's index; [`DataError::Id`] for an id
+    /// outside the vocabulary.
+    pub fn new(
+        sequences: Vec<Vec<u32>>,
+        separator: u32,
+        closed: bool,
+        context: usize,
+        vocab_size: usize,
+    ) -> Result<Self, DataError> {
+        check_ids(&[separator], vocab_size)?;
+        for (row, sequence) in sequences.iter().enumerate() {
+            check_ids(sequence, vocab_size)?;
+            let found = sequence.len() + usize::from(closed);
+            if found == 0 {
+                return Err(DataError::RowEmpty { row });
+            }
+            if found > context {
+                return Err(DataError::RowTooLong { row, found, context });
+            }
+        }
+        Ok(Rows { sequences, separator, closed })
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.sequences.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.sequences.is_empty()
+    }
+
+    /// Number of predictions.
+    pub fn predicted(&self) -> usize {
+        self.sequences.iter().map(|s| s.len() + usize::from(self.closed)).sum()
+    }
+
+    /// Some of the rows, as long as the longest of them.
+    pub fn batch(&self, rows: Range<usize>) -> Batch {
+        self.batch_of(&rows.collect::<Vec<_>>())
+    }
+
+    /// The rows of these numbers, as long as the longest of them.
+    pub fn batch_of(&self, rows: &[usize]) -> Batch {
+        let chosen: Vec<&[u32]> = rows.iter().map(|&row| &self.sequences[row][..]).collect();
+        let length = chosen.iter().map(|s| s.len() + usize::from(self.closed)).max().unwrap_or(0);
+        let mut batch = Batch::empty(chosen.len(), length);
+        for (row, &sequence) in chosen.iter().enumerate() {
+            let mut window = vec![self.separator];
+            window.extend(sequence);
+            window.extend(self.closed.then_some(self.separator));
+            batch.fill(row, &window, 0);
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_opened_padded_and_weighted() {
+        let sequences = vec![vec![1, 2, 3], vec![4], vec![5, 6]];
+        let open = Rows::new(sequences.clone(), 9, false, 3, 10).unwrap();
+        assert_eq!((open.len(), open.predicted()), (3, 6));
+        let batch = open.batch(0..2);
+        assert_eq!((batch.rows, batch.length, batch.predicted()), (2, 3, 4));
+        assert_eq!(batch.inputs, [9, 1, 2, 9, 0, 0]);
+        assert_eq!(batch.targets, [1, 2, 3, 4, 0, 0]);
+        assert_eq!(batch.weights, [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]);
+        assert_eq!(open.batch(1..3).length, 2, "as long as the longest chosen");
+
+        let closed = Rows::new(sequences, 9, true, 4, 10).unwrap();
+        assert_eq!(closed.predicted(), 9);
+        let batch = closed.batch(1..3);
+        assert_eq!((batch.inputs, batch.targets), (vec![9, 4, 0, 9, 5, 6], vec![4, 9, 0, 5, 6, 9]));
+    }
+
+    #[test]
+    fn bad_rows_are_named() {
+        let error = |sequences, closed| Rows::new(sequences, 9, closed, 3, 10).unwrap_err().to_string();
+        let long = error(vec![vec![1], vec![1, 2, 3]], true);
+        assert!(long.contains("sequence 1 takes 4 positions") && long.contains("context has 3"), "{long}");
+        assert!(error(vec![vec![]], false).contains("sequence 0 is empty"));
+        assert!(error(vec![vec![1, 10]], false).contains("id 10 at position 1"));
+        assert!(Rows::new(vec![], 10, false, 3, 10).is_err(), "the separator is an id too");
+    }
+}

@@ -1,0 +1,92 @@
+//! The data sets of the paper, read from the files of their original distributions.
+//!
+//! | task | form | the paper | metric | file |
+//! |-|-|-|-|-|
+//! | MultiNLI, SNLI, SciTail, QNLI, RTE, WNLI | [`Form::Entail`] | table 2 (WNLI: GLUE only) | accuracy | [`mnli`], [`snli`], [`scitail`], [`qnli`], [`rte`], [`wnli`] |
+//! | RACE, Story Cloze | [`Form::Choose`] | table 3 | accuracy | [`race`], [`story_cloze`] |
+//! | MRPC, QQP, STS-B | [`Form::Similar`] | table 4 | F1, F1, Pearson | [`mrpc`], [`qqp`], [`stsb`] |
+//! | CoLA, SST-2 | [`Form::Classify`] | table 4 | Matthews, accuracy | [`cola`], [`sst2`] |
+//! | DPRD, WSC273 | [`Form::Refer`] | figure 2, zero-shot | accuracy | [`dprd`], [`wsc273`] |
+//!
+//! ```
+//! use gradus_data::sets::{Input, Label, Split, Task};
+//!
+//! let folder = tempfile::tempdir()?;
+//! std::fs::write(folder.path().join("dev.tsv"), "sentence\tlabel\na \"fine\" day \t1\nno fun\t0")?;
+//! let loaded = Task::named("sst-2")?.load(folder.path(), Split::Dev)?;
+//! assert_eq!(loaded.examples.len(), 2);
+//! assert_eq!(loaded.examples[0].input, Input::One("a \"fine\" day ".into()));
+//! assert_eq!(loaded.examples[0].label, Some(Label::Class(1)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Decided here:
+//!
+//! - **Texts** are handed on as they stand in the file, trailing blanks included; the tokenizer standardises them.
+//! - **A malformed row is an error**, with file, line and column. Rows are passed over for two reasons only, each counted in
+//!   [`Loaded::dropped`]: annotators without a majority (SNLI, MultiNLI: label `-`), and the torn rows in GLUE's QQP.
+//! - **An empty text** is a text: its row is kept, and the model reads the special tokens alone.
+//! - **Columns** are found by their names where the file has a header, so their order does not matter.
+//! - **The wrong folder** is told by its columns and labels. Where these are alike, it cannot be: the unlabelled test files of
+//!   CoLA and SST-2 have the same columns, and so have those of RTE and WNLI.
+//! - **No dev set of its own** (Story Cloze, DPRD): the end of the training file is held out, never the test set.
+
+pub mod cola;
+pub mod dprd;
+mod error;
+mod json;
+pub mod mnli;
+pub mod mrpc;
+pub mod qnli;
+pub mod qqp;
+pub mod race;
+mod reference;
+pub mod rte;
+pub mod scitail;
+pub mod scores;
+pub mod snli;
+pub mod sst2;
+pub mod story_cloze;
+pub mod stsb;
+pub mod submission;
+pub mod task;
+#[cfg(test)]
+mod testing;
+mod tsv;
+pub mod wnli;
+pub mod wsc273;
+
+pub use error::SetError;
+pub use submission::{Submission, label, submission};
+pub use task::{Answer, Dropped, Example, Family, Form, Input, Label, Loaded, Split, Task};
+
+/// Every data set, in the order of the paper's tables 2, 3 and 4; those of the zero-shot analysis last.
+pub static ALL: [&Task; 15] = [
+    &mnli::MNLI,
+    &snli::SNLI,
+    &scitail::SCITAIL,
+    &qnli::QNLI,
+    &rte::RTE,
+    &wnli::WNLI,
+    &story_cloze::STORY_CLOZE,
+    &race::RACE,
+    &cola::COLA,
+    &sst2::SST2,
+    &mrpc::MRPC,
+    &stsb::STSB,
+    &qqp::QQP,
+    &dprd::DPRD,
+    &wsc273::WSC273,
+];
+
+impl Task {
+    /// The data set of that name.
+    ///
+    /// # Errors
+    /// [`SetError::Task`], with the names there are.
+    pub fn named(name: &str) -> Result<&'static Task, SetError> {
+        ALL.into_iter()
+            .find(|task| task.name == name)
+            .ok_or_else(|| SetError::Task { name: name.into(), names: ALL.map(|task| task.name).join(", ") })
+    }
+}

@@ -1,0 +1,129 @@
+//! MRPC, the Microsoft Research Paraphrase Corpus (Dolan, Brockett 2005): do the two sentences say the same?
+//!
+//! GLUE's files, where the folder has them: `Quality`, `#1 ID`, `#2 ID`, `#1 String`, `#2 String`, and in `test.tsv` `index`
+//! for `Quality`. Else the corpus as published, the same columns: `msr_paraphrase_train.txt`, of which the pairs in GLUE's
+//! `dev_ids.tsv` are the dev set, and `msr_paraphrase_test.txt`, which has labels. Files may begin with a byte order mark,
+//! and bare double quotes abound.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use super::error::SetError;
+use super::error::quote;
+use super::scores::Metric;
+use super::task::{Answer, Family, Form, Loaded, Split, Task};
+use super::tsv::{self, Columns, Written};
+
+/// 3,668 / 408 / 1,725 pairs.
+pub static MRPC: Task = Task {
+    name: "mrpc",
+    title: "MRPC",
+    family: Family::Similarity,
+    form: Form::Similar,
+    answer: Answer::Classes(&["not_equivalent", "equivalent"]),
+    metric: Metric::F1,
+    also: &[Metric::Accuracy],
+    folder: "`train.tsv`, `dev.tsv` and `test.tsv` of GLUE's MRPC, or `msr_paraphrase_train.txt`, `msr_paraphrase_test.txt` and \
+             GLUE's `dev_ids.tsv`",
+    splits: &[Split::Train, Split::Dev, Split::Test],
+    read,
+};
+
+fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+    let glue = folder.join(format!("{split}.tsv"));
+    let original = folder.join(if split == Split::Test { "msr_paraphrase_test.txt" } else { "msr_paraphrase_train.txt" });
+    let is_glue = glue.exists() || !original.exists();
+    let columns = Columns {
+        id: if is_glue && split == Split::Test { &["index"] } else { &["#1 ID", "#2 ID"] },
+        texts: &["#1 String", "#2 String"],
+        label: "Quality",
+        written: Written::Numbers,
+        marks: &["#1 ID"],
+        ..Columns::GLUE
+    };
+    let mut loaded = tsv::read(&MRPC, if is_glue { &glue } else { &original }, split, &columns)?;
+    if !is_glue && split != Split::Test {
+        let path = folder.join("dev_ids.tsv");
+        let dev = dev_ids(&path)?;
+        let known: HashSet<&String> = loaded.examples.iter().map(|example| &example.id).collect();
+        if let Some((id, &line)) = dev.iter().filter(|(id, _)| !known.contains(id)).min_by_key(|(_, line)| **line) {
+            return Err(SetError::Malformed {
+                path,
+                line,
+                column: 1,
+                expected: format!("the ids of a pair of {}", original.display()),
+                found: quote(id),
+                remedy: tsv::wrong_folder(&MRPC),
+            });
+        }
+        loaded.examples.retain(|example| dev.contains_key(&example.id) == (split == Split::Dev));
+        loaded.files.push(path);
+    }
+    if !is_glue && split == Split::Test {
+        // GLUE's test set has these rows in their order, and numbers them.
+        loaded.examples.iter_mut().enumerate().for_each(|(i, example)| example.id = i.to_string());
+    }
+    Ok(loaded)
+}
+
+/// The ids of the pairs in the dev set, two a line, each with its line.
+fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
+    let mut ids = HashMap::new();
+    tsv::each_line(&MRPC, path, |line, text| {
+        match text.split('\t').collect::<Vec<_>>()[..] {
+            [first, second] => drop(ids.insert(format!("{}-{}", first.trim(), second.trim()), line)),
+            _ if text.trim().is_empty() => {}
+            _ => {
+                return Err(SetError::Malformed {
+                    path: path.into(),
+                    line,
+                    column: 1,
+                    expected: "two ids with a tab between".into(),
+                    found: quote(text),
+                    remedy: tsv::wrong_folder(&MRPC),
+                });
+            }
+        }
+        Ok(())
+    })?;
+    Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Label;
+    use super::super::testing::{folder, message, texts};
+    use super::*;
+
+    const MSR: &str = "\u{feff}Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n\
+                       1\t10\t11\tHe said \" no .\tHe refused .\r\n0\t12\t13\tRain fell .\tSnow fell .\r\n";
+
+    #[test]
+    fn the_original_files_serve_where_glue_s_are_absent() {
+        let folder = folder(&[("msr_paraphrase_train.txt", MSR), ("msr_paraphrase_test.txt", MSR), ("dev_ids.tsv", "12\t13\n")]);
+        let load = |split| MRPC.load(folder.path(), split).unwrap();
+        assert_eq!(texts(&load(Split::Train)), ["He said \" no .|He refused ."]);
+        assert_eq!(texts(&load(Split::Dev)), ["Rain fell .|Snow fell ."]);
+        assert_eq!(load(Split::Dev).examples[0].id, "12-13");
+        assert_eq!(load(Split::Test).examples[0].label, Some(Label::Class(1)));
+        assert_eq!(load(Split::Test).examples[0].id, "0", "as a submission to GLUE numbers it");
+
+        std::fs::write(folder.path().join("test.tsv"), "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t10\t11\tA .\tB .").unwrap();
+        assert_eq!((&*load(Split::Test).examples[0].id, load(Split::Test).examples[0].label), ("0", None), "GLUE's comes first");
+    }
+
+    #[test]
+    fn without_the_list_of_dev_pairs_no_split_is_guessed() {
+        let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR)], Split::Train);
+        assert!(found.contains("dev_ids.tsv: there is no such file"), "{found}");
+        for (ids, expected) in [
+            ("12\t13\tx", "line 1, column 1: expected two ids"),
+            ("12\t13\n12\t14", "line 2, column 1: expected the ids of a pair"),
+        ] {
+            let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR), ("dev_ids.tsv", ids)], Split::Train);
+            assert!(found.contains(expected), "{found}");
+        }
+        let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR), ("dev_ids.tsv", "12\t13\n14")], Split::Dev);
+        assert!(found.contains("dev_ids.tsv, line 2, column 1: expected two ids with a tab between, found `14`"), "{found}");
+    }
+}

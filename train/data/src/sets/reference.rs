@@ -1,0 +1,115 @@
+//! Pronouns to resolve, four lines an example and a blank line between: sentence, pronoun, the two candidates with a comma
+//! between, the candidate that is meant.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::error::SetError;
+use super::error::quote;
+use super::task::{Example, Input, Label, Loaded, Task};
+use super::tsv::each_line;
+
+/// Reads a whole file.
+pub(super) fn read(task: &Task, path: &Path) -> Result<Loaded, SetError> {
+    let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
+    let mut block: Vec<(usize, String)> = Vec::new();
+    let mut close = |block: &mut Vec<(usize, String)>| -> Result<(), SetError> {
+        if !block.is_empty() {
+            let id = loaded.examples.len().to_string();
+            loaded.examples.push(example(task, path, id, block)?);
+            block.clear();
+        }
+        Ok(())
+    };
+    each_line(task, path, |number, line| match line.trim() {
+        "" => close(&mut block),
+        line => {
+            block.push((number, line.to_owned()));
+            Ok(())
+        }
+    })?;
+    close(&mut block)?;
+    Ok(loaded)
+}
+
+/// One example from its lines and their numbers.
+fn example(task: &Task, path: &Path, id: String, block: &[(usize, String)]) -> Result<Example, SetError> {
+    let malformed = |line, expected: &str, found| SetError::Malformed {
+        path: path.into(),
+        line,
+        column: 1,
+        expected: expected.into(),
+        found,
+        remedy: format!("Correct the example, or check that the folder is {}'s: it must hold {}", task.title, task.folder),
+    };
+    let [(_, sentence), (second, pronoun), (third, both), (fourth, answer)] = block else {
+        let expected = "four lines (sentence, pronoun, two candidates with a comma between, answer), then a blank one";
+        return Err(malformed(block[0].0, expected, format!("{} lines", block.len())));
+    };
+    let Some(at) = find_word(sentence, pronoun) else {
+        return Err(malformed(*second, "a word of the sentence above", quote(pronoun)));
+    };
+    if !both.contains(',') {
+        return Err(malformed(*third, "two candidates with a comma between", quote(both)));
+    }
+    // A candidate may hold a comma itself: the answer tells at which comma the two part.
+    let same = |candidate: &str| candidate.to_lowercase() == answer.to_lowercase();
+    let split = |(comma, _)| (both[..comma].trim(), both[comma + 1..].trim());
+    let mut splits = both.match_indices(',').map(split).filter(|(a, b)| !a.is_empty() && !b.is_empty() && same(a) != same(b));
+    let (Some((first, other)), None) = (splits.next(), splits.next()) else {
+        return Err(malformed(*fourth, &format!("one of two different candidates {}", quote(both)), quote(answer)));
+    };
+    Ok(Example {
+        id,
+        input: Input::Reference {
+            before: single_blanks(&sentence[..at.start]),
+            after: single_blanks(&sentence[at.end..]),
+            candidates: [first.to_owned(), other.to_owned()],
+        },
+        label: Some(Label::Class(usize::from(!same(first)))),
+        group: None,
+    })
+}
+
+/// The first place where `word` stands by itself in `sentence`; in another case only where it does not stand as written.
+fn find_word(sentence: &str, word: &str) -> Option<Range<usize>> {
+    let alone = |sentence: &str, word: &str| {
+        sentence.match_indices(word).map(|(start, _)| start..start + word.len()).find(|at| {
+            let (before, after) = (sentence[..at.start].chars().next_back(), sentence[at.end..].chars().next());
+            ![before, after].into_iter().flatten().any(char::is_alphanumeric)
+        })
+    };
+    alone(sentence, word).or_else(|| alone(&sentence.to_ascii_lowercase(), &word.to_ascii_lowercase()))
+}
+
+/// Runs of blanks made one.
+fn single_blanks(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_whitespace() {
+            true if out.ends_with(' ') => {}
+            true => out.push(' '),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pronoun_is_a_whole_word_as_written_else_in_any_case() {
+        assert_eq!(find_word("the other man, he said", "he"), Some(15..17));
+        assert_eq!(find_word("He said he had", "he"), Some(8..10));
+        assert_eq!(find_word("It broke", "it"), Some(0..2));
+        assert_eq!(find_word("Ann's sister", "it"), None);
+        assert_eq!(find_word("naïve it, ü", "it"), Some(7..9));
+    }
+
+    #[test]
+    fn blanks_are_made_one() {
+        assert_eq!(single_blanks("since  \t it "), "since it ");
+    }
+}

@@ -1,0 +1,130 @@
+//! SNLI, the Stanford Natural Language Inference corpus (Bowman et al. 2015): entailment between captions of pictures.
+//!
+//! The corpus as published: `snli_1.0_train.jsonl`, `snli_1.0_dev.jsonl`, `snli_1.0_test.jsonl`, one object a line with
+//! `sentence1` (premise), `sentence2` (hypothesis), `gold_label`, `pairID`. Else GLUE's copy, `train.tsv` and so on, whose rows
+//! may have more columns than the header: there the gold label is a row's last field. Where it is `-`, the annotators had no
+//! majority; such rows are passed over and counted.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::error::SetError;
+use super::error::quote;
+use super::json;
+use super::scores::Metric;
+use super::task::{Answer, Example, Family, Form, Input, Label, Loaded, Split, Task};
+use super::tsv::{self, Columns, UNDECIDED};
+
+const LABELS: &[&str] = &["entailment", "neutral", "contradiction"];
+
+/// 549,367 / 9,842 / 9,824 pairs with a label.
+pub static SNLI: Task = Task {
+    name: "snli",
+    title: "SNLI",
+    family: Family::Inference,
+    form: Form::Entail,
+    answer: Answer::Classes(LABELS),
+    metric: Metric::Accuracy,
+    also: &[],
+    folder: "`snli_1.0_train.jsonl`, `snli_1.0_dev.jsonl` and `snli_1.0_test.jsonl`, or GLUE's `train.tsv`, `dev.tsv` and \
+             `test.tsv` of SNLI",
+    splits: &[Split::Train, Split::Dev, Split::Test],
+    read,
+};
+
+#[derive(Deserialize)]
+struct Record {
+    #[serde(rename = "pairID")]
+    pair_id: String,
+    gold_label: String,
+    sentence1: String,
+    sentence2: String,
+}
+
+fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+    let (path, glue) = (folder.join(format!("snli_1.0_{split}.jsonl")), folder.join(format!("{split}.tsv")));
+    if !path.exists() && glue.exists() {
+        let marks = &["captionID"];
+        let columns = Columns { id: &["pairID"], label: "gold_label", marks, wide: true, narrow: true, ..Columns::GLUE };
+        return tsv::read(&SNLI, &glue, split, &columns);
+    }
+    let mut loaded = Loaded { files: vec![path.clone()], ..Loaded::default() };
+    tsv::each_line(&SNLI, &path, |line, text| {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let fields = "the strings sentence1, sentence2, gold_label and pairID";
+        let record: Record = json::parse(&SNLI, &path, line, text, fields)?;
+        if record.gold_label == UNDECIDED.0 {
+            loaded.drop_row(UNDECIDED.1);
+            return Ok(());
+        }
+        let class = LABELS.iter().position(|&label| label == record.gold_label).ok_or_else(|| {
+            let expected = format!("one of the labels {}, or {}", LABELS.join(", "), UNDECIDED.0);
+            json::malformed(&path, line, text, "gold_label", expected, quote(&record.gold_label))
+        })?;
+        let input = Input::Pair(record.sentence1, record.sentence2);
+        loaded.examples.push(Example { id: record.pair_id, input, label: Some(Label::Class(class)), group: None });
+        Ok(())
+    })?;
+    Ok(loaded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{folder, message, texts};
+    use super::*;
+
+    fn row(label: &str) -> String {
+        format!(r#"{{"gold_label": "{label}", "pairID": "7#1", "sentence1": "A \"man\" sits.", "sentence2": "He sits."}}"#)
+    }
+
+    #[test]
+    fn rows_without_a_majority_are_passed_over_and_counted() {
+        let dev = ["neutral", "-", "contradiction", "-"].map(row).join("\r\n");
+        let folder = folder(&[("snli_1.0_dev.jsonl", &format!("\u{feff}{dev}\n\n")), ("dev.tsv", "not read")]);
+        let loaded = SNLI.load(folder.path(), Split::Dev).unwrap();
+        assert_eq!(texts(&loaded), ["A \"man\" sits.|He sits."; 2]);
+        assert_eq!(loaded.examples[1].label, Some(Label::Class(2)));
+        assert_eq!(loaded.dropped[0].rows, 2);
+    }
+
+    #[test]
+    fn glue_s_copy_serves_too() {
+        let dev = "index\tcaptionID\tpairID\tsentence1\tsentence2\tlabel1\tgold_label\n\
+                   0\t7#\t7#1\tA.\tB.\tneutral\tentailment\tneutral\tneutral\n";
+        let folder = folder(&[("dev.tsv", dev)]);
+        let loaded = SNLI.load(folder.path(), Split::Dev).unwrap();
+        assert_eq!((&*loaded.examples[0].id, loaded.examples[0].label), ("7#1", Some(Label::Class(1))));
+        // Fewer annotators than the header has columns, but not without a label.
+        let fewer = |row: &str| format!("{}{row}\n", dev.split_inclusive('\n').next().unwrap());
+        let folder = super::super::testing::folder(&[("dev.tsv", &fewer("0\t7#\t7#1\tA.\tB.\tneutral"))]);
+        assert_eq!(SNLI.load(folder.path(), Split::Dev).unwrap().examples[0].label, Some(Label::Class(1)));
+        let found = message(&SNLI, &[("dev.tsv", &fewer("0\t7#\t7#1\tA.\tneutral"))], Split::Dev);
+        assert!(found.contains("line 2, column 6: expected 7 columns"), "{found}");
+        let found = message(&SNLI, &[("dev.tsv", &dev.replace("captionID", "genre"))], Split::Dev);
+        assert!(found.contains("expected a header with the columns captionID, sentence1, sentence2, gold_label"), "{found}");
+    }
+
+    #[test]
+    fn faults_are_named_with_line_and_column() {
+        let cases = [
+            (
+                row("maybe"),
+                "line 2, column 2: expected one of the labels entailment, neutral, contradiction, or -, found `maybe`",
+            ),
+            (row("neutral").replace("sentence2", "sentence3"), "missing field `sentence2`"),
+            (
+                row("neutral").replace("He sits.", "He\tsits."),
+                "line 2, column 92: expected a JSON object with the strings sentence1",
+            ),
+            ("[".repeat(500), "line 2, column"),
+            (String::new(), "expected at least one row, found none (passed over: 1)"),
+        ];
+        for (line, expected) in cases {
+            let found = message(&SNLI, &[("snli_1.0_train.jsonl", &format!("{}\n{line}\n", row("-")))], Split::Train);
+            assert!(found.contains(expected) && found.contains("snli_1.0_train.jsonl"), "{found}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Story Cloze (Mostafazadeh et al. 2016): which of two endings follows the four sentences?
+//!
+//! The release of spring 2016: `cloze_test_val__spring2016 - cloze_test_ALL_val.csv` and `cloze_test_test__spring2016 -
+//! cloze_test_ALL_test.csv`, or the same as `val.csv` and `test.csv`. They are CSV with quotes, columns `InputStoryid`,
+//! `InputSentence1` to `InputSentence4`, `RandomFifthSentenceQuiz1`, `RandomFifthSentenceQuiz2`, `AnswerRightEnding` (1 or 2).
+//!
+//! The stories of the training release have no wrong endings, so the validation file is what one trains on, as in OpenAI's
+//! code: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
+//! 374, and of a smaller file the last fifth.
+
+use std::path::Path;
+
+use super::error::SetError;
+use super::error::quote;
+use super::scores::Metric;
+use super::task::{Answer, Example, Family, Form, Input, Label, Loaded, Split, Task};
+use super::tsv::{text, wrong_folder};
+
+/// 1,497 / 374 / 1,871 stories.
+pub static STORY_CLOZE: Task = Task {
+    name: "story-cloze",
+    title: "Story Cloze",
+    family: Family::QuestionAnswering,
+    form: Form::Choose,
+    answer: Answer::Choice { of: 2 },
+    metric: Metric::Accuracy,
+    also: &[],
+    folder: "`cloze_test_val__spring2016 - cloze_test_ALL_val.csv` and `cloze_test_test__spring2016 - cloze_test_ALL_test.csv`, \
+             or these as `val.csv` and `test.csv`; training rows are the validation file's, dev the last fifth of them",
+    splits: &[Split::Train, Split::Dev, Split::Test],
+    read,
+};
+
+const TEXTS: [&str; 6] = [
+    "InputSentence1",
+    "InputSentence2",
+    "InputSentence3",
+    "InputSentence4",
+    "RandomFifthSentenceQuiz1",
+    "RandomFifthSentenceQuiz2",
+];
+const ANSWER: &str = "AnswerRightEnding";
+
+fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+    let (long, short) = match split {
+        Split::Test => ("cloze_test_test__spring2016 - cloze_test_ALL_test.csv", "test.csv"),
+        _ => ("cloze_test_val__spring2016 - cloze_test_ALL_val.csv", "val.csv"),
+    };
+    let (long, short) = (folder.join(long), folder.join(short));
+    let loaded = read_file(if short.exists() && !long.exists() { &short } else { &long }, split)?;
+    let stories = loaded.examples.len();
+    Ok(loaded.hold_out(split, if stories >= 1871 { 374 } else { (stories / 5).max(usize::from(stories > 1)) }))
+}
+
+fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
+    let text = text(&STORY_CLOZE, path)?;
+    let malformed = |line, column, expected, found| SetError::Malformed {
+        path: path.into(),
+        line,
+        column,
+        expected,
+        found,
+        remedy: wrong_folder(&STORY_CLOZE),
+    };
+    let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
+    // `flexible`: the number of fields is checked below.
+    let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes()).into_records();
+    let no_row = |cause: csv::Error| {
+        let line = cause.position().map_or(1, |position| position.line() as usize);
+        malformed(line, 1, "a row of fields separated by commas".into(), cause.to_string())
+    };
+    let Some(header) = rows.next().transpose().map_err(no_row)? else { return Ok(loaded) };
+    let find = |name: &&str| header.iter().position(|found| found.trim() == *name);
+    let (id, answer) = (find(&"InputStoryid"), find(&ANSWER));
+    let texts: Vec<usize> = TEXTS.iter().filter_map(find).collect();
+    let (Some(id), 6, true) = (id, texts.len(), answer.is_some() || split.is_test()) else {
+        let found = quote(&header.iter().collect::<Vec<_>>().join(","));
+        return Err(malformed(1, 1, format!("a header with the columns InputStoryid, {}, {ANSWER}", TEXTS.join(", ")), found));
+    };
+    for row in rows {
+        let row = row.map_err(no_row)?;
+        let line = row.position().map_or(1, |position| position.line() as usize);
+        if row.len() != header.len() {
+            let column = row.len().min(header.len()) + 1;
+            return Err(malformed(
+                line,
+                column,
+                format!("{} columns separated by commas, and every quote closed", header.len()),
+                row.len().to_string(),
+            ));
+        }
+        let label = |column: usize| match row[column].trim() {
+            "1" => Ok(Label::Class(0)),
+            "2" => Ok(Label::Class(1)),
+            found => Err(malformed(line, column + 1, "1 or 2, the number of the right ending".into(), quote(found))),
+        };
+        if let Some(column) = row.iter().position(|field| field.contains('\n')) {
+            let expected = "a text within one line; a quote that opens and does not close swallows those that follow";
+            return Err(malformed(line, column + 1, expected.into(), quote(&row[column])));
+        }
+        let text = |k: usize| row[texts[k]].to_owned();
+        loaded.examples.push(Example {
+            id: row[id].to_owned(),
+            input: Input::Choices {
+                document: [0, 1, 2, 3].map(text).join(" "),
+                question: String::new(),
+                answers: vec![text(4), text(5)],
+            },
+            label: answer.map(label).transpose()?,
+            group: None,
+        });
+    }
+    Ok(loaded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{folder, message};
+    use super::*;
+
+    const HEADER: &str = "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,\
+                          RandomFifthSentenceQuiz1,RandomFifthSentenceQuiz2,AnswerRightEnding\n";
+
+    fn stories(n: usize) -> String {
+        (0..n).map(|k| format!("s{k},One.,\"Two, \"\"ha\"\".\",Three.,Four.,Sad.,\"Glad, so.\",2\n")).collect()
+    }
+
+    #[test]
+    fn quoted_fields_and_both_names_of_a_file() {
+        for name in ["test.csv", "cloze_test_test__spring2016 - cloze_test_ALL_test.csv"] {
+            let folder = folder(&[(name, &format!("\u{feff}{HEADER}{}", stories(1).trim_end().replace('\n', "\r\n")))]);
+            let loaded = STORY_CLOZE.load(folder.path(), Split::Test).unwrap();
+            let example = &loaded.examples[0];
+            let input = Input::Choices {
+                document: "One. Two, \"ha\". Three. Four.".into(),
+                question: String::new(),
+                answers: vec!["Sad.".into(), "Glad, so.".into()],
+            };
+            assert_eq!((&*example.id, &example.input, example.label), ("s0", &input, Some(Label::Class(1))));
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_validation_file_is_the_dev_set() {
+        for (n, held_out) in [(2, 1), (10, 2), (1870, 374), (1871, 374), (2000, 374)] {
+            let folder = folder(&[("val.csv", &format!("{HEADER}{}", stories(n)))]);
+            let load = |split| STORY_CLOZE.load(folder.path(), split).unwrap().examples;
+            assert_eq!((load(Split::Train).len(), load(Split::Dev).len()), (n - held_out, held_out));
+            assert_eq!((&*load(Split::Train)[0].id, load(Split::Dev)[0].id.clone()), ("s0", format!("s{}", n - held_out)));
+        }
+    }
+
+    #[test]
+    fn a_test_set_may_lack_its_answers() {
+        let rows: String =
+            [HEADER, &stories(1)].concat().lines().map(|row| format!("{}\n", row.rsplit_once(',').unwrap().0)).collect();
+        let folder = folder(&[("test.csv", &rows)]);
+        assert_eq!(STORY_CLOZE.load(folder.path(), Split::Test).unwrap().examples[0].label, None);
+        let found = message(&STORY_CLOZE, &[("val.csv", &rows)], Split::Train);
+        assert!(found.contains("line 1, column 1: expected a header with the columns InputStoryid, InputSentence1"), "{found}");
+    }
+
+    #[test]
+    fn faults_are_named_with_line_and_column() {
+        let cases = [
+            (stories(1).replace(",2\n", ",3\n"), "line 3, column 8: expected 1 or 2, the number of the right ending, found `3`"),
+            (
+                stories(1).replace(",2\n", "\n"),
+                "line 3, column 8: expected 8 columns separated by commas, and every quote closed, found 7",
+            ),
+            (
+                "a,\"One.,Two.,Three.,Four.,Sad.,Glad.,2\nb,One.\",Two.,Three.,Four.,Sad.,Glad.,1\n".into(),
+                "line 3, column 2: expected a text within one line",
+            ),
+            (
+                stories(1).replace("so.\"", "so."),
+                "line 3, column 8: expected 8 columns separated by commas, and every quote closed, found 7",
+            ),
+        ];
+        for (row, expected) in cases {
+            let found = message(&STORY_CLOZE, &[("val.csv", &format!("{HEADER}{}{row}", stories(1)))], Split::Train);
+            assert!(found.contains(expected) && found.contains("val.csv"), "{found}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! STS-B, the Semantic Textual Similarity benchmark (Cer et al. 2017): how alike are the two sentences, from 0 to 5?
+//!
+//! GLUE's files, where the folder has them: `index`, …, `sentence1`, `sentence2`, `score`; `test.tsv` without the score.
+//! Else the benchmark's own, all with scores: `sts-train.tsv`, `sts-dev.tsv`, `sts-test.tsv` (or `.csv`, as it was
+//! published: tabs all the same), which GLUE keeps in `original/`. They have no header and seven columns (genre, file, year,
+//! number, score, the sentences), some rows two more that name sources.
+
+use std::path::Path;
+
+use super::error::SetError;
+use super::scores::Metric;
+use super::task::{Answer, Family, Form, Loaded, Split, Task};
+use super::tsv::{self, Columns, Written};
+
+/// 5,749 / 1,500 / 1,379 pairs.
+pub static STSB: Task = Task {
+    name: "sts-b",
+    title: "STS-B",
+    family: Family::Similarity,
+    form: Form::Similar,
+    answer: Answer::Score { max: 5 },
+    metric: Metric::Pearson,
+    also: &[Metric::Spearman],
+    folder: "`train.tsv`, `dev.tsv` and `test.tsv` of GLUE's STS-B, or `sts-train.tsv`, `sts-dev.tsv` and `sts-test.tsv`",
+    splits: &[Split::Train, Split::Dev, Split::Test],
+    read,
+};
+
+fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+    let marks: &[_] = if split == Split::Test { &["genre"] } else { &[] }; // without scores it could be RTE's
+    let glue = Columns { label: "score", written: Written::Scores, marks, ..Columns::GLUE };
+    let path = folder.join(format!("{split}.tsv"));
+    let original = ["tsv", "csv"].map(|kind| folder.join(format!("sts-{split}.{kind}"))).into_iter().find(|file| file.exists());
+    match original {
+        Some(original) if !path.exists() => {
+            let names: &[_] = &["genre", "filename", "year", "old_index", "score", "sentence1", "sentence2"];
+            tsv::read(&STSB, &original, split, &Columns { names: Some(names), longer: true, ..glue })
+        }
+        _ => tsv::read(&STSB, &path, split, &glue),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{folder, message, texts};
+    use super::super::{Label, rte::RTE};
+    use super::*;
+
+    const HEADER: &str = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
+
+    #[test]
+    fn glue_s_files_and_the_original_ones() {
+        let glue = format!("{HEADER}4\tg\tf\t2012\t1\tnone\tnone\tA dog runs.\tA dog is running.\t4.750\n");
+        let folder = folder(&[
+            ("train.tsv", &glue),
+            ("sts-train.tsv", "not read"),
+            ("sts-test.csv", "g\tf\t2012\t1\t2.5\tA cat.\tA hat.\ng\tf\t2012\t2\t0\tOne.\tTwo.\tsource\tsource\n"),
+        ]);
+        let train = STSB.load(folder.path(), Split::Train).unwrap();
+        assert_eq!((&*train.examples[0].id, train.examples[0].label), ("4", Some(Label::Score(4.75))));
+        let test = STSB.load(folder.path(), Split::Test).unwrap();
+        assert_eq!(texts(&test), ["A cat.|A hat.", "One.|Two."]);
+        assert_eq!(test.examples[1].label, Some(Label::Score(0.0)));
+    }
+
+    /// The test files of both have no labels to be told by.
+    #[test]
+    fn sts_b_is_not_taken_for_rte() {
+        let test = format!("{}0\tg\tf\t2012\t1\tnone\tnone\tA.\tB.\n", HEADER.replace("\tscore", ""));
+        let found = message(&RTE, &[("test.tsv", &test)], Split::Test);
+        assert!(found.contains("expected a header with the columns sentence1, sentence2 and no texts but these"), "{found}");
+        let found = message(&STSB, &[("test.tsv", "index\tsentence1\tsentence2\n0\tA.\tB.\n")], Split::Test);
+        assert!(found.contains("expected a header with the columns genre, sentence1, sentence2"), "{found}");
+    }
+
+    #[test]
+    fn scores_are_numbers_from_0_to_5() {
+        for wrong in ["5.001", "-1", "NaN", "inf", "high", ""] {
+            let row = format!("{HEADER}0\tg\tf\t2012\t1\tnone\tnone\tA.\tB.\t{wrong}\n");
+            let found = message(&STSB, &[("dev.tsv", &row)], Split::Dev);
+            assert!(found.contains("line 2, column 10: expected a score from 0 to 5, found"), "{found}");
+        }
+    }
+}

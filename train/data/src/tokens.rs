@@ -1,0 +1,132 @@
+//! Long rows of token ids.
+
+use std::ops::Range;
+
+use gradus_text::{TextError, Tokenizer};
+
+use crate::error::DataError;
+
+/// What a token corpus asks of a tokenizer.
+pub trait Encode: Sync {
+    /// Why a text could not be encoded.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Changes whenever the ids of some text would.
+    fn fingerprint(&self) -> String;
+    /// Number of ids, 0 to this less one.
+    fn vocab_size(&self) -> usize;
+    /// The ids of a text. Cutting a text after white space must not change them, so that pieces can be encoded in parallel.
+    ///
+    /// # Errors
+    /// Where some text has no ids.
+    fn encode(&self, text: &str) -> Result<Vec<u32>, Self::Error>;
+}
+
+impl Encode for Tokenizer {
+    type Error = TextError;
+
+    fn fingerprint(&self) -> String {
+        self.fingerprint()
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.vocab_size()
+    }
+
+    fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        self.encode(text)
+    }
+}
+
+/// A long row of token ids.
+pub trait Tokens: Send + Sync {
+    /// Number of tokens.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Copies tokens `start..start + out.len()`, which must exist.
+    fn read(&self, start: usize, out: &mut [u32]);
+    /// Bytes of text behind a range of tokens, for bits per byte.
+    fn bytes(&self, range: Range<usize>) -> u64;
+}
+
+/// Tokens in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    ids: Vec<u32>,
+    bytes: u64,
+}
+
+impl Memory {
+    /// The ids of a text of `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`DataError::Id`] for an id outside the vocabulary.
+    pub fn new(ids: Vec<u32>, bytes: u64, vocab_size: usize) -> Result<Self, DataError> {
+        check_ids(&ids, vocab_size)?;
+        Ok(Memory { ids, bytes })
+    }
+}
+
+impl Tokens for Memory {
+    fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn read(&self, start: usize, out: &mut [u32]) {
+        out.copy_from_slice(&self.ids[start..start + out.len()]);
+    }
+
+    /// In proportion to the tokens.
+    fn bytes(&self, range: Range<usize>) -> u64 {
+        let before = |i: usize| (u128::from(self.bytes) * i as u128 / self.ids.len().max(1) as u128) as u64;
+        before(range.end) - before(range.start)
+    }
+}
+
+/// # Errors
+/// [`DataError::Id`] for the first id outside the vocabulary.
+pub fn check_ids(ids: &[u32], vocab_size: usize) -> Result<(), DataError> {
+    match ids.iter().position(|&id| id as usize >= vocab_size) {
+        Some(position) => Err(DataError::Id { id: ids[position], position, vocab_size }),
+        None => Ok(()),
+    }
+}
+
+/// Cuts `tokens` tokens into the training part and the held-out part, the last `held_out` of them (a share, 0 for none):
+/// the training part is the first ⌊(1 − `held_out`)·tokens⌋.
+///
+/// # Errors
+/// [`DataError::HeldOut`] for a share that is not in 0 to below 1.
+pub fn split(tokens: usize, held_out: f64) -> Result<(Range<usize>, Range<usize>), DataError> {
+    if !(0.0..1.0).contains(&held_out) {
+        return Err(DataError::HeldOut { held_out });
+    }
+    let cut = ((1.0 - held_out) * tokens as f64).floor() as usize;
+    Ok((0..cut, cut..tokens))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_split_is_the_end_of_the_corpus() {
+        assert_eq!(split(1_115_394, 0.1).unwrap(), (0..1_003_854, 1_003_854..1_115_394)); // nanoGPT's, on Tiny Shakespeare
+        assert_eq!(split(7, 0.0).unwrap(), (0..7, 7..7));
+        assert_eq!(split(0, 0.5).unwrap(), (0..0, 0..0));
+        for wrong in [1.0, -0.1, f64::NAN] {
+            assert!(split(7, wrong).unwrap_err().to_string().contains("held-out"));
+        }
+    }
+
+    #[test]
+    fn memory_checks_its_ids() {
+        let tokens = Memory::new(vec![0, 4, 2], 9, 5).unwrap();
+        assert_eq!((tokens.bytes(0..3), tokens.bytes(1..3), tokens.bytes(1..1)), (9, 6, 0));
+        let error = Memory::new(vec![0, 5], 2, 5).unwrap_err().to_string();
+        assert!(error.contains("id 5 at position 1") && error.contains("0 to 4"), "{error}");
+    }
+}
