@@ -1,4 +1,4 @@
-//! Text, data, optimizers, the trainer and the `gradus` program.
+//! Optimizers, the trainer, pre-training and fine-tuning.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -49,11 +49,10 @@
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`evaluate`], [`metrics`], [`report`] | what was measured, for machines and people |
 //! | [`audit`] | ops, models, a step and the ledger shown with their evidence |
-//! | [`cli`], [`mod@bench`] | the program's commands, and how fast it trains |
+//! | [`mod@bench`] | how fast it trains |
 
 pub mod audit;
 pub mod bench;
-pub mod cli;
 pub mod evaluate;
 pub mod finetune;
 pub mod generate;

@@ -108,7 +108,7 @@ pub fn outcomes(printed: &str) -> Outcomes {
 }
 
 /// What became of the test of this name in this file: `tests/tests/bits.rs` is a binary of its own, `train/src/optim/clip.rs` the
-/// module `optim::clip` of its crate's, `train/tests/cli/audit.rs` the module `audit` of the binary `cli`.
+/// module `optim::clip` of its crate's, `train/cli/tests/cli/audit.rs` the module `audit` of the binary `cli`.
 fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
     let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
     let (binary, modules) = match parts[..] {

@@ -132,7 +132,7 @@ pub static ROWS: &[Row] = &[
         source: ("train/src/reproduce/claims.rs", "fn auxiliary("),
         tests: &[
             ("train/src/reproduce/claims.rs", "the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it"),
-            ("train/tests/cli/reproduce.rs", "a_reproduction_is_done_once"),
+            ("train/cli/tests/cli/reproduce.rs", "a_reproduction_is_done_once"),
         ],
     },
     // ── §3.3 Task-specific input transformations, figure 1 ──
@@ -283,7 +283,7 @@ pub static ROWS: &[Row] = &[
         source: ("train/src/finetune/settings.rs", "lr: 6.25e-5,"),
         tests: &[
             ("train/src/finetune/settings.rs", "the_defaults_are_the_paper_s"),
-            ("train/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
+            ("train/cli/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
             ("tests/tests/heads_parity.rs", "ten_updates_agree_to_1e_9"),
         ],
     },
@@ -308,7 +308,7 @@ pub static ROWS: &[Row] = &[
         source: ("model/src/transfer.rs", "fn keeps(self, name: &str) -> bool"),
         tests: &[
             ("model/src/transfer.rs", "what_is_kept_has_the_same_bits_and_the_rest_is_fresh"),
-            ("train/tests/cli/finetune.rs", "what_is_transferred_is_what_was_asked_for"),
+            ("train/cli/tests/cli/finetune.rs", "what_is_transferred_is_what_was_asked_for"),
         ],
     },
     Row {
@@ -427,7 +427,7 @@ pub static ROWS: &[Row] = &[
         here: "None; `--head-bias` adds it.",
         source: ("train/src/finetune/settings.rs", "pub head_bias: bool"),
         tests: &[
-            ("train/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
+            ("train/cli/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
             ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
         ],
     },
@@ -559,7 +559,7 @@ pub static ROWS: &[Row] = &[
         here: "The training rows; never dev or test.",
         source: ("train/src/zero_shot.rs", "let threshold = threshold("),
         tests: &[
-            ("train/tests/cli/finetune.rs", "a_language_model_is_asked_without_a_head"),
+            ("train/cli/tests/cli/finetune.rs", "a_language_model_is_asked_without_a_head"),
             ("train/src/zero_shot.rs", "the_threshold_divides_what_can_be_divided"),
         ],
     },
@@ -665,7 +665,7 @@ pub static ROWS: &[Row] = &[
         statement: "“The loss is equation 1.” Equation 1 is the log-likelihood; the loss is its negative.",
         here: "−L₁, in nats.",
         source: ("model/src/gpt.rs", "rows.linear_cross_entropy(&self.output"),
-        tests: &[("train/tests/cli/evaluate.rs", "gradient_norms_agree_with_transformers")],
+        tests: &[("train/cli/tests/cli/evaluate.rs", "gradient_norms_agree_with_transformers")],
     },
     Row {
         kind: Gloss,

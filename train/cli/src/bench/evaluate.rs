@@ -2,11 +2,12 @@
 
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
+use gradus_train::bench::{Workload, evaluate};
 
-use crate::bench::{Workload, evaluate};
-use crate::cli::common::{Threads, flag};
-use crate::cli::progress::Display;
-use crate::cli::{CliError, output};
+use crate::common::{Threads, flag};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Time evaluation beside the forward pass alone.
 #[derive(Debug, clap::Args)]

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use gradus_train::trainer::{TrainError, Trainer};
 use serde_json::json;
 
 use super::{Talk, refuse};
-use crate::cli::{CliError, output};
-use crate::trainer::{TrainError, Trainer};
+use crate::error::CliError;
+use crate::output;
 
 /// Make an update again that stopped a training: the first number that is not finite, its op, and what went into it
 #[derive(Clone, Debug, clap::Args)]

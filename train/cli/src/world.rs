@@ -7,12 +7,13 @@ use gradus_io::numbers::count;
 use gradus_io::progress::{Job, Monitor};
 use gradus_tensor::rng::Philox;
 use gradus_text::{TextError, read_text};
+use gradus_train::world::{Measure, Story, World, tasks};
 use serde_json::json;
 
-use super::common::flag;
-use super::{CliError, output};
-use crate::cli::progress::Display;
-use crate::world::{Measure, Story, World, tasks};
+use crate::common::flag;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Tell stories of the micro-world, whose exact probability is known.
 #[derive(Debug, clap::Args)]

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use gradus_io::numbers::duration;
+use gradus_train::reproduce::plan::Sizes;
+use gradus_train::reproduce::{self, Outcome, Watch};
 
-use super::common::{Threads, flag, stop_on_ctrl_c};
-use super::{CliError, output};
-use crate::cli::progress::Display;
-use crate::reproduce::plan::Sizes;
-use crate::reproduce::{self, Outcome, Watch};
+use crate::common::{Threads, flag, stop_on_ctrl_c};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Reproduce the paper in miniature: pre-train, fine-tune every task in every ablation, and report beside its tables
 #[derive(Clone, Debug, clap::Args)]

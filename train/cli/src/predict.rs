@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use gradus_data::sets::{Answer, Label, Split, Task, submission};
 use gradus_io::numbers::many;
 use gradus_io::progress::{Job, Monitor};
+use gradus_train::finetune::{FinetuneError, Reader, answers, logits, score};
+use gradus_train::tasks;
 use serde_json::json;
 
-use super::common::{Threads, flag, warn_of_another_task};
-use super::{CliError, output};
-use crate::cli::progress::Display;
-use crate::finetune::{FinetuneError, Reader, answers, logits, score};
-use crate::tasks;
+use crate::common::{Threads, flag, warn_of_another_task};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Answer a split with a fine-tuned model, labelled or not
 #[derive(Clone, Debug, clap::Args)]

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Noise, Objective, Tree};
+use gradus_train::audit::model::{self, Audited, Depth, Subject};
 use serde_json::json;
 
 use super::{Page, Talk, refuse};
-use crate::audit::model::{self, Audited, Depth, Subject};
-use crate::cli::common::{flag, open_model};
-use crate::cli::progress::Display;
-use crate::cli::{CliError, output};
+use crate::common::{flag, open_model};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// The gradient of whole models, parameter by parameter, in f64
 #[derive(Clone, Debug, clap::Args)]

@@ -1,11 +1,12 @@
 //! `gradus tasks`.
 
 use gradus_data::sets::{self, Answer, Task};
+use gradus_train::tasks::head;
+use gradus_train::zero_shot::ZeroShot;
 use serde_json::json;
 
-use super::{CliError, output};
-use crate::tasks::head;
-use crate::zero_shot::ZeroShot;
+use crate::error::CliError;
+use crate::output;
 
 /// List the tasks, what they ask, and the files that --data must hold
 #[derive(Clone, Debug, clap::Args)]

@@ -1,15 +1,16 @@
 //! `gradus pretrain`, and what the program does when it is asked for nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ArgMatches;
 use gradus_io::files::quoted;
+use gradus_train::pretrain::{self, Control, PretrainError};
+use gradus_train::settings::Options;
 
-use super::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
-use super::{CliError, output};
-use crate::cli::progress::Display;
-use crate::pretrain::{self, Control, PretrainError};
-use crate::settings::Options;
+use crate::common::{Threads, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
@@ -106,13 +107,4 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         None => output::line(&format!("{out}: {} updates", outcome.steps))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}", quoted(&outcome.out)))
-}
-
-/// Where tokenised corpora are kept: the user's cache directory, or else beside the run.
-pub(crate) fn cache(run: Option<&Path>) -> PathBuf {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    set("XDG_CACHE_HOME")
-        .or_else(|| set("HOME").map(|h| h.join(".cache")))
-        .map(|c| c.join("gradus"))
-        .unwrap_or_else(|| run.unwrap_or(Path::new(".")).join("cache"))
 }

@@ -2,12 +2,13 @@
 
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
+use gradus_train::bench::{Growth, SWEEPS, Sweep, scaling};
 use serde::Serialize;
 
-use crate::bench::{Growth, SWEEPS, Sweep, scaling};
-use crate::cli::common::{Threads, flag};
-use crate::cli::progress::Display;
-use crate::cli::{CliError, output};
+use crate::common::{Threads, flag};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Measure how time and memory grow with context, width, depth and vocabulary.
 #[derive(Debug, clap::Args)]

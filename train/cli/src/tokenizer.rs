@@ -7,13 +7,14 @@ use clap::Subcommand;
 use gradus_io::numbers::{count, figure};
 use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_text::{BpeTrainer, Model, TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
+use gradus_train::model_dir::holds_tokenizer;
 use serde_json::json;
 
-use super::common::{Threads, flag};
-use super::ids::read_ids;
-use super::{CliError, output};
-use crate::cli::progress::Display;
-use crate::model_dir::holds_tokenizer;
+use crate::common::{Threads, flag};
+use crate::error::CliError;
+use crate::ids::read_ids;
+use crate::output;
+use crate::progress::Display;
 
 /// Learn a vocabulary, and turn text into token ids and back.
 #[derive(Debug, Subcommand)]

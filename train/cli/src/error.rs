@@ -7,17 +7,17 @@ use gradus_io::files::FileError;
 use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
 use gradus_text::TextError;
+use gradus_train::audit::step::SceneError;
+use gradus_train::finetune::FinetuneError;
+use gradus_train::generate::GenerateError;
+use gradus_train::model_dir::ModelDirError;
+use gradus_train::pretrain::PretrainError;
+use gradus_train::reproduce::ReproduceError;
+use gradus_train::trainer::{DumpError, TrainError};
+use gradus_train::world::WorldError;
+use gradus_train::world::tasks::TaskError;
 
-use super::ids::IdsError;
-use crate::audit::step::SceneError;
-use crate::finetune::FinetuneError;
-use crate::generate::GenerateError;
-use crate::model_dir::ModelDirError;
-use crate::pretrain::PretrainError;
-use crate::reproduce::ReproduceError;
-use crate::trainer::{DumpError, TrainError};
-use crate::world::WorldError;
-use crate::world::tasks::TaskError;
+use crate::ids::IdsError;
 
 /// Why a command failed; its message names the place and the remedy.
 #[derive(Debug, thiserror::Error)]

@@ -6,11 +6,12 @@ use clap::ArgMatches;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::numbers::many;
+use gradus_train::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
 
-use super::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
-use super::{CliError, output};
-use crate::cli::progress::Display;
-use crate::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
+use crate::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
 #[derive(Clone, Debug, clap::Args)]

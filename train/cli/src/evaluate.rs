@@ -10,16 +10,17 @@ use gradus_model::checkpoint::hugging_face_name;
 use gradus_model::{Model, ModelConfig, Tree};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
+use gradus_train::evaluate::{Windows, gradients, predicted, token_losses};
+use gradus_train::finetune::{FinetuneError, Reader, evenly, labels, left_out, logits, metrics, score};
+use gradus_train::tasks::TaskError;
+use gradus_train::zero_shot::ZeroShot;
 use serde_json::{Map, Value, json};
 
-use super::common::{Threads, flag, open_model, warn_of_another_task};
-use super::ids::read_ids;
-use super::{CliError, output};
-use crate::cli::progress::Display;
-use crate::evaluate::{Windows, gradients, predicted, token_losses};
-use crate::finetune::{FinetuneError, Reader, evenly, labels, left_out, logits, metrics, score};
-use crate::tasks::TaskError;
-use crate::zero_shot::ZeroShot;
+use crate::common::{Threads, flag, open_model, warn_of_another_task};
+use crate::error::CliError;
+use crate::ids::read_ids;
+use crate::output;
+use crate::progress::Display;
 
 /// Measure how well a model predicts a text, or how well a fine-tuned one answers a task.
 #[derive(Debug, clap::Args)]

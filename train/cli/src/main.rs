@@ -1,4 +1,4 @@
-//! The command line: one file a subcommand, each its flags and what it does with them.
+//! The program `gradus`: one file a subcommand, each its flags and what it does with them.
 //!
 //! Words for people go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong
 //! usage ends with exit code 2, Ctrl-C with 130 once the work is saved, every other error with 1.
@@ -14,7 +14,7 @@ mod ids;
 mod output;
 mod predict;
 mod pretrain;
-pub(crate) mod progress;
+mod progress;
 mod reproduce;
 mod tasks;
 mod tokenizer;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub use error::CliError;
+use error::CliError;
 
 /// GPT-1 from first principles: train it, measure it, let it write.
 #[derive(Debug, Parser)]
@@ -83,8 +83,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     }
 }
 
-/// Runs the program with the arguments it was started with.
-pub fn main() -> ExitCode {
+fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     match run(cli, &matches) {

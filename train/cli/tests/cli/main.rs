@@ -72,7 +72,7 @@ impl Run {
 
 /// The directory of a fixture that `transformers` made.
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
 }
 
 fn ids_of(value: &Value) -> Vec<u32> {

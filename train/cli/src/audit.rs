@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use gradus_io::files::{FileError, write_atomically};
 
-use super::CliError;
-use super::common::Threads;
+use crate::common::Threads;
+use crate::error::CliError;
 
 /// Show every step, and prove it
 #[derive(Clone, Debug, Subcommand)]

@@ -6,16 +6,16 @@ use gradus_data::sets::Task;
 use gradus_io::files::FileError;
 use gradus_io::numbers::count;
 use gradus_io::progress::{Job, Monitor};
+use gradus_train::audit::step::{Opened, Scene, Size};
+use gradus_train::finetune::FinetuneError;
+use gradus_train::pretrain::Stored;
 use serde_json::json;
 
 use super::{Talk, free, refuse, write};
-use crate::audit::step::{Opened, Scene, Size};
-use crate::cli::common::{command, flag, open_model};
-use crate::cli::pretrain::cache;
-use crate::cli::progress::Display;
-use crate::cli::{CliError, output};
-use crate::finetune::FinetuneError;
-use crate::pretrain::Stored;
+use crate::common::{cache, command, flag, open_model};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// One training step, opened: every number, what flowed back and from where, and the evidence
 #[derive(Clone, Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::CliError;
+use crate::error::CliError;
 
 /// A line for people, on stderr.
 pub fn say(words: &str) {

@@ -9,12 +9,13 @@ use clap::Subcommand;
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Model, ModelConfig};
+use gradus_train::bench::{Workload, generate, train};
+use gradus_train::trainer::default_shards;
 
-use super::common::{Threads, flag, open_model};
-use super::{CliError, output};
-use crate::bench::{Workload, generate, train};
-use crate::cli::progress::Display;
-use crate::trainer::default_shards;
+use crate::common::{Threads, flag, open_model};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// Measure how fast this machine trains, evaluates and generates, and how cost grows with size.
 #[derive(Debug, Subcommand)]

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
+use gradus_train::generate::{Choice, Overflow, generate};
 use serde_json::json;
 
-use super::common::{Threads, open_model};
-use super::ids::read_ids;
-use super::{CliError, output};
-use crate::generate::{Choice, Overflow, generate};
+use crate::common::{Threads, open_model};
+use crate::error::CliError;
+use crate::ids::read_ids;
+use crate::output;
 
 /// Let a model continue a text.
 #[derive(Debug, clap::Args)]

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use gradus_io::files::FileError;
+use gradus_train::audit::ledger;
 
 use super::{Pages, refuse};
-use crate::audit::ledger;
-use crate::cli::common::flag;
-use crate::cli::{CliError, output};
+use crate::common::flag;
+use crate::error::CliError;
+use crate::output;
 
 /// Paper against code: each statement with the line that does it and the test that pins it
 #[derive(Clone, Debug, clap::Args)]

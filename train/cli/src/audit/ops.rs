@@ -4,12 +4,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gradus_io::progress::{Job, Monitor};
+use gradus_train::audit::ops::Catalogue;
 
 use super::{Pages, Talk, refuse};
-use crate::audit::ops::Catalogue;
-use crate::cli::common::flag;
-use crate::cli::progress::Display;
-use crate::cli::{CliError, output};
+use crate::common::flag;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// The catalogue of ops: equations, code, and the evidence that each derivative is right
 #[derive(Clone, Debug, clap::Args)]

@@ -1,16 +1,17 @@
 //! Flags that several commands share.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
+use gradus_train::finetune::RunFile;
+use gradus_train::model_dir::ModelDir;
 
-use super::{CliError, output};
-use crate::finetune::RunFile;
-use crate::model_dir::ModelDir;
+use crate::error::CliError;
+use crate::output;
 
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -97,4 +98,13 @@ pub fn warn_of_another_task(model: &Path, task: &Task) {
 /// The command line as it was given.
 pub fn command() -> String {
     std::iter::once("gradus".to_owned()).chain(std::env::args_os().skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
+}
+
+/// Where tokenised corpora are kept: the user's cache directory, or else beside the run.
+pub fn cache(run: Option<&Path>) -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("XDG_CACHE_HOME")
+        .or_else(|| set("HOME").map(|h| h.join(".cache")))
+        .map(|c| c.join("gradus"))
+        .unwrap_or_else(|| run.unwrap_or(Path::new(".")).join("cache"))
 }

@@ -2,13 +2,14 @@
 
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
+use gradus_train::audit::cost::{self, Line};
+use gradus_train::bench::Workload;
 
 use super::{Page, Talk};
-use crate::audit::cost::{self, Line};
-use crate::bench::Workload;
-use crate::cli::common::flag;
-use crate::cli::progress::Display;
-use crate::cli::{CliError, output};
+use crate::common::flag;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
 
 /// What a training step costs, op by op, against the machine's matrix products and memory
 #[derive(Clone, Debug, clap::Args)]
