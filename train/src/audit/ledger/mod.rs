@@ -57,7 +57,7 @@ pub struct Row {
     pub statement: &'static str,
     /// What Gradus does.
     pub here: &'static str,
-    /// A file, and a text of its that stands on the line meant.
+    /// A file, and the item in it that does it: `name`, or `Type::name`.
     pub source: (&'static str, &'static str),
     /// Files, and the tests in them that pin it.
     pub tests: &'static [(&'static str, &'static str)],
@@ -125,6 +125,30 @@ fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
     found.map_or(Status::NotRun, |(_, status)| *status)
 }
 
+/// The line that declares an item: `name` anywhere in a file, `Type::name` in a block of that type's (its own, or an `impl`).
+fn declared(content: &str, item: &str) -> Option<usize> {
+    let (owner, name) = item.rsplit_once("::").map_or((None, item), |(owner, name)| (Some(owner), name));
+    let mut inside = owner.is_none();
+    let line = content.lines().position(|line| {
+        let code = line.trim_start();
+        let words: Vec<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+        if code.starts_with("//") {
+            return false;
+        }
+        let follows = |kinds: &[&str], name: &str| words.windows(2).any(|pair| kinds.contains(&pair[0]) && pair[1] == name);
+        let types = ["struct", "enum", "trait"];
+        if let Some(owner) = owner
+            && line.starts_with(char::is_alphabetic)
+        {
+            inside = follows(&types, owner) || words.first() == Some(&"impl") && words.contains(&owner);
+            return false;
+        }
+        let field = || code.trim_start_matches("pub ").strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+        inside && (follows(&["fn", "const", "static", "type"], name) || follows(&types, name) || owner.is_some() && field())
+    });
+    line.map(|line| line + 1)
+}
+
 /// The ledger beside a checkout.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -135,7 +159,7 @@ pub struct Ledger {
 #[derive(Clone, Debug)]
 struct Placed {
     row: &'static Row,
-    /// The line of its source; `None`: the text is not there.
+    /// The line of its source; `None`: the item is not there.
     line: Option<usize>,
     /// Each test's line and status.
     tests: Vec<(Option<usize>, Status)>,
@@ -145,17 +169,11 @@ impl Ledger {
     /// Finds every row's source and tests in a checkout of the repository.
     pub fn of(root: &Path, outcomes: &Outcomes) -> Self {
         let mut files: BTreeMap<&str, Option<String>> = BTreeMap::new();
-        let mut line = |file: &'static str, text: &str| {
-            let content = files.entry(file).or_insert_with(|| std::fs::read_to_string(root.join(file)).ok()).as_ref()?;
-            // A comment only says what the code does.
-            let code = |line: &str| line.contains(text) && !line.trim_start().starts_with("//");
-            let number = content.lines().position(code)?;
-            Some(number + 1)
+        let mut line = |file: &'static str, item: &str| {
+            declared(files.entry(file).or_insert_with(|| std::fs::read_to_string(root.join(file)).ok()).as_ref()?, item)
         };
         let place = |row: &'static Row| {
-            let test = |(file, name): &(&'static str, &'static str)| {
-                (line(file, &format!("fn {name}()")), outcome(outcomes, file, name))
-            };
+            let test = |(file, name): &(&'static str, &'static str)| (line(file, name), outcome(outcomes, file, name));
             let tests = row.tests.iter().map(test).collect();
             Placed { row, line: line(row.source.0, row.source.1), tests }
         };
@@ -168,7 +186,7 @@ impl Ledger {
         for placed in &self.rows {
             let (row, head) = (placed.row, format!("{}: {}", placed.row.section, placed.row.statement));
             if placed.line.is_none() {
-                faults.push(format!("{head} — {}: no line of code with `{}`", row.source.0, row.source.1));
+                faults.push(format!("{head} — {}: no item `{}`", row.source.0, row.source.1));
             }
             for ((file, name), (line, status)) in row.tests.iter().zip(&placed.tests) {
                 match (line, status) {
@@ -369,6 +387,17 @@ mod tests {
         assert_eq!(of("train/src/lib.rs", "d"), Status::Passed);
         assert_eq!((of("tests/tests/bits.rs", "a_b"), of("tests/tests/bits.rs", "c")), (Status::Failed, Status::Passed));
         assert_eq!((of("tests/tests/whole.rs", "c"), of("model/src/tasks/mod.rs", "a_b")), (Status::NotRun, Status::NotRun));
+    }
+
+    #[test]
+    fn items_are_found_where_they_are_declared() {
+        let content = "// fn run() is below\nconst LEAST: u8 = 1;\npub struct Plan {\n    /// The rate.\n    pub rate: f64,\n}\n\n\
+                       impl Default for Plan {\n    fn default() -> Self {\n        Plan { rate: 1.0 }\n    }\n}\n\n\
+                       impl<T: Real> Runs<T> for Plan {\n    const fn default(run: u8) {}\n}\n\npub(super) fn run<T: Real>(default: T) {}\n";
+        let of = |item| declared(content, item);
+        assert_eq!((of("LEAST"), of("Plan"), of("run"), of("default")), (Some(2), Some(3), Some(18), Some(9)));
+        assert_eq!((of("Plan::rate"), of("Plan::default"), of("Runs::default")), (Some(5), Some(9), Some(15)));
+        assert_eq!((of("rate"), of("Plan::run"), of("Run"), of("LEAS"), of("Other::default")), (None, None, None, None, None));
     }
 
     #[test]

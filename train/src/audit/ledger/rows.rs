@@ -11,7 +11,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, equation 1",
         statement: "L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ, …, uᵢ₋₁; Θ), a log-likelihood to be maximised.",
         here: "Its negative is minimised, as a mean over the predicted tokens.",
-        source: ("model/src/gpt.rs", "rows.linear_cross_entropy(&self.output"),
+        source: ("model/src/gpt.rs", "Hidden::loss"),
         tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -19,7 +19,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, equation 2",
         statement: "h₀ = U Wₑ + W_p.",
         here: "Rows of Wₑ by token and rows of W_p by position, added.",
-        source: ("model/src/gpt.rs", "let sum = tokens + positions;"),
+        source: ("model/src/gpt.rs", "Gpt::embed"),
         tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -27,7 +27,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, equation 2",
         statement: "hₗ = transformer_block(hₗ₋₁), l = 1 … n.",
         here: "n blocks, one after the other; no layer norm follows the last.",
-        source: ("model/src/gpt.rs", "states = tape.scope(&format!(\"h{layer}\")"),
+        source: ("model/src/gpt.rs", "Gpt::hidden"),
         tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -35,7 +35,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, equation 2",
         statement: "P(u) = softmax(hₙ Wₑᵀ): the output shares the embedding.",
         here: "One matrix, which gets both summands of its gradient; the softmax and the loss are one op that never holds all logits.",
-        source: ("autograd/src/ops/linear_cross_entropy.rs", "let z = h.matmul(&w.t())"),
+        source: ("autograd/src/ops/linear_cross_entropy.rs", "LinearCrossEntropy::reference"),
         tests: &[
             ("autograd/tests/ops_pins.rs", "a_gathered_table_adds_to_the_gradient_that_is_there"),
             ("tests/tests/memory.rs", "the_logits_are_never_held_whole"),
@@ -47,7 +47,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "A multi-layer Transformer decoder: masked self-attention over the tokens before, then position-wise feed-forward layers.",
         here: "Post-norm, n = LN(x + attn(x)), h = LN(n + mlp(n)); a causal mask.",
-        source: ("model/src/block.rs", "let n = tape.scope(\"ln_1\""),
+        source: ("model/src/block.rs", "Block::forward"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
             ("tests/tests/whole_model.rs", "every_property_holds"),
@@ -58,7 +58,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, reference 62",
         statement: "Multi-headed self-attention: softmax(QKᵀ/√D) V in each head, the heads side by side (Vaswani et al. 2017, equation 1).",
         here: "One op on the packed output of one product: Q, K and V are read where they stand.",
-        source: ("autograd/src/ops/self_attention.rs", "let o = self.attention.reference("),
+        source: ("autograd/src/ops/self_attention.rs", "SelfAttention::reference"),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
             ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
@@ -70,7 +70,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1, reference 2",
         statement: "Layer norm throughout: each state to mean 0 and variance 1, then times a gain plus a bias (Ba, Kiros, Hinton 2016).",
         here: "One op over the last axis.",
-        source: ("autograd/src/ops/layer_norm.rs", "y = g ∘ x̂ + b,"),
+        source: ("autograd/src/ops/layer_norm.rs", "LayerNorm::MATH"),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
             ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
@@ -82,7 +82,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "Trained by stochastic gradient descent [51].",
         here: "Adam, as §4.1 says; plain SGD is there by name for contrast.",
-        source: ("train/src/optim/forms.rs", "fn sgd<T: Real>"),
+        source: ("train/src/optim/forms.rs", "sgd"),
         tests: &[("tests/tests/optimizer_parity.rs", "ten_updates_of_every_form_agree_to_1e_9")],
     },
     // ── §3.2 Supervised fine-tuning ──
@@ -91,7 +91,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2, equation 3",
         statement: "P(y | x¹, …, xᵐ) = softmax(hₗᵐ W_y).",
         here: "The hidden state of the last layer at the extract token, by its position; one linear layer; softmax over classes, or over answers.",
-        source: ("model/src/head.rs", "let z = r.matmul(&self.weight.0.t());"),
+        source: ("model/src/head.rs", "Head::logits"),
         tests: &[("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10")],
     },
     Row {
@@ -99,7 +99,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2, equation 4",
         statement: "L₂(C) = Σ log P(y | x¹, …, xᵐ).",
         here: "The mean of its negative over the examples of a batch.",
-        source: ("model/src/head.rs", "let log_p = self.logits(config, states, labels, noise).log_softmax();"),
+        source: ("model/src/head.rs", "Head::loss"),
         tests: &[
             ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
             ("train/src/tasks/batch.rs", "rows_are_padded_shifted_and_weighted"),
@@ -110,7 +110,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2, equation 5",
         statement: "L₃(C) = L₂(C) + λ·L₁(C).",
         here: "λ stands in the weights of the next tokens; with λ = 0 the language model's output is not computed.",
-        source: ("model/src/model.rs", "if batch.predicts_tokens() { task + hidden.loss(batch) }"),
+        source: ("model/src/model.rs", "objective"),
         tests: &[("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10")],
     },
     Row {
@@ -118,7 +118,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2",
         statement: "W_y and the embeddings of the delimiter tokens are the only new parameters.",
         here: "Three rows of Wₑ and W_y, drawn from N(0, σ²) with the fine-tuning's seed.",
-        source: ("model/src/transfer.rs", "pub fn with_tokens"),
+        source: ("model/src/transfer.rs", "Model::with_tokens"),
         tests: &[
             ("model/src/transfer.rs", "new_rows_stand_behind_the_tokens"),
             ("train/src/finetune/mod.rs", "special_tokens_are_fresh_also_in_a_vocabulary_with_room"),
@@ -129,7 +129,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2",
         statement: "The auxiliary objective improves generalisation and speeds convergence.",
         here: "An experiment of the miniature: the gap of L₂ from training to test rows, and L₂ on dev after the first epoch, with λ = 0 and 0.5.",
-        source: ("train/src/reproduce/claims.rs", "fn auxiliary("),
+        source: ("train/src/reproduce/claims.rs", "auxiliary"),
         tests: &[
             ("train/src/reproduce/claims.rs", "the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it"),
             ("train/cli/tests/cli/reproduce.rs", "a_reproduction_is_done_once"),
@@ -141,7 +141,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3, figure 1",
         statement: "All transformations include adding randomly initialised start and end tokens.",
         here: "Start, delimiter and extract, appended to the tokenizer in this order, each with an id of its own.",
-        source: ("train/src/tasks/mod.rs", "pub const NAMES: [&'static str; 3]"),
+        source: ("train/src/tasks/mod.rs", "Specials::NAMES"),
         tests: &[("train/src/tasks/mod.rs", "specials_have_ids_of_their_own_behind_the_vocabulary")],
     },
     Row {
@@ -149,7 +149,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3, figure 1",
         statement: "Classification: [start; text; extract]. Entailment: [start; premise; delimiter; hypothesis; extract].",
         here: "The same.",
-        source: ("train/src/tasks/transform.rs", "let pair = |a: &[u32], b: &[u32]|"),
+        source: ("train/src/tasks/transform.rs", "assemble"),
         tests: &[
             ("train/src/tasks/transform.rs", "the_four_transformations"),
             ("tests/tests/heads_parity.rs", "texts_become_the_same_sequences"),
@@ -160,7 +160,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3, figure 1",
         statement: "Similarity: both orders, their representations added element-wise before the linear layer.",
         here: "The same; dropout falls on the sum.",
-        source: ("model/src/head.rs", "Form::Similar => drop("),
+        source: ("model/src/head.rs", "Head::logits"),
         tests: &[
             ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
             ("tests/tests/whole_model.rs", "both_orders_of_a_pair_are_dropped_as_one"),
@@ -171,7 +171,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3, figure 1",
         statement: "Multiple choice: [z; q; $; aₖ] for each answer, processed independently, normalised by a softmax over the answers.",
         here: "One scalar an answer, softmax over an example's answers. No delimiter stands between z and q.",
-        source: ("train/src/tasks/transform.rs", "let first = [document, question].concat();"),
+        source: ("train/src/tasks/transform.rs", "assemble"),
         tests: &[
             ("train/src/tasks/transform.rs", "the_four_transformations"),
             ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
@@ -183,7 +183,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "12 layers, 768-dimensional states, 12 heads, 3072-dimensional inner states, contexts of 512.",
         here: "The preset `gpt1`: 116,534,784 parameters.",
-        source: ("model/src/config.rs", "\"gpt1\" => Self::default()"),
+        source: ("model/src/config.rs", "GptConfig::preset"),
         tests: &[("model/src/config.rs", "presets_have_the_papers_sizes")],
     },
     Row {
@@ -191,7 +191,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Adam, largest rate 2.5e-4, rising linearly from 0 over the first 2,000 updates, then annealed to 0 by a cosine.",
         here: "`--preset gpt1`; smaller presets have higher rates and warm up over 2 % of the run. The cosine takes the updates that are left.",
-        source: ("train/src/optim/schedule.rs", "ScheduleKind::Paper if w < 1.0 => cosine("),
+        source: ("train/src/optim/schedule.rs", "Schedule::factor"),
         tests: &[
             ("train/src/optim/schedule.rs", "tables"),
             ("train/src/audit/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
@@ -202,7 +202,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "100 epochs on minibatches of 64 randomly sampled, contiguous sequences of 512 tokens.",
         here: "Windows drawn anywhere in the corpus; an epoch has drawn as many tokens as there are. 64 with `--preset gpt1`; one epoch unless `--epochs` says more.",
-        source: ("train/data/src/windows.rs", "pub fn batch"),
+        source: ("train/data/src/windows.rs", "Windows::batch"),
         tests: &[
             ("train/data/src/windows.rs", "windows_are_contiguous_inside_their_range_and_reach_both_ends"),
             ("train/data/src/windows.rs", "an_epoch_draws_as_many_tokens_as_there_are"),
@@ -213,7 +213,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Weights from N(0, 0.02).",
         here: "0.02 at width 768 and 0.02·√(768/d) at others, which keeps the size of a product; `--init-std` sets it. Biases 0, gains 1.",
-        source: ("model/src/gpt.rs", "Tensor::normal(shape, config.initializer_range"),
+        source: ("model/src/gpt.rs", "Gpt::init"),
         tests: &[
             ("tests/tests/bits.rs", "initial_parameters_are_the_same_everywhere"),
             ("train/src/settings.rs", "initial_weights_keep_the_size_of_a_product"),
@@ -224,7 +224,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Byte-pair encoding with 40,000 merges.",
         here: "Laid out as the 40,478: the unknown symbol, characters, characters that end a word, merges by rank. `--vocab` is 8,000 unless told otherwise; the original vocabulary is read too.",
-        source: ("train/text/src/bpe.rs", "</w>"),
+        source: ("train/text/src/bpe.rs", "END_OF_WORD"),
         tests: &[
             ("train/text/src/train.rs", "laid_out_as_gpt_1"),
             ("train/text/src/files/tests.rs", "ids_and_texts_are_those_of_transformers"),
@@ -235,7 +235,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Residual, embedding and attention dropouts of 0.1.",
         here: "The same; each mask is a function of a key, so no bit depends on threads or on where a run was stopped.",
-        source: ("model/src/config.rs", "embd_dropout: 0.1,"),
+        source: ("model/src/config.rs", "GptConfig::default"),
         tests: &[
             ("model/src/config.rs", "presets_have_the_papers_sizes"),
             ("tensor/src/rng.rs", "dropout_keeps_its_share_by_rows_of_the_whole"),
@@ -247,7 +247,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "A modified L2 regularisation [37], w = 0.01 on all non-bias or gain weights.",
         here: "Decoupled decay on every parameter with more than one axis.",
-        source: ("train/src/trainer/mod.rs", "let decays = p.shape().len() > 1;"),
+        source: ("train/src/trainer/mod.rs", "Trainer::step"),
         tests: &[
             ("tests/tests/heads_parity.rs", "ten_updates_agree_to_1e_9"),
             ("train/src/optim/forms.rs", "the_forms_differ_and_decay_falls_only_where_it_should"),
@@ -258,7 +258,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "The Gaussian error linear unit.",
         here: "Its tanh form, as both codes have it; the form with erf is `gelu_erf`.",
-        source: ("autograd/src/ops/gelu.rs", "Some(0.5 * x * (1.0 + u.tanh()))"),
+        source: ("autograd/src/ops/gelu.rs", "Gelu::reference"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
             ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
@@ -269,7 +269,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Learned position embeddings instead of sinusoids.",
         here: "Learned; sinusoids are an option.",
-        source: ("model/src/gpt.rs", "positions_embed: learned.then(|| table(config.context))"),
+        source: ("model/src/gpt.rs", "Gpt::shapes"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
             ("model/src/gpt.rs", "sinusoids_are_those_of_attention_is_all_you_need"),
@@ -280,7 +280,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1, fine-tuning",
         statement: "Classifier dropout 0.1, rate 6.25e-5, batches of 32, 3 epochs, linear decay with warm-up over 0.2 % of training, λ = 0.5.",
         here: "The defaults of `gradus finetune`; each is a flag.",
-        source: ("train/src/finetune/settings.rs", "lr: 6.25e-5,"),
+        source: ("train/src/finetune/settings.rs", "Settings::default"),
         tests: &[
             ("train/src/finetune/settings.rs", "the_defaults_are_the_paper_s"),
             ("train/cli/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
@@ -293,7 +293,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.2, tables 2 to 4",
         statement: "Twelve tasks, each in its metric.",
         here: "One reader a data set, of the original files; metrics are scikit-learn's and SciPy's.",
-        source: ("train/data/src/sets/mod.rs", "pub static ALL"),
+        source: ("train/data/src/sets/mod.rs", "ALL"),
         tests: &[
             ("train/data/src/sets/testing.rs", "every_split_of_sound_files_loads_and_fits_the_task"),
             ("train/data/src/sets/scores.rs", "classes_are_scored_as_scikit_learn_does"),
@@ -305,7 +305,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, figure 2 left",
         statement: "Transferring embeddings helps, and each further layer does, up to 9 % on MultiNLI.",
         here: "`--transfer none|0..n`: nothing, embeddings, then block by block; the rest is fresh. The paper takes RACE and MultiNLI, the miniature MultiNLI and CoLA.",
-        source: ("model/src/transfer.rs", "fn keeps(self, name: &str) -> bool"),
+        source: ("model/src/transfer.rs", "Transfer::keeps"),
         tests: &[
             ("model/src/transfer.rs", "what_is_kept_has_the_same_bits_and_the_rest_is_fresh"),
             ("train/cli/tests/cli/finetune.rs", "what_is_transferred_is_what_was_asked_for"),
@@ -317,7 +317,7 @@ pub static ROWS: &[Row] = &[
         statement: "Zero-shot heuristics: CoLA by the mean log-probability of the tokens and a threshold; SST-2 by `very` and then positive or \
                     negative; RACE by the mean log-probability of the answer; DPRD by that of the rest of the sentence.",
         here: "The same, as pre-training goes on; words of several tokens by their mean. Normalised between guessing and the best possible score, which is known here; the paper takes the best single model.",
-        source: ("train/src/zero_shot.rs", "fn continuations"),
+        source: ("train/src/zero_shot.rs", "ZeroShot::continuations"),
         tests: &[
             ("train/src/zero_shot.rs", "scores_are_means_of_what_counts"),
             ("train/src/zero_shot.rs", "the_threshold_divides_what_can_be_divided"),
@@ -328,7 +328,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, table 5",
         statement: "A single-layer LSTM of 2,048 units in the same framework.",
         here: "`--backbone lstm`: the same heads, objectives, checkpoints and commands.",
-        source: ("model/src/lstm.rs", "fn embed(&self, config: &LstmConfig"),
+        source: ("model/src/lstm.rs", "Lstm::embed"),
         tests: &[("tests/tests/lstm_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -336,7 +336,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, table 5",
         statement: "Ablations: no auxiliary objective, no pre-training, LSTM.",
         here: "Each of the twelve tasks in all four, in `gradus reproduce`.",
-        source: ("train/src/reproduce/report.rs", "const ABLATIONS"),
+        source: ("train/src/reproduce/report.rs", "ABLATIONS"),
         tests: &[("train/src/reproduce/plan.rs", "a_plan_has_every_task_in_every_ablation")],
     },
     Row {
@@ -344,7 +344,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Contiguous text matters: a corpus shuffled by sentences would not do.",
         here: "An experiment of `gradus reproduce --full`: the same stories, their sentences shuffled.",
-        source: ("train/src/reproduce/claims.rs", "Contiguous text teaches more than shuffled sentences"),
+        source: ("train/src/reproduce/claims.rs", "experiments"),
         tests: &[("train/src/pretrain/world.rs", "shuffled_stories_keep_their_sentences_and_their_numbers")],
     },
     Row {
@@ -352,7 +352,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.2",
         statement: "It works from 5.7 k to 550 k examples.",
         here: "An experiment of `gradus reproduce --full`: an eighth, a quarter and a half of the rows, with and without pre-training.",
-        source: ("train/src/reproduce/claims.rs", "works from 5.7 k to 550 k examples"),
+        source: ("train/src/reproduce/claims.rs", "experiments"),
         tests: &[("train/src/reproduce/plan.rs", "parts_are_parts_of_the_tasks_own_rows")],
     },
     Row {
@@ -360,7 +360,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, figure 2 right",
         statement: "Zero-shot scores rise steadily; the LSTM's vary more.",
         here: "End, trend after the first measurement, and noise of the curves over seeds.",
-        source: ("train/src/reproduce/claims.rs", "fn roughness("),
+        source: ("train/src/reproduce/claims.rs", "roughness"),
         tests: &[
             ("train/src/reproduce/claims.rs", "a_smooth_curve_is_not_rough_whatever_its_shape"),
             ("train/src/reproduce/claims.rs", "a_trend_is_the_rise_of_the_fitted_line"),
@@ -371,7 +371,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.2, table 5",
         statement: "Table 5's average is the unweighted mean of its eight columns, MNLI the mean of both sets; GLUE's 72.8 is the benchmark's own.",
         here: "Both, each by its own rule.",
-        source: ("train/data/src/sets/scores.rs", "pub fn glue_average"),
+        source: ("train/data/src/sets/scores.rs", "glue_average"),
         tests: &[
             ("train/src/reproduce/paper.rs", "the_averages_of_table_5_are_means_of_its_columns"),
             ("train/data/src/sets/scores.rs", "the_benchmark_s_average_is_over_nine_tasks"),
@@ -384,7 +384,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI: one matrix of tokens, special tokens and positions; dropout on the whole matrix before it is read; the softmax runs \
                     over its position rows too. Hugging Face: two matrices, dropout after their sum, as the equation has it.",
         here: "The equation's; OpenAI's is `--embedding joint`.",
-        source: ("model/src/config.rs", "Embedding::Joint => self.vocab + self.context"),
+        source: ("model/src/config.rs", "GptConfig::output_rows"),
         tests: &[
             ("tests/tests/whole_model.rs", "the_joint_matrix_is_dropped_before_it_is_read"),
             ("tests/tests/whole_model.rs", "the_joint_softmax_runs_over_positions_too"),
@@ -397,7 +397,7 @@ pub static ROWS: &[Row] = &[
         statement: "The paper cites [37], whose decay follows the schedule and not the rate. OpenAI: decay inside the bias-corrected rate, and ε \
                     outside the correction. PyTorch's AdamW: p ← p − lr·λp, then the step.",
         here: "All three by name: `paper37`, `openai`, `adamw`; L2 in the gradient is `adam_l2`. The default is `openai`: what trained the published model.",
-        source: ("train/src/optim/forms.rs", "OptimizerKind::OpenAi => (rate * c2.sqrt() / c1, 1.0)"),
+        source: ("train/src/optim/forms.rs", "Optimizer::adam_step"),
         tests: &[
             ("train/src/optim/forms.rs", "every_form_is_its_formula_for_ten_updates"),
             ("tests/tests/optimizer_parity.rs", "ten_updates_of_every_form_agree_to_1e_9"),
@@ -409,7 +409,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI's schedules take x = (t − 1)/T: the first update has rate 0. `warmup_cosine` is not re-based after the warm-up, and \
                     `warmup_linear` falls during it.",
         here: "The same forms by name; the paper's words are `paper`.",
-        source: ("train/src/optim/schedule.rs", "ScheduleKind::WarmupCosine => {"),
+        source: ("train/src/optim/schedule.rs", "Schedule::factor"),
         tests: &[("train/src/optim/schedule.rs", "tables")],
     },
     Row {
@@ -417,7 +417,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "The paper does not speak of clipping; OpenAI clips the gradient to a global norm of 1 in fine-tuning.",
         here: "`--clip 1`, over all parameters together, in fine-tuning and, a choice of ours, in pre-training; `--clip 0` switches it off.",
-        source: ("train/src/optim/clip.rs", "pub fn global_norm"),
+        source: ("train/src/optim/clip.rs", "global_norm"),
         tests: &[("train/src/optim/clip.rs", "one_norm_for_all"), ("tests/tests/heads_parity.rs", "ten_updates_agree_to_1e_9")],
     },
     Row {
@@ -425,7 +425,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.2",
         statement: "OpenAI gives the classifier a bias, of 0 at first; equation 3 and Hugging Face's `score` have none.",
         here: "None; `--head-bias` adds it.",
-        source: ("train/src/finetune/settings.rs", "pub head_bias: bool"),
+        source: ("train/src/finetune/settings.rs", "Settings::head_bias"),
         tests: &[
             ("train/cli/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
             ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
@@ -437,7 +437,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI: the language-model loss is a mean within each sequence, then over sequences, the delimiter and extract tokens among \
                     the targets. Hugging Face: one mean over all tokens.",
         here: "OpenAI's in fine-tuning, `--objective token_mean` for the other; pre-training has sequences of one length.",
-        source: ("model/src/objectives.rs", "Objective::SequenceMean => {"),
+        source: ("model/src/objectives.rs", "Objective::weights"),
         tests: &[
             ("model/src/objectives.rs", "the_two_means_differ_on_unequal_rows"),
             ("train/src/tasks/batch.rs", "rows_are_padded_shifted_and_weighted"),
@@ -449,7 +449,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "OpenAI's classifier dropout has one mask an example, shared by its answers.",
         here: "The same: a mask of its own for each would take whole features from single answers.",
-        source: ("model/src/head.rs", "let shared = r.tape().constant("),
+        source: ("model/src/head.rs", "Head::logits"),
         tests: &[("tests/tests/whole_model.rs", "answers_of_one_question_share_their_dropout")],
     },
     Row {
@@ -457,7 +457,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "The mask: OpenAI w·b − 1e9(1 − b), Hugging Face −1e4 in place of the score.",
         here: "What is not allowed is not computed; its probability is exactly 0.",
-        source: ("tensor/src/kernels.rs", "Mask::Causal => j + queries <= i + keys"),
+        source: ("tensor/src/kernels.rs", "Mask::allows"),
         tests: &[
             ("tensor/src/cpu/softmax.rs", "a_masked_score_has_no_share_and_large_scores_are_safe"),
             ("tests/tests/whole_model.rs", "every_property_holds"),
@@ -468,7 +468,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1, text",
         statement: "OpenAI cleans with ftfy and splits with spaCy. Hugging Face's fast tokenizer, alone in version 5, splits as BERT's basic one.",
         here: "Hugging Face's fast one, to the id: lower case, accents off, split at punctuation and CJK. Nothing of ftfy or spaCy, nor of the slow tokenizer of version 4 that has both.",
-        source: ("train/text/src/basic.rs", "pub fn normalize"),
+        source: ("train/text/src/basic.rs", "normalize"),
         tests: &[
             ("train/text/src/basic.rs", "every_character_as_the_reference"),
             ("train/text/src/files/tests.rs", "ids_and_texts_are_those_of_transformers"),
@@ -480,7 +480,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI: T = (rows ÷ batch)·epochs, the last partial batch dropped; the best model by validation, scored at each epoch's end \
                     and in the first also after 1000·2ᵏ updates.",
         here: "The same; but fewer rows than a batch are one batch.",
-        source: ("train/src/finetune/session.rs", "const FIRST: u64 = 1000;"),
+        source: ("train/src/finetune/session.rs", "FIRST"),
         tests: &[
             ("train/src/finetune/session.rs", "the_dev_split_is_scored_as_openais_code_does"),
             ("train/src/finetune/session.rs", "the_last_partial_batch_is_left_out"),
@@ -492,7 +492,7 @@ pub static ROWS: &[Row] = &[
         statement: "OpenAI (Story Cloze): each of two segments is cut at n/2 − 2 tokens, a single one at n − 2. For RACE that would cut off the \
                     question behind a long document.",
         here: "The same for pairs; of RACE question, delimiter and answer stay whole, and the document is shortened.",
-        source: ("train/src/tasks/transform.rs", "let half = context / 2 - 2;"),
+        source: ("train/src/tasks/transform.rs", "assemble"),
         tests: &[
             ("train/src/tasks/transform.rs", "texts_are_cut_as_the_original_does"),
             ("train/src/tasks/transform.rs", "a_long_document_does_not_cut_off_the_question"),
@@ -503,7 +503,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "OpenAI stores weights as [1, in, out], Hugging Face as [in, out] (Conv1D).",
         here: "[in, out]; checkpoints are Hugging Face's files where `transformers` can say the model.",
-        source: ("model/src/layers.rs", "x.linear(&self.weight.0, &self.bias.0)"),
+        source: ("model/src/layers.rs", "Linear::forward"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "what_is_saved_is_what_was_loaded"),
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
@@ -514,7 +514,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3",
         statement: "OpenAI sizes the context to the data, min(longest + 3, 512).",
         here: "A batch, and each of its shards, is as long as its own longest row.",
-        source: ("train/src/tasks/batch.rs", "let t = rows.iter().map(|row| row.len()).max()"),
+        source: ("train/src/tasks/batch.rs", "batch"),
         tests: &[
             ("train/src/tasks/batch.rs", "a_batch_is_no_longer_than_its_longest_row"),
             ("model/src/batch.rs", "a_part_is_as_long_as_its_longest_sequence"),
@@ -525,7 +525,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3",
         statement: "OpenAI reads the state at the first token whose id is the extract token's.",
         here: "At the end of the row, by its place; the name of a special token within a text is text.",
-        source: ("train/src/tasks/batch.rs", "extract: rows.iter().map("),
+        source: ("train/src/tasks/batch.rs", "batch"),
         tests: &[
             ("train/src/tasks/batch.rs", "the_extract_token_is_found_by_its_place"),
             ("train/src/tasks/transform.rs", "a_special_token_in_the_data_is_text"),
@@ -537,7 +537,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "Layer norm's ε, and which variance.",
         here: "1e-5 inside the root, the biased variance, as both codes have it.",
-        source: ("model/src/config.rs", "layer_norm_epsilon: 1e-5,"),
+        source: ("model/src/config.rs", "GptConfig::default"),
         tests: &[
             ("model/src/config.rs", "presets_have_the_papers_sizes"),
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
@@ -549,7 +549,7 @@ pub static ROWS: &[Row] = &[
         statement: "How a graded similarity is learnt.",
         here: "Six classes; y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher, Manning 2015; a helper in OpenAI's code does so); Σ i·pᵢ is \
                predicted.",
-        source: ("train/src/tasks/mod.rs", "Label::Score(y) => {"),
+        source: ("train/src/tasks/mod.rs", "target"),
         tests: &[("train/src/tasks/mod.rs", "a_score_is_shared_by_its_neighbours_and_comes_back")],
     },
     Row {
@@ -557,7 +557,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, CoLA zero-shot",
         statement: "Where the threshold comes from.",
         here: "The training rows; never dev or test.",
-        source: ("train/src/zero_shot.rs", "let threshold = threshold("),
+        source: ("train/src/zero_shot.rs", "ZeroShot::answers"),
         tests: &[
             ("train/cli/tests/cli/finetune.rs", "a_language_model_is_asked_without_a_head"),
             ("train/src/zero_shot.rs", "the_threshold_divides_what_can_be_divided"),
@@ -568,7 +568,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "How long an epoch of random windows is; whether a window may cross from one document to the next.",
         here: "An epoch has drawn as many tokens as the corpus has. Windows cross documents, in the order of their paths; a story of the micro-world has a row of its own.",
-        source: ("train/data/src/windows.rs", "pub fn updates_per_epoch"),
+        source: ("train/data/src/windows.rs", "Windows::updates_per_epoch"),
         tests: &[
             ("train/data/src/windows.rs", "an_epoch_draws_as_many_tokens_as_there_are"),
             ("train/data/src/token_file.rs", "ids_are_the_text_in_order_of_the_paths"),
@@ -579,7 +579,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.3",
         statement: "Padding.",
         here: "To the right; causality keeps it out of what is read before it, and it weighs nothing in the loss.",
-        source: ("train/src/tasks/batch.rs", "inputs[at..at + row.len()].copy_from_slice(row)"),
+        source: ("train/src/tasks/batch.rs", "batch"),
         tests: &[
             ("train/src/tasks/batch.rs", "rows_are_padded_shifted_and_weighted"),
             ("tests/tests/whole_model.rs", "every_property_holds"),
@@ -590,7 +590,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, table 5, LSTM",
         statement: "How 2,048 units meet a tied embedding of another width; its dropouts; its biases.",
         here: "A projection to the width d; dropout on the embedded tokens and on the projected states; one bias, of 1 at first for the forget gates; no positions.",
-        source: ("model/src/lstm.rs", "c_proj: Linear { weight: P([h, d].into())"),
+        source: ("model/src/lstm.rs", "Lstm::shapes"),
         tests: &[
             ("tests/tests/lstm_parity.rs", "f64_agrees_to_1e_10"),
             ("tests/tests/whole_lstm.rs", "each_dropout_acts_alone"),
@@ -602,7 +602,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.2, degenerate scores",
         statement: "Matthews' correlation of one class, Pearson's of constant predictions, F1 without positives.",
         here: "0 in all three, also where SciPy gives NaN; no score only without predictions, or where one is not finite.",
-        source: ("train/data/src/sets/scores.rs", "if constant(predictions) || constant(labels)"),
+        source: ("train/data/src/sets/scores.rs", "pearson"),
         tests: &[
             ("train/data/src/sets/scores.rs", "classes_are_scored_as_scikit_learn_does"),
             ("train/data/src/sets/scores.rs", "values_are_scored_as_scipy_does"),
@@ -639,7 +639,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.2",
         statement: "“Figure 1 provides an overview of all the tasks”: table 1 does.",
         here: "The families of table 1.",
-        source: ("train/data/src/sets/task.rs", "pub family: Family"),
+        source: ("train/data/src/sets/task.rs", "Task::family"),
         tests: &[("train/data/src/sets/testing.rs", "names_and_answers_are_consistent")],
     },
     Row {
@@ -647,7 +647,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, §3.2",
         statement: "Equation 2 calls the number of layers n, equation 3 calls it l.",
         here: "n; l counts.",
-        source: ("model/src/gpt.rs", "states = tape.scope(&format!(\"h{layer}\"), || block.forward("),
+        source: ("model/src/gpt.rs", "Gpt::hidden"),
         tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -655,7 +655,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, table 5",
         statement: "The auxiliary objective is said to help NLI and QQP and larger sets more than smaller: RTE, a small one, gains too (56.0 for 54.4).",
         here: "The claim is tested on MNLI, QNLI, RTE and QQP together, and on the others.",
-        source: ("train/src/reproduce/claims.rs", "const AUX_HELPS"),
+        source: ("train/src/reproduce/claims.rs", "AUX_HELPS"),
         tests: &[("train/src/reproduce/claims.rs", "the_papers_falls_are_those_of_its_table")],
     },
     // ── Common glosses that are wrong ──
@@ -664,7 +664,7 @@ pub static ROWS: &[Row] = &[
         section: "equation 1",
         statement: "“The loss is equation 1.” Equation 1 is the log-likelihood; the loss is its negative.",
         here: "−L₁, in nats.",
-        source: ("model/src/gpt.rs", "rows.linear_cross_entropy(&self.output"),
+        source: ("model/src/gpt.rs", "Hidden::loss"),
         tests: &[("train/cli/tests/cli/evaluate.rs", "gradient_norms_agree_with_transformers")],
     },
     Row {
@@ -672,7 +672,7 @@ pub static ROWS: &[Row] = &[
         section: "equation 1",
         statement: "“The model predicts a word from its context”, both sides of it. The context is the tokens before, never after.",
         here: "A test changes each token in turn: no bit of a logit before it moves.",
-        source: ("model/src/check.rs", "pub fn causality"),
+        source: ("model/src/check.rs", "causality"),
         tests: &[("tests/tests/whole_model.rs", "every_property_holds")],
     },
     Row {
@@ -680,7 +680,7 @@ pub static ROWS: &[Row] = &[
         section: "equation 3",
         statement: "“hₗᵐ pools the sequence.” It is the last layer's state at one token, the last.",
         here: "The row at the extract position.",
-        source: ("model/src/head.rs", "let r = states.reshape([b * t, d]).gather(rows, [b]);"),
+        source: ("model/src/head.rs", "Head::logits"),
         tests: &[
             ("train/src/tasks/batch.rs", "the_extract_token_is_found_by_its_place"),
             ("tests/tests/heads_parity.rs", "logits_losses_and_every_gradient_agree_to_1e_10"),
@@ -691,7 +691,7 @@ pub static ROWS: &[Row] = &[
         section: "figure 1",
         statement: "“A delimiter stands between document and question.” [z; q; $; aₖ] has one, before the answer.",
         here: "One.",
-        source: ("train/src/tasks/transform.rs", "let first = [document, question].concat()"),
+        source: ("train/src/tasks/transform.rs", "assemble"),
         tests: &[("train/src/tasks/transform.rs", "the_four_transformations")],
     },
     Row {
@@ -699,7 +699,7 @@ pub static ROWS: &[Row] = &[
         section: "equation 3",
         statement: "softmax(2.5, −1.0) = (0.97, 0.03): to four digits (0.9707, 0.0293).",
         here: "To sixteen.",
-        source: ("train/src/tasks/mod.rs", "pub fn probabilities"),
+        source: ("train/src/tasks/mod.rs", "probabilities"),
         tests: &[("train/src/tasks/mod.rs", "probabilities_are_a_softmax")],
     },
 ];
