@@ -47,7 +47,7 @@
 //! | [`optim`], [`trainer`] | one update, and all that it depends on |
 //! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
-//! | [`evaluate`], [`metrics`], [`report`] | what was measured, for machines and people |
+//! | [`evaluate`] | how well a model predicts |
 //! | [`audit`] | ops, models, a step and the ledger shown with their evidence |
 //! | [`mod@bench`] | how fast it trains |
 
@@ -56,11 +56,9 @@ pub mod bench;
 pub mod evaluate;
 pub mod finetune;
 pub mod generate;
-pub mod metrics;
 pub mod model_dir;
 pub mod optim;
 pub mod pretrain;
-pub mod report;
 pub mod reproduce;
 pub mod settings;
 pub mod tasks;

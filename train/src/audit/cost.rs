@@ -16,12 +16,12 @@ use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
 use gradus_io::numbers::{count, figure, many};
 use gradus_model::Gpt;
+use gradus_report::svg::{Curve, Ink, Plot};
+use gradus_report::{Axis, Block, Report, Row, Scale};
 use gradus_tensor::buffer;
 use serde::Serialize;
 
 use crate::bench::{self, Workload};
-use crate::report::svg::{Curve, Ink, Plot};
-use crate::report::{Axis, Block, Report, Row, Scale};
 use crate::trainer::{TrainError, Trainer};
 
 /// A step's costs.

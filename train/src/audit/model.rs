@@ -8,10 +8,9 @@ use gradus_model::{
     Activation, Backward, Batch, Embedding, Form, GptConfig, HeadConfig, Labels, LstmConfig, Model, ModelConfig, Noise,
     Objective, Positions, Tree,
 };
+use gradus_report::{Block, Report, Row};
 use gradus_tensor::rng::Philox;
 use serde_json::{Value, json};
-
-use crate::report::{Block, Report, Row};
 
 /// At the best of a few steps a central difference is about ε^⅔ of the loss off, with two digits and a half to spare.
 const TOLERANCE: f64 = 1e-8;

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use gradus_autograd::catalogue::{Page, pages};
 use gradus_autograd::check::{self, Evidence, Report as Seen};
 use gradus_io::numbers::count;
+use gradus_report::{Block, Report, Row};
 use gradus_tensor::catalogue::{Kernel, Source};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::golden::{self, Golden};
 use super::mutants::{self, Score};
-use crate::report::{Block, Report, Row};
 
 /// Every op with its evidence.
 #[derive(Clone, Debug)]

@@ -27,10 +27,10 @@ use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Model, ModelConfig, Tree};
+use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
-use crate::metrics::MetricsError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
 use crate::tasks::{self, Encoded, Specials, TaskError};

@@ -13,12 +13,12 @@ use gradus_io::files::{FileError, quoted, write_json, write_together};
 use gradus_io::progress::{Job, Progress};
 use gradus_io::{hex, interrupt};
 use gradus_model::checkpoint;
+use gradus_report::metrics::{MetricsLog, Record, StepRecord};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::run::{Control, Work};
 use super::{FinetuneError, Point, Session, Settings};
-use crate::metrics::{MetricsLog, Record, StepRecord};
 use crate::tasks::TaskError;
 use crate::trainer::{TRAINER_FILE, Trainer};
 

@@ -17,6 +17,10 @@ use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_io::{hex, interrupt};
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Model, ModelConfig};
+use gradus_report::PretrainReport;
+use gradus_report::metrics::{
+    self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION,
+};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{TextError, Tokenizer};
@@ -24,8 +28,6 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::generate::{Choice, GenerateError, Overflow, generate};
-use crate::metrics::{self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION};
-use crate::report::PretrainReport;
 use crate::settings::{Settings, SettingsError};
 use crate::trainer::{StateError, TrainError, Trainer};
 

@@ -1,10 +1,9 @@
 //! Where a run's batches come from, and what its model is measured on.
 
 use gradus_model::{Batch, Model, ModelConfig, Objective};
+use gradus_report::Baseline;
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
-
-use crate::report::Baseline;
 
 /// A corpus, or a world.
 pub trait Source {

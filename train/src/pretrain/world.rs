@@ -2,13 +2,13 @@
 
 use gradus_data::Rows;
 use gradus_model::{Model, ModelConfig};
+use gradus_report::Baseline;
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, Tokenizer};
 
 use super::PretrainError;
 use super::source::{self, Source, Validation};
-use crate::report::Baseline;
 use crate::settings::Settings;
 use crate::world::{KneserNey, Story, World};
 

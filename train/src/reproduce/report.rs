@@ -3,14 +3,14 @@
 use gradus_data::sets::Task;
 use gradus_data::sets::scores::glue_average;
 use gradus_io::numbers::{count, duration};
+use gradus_report::svg::{Curve, Ink, Level, Plot};
+use gradus_report::{Axis, Block, Figure, Report, Row, Scale};
 
 use super::claims::{self, Claim};
 use super::paper::{self, Table};
 use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
 use super::results::{Body, Mean, Results, TaskResult, Variant};
 use super::stage::ZERO_SHOT;
-use crate::report::svg::{Curve, Ink, Level, Plot};
-use crate::report::{Axis, Block, Figure, Report, Row, Scale};
 use crate::world::tasks::bayes;
 
 /// Our columns of each table, in the order of the paper's.

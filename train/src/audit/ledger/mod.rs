@@ -9,9 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::path::Path;
 
+use gradus_report::{Block, Link, Report};
 use serde_json::{Value, json};
-
-use crate::report::{self, Block, Link, Report};
 
 pub use rows::ROWS;
 
@@ -261,7 +260,7 @@ impl Ledger {
         for kind in Kind::ALL {
             let heads = ["Where", "", "Here", "Source", "Tests"].map(str::to_owned).to_vec();
             let line = |(number, placed): (usize, &Placed)| {
-                let row = report::Row {
+                let row = gradus_report::Row {
                     head: format!("{}. {}", number + 1, placed.row.section),
                     cells: vec![
                         placed.row.statement.into(),
@@ -351,8 +350,8 @@ fn links(rows: &[&str]) -> Vec<Link> {
     rows.iter().map(link).collect()
 }
 
-fn parts(parts: &[figure::Part]) -> Vec<report::Part> {
-    parts.iter().map(|p| report::Part { name: p.name.into(), text: p.text.into(), links: links(p.rows) }).collect()
+fn parts(parts: &[figure::Part]) -> Vec<gradus_report::Part> {
+    parts.iter().map(|p| gradus_report::Part { name: p.name.into(), text: p.text.into(), links: links(p.rows) }).collect()
 }
 
 /// Where rows are done and what pins them, in Markdown.

@@ -16,17 +16,17 @@ use gradus_autograd::catalogue;
 use gradus_autograd::check;
 use gradus_autograd::trace::Recorder;
 use gradus_model::{Backward, Noise};
+use gradus_report::markup::escape;
 use serde::Serialize;
 use serde_json::Value;
+
+use super::ops::unfenced;
+use crate::trainer::TrainError;
 
 pub use graph::{Node, Proof};
 pub use scene::{Scene, SceneError, Size};
 pub use update::{Moved, Rule};
 pub use view::View;
-
-use super::ops::unfenced;
-use crate::report::html::escape;
-use crate::trainer::TrainError;
 
 /// Draws of its samples on which every op of the step is checked.
 const DRAWS: u64 = 8;
@@ -186,7 +186,7 @@ impl Opened {
             .iter()
             .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)))
             .collect();
-        let style = [include_str!("../../report/page.css"), include_str!("page.css")].concat();
+        let style = [gradus_report::html::STYLE, include_str!("page.css")].concat();
         // In the order in which they stand in the page, so that nothing is looked for in what has been put in.
         let places = [
             ("{title}", escape(&self.title)),

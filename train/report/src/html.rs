@@ -5,27 +5,12 @@ use std::ops::Range;
 
 use gradus_io::numbers::{count, duration};
 
-use super::svg::{self, Plot};
+use crate::markup::escape;
 use crate::metrics::SampleRecord;
+use crate::svg::{self, Plot};
 
-/// Text for HTML and XML: what would be markup, and control characters that neither allows, made visible.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(letter),
-            '\0'..' ' => out.push(char::from_u32(0x2400 + letter as u32).unwrap_or('\u{fffd}')), // ␀, ␁, …
-            '\u{7f}'..'\u{a0}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(letter),
-        }
-    }
-    out
-}
+/// The looks of a page.
+pub const STYLE: &str = include_str!("page.css");
 
 /// A number with its name and a word on it.
 #[derive(Clone, Debug)]
@@ -199,7 +184,7 @@ pub fn page(kicker: &str, title: &str, lead: &str, body: &str, foot: &str) -> St
          <title>{title}</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n\
          <header>\n<p class=\"kicker\">{kicker}</p>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n</header>\n\
          {body}<footer><p>{foot}</p></footer>\n</main>\n</body>\n</html>\n",
-        include_str!("page.css"),
+        STYLE,
         svg::STYLE
     )
 }

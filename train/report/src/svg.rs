@@ -10,9 +10,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::html::escape;
-use super::scale::{Axis, Scale};
+use crate::markup::escape;
 use crate::metrics::Record;
+use crate::scale::{Axis, Scale};
 
 /// Units of the drawing to a pixel of the picture.
 const FINE: i32 = 10;

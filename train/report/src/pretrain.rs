@@ -5,9 +5,11 @@ use std::path::Path;
 use gradus_io::files::FileError;
 use gradus_io::numbers::{count, duration, figure};
 
-use super::svg::{self, Curve, Ink, Level, Plot};
-use super::{Axis, Block, Figure, Report, Row, Scale};
+use crate::html::{Block, Figure, Row};
 use crate::metrics::{self, EvaluationRecord, Record, SampleRecord, Summary, VALIDATION};
+use crate::page::Report;
+use crate::scale::{Axis, Scale};
+use crate::svg::{self, Curve, Ink, Level, Plot};
 
 /// How many samples are shown; the metrics file has them all.
 const SAMPLES: usize = 12;

@@ -1,17 +1,11 @@
-//! Reports: one HTML file with everything in it, made from a run's records.
-
-pub mod html;
-mod pretrain;
-mod scale;
-pub mod svg;
-
-pub use html::{Block, Figure, Link, Part, Row};
-pub use pretrain::{Baseline, PretrainReport};
-pub use scale::{Axis, Scale};
+//! A report, section by section.
 
 use std::path::Path;
 
 use gradus_io::files::{FileError, write_atomically};
+
+use crate::html::{self, Block};
+use crate::markup::escape;
 
 /// A report: a title, words to begin with, and sections.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +36,7 @@ impl Report {
         for (heading, blocks) in &self.sections {
             body.push_str("<section>\n");
             if !heading.is_empty() {
-                body.push_str(&format!("<h2>{}</h2>\n", html::escape(heading)));
+                body.push_str(&format!("<h2>{}</h2>\n", escape(heading)));
             }
             body.extend(blocks.iter().map(Block::html));
             body.push_str("</section>\n");
