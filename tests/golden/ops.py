@@ -3,7 +3,7 @@
 
     python ops.py [--out FILE]
 
-`train/src/audit/golden.rs` applies the same ops to the same inputs. Dropout has no counterpart: its mask is this project's own.
+`train/audit/src/golden.rs` applies the same ops to the same inputs. Dropout has no counterpart: its mask is this project's own.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def case(inputs, f):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "train/src/audit/golden.json")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "train/audit/src/golden.json")
     args = parser.parse_args()
     torch.set_num_threads(1)
     ops = {name: case(*spec) for name, spec in CASES.items()}

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use gradus_train::audit::step::{Node, Opened, Scene, View};
+use gradus_audit::step::{Node, Opened, Scene, View};
 use serde_json::{Value, json};
 
 /// A browser that is told what to do through a pipe (the DevTools protocol: JSON messages, each ended by a zero).

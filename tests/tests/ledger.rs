@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gradus_train::audit::ledger::{Ledger, Outcomes};
+use gradus_audit::ledger::{Ledger, Outcomes};
 
 fn ledger() -> Ledger {
     Ledger::of(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &Outcomes::new())

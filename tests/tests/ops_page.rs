@@ -1,7 +1,7 @@
 //! OPS.md is what the ops' files say.
 
+use gradus_audit::ops::Catalogue;
 use gradus_autograd::check;
-use gradus_train::audit::ops::Catalogue;
 
 /// The page without figures, which depend on the machine and on how many draws were made.
 fn words(page: &str) -> Vec<String> {

@@ -48,11 +48,7 @@
 //! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`evaluate`] | how well a model predicts |
-//! | [`audit`] | ops, models, a step and the ledger shown with their evidence |
-//! | [`mod@bench`] | how fast it trains |
 
-pub mod audit;
-pub mod bench;
 pub mod evaluate;
 pub mod finetune;
 pub mod generate;

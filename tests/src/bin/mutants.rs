@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use gradus_train::audit::mutants::{self, Group, Mutant, Results, Tested, digest};
+use gradus_audit::mutants::{self, Group, Mutant, Results, Tested, digest};
 use serde_json::Value;
 
 const USAGE: &str = "usage: mutants [--list] [FILE…]
@@ -34,7 +34,7 @@ fn run() -> Result<(), Failure> {
         _ => return Err(USAGE.into()),
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the crate of tests stands in the workspace")?;
-    let kept = root.join("train/src/audit/mutants.json");
+    let kept = root.join("train/audit/src/mutants.json");
     let mut results: Results = serde_json::from_slice(&std::fs::read(&kept)?)?;
     let mut known = false;
     for group in mutants::groups() {

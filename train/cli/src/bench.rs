@@ -6,10 +6,10 @@ mod scaling;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use gradus_bench::{Workload, generate, train};
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Model, ModelConfig};
-use gradus_train::bench::{Workload, generate, train};
 use gradus_train::trainer::default_shards;
 
 use crate::common::{Threads, flag, open_model};

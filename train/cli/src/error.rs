@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+use gradus_audit::step::SceneError;
 use gradus_io::files::FileError;
 use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
 use gradus_text::TextError;
-use gradus_train::audit::step::SceneError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
 use gradus_train::model_dir::ModelDirError;

@@ -33,8 +33,7 @@ use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use corpus::Corpus;
 pub use run_dir::{RunDir, RunFile};
-pub(crate) use source::weighted;
-pub use source::{Source, Validation};
+pub use source::{Source, Validation, weighted};
 use stored::Beside;
 pub use stored::Stored;
 pub use world::{HELD_OUT_STORIES, SEPARATOR, TRAINING_STORIES, VOCABULARY, WorldSource};

@@ -73,7 +73,7 @@ pub struct Validation {
 }
 
 /// A batch with the weights of an objective.
-pub(crate) fn weighted(batch: gradus_data::Batch, objective: Objective) -> Batch {
+pub fn weighted(batch: gradus_data::Batch, objective: Objective) -> Batch {
     let mask: Vec<f64> = batch.weights.iter().map(|&w| f64::from(w)).collect();
     let weights = objective.weights(&mask, batch.rows);
     Batch {

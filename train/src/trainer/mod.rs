@@ -80,9 +80,9 @@ pub struct Trainer<T: Real = f32> {
     /// Its parameters.
     pub params: Model<Tensor<T>>,
     /// First moments of the gradient; unused by SGD.
-    pub(crate) m: Model<Tensor<T>>,
+    m: Model<Tensor<T>>,
     /// Second moments.
-    pub(crate) v: Model<Tensor<T>>,
+    v: Model<Tensor<T>>,
     /// Updates made.
     done: u64,
     /// Whether every op's value and every summand is looked at, not only the loss and its gradient.
@@ -178,6 +178,11 @@ impl<T: Real> Trainer<T> {
     /// Number of updates made.
     pub fn done(&self) -> u64 {
         self.done
+    }
+
+    /// First and second moments of the gradient, m and v; unused by SGD.
+    pub fn moments(&self) -> (&Model<Tensor<T>>, &Model<Tensor<T>>) {
+        (&self.m, &self.v)
     }
 
     /// The loss of a batch and its gradient, by shards; with `noise` the dropouts are active. A parameter that is not trained

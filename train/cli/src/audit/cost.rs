@@ -1,9 +1,9 @@
 //! `gradus audit cost`.
 
+use gradus_bench::Workload;
+use gradus_bench::cost::{self, Line};
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
-use gradus_train::audit::cost::{self, Line};
-use gradus_train::bench::Workload;
 
 use super::{Page, Talk};
 use crate::common::flag;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use gradus_audit::ledger;
 use gradus_io::files::FileError;
-use gradus_train::audit::ledger;
 
 use super::{Pages, refuse};
 use crate::common::flag;

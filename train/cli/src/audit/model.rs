@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_audit::model::{self, Audited, Depth, Subject};
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Noise, Objective, Tree};
-use gradus_train::audit::model::{self, Audited, Depth, Subject};
 use serde_json::json;
 
 use super::{Page, Talk, refuse};

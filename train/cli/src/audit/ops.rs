@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gradus_audit::ops::Catalogue;
 use gradus_io::progress::{Job, Monitor};
-use gradus_train::audit::ops::Catalogue;
 
 use super::{Pages, Talk, refuse};
 use crate::common::flag;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use gradus_audit::step::{Opened, Scene, Size};
 use gradus_data::sets::Task;
 use gradus_io::files::FileError;
 use gradus_io::numbers::count;
 use gradus_io::progress::{Job, Monitor};
-use gradus_train::audit::step::{Opened, Scene, Size};
 use gradus_train::finetune::FinetuneError;
 use gradus_train::pretrain::Stored;
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! `gradus bench evaluate`.
 
+use gradus_bench::{Workload, evaluate};
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
-use gradus_train::bench::{Workload, evaluate};
 
 use crate::common::{Threads, flag};
 use crate::error::CliError;

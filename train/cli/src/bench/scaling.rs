@@ -1,8 +1,8 @@
 //! `gradus bench scaling`.
 
+use gradus_bench::{Growth, SWEEPS, Sweep, scaling};
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
-use gradus_train::bench::{Growth, SWEEPS, Sweep, scaling};
 use serde::Serialize;
 
 use crate::common::{Threads, flag};

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use gradus_audit::step::Scene;
 use gradus_io::progress::Silent;
 use gradus_model::{Activation, GptConfig, Model, ModelConfig, Tree, checkpoint};
 use gradus_report::metrics::{self, Record};
 use gradus_tensor::Tensor;
-use gradus_train::audit::step::Scene;
 use gradus_train::pretrain::Stored;
 
 use super::gradus;

@@ -17,11 +17,11 @@ use gradus_autograd::check;
 use gradus_autograd::trace::Recorder;
 use gradus_model::{Backward, Noise};
 use gradus_report::markup::escape;
+use gradus_train::trainer::TrainError;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ops::unfenced;
-use crate::trainer::TrainError;
+use crate::ops::unfenced;
 
 pub use graph::{Node, Proof};
 pub use scene::{Scene, SceneError, Size};

@@ -19,10 +19,11 @@ use gradus_model::Gpt;
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Report, Row, Scale};
 use gradus_tensor::buffer;
+use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
-use crate::bench::{self, Workload};
-use crate::trainer::{TrainError, Trainer};
+use crate::machine::{bandwidth, gemm_gflops, median};
+use crate::workload::{Workload, random_batch, recipe};
 
 /// A step's costs.
 #[derive(Clone, Debug, Serialize)]
@@ -181,12 +182,12 @@ impl Observer<f32> for Stopwatch {
 /// The trainer's.
 pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> Result<Cost, TrainError> {
     let config = &workload.config;
-    let mut trainer: Trainer = Trainer::new(config.clone(), bench::recipe(1, 1, false), Gpt::init(config, 0));
+    let mut trainer: Trainer = Trainer::new(config.clone(), recipe(1, 1, false), Gpt::init(config, 0));
     let (mut whole, mut all) = (Vec::new(), Vec::new());
     let (mut last, mut peak_bytes) = (Seen::default(), 0);
     // The first is a warm-up.
     for step in 0..=steps {
-        let batch = bench::random_batch(config, workload.sequences, step as u64);
+        let batch = random_batch(config, workload.sequences, step as u64);
         buffer::reset_peak();
         let watch = Arc::new(Stopwatch { begun: Instant::now(), seen: Mutex::default() });
         trainer.observed_update(&batch, watch.clone())?;
@@ -200,7 +201,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
         }
         done(step);
     }
-    let step_ms = ms(bench::median(&mut whole));
+    let step_ms = ms(median(&mut whole));
     let each: Vec<((&str, String), Line)> = last.lines.iter().map(|(key, m)| (key.clone(), line(m, key, &all))).collect();
     let ops = grouped(&each, |(op, _)| (*op).to_owned());
     // Of medians: noise can make it less than nothing.
@@ -211,8 +212,8 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
         tokens: workload.tokens(),
         steps,
         step_ms,
-        gemm_gflops: bench::gemm_gflops(workload),
-        bandwidth_gb_per_second: bench::bandwidth() / 1e9,
+        gemm_gflops: gemm_gflops(workload),
+        bandwidth_gb_per_second: bandwidth() / 1e9,
         places: grouped(&each, |(_, place)| if place.is_empty() { "elsewhere".into() } else { place.clone() }),
         ops,
         rest_ms,
@@ -230,7 +231,7 @@ fn ms(time: Duration) -> f64 {
 fn line(last: &Measured, key: &(&'static str, String), all: &[BTreeMap<(&'static str, String), Measured>]) -> Line {
     let median = |of: fn(&Measured) -> Duration| {
         let mut times: Vec<Duration> = all.iter().filter_map(|step| step.get(key)).map(of).collect();
-        ms(bench::median(&mut times))
+        ms(median(&mut times))
     };
     Line {
         name: String::new(),

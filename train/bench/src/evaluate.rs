@@ -5,10 +5,11 @@ use std::time::Instant;
 use gradus_autograd::Tape;
 use gradus_model::{Model, ModelConfig};
 use gradus_tensor::{Tensor, on_pool};
+use gradus_train::evaluate::{Windows, token_losses};
 use serde::Serialize;
 
-use super::{Workload, gemm_gflops, median, random_batch};
-use crate::evaluate::{Windows, token_losses};
+use crate::machine::{gemm_gflops, median};
+use crate::workload::{Workload, random_batch};
 
 /// What evaluating costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,13 +2,13 @@
 
 use gradus_autograd::Tensor;
 use gradus_model::{Model, Tree};
+use gradus_train::optim::OptimizerKind::{AdamL2, AdamW, OpenAi, Paper37, Sgd};
+use gradus_train::optim::{Optimizer, OptimizerKind, Update};
+use gradus_train::trainer::{Gradient, Trainer};
 use serde::Serialize;
 
 use super::graph::TOKENS;
 use super::view::View;
-use crate::optim::OptimizerKind::{AdamL2, AdamW, OpenAi, Paper37, Sgd};
-use crate::optim::{Optimizer, OptimizerKind, Update};
-use crate::trainer::{Gradient, Trainer};
 
 /// The update's formulas, and the numbers in them that are the same for all parameters.
 #[derive(Clone, Debug, Serialize)]
@@ -32,7 +32,7 @@ impl Rule {
     }
 }
 
-/// The forms as [`optim`](crate::optim) has them.
+/// The forms as [`optim`](gradus_train::optim) has them.
 fn lines(form: OptimizerKind) -> Vec<&'static str> {
     let gradient = if form == AdamL2 { "g = cθ̄ + λθ" } else { "g = cθ̄" };
     let (m, v) = ("m ← β₁m + (1 − β₁)g", "v ← β₂v + (1 − β₂)g²");
@@ -59,7 +59,8 @@ pub struct Moved {
 type State<'a> = (&'a Tensor<f64>, (&'a Tensor<f64>, &'a Tensor<f64>));
 
 fn states(trainer: &Trainer<f64>) -> Model<State<'_>> {
-    trainer.params.as_ref().zip(trainer.m.as_ref().zip(trainer.v.as_ref()))
+    let (m, v) = trainer.moments();
+    trainer.params.as_ref().zip(m.as_ref().zip(v.as_ref()))
 }
 
 /// What an update did to each parameter, by name. `gradient` is θ̄; `tokens` are the rows of the tokens' embedding whose numbers are

@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
 use gradus_model::{Backward, Labels, Noise, Tree};
+use gradus_train::optim::OptimizerKind;
 
 use super::*;
-use crate::optim::OptimizerKind;
 
 /// The parameters of the step by hand, by name, as rows of numbers.
 fn tables(scene: &Scene) -> BTreeMap<String, Vec<Vec<f64>>> {

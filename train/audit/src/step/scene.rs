@@ -11,15 +11,15 @@ use gradus_model::{Backward, Batch, GptConfig, Model, ModelConfig, Objective, Tr
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError, Tokenizer};
+use gradus_train::finetune::{FinetuneError, Reader, Session, Settings};
+use gradus_train::model_dir::{ModelDir, ModelDirError};
+use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
+use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
+use gradus_train::trainer::{Recipe, TrainError, Trainer};
+use gradus_train::world::World;
 use sha2::{Digest, Sha256};
 
-use crate::audit::digest;
-use crate::finetune::{FinetuneError, Reader, Session, Settings};
-use crate::model_dir::{ModelDir, ModelDirError};
-use crate::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
-use crate::pretrain::{Stored, VOCABULARY, weighted};
-use crate::trainer::{Recipe, TrainError, Trainer};
-use crate::world::World;
+use crate::digest::digest;
 
 /// A step to be opened.
 #[derive(Clone, Debug)]
@@ -290,7 +290,7 @@ impl Scene {
         })
     }
 
-    /// [`digest`](crate::audit::digest()) of the parameters.
+    /// [`digest`](crate::digest()) of the parameters.
     pub fn parameters_digest(&self) -> String {
         digest(&self.trainer.params)
     }
@@ -298,9 +298,10 @@ impl Scene {
     /// The same of Adam's first and second moments before the update, one after the other.
     pub fn moments_digest(&self) -> String {
         let begins = |x: &Tensor<f64>| x.as_slice().iter().all(|&x| x == 0.0);
+        let (m, v) = self.trainer.moments();
         let mut zero = true;
-        self.trainer.m.as_ref().zip(self.trainer.v.as_ref()).visit(|_, (m, v)| zero &= begins(m) && begins(v));
-        let digests = [&self.trainer.m, &self.trainer.v].map(digest).join(" ");
+        m.as_ref().zip(v.as_ref()).visit(|_, (m, v)| zero &= begins(m) && begins(v));
+        let digests = [m, v].map(digest).join(" ");
         if zero { format!("{digests} (all of them 0)") } else { digests }
     }
 

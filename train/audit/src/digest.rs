@@ -1,17 +1,9 @@
-//! Every step shown, and proved: what `gradus audit` prints.
+//! What a model's numbers are told by.
 
 use gradus_io::hex;
 use gradus_model::{Model, Tree};
 use gradus_tensor::Tensor;
 use sha2::{Digest, Sha256};
-
-pub mod cost;
-pub mod golden;
-pub mod ledger;
-pub mod model;
-pub mod mutants;
-pub mod ops;
-pub mod step;
 
 /// SHA-256 of a model's numbers, each 8 bytes little endian, in the order of its tree.
 pub fn digest(params: &Model<Tensor<f64>>) -> String {

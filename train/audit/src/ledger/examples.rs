@@ -3,9 +3,8 @@
 use gradus_autograd::ops::Attention;
 use gradus_autograd::{Tape, Tensor, Var};
 use gradus_tensor::kernels::Mask;
-
-use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Update, Warmup};
-use crate::tasks;
+use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Update, Warmup};
+use gradus_train::tasks;
 
 /// An equation with numbers.
 #[derive(Clone, Debug)]

@@ -12,6 +12,8 @@ use gradus_report::{Block, Report, Row};
 use gradus_tensor::rng::Philox;
 use serde_json::{Value, json};
 
+use crate::digest::digest;
+
 /// At the best of a few steps a central difference is about ε^⅔ of the loss off, with two digits and a half to spare.
 const TOLERANCE: f64 = 1e-8;
 /// How far from 2 the slope of the Taylor remainder may be.
@@ -213,7 +215,7 @@ pub fn audit(subject: &Subject, depth: Depth, mut done: impl FnMut(u64)) -> Audi
         ("batch", format!("{} of {}, random", many(batch.sequences, "sequence"), many(batch.length(), "token"))),
         ("dropout", if noise.is_some() { "the model's" } else { "none" }.into()),
         ("seed", depth.seed.to_string()),
-        ("SHA-256 of the parameters, in f64", super::digest(params)),
+        ("SHA-256 of the parameters, in f64", digest(params)),
         ("model", serde_json::to_string(config).unwrap_or_default()),
     ];
     let (each, witnesses, properties) = (Vec::new(), Vec::new(), Vec::new());

@@ -22,10 +22,10 @@ use gradus_model::{Gpt, GptConfig};
 use gradus_tensor::kernels::Mask;
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Tensor, buffer};
+use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
-use super::{random_batch, recipe};
-use crate::trainer::{TrainError, Trainer};
+use crate::workload::{random_batch, recipe};
 
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use gradus_tensor::catalogue::{Kernel, Source};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::golden::{self, Golden};
-use super::mutants::{self, Score};
+use crate::golden::{self, Golden};
+use crate::mutants::{self, Score};
 
 /// Every op with its evidence.
 #[derive(Clone, Debug)]
@@ -273,7 +273,7 @@ impl Audited {
 /// What the table of mutants says.
 const MUTANTS: &str = "Would the tests see an error? File by file, cargo-mutants replaces operators, constants and results, one at a time, \
     and runs the tests; the last column tells which files have not had their turn, or have changed since. A mutant that none of them refused is equivalent, for the reason that \
-    train/src/audit/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted.";
+    train/audit/src/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted.";
 const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
 
 /// A line a group of files.

@@ -61,8 +61,8 @@ pub static ROWS: &[Row] = &[
         source: ("autograd/src/ops/self_attention.rs", "SelfAttention::reference"),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
-            ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
-            ("train/src/audit/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
+            ("train/audit/src/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/audit/src/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
         ],
     },
     Row {
@@ -73,8 +73,8 @@ pub static ROWS: &[Row] = &[
         source: ("autograd/src/ops/layer_norm.rs", "LayerNorm::MATH"),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
-            ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
-            ("train/src/audit/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
+            ("train/audit/src/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/audit/src/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
         ],
     },
     Row {
@@ -194,7 +194,7 @@ pub static ROWS: &[Row] = &[
         source: ("train/src/optim/schedule.rs", "Schedule::factor"),
         tests: &[
             ("train/src/optim/schedule.rs", "tables"),
-            ("train/src/audit/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
+            ("train/audit/src/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
         ],
     },
     Row {
@@ -261,7 +261,7 @@ pub static ROWS: &[Row] = &[
         source: ("autograd/src/ops/gelu.rs", "Gelu::reference"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
-            ("train/src/audit/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/audit/src/golden.rs", "every_op_but_dropout_is_pytorch_s"),
         ],
     },
     Row {

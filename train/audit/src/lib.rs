@@ -1,0 +1,18 @@
+//! Every step shown, and proved: what `gradus audit` prints.
+//!
+//! | module | |
+//! |-|-|
+//! | [`ops`] | every op with its evidence: witnesses, PyTorch's values ([`golden`]), [`mutants`] |
+//! | [`model`] | a model's gradients and properties |
+//! | [`step`] | one update, every number of it |
+//! | [`ledger`] | the paper against the code |
+
+mod digest;
+pub mod golden;
+pub mod ledger;
+pub mod model;
+pub mod mutants;
+pub mod ops;
+pub mod step;
+
+pub use digest::digest;

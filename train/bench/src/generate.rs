@@ -1,0 +1,94 @@
+//! How fast this machine generates.
+
+use std::time::Instant;
+
+use gradus_model::{Decoder, Gpt, GptConfig, Model, Tree};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+use serde::Serialize;
+
+use crate::machine::{PASS_BYTES, median, product_gflops, read_through};
+
+/// What generating costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GenerateReport {
+    /// Threads.
+    pub threads: usize,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Tokens read at once, before the first is generated.
+    pub prompt_tokens: usize,
+    /// Reading them, in milliseconds (the median of three times).
+    pub prompt_ms: f64,
+    /// 10⁹ FLOP/s of that, at 24·L·d² + 4·L·t·d for token t and 2·d·V for the last.
+    pub prompt_gflops: f64,
+    /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the prompt's own shapes.
+    pub gemm_gflops: f64,
+    /// Tokens generated.
+    pub tokens: usize,
+    /// The median token, in milliseconds.
+    pub token_ms: f64,
+    /// Tokens a second, by the median token.
+    pub tokens_per_second: f64,
+    /// Bytes of weights that each token reads, keys and values not counted.
+    pub weight_bytes_per_token: u64,
+    /// 10⁹ bytes of weights a second, by the median token.
+    pub weight_gb_per_second: f64,
+    /// 10⁹ bytes a second that the same threads read from memory and do no more than add up: the median of passes between
+    /// the tokens.
+    pub bandwidth_gb_per_second: f64,
+    /// The weights' rate as a share of the bandwidth; more than 1 where they stay in cache.
+    pub share_of_bandwidth: f64,
+}
+
+/// Reads `prompt` random tokens and generates `tokens` more with the cache, which must fit the context.
+pub fn generate(config: &GptConfig, params: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> GenerateReport {
+    let (model_config, model) = (config.clone().into(), Model::from(params.clone()));
+    let mut rng = Philox::new(0);
+    let mut random = || rng.below(config.vocab as u64) as u32;
+    let ids: Vec<u32> = (0..prompt).map(|_| random()).collect();
+    let mut decoder = Decoder::new(&model, &model_config);
+    let mut prompt_times = [(); 3].map(|()| {
+        decoder = Decoder::new(&model, &model_config);
+        let begin = Instant::now();
+        decoder.read(&ids);
+        begin.elapsed()
+    });
+    let memory = vec![1.0; PASS_BYTES / size_of::<f32>()];
+    let (mut times, mut passes) = (Vec::with_capacity(tokens), Vec::new());
+    for at in 0..tokens {
+        // A pass empties the caches, but only one token in eight begins so: the median does not see it.
+        if at % 8 == 0 {
+            passes.push(read_through(&memory));
+        }
+        let (id, begin) = ([random()], Instant::now());
+        decoder.read(&id);
+        times.push(begin.elapsed());
+    }
+    drop(memory);
+    let (seconds, prompt_seconds) = (median(&mut times).as_secs_f64(), median(&mut prompt_times).as_secs_f64());
+    let bandwidth = PASS_BYTES as f64 / median(&mut passes).as_secs_f64();
+    // Every block, and the output's matrix; of the position table a row.
+    let mut weights = 0;
+    params.as_ref().visit(|path, p| weights += if path.starts_with("positions_embed") { config.width } else { p.len() });
+    let weight_bytes_per_token = 4 * weights as u64;
+    let rate = weight_bytes_per_token as f64 / seconds;
+    let (layers, d) = (config.layers, config.width);
+    let flops = layers * (24 * prompt * d * d + 2 * prompt * (prompt + 1) * d) + 2 * d * config.output_rows();
+    let shapes = [(1024, 1024, 1024), (prompt, d, 3 * d), (prompt, d, d), (prompt, d, 4 * d), (prompt, 4 * d, d)];
+    GenerateReport {
+        threads: rayon::current_num_threads(),
+        parameters: config.parameters(),
+        prompt_tokens: prompt,
+        prompt_ms: 1e3 * prompt_seconds,
+        prompt_gflops: flops as f64 / prompt_seconds / 1e9,
+        gemm_gflops: shapes.into_iter().map(|(m, k, n)| product_gflops(m, k, n)).fold(0.0, f64::max),
+        tokens,
+        token_ms: 1e3 * seconds,
+        tokens_per_second: 1.0 / seconds,
+        weight_bytes_per_token,
+        weight_gb_per_second: rate / 1e9,
+        bandwidth_gb_per_second: bandwidth / 1e9,
+        share_of_bandwidth: rate / bandwidth,
+    }
+}

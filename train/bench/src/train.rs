@@ -1,0 +1,160 @@
+//! How fast this machine trains.
+
+use std::time::Instant;
+
+use gradus_autograd::Tape;
+use gradus_model::{Batch, Gpt, Noise};
+use gradus_tensor::buffer;
+use gradus_train::trainer::{TrainError, Trainer};
+use serde::Serialize;
+
+use crate::machine::{gemm_gflops, median, peak_rss};
+use crate::workload::{Workload, random_batch, recipe};
+
+/// What training costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrainReport {
+    /// The workload's name.
+    pub workload: &'static str,
+    /// Threads.
+    pub threads: usize,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Tokens a step.
+    pub tokens_per_step: usize,
+    /// Parts of a step, one after the other.
+    pub accumulate: usize,
+    /// Logical shards of a part.
+    pub shards: usize,
+    /// Whether activations were computed again, a block at a time.
+    pub recompute: bool,
+    /// Steps measured, after the warm-up.
+    pub steps: usize,
+    /// Dropout everywhere.
+    pub dropout: f64,
+    /// Tokens a second, by the median step.
+    pub tokens_per_second: f64,
+    /// The median step, in milliseconds.
+    pub step_ms: f64,
+    /// The median step that is watched for numbers that are not finite, where every second one is.
+    pub watched_step_ms: Option<f64>,
+    /// Most memory the process has held, in MB (10⁶ bytes); `None` where the system does not say.
+    pub peak_rss_mb: Option<f64>,
+    /// 10⁹ FLOP/s at 72·L·d² + 6·d·V + 12·L·T·d a token, whatever a kernel manages to skip.
+    pub gflops: f64,
+    /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
+    pub gemm_gflops: f64,
+    /// The loss of the last step, in nats a token.
+    pub final_loss: f64,
+    /// Where the memory was.
+    pub memory: Memory,
+}
+
+/// Bytes of every class of buffer, and how they fit into one another: gradients take the place of activations as a backward
+/// pass goes on, so that the whole is less than the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Memory {
+    /// The parameters.
+    pub parameters: usize,
+    /// A gradient of each for every shard of a part, and in a step of several parts the sum so far.
+    pub gradients: usize,
+    /// Both moments of each.
+    pub moments: usize,
+    /// What the forward pass of a part left for its backward pass; when recomputing, the blocks' inputs and what one block
+    /// leaves. Measured as the growth of the buffers in use.
+    pub activations: usize,
+    /// Most that was lent to kernels as working space at once.
+    pub scratch: usize,
+    /// Most that buffers of all classes came to at once.
+    pub live_peak: usize,
+    /// Beyond that, what the pool keeps between buffers in use.
+    pub idle_at_peak: usize,
+    /// Most memory the process has held; `None` where the system does not say.
+    pub peak_rss: Option<usize>,
+    /// The rest of it: the program, its stacks, the tokens.
+    pub outside: Option<usize>,
+}
+
+impl Memory {
+    fn measure(trainer: &Trainer, batch: &Batch, gradients: usize, recompute: bool) -> Self {
+        let (stats, peak_rss) = (buffer::stats(), peak_rss());
+        let parameters = size_of::<f32>() * trainer.config.parameters();
+        Memory {
+            parameters,
+            gradients: parameters * gradients,
+            moments: 2 * parameters,
+            activations: activation_bytes(trainer, batch, recompute),
+            scratch: stats.scratch_bytes,
+            live_peak: stats.peak_bytes,
+            idle_at_peak: stats.held_bytes - stats.peak_bytes,
+            peak_rss,
+            outside: peak_rss.map(|rss| rss.saturating_sub(stats.held_bytes)),
+        }
+    }
+}
+
+/// Growth of the buffers in use over a forward pass with all that is kept of it alive.
+fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize {
+    let (Some(config), Some(params), noise) = (trainer.config.gpt(), trainer.params.gpt(), Some(Noise::new(0, 1))) else {
+        unreachable!("workloads are of Transformers");
+    };
+    let before = buffer::stats().live_bytes;
+    if !recompute {
+        let tape = Tape::new();
+        let _loss = params.leaves(&tape).loss(config, batch, noise.as_ref());
+        // The gradient of the output's matrix is made with the loss; it is counted among the gradients.
+        return buffer::stats().live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
+    }
+    let (inputs, _) = params.inputs_of_blocks(&Tape::off(), config, batch, noise.as_ref());
+    let tape = Tape::new();
+    let input = tape.leaf(inputs[0].clone());
+    let _output = params.leaves(&tape).h.0[0].forward(&input, config, 0, noise.as_ref());
+    buffer::stats().live_bytes - before
+}
+
+/// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
+///
+/// # Errors
+/// The trainer's.
+pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
+    let &Workload { ref config, sequences, accumulate, shards, recompute, .. } = workload;
+    let recipe = recipe(accumulate * shards, shards, recompute);
+    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(config, 0));
+    let (mut times, mut watched) = (Vec::with_capacity(steps), Vec::new());
+    let mut final_loss = f64::NAN;
+    for step in 0..warm_up + steps {
+        trainer.watches = workload.anomaly && step % 2 == 1;
+        let batch = random_batch(config, sequences, step as u64);
+        let begin = Instant::now();
+        final_loss = trainer.update(&batch)?.loss;
+        if step >= warm_up {
+            if trainer.watches { &mut watched } else { &mut times }.push(begin.elapsed());
+        }
+        after(step + 1);
+    }
+    // Before the products below touch memory of their own.
+    let part = random_batch(config, sequences.div_ceil(accumulate), 0);
+    let memory = Memory::measure(&trainer, &part, shards + usize::from(accumulate > 1), recompute);
+    drop(trainer);
+    let seconds = median(&mut times).as_secs_f64();
+    let tokens_per_second = workload.tokens() as f64 / seconds;
+    Ok(TrainReport {
+        workload: workload.name,
+        threads: rayon::current_num_threads(),
+        parameters: config.parameters(),
+        tokens_per_step: workload.tokens(),
+        accumulate,
+        shards,
+        recompute,
+        steps,
+        dropout: config.resid_dropout,
+        tokens_per_second,
+        step_ms: 1e3 * seconds,
+        watched_step_ms: workload.anomaly.then(|| 1e3 * median(&mut watched).as_secs_f64()),
+        peak_rss_mb: memory.peak_rss.map(|bytes| bytes as f64 / 1e6),
+        gflops: config.training_flops() as f64 * tokens_per_second / 1e9,
+        gemm_gflops: gemm_gflops(workload),
+        final_loss,
+        memory,
+    })
+}

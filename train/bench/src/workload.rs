@@ -1,0 +1,83 @@
+//! Fixed pieces of work.
+
+use gradus_model::{Backward, Batch, GptConfig};
+use gradus_tensor::rng::Philox;
+use gradus_train::optim::{Optimizer, Schedule};
+use gradus_train::trainer::{Recipe, default_shards};
+
+/// A fixed piece of training work, random tokens included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Its name.
+    pub name: &'static str,
+    /// The model.
+    pub config: GptConfig,
+    /// Sequences a batch, each as long as the context.
+    pub sequences: usize,
+    /// Parts that a batch is computed in, one after the other; at most as many as sequences.
+    pub accumulate: usize,
+    /// Logical shards of a part, which threads share.
+    pub shards: usize,
+    /// Whether the activations of one block are held at a time.
+    pub recompute: bool,
+    /// Whether every second step is watched for numbers that are not finite.
+    pub anomaly: bool,
+}
+
+impl Workload {
+    /// The names, smallest first.
+    pub const NAMES: [&'static str; 3] = ["tiny", "small", "gpt1"];
+
+    /// A workload by name: `tiny` 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512 and
+    /// 40,478.
+    pub fn named(name: &str) -> Option<Self> {
+        let (at, sequences, vocab) = match name {
+            "tiny" => (0, 16, 2_000),
+            "small" => (1, 8, 8_000),
+            "gpt1" => (2, 1, 40_478),
+            _ => return None,
+        };
+        let config = GptConfig { vocab, ..GptConfig::preset(name)? };
+        Some(Workload {
+            name: Self::NAMES[at],
+            config,
+            sequences,
+            accumulate: 1,
+            shards: default_shards(sequences),
+            recompute: false,
+            anomaly: false,
+        })
+    }
+
+    /// Tokens a batch.
+    pub fn tokens(&self) -> usize {
+        self.sequences * self.config.context
+    }
+}
+
+/// A run that would never end.
+pub fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
+    Recipe {
+        optimizer: Optimizer::default(),
+        schedule: Schedule::default(),
+        updates: 100_000,
+        clip: Some(1.0),
+        shards,
+        at_once,
+        backward: if recompute { Backward::Recompute } else { Backward::Whole },
+        seed: 0,
+    }
+}
+
+/// Uniformly random tokens, each predicting the next.
+pub fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
+    let (t, mut rng) = (config.context, Philox::new(seed));
+    let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+    for _ in 0..sequences {
+        let window: Vec<u32> = (0..=t).map(|_| rng.below(config.vocab as u64) as u32).collect();
+        inputs.extend_from_slice(&window[..t]);
+        targets.extend_from_slice(&window[1..]);
+    }
+    let weights = vec![1.0 / inputs.len() as f64; inputs.len()];
+    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+}
