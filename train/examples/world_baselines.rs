@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-use gradus_train::world::{KneserNey, Measure, Story, World};
+use gradus_model::KneserNey;
+use gradus_world::{Measure, Story, World};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 

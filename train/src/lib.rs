@@ -43,7 +43,6 @@
 //!
 //! | module | |
 //! |-|-|
-//! | [`world`] | stories whose exact probability is known |
 //! | [`optim`], [`trainer`] | one update, and all that it depends on |
 //! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
@@ -55,9 +54,7 @@ pub mod generate;
 pub mod model_dir;
 pub mod optim;
 pub mod pretrain;
-pub mod reproduce;
 pub mod settings;
 pub mod tasks;
 pub mod trainer;
-pub mod world;
 pub mod zero_shot;

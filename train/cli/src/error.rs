@@ -7,15 +7,15 @@ use gradus_audit::step::SceneError;
 use gradus_io::files::FileError;
 use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
+use gradus_paper::ReproduceError;
+use gradus_paper::tasks::TaskError;
 use gradus_text::TextError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
 use gradus_train::model_dir::ModelDirError;
 use gradus_train::pretrain::PretrainError;
-use gradus_train::reproduce::ReproduceError;
 use gradus_train::trainer::{DumpError, TrainError};
-use gradus_train::world::WorldError;
-use gradus_train::world::tasks::TaskError;
+use gradus_world::WorldError;
 
 use crate::ids::IdsError;
 

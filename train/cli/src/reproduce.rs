@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use gradus_io::numbers::duration;
-use gradus_train::reproduce::plan::Sizes;
-use gradus_train::reproduce::{self, Outcome, Watch};
+use gradus_paper::plan::Sizes;
+use gradus_paper::{Outcome, Watch};
 
 use crate::common::{Threads, flag, stop_on_ctrl_c};
 use crate::error::CliError;
@@ -59,13 +59,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     stop_on_ctrl_c();
     let watch = Watch { monitor: &Display::choose(args.quiet), samples: !args.quiet };
     let outcome = match &args.resume {
-        Some(dir) => reproduce::resume(dir, &watch)?,
+        Some(dir) => gradus_paper::resume(dir, &watch)?,
         None => {
             if !(0.01..=100.0).contains(&args.scale) {
                 return Err(flag("--scale", args.scale, "a number from 0.01 to 100"));
             }
             let sizes = Sizes::new(args.seeds, args.seed, args.scale, args.full);
-            reproduce::begin(&sizes, &args.out, &watch)?
+            gradus_paper::begin(&sizes, &args.out, &watch)?
         }
     };
     show(&outcome, args.json)
@@ -82,7 +82,7 @@ pub fn miniature() -> Result<(), CliError> {
     );
     output::say("`gradus --help` shows everything else.\n");
     let watch = Watch { monitor: &Display::choose(false), samples: true };
-    let outcome = reproduce::begin(&Sizes::new(1, 1, 1.0, false), Path::new("runs/miniature"), &watch)?;
+    let outcome = gradus_paper::begin(&Sizes::new(1, 1, 1.0, false), Path::new("runs/miniature"), &watch)?;
     show(&outcome, false)
 }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::write_atomically;
 use gradus_io::numbers::count;
 use gradus_io::progress::{Job, Monitor};
+use gradus_paper::tasks;
 use gradus_tensor::rng::Philox;
 use gradus_text::{TextError, read_text};
-use gradus_train::world::{Measure, Story, World, tasks};
+use gradus_world::{Measure, Story, World};
 use serde_json::json;
 
 use crate::common::flag;

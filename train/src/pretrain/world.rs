@@ -1,16 +1,16 @@
 //! A run on the micro-world: stories without end, and the exact limit of what can be learnt from them.
 
 use gradus_data::Rows;
-use gradus_model::{Model, ModelConfig};
+use gradus_model::{KneserNey, Model, ModelConfig};
 use gradus_report::Baseline;
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, Tokenizer};
+use gradus_world::{Story, World};
 
 use super::PretrainError;
 use super::source::{self, Source, Validation};
 use crate::settings::Settings;
-use crate::world::{KneserNey, Story, World};
 
 /// Opens every story.
 pub const SEPARATOR: &str = "<story>";

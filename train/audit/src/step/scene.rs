@@ -16,7 +16,7 @@ use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
-use gradus_train::world::World;
+use gradus_world::World;
 use sha2::{Digest, Sha256};
 
 use crate::digest::digest;

@@ -1,6 +1,6 @@
 use std::fs;
 
-use gradus_train::reproduce::plan::RECIPE;
+use gradus_paper::plan::RECIPE;
 
 use super::*;
 

@@ -11,11 +11,12 @@
 //! | QNLI | Where was the kite? | Rosa had seen the kite at the lake. | entailment |
 //! | WNLI | Mia gave Lily the kite because she wanted it. | Lily wanted it. | 1 |
 
+use gradus_world::{Facts, Who};
+
 use super::claims::{ANIMAL, BOTH, Claim, GIFT, PAY, TOOL, Verdict, WHERE, claim};
 use super::pronouns;
 use super::tale::{Part, Source, Tale, capital, mentions};
 use super::{Row, Split};
-use crate::world::{Facts, Who};
 
 /// The labels of [`mnli`] and [`snli`].
 pub(super) const THREE: &[&str] = &["entailment", "neutral", "contradiction"];

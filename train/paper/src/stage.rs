@@ -7,23 +7,34 @@ use std::time::Instant;
 use gradus_data::sets::{Example, Split, Task};
 use gradus_io::files::{FileError, quoted, write_json};
 use gradus_io::interrupt;
+use gradus_io::progress::Monitor;
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, ModelConfig, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
+use gradus_train::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
+use gradus_train::optim::Warmup;
+use gradus_train::pretrain::{self, PretrainError, Probe, SEPARATOR};
+use gradus_train::settings::{Length, Options, Settings};
+use gradus_train::tasks::TaskError;
+use gradus_train::zero_shot::ZeroShot;
+use gradus_world::World;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::plan::{Planned, Sizes, Stage};
-use super::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
-use super::{ReproduceError, Watch};
-use crate::finetune::{self, Data, FinetuneError, Reader, Session, evenly};
-use crate::optim::Warmup;
-use crate::pretrain::{self, PretrainError, Probe, SEPARATOR};
-use crate::settings::{Length, Options, Settings};
-use crate::tasks::TaskError;
-use crate::world::{World, tasks};
-use crate::zero_shot::ZeroShot;
+use crate::error::ReproduceError;
+use crate::plan::{Planned, Sizes, Stage};
+use crate::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
+use crate::tasks;
+
+/// How the work is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch<'m> {
+    /// Who watches.
+    pub monitor: &'m dyn Monitor,
+    /// Print what the Transformer writes as it learns.
+    pub samples: bool,
+}
 
 /// The tasks of figure 2, right.
 pub const ZERO_SHOT: [&str; 4] = ["sst-2", "cola", "race", "dprd"];

@@ -3,18 +3,18 @@
 //! Capitals and blanks follow from the words, so the text and its lower-cased words and marks
 //! carry the same information, and both have the same probability.
 
-use super::error::WorldError;
-use super::words::NAMES;
+use crate::error::WorldError;
+use crate::words::NAMES;
 
 /// A lower-cased word or a punctuation mark, and the byte at which it starts in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) word: String,
-    pub(super) byte: usize,
+pub(crate) struct Token {
+    pub(crate) word: String,
+    pub(crate) byte: usize,
 }
 
 /// Splits a text into lower-cased words and the marks `. , ? "`.
-pub(super) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
+pub(crate) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
     let mut tokens: Vec<Token> = Vec::new();
     let mut in_word = false;
     for (byte, c) in text.char_indices() {
@@ -38,7 +38,7 @@ pub(super) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
 
 /// Writes words and marks as a text: sentences, speech and names begin with a capital.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     text: String,
     tokens: usize,
     in_quotes: bool,
@@ -49,12 +49,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Writer { begins: true, tight: true, ..Writer::default() }
     }
 
     /// Appends the blank-separated words and marks of `phrase`.
-    pub(super) fn push(&mut self, phrase: &str) {
+    pub(crate) fn push(&mut self, phrase: &str) {
         for word in phrase.split_ascii_whitespace() {
             self.tokens += 1;
             match word {
@@ -87,11 +87,11 @@ impl Writer {
     }
 
     /// The number of words and marks written.
-    pub(super) fn tokens(&self) -> usize {
+    pub(crate) fn tokens(&self) -> usize {
         self.tokens
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 }

@@ -29,7 +29,8 @@
 //! ```
 //!
 //! ```
-//! use gradus_train::world::{World, tasks};
+//! use gradus_paper::tasks;
+//! use gradus_world::World;
 //!
 //! let folder = tempfile::tempdir()?;
 //! let sizes = tasks::Sizes { train: 20, dev: 8, test: 8 };
@@ -58,9 +59,9 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets;
 use gradus_io::files::{FileError, replace_directory};
 use gradus_tensor::rng::Philox;
+use gradus_world::{World, WorldConfig};
 
 use self::tale::Source;
-use super::{World, WorldConfig};
 
 /// The seeds' streams that belong to tasks begin here; pre-training takes its stories from streams 1 and 2.
 const STREAMS: u64 = 1 << 32;

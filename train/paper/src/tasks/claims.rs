@@ -10,8 +10,9 @@
 //! open           Once the red drum lay at the lake.      a subject that the premise does not mention
 //! ```
 
+use gradus_world::{Facts, Gender, Price, Who};
+
 use super::tale::{Part, Source, Tale, a, capital, mentions};
-use crate::world::{Facts, Gender, Price, Who};
 
 /// How a claim stands to its premise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

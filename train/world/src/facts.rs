@@ -1,6 +1,6 @@
 //! What is true in a story: the state behind the text, for tasks with exact labels.
 
-use super::words::{Gender, TOOLS, Tool};
+use crate::words::{Gender, TOOLS, Tool};
 
 /// Somebody with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

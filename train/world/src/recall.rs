@@ -6,10 +6,10 @@
 //! know that *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple
 //! choice ask for.
 
-use super::choose::{Choose, Phrase};
-use super::error::WorldError;
-use super::facts::Character;
-use super::words::Words;
+use crate::choose::{Choose, Phrase};
+use crate::error::WorldError;
+use crate::facts::Character;
+use crate::words::Words;
 
 /// How many times a word that can be known is said right within a sentence, for one slip.
 const SURE: u32 = 15;
@@ -17,14 +17,14 @@ const SURE: u32 = 15;
 const SURE_OF_A_SENTENCE: u32 = 5;
 
 /// A word that can be known, and the list of words it is one of.
-pub(super) type Slot<'a> = (&'a str, &'a [&'a str]);
+pub(crate) type Slot<'a> = (&'a str, &'a [&'a str]);
 
 /// Divisible by the number of wrong words in every list.
 const SHARES: u32 = 27_720;
 
 /// Tells what can be known: `template`, its braces filled with `slots`. At most one slip; a sentence, which ends with a full stop,
 /// is mended after its end: *Once the blue kite lay at the lake. No, red.*
-pub(super) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
+pub(crate) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
     let fill = |at: usize, word: &str| {
         let mut words = (0..slots.len()).map(|i| if i == at { word } else { slots[i].0 });
         let mut parts = template.split("{}");
@@ -67,26 +67,26 @@ fn subject(c: &mut impl Choose, subjects: &[&str], names: &[&str]) -> Result<usi
 }
 
 /// What is known of a story when something is told again.
-pub(super) struct Known {
-    pub(super) hero: Character,
-    pub(super) friend: Character,
-    pub(super) helper: &'static str,
-    pub(super) colour: &'static str,
-    pub(super) thing: &'static str,
-    pub(super) place: &'static str,
+pub(crate) struct Known {
+    pub(crate) hero: Character,
+    pub(crate) friend: Character,
+    pub(crate) helper: &'static str,
+    pub(crate) colour: &'static str,
+    pub(crate) thing: &'static str,
+    pub(crate) place: &'static str,
     /// Who carries what; nothing before they set out.
-    pub(super) carried: Vec<(Character, &'static str)>,
+    pub(crate) carried: Vec<(Character, &'static str)>,
 }
 
 impl Known {
     /// Did both set out?
-    pub(super) fn are_two(&self) -> bool {
+    pub(crate) fn are_two(&self) -> bool {
         self.carried.len() > 1
     }
 }
 
 /// Mia was a rabbit. Or: Mia carried her rope to the lake. Rosa knew of the kite at the lake. Once the red kite lay at the lake.
-pub(super) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(), WorldError> {
+pub(crate) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(), WorldError> {
     let (colour, thing, place) = ((known.colour, words.colours), (known.thing, words.things), (known.place, words.places));
     c.aside(|c| {
         let mut subjects = vec!["once", known.hero.name, known.friend.name];
@@ -120,10 +120,10 @@ pub(super) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Resul
 }
 
 /// How one knows of a thing.
-pub(super) const KNOWING: [Phrase<'static>; 3] = [("had seen", 2), ("knew of", 1), ("spoke of", 1)];
+pub(crate) const KNOWING: [Phrase<'static>; 3] = [("had seen", 2), ("knew of", 1), ("spoke of", 1)];
 
 /// "Where was the kite?" "At the lake." Or who had it, who took the rope, who was sad.
-pub(super) fn question(
+pub(crate) fn question(
     words: &Words,
     known: &Known,
     (keeper, longing, feeling): (&str, Character, &str),

@@ -1,8 +1,7 @@
 //! Stories as the tasks see them: facts, sentences, and where they come from.
 
 use gradus_tensor::rng::Philox;
-
-use crate::world::{Facts, Story, World};
+use gradus_world::{Facts, Story, World};
 
 /// The twelve sentences of every story, in order, but for four: what says how it went is what SST-2 asks for; remarks are what
 /// claims are, and questions are asked by tasks of their own.

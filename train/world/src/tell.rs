@@ -6,12 +6,12 @@
 //! is asked about what happened, and the longing is over. Nearly everything is decided early and comes back much later; what has
 //! been told and comes back is in [`recall`].
 
-use super::WorldConfig;
-use super::choose::{Choose, Phrase};
-use super::error::WorldError;
-use super::facts::{Character, Facts, Mood, Price, Reason, Who};
-use super::recall::{KNOWING, Known, question, recall, remark};
-use super::words::{Gender, TREATS, Tool, Words};
+use crate::choose::{Choose, Phrase};
+use crate::error::WorldError;
+use crate::facts::{Character, Facts, Mood, Price, Reason, Who};
+use crate::recall::{KNOWING, Known, question, recall, remark};
+use crate::words::WorldConfig;
+use crate::words::{Gender, TREATS, Tool, Words};
 
 /// How much likelier an obstacle is that the travellers are prepared for.
 const PREPARED: u32 = 5;
@@ -19,7 +19,7 @@ const PREPARED: u32 = 5;
 const MOOD_FITS: u32 = 9;
 
 /// Tells one story with the decisions of `c`.
-pub(super) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
+pub(crate) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
     let words = &Words::of(config);
     let (nature, hero, friend) = neighbours(words, c)?;
     let longing = longing(words, hero, friend, c)?;

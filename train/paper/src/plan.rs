@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::ReproduceError;
-use super::results::{Body, Variant};
-use crate::world::tasks;
+use crate::error::ReproduceError;
+use crate::results::{Body, Variant};
+use crate::tasks;
 
 /// The tasks that are fine-tuned, with the tokens of an example's sequences together (as seconds tell, special tokens included).
 pub const TASKS: [(&str, f64); 12] = [

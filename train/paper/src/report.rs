@@ -6,12 +6,12 @@ use gradus_io::numbers::{count, duration};
 use gradus_report::svg::{Curve, Ink, Level, Plot};
 use gradus_report::{Axis, Block, Figure, Report, Row, Scale};
 
-use super::claims::{self, Claim};
-use super::paper::{self, Table};
-use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
-use super::results::{Body, Mean, Results, TaskResult, Variant};
-use super::stage::ZERO_SHOT;
-use crate::world::tasks::bayes;
+use crate::claims::{self, Claim};
+use crate::paper::{self, Table};
+use crate::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
+use crate::results::{Body, Mean, Results, TaskResult, Variant};
+use crate::stage::ZERO_SHOT;
+use crate::tasks::bayes;
 
 /// Our columns of each table, in the order of the paper's.
 const COLUMNS_2: [&str; 6] = ["mnli", "mnli-mm", "snli", "scitail", "qnli", "rte"];
@@ -420,7 +420,7 @@ fn learning(results: &Results, sizes: &Sizes) -> Vec<Block> {
 
 fn pretraining(results: &Results) -> Block {
     let heads = ["Model", "Parameters", "Loss, nats a token", "Limit", "Above it", "Time"].map(str::to_owned).to_vec();
-    let row = |p: &super::results::PretrainResult| Row {
+    let row = |p: &crate::results::PretrainResult| Row {
         head: format!("{}, seed {}", p.body.name(), p.seed),
         cells: vec![
             count(p.parameters as u64),

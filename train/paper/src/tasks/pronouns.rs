@@ -11,10 +11,11 @@
 //! One warm day the rope failed at the tunnel because it was no lantern.   it    the rope, the tunnel   the rope
 //! ```
 
+use gradus_world::Gender;
+use gradus_world::words::{NAMES, THINGS, TOOLS, WEATHERS};
+
 use super::tale::{Source, capital};
 use super::{Row, Split};
-use crate::world::Gender;
-use crate::world::words::{NAMES, THINGS, TOOLS, WEATHERS};
 
 /// A sentence with a pronoun.
 #[derive(Clone, Debug)]

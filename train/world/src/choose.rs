@@ -1,6 +1,6 @@
 //! Who decides how a story goes on: a generator when it is told, the text when it is read.
 //!
-//! The story itself is written once, in [`tell`](super::tell::tell), against [`Choose`]. Whatever
+//! The story itself is written once, in [`tell`](crate::tell::tell), against [`Choose`]. Whatever
 //! makes the decisions sees each of them as a list of phrases with weights. The phrases of one
 //! decision are *prefix-free* (no phrase begins with another), so a text can have taken only one
 //! of them: the grammar is unambiguous, and a story's probability is the product over its
@@ -12,14 +12,14 @@
 
 use rand::Rng;
 
-use super::error::WorldError;
-use super::tokens::{Token, Writer};
+use crate::error::WorldError;
+use crate::tokens::{Token, Writer};
 
 /// A phrase in lower-case words and marks, separated by blanks, and its weight (positive).
-pub(super) type Phrase<'a> = (&'a str, u32);
+pub(crate) type Phrase<'a> = (&'a str, u32);
 
 /// The maker of a story's decisions.
-pub(super) trait Choose {
+pub(crate) trait Choose {
     /// Takes one of `phrases` (never empty, prefix-free) and returns its index.
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError>;
 
@@ -55,9 +55,9 @@ pub(super) trait Choose {
 }
 
 /// What has been told so far, and its log-probability.
-pub(super) struct Told {
-    pub(super) writer: Writer,
-    pub(super) log_prob: f64,
+pub(crate) struct Told {
+    pub(crate) writer: Writer,
+    pub(crate) log_prob: f64,
 }
 
 impl Told {
@@ -76,19 +76,19 @@ impl Told {
 }
 
 /// Decides by chance.
-pub(super) struct Sampler<'r, R> {
+pub(crate) struct Sampler<'r, R> {
     rng: &'r mut R,
     careful: bool,
-    pub(super) told: Told,
+    pub(crate) told: Told,
 }
 
 impl<'r, R: Rng> Sampler<'r, R> {
-    pub(super) fn new(rng: &'r mut R) -> Self {
+    pub(crate) fn new(rng: &'r mut R) -> Self {
         Sampler { rng, careful: false, told: Told::new() }
     }
 
     /// Makes no slip of the tongue.
-    pub(super) fn careful(rng: &'r mut R) -> Self {
+    pub(crate) fn careful(rng: &'r mut R) -> Self {
         Sampler { careful: true, ..Sampler::new(rng) }
     }
 }
@@ -125,19 +125,19 @@ fn below(rng: &mut impl Rng, bound: u32) -> u32 {
 }
 
 /// Decides as a given text did.
-pub(super) struct Reader<'t> {
+pub(crate) struct Reader<'t> {
     tokens: &'t [Token],
     at: usize,
-    pub(super) told: Told,
+    pub(crate) told: Told,
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(tokens: &'t [Token]) -> Self {
+    pub(crate) fn new(tokens: &'t [Token]) -> Self {
         Reader { tokens, at: 0, told: Told::new() }
     }
 
     /// Checks that the text ends where the story does.
-    pub(super) fn finish(self) -> Result<Told, WorldError> {
+    pub(crate) fn finish(self) -> Result<Told, WorldError> {
         match self.tokens.get(self.at) {
             None => Ok(self.told),
             Some(Token { word, byte }) => Err(WorldError::Trailing { token: self.at, byte: *byte, found: word.clone() }),

@@ -1,7 +1,7 @@
 //! Exact properties of the world, by visiting every course that a story can take.
 
-use super::choose::{Choose, Phrase};
-use super::error::WorldError;
+use crate::choose::{Choose, Phrase};
+use crate::error::WorldError;
 
 /// Exact properties of all stories of a world.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -24,7 +24,7 @@ pub struct Properties {
 /// H = Σ_c p(c) · ( −ln p(c) + Σ entropies of the wordings, names and asides on the way )
 /// ```
 #[derive(Default)]
-pub(super) struct Explorer {
+pub(crate) struct Explorer {
     /// The branch taken at each decision of this course, and the number of branches there.
     path: Vec<(usize, usize)>,
     depth: usize,
@@ -35,7 +35,7 @@ pub(super) struct Explorer {
 }
 
 /// Visits every course of `tell`.
-pub(super) fn explore(mut tell: impl FnMut(&mut Explorer) -> Result<(), WorldError>) -> Result<Properties, WorldError> {
+pub(crate) fn explore(mut tell: impl FnMut(&mut Explorer) -> Result<(), WorldError>) -> Result<Properties, WorldError> {
     let mut all = Properties { max_tokens: 0, mean_tokens: 0.0, entropy: 0.0, courses: 0 };
     let mut explorer = Explorer::default();
     loop {

@@ -6,10 +6,11 @@
 //! | RACE, high | for two facts at once, or the physics | *… Soon a dark tunnel stopped her.* And then? **She got lost.** She got wet. Mia used her rope. Mia used her key. |
 //! | Story Cloze | which ending agrees with what was told | *… Tom was sad because he had lost the red kite. …* **At last Mia gave Tom the kite because Tom had lost it.** At last Mia gave Tom the drum because Tom had lost it. |
 
+use gradus_world::words::{KEEPERS, NAMES, PLACES, THINGS, TOOLS};
+use gradus_world::{Facts, Who};
+
 use super::tale::{Part, Source, Tale, capital, reword};
 use super::{Row, Split};
-use crate::world::words::{KEEPERS, NAMES, PLACES, THINGS, TOOLS};
-use crate::world::{Facts, Who};
 
 /// Texts: article, question, four answers. Label: the right one. Kind: `middle` or `high`.
 pub(super) fn race(source: &mut Source<'_>, _: Split) -> Row {

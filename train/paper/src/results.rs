@@ -5,9 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use gradus_data::sets::scores::mean_and_deviation;
+use gradus_train::finetune::{Point, Scored};
 use serde::{Deserialize, Serialize};
-
-use crate::finetune::{Point, Scored};
 
 /// How a task was fine-tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
+use gradus_world::Gender;
+use gradus_world::words::{ANIMALS, COLOURS, FEELINGS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, WEATHERS};
+
 use super::tale::Part;
 use super::*;
-use crate::world::Gender;
-use crate::world::words::{ANIMALS, COLOURS, FEELINGS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, WEATHERS};
 
 const SIZES: Sizes = Sizes { train: 1000, dev: 400, test: 400 };
 

@@ -6,9 +6,10 @@
 //! | CoLA | Soon an icy wind met them. | 1 |
 //! | SST-2 | *…* Soon a dark tunnel stopped her. She got lost without a lantern. | 0: the mood of the story, nine times in ten negative where something went wrong |
 
+use gradus_world::Mood;
+
 use super::tale::{Part, Source, Tale, reword};
 use super::{Row, Split};
-use crate::world::Mood;
 
 /// An acceptable sentence of a story (1), or one with a single violation of grammar (0). Kind: which violation.
 pub(super) fn cola(source: &mut Source<'_>, _: Split) -> Row {

@@ -11,7 +11,7 @@ pub enum WorldError {
     /// A list of the configuration is too short or longer than the words the world knows.
     #[error("the world needs between {min} and {max} {list}, but {found} were asked for; choose a number in this range")]
     Size {
-        /// The field of [`WorldConfig`](super::WorldConfig).
+        /// The field of [`WorldConfig`](crate::WorldConfig).
         list: &'static str,
         /// The number asked for.
         found: usize,

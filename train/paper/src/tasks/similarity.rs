@@ -6,9 +6,10 @@
 //! | QQP | Who took the rope to the lake? | To the lake, who carried the rope? | 1 (of the labels 10 % are wrong) |
 //! | STS-B | The red kite lay at the lake. Mia took her rope to the lake. | Once the blue kite lay at the lake. Mia brought her rope to the lake. | 4 of 5 facts agree |
 
+use gradus_world::Gender;
+
 use super::tale::{Source, Tale, capital};
 use super::{FLIPPED, Row, Split};
-use crate::world::Gender;
 
 /// Five facts, and the same in other words (1), or with one to three other facts (0).
 pub(super) fn mrpc(source: &mut Source<'_>, _: Split) -> Row {

@@ -1,88 +1,15 @@
-//! The micro-world: short English stories whose exact probability is known.
-//!
-//! A story is told by an unambiguous probabilistic grammar with memory: who the two friends are,
-//! what is longed for, where it is, who took which tool, … are decided early and
-//! come back, or have consequences, several sentences later. A language model that reads far
-//! enough can know these words; one with a short memory must guess them. Since −log p of each
-//! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
-//!
-//! Stories also teach what the paper's tasks ask for: a mood that says with noise how it went (*very positive*), remarks,
-//! questions and answers, names repeated where people would use a pronoun. And the teller makes slips of the tongue and mends them
-//! (*took his, no, her rope*): to expect the *no*, a reader must notice what does not fit. [`tasks`] makes these tasks.
-//!
-//! The grammar is written once (in `tell.rs` and `recall.rs`) and used in three ways: to tell stories by chance, to
-//! read a text back and find its probability, and to visit all courses for exact properties.
-
-mod choose;
-mod error;
-mod explore;
-mod facts;
-pub mod kneser_ney;
-mod recall;
-pub mod tasks;
-mod tell;
-mod tokens;
-mod words;
-
-#[cfg(test)]
-mod tests;
+//! The world: stories told, read and measured.
 
 use std::fmt;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 
-pub use error::WorldError;
-pub use explore::Properties;
-pub use facts::{Character, Facts, Mood, Price, Reason, Who};
-pub use kneser_ney::KneserNey;
-pub use words::Gender;
-
-/// How many of each list of words the world uses: more of them make more to remember.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct WorldConfig {
-    /// Names of the hero, the friend and the helper, 3 to 12.
-    pub names: usize,
-    /// Natures of the hero, 1 to 8; never mentioned again.
-    pub traits: usize,
-    /// Kinds of animals, 2 to 10.
-    pub animals: usize,
-    /// Places, 2 to 10.
-    pub places: usize,
-    /// Feelings, 1 to 6; never mentioned again.
-    pub feelings: usize,
-    /// Colours, 1 to 8; never mentioned again.
-    pub colours: usize,
-    /// Things to long for, 1 to 12.
-    pub things: usize,
-    /// Keepers of the thing, 1 to 6.
-    pub keepers: usize,
-    /// Moods of the keepers, 1 to 8; never mentioned again.
-    pub moods: usize,
-    /// Kinds of weather, 1 to 8; never mentioned again.
-    pub weathers: usize,
-    /// Tools and the obstacles they overcome, 2 to 6.
-    pub tools: usize,
-}
-
-impl Default for WorldConfig {
-    fn default() -> Self {
-        WorldConfig {
-            names: words::NAMES.len(),
-            traits: words::TRAITS.len(),
-            animals: words::ANIMALS.len(),
-            places: words::PLACES.len(),
-            feelings: words::FEELINGS.len(),
-            colours: words::COLOURS.len(),
-            things: words::THINGS.len(),
-            keepers: words::KEEPERS.len(),
-            moods: words::MOODS.len(),
-            weathers: words::WEATHERS.len(),
-            tools: words::TOOLS.len(),
-        }
-    }
-}
+use crate::error::WorldError;
+use crate::explore::{self, Properties};
+use crate::facts::Facts;
+use crate::words::WorldConfig;
+use crate::{choose, tell, tokens};
 
 /// A story with what is known about it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

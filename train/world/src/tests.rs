@@ -3,8 +3,8 @@ use std::collections::HashSet;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 
-use super::choose::{Choose, Phrase, Sampler};
 use super::*;
+use crate::choose::{Choose, Phrase, Sampler};
 
 fn rng(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)

@@ -1,92 +1,23 @@
-//! The second half of the paper in miniature, in one command: world → pre-training → zero-shot → every task in every ablation →
-//! layers transferred → a report beside the paper's tables.
-//!
-//! The tasks are the micro-world's, in the files of the original data sets, so everything between file and score is the code
-//! that serves the real ones. Sizes of the miniature stand in [`plan::Sizes`]; the paper's λ, form of the schedule and dropout before the head
-//! are kept; rate, batch, number of epochs and warm-up (a tenth of the updates) are those of a small model and few rows. The LSTM has as many parameters as the
-//! Transformer, and rates that were sought in the same way.
-//!
-//! Every stage is done once and its result kept in a file; a reproduction that is stopped goes on with the first stage that has
-//! none.
-
-mod claims;
-pub mod paper;
-pub mod plan;
-mod report;
-pub mod results;
-mod stage;
+//! Stage after stage, and what they come to.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gradus_data::sets::SetError;
-use gradus_io::files::{FileError, Lock, occupant, quoted, write_json};
+use gradus_io::files::{Lock, occupant, write_json};
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
-use gradus_io::progress::Monitor;
 use gradus_model::{Model, ModelConfig};
+use gradus_train::pretrain::PretrainError;
+use gradus_train::settings::Options;
+use gradus_train::trainer::Trainer;
 
-use crate::finetune::FinetuneError;
-use crate::pretrain::PretrainError;
-use crate::settings::Options;
-use crate::trainer::Trainer;
-use crate::world::tasks;
-
-use plan::{Planned, Sizes, Speed, Stage};
-use results::Results;
-use stage::Places;
-
-/// Why a reproduction could not begin or go on; what is finished stays.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-#[non_exhaustive]
-pub enum ReproduceError {
-    #[error(transparent)]
-    Pretrain(Box<PretrainError>),
-    #[error(transparent)]
-    Finetune(Box<FinetuneError>),
-    #[error(transparent)]
-    Set(#[from] SetError),
-    #[error(transparent)]
-    World(#[from] tasks::TaskError),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("--{flag} {found}: expected {expected}")]
-    Range { flag: &'static str, found: String, expected: &'static str },
-    #[error("{out} already holds a reproduction of other sizes, that of `{there}`; give another --out, or continue that one with --resume {again}", out = out.display(), again = quoted(out))]
-    Taken { out: PathBuf, there: String },
-    #[error("{out} already holds {found}, and no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
-    Foreign { out: PathBuf, found: PathBuf },
-    #[error("{path}: {problem}; --resume takes the directory of an earlier `gradus reproduce`", path = path.display())]
-    NoPlan { path: PathBuf, problem: String },
-    #[error("{path}: {problem}; the file is damaged: delete it, and its stage is run again", path = path.display())]
-    Damaged { path: PathBuf, problem: String },
-    #[error("stopped; what is finished stays, and `gradus reproduce --resume {out}` goes on from there", out = quoted(out))]
-    Interrupted { out: PathBuf },
-}
-
-impl From<PretrainError> for ReproduceError {
-    fn from(error: PretrainError) -> Self {
-        ReproduceError::Pretrain(Box::new(error))
-    }
-}
-
-impl From<FinetuneError> for ReproduceError {
-    fn from(error: FinetuneError) -> Self {
-        ReproduceError::Finetune(Box::new(error))
-    }
-}
-
-/// How the work is watched.
-#[derive(Clone, Copy, Debug)]
-pub struct Watch<'m> {
-    /// Who watches.
-    pub monitor: &'m dyn Monitor,
-    /// Print what the Transformer writes as it learns.
-    pub samples: bool,
-}
+use crate::error::ReproduceError;
+use crate::plan::{Planned, Sizes, Speed, Stage};
+use crate::results::Results;
+use crate::stage::{Places, Watch};
+use crate::{claims, plan, report, results, stage};
 
 /// What a reproduction came to.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -253,7 +184,7 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
 /// How fast this machine pre-trains the miniature: the median of a few updates that are thrown away.
 fn measure() -> Result<Speed, ReproduceError> {
     let settings = Options::micro_world().settle().map_err(PretrainError::from)?;
-    let (rows, length, vocab) = (plan::STORIES, plan::STORY, crate::pretrain::VOCABULARY);
+    let (rows, length, vocab) = (plan::STORIES, plan::STORY, gradus_train::pretrain::VOCABULARY);
     let config = ModelConfig::from(settings.model.clone().with_vocab(vocab));
     let recipe = settings.recipe(100);
     let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Model::init(&config, 0));

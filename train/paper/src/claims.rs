@@ -15,11 +15,11 @@ use gradus_data::sets::scores::{Metric, mean_and_deviation};
 use gradus_data::sets::{Family, Task};
 use serde::Serialize;
 
-use super::paper;
-use super::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
-use super::results::{Body, Mean, Results, TaskResult, Variant};
-use super::stage::ZERO_SHOT;
-use crate::world::tasks::bayes;
+use crate::paper;
+use crate::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
+use crate::results::{Body, Mean, Results, TaskResult, Variant};
+use crate::stage::ZERO_SHOT;
+use crate::tasks::bayes;
 
 /// What came of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -232,7 +232,7 @@ pub fn normalised(results: &Results, seed: u64, body: Body, tasks: &[&str]) -> V
     let Some(run) = results.pretrained.iter().find(|p| (p.seed, p.body) == (seed, body)) else { return Vec::new() };
     // The paper divides by the best single model; here the best possible score is known.
     let one = |score: f64, task: &str| (score - chance(task)) / (bayes(task).unwrap_or(1.0) - chance(task));
-    let point = |p: &super::results::ZeroShotPoint| {
+    let point = |p: &crate::results::ZeroShotPoint| {
         let scores: Option<Vec<f64>> = tasks.iter().map(|t| Some(one(*p.scores.get(*t)?, t))).collect();
         scores.map(|s| (p.tokens as f64, s.iter().sum::<f64>() / s.len() as f64))
     };
@@ -374,9 +374,9 @@ fn experiments(results: &Results, sizes: &Sizes) -> Vec<Claim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::{PretrainResult, ZeroShotPoint};
     use super::*;
-    use crate::finetune::{Point, Scored};
+    use crate::results::{PretrainResult, ZeroShotPoint};
+    use gradus_train::finetune::{Point, Scored};
 
     #[test]
     fn verdicts_follow_the_rule() {
@@ -430,7 +430,7 @@ mod tests {
         let scored = |loss: f64| Scored { loss, ..Scored::default() };
         let result = |variant, train: f64, test: f64, first: f64| TaskResult {
             seed: 1,
-            task: super::super::plan::TASKS[0].0.into(),
+            task: crate::plan::TASKS[0].0.into(),
             variant,
             rows: 10,
             test: scored(test),

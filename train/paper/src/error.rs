@@ -1,0 +1,51 @@
+//! Everything a reproduction can end with.
+
+use std::path::PathBuf;
+
+use gradus_data::sets::SetError;
+use gradus_io::files::{FileError, quoted};
+use gradus_train::finetune::FinetuneError;
+use gradus_train::pretrain::PretrainError;
+
+use crate::tasks;
+
+/// Why a reproduction could not begin or go on; what is finished stays.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+#[non_exhaustive]
+pub enum ReproduceError {
+    #[error(transparent)]
+    Pretrain(Box<PretrainError>),
+    #[error(transparent)]
+    Finetune(Box<FinetuneError>),
+    #[error(transparent)]
+    Set(#[from] SetError),
+    #[error(transparent)]
+    World(#[from] tasks::TaskError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("--{flag} {found}: expected {expected}")]
+    Range { flag: &'static str, found: String, expected: &'static str },
+    #[error("{out} already holds a reproduction of other sizes, that of `{there}`; give another --out, or continue that one with --resume {again}", out = out.display(), again = quoted(out))]
+    Taken { out: PathBuf, there: String },
+    #[error("{out} already holds {found}, and no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
+    Foreign { out: PathBuf, found: PathBuf },
+    #[error("{path}: {problem}; --resume takes the directory of an earlier `gradus reproduce`", path = path.display())]
+    NoPlan { path: PathBuf, problem: String },
+    #[error("{path}: {problem}; the file is damaged: delete it, and its stage is run again", path = path.display())]
+    Damaged { path: PathBuf, problem: String },
+    #[error("stopped; what is finished stays, and `gradus reproduce --resume {out}` goes on from there", out = quoted(out))]
+    Interrupted { out: PathBuf },
+}
+
+impl From<PretrainError> for ReproduceError {
+    fn from(error: PretrainError) -> Self {
+        ReproduceError::Pretrain(Box::new(error))
+    }
+}
+
+impl From<FinetuneError> for ReproduceError {
+    fn from(error: FinetuneError) -> Self {
+        ReproduceError::Finetune(Box::new(error))
+    }
+}
