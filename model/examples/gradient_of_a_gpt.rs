@@ -28,7 +28,7 @@ fn main() -> Result<(), ConfigError> {
 
     let tape = Tape::new();
     let model = params.leaves(&tape);
-    let loss = model.loss(&config, &batch, None);
+    let loss = model.loss(&batch, None);
     println!("{} parameters, {} nodes on the tape", config.parameters(), tape.len());
     println!("loss {:.6} nats a token; log {} = {:.6}\n", loss.value().item(), config.vocab, (config.vocab as f64).ln());
 
@@ -46,7 +46,7 @@ fn main() -> Result<(), ConfigError> {
     gradient.zip(v.clone()).visit(|_, (g, v)| along += g.dot(&v));
     let at = |step: f64| {
         let moved = params.clone().zip(v.clone()).map(|_, (p, v)| p.zip(&v, |p, v| p + step * v));
-        moved.constants(&Tape::off()).loss(&config, &batch, None).value().item()
+        moved.constants(&Tape::off()).loss(&batch, None).value().item()
     };
     let h = 1e-4;
     let differences = (at(h) - at(-h)) / (2.0 * h);

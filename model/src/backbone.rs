@@ -1,27 +1,57 @@
-//! What stands under every objective: a GPT, or the LSTM of the paper's ablation.
+//! What stands under every objective: one of the families of language models.
+//!
+//! A family is a variant of [`Backbone`] and [`BackboneConfig`] and an arm of `each`; its configuration is tagged with its name
+//! on disk.
 
 use gradus_autograd::Var;
-use gradus_tensor::{Real, Shape, Tensor};
+use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::config::{ConfigError, GptConfig};
-use crate::gpt::{Gpt, Hidden};
+use crate::dropout::DropoutSeed;
+use crate::gpt::Gpt;
+use crate::hidden::Hidden;
+use crate::layers::Sight;
 use crate::lstm::{Lstm, LstmConfig};
-use crate::noise::Noise;
-use crate::tree::{Path, Tree};
+use crate::param::{Param, draw};
+use crate::tree;
 
-/// A language model with a `V` for every parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Backbone<V> {
-    /// The paper's Transformer.
-    Gpt(Gpt<V>),
-    /// A recurrent layer instead (§5, table 5).
-    Lstm(Lstm<V>),
+/// The same expression of whichever family it is.
+macro_rules! each {
+    ($of:ident, $any:expr, $one:pat => $result:expr) => {
+        match $any {
+            $of::Gpt($one) => $result,
+            $of::Lstm($one) => $result,
+        }
+    };
+}
+
+tree! {
+    /// A language model with a `V` for every parameter.
+    pub enum Backbone<V> {
+        /// The paper's Transformer.
+        Gpt(Gpt<V>),
+        /// A recurrent layer instead (§5, table 5).
+        Lstm(Lstm<V>),
+    }
 }
 
 /// Sizes and options of a [`Backbone`].
+///
+/// On disk the field `family` says whose they are. Files from before families had names lack it: theirs are a GPT's, or an LSTM's
+/// if they have `units`.
+///
+/// ```
+/// use gradus_model::{BackboneConfig, GptConfig, LstmConfig};
+///
+/// let text = serde_json::to_string(&BackboneConfig::from(LstmConfig::default())).unwrap();
+/// assert!(text.starts_with(r#"{"family":"lstm","vocab":40478,"#));
+/// let old: BackboneConfig = serde_json::from_str(r#"{"vocab": 50, "heads": 4}"#).unwrap();
+/// assert_eq!(old, GptConfig { vocab: 50, heads: 4, ..GptConfig::default() }.into());
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(tag = "family", rename_all = "snake_case", try_from = "Map<String, Value>")]
 pub enum BackboneConfig {
     /// Of the Transformer.
     Gpt(GptConfig),
@@ -41,46 +71,46 @@ impl From<LstmConfig> for BackboneConfig {
     }
 }
 
+impl TryFrom<Map<String, Value>> for BackboneConfig {
+    type Error = String;
+    fn try_from(mut fields: Map<String, Value>) -> Result<Self, String> {
+        let family = fields.remove("family");
+        let untagged = if fields.contains_key("units") { "lstm" } else { "gpt" };
+        let (family, fields) = (family.unwrap_or_else(|| untagged.into()), Value::Object(fields));
+        let config = match family.as_str() {
+            Some("gpt") => serde_json::from_value(fields).map(BackboneConfig::Gpt),
+            Some("lstm") => serde_json::from_value(fields).map(BackboneConfig::Lstm),
+            _ => return Err(format!("family: expected \"gpt\" or \"lstm\", found {family}; a newer version may know it")),
+        };
+        config.map_err(|e| format!("configuration of family {family}: {e}"))
+    }
+}
+
 impl BackboneConfig {
     /// Number of tokens V.
     pub fn vocab(&self) -> usize {
-        match self {
-            BackboneConfig::Gpt(c) => c.vocab,
-            BackboneConfig::Lstm(c) => c.vocab,
-        }
+        each!(BackboneConfig, self, c => c.vocab)
     }
 
     /// The same for another number of tokens.
     pub fn with_vocab(mut self, vocab: usize) -> Self {
-        match &mut self {
-            BackboneConfig::Gpt(c) => c.vocab = vocab,
-            BackboneConfig::Lstm(c) => c.vocab = vocab,
-        }
+        each!(BackboneConfig, &mut self, c => c.vocab = vocab);
         self
     }
 
     /// The same with all dropouts at this probability.
     pub fn with_dropout(self, p: f64) -> Self {
-        match self {
-            BackboneConfig::Gpt(c) => BackboneConfig::Gpt(c.with_dropout(p)),
-            BackboneConfig::Lstm(c) => BackboneConfig::Lstm(LstmConfig { embd_dropout: p, resid_dropout: p, ..c }),
-        }
+        each!(BackboneConfig, self, c => c.with_dropout(p).into())
     }
 
     /// Most tokens in a sequence.
     pub fn context(&self) -> usize {
-        match self {
-            BackboneConfig::Gpt(c) => c.context,
-            BackboneConfig::Lstm(c) => c.context,
-        }
+        each!(BackboneConfig, self, c => c.context)
     }
 
     /// Width d of a hidden state.
     pub fn width(&self) -> usize {
-        match self {
-            BackboneConfig::Gpt(c) => c.width,
-            BackboneConfig::Lstm(c) => c.width,
-        }
+        each!(BackboneConfig, self, c => c.width)
     }
 
     /// Number of blocks that can be transferred one by one; an LSTM has none.
@@ -93,35 +123,47 @@ impl BackboneConfig {
 
     /// Standard deviation of the initial weights.
     pub fn initializer_range(&self) -> f64 {
-        match self {
-            BackboneConfig::Gpt(c) => c.initializer_range,
-            BackboneConfig::Lstm(c) => c.initializer_range,
-        }
+        each!(BackboneConfig, self, c => c.initializer_range)
     }
 
     /// Number of parameters.
     pub fn parameters(&self) -> usize {
-        match self {
-            BackboneConfig::Gpt(c) => c.parameters(),
-            BackboneConfig::Lstm(c) => c.parameters(),
-        }
+        each!(BackboneConfig, self, c => c.parameters())
+    }
+
+    /// Its JSON without the family, as it was written before families had names. Hashes that name a run are made of it, so that
+    /// older runs keep their names: it never changes. A new family's is its JSON as it is.
+    pub fn frozen(&self) -> String {
+        each!(BackboneConfig, self, c => serde_json::to_string(c)).expect("plain values")
     }
 
     /// Is this a model?
     pub fn check(&self) -> Result<(), ConfigError> {
-        match self {
-            BackboneConfig::Gpt(c) => c.check(),
-            BackboneConfig::Lstm(c) => c.check(),
+        each!(BackboneConfig, self, c => c.check())
+    }
+}
+
+impl Backbone<Param> {
+    /// What its parameters are.
+    pub fn declare(config: &BackboneConfig) -> Self {
+        match config {
+            BackboneConfig::Gpt(c) => Backbone::Gpt(Gpt::declare(c)),
+            BackboneConfig::Lstm(c) => Backbone::Lstm(Lstm::declare(c)),
         }
     }
 }
 
-impl Backbone<Shape> {
-    /// The shape of every parameter.
-    pub fn shapes(config: &BackboneConfig) -> Self {
-        match config {
-            BackboneConfig::Gpt(c) => Backbone::Gpt(Gpt::shapes(c)),
-            BackboneConfig::Lstm(c) => Backbone::Lstm(Lstm::shapes(c)),
+impl<V> Backbone<V> {
+    /// Its sizes and options.
+    pub fn config(&self) -> BackboneConfig {
+        each!(Backbone, self, b => b.config().clone().into())
+    }
+
+    /// What each position sees.
+    pub fn sight(&self) -> Sight {
+        match self {
+            Backbone::Gpt(gpt) => gpt.sight(),
+            Backbone::Lstm(_) => Sight::Causal,
         }
     }
 }
@@ -129,50 +171,57 @@ impl Backbone<Shape> {
 impl<T: Real> Backbone<Tensor<T>> {
     /// Fresh parameters.
     pub fn init(config: &BackboneConfig, seed: u64) -> Self {
-        match config {
-            BackboneConfig::Gpt(c) => Backbone::Gpt(Gpt::init(c, seed)),
-            BackboneConfig::Lstm(c) => Backbone::Lstm(Lstm::init(c, seed)),
-        }
+        draw(Backbone::declare(config), seed, 1)
     }
 }
 
 impl<'t, T: Real> Backbone<Var<'t, T>> {
-    /// The last hidden states of tokens (B·T), B sequences of one length; with `noise` the dropouts are active.
-    pub fn hidden(&self, config: &BackboneConfig, ids: &[u32], batch: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
-        match (self, config) {
-            (Backbone::Gpt(gpt), BackboneConfig::Gpt(c)) => gpt.hidden(c, ids, batch, noise),
-            (Backbone::Lstm(lstm), BackboneConfig::Lstm(c)) => lstm.hidden(c, ids, batch, noise),
-            _ => panic!("parameters of one kind of backbone with the configuration of another"),
-        }
+    /// The last hidden states of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
+    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        each!(Backbone, self, b => b.hidden(ids, batch, dropout))
     }
 }
 
-impl<V> Tree for Backbone<V> {
-    type Leaf = V;
-    type With<U> = Backbone<U>;
-    fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, V) -> U) -> Backbone<U> {
-        match self {
-            Backbone::Gpt(gpt) => Backbone::Gpt(gpt.map_at(path, f)),
-            Backbone::Lstm(lstm) => Backbone::Lstm(lstm.map_at(path, f)),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<BackboneConfig, String> {
+        serde_json::from_str(text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_configuration_says_its_family() {
+        for config in [BackboneConfig::from(GptConfig::default()), LstmConfig::default().into()] {
+            let mut fields = serde_json::to_value(&config).unwrap();
+            assert_eq!(read(&fields.to_string()), Ok(config.clone()));
+            fields.as_object_mut().unwrap().remove("family").unwrap();
+            assert_eq!(read(&fields.to_string()), Ok(config), "as it was written before families had names");
         }
     }
-    fn as_ref(&self) -> Backbone<&V> {
-        match self {
-            Backbone::Gpt(gpt) => Backbone::Gpt(gpt.as_ref()),
-            Backbone::Lstm(lstm) => Backbone::Lstm(lstm.as_ref()),
-        }
+
+    /// A change here orphans every run that was stopped on its way.
+    #[test]
+    fn what_runs_are_named_by_is_frozen() {
+        let gpt = r#"{"vocab":40478,"context":512,"width":768,"layers":12,"heads":12,"activation":"gelu","positions":"learned","embedding":"separate","embd_dropout":0.1,"attn_dropout":0.1,"resid_dropout":0.1,"layer_norm_epsilon":0.00001,"initializer_range":0.02}"#;
+        assert_eq!(BackboneConfig::from(GptConfig::default()).frozen(), gpt);
+        let lstm = r#"{"vocab":40478,"context":512,"width":768,"units":2048,"embd_dropout":0.1,"resid_dropout":0.1,"initializer_range":0.02}"#;
+        assert_eq!(BackboneConfig::from(LstmConfig::default()).frozen(), lstm);
     }
-    fn as_mut(&mut self) -> Backbone<&mut V> {
-        match self {
-            Backbone::Gpt(gpt) => Backbone::Gpt(gpt.as_mut()),
-            Backbone::Lstm(lstm) => Backbone::Lstm(lstm.as_mut()),
-        }
+
+    /// Fields that two families have in common are not enough to tell them apart.
+    #[test]
+    fn the_family_decides_and_not_the_fields() {
+        assert_eq!(read(r#"{"family": "lstm", "vocab": 5}"#), Ok(LstmConfig { vocab: 5, ..LstmConfig::default() }.into()));
+        assert_eq!(read(r#"{"vocab": 5}"#), Ok(GptConfig { vocab: 5, ..GptConfig::default() }.into()));
     }
-    fn zip<B>(self, other: Backbone<B>) -> Backbone<(V, B)> {
-        match (self, other) {
-            (Backbone::Gpt(a), Backbone::Gpt(b)) => Backbone::Gpt(a.zip(b)),
-            (Backbone::Lstm(a), Backbone::Lstm(b)) => Backbone::Lstm(a.zip(b)),
-            _ => panic!("zip: a Transformer and an LSTM"),
-        }
+
+    #[test]
+    fn a_wrong_configuration_is_named() {
+        let error = |text| read(text).unwrap_err();
+        assert!(error(r#"{"family": "mamba"}"#).contains("expected \"gpt\" or \"lstm\", found \"mamba\""));
+        assert!(error(r#"{"family": "gpt", "units": 3}"#).contains("configuration of family \"gpt\": unknown field `units`"));
+        assert!(error(r#"{"units": 3, "heads": 4}"#).contains("family \"lstm\": unknown field `heads`"));
+        assert!(error(r#"{"vocab": "many"}"#).contains("invalid type: string \"many\""));
     }
 }

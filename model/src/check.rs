@@ -1,9 +1,9 @@
-//! What every language model does, whatever its sizes and parameters: properties to check on one's own.
+//! What a model of its [`Sight`] does, whatever its sizes and parameters: properties to check on your own.
 //!
 //! | property | claim | error allowed |
 //! |-|-|-|
 //! | [`causality`] | ∂logitsᵢ/∂xⱼ = 0 for j > i: another token at j leaves every bit before it | none |
-//! | [`sight`] | … and changes what follows, unless the parameters are such that it does not show | – |
+//! | [`sight`] | … and changes what follows, unless the parameters are such that it does not show; of full [`Sight`], all | – |
 //! | [`independence`] | a sequence's values depend neither on its place in the batch nor on its neighbours | 1e-13 |
 //! | [`padding`] | other tokens behind the last that counts change no bit of the loss, more of them only its rounding | none; 1e-12 |
 //! | [`cache`] | token by token with a cache gives the logits of one pass | 1e-12 |
@@ -17,7 +17,7 @@
 //! use gradus_model::{Batch, GptConfig, Model, ModelConfig, Objective, check};
 //!
 //! let config = ModelConfig::from(GptConfig { vocab: 11, context: 6, width: 8, layers: 2, heads: 2, ..GptConfig::default() });
-//! let params: Model<Tensor<f64>> = Model::init(&config, 1);
+//! let model: Model<Tensor<f64>> = Model::init(&config, 1);
 //! let batch = Batch {
 //!     sequences: 2,
 //!     inputs: [1, 2, 3, 4, 5, 6, 7, 8].into(),
@@ -25,10 +25,10 @@
 //!     weights: Objective::TokenMean.weights(&[1.0; 8], 2).into(),
 //!     labels: None,
 //! };
-//! for (name, verdict) in check::properties(&params, &config, &batch, None) {
+//! for (name, verdict) in check::properties(&model, &batch, None) {
 //!     assert_eq!(verdict, Ok(()), "{name}");
 //! }
-//! let case = check::Loss { config, batch, noise: None }.at(&params, 17);
+//! let case = check::Loss { config, batch, dropout: None }.at(&model, 17);
 //! println!("{}", gradus_autograd::check::adjoint(&case)?); // ⟨∇L, v⟩ against an exact directional derivative
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -39,7 +39,12 @@ use std::sync::Arc;
 use gradus_autograd::check::{Case, Function};
 use gradus_autograd::{Real, Tape, Tensor, Var};
 
-use crate::{Backward, Batch, Decoder, Labels, Model, ModelConfig, Noise, Tree};
+use crate::batch::{Batch, Labels};
+use crate::decode::Decoder;
+use crate::dropout::DropoutSeed;
+use crate::layers::Sight;
+use crate::model::{GradientMode, Model, ModelConfig};
+use crate::tree::Tree;
 
 /// A property that does not hold: which, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -61,15 +66,15 @@ pub struct Loss {
     pub config: ModelConfig,
     /// What it is asked.
     pub batch: Batch,
-    /// Its dropouts' noise; none: nothing is dropped.
-    pub noise: Option<Noise>,
+    /// Its dropouts; none: nothing is dropped.
+    pub dropout: Option<DropoutSeed>,
 }
 
 impl Function for Loss {
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
         let mut ins = ins.iter().cloned();
-        let model = Model::shapes(&self.config).map(|name, _| ins.next().unwrap_or_else(|| panic!("no value for {name}")));
-        model.loss(&self.config, &self.batch, self.noise.as_ref())
+        let model = Model::declare(&self.config).map(|name, _| ins.next().unwrap_or_else(|| panic!("no value for {name}")));
+        model.loss(&self.batch, self.dropout)
     }
 }
 
@@ -119,54 +124,52 @@ impl Loss {
     }
 }
 
-/// Every property, by name, of a model on a batch.
+/// Every property, by name, that a model of its [`Sight`] has, on a batch. A model that sees all positions has no cache, and until
+/// a batch can say where a sequence ends, its padding is read.
 ///
 /// # Panics
 /// Where the batch is none of the model's: no sequences, tokens beyond its vocabulary, more than its context.
-pub fn properties(
-    params: &Model<Tensor<f64>>,
-    config: &ModelConfig,
-    batch: &Batch,
-    noise: Option<&Noise>,
-) -> [(&'static str, Verdict); 5] {
-    let vocab = config.backbone.vocab() as u32;
+pub fn properties(model: &Model<Tensor<f64>>, batch: &Batch, dropout: Option<DropoutSeed>) -> Vec<(&'static str, Verdict)> {
+    let config = model.backbone.config();
+    let vocab = config.vocab() as u32;
     let logits = |ids: &[u32]| {
         let tape = Tape::off();
-        params.constants(&tape).hidden(config, ids, batch.sequences, noise).logits().into_value()
+        model.constants(&tape).hidden(ids, batch.sequences, dropout).logits().into_value()
     };
     let losses = |order: &[usize]| {
         let t = batch.length();
         let rows = |all: &[u32]| order.iter().flat_map(|&s| all[s * t..][..t].to_vec()).collect();
         let (inputs, targets, weights) = (rows(&batch.inputs), rows(&batch.targets), vec![1.0; order.len() * t].into());
-        params.token_losses(config, &Batch { sequences: order.len(), inputs, targets, weights, labels: None })
+        model.token_losses(&Batch { sequences: order.len(), inputs, targets, weights, labels: None })
     };
-    let gradient = |batch: &Batch, noise: Option<&Noise>| {
-        let (loss, gradient) = params.gradient(config, batch, noise, Backward::Whole);
+    let gradient = |batch: &Batch, dropout: Option<DropoutSeed>| {
+        let (loss, gradient) = model.gradient(batch, dropout, GradientMode::Whole);
         let mut all = vec![loss];
-        gradient.as_ref().zip(params.as_ref()).visit(|_, (g, p)| match g {
+        gradient.as_ref().zip(model.as_ref()).visit(|_, (g, p)| match g {
             Some(g) => all.extend(g.to_vec()),
             None => all.extend(vec![0.0; p.len()]),
         });
         all
     };
-    let room = noise.is_none() && batch.length() < config.backbone.context();
-    [
-        ("causality", causality(&batch.inputs, batch.sequences, vocab, logits)),
-        ("independence", independence(batch.sequences, losses)),
-        ("padding", padding(batch, vocab, room, |batch| gradient(batch, noise))),
-        ("cache", {
-            let ids = &batch.inputs[..batch.length()];
-            let tape = Tape::off();
-            let full = params.constants(&tape).logits(config, ids, 1).into_value();
-            let mut decoder = Decoder::new(params, config);
-            cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))
-        }),
-        ("shards", {
-            // Parts with labels are as long as they must be, and a mask depends on the length.
-            let noise = noise.filter(|_| batch.labels.is_none());
-            shards(batch, |first, part| gradient(part, noise.map(|n| n.from_sequence(first as u64)).as_ref()))
-        }),
-    ]
+    let room = dropout.is_none() && batch.length() < config.context();
+    let causal = model.backbone.sight() == Sight::Causal;
+    let mut verdicts = Vec::new();
+    if causal {
+        verdicts.push(("causality", causality(&batch.inputs, batch.sequences, vocab, logits)));
+    }
+    verdicts.push(("independence", independence(batch.sequences, losses)));
+    if causal {
+        verdicts.push(("padding", padding(batch, vocab, room, |batch| gradient(batch, dropout))));
+        let ids = &batch.inputs[..batch.length()];
+        let full = model.constants(&Tape::off()).logits(ids, 1).into_value();
+        let mut decoder = Decoder::new(model);
+        verdicts.push(("cache", cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))));
+    }
+    // Parts with labels are as long as they must be, and a mask depends on the length.
+    let dropout = dropout.filter(|_| batch.labels.is_none());
+    let part = |first: usize, part: &Batch| gradient(part, dropout.map(|seed| seed.from_sequence(first as u64)));
+    verdicts.push(("shards", shards(batch, part)));
+    verdicts
 }
 
 /// No position sees a later one. `logits` gives (B, T, …) for ids (B·T) below `vocab`.
@@ -174,10 +177,10 @@ pub fn causality(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u3
     changes("causality", ids, sequences, vocab, logits, |same, i, j| same || i >= j)
 }
 
-/// Every position sees itself and all before it. Of a model whose parameters say something: where an embedding is constant or a
-/// probability rounded to 1, nothing shows, and [`properties`] does not ask.
-pub fn sight(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
-    changes("sight", ids, sequences, vocab, logits, |same, i, j| !same || i < j)
+/// Every position sees all that this sight grants it. Of a model whose parameters say something: where an embedding is constant or
+/// a probability rounded to 1, nothing shows, and [`properties`] does not ask.
+pub fn sight(seen: Sight, ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
+    changes("sight", ids, sequences, vocab, logits, |same, i, j| !same || i < j && seen == Sight::Causal)
 }
 
 /// Whether `holds` for each position i and each j whose token is replaced: are the logits at i the same as before?
@@ -312,4 +315,31 @@ pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Ve
 /// Is |a − b| ≤ tolerance · scale?
 fn near(a: f64, b: f64, tolerance: f64, scale: f64) -> bool {
     a == b || (a - b).abs() <= tolerance * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::GptConfig;
+    use crate::gpt::Gpt;
+    use crate::param::draw;
+
+    /// A model that sees all positions is asked what such a model does, and is not taken for a causal one.
+    #[test]
+    fn a_model_is_asked_what_its_sight_promises() {
+        let config =
+            GptConfig { vocab: 11, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..GptConfig::default() };
+        let ids: Arc<[u32]> = [1, 2, 3, 4, 5, 6, 7, 8].into();
+        let batch = Batch { sequences: 2, inputs: ids.clone(), targets: ids.clone(), weights: [0.125; 8].into(), labels: None };
+        let all = ["causality", "independence", "padding", "cache", "shards"];
+        for (seen, expected) in [(Sight::Causal, &all[..]), (Sight::Full, &["independence", "shards"])] {
+            let model: Model<Tensor<f64>> = Model::from(draw::<f64, _>(Gpt::seeing(&config, seen), 1, 1));
+            let verdicts = properties(&model, &batch, None);
+            assert_eq!(verdicts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected);
+            assert!(verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{verdicts:?}");
+            let logits = |ids: &[u32]| model.constants(&Tape::off()).logits(ids, 2).into_value();
+            assert_eq!(sight(seen, &ids, 2, 11, logits), Ok(()));
+            assert_eq!(causality(&ids, 2, 11, logits).is_ok(), seen == Sight::Causal);
+        }
+    }
 }

@@ -218,7 +218,7 @@ mod tests {
         assert_eq!((gpt1.layers, gpt1.width, gpt1.heads, gpt1.context, gpt1.vocab), (12, 768, 12, 512, 40_478));
         assert_eq!((gpt1.parameters(), gpt1.layer_norm_epsilon, gpt1.initializer_range), (116_534_784, 1e-5, 0.02));
         assert_eq!([gpt1.embd_dropout, gpt1.attn_dropout, gpt1.resid_dropout], [0.1; 3]);
-        assert_eq!(crate::Gpt::shapes(&gpt1).h.0[0].mlp.c_fc.bias.0[..], [3072]);
+        assert_eq!(crate::gpt::Gpt::declare(&gpt1).h.0[0].mlp.c_fc.bias.0.shape[..], [3072]);
         assert_eq!(GptConfig::preset("gpt2"), None);
     }
 }

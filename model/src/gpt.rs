@@ -6,17 +6,18 @@
 
 use std::sync::Arc;
 
-use gradus_autograd::{Tape, Var};
-use gradus_tensor::rng::Philox;
-use gradus_tensor::{Real, Shape, Tensor};
+use gradus_autograd::Var;
+use gradus_tensor::{Real, Tensor};
 
 use crate::batch::Batch;
 use crate::block::Block;
 use crate::config::{Embedding, GptConfig, Positions};
-use crate::layers::{LayerNorm, Linear, Mlp, SelfAttention, Table};
-use crate::noise::{Noise, Site};
+use crate::dropout::{Dropout, DropoutSeed, Site};
+use crate::hidden::Hidden;
+use crate::layers::{Sight, Table};
+use crate::param::{Param, Role, draw};
 use crate::tree;
-use crate::tree::{P, Seq, Tree};
+use crate::tree::Seq;
 
 tree! {
     /// A GPT with a `V` for every parameter.
@@ -27,143 +28,98 @@ tree! {
         positions_embed: Option<Table<V>>,
         /// The blocks.
         h: Seq<Block<V>>,
+    } with {
+        config: Arc<GptConfig>,
+        sight: Sight,
+        drop: Dropout,
     }
 }
 
-impl Gpt<Shape> {
-    /// The shape of every parameter.
-    pub fn shapes(config: &GptConfig) -> Self {
-        let d = config.width;
-        let table = |rows: usize| Table { weight: P(Shape::from([rows, d])) };
-        let linear = |from: usize, to: usize| Linear { weight: P([from, to].into()), bias: P([to].into()) };
-        let norm = || LayerNorm { weight: P([d].into()), bias: P([d].into()) };
-        let block = || Block {
-            attn: SelfAttention { c_attn: linear(d, 3 * d), c_proj: linear(d, d) },
-            ln_1: norm(),
-            mlp: Mlp { c_fc: linear(d, 4 * d), c_proj: linear(4 * d, d) },
-            ln_2: norm(),
-        };
+impl Gpt<Param> {
+    /// What its parameters are (§4.1): weights from N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases
+    /// 0, gains 1.
+    pub fn declare(config: &GptConfig) -> Self {
+        Self::seeing(config, Sight::Causal)
+    }
+
+    /// The same of another sight.
+    pub(crate) fn seeing(config: &GptConfig, sight: Sight) -> Self {
+        let table = |rows, role| Table::declare(rows, config.width, config.initializer_range, role);
         let learned = config.embedding == Embedding::Separate && config.positions == Positions::Learned;
         Gpt {
-            tokens_embed: table(config.output_rows()),
-            positions_embed: learned.then(|| table(config.context)),
-            h: Seq((0..config.layers).map(|_| block()).collect()),
+            tokens_embed: table(config.output_rows(), Role::TokenEmbedding),
+            positions_embed: learned.then(|| table(config.context, Role::PositionEmbedding)),
+            h: Seq((0..config.layers).map(|layer| Block::declare(config, layer, sight)).collect()),
+            config: Arc::new(config.clone()),
+            sight,
+            drop: Dropout::new(config.embd_dropout, Site::Embedding),
         }
     }
 }
 
-impl<T: Real> Gpt<Tensor<T>> {
-    /// Fresh parameters (§4.1): weights N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases 0, gains
-    /// 1. Each parameter has a random stream of its own.
-    pub fn init(config: &GptConfig, seed: u64) -> Self {
-        let mut stream = 0;
-        Gpt::shapes(config).map(|path, shape| {
-            stream += 1;
-            match path {
-                _ if shape.len() > 1 => Tensor::normal(shape, config.initializer_range, &mut Philox::with_stream(seed, stream)),
-                _ if path.ends_with("weight") => Tensor::full(shape, T::one()),
-                _ => Tensor::zeros(shape),
-            }
-        })
+impl<V> Gpt<V> {
+    /// Its sizes and options.
+    pub fn config(&self) -> &GptConfig {
+        &self.config
     }
 
-    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
-    pub fn leaves<'t>(&self, tape: &'t Tape<T>) -> Gpt<Var<'t, T>> {
-        self.as_ref().map(|name, p| tape.scope(name, || tape.leaf(p.clone())))
-    }
-
-    /// The parameters as constants of a tape.
-    pub fn constants<'t>(&self, tape: &'t Tape<T>) -> Gpt<Var<'t, T>> {
-        self.as_ref().map(|_, p| tape.constant(p.clone()))
-    }
-
-    /// The parameters as another scalar.
-    pub fn cast<U: Real>(&self) -> Gpt<Tensor<U>> {
-        self.as_ref().map(|_, p| p.cast())
+    /// What each position sees.
+    pub fn sight(&self) -> Sight {
+        self.sight
     }
 }
 
-/// The hidden states of a batch, and the matrix that turns them into logits.
-#[derive(Debug)]
-pub struct Hidden<'t, T: Real> {
-    /// hₙ (B, T, d).
-    pub states: Var<'t, T>,
-    /// Wₑ (rows, d), after its dropout in the joint form.
-    pub output: Var<'t, T>,
+impl<T: Real> Gpt<Tensor<T>> {
+    /// Fresh parameters, as declared. Each has a random stream of its own.
+    pub fn init(config: &GptConfig, seed: u64) -> Self {
+        draw(Gpt::declare(config), seed, 1)
+    }
 }
 
 impl<'t, T: Real> Gpt<Var<'t, T>> {
     /// h₀ (B, T, d) of tokens (B·T) at positions `first ..`, and the output's matrix.
     ///
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
-    pub fn embed(&self, config: &GptConfig, ids: &[u32], batch: usize, first: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
+    pub fn embed(&self, ids: &[u32], batch: usize, first: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        let c = &self.config;
         let t = ids.len().checked_div(batch).unwrap_or(0);
-        assert!(first + t <= config.context, "positions {first}..{} in a context of {}", first + t, config.context);
-        assert!(ids.iter().all(|&id| (id as usize) < config.vocab), "every token below the vocabulary of {}", config.vocab);
-        let table = &self.tokens_embed.weight.0;
-        let key = |rows| noise.and_then(|n| n.key(Site::Embedding, config.embd_dropout, rows));
-        let drop = |x: Var<'t, T>, rows| match key(rows) {
-            Some(key) => x.dropout(key),
-            None => x,
-        };
-        let joint = config.embedding == Embedding::Joint;
+        assert!(first + t <= c.context, "positions {first}..{} in a context of {}", first + t, c.context);
+        assert!(ids.iter().all(|&id| (id as usize) < c.vocab), "every token below the vocabulary of {}", c.vocab);
+        let table = self.tokens_embed.weight.0.clone();
+        let joint = c.embedding == Embedding::Joint;
         // The joint matrix is dropped as a whole, the same for every sequence: no rows are counted by sequence.
-        let output = if joint { drop(table.clone(), 0) } else { table.clone() };
+        let output = if joint { self.drop.by_rows(table, 0, dropout) } else { table };
         let tokens = output.gather(ids, [batch, t]); // (B, T, d)
         let positions = if joint {
-            let rows: Arc<[u32]> = (first..first + t).map(|p| (config.vocab + p) as u32).collect();
+            let rows: Arc<[u32]> = (first..first + t).map(|p| (c.vocab + p) as u32).collect();
             output.gather(rows, [t])
         } else if let Some(learned) = &self.positions_embed {
             learned.weight.0.slice(0, first..first + t)
         } else {
-            table.tape().constant(sinusoids(first..first + t, config.width))
+            output.tape().constant(sinusoids(first..first + t, c.width))
         }; // (T, d)
         let sum = tokens + positions;
-        Hidden { states: if joint { sum } else { drop(sum, t) }, output }
+        Hidden { states: if joint { sum } else { self.drop.forward(sum, dropout) }, output }
     }
 
-    /// hₙ of tokens (B·T), B sequences of one length; with `noise` the dropouts are active.
-    pub fn hidden(&self, config: &GptConfig, ids: &[u32], batch: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
+    /// hₙ of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
+    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let tape = self.tokens_embed.weight.0.tape();
-        let Hidden { mut states, output } = tape.scope("embed", || self.embed(config, ids, batch, 0, noise));
+        let Hidden { mut states, output } = tape.scope("embed", || self.embed(ids, batch, 0, dropout));
         for (layer, block) in self.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, config, layer, noise));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, dropout));
         }
         Hidden { states, output }
     }
 
     /// Logits (B, T, rows) of tokens (B·T).
-    pub fn logits(&self, config: &GptConfig, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(config, ids, batch, None).logits()
+    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
+        self.hidden(ids, batch, None).logits()
     }
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).
-    pub fn loss(&self, config: &GptConfig, batch: &Batch, noise: Option<&Noise>) -> Var<'t, T> {
-        self.hidden(config, &batch.inputs, batch.sequences, noise).loss(batch)
-    }
-}
-
-impl<'t, T: Real> Hidden<'t, T> {
-    /// Σᵢ wᵢ·(−log P(targetᵢ)) of a batch, given its hidden states.
-    pub fn loss(&self, batch: &Batch) -> Var<'t, T> {
-        let rows = self.states.reshape([batch.inputs.len(), self.states.shape()[2]]);
-        let tape = rows.tape();
-        tape.scope("lm", || rows.linear_cross_entropy(&self.output, batch.targets.clone(), batch.weights.clone()))
-    }
-
-    /// −log P(targetᵢ) of each prediction (B·T): no gradient, and at most 1,024 rows of logits are held.
-    pub fn token_losses(&self, targets: &[u32]) -> Tensor<T> {
-        let (states, output, n) = (self.states.value().dense(), self.output.value().dense(), targets.len());
-        let (width, weights) = (output.shape()[1], Tensor::full([n], T::one()));
-        let (h, w, weights) = (states.as_slice(), output.as_slice(), weights.as_slice());
-        Tensor::write([n], |loss| T::kernels().linear_cross_entropy(h, w, width, targets, weights, loss, None))
-    }
-
-    /// hₙ Wₑᵀ, (B, T, rows).
-    pub fn logits(&self) -> Var<'t, T> {
-        let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);
-        let rows = self.output.shape()[0];
-        self.states.reshape([b * t, d]).matmul(&self.output.t()).reshape([b, t, rows])
+    pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        self.hidden(&batch.inputs, batch.sequences, dropout).loss(batch)
     }
 }
 

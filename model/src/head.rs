@@ -6,39 +6,41 @@
 //!
 //! classify, entail     z = r W_y                  r = hₗ at the extract token of [start; text; extract] or [start; p; $; h; extract]
 //! similar              z = (r₁ + r₂) W_y          both orders, added before the linear layer
-//! choose               zₖ = rₖ W_y, W_y (d, 1)    one scalar an answer, softmax over answers
+//! choose               zₖ = rₖ W_y, W_y (d, 1)    one scalar per answer, softmax over answers
 //! ```
 //!
 //! Equation 4 is a log-likelihood; what is minimised is the mean of its negative, the cross-entropy with the label. Labels are
 //! distributions: a class is all on one, a graded score is shared by its two neighbours (Tai, Socher & Manning 2015, §4.2).
 //!
-//! The paper's dropout on the classifier falls on r. OpenAI's code draws one mask an example, shared by its answers: a mask of
-//! its own for each would take whole features from single choices. With both orders it falls on the sum, once an example.
+//! The paper's dropout on the classifier falls on r. OpenAI's code draws one mask per example, shared by its answers: a mask of
+//! its own for each would take whole features from single choices. With both orders it falls on the sum, once per example.
+
+use std::sync::Arc;
 
 use gradus_autograd::Var;
-use gradus_tensor::rng::Philox;
-use gradus_tensor::{Real, Shape, Tensor};
+use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Labels;
 use crate::config::ConfigError;
-use crate::noise::Noise;
+use crate::dropout::{Dropout, DropoutSeed, Site};
+use crate::param::{Param, draw};
 use crate::tree;
-use crate::tree::{P, Tree};
+use crate::tree::P;
 
 /// How the hidden states of an example's sequences become logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// One sequence an example.
+    /// One sequence per example.
     Classify,
     /// Two sequences, both orders of a pair; their hidden states are added.
     Similar,
-    /// One sequence an answer, one logit each.
+    /// One sequence per answer, one logit each.
     Choose,
 }
 
-/// A head, short of its parameters.
+/// What a head is, without its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeadConfig {
@@ -86,67 +88,77 @@ impl HeadConfig {
 }
 
 tree! {
-    /// W_y, one row a class.
+    /// W_y, one row per class.
     pub struct Head<V> {
         /// W_yᵀ (classes, d).
         weight: P<V>,
         /// (classes), in OpenAI's form.
         bias: Option<P<V>>,
+    } with {
+        config: Arc<HeadConfig>,
+        drop: Dropout,
     }
 }
 
-impl Head<Shape> {
-    /// The shape of every parameter, for hidden states of width d.
-    pub fn shapes(config: &HeadConfig, d: usize) -> Self {
-        Head { weight: P([config.classes, d].into()), bias: config.bias.then(|| P([config.classes].into())) }
+impl Head<Param> {
+    /// What its parameters are, for hidden states of width d: W_y from N(0, std²), bias 0.
+    pub fn declare(config: &HeadConfig, d: usize, std: f64) -> Self {
+        Head {
+            weight: P(Param::weight([config.classes, d], std)),
+            bias: config.bias.then(|| P(Param::bias(config.classes))),
+            config: Arc::new(config.clone()),
+            drop: Dropout::new(config.dropout, Site::Classifier),
+        }
     }
 }
+
+impl<V> Head<V> {
+    /// Its form and options.
+    pub fn config(&self) -> &HeadConfig {
+        &self.config
+    }
+}
+
+/// The random stream of a head's weights, far from a backbone's.
+const STREAM: u64 = 0x6865_6164;
 
 impl<T: Real> Head<Tensor<T>> {
-    /// Fresh parameters: W_y from N(0, std²), bias 0.
+    /// Fresh parameters, as declared.
     pub fn init(config: &HeadConfig, d: usize, std: f64, seed: u64) -> Self {
-        Head::shapes(config, d).map(|path, shape| match path {
-            "weight" => Tensor::normal(shape, std, &mut Philox::with_stream(seed, 0x6865_6164)),
-            _ => Tensor::zeros(shape),
-        })
+        draw(Head::declare(config, d, std), seed, STREAM)
     }
 }
 
 impl<'t, T: Real> Head<Var<'t, T>> {
     /// Logits (examples, classes), or (examples, answers), from hidden states (B, T, d).
-    pub fn logits(&self, config: &HeadConfig, states: &Var<'t, T>, labels: &Labels, noise: Option<&Noise>) -> Var<'t, T> {
+    pub fn logits(&self, states: &Var<'t, T>, labels: &Labels, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let (b, t, d) = (states.shape()[0], states.shape()[1], states.shape()[2]);
         let each = labels.per_example;
         let n = b / each;
         let rows: Vec<u32> = labels.extract.iter().enumerate().map(|(i, &at)| (i * t) as u32 + at).collect();
         let r = states.reshape([b * t, d]).gather(rows, [b]); // (B, d)
-        let key = noise.and_then(|noise| noise.key_of_examples(config.dropout, each));
-        let drop = |r: Var<'t, T>| match key {
-            Some(key) => r.dropout(key),
-            None => r,
-        };
-        let r = match config.form {
+        let dropout = dropout.map(|seed| seed.per_example(each));
+        let drop = |r: Var<'t, T>| self.drop.by_rows(r, 1, dropout);
+        let r = match self.config.form {
             Form::Classify => drop(r),
             Form::Similar => drop(r.reshape([n, each, d]).sum(&[1]).reshape([n, d])),
-            Form::Choose => match key {
-                Some(key) => {
-                    let shared = r.tape().constant(Tensor::full([n, d], T::one())).dropout(key).reshape([n, 1, d]);
-                    (r.reshape([n, each, d]) * shared).reshape([b, d])
-                }
-                None => r,
-            },
+            Form::Choose if self.drop.drops(dropout) => {
+                let shared = drop(r.tape().constant(Tensor::full([n, d], T::one()))).reshape([n, 1, d]);
+                (r.reshape([n, each, d]) * shared).reshape([b, d])
+            }
+            Form::Choose => r,
         };
         let z = r.matmul(&self.weight.0.t()); // (N, C), or (B, 1)
         let z = match &self.bias {
             Some(bias) => z + &bias.0,
             None => z,
         };
-        if config.form == Form::Choose { z.reshape([n, each]) } else { z }
+        if self.config.form == Form::Choose { z.reshape([n, each]) } else { z }
     }
 
     /// −Σₙ wₙ Σ_c yₙ_c log Pₙ(c): L₂ with the labels' weights.
-    pub fn loss(&self, config: &HeadConfig, states: &Var<'t, T>, labels: &Labels, noise: Option<&Noise>) -> Var<'t, T> {
-        let log_p = self.logits(config, states, labels, noise).log_softmax();
+    pub fn loss(&self, states: &Var<'t, T>, labels: &Labels, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        let log_p = self.logits(states, labels, dropout).log_softmax();
         let classes = log_p.shape()[1];
         let weighted = labels.targets.iter().enumerate().map(|(i, y)| T::lit(-y * labels.weights[i / classes])).collect();
         let y = log_p.tape().constant(Tensor::new(*log_p.shape(), weighted));
@@ -159,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_that_is_none_is_refused() {
+    fn an_impossible_head_is_refused() {
         let good = HeadConfig::new(Form::Classify, 3);
         good.check().unwrap();
         HeadConfig { labels: ["a", "b", "c"].map(str::to_owned).into(), ..good.clone() }.check().unwrap();

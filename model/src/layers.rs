@@ -1,15 +1,36 @@
 //! The layers of a GPT: linear, layer norm, embedding, attention, the feed-forward network.
+//!
+//! `declare` states a layer's parameters and settings, `forward` what it computes.
 
 use gradus_autograd::Var;
 use gradus_autograd::ops::Attention;
 use gradus_tensor::Real;
 use gradus_tensor::kernels::Mask;
-use gradus_tensor::rng::DropoutKey;
 
+use crate::cache::LayerCache;
 use crate::config::Activation;
-use crate::decode::LayerCache;
+use crate::dropout::{Dropout, DropoutSeed};
+use crate::param::{Init, Param, Role};
 use crate::tree;
 use crate::tree::P;
+
+/// Which positions of its sequence a position sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Itself and those before it: what a language model that predicts the next token may see.
+    Causal,
+    /// All of them.
+    Full,
+}
+
+impl Sight {
+    fn mask(self) -> Mask {
+        match self {
+            Sight::Causal => Mask::Causal,
+            Sight::Full => Mask::Full,
+        }
+    }
+}
 
 tree! {
     /// y = x·W + b, W stored [in, out].
@@ -21,41 +42,10 @@ tree! {
     }
 }
 
-tree! {
-    /// Layer normalisation: gain ∘ (x − μ)/√(σ² + ε) + bias over the last axis.
-    pub struct LayerNorm<V> {
-        /// The gain (d).
-        weight: P<V>,
-        /// The bias (d).
-        bias: P<V>,
-    }
-}
-
-tree! {
-    /// A matrix of one vector a row.
-    pub struct Table<V> {
-        /// (rows, d).
-        weight: P<V>,
-    }
-}
-
-tree! {
-    /// Multi-head self-attention: one projection to [q | k | v], one back.
-    pub struct SelfAttention<V> {
-        /// d → 3d.
-        c_attn: Linear<V>,
-        /// d → d.
-        c_proj: Linear<V>,
-    }
-}
-
-tree! {
-    /// The position-wise feed-forward network.
-    pub struct Mlp<V> {
-        /// d → 4d.
-        c_fc: Linear<V>,
-        /// 4d → d.
-        c_proj: Linear<V>,
+impl Linear<Param> {
+    /// W from N(0, std²), b = 0.
+    pub fn declare(from: usize, to: usize, std: f64) -> Self {
+        Linear { weight: P(Param::weight([from, to], std)), bias: P(Param::bias(to)) }
     }
 }
 
@@ -66,38 +56,113 @@ impl<'t, T: Real> Linear<Var<'t, T>> {
     }
 }
 
+tree! {
+    /// Layer normalisation: gain ∘ (x − μ)/√(σ² + ε) + bias over the last axis.
+    pub struct LayerNorm<V> {
+        /// The gain (d).
+        weight: P<V>,
+        /// The bias (d).
+        bias: P<V>,
+    } with {
+        eps: f64,
+    }
+}
+
+impl LayerNorm<Param> {
+    /// Gain 1, bias 0.
+    pub fn declare(d: usize, eps: f64) -> Self {
+        LayerNorm { weight: P(Param::gain(d)), bias: P(Param::bias(d)), eps }
+    }
+}
+
 impl<'t, T: Real> LayerNorm<Var<'t, T>> {
     /// (…, d) → (…, d).
-    pub fn forward(&self, x: &Var<'t, T>, eps: f64) -> Var<'t, T> {
-        x.layer_norm(&self.weight.0, &self.bias.0, eps)
+    pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
+        x.layer_norm(&self.weight.0, &self.bias.0, self.eps)
+    }
+}
+
+tree! {
+    /// A matrix of one vector per row.
+    pub struct Table<V> {
+        /// (rows, d).
+        weight: P<V>,
+    }
+}
+
+impl Table<Param> {
+    /// A row per token or position, from N(0, std²).
+    pub fn declare(rows: usize, d: usize, std: f64, role: Role) -> Self {
+        Table { weight: P(Param { shape: [rows, d].into(), init: Init::Normal(std), role, block: None }) }
+    }
+}
+
+tree! {
+    /// Multi-head self-attention: one projection to [q | k | v], one back.
+    pub struct SelfAttention<V> {
+        /// d → 3d.
+        c_attn: Linear<V>,
+        /// d → d.
+        c_proj: Linear<V>,
+    } with {
+        heads: usize,
+        sight: Sight,
+        dropout: Dropout,
+    }
+}
+
+impl SelfAttention<Param> {
+    /// `heads` heads of width d/heads; the dropout falls on the probabilities.
+    pub fn declare(d: usize, heads: usize, std: f64, sight: Sight, dropout: Dropout) -> Self {
+        SelfAttention { c_attn: Linear::declare(d, 3 * d, std), c_proj: Linear::declare(d, d, std), heads, sight, dropout }
     }
 }
 
 impl<'t, T: Real> SelfAttention<Var<'t, T>> {
-    /// (B, T, d) → (B, T, d), each position seeing itself and those before it.
-    pub fn forward(&self, x: &Var<'t, T>, heads: usize, dropout: Option<DropoutKey>) -> Var<'t, T> {
+    /// (B, T, d) → (B, T, d).
+    pub fn forward(&self, x: &Var<'t, T>, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        let dropout = self.dropout.key(self.heads * x.shape()[1], dropout);
         let qkv = self.c_attn.forward(x); // (B, T, 3d)
-        let o = qkv.self_attention(heads, Attention { mask: Mask::Causal, dropout });
+        let o = qkv.self_attention(self.heads, Attention { mask: self.sight.mask(), dropout });
         self.c_proj.forward(&o)
     }
 
     /// The same for positions that follow those in `cache`, which is extended by theirs.
-    pub fn decode(&self, x: &Var<'t, T>, heads: usize, cache: &mut LayerCache<T>) -> Var<'t, T> {
-        let (b, t, d) = (x.shape()[0], x.shape()[1], x.shape()[2]);
+    pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
+        let (b, t, d, heads) = (x.shape()[0], x.shape()[1], x.shape()[2], self.heads);
         let qkv = self.c_attn.forward(x);
         let part = |i: usize| qkv.slice(2, i * d..(i + 1) * d).reshape([b, t, heads, d / heads]).permute(&[0, 2, 1, 3]);
         let (k, v) = cache.extend(part(1).value(), part(2).value());
         let (k, v) = (x.tape().constant(k), x.tape().constant(v));
-        let o = part(0).attention(&k, &v, None, Attention { mask: Mask::Causal, dropout: None }); // (B, H, T, D)
+        let o = part(0).attention(&k, &v, None, Attention { mask: self.sight.mask(), dropout: None }); // (B, H, T, D)
         self.c_proj.forward(&o.permute(&[0, 2, 1, 3]).reshape([b, t, d]))
+    }
+}
+
+tree! {
+    /// The position-wise feed-forward network.
+    pub struct Mlp<V> {
+        /// d → 4d.
+        c_fc: Linear<V>,
+        /// 4d → d.
+        c_proj: Linear<V>,
+    } with {
+        activation: Activation,
+    }
+}
+
+impl Mlp<Param> {
+    /// Four times as wide inside.
+    pub fn declare(d: usize, activation: Activation, std: f64) -> Self {
+        Mlp { c_fc: Linear::declare(d, 4 * d, std), c_proj: Linear::declare(4 * d, d, std), activation }
     }
 }
 
 impl<'t, T: Real> Mlp<Var<'t, T>> {
     /// (…, d) → (…, d).
-    pub fn forward(&self, x: &Var<'t, T>, activation: Activation) -> Var<'t, T> {
+    pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
         let u = self.c_fc.forward(x);
-        let a = match activation {
+        let a = match self.activation {
             Activation::Gelu => u.gelu(),
             Activation::GeluErf => 0.5 * &u * (1.0 + (&u * std::f64::consts::FRAC_1_SQRT_2).erf()),
             Activation::Relu => u.relu(),

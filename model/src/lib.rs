@@ -1,7 +1,8 @@
 //! GPT-1: its layers, its objectives and its checkpoints in Hugging Face's format.
 //!
-//! A model is a [`Tree`]: the same struct with a tensor, a variable on a tape, a gradient or a moment at each leaf. So
-//! `Gpt<Tensor>` is the parameters at rest, `Gpt<Var>` computes, and every walk over parameters is one `map` or `visit`.
+//! A model is a [`Tree`]: the same struct with a declaration, a tensor, a variable on a tape, a gradient or a moment at each leaf.
+//! So `Gpt<Param>` says what the parameters are, `Gpt<Tensor>` is the parameters at rest, `Gpt<Var>` computes, and every walk over
+//! parameters is one `map` or `visit`. Its configuration goes with it.
 //!
 //! ```
 //! use gradus_autograd::{Tape, Tensor};
@@ -9,7 +10,7 @@
 //!
 //! let config = GptConfig { vocab: 11, context: 4, width: 8, layers: 2, heads: 2, ..GptConfig::default() };
 //! config.check()?;
-//! let params: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
+//! let gpt: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
 //!
 //! // Two sequences of four tokens; each predicts the token that follows.
 //! let batch = Batch {
@@ -20,13 +21,13 @@
 //!     labels: None,
 //! };
 //! let tape = Tape::new();
-//! let model = params.leaves(&tape);
-//! let loss = model.loss(&config, &batch, None); // no noise: no dropout
+//! let leaves = gpt.leaves(&tape);
+//! let loss = leaves.loss(&batch, None); // no dropout
 //! assert!((loss.value().item() - 11f64.ln()).abs() < 0.1); // a fresh model knows nothing: about log 11
 //!
 //! let grads = tape.backward(&loss);
 //! let mut names = Vec::new();
-//! model.as_ref().visit(|path, leaf| {
+//! leaves.as_ref().visit(|path, leaf| {
 //!     assert_eq!(grads.of(leaf).unwrap().shape(), leaf.shape());
 //!     names.push(checkpoint::hugging_face_name(path));
 //! });
@@ -37,18 +38,21 @@
 mod backbone;
 mod batch;
 mod block;
+mod cache;
 pub mod check;
 pub mod checkpoint;
 pub mod config;
 mod decode;
+mod dropout;
 mod gpt;
 mod head;
+mod hidden;
 pub mod layers;
 mod lstm;
 mod model;
 mod ngram;
-mod noise;
 pub mod objectives;
+mod param;
 mod recompute;
 mod transfer;
 pub mod tree;
@@ -56,14 +60,18 @@ pub mod tree;
 pub use backbone::{Backbone, BackboneConfig};
 pub use batch::{Batch, Labels};
 pub use block::Block;
+pub use cache::LayerCache;
 pub use config::{Activation, ConfigError, Embedding, GptConfig, Positions};
-pub use decode::{Decoder, LayerCache};
-pub use gpt::{Gpt, Hidden, sinusoids};
+pub use decode::Decoder;
+pub use dropout::{Dropout, DropoutSeed, Site};
+pub use gpt::{Gpt, sinusoids};
 pub use head::{Form, Head, HeadConfig};
+pub use hidden::Hidden;
+pub use layers::Sight;
 pub use lstm::{Lstm, LstmCell, LstmConfig, LstmState};
-pub use model::{Backward, Model, ModelConfig};
+pub use model::{GradientMode, Model, ModelConfig};
 pub use ngram::KneserNey;
-pub use noise::Noise;
 pub use objectives::Objective;
+pub use param::{Init, Param, Role};
 pub use transfer::Transfer;
 pub use tree::Tree;

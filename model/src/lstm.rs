@@ -9,17 +9,19 @@
 //! states of the same width; no positions, since order is in the recurrence; dropout on the embedded tokens and on the projected
 //! states, none inside the recurrence; one bias where cuDNN and PyTorch add up two.
 
-use gradus_autograd::{Tape, Var};
-use gradus_tensor::rng::Philox;
-use gradus_tensor::{Real, Shape, Tensor};
+use std::sync::Arc;
+
+use gradus_autograd::Var;
+use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, GptConfig};
-use crate::gpt::Hidden;
+use crate::dropout::{Dropout, DropoutSeed, Site};
+use crate::hidden::Hidden;
 use crate::layers::{Linear, Table};
-use crate::noise::{Noise, Site};
+use crate::param::{Init, Param, Role, draw};
 use crate::tree;
-use crate::tree::{P, Tree};
+use crate::tree::P;
 
 /// Sizes and options of an LSTM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,6 +84,11 @@ impl LstmConfig {
         sized(nearest.expect("two numbers of units"))
     }
 
+    /// Both dropouts at once.
+    pub fn with_dropout(self, p: f64) -> Self {
+        LstmConfig { embd_dropout: p, resid_dropout: p, ..self }
+    }
+
     /// Number of parameters: 4H(d + H + 1) of the cell, d(H + 1) of the projection, V·d of the embedding.
     ///
     /// ```
@@ -142,6 +149,18 @@ tree! {
     }
 }
 
+impl LstmCell<Param> {
+    /// From states of width d to H units: weights N(0, std²), biases 0, but 1 for the forget gates (Gers et al. 2000; Jozefowicz,
+    /// Zaremba and Sutskever 2015): f = σ(0) = ½ would halve the cell, and its gradient, at every step.
+    pub fn declare(d: usize, h: usize, std: f64) -> Self {
+        LstmCell {
+            weight_ih: P(Param::weight([d, 4 * h], std)),
+            weight_hh: P(Param::weight([h, 4 * h], std)),
+            bias: P(Param { init: Init::OnesAt(h..2 * h), ..Param::bias(4 * h) }),
+        }
+    }
+}
+
 tree! {
     /// An LSTM language model with a `V` for every parameter.
     pub struct Lstm<V> {
@@ -151,53 +170,39 @@ tree! {
         cell: LstmCell<V>,
         /// H → d.
         c_proj: Linear<V>,
+    } with {
+        config: Arc<LstmConfig>,
+        drop_embed: Dropout,
+        drop_proj: Dropout,
     }
 }
 
-impl Lstm<Shape> {
-    /// The shape of every parameter.
-    pub fn shapes(config: &LstmConfig) -> Self {
-        let (d, h) = (config.width, config.units);
+impl Lstm<Param> {
+    /// What its parameters are: drawn as the Transformer's, but for the forget gates.
+    pub fn declare(config: &LstmConfig) -> Self {
+        let (d, h, std) = (config.width, config.units, config.initializer_range);
         Lstm {
-            tokens_embed: Table { weight: P([config.vocab, d].into()) },
-            cell: LstmCell { weight_ih: P([d, 4 * h].into()), weight_hh: P([h, 4 * h].into()), bias: P([4 * h].into()) },
-            c_proj: Linear { weight: P([h, d].into()), bias: P([d].into()) },
+            tokens_embed: Table::declare(config.vocab, d, std, Role::TokenEmbedding),
+            cell: LstmCell::declare(d, h, std),
+            c_proj: Linear::declare(h, d, std),
+            config: Arc::new(config.clone()),
+            drop_embed: Dropout::new(config.embd_dropout, Site::Embedding),
+            drop_proj: Dropout::new(config.resid_dropout, Site::Projection),
         }
     }
 }
 
+impl<V> Lstm<V> {
+    /// Its sizes and options.
+    pub fn config(&self) -> &LstmConfig {
+        &self.config
+    }
+}
+
 impl<T: Real> Lstm<Tensor<T>> {
-    /// Fresh parameters: weights N(0, σ²) as the Transformer's, biases 0, but 1 for the forget gates (Gers et al. 2000;
-    /// Jozefowicz, Zaremba and Sutskever 2015): f = σ(0) = ½ would halve the cell, and its gradient, at every step. Each parameter
-    /// has a random stream of its own.
+    /// Fresh parameters, as declared. Each has a random stream of its own.
     pub fn init(config: &LstmConfig, seed: u64) -> Self {
-        let (mut stream, units) = (0, config.units);
-        Lstm::shapes(config).map(|path, shape| {
-            stream += 1;
-            match path {
-                _ if shape.len() > 1 => Tensor::normal(shape, config.initializer_range, &mut Philox::with_stream(seed, stream)),
-                "cell.bias" => Tensor::write(shape, |b| {
-                    b.fill(T::zero());
-                    b[units..2 * units].fill(T::one());
-                }),
-                _ => Tensor::zeros(shape),
-            }
-        })
-    }
-
-    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
-    pub fn leaves<'t>(&self, tape: &'t Tape<T>) -> Lstm<Var<'t, T>> {
-        self.as_ref().map(|name, p| tape.scope(name, || tape.leaf(p.clone())))
-    }
-
-    /// The parameters as constants of a tape.
-    pub fn constants<'t>(&self, tape: &'t Tape<T>) -> Lstm<Var<'t, T>> {
-        self.as_ref().map(|_, p| tape.constant(p.clone()))
-    }
-
-    /// The parameters as another scalar.
-    pub fn cast<U: Real>(&self) -> Lstm<Tensor<U>> {
-        self.as_ref().map(|_, p| p.cast())
+        draw(Lstm::declare(config), seed, 1)
     }
 }
 
@@ -205,27 +210,24 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
     /// Wₑ[u] (B, T, d) of tokens (B·T) at positions `first ..`.
     ///
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
-    fn embed(&self, config: &LstmConfig, ids: &[u32], batch: usize, first: usize) -> Var<'t, T> {
+    fn embed(&self, ids: &[u32], batch: usize, first: usize) -> Var<'t, T> {
+        let c = &self.config;
         let t = ids.len().checked_div(batch).unwrap_or(0);
-        assert!(first + t <= config.context, "positions {first}..{} in a context of {}", first + t, config.context);
-        assert!(ids.iter().all(|&id| (id as usize) < config.vocab), "every token below the vocabulary of {}", config.vocab);
+        assert!(first + t <= c.context, "positions {first}..{} in a context of {}", first + t, c.context);
+        assert!(ids.iter().all(|&id| (id as usize) < c.vocab), "every token below the vocabulary of {}", c.vocab);
         self.tokens_embed.weight.0.gather(ids, [batch, t])
     }
 
-    /// The projected states sₜ of tokens (B·T), B sequences of one length; with `noise` the dropouts are active.
-    pub fn hidden(&self, config: &LstmConfig, ids: &[u32], batch: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
+    /// The projected states sₜ of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
+    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let output = self.tokens_embed.weight.0.clone();
         let tape = output.tape();
-        let drop = |x: Var<'t, T>, site, p| match noise.and_then(|n| n.key(site, p, x.shape()[1])) {
-            Some(key) => x.dropout(key),
-            None => x,
-        };
-        let x = tape.scope("embed", || drop(self.embed(config, ids, batch, 0), Site::Embedding, config.embd_dropout));
+        let x = tape.scope("embed", || self.drop_embed.forward(self.embed(ids, batch, 0), dropout));
         // The recurrence goes by time: (B, T, d) → (T, B, d).
         let h = tape.scope("cell", || self.inputs(&x.permute(&[1, 0, 2])).lstm(&self.cell.weight_hh.0)); // (T, B, H)
         let states = tape.scope("c_proj", || {
             let s = self.c_proj.forward(&h).permute(&[1, 0, 2]); // (B, T, d)
-            drop(s, Site::Projection, config.resid_dropout)
+            self.drop_proj.forward(s, dropout)
         });
         Hidden { states, output }
     }
@@ -236,21 +238,21 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
     }
 
     /// Logits (B, T, V) of tokens (B·T).
-    pub fn logits(&self, config: &LstmConfig, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(config, ids, batch, None).logits()
+    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
+        self.hidden(ids, batch, None).logits()
     }
 
-    /// The projected states (1, T, d) of T tokens that follow those `state` has read, one step after the other; they are read
-    /// into `state`. The bits are those of [`Lstm::hidden`] over the whole sequence.
-    pub fn decode(&self, config: &LstmConfig, ids: &[u32], state: &mut LstmState<T>) -> Hidden<'t, T> {
+    /// The projected states (1, T, d) of T tokens that follow those `state` has read, one time step after the other; they are
+    /// read into `state`. The bits are those of [`Lstm::hidden`] over the whole sequence.
+    pub fn decode(&self, ids: &[u32], state: &mut LstmState<T>) -> Hidden<'t, T> {
         let output = self.tokens_embed.weight.0.clone();
-        let (tape, t) = (output.tape(), ids.len());
-        let x = self.inputs(&self.embed(config, ids, 1, state.position).reshape([t, config.width])); // (T, 4H)
+        let (tape, t, d, units) = (output.tape(), ids.len(), self.config.width, self.config.units);
+        let x = self.inputs(&self.embed(ids, 1, state.position).reshape([t, d])); // (T, 4H)
         let (mut h, mut c) = (tape.constant(state.h.clone()), tape.constant(state.c.clone()));
         let mut outputs = Vec::with_capacity(t);
-        for step in 0..t {
+        for time in 0..t {
             // h W_hh + x, the row of x in the bias's place.
-            let x = x.slice(0, step..step + 1).reshape([4 * config.units]);
+            let x = x.slice(0, time..time + 1).reshape([4 * units]);
             (h, c) = h.linear(&self.cell.weight_hh.0, &x).lstm_cell(&c);
             outputs.push(h.clone());
         }
@@ -259,10 +261,10 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
             state.position += t;
         }
         let h = match &outputs[..] {
-            [] => tape.constant(Tensor::zeros([0, config.units])),
+            [] => tape.constant(Tensor::zeros([0, units])),
             rows => Var::concat(&rows.iter().collect::<Vec<_>>(), 0),
         };
-        Hidden { states: self.c_proj.forward(&h).reshape([1, t, config.width]), output }
+        Hidden { states: self.c_proj.forward(&h).reshape([1, t, d]), output }
     }
 }
 
@@ -290,12 +292,13 @@ impl<T: Real> LstmState<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::Tree;
 
     #[test]
     fn the_count_of_parameters_is_that_of_the_shapes() {
         for config in [LstmConfig::default(), LstmConfig { vocab: 7, context: 3, width: 5, units: 4, ..LstmConfig::default() }] {
             let mut count = 0;
-            Lstm::shapes(&config).visit(|_, shape| count += shape.numel());
+            Lstm::declare(&config).visit(|_, p| count += p.shape.numel());
             assert_eq!(count, config.parameters());
         }
     }

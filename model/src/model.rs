@@ -1,4 +1,4 @@
-//! A backbone with or without a head, and everything that is asked of the two together.
+//! A backbone and an optional head: loss, gradient, evaluation.
 //!
 //! ```text
 //! pre-training     L₁(U)                                      (equation 1)
@@ -11,25 +11,29 @@ use std::sync::Arc;
 
 use gradus_autograd::observer::Observer;
 use gradus_autograd::{Tape, Var};
-use gradus_tensor::{Real, Shape, Tensor, on_pool};
+use gradus_tensor::{Real, Tensor, on_pool};
 use serde::{Deserialize, Serialize};
 
 use crate::backbone::{Backbone, BackboneConfig};
 use crate::batch::Batch;
 use crate::config::{ConfigError, GptConfig};
-use crate::gpt::{Gpt, Hidden};
+use crate::dropout::DropoutSeed;
+use crate::gpt::Gpt;
 use crate::head::{Head, HeadConfig};
+use crate::hidden::Hidden;
 use crate::lstm::Lstm;
-use crate::noise::Noise;
-use crate::tree::{Path, Tree};
+use crate::param::Param;
+use crate::tree;
+use crate::tree::Tree;
 
-/// A backbone and its head, with a `V` for every parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Model<V> {
-    /// The language model.
-    pub backbone: Backbone<V>,
-    /// W_y, once there is a task.
-    pub score: Option<Head<V>>,
+tree! {
+    /// A backbone and its head, with a `V` for every parameter.
+    pub struct Model<V> {
+        /// The language model, whose names stand for themselves.
+        backbone as "": Backbone<V>,
+        /// W_y, once there is a task.
+        score: Option<Head<V>>,
+    }
 }
 
 /// Sizes and options of a [`Model`].
@@ -45,7 +49,7 @@ pub struct ModelConfig {
 /// How a gradient is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Backward {
+pub enum GradientMode {
     /// On one tape.
     #[default]
     Whole,
@@ -80,6 +84,11 @@ impl ModelConfig {
         self.backbone.parameters() + head
     }
 
+    /// A text of it that never changes. Hashes that name a fine-tuning are made of it; see also [`BackboneConfig::frozen`].
+    pub fn frozen(&self) -> String {
+        format!("{self:?}")
+    }
+
     /// Is this a model?
     pub fn check(&self) -> Result<(), ConfigError> {
         self.backbone.check()?;
@@ -95,11 +104,32 @@ impl ModelConfig {
     }
 }
 
-impl Model<Shape> {
-    /// The shape of every parameter.
-    pub fn shapes(config: &ModelConfig) -> Self {
-        let score = config.head.as_ref().map(|h| Head::shapes(h, config.backbone.width()));
-        Model { backbone: Backbone::shapes(&config.backbone), score }
+impl Model<Param> {
+    /// What its parameters are.
+    pub fn declare(config: &ModelConfig) -> Self {
+        let (d, std) = (config.backbone.width(), config.backbone.initializer_range());
+        let score = config.head.as_ref().map(|h| Head::declare(h, d, std));
+        Model { backbone: Backbone::declare(&config.backbone), score }
+    }
+}
+
+impl<V> Model<V> {
+    /// Its sizes and options.
+    pub fn config(&self) -> ModelConfig {
+        ModelConfig { backbone: self.backbone.config(), head: self.score.as_ref().map(|s| s.config().clone()) }
+    }
+
+    /// The same parameters with other options: another dropout, say. Sizes must be the same.
+    pub fn with_config(self, config: &ModelConfig) -> Self {
+        Model::declare(config).zip(self).map(|_, (_, v)| v)
+    }
+
+    /// The Transformer, where it is one.
+    pub fn gpt(&self) -> Option<&Gpt<V>> {
+        match &self.backbone {
+            Backbone::Gpt(gpt) => Some(gpt),
+            Backbone::Lstm(_) => None,
+        }
     }
 }
 
@@ -111,77 +141,45 @@ impl<T: Real> Model<Tensor<T>> {
         Model { backbone: Backbone::init(&config.backbone, seed), score }
     }
 
-    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
-    pub fn leaves<'t>(&self, tape: &'t Tape<T>) -> Model<Var<'t, T>> {
-        self.as_ref().map(|name, p| tape.scope(name, || tape.leaf(p.clone())))
-    }
-
-    /// The parameters as constants of a tape.
-    pub fn constants<'t>(&self, tape: &'t Tape<T>) -> Model<Var<'t, T>> {
-        self.as_ref().map(|_, p| tape.constant(p.clone()))
-    }
-
-    /// The parameters as another scalar.
-    pub fn cast<U: Real>(&self) -> Model<Tensor<U>> {
-        self.as_ref().map(|_, p| p.cast())
-    }
-
-    /// The Transformer, where it is one.
-    pub fn gpt(&self) -> Option<&Gpt<Tensor<T>>> {
-        match &self.backbone {
-            Backbone::Gpt(gpt) => Some(gpt),
-            Backbone::Lstm(_) => None,
-        }
-    }
-
     /// The loss of a batch ([`Model::loss`]) and its gradient, where it reaches a parameter.
-    pub fn gradient(
-        &self,
-        config: &ModelConfig,
-        batch: &Batch,
-        noise: Option<&Noise>,
-        how: Backward,
-    ) -> (T, Model<Option<Tensor<T>>>) {
-        self.observed_gradient(None, config, batch, noise, how)
+    pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>, mode: GradientMode) -> (T, Model<Option<Tensor<T>>>) {
+        self.observed_gradient(None, batch, dropout, mode)
     }
 
     /// The same to the same bits, with an [observer](gradus_autograd::observer), or none. Recomputing takes several tapes.
     pub fn observed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
-        config: &ModelConfig,
         batch: &Batch,
-        noise: Option<&Noise>,
-        how: Backward,
+        dropout: Option<DropoutSeed>,
+        mode: GradientMode,
     ) -> (T, Model<Option<Tensor<T>>>) {
-        if let (Backward::Recompute, Backbone::Gpt(gpt), BackboneConfig::Gpt(c)) = (how, &self.backbone, &config.backbone) {
-            return gpt.recomputed_gradient(observer, c, batch, noise, |tape, hidden| {
+        if let (GradientMode::Recompute, Backbone::Gpt(gpt)) = (mode, &self.backbone) {
+            let (loss, gradient, score) = gpt.recomputed_gradient(observer, batch, dropout, |tape, hidden| {
                 let score = leaves_of_head(&self.score, tape);
-                let loss = objective(&score, config, hidden, batch, noise);
+                let loss = objective(&score, hidden, batch, dropout);
                 (loss, score)
             });
+            return (loss, Model { backbone: Backbone::Gpt(gradient), score });
         }
         let tape = &Tape::new().observed_by(observer);
-        let leaves = match how {
-            Backward::Whole | Backward::Recompute => self.leaves(tape),
-            Backward::Head => Model {
-                backbone: self.backbone.as_ref().map(|_, p| tape.constant(p.clone())),
-                score: leaves_of_head(&self.score, tape),
-            },
+        let leaves = match mode {
+            GradientMode::Whole | GradientMode::Recompute => self.leaves(tape),
+            GradientMode::Head => Model { backbone: self.backbone.constants(tape), score: leaves_of_head(&self.score, tape) },
         };
-        let inner = noise.filter(|_| how != Backward::Head);
-        let hidden = leaves.hidden(config, &batch.inputs, batch.sequences, inner);
-        let loss = objective(&leaves.score, config, &hidden, batch, noise);
+        let inner = dropout.filter(|_| mode != GradientMode::Head);
+        let hidden = leaves.hidden(&batch.inputs, batch.sequences, inner);
+        let loss = objective(&leaves.score, &hidden, batch, dropout);
         let mut grads = tape.backward(&loss);
         (loss.value().item(), leaves.as_ref().map(|_, leaf| grads.take(leaf)))
     }
 
     /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and at most
     /// 1,024 rows of logits are held. The batch's weights play no part.
-    pub fn token_losses(&self, config: &ModelConfig, batch: &Batch) -> Tensor<T> {
+    pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();
-            let hidden = self.constants(&tape).hidden(config, &batch.inputs, batch.sequences, None);
+            let hidden = self.constants(&tape).hidden(&batch.inputs, batch.sequences, None);
             hidden.token_losses(&batch.targets)
         })
     }
@@ -189,34 +187,34 @@ impl<T: Real> Model<Tensor<T>> {
     /// Logits of a batch's examples, (examples, classes or answers), without dropout; what is right plays no part.
     ///
     /// Panics on a model without a head or a batch without labels.
-    pub fn class_logits(&self, config: &ModelConfig, batch: &Batch) -> Tensor<T> {
+    pub fn class_logits(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();
             let model = self.constants(&tape);
-            let hidden = model.hidden(config, &batch.inputs, batch.sequences, None);
-            let (Some(score), Some(head), Some(labels)) = (&model.score, &config.head, &batch.labels) else {
+            let hidden = model.hidden(&batch.inputs, batch.sequences, None);
+            let (Some(score), Some(labels)) = (&model.score, &batch.labels) else {
                 panic!("class_logits: a model with a head and a batch with labels");
             };
-            score.logits(head, &hidden.states, labels, None).value().dense()
+            score.logits(&hidden.states, labels, None).value().dense()
         })
     }
 }
 
 impl<'t, T: Real> Model<Var<'t, T>> {
     /// The last hidden states of tokens (B·T).
-    pub fn hidden(&self, config: &ModelConfig, ids: &[u32], batch: usize, noise: Option<&Noise>) -> Hidden<'t, T> {
-        self.backbone.hidden(&config.backbone, ids, batch, noise)
+    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        self.backbone.hidden(ids, batch, dropout)
     }
 
     /// Logits (B, T, rows) of the tokens that follow each of these (B·T).
-    pub fn logits(&self, config: &ModelConfig, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(config, ids, batch, None).logits()
+    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
+        self.hidden(ids, batch, None).logits()
     }
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)) over tokens, and where there are labels −Σₙ wₙ log P(yₙ) over examples.
-    pub fn loss(&self, config: &ModelConfig, batch: &Batch, noise: Option<&Noise>) -> Var<'t, T> {
-        let hidden = self.hidden(config, &batch.inputs, batch.sequences, noise);
-        objective(&self.score, config, &hidden, batch, noise)
+    pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        let hidden = self.hidden(&batch.inputs, batch.sequences, dropout);
+        objective(&self.score, &hidden, batch, dropout)
     }
 }
 
@@ -229,31 +227,39 @@ fn leaves_of_head<'t, T: Real>(score: &Option<Head<Tensor<T>>>, tape: &'t Tape<T
 /// L₁, or L₂ + λL₁, from the hidden states on.
 fn objective<'t, T: Real>(
     score: &Option<Head<Var<'t, T>>>,
-    config: &ModelConfig,
     hidden: &Hidden<'t, T>,
     batch: &Batch,
-    noise: Option<&Noise>,
+    dropout: Option<DropoutSeed>,
 ) -> Var<'t, T> {
     let Some(labels) = &batch.labels else { return hidden.loss(batch) };
-    let (Some(score), Some(head)) = (score, &config.head) else { panic!("a batch with labels wants a model with a head") };
-    let task = hidden.states.tape().scope("score", || score.loss(head, &hidden.states, labels, noise));
+    let score = score.as_ref().expect("a batch with labels wants a model with a head");
+    let task = hidden.states.tape().scope("score", || score.loss(&hidden.states, labels, dropout));
     if batch.predicts_tokens() { task + hidden.loss(batch) } else { task }
 }
 
-impl<V> Tree for Model<V> {
-    type Leaf = V;
-    type With<U> = Model<U>;
-    /// The backbone's names stand for themselves; the head's begin with `score`.
-    fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, V) -> U) -> Model<U> {
-        Model { backbone: self.backbone.map_at(path, f), score: path.within("score", |path| self.score.map_at(path, f)) }
-    }
-    fn as_ref(&self) -> Model<&V> {
-        Model { backbone: self.backbone.as_ref(), score: Tree::as_ref(&self.score) }
-    }
-    fn as_mut(&mut self) -> Model<&mut V> {
-        Model { backbone: self.backbone.as_mut(), score: Tree::as_mut(&mut self.score) }
-    }
-    fn zip<B>(self, other: Model<B>) -> Model<(V, B)> {
-        Model { backbone: self.backbone.zip(other.backbone), score: Tree::zip(self.score, other.score) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Embedding;
+    use crate::head::Form;
+    use crate::lstm::LstmConfig;
+
+    /// A change here orphans every fine-tuning that was stopped on its way.
+    #[test]
+    fn what_fine_tunings_are_named_by_is_frozen() {
+        let gpt = ModelConfig::from(GptConfig { embedding: Embedding::Joint, ..GptConfig::default() });
+        assert_eq!(
+            gpt.frozen(),
+            "ModelConfig { backbone: Gpt(GptConfig { vocab: 40478, context: 512, width: 768, layers: 12, heads: 12, activation: \
+             Gelu, positions: Learned, embedding: Joint, embd_dropout: 0.1, attn_dropout: 0.1, resid_dropout: 0.1, \
+             layer_norm_epsilon: 1e-5, initializer_range: 0.02 }), head: None }"
+        );
+        let lstm = ModelConfig { head: Some(HeadConfig::new(Form::Choose, 1)), ..LstmConfig::default().into() };
+        assert_eq!(
+            lstm.frozen(),
+            "ModelConfig { backbone: Lstm(LstmConfig { vocab: 40478, context: 512, width: 768, units: 2048, embd_dropout: 0.1, \
+             resid_dropout: 0.1, initializer_range: 0.02 }), head: Some(HeadConfig { form: Choose, classes: 1, bias: false, \
+             dropout: 0.1, labels: [] }) }"
+        );
     }
 }

@@ -12,7 +12,7 @@
 //! Forward, only the n + 2 values on the left are kept; each line of the chain rule below then has a tape of its own, which is
 //! gone before the next begins. It costs a second forward pass of every block: about a third more time. Dropout's masks are
 //! functions of keys and each summand is added where the whole tape would add it, so the gradient has the bits of
-//! [`Tape::backward`] on [`Model::loss`].
+//! [`Tape::backward`] on the loss.
 
 use std::sync::Arc;
 
@@ -20,15 +20,16 @@ use gradus_autograd::observer::Observer;
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
-use crate::backbone::Backbone;
 use crate::batch::Batch;
 use crate::block::Block;
-use crate::config::GptConfig;
-use crate::gpt::{Gpt, Hidden};
+use crate::dropout::DropoutSeed;
+use crate::gpt::Gpt;
 use crate::head::Head;
-use crate::model::Model;
-use crate::noise::Noise;
+use crate::hidden::Hidden;
 use crate::tree::Tree;
+
+/// A gradient, where it reaches a parameter.
+type Gradient<T> = Option<Tensor<T>>;
 
 impl<T: Real> Gpt<Tensor<T>> {
     /// L and its gradient, where it reaches a parameter, with the activations of one block at a time. `objective` makes L of
@@ -36,13 +37,12 @@ impl<T: Real> Gpt<Tensor<T>> {
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
-        config: &GptConfig,
         batch: &Batch,
-        noise: Option<&Noise>,
+        dropout: Option<DropoutSeed>,
         objective: impl for<'t> Fn(&'t Tape<T>, &Hidden<'t, T>) -> (Var<'t, T>, Option<Head<Var<'t, T>>>),
-    ) -> (T, Model<Option<Tensor<T>>>) {
+    ) -> (T, Gpt<Gradient<T>>, Option<Head<Gradient<T>>>) {
         let tape = || Tape::new().observed_by(observer.clone());
-        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), config, batch, noise);
+        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), batch, dropout);
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw, score) = {
             let tape = tape();
@@ -57,7 +57,7 @@ impl<T: Real> Gpt<Tensor<T>> {
         let mut blocks = Vec::with_capacity(inputs.len());
         for (layer, block) in self.h.0.iter().enumerate().rev() {
             let input = inputs.pop().expect("an input for each block");
-            let (gradient, g) = block.pull_back(&tape(), config, layer, noise, input, gh);
+            let (gradient, g) = block.pull_back(&tape(), layer, dropout, input, gh);
             blocks.push(gradient);
             gh = g;
         }
@@ -65,27 +65,21 @@ impl<T: Real> Gpt<Tensor<T>> {
 
         let tape = tape();
         let leaves = self.leaves(&tape);
-        let Hidden { states, output } = tape.scope("embed", || leaves.embed(config, &batch.inputs, batch.sequences, 0, noise));
+        let Hidden { states, output } = tape.scope("embed", || leaves.embed(&batch.inputs, batch.sequences, 0, dropout));
         let results = gw.map(|gw| (&output, gw)).into_iter().chain([(&states, gh)]).collect();
         let mut grads = tape.backward_from_all(results);
         let mut gradient = leaves.as_ref().map(|_, leaf| grads.take(leaf));
         gradient.h.0 = blocks;
-        (loss, Model { backbone: Backbone::Gpt(gradient), score })
+        (loss, gradient, score)
     }
 
     /// h₀ … hₙ and W, and nothing else that the forward pass makes, on a tape that records nothing.
-    pub fn inputs_of_blocks(
-        &self,
-        tape: &Tape<T>,
-        config: &GptConfig,
-        batch: &Batch,
-        noise: Option<&Noise>,
-    ) -> (Vec<Tensor<T>>, Tensor<T>) {
+    pub fn inputs_of_blocks(&self, tape: &Tape<T>, batch: &Batch, dropout: Option<DropoutSeed>) -> (Vec<Tensor<T>>, Tensor<T>) {
         let model = self.constants(tape);
-        let Hidden { mut states, output } = tape.scope("embed", || model.embed(config, &batch.inputs, batch.sequences, 0, noise));
+        let Hidden { mut states, output } = tape.scope("embed", || model.embed(&batch.inputs, batch.sequences, 0, dropout));
         let mut inputs = vec![states.value().clone()];
         for (layer, block) in model.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, config, layer, noise));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, dropout));
             inputs.push(states.value().clone());
         }
         (inputs, output.into_value())
@@ -93,19 +87,18 @@ impl<T: Real> Gpt<Tensor<T>> {
 }
 
 impl<T: Real> Block<Tensor<T>> {
-    /// θ̄ₗ and h̄ₗ₋₁ from hₗ₋₁ and h̄ₗ.
+    /// θ̄ₗ and h̄ₗ₋₁ from hₗ₋₁ and h̄ₗ; `layer` names the block in scopes.
     fn pull_back(
         &self,
         tape: &Tape<T>,
-        config: &GptConfig,
         layer: usize,
-        noise: Option<&Noise>,
+        dropout: Option<DropoutSeed>,
         input: Tensor<T>,
         gradient: Tensor<T>,
-    ) -> (Block<Option<Tensor<T>>>, Tensor<T>) {
+    ) -> (Block<Gradient<T>>, Tensor<T>) {
         let x = tape.leaf(input);
         let leaves = self.as_ref().map(|name, p| tape.scope(&format!("h.{layer}.{name}"), || tape.leaf(p.clone())));
-        let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, config, layer, noise));
+        let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, dropout));
         let mut grads = tape.backward_from_all(vec![(&y, gradient)]);
         let gx = grads.take(&x).expect("a block's output depends on its input");
         (leaves.as_ref().map(|_, leaf| grads.take(leaf)), gx)
@@ -117,11 +110,14 @@ mod tests {
     use gradus_tensor::rng::Philox;
 
     use super::*;
+    use crate::backbone::Backbone;
     use crate::batch::Labels;
-    use crate::config::{Embedding, Positions};
+    use crate::config::{Embedding, GptConfig, Positions};
     use crate::head::{Form, HeadConfig};
-    use crate::model::{Backward, ModelConfig};
+    use crate::layers::Table;
+    use crate::model::{GradientMode, Model, ModelConfig};
     use crate::objectives::Objective;
+    use crate::tree::P;
 
     /// Large enough that its kernels share their work between threads; with a head, with and without tokens to predict.
     fn agrees<T: Real>(config: &GptConfig) {
@@ -143,9 +139,9 @@ mod tests {
             let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Choose, 2));
             let config = ModelConfig { backbone: config.clone().into(), head };
             let params: Model<Tensor<T>> = Model::init(&config, 3);
-            for noise in [None, Some(Noise::new(11, 1).from_sequence(4))] {
-                let (loss, expected) = params.gradient(&config, &batch, noise.as_ref(), Backward::Whole);
-                let (same_loss, found) = params.gradient(&config, &batch, noise.as_ref(), Backward::Recompute);
+            for dropout in [None, Some(DropoutSeed::new(11, 1).from_sequence(4))] {
+                let (loss, expected) = params.gradient(&batch, dropout, GradientMode::Whole);
+                let (same_loss, found) = params.gradient(&batch, dropout, GradientMode::Recompute);
                 assert_eq!(bits(&[same_loss]), bits(&[loss]));
                 found.zip(expected).visit(|name, (found, expected)| {
                     let [found, expected] = [found, expected].map(|g| g.expect("every parameter has a gradient").to_vec());
@@ -186,11 +182,12 @@ mod tests {
             heads: 2,
             ..GptConfig::default()
         };
-        let separate = GptConfig { embedding: Embedding::Separate, vocab: joint.output_rows(), ..joint.clone() };
-        let params = Model::from(Gpt::<Tensor<f64>>::init(&separate, 1));
+        let mut gpt = Gpt::<Tensor<f64>>::init(&joint, 1);
+        gpt.positions_embed = Some(Table { weight: P(Tensor::zeros([4, 4])) }); // the joint matrix has rows for positions
+        let params = Model::from(gpt);
         let ids: std::sync::Arc<[u32]> = [1, 2, 3].into();
         let batch = Batch { sequences: 1, inputs: ids.clone(), targets: ids, weights: [1.0; 3].into(), labels: None };
-        let (_, gradient) = params.gradient(&joint.into(), &batch, None, Backward::Recompute);
+        let (_, gradient) = params.gradient(&batch, None, GradientMode::Recompute);
         let Backbone::Gpt(gradient) = gradient.backbone else { panic!("a Transformer's") };
         assert!(gradient.tokens_embed.weight.0.is_some() && gradient.positions_embed.unwrap().weight.0.is_none());
     }

@@ -16,10 +16,10 @@ use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::backbone::BackboneConfig;
-use crate::config::Embedding;
+use crate::backbone::Backbone;
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig};
+use crate::param::{Param, Role};
 use crate::tree::Tree;
 
 /// How much of a pre-trained model is kept (figure 2, left).
@@ -58,14 +58,13 @@ impl std::str::FromStr for Transfer {
 }
 
 impl Transfer {
-    /// Is the parameter of this name kept?
-    fn keeps(self, name: &str) -> bool {
-        let layer = name.strip_prefix("h.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
-        match (self, layer) {
+    /// Is this parameter kept?
+    fn keeps(self, p: &Param) -> bool {
+        match (self, p.block) {
             (Transfer::All, _) => true,
             (Transfer::None, _) => false,
-            (Transfer::Layers(n), Some(layer)) => layer < n,
-            (Transfer::Layers(_), None) => name.contains("_embed."),
+            (Transfer::Layers(n), Some(block)) => block < n,
+            (Transfer::Layers(_), None) => p.role.is_embedding(),
         }
     }
 }
@@ -74,51 +73,49 @@ impl Transfer {
 const ABOVE: u64 = 0x6162_6f76_6500;
 
 impl<T: Real> Model<Tensor<T>> {
-    /// The backbone with these tokens' rows of Wₑ drawn from N(0, std²); the vocabulary grows to hold them.
+    /// The model with these tokens' rows of Wₑ drawn from N(0, std²); the vocabulary grows to hold them.
     ///
     /// # Panics
     /// If they begin beyond the vocabulary.
-    pub fn with_tokens(self, config: &ModelConfig, tokens: Range<usize>, std: f64, seed: u64) -> (ModelConfig, Self) {
+    pub fn with_tokens(self, tokens: Range<usize>, std: f64, seed: u64) -> Self {
+        let config = self.config();
         let vocab = config.backbone.vocab();
         assert!(tokens.start <= vocab, "{tokens:?}: a row without a value behind the vocabulary of {vocab}");
-        let grown = ModelConfig { backbone: config.backbone.clone().with_vocab(vocab.max(tokens.end)), ..config.clone() };
-        let joint = matches!(&config.backbone, BackboneConfig::Gpt(c) if c.embedding == Embedding::Joint);
-        let params = self.map(|name, p| {
-            if name != "tokens_embed.weight" || tokens.is_empty() {
+        let grown = ModelConfig { backbone: config.backbone.with_vocab(vocab.max(tokens.end)), ..config };
+        Model::declare(&grown).zip(self).map(|_, (declared, p)| {
+            if declared.role != Role::TokenEmbedding || tokens.is_empty() {
                 return p;
             }
             let d = p.shape()[1];
             let fresh: Tensor<T> = Tensor::normal([tokens.len(), d], std, &mut Philox::with_stream(seed, 0x726f_7773));
             let old = p.dense();
             let (old, positions) = old.as_slice().split_at(vocab * d);
-            assert!(joint || positions.is_empty(), "rows of tokens, and only in the joint form of positions");
             let all = [&old[..tokens.start * d], fresh.as_slice(), &old[tokens.end.min(vocab) * d..], positions].concat();
-            Tensor::new([all.len() / d, d], all)
-        });
-        (grown, params)
+            Tensor::new(declared.shape, all)
+        })
     }
 
     /// This backbone under a fresh head, with what is not transferred fresh too.
-    pub fn with_head(self, config: &ModelConfig, head: HeadConfig, transfer: Transfer, seed: u64) -> (ModelConfig, Self) {
-        let config = ModelConfig { head: Some(head.clone()), ..config.clone() };
+    pub fn with_head(self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
+        let config = self.backbone.config();
+        let score = Head::init(&head, config.width(), config.initializer_range(), seed);
         let of = if matches!(transfer, Transfer::Layers(_)) { seed ^ ABOVE } else { seed };
-        let fresh: Self = Model::init(&ModelConfig { head: None, ..config.clone() }, of);
-        let kept = Model { score: None, ..self };
-        let Model { backbone, .. } = kept.zip(fresh).map(|name, (old, new)| if transfer.keeps(name) { old } else { new });
-        let score = Head::init(&head, config.backbone.width(), config.backbone.initializer_range(), seed);
-        (config, Model { backbone, score: Some(score) })
+        let fresh = Backbone::init(&config, of);
+        let choose = |_: &str, ((declared, old), new)| if transfer.keeps(&declared) { old } else { new };
+        let backbone = Backbone::declare(&config).zip(self.backbone).zip(fresh).map(choose);
+        Model { backbone, score: Some(score) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::GptConfig;
+    use crate::config::{Embedding, GptConfig};
     use crate::head::Form;
 
-    fn names(keep: impl Fn(&str) -> bool) -> Vec<String> {
+    fn kept(by: Transfer) -> Vec<String> {
         let mut names = Vec::new();
-        Model::shapes(&tiny().into()).visit(|name, _| names.extend(keep(name).then(|| name.to_owned())));
+        Model::declare(&tiny().into()).visit(|name, p| names.extend(by.keeps(&p).then(|| name.to_owned())));
         names
     }
 
@@ -128,19 +125,19 @@ mod tests {
 
     #[test]
     fn layers_are_kept_from_the_first() {
-        assert!(names(|n| Transfer::None.keeps(n)).is_empty());
-        assert_eq!(names(|n| Transfer::Layers(0).keeps(n)), ["tokens_embed.weight", "positions_embed.weight"]);
-        assert!(names(|n| Transfer::Layers(1).keeps(n)).iter().all(|n| n.contains("embed") || n.starts_with("h.0.")));
-        assert_eq!(names(|n| Transfer::Layers(1).keeps(n)).len(), 2 + 12);
-        assert_eq!(names(|n| Transfer::Layers(2).keeps(n)), names(|_| true));
+        assert!(kept(Transfer::None).is_empty());
+        assert_eq!(kept(Transfer::Layers(0)), ["tokens_embed.weight", "positions_embed.weight"]);
+        assert!(kept(Transfer::Layers(1)).iter().all(|n| n.contains("embed") || n.starts_with("h.0.")));
+        assert_eq!(kept(Transfer::Layers(1)).len(), 2 + 12);
+        assert_eq!(kept(Transfer::Layers(2)), kept(Transfer::All));
     }
 
     #[test]
     fn what_is_kept_has_the_same_bits_and_the_rest_is_fresh() {
         let config = ModelConfig::from(tiny());
         let old: Model<Tensor<f64>> = Model::init(&config, 1);
-        let (with_head, new) = old.clone().with_head(&config, HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), 2);
-        assert_eq!(with_head.head.unwrap().classes, 3);
+        let new = old.clone().with_head(HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), 2);
+        assert_eq!(new.config().head.unwrap().classes, 3);
         assert_eq!(new.score.as_ref().unwrap().weight.0.shape()[..], [3, 4]);
         Model { score: None, ..new }.zip(old).visit(|name, (new, old)| {
             let kept = name.contains("embed") || name.starts_with("h.0.");
@@ -154,10 +151,7 @@ mod tests {
     fn fresh_blocks_are_not_those_that_pre_training_began_with() {
         let config = ModelConfig::from(tiny());
         let began: Model<Tensor<f64>> = Model::init(&config, 1);
-        let with = |transfer| Model {
-            score: None,
-            ..began.clone().with_head(&config, HeadConfig::new(Form::Classify, 3), transfer, 1).1
-        };
+        let with = |transfer| Model { score: None, ..began.clone().with_head(HeadConfig::new(Form::Classify, 3), transfer, 1) };
         with(Transfer::Layers(1)).zip(began.clone()).visit(|name, (new, old)| {
             let random = name.starts_with("h.1.") && new.shape().len() > 1;
             assert_eq!(new == old, !random, "{name}");
@@ -172,8 +166,8 @@ mod tests {
         let old: Model<Tensor<f64>> = Model::init(&config, 1);
         let table = |m: &Model<Tensor<f64>>| m.gpt().unwrap().tokens_embed.weight.0.to_vec();
         for (tokens, vocab) in [(2..4, 5), (4..6, 6)] {
-            let (grown, new) = old.clone().with_tokens(&config, tokens.clone(), 0.02, 7);
-            assert_eq!(grown.backbone.vocab(), vocab);
+            let new = old.clone().with_tokens(tokens.clone(), 0.02, 7);
+            assert_eq!(new.config().backbone.vocab(), vocab);
             let same: Vec<bool> = table(&new).chunks(4).zip(table(&old).chunks(4)).map(|(new, old)| new == old).collect();
             let kept: Vec<bool> = (0..5).map(|token| !tokens.contains(&token)).collect();
             assert_eq!(same, kept);
@@ -185,7 +179,8 @@ mod tests {
         for embedding in [Embedding::Separate, Embedding::Joint] {
             let config = ModelConfig::from(GptConfig { embedding, ..tiny() });
             let old: Model<Tensor<f64>> = Model::init(&config, 1);
-            let (grown, new) = old.clone().with_tokens(&config, 5..8, 0.02, 7);
+            let new = old.clone().with_tokens(5..8, 0.02, 7);
+            let grown = new.config();
             assert_eq!(grown.backbone.vocab(), 8);
             let table = |m: &Model<Tensor<f64>>| m.gpt().unwrap().tokens_embed.weight.0.clone();
             let (before, after) = (table(&old).to_vec(), table(&new).to_vec());
@@ -193,10 +188,10 @@ mod tests {
             assert_eq!(after[8 * 4..], before[5 * 4..]);
             let rows = &after[5 * 4..8 * 4];
             assert!(rows.iter().all(|x| *x != 0.0 && x.abs() < 0.1), "{rows:?}");
-            let (same, again) = new.clone().with_tokens(&grown, 5..8, 0.02, 8);
-            assert!(same == grown && again != new, "rows of another seed");
-            assert!(again.with_tokens(&grown, 5..8, 0.02, 7).1 == new, "and back");
-            assert_eq!(Model::shapes(&grown).map(|_, s| s.to_vec()), new.map(|_, p| p.shape().to_vec()));
+            let again = new.clone().with_tokens(5..8, 0.02, 8);
+            assert!(again.config() == grown && again != new, "rows of another seed");
+            assert!(again.with_tokens(5..8, 0.02, 7) == new, "and back");
+            Model::declare(&grown).zip(new).visit(|name, (declared, p)| assert_eq!(declared.shape, *p.shape(), "{name}"));
         }
     }
 }

@@ -1,22 +1,51 @@
 //! Parameters as a functor: a model is generic over what stands at its leaves.
 //!
-//! `Gpt<Tensor>` is a model at rest, `Gpt<Var>` the same on a tape, its gradients and its moments are trees again.
-//! Initialisation, checkpoints, gradient norms, updates and the alarm for a parameter without gradient are each one
-//! traversal, and nothing looks a parameter up by its name.
+//! `Gpt<Param>` is a model's declaration, `Gpt<Tensor>` the model at rest, `Gpt<Var>` the same on a tape; its gradients and its
+//! moments are trees again. Initialisation, checkpoints, gradient norms, updates and the alarm for a parameter without gradient
+//! are each one traversal, and nothing looks a parameter up by its name.
+//!
+//! What a layer needs beside its parameters (a number of heads, an ε) is a setting of the tree: it goes wherever the leaves go,
+//! so that no parameters can be computed with the settings of others.
+//!
+//! ```
+//! use gradus_model::Tree;
+//! use gradus_model::tree::P;
+//!
+//! gradus_model::tree! {
+//!     /// y = w·x, and nothing above a limit.
+//!     pub struct Clipped<V> {
+//!         /// w.
+//!         weight: P<V>,
+//!     } with {
+//!         /// The limit.
+//!         most: f64,
+//!     }
+//! }
+//! let layer = Clipped { weight: P(3.0), most: 1.0 };
+//! let named = layer.map(|path, w| format!("{path} = {w}"));
+//! assert_eq!((&*named.weight.0, named.most), ("weight = 3", 1.0));
+//! ```
+
+use gradus_autograd::{Tape, Var};
+use gradus_tensor::{Real, Tensor};
 
 /// The names on the way to a leaf, joined by dots: `h.3.attn.c_attn.weight`.
 #[derive(Debug, Default)]
 pub struct Path(String);
 
 impl Path {
-    /// Runs `f` with `name` added at the end.
+    /// Runs `f` with `name` added at the end; an empty name adds nothing.
     pub fn within<R>(&mut self, name: impl std::fmt::Display, f: impl FnOnce(&mut Self) -> R) -> R {
         use std::fmt::Write;
         let before = self.0.len();
         if before > 0 {
             self.0.push('.');
         }
+        let start = self.0.len();
         write!(self.0, "{name}").expect("a string takes any text");
+        if self.0.len() == start {
+            self.0.truncate(before);
+        }
         let result = f(self);
         self.0.truncate(before);
         result
@@ -32,13 +61,19 @@ pub trait Tree: Sized {
 
     /// The tree of f(path, leaf), below `path`.
     fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, Self::Leaf) -> U) -> Self::With<U>;
-    /// The tree of references to the leaves.
-    fn as_ref(&self) -> Self::With<&Self::Leaf>;
+    /// The same with references to the leaves.
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a Self::Leaf) -> U) -> Self::With<U>
+    where
+        Self::Leaf: 'a;
     /// The tree of exclusive references to the leaves.
     fn as_mut(&mut self) -> Self::With<&mut Self::Leaf>;
-    /// The tree of pairs; panics where the structures differ (another number of layers).
+    /// The tree of pairs, with the settings of the first; panics where the structures differ (another number of layers).
     fn zip<B>(self, other: Self::With<B>) -> Self::With<(Self::Leaf, B)>;
 
+    /// The tree of references to the leaves.
+    fn as_ref(&self) -> Self::With<&Self::Leaf> {
+        self.map_ref_at(&mut Path::default(), &mut |_, leaf| leaf)
+    }
     /// The tree of f(path, leaf).
     fn map<U>(self, mut f: impl FnMut(&str, Self::Leaf) -> U) -> Self::With<U> {
         self.map_at(&mut Path::default(), &mut f)
@@ -46,6 +81,28 @@ pub trait Tree: Sized {
     /// f(path, leaf) for every leaf, in order.
     fn visit(self, mut f: impl FnMut(&str, Self::Leaf)) {
         self.map(|path, leaf| f(path, leaf));
+    }
+
+    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
+    fn leaves<'t, T: Real>(&self, tape: &'t Tape<T>) -> Self::With<Var<'t, T>>
+    where
+        Self: Tree<Leaf = Tensor<T>>,
+    {
+        self.map_ref_at(&mut Path::default(), &mut |name, p| tape.scope(name, || tape.leaf(p.clone())))
+    }
+    /// The parameters as constants of a tape.
+    fn constants<'t, T: Real>(&self, tape: &'t Tape<T>) -> Self::With<Var<'t, T>>
+    where
+        Self: Tree<Leaf = Tensor<T>>,
+    {
+        self.map_ref_at(&mut Path::default(), &mut |_, p| tape.constant(p.clone()))
+    }
+    /// The parameters as another scalar.
+    fn cast<T: Real, U: Real>(&self) -> Self::With<Tensor<U>>
+    where
+        Self: Tree<Leaf = Tensor<T>>,
+    {
+        self.map_ref_at(&mut Path::default(), &mut |_, p| p.cast())
     }
 }
 
@@ -59,8 +116,11 @@ impl<V> Tree for P<V> {
     fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, V) -> U) -> P<U> {
         P(f(&path.0, self.0))
     }
-    fn as_ref(&self) -> P<&V> {
-        P(&self.0)
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a V) -> U) -> P<U>
+    where
+        V: 'a,
+    {
+        P(f(&path.0, &self.0))
     }
     fn as_mut(&mut self) -> P<&mut V> {
         P(&mut self.0)
@@ -80,8 +140,11 @@ impl<X: Tree> Tree for Seq<X> {
     fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, X::Leaf) -> U) -> Seq<X::With<U>> {
         Seq(self.0.into_iter().enumerate().map(|(i, x)| path.within(i, |path| x.map_at(path, f))).collect())
     }
-    fn as_ref(&self) -> Seq<X::With<&X::Leaf>> {
-        Seq(self.0.iter().map(Tree::as_ref).collect())
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a X::Leaf) -> U) -> Seq<X::With<U>>
+    where
+        X::Leaf: 'a,
+    {
+        Seq(self.0.iter().enumerate().map(|(i, x)| path.within(i, |path| x.map_ref_at(path, f))).collect())
     }
     fn as_mut(&mut self) -> Seq<X::With<&mut X::Leaf>> {
         Seq(self.0.iter_mut().map(Tree::as_mut).collect())
@@ -99,8 +162,11 @@ impl<X: Tree> Tree for Option<X> {
     fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, X::Leaf) -> U) -> Option<X::With<U>> {
         self.map(|x| x.map_at(path, f))
     }
-    fn as_ref(&self) -> Option<X::With<&X::Leaf>> {
-        self.as_ref().map(Tree::as_ref)
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a X::Leaf) -> U) -> Option<X::With<U>>
+    where
+        X::Leaf: 'a,
+    {
+        self.as_ref().map(|x| x.map_ref_at(path, f))
     }
     fn as_mut(&mut self) -> Option<X::With<&mut X::Leaf>> {
         self.as_mut().map(Tree::as_mut)
@@ -114,28 +180,86 @@ impl<X: Tree> Tree for Option<X> {
     }
 }
 
-/// Declares a struct of subtrees as a [`Tree`]; a field's name is its name in paths.
+/// Declares a struct of subtrees, or an enum of which each variant is one, as a [`Tree`].
+///
+/// A field's name is its name in paths; `field as "name": …` gives it another, and `as ""` none, so that what is below stands for
+/// itself. Settings follow in `with { … }`; they are cloned with the tree. A variant adds nothing to the path.
 #[macro_export]
 macro_rules! tree {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident<$v:ident> { $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)? }) => {
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+
+    ($(#[$meta:meta])* $vis:vis struct $name:ident<$v:ident> {
+        $($(#[$fmeta:meta])* $field:ident $(as $path:literal)? : $ty:ty),* $(,)?
+    } $(with { $($(#[$smeta:meta])* $svis:vis $setting:ident : $sty:ty),* $(,)? })?) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
-        $vis struct $name<$v> { $($(#[$fmeta])* pub $field: $ty),* }
+        $vis struct $name<$v> { $($(#[$fmeta])* pub $field: $ty,)* $($($(#[$smeta])* $svis $setting: $sty,)*)? }
 
         impl<$v> $crate::tree::Tree for $name<$v> {
             type Leaf = $v;
             type With<U> = $name<U>;
             fn map_at<U>(self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, $v) -> U) -> $name<U> {
-                $name { $($field: path.within(stringify!($field), |path| $crate::tree::Tree::map_at(self.$field, path, f))),* }
+                $name {
+                    $($field: path.within($crate::tree!(@name $field $($path)?), |path| {
+                        $crate::tree::Tree::map_at(self.$field, path, f)
+                    }),)*
+                    $($($setting: self.$setting,)*)?
+                }
             }
-            fn as_ref(&self) -> $name<&$v> {
-                $name { $($field: $crate::tree::Tree::as_ref(&self.$field)),* }
+            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, &'a $v) -> U) -> $name<U>
+            where
+                $v: 'a,
+            {
+                $name {
+                    $($field: path.within($crate::tree!(@name $field $($path)?), |path| {
+                        $crate::tree::Tree::map_ref_at(&self.$field, path, f)
+                    }),)*
+                    $($($setting: self.$setting.clone(),)*)?
+                }
             }
             fn as_mut(&mut self) -> $name<&mut $v> {
-                $name { $($field: $crate::tree::Tree::as_mut(&mut self.$field)),* }
+                $name {
+                    $($field: $crate::tree::Tree::as_mut(&mut self.$field),)*
+                    $($($setting: self.$setting.clone(),)*)?
+                }
             }
             fn zip<B>(self, other: $name<B>) -> $name<($v, B)> {
-                $name { $($field: $crate::tree::Tree::zip(self.$field, other.$field)),* }
+                $name {
+                    $($field: $crate::tree::Tree::zip(self.$field, other.$field),)*
+                    $($($setting: self.$setting,)*)?
+                }
+            }
+        }
+    };
+
+    ($(#[$meta:meta])* $vis:vis enum $name:ident<$v:ident> {
+        $($(#[$vmeta:meta])* $variant:ident($ty:ty)),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis enum $name<$v> { $($(#[$vmeta])* $variant($ty)),* }
+
+        impl<$v> $crate::tree::Tree for $name<$v> {
+            type Leaf = $v;
+            type With<U> = $name<U>;
+            fn map_at<U>(self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, $v) -> U) -> $name<U> {
+                match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::map_at(x, path, f))),* }
+            }
+            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, &'a $v) -> U) -> $name<U>
+            where
+                $v: 'a,
+            {
+                match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::map_ref_at(x, path, f))),* }
+            }
+            fn as_mut(&mut self) -> $name<&mut $v> {
+                match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::as_mut(x))),* }
+            }
+            fn zip<B>(self, other: $name<B>) -> $name<($v, B)> {
+                match (self, other) {
+                    $(($name::$variant(a), $name::$variant(b)) => $name::$variant($crate::tree::Tree::zip(a, b)),)*
+                    _ => panic!("zip: two variants of {}", stringify!($name)),
+                }
             }
         }
     };

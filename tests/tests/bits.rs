@@ -1,7 +1,7 @@
 //! The same seed gives the same bits, on any number of threads and across a stop.
 
 use gradus_autograd::Tensor;
-use gradus_model::{Backward, Batch, Gpt, GptConfig, Model, Objective};
+use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Model, Objective};
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::pretrain::digest;
@@ -17,7 +17,16 @@ fn config() -> GptConfig {
 fn recipe(shards: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.2".parse().unwrap(), ..Schedule::default() };
     let optimizer = Optimizer { lr: 1e-2, ..Optimizer::default() };
-    Recipe { optimizer, schedule, updates: UPDATES, clip: Some(1.0), shards, at_once: shards, backward: Backward::Whole, seed: 9 }
+    Recipe {
+        optimizer,
+        schedule,
+        updates: UPDATES,
+        clip: Some(1.0),
+        shards,
+        at_once: shards,
+        backward: GradientMode::Whole,
+        seed: 9,
+    }
 }
 
 fn batch(config: &GptConfig, t: u64) -> Batch {
@@ -34,7 +43,7 @@ fn run(threads: usize, shards: usize, stop: Option<u64>) -> String {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let config = config();
-        let mut trainer: Trainer = Trainer::new(config.clone(), recipe(shards), Gpt::init(&config, 4));
+        let mut trainer: Trainer = Trainer::new(recipe(shards), Gpt::init(&config, 4));
         while trainer.done() < UPDATES {
             trainer.update(&batch(&config, trainer.done() + 1)).unwrap();
             if Some(trainer.done()) == stop {

@@ -4,7 +4,7 @@ use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::derivatives::{grad, hvp, jvp};
 use gradus_autograd::{Real, Tensor, Var};
 use gradus_model::check::Loss;
-use gradus_model::{Batch, GptConfig, Model, ModelConfig, Noise, Objective, Tree, check as properties};
+use gradus_model::{Batch, DropoutSeed, GptConfig, Model, ModelConfig, Objective, Sight, Tree, check as properties};
 
 fn gpt() -> (Loss, Vec<Tensor<f64>>, Model<Tensor<f64>>) {
     let backbone =
@@ -16,7 +16,7 @@ fn gpt() -> (Loss, Vec<Tensor<f64>>, Model<Tensor<f64>>) {
     let batch = Batch { sequences: 2, inputs: ids(1), targets: ids(2), weights, labels: None };
     let mut inputs = Vec::new();
     params.as_ref().visit(|_, p| inputs.push(p.clone()));
-    (Loss { config, batch, noise: Some(Noise::new(3, 1)) }, inputs, params)
+    (Loss { config, batch, dropout: Some(DropoutSeed::new(3, 1)) }, inputs, params)
 }
 
 fn direction(inputs: &[Tensor<f64>], seed: u64) -> Vec<Tensor<f64>> {
@@ -155,7 +155,7 @@ fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
 fn who_sees_ahead_or_sees_nothing_is_refused() {
     let batch = batch();
     let verdict = |f: &dyn Fn(&[u32]) -> Tensor<f64>| {
-        properties::causality(&batch.inputs, 2, 17, f).and_then(|()| properties::sight(&batch.inputs, 2, 17, f))
+        properties::causality(&batch.inputs, 2, 17, f).and_then(|()| properties::sight(Sight::Causal, &batch.inputs, 2, 17, f))
     };
     assert_eq!(verdict(&|ids| sums(ids, false)), Ok(()));
     let ahead = verdict(&|ids| sums(ids, true)).unwrap_err().to_string();

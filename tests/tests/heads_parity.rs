@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_data::sets::{Example, Input, Label, Task};
-use gradus_model::{Backward, Batch, Form, GptConfig, HeadConfig, Labels, Model, ModelConfig, Objective, Tree, checkpoint};
+use gradus_model::{Batch, Form, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_directories, worst};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -19,7 +19,6 @@ const TOLERANCE: f64 = 1e-10;
 
 struct Fixture {
     name: String,
-    config: ModelConfig,
     params: Model<Tensor<f64>>,
     segments: Value,
     expected: Arrays,
@@ -62,15 +61,14 @@ impl Fixture {
         let classes = weights.get("score.weight").shape()[0];
         let head = HeadConfig { bias: segments["bias"].as_bool().unwrap(), ..HeadConfig::new(form, classes) };
         let config = ModelConfig { backbone: backbone.with_dropout(0.0).into(), head: Some(HeadConfig { dropout: 0.0, ..head }) };
-        let params = Model::shapes(&config).map(|name, shape| {
+        let params = Model::declare(&config).map(|name, declared| {
             let found = weights.get(&checkpoint::hugging_face_name(name));
-            assert_eq!(*found.shape(), shape, "{name}");
+            assert_eq!(*found.shape(), declared.shape, "{name}");
             found
         });
         let steps = dir.join("steps.safetensors");
         Fixture {
             name: dir.file_name().unwrap().to_string_lossy().into_owned(),
-            config,
             params,
             segments,
             expected: Arrays::read(&dir.join("expected.safetensors")),
@@ -162,7 +160,7 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
         let expected = &fixture.expected;
         for (run, lambda, objective) in runs {
             let batch = fixture.batch(lambda, objective);
-            let logits = fixture.params.class_logits(&fixture.config, &batch);
+            let logits = fixture.params.class_logits(&batch);
             fixture.check("logits", &logits, &expected.get("logits"), TOLERANCE);
             let rows = logits.to_vec();
             for (row, right) in rows.chunks(logits.shape()[1]).zip(expected.get("prediction").to_vec()) {
@@ -172,8 +170,8 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
                 };
                 assert!((answered - right).abs() <= TOLERANCE, "{}: {answered} for {right}", fixture.name);
             }
-            for how in [Backward::Whole, Backward::Recompute] {
-                let (loss, gradient) = fixture.params.gradient(&fixture.config, &batch, None, how);
+            for how in [GradientMode::Whole, GradientMode::Recompute] {
+                let (loss, gradient) = fixture.params.gradient(&batch, None, how);
                 fixture.check("loss", &Tensor::scalar(loss), &expected.get(&format!("{run}.loss")), TOLERANCE);
                 let mut compared = 0;
                 gradient.visit(|name, g| {
@@ -203,11 +201,11 @@ fn ten_updates_agree_to_1e_9() {
             clip: Some(1.0),
             shards,
             at_once: shards,
-            backward: Backward::Whole,
+            backward: GradientMode::Whole,
             seed: 0,
         };
         for shards in [1, 2, 3] {
-            let mut trainer = Trainer::<f64>::new(fixture.config.clone(), recipe(shards), fixture.params.clone());
+            let mut trainer = Trainer::<f64>::new(recipe(shards), fixture.params.clone());
             let seen: Vec<_> = (0..10).map(|t| trainer.update(&padded(&fixture, steps, t)).unwrap()).collect();
             let series = |f: &dyn Fn(usize) -> f64| Tensor::new([10], (0..10).map(f).collect());
             fixture.check("loss", &series(&|t| seen[t].loss), &steps.get("openai.loss"), 1e-9);

@@ -4,7 +4,7 @@
 
 use gradus_autograd::{Real, Tape, Tensor, Var};
 use gradus_model::tree::P;
-use gradus_model::{Lstm, LstmConfig, LstmState, Tree};
+use gradus_model::{Lstm, LstmConfig, LstmState, Role, Tree};
 use gradus_tests::{Arrays, golden, worst};
 
 /// The name of a parameter in PyTorch, whose matrices are [out, in].
@@ -18,20 +18,19 @@ const NAMES: [(&str, &str); 6] = [
 ];
 
 /// What the fixture holds of a parameter under `kind`, as ours is stored.
-fn stored(arrays: &Arrays, kind: &str, path: &str) -> Tensor<f64> {
+fn stored(arrays: &Arrays, kind: &str, path: &str, role: Role) -> Tensor<f64> {
     let name = NAMES.iter().find(|(ours, _)| *ours == path).unwrap_or_else(|| panic!("{path} has a name in PyTorch")).1;
     let array = arrays.get(&format!("{kind}.{name}"));
-    let transposed = path != "tokens_embed.weight" && array.shape().len() == 2;
-    if transposed { array.permute(&[1, 0]).dense() } else { array }
+    if role == Role::Weight { array.permute(&[1, 0]).dense() } else { array }
 }
 
 fn model(arrays: &Arrays) -> (LstmConfig, Lstm<Tensor<f64>>) {
     let (embed, projection) = (arrays.get("parameter.embed.weight"), arrays.get("parameter.proj.weight"));
     let (vocab, width, units) = (embed.shape()[0], embed.shape()[1], projection.shape()[1]);
     let config = LstmConfig { vocab, context: 16, width, units, ..LstmConfig::default() };
-    let mut params = Lstm::shapes(&config).map(|path, shape| {
-        let array = stored(arrays, "parameter", path);
-        assert_eq!(*array.shape(), shape, "{path}");
+    let mut params = Lstm::declare(&config).map(|path, declared| {
+        let array = stored(arrays, "parameter", path, declared.role);
+        assert_eq!(*array.shape(), declared.shape, "{path}");
         array
     });
     // PyTorch adds two biases.
@@ -41,13 +40,13 @@ fn model(arrays: &Arrays) -> (LstmConfig, Lstm<Tensor<f64>>) {
 }
 
 /// The mean of −log P over all predictions but those of the last position.
-fn loss<'t, T: Real>(model: &Lstm<Var<'t, T>>, config: &LstmConfig, ids: &[u32], batch: usize) -> Var<'t, T> {
-    let (hidden, n) = (model.hidden(config, ids, batch, None), ids.len());
+fn loss<'t, T: Real>(model: &Lstm<Var<'t, T>>, ids: &[u32], batch: usize) -> Var<'t, T> {
+    let (hidden, n) = (model.hidden(ids, batch, None), ids.len());
     let t = n / batch;
     let targets: Vec<u32> = (0..n).map(|i| if i % t + 1 < t { ids[i + 1] } else { 0 }).collect();
     let weight = 1.0 / (batch * (t - 1)) as f64;
     let weights: Vec<f64> = (0..n).map(|i| if i % t + 1 < t { weight } else { 0.0 }).collect();
-    hidden.states.reshape([n, config.width]).linear_cross_entropy(&hidden.output, targets.into(), weights.into())
+    hidden.states.reshape([n, model.config().width]).linear_cross_entropy(&hidden.output, targets.into(), weights.into())
 }
 
 fn fixtures() -> [Arrays; 2] {
@@ -64,19 +63,19 @@ fn compare<T: Real>(tolerance: f64) {
             assert!(error <= tolerance, "d = {}: {name}: {error:e} of its largest entry", config.width);
         };
         let tape = Tape::off();
-        let hidden = params.constants(&tape).hidden(&config, &ids, shape[0], None);
+        let hidden = params.constants(&tape).hidden(&ids, shape[0], None);
         check("states", hidden.states.value(), &arrays.get("states"));
         check("logits", hidden.logits().value(), &arrays.get("logits"));
 
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
-        let loss = loss(&leaves, &config, &ids, shape[0]);
+        let loss = loss(&leaves, &ids, shape[0]);
         check("loss", loss.value(), &arrays.get("loss"));
         let grads = tape.backward(&loss);
         let mut compared = 0;
-        leaves.as_ref().visit(|path, leaf| {
-            let gradient = grads.of(leaf).unwrap_or_else(|| panic!("{path} has no gradient"));
-            check(path, gradient, &stored(&arrays, "gradient", path));
+        Lstm::declare(&config).zip(leaves).visit(|path, (declared, leaf)| {
+            let gradient = grads.of(&leaf).unwrap_or_else(|| panic!("{path} has no gradient"));
+            check(path, gradient, &stored(&arrays, "gradient", path, declared.role));
             compared += 1;
             if path == "cell.bias" {
                 // The gradient of a sum is that of both its terms.
@@ -108,11 +107,11 @@ fn decoding_step_by_step_gives_the_bits_of_the_whole_pass() {
         let ids = &ids[..shape[1]];
         let tape = Tape::off();
         let model = params.constants(&tape);
-        let whole = model.logits(&config, ids, 1).into_value();
+        let whole = model.logits(ids, 1).into_value();
         let mut state = LstmState::new(&config);
         for step in [2, 0, 1, 1, ids.len() - 4] {
             let read = state.position();
-            let logits = model.decode(&config, &ids[read..read + step], &mut state).logits();
+            let logits = model.decode(&ids[read..read + step], &mut state).logits();
             assert_eq!(state.position(), read + step);
             assert_eq!(logits.value().to_vec(), whole.slice(1, read..read + step).to_vec());
         }

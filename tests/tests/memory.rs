@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Backward, Batch, Gpt, GptConfig, Objective};
+use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Objective};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::{Optimizer, Schedule};
@@ -76,9 +76,9 @@ fn alone() -> MutexGuard<'static, ()> {
 
 fn trainer(config: &GptConfig, shards: usize, recompute: bool) -> Trainer {
     let (optimizer, schedule) = (Optimizer::default(), Schedule::default());
-    let backward = if recompute { Backward::Recompute } else { Backward::Whole };
+    let backward = if recompute { GradientMode::Recompute } else { GradientMode::Whole };
     let recipe = Recipe { optimizer, schedule, updates: 10_000, clip: Some(1.0), shards, at_once: 1, backward, seed: 9 };
-    Trainer::new(config.clone(), recipe, Gpt::init(config, 4))
+    Trainer::new(recipe, Gpt::init(config, 4))
 }
 
 fn batch(config: &GptConfig, sequences: usize) -> Batch {

@@ -5,7 +5,8 @@ use std::path::Path;
 use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::{
-    Activation, Backward, Batch, Embedding, Form, Gpt, GptConfig, HeadConfig, Labels, Model, ModelConfig, Noise, Objective, Tree,
+    Activation, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig,
+    Objective, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -26,14 +27,13 @@ fn recipe(shards: usize, at_once: usize) -> Recipe {
         clip: Some(1.0),
         shards,
         at_once,
-        backward: Backward::Whole,
+        backward: GradientMode::Whole,
         seed: 3,
     }
 }
 
 fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
-    let params = Gpt::init(&config, 1);
-    Trainer::new(config, recipe, params)
+    Trainer::new(recipe, Gpt::init(&config, 1))
 }
 
 /// Seven sequences, which no number of shards divides, of unequal weight.
@@ -52,9 +52,9 @@ fn batch(config: &GptConfig) -> Batch {
 fn shards_give_the_same_loss_and_gradient() {
     for embedding in [Embedding::Separate, Embedding::Joint] {
         let config = GptConfig { embedding, ..config() };
-        for noise in [None, Some(Noise::new(5, 2))] {
+        for dropout in [None, Some(DropoutSeed::new(5, 2))] {
             let run = |shards, at_once| {
-                trainer::<f64>(config.clone(), recipe(shards, at_once)).gradient(&batch(&config), noise).unwrap()
+                trainer::<f64>(config.clone(), recipe(shards, at_once)).gradient(&batch(&config), dropout).unwrap()
             };
             let (loss, gradient) = run(1, 1);
             for (shards, at_once) in [(2, 1), (2, 2), (3, 2), (3, 3), (7, 4), (50, 50)] {
@@ -73,7 +73,8 @@ fn shards_give_the_same_loss_and_gradient() {
 /// Which shards are at work at one time is a matter of memory, not of bits.
 #[test]
 fn shards_at_once_do_not_change_a_bit() {
-    let run = |at_once| trainer::<f32>(config(), recipe(3, at_once)).gradient(&batch(&config()), Some(Noise::new(5, 2))).unwrap();
+    let run =
+        |at_once| trainer::<f32>(config(), recipe(3, at_once)).gradient(&batch(&config()), Some(DropoutSeed::new(5, 2))).unwrap();
     let one = run(1);
     assert_eq!(run(2), one);
     assert_eq!(run(3), one);
@@ -86,12 +87,12 @@ fn recomputing_does_not_change_a_bit() {
         let config = GptConfig { embedding, ..config() };
         let run = |shards, at_once, backward| {
             let recipe = Recipe { backward, ..recipe(shards, at_once) };
-            trainer::<f32>(config.clone(), recipe).gradient(&batch(&config), Some(Noise::new(5, 2))).unwrap()
+            trainer::<f32>(config.clone(), recipe).gradient(&batch(&config), Some(DropoutSeed::new(5, 2))).unwrap()
         };
         for (shards, at_once) in [(1, 1), (3, 1), (3, 2)] {
             assert_eq!(
-                run(shards, at_once, Backward::Recompute),
-                run(shards, at_once, Backward::Whole),
+                run(shards, at_once, GradientMode::Recompute),
+                run(shards, at_once, GradientMode::Whole),
                 "{embedding:?}, {shards} shards"
             );
         }
@@ -148,7 +149,7 @@ fn nan_stops_before_the_update_and_changes_nothing() {
 fn who_watches_sees_what_never_reaches_the_loss() {
     let config = GptConfig { activation: Activation::Relu, ..config() };
     let batch = batch(&config);
-    for backward in [Backward::Whole, Backward::Recompute] {
+    for backward in [GradientMode::Whole, GradientMode::Recompute] {
         let mut trainer = trainer::<f32>(config.clone(), Recipe { backward, ..recipe(2, 2) });
         let sound = trainer.clone();
         trainer.params.as_mut().visit(|name, p| {
@@ -192,7 +193,7 @@ fn an_update_that_failed_is_kept_and_made_again() {
     for batch in [plain.clone(), Batch { labels: Some(labels), ..plain }] {
         let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Classify, 2));
         let config = ModelConfig { head, ..config().into() };
-        let mut trainer: Trainer = Trainer::new(config.clone(), recipe(2, 1), Model::init(&config, 1));
+        let mut trainer: Trainer = Trainer::new(recipe(2, 1), Model::init(&config, 1));
         trainer.update(&batch).unwrap();
         trainer.params.as_mut().visit(|name, p| {
             if name == "h.0.attn.c_proj.weight" {
@@ -228,11 +229,11 @@ fn an_update_that_failed_is_kept_and_made_again() {
 #[test]
 fn a_parameter_without_gradient_is_named() {
     let joint = GptConfig { embedding: Embedding::Joint, ..config() };
-    let separate = GptConfig { vocab: joint.output_rows(), ..config() };
-    let params: Gpt<Tensor<f32>> = Gpt::init(&separate, 1);
+    let mut params: Gpt<Tensor<f32>> = Gpt::init(&joint, 1);
+    params.positions_embed = Gpt::init(&config(), 1).positions_embed;
     let batch = batch(&joint);
-    for backward in [Backward::Whole, Backward::Recompute] {
-        let mut trainer = Trainer::new(joint.clone(), Recipe { backward, ..recipe(2, 2) }, params.clone());
+    for backward in [GradientMode::Whole, GradientMode::Recompute] {
+        let mut trainer = Trainer::new(Recipe { backward, ..recipe(2, 2) }, params.clone());
         let error = trainer.update(&batch).unwrap_err();
         assert_eq!(error, TrainError::NoGradient { update: 1, name: "positions_embed.weight".into() });
         assert!(error.to_string().contains("positions_embed.weight"), "{error}");

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gradus_autograd::{Real, Tape, Tensor};
-use gradus_model::{Batch, Decoder, Model, ModelConfig, Objective, Tree, checkpoint};
+use gradus_model::{Batch, Decoder, Model, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_models, worst};
 
 /// Sequences (B, T): each predicts its tokens from the second on; the last position predicts nothing.
@@ -21,8 +21,7 @@ fn compare<T: Real>(tolerance: f64) {
     let models = golden_models();
     assert!(models.len() >= 4, "fixtures of several shapes, found {models:?}");
     for dir in models {
-        let (config, params): (ModelConfig, Model<Tensor<f32>>) = checkpoint::load(&dir).unwrap();
-        let params: Model<Tensor<T>> = params.cast();
+        let params: Model<Tensor<T>> = checkpoint::load(&dir).unwrap().cast();
         let expected = Arrays::read(&dir.join("expected.safetensors"));
         let (ids, shape) = expected.ids("input_ids");
         let check = |name: String, found: &Tensor<T>| {
@@ -30,12 +29,12 @@ fn compare<T: Real>(tolerance: f64) {
             assert!(error <= tolerance, "{}: {name}: {error:e} of its largest entry, more than {tolerance:e}", dir.display());
         };
         let tape = Tape::off();
-        let logits = params.constants(&tape).logits(&config, &ids, shape[0]);
+        let logits = params.constants(&tape).logits(&ids, shape[0]);
         check("f64.logits".into(), logits.value());
 
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
-        let loss = leaves.loss(&config, &batch(&ids, &shape), None);
+        let loss = leaves.loss(&batch(&ids, &shape), None);
         check("f64.loss".into(), loss.value());
         let grads = tape.backward(&loss);
         let mut compared = 0;
@@ -63,10 +62,10 @@ fn f32_agrees_to_1e_4() {
 #[test]
 fn what_is_saved_is_what_was_loaded() {
     for dir in golden_models() {
-        let (config, params) = checkpoint::load(&dir).unwrap();
+        let model = checkpoint::load(&dir).unwrap();
         let copy = tempfile::tempdir().unwrap();
-        checkpoint::save(copy.path(), &config, &params).unwrap();
-        assert_eq!(checkpoint::load(copy.path()).unwrap(), (config, params));
+        checkpoint::save(copy.path(), &model).unwrap();
+        assert_eq!(checkpoint::load(copy.path()).unwrap(), model);
         let names = |d: &std::path::Path| {
             let mut names = Arrays::read(&d.join(checkpoint::WEIGHTS_FILE)).names();
             names.sort();
@@ -79,13 +78,12 @@ fn what_is_saved_is_what_was_loaded() {
 #[test]
 fn decoding_with_a_cache_gives_the_logits_of_the_full_pass() {
     for dir in golden_models() {
-        let (config, params) = checkpoint::load(&dir).unwrap();
-        let params: Model<Tensor<f64>> = params.cast();
+        let params: Model<Tensor<f64>> = checkpoint::load(&dir).unwrap().cast();
         let (ids, shape) = Arrays::read(&dir.join("expected.safetensors")).ids("input_ids");
         let ids: Arc<[u32]> = ids[..shape[1]].into();
         let tape = Tape::off();
-        let full = params.constants(&tape).logits(&config, &ids, 1).into_value();
-        let mut decoder = Decoder::new(&params, &config);
+        let full = params.constants(&tape).logits(&ids, 1).into_value();
+        let mut decoder = Decoder::new(&params);
         let mut read = 0;
         for step in [2, 1, 1, ids.len() - 4] {
             let logits = decoder.read(&ids[read..read + step]);

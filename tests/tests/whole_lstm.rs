@@ -1,16 +1,15 @@
-//! The LSTM's noise and its bits. What it shares with the Transformer is checked in `whole_model.rs`.
+//! The LSTM's dropouts and its bits. What it shares with the Transformer is checked in `whole_model.rs`.
 
 use gradus_autograd::{Real, Tape, Tensor, Var};
-use gradus_model::{Lstm, LstmConfig, LstmState, Noise, Tree};
+use gradus_model::{DropoutSeed, Lstm, LstmConfig, LstmState, Tree};
 use gradus_tensor::rng::Philox;
 
-/// A model, sequences, and the noise of its dropouts.
+/// A model, sequences, and the seed of its dropouts.
 struct Case {
     name: &'static str,
-    config: LstmConfig,
     params: Lstm<Tensor<f64>>,
     inputs: Vec<u32>,
-    noise: Option<Noise>,
+    dropout: Option<DropoutSeed>,
 }
 
 /// Sequences and their length.
@@ -44,26 +43,25 @@ fn ids(seed: u64, n: usize, vocab: usize) -> Vec<u32> {
 /// Σᵢ wᵢ·(−log P(targetᵢ)).
 fn loss<'t, S: Real>(
     model: &Lstm<Var<'t, S>>,
-    config: &LstmConfig,
     (inputs, targets, weights): (&[u32], &[u32], &[f64]),
-    noise: Option<&Noise>,
+    dropout: Option<DropoutSeed>,
 ) -> Var<'t, S> {
-    let hidden = model.hidden(config, inputs, inputs.len() / T, noise);
-    let states = hidden.states.reshape([inputs.len(), config.width]);
+    let hidden = model.hidden(inputs, inputs.len() / T, dropout);
+    let states = hidden.states.reshape([inputs.len(), model.config().width]);
     states.linear_cross_entropy(&hidden.output, targets.into(), weights.into())
 }
 
 fn cases() -> Vec<Case> {
-    let case = |name, config: LstmConfig, noise| {
+    let case = |name, config: LstmConfig, dropout| {
         let start = Lstm::init(&config, 3);
         let params = moved(&start, 0.1, &random(&start, 4)); // biases off 0
-        Case { name, inputs: ids(5, B * T, config.vocab), config, params, noise }
+        Case { name, inputs: ids(5, B * T, config.vocab), params, dropout }
     };
-    let noise = Some(Noise::new(11, 1));
+    let dropout = Some(DropoutSeed::new(11, 1));
     vec![
         case("plain", tiny(), None),
-        case("dropout", tiny(), noise),
-        case("more width than units", LstmConfig { width: 13, units: 4, ..tiny() }, noise),
+        case("dropout", tiny(), dropout),
+        case("more width than units", LstmConfig { width: 13, units: 4, ..tiny() }, dropout),
     ]
 }
 
@@ -72,22 +70,22 @@ fn cases() -> Vec<Case> {
 #[test]
 fn a_sequence_knows_nothing_of_its_neighbours() {
     for case in cases() {
-        let states = |sequences: &[usize], noise: Option<Noise>| {
+        let states = |sequences: &[usize], dropout: Option<DropoutSeed>| {
             let ids: Vec<u32> = sequences.iter().flat_map(|&s| case.inputs[s * T..][..T].to_vec()).collect();
             let tape = Tape::off();
-            let hidden = case.params.constants(&tape).hidden(&case.config, &ids, sequences.len(), noise.as_ref());
+            let hidden = case.params.constants(&tape).hidden(&ids, sequences.len(), dropout);
             hidden.states.into_value().to_vec()
         };
-        let row = T * case.config.width;
+        let row = T * case.params.config().width;
         let all = states(&[0, 1, 2, 3], None);
         for order in [&[2, 0, 3, 1][..], &[3, 1], &[2]] {
             for (found, &s) in states(order, None).chunks(row).zip(order) {
                 assert_eq!(found, &all[s * row..][..row], "{}: sequence {s} in {order:?}", case.name);
             }
         }
-        if let Some(noise) = case.noise {
-            let all = states(&[0, 1, 2, 3], Some(noise));
-            let shards = [states(&[0, 1], Some(noise)), states(&[2, 3], Some(noise.from_sequence(2)))].concat();
+        if let Some(dropout) = case.dropout {
+            let all = states(&[0, 1, 2, 3], Some(dropout));
+            let shards = [states(&[0, 1], Some(dropout)), states(&[2, 3], Some(dropout.from_sequence(2)))].concat();
             assert_eq!(shards, all, "{}", case.name);
             assert_ne!(all, states(&[0, 1, 2, 3], None), "{}: dropout drops", case.name);
         }
@@ -98,11 +96,12 @@ fn a_sequence_knows_nothing_of_its_neighbours() {
 #[test]
 fn each_dropout_acts_alone() {
     let case = &cases()[0];
-    let noise = Noise::new(11, 1);
+    let dropout = DropoutSeed::new(11, 1);
     let zeros = |embd_dropout, resid_dropout| {
-        let config = LstmConfig { embd_dropout, resid_dropout, ..case.config.clone() };
+        let config = LstmConfig { embd_dropout, resid_dropout, ..case.params.config().clone() };
+        let params = Lstm::declare(&config).zip(case.params.clone()).map(|_, (_, p)| p);
         let tape = Tape::off();
-        let states = case.params.constants(&tape).hidden(&config, &case.inputs, B, Some(&noise)).states.into_value().to_vec();
+        let states = params.constants(&tape).hidden(&case.inputs, B, Some(dropout)).states.into_value().to_vec();
         (states.iter().filter(|&&s| s == 0.0).count(), states)
     };
     let (none, plain) = zeros(0.0, 0.0);
@@ -124,7 +123,7 @@ fn gradient_bits<S: Real>(threads: usize) -> Vec<u64> {
         let (inputs, targets, weights) = (ids(1, n, 300), ids(2, n, 300), vec![1.0 / n as f64; n]);
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
-        let loss = loss(&leaves, &config, (&inputs, &targets, &weights), Some(&Noise::new(1, 1)));
+        let loss = loss(&leaves, (&inputs, &targets, &weights), Some(DropoutSeed::new(1, 1)));
         let grads = tape.backward(&loss);
         let mut bits = vec![loss.value().item().to_f64().to_bits()];
         leaves.as_ref().visit(|_, leaf| bits.extend(grads.of(leaf).unwrap().to_vec().iter().map(|x| x.to_f64().to_bits())));
@@ -149,11 +148,11 @@ fn decodes<S: Real>() {
     let ids = ids(3, 2 * 12, 40);
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let both = model.logits(&config, &ids, 2).into_value();
+    let both = model.logits(&ids, 2).into_value();
     for s in 0..2 {
         let mut state = LstmState::new(&config);
         for (t, id) in ids[s * 12..][..12].iter().enumerate() {
-            let logits = model.decode(&config, &[*id], &mut state).logits().into_value();
+            let logits = model.decode(&[*id], &mut state).logits().into_value();
             assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, t..t + 1).to_vec(), "sequence {s}, token {t}");
         }
     }
@@ -171,6 +170,6 @@ fn reading_past_the_context_says_so() {
     let (config, tape) = (tiny(), Tape::off());
     let model = Lstm::<Tensor<f64>>::init(&config, 1);
     let (model, mut state) = (model.constants(&tape), LstmState::new(&config));
-    model.decode(&config, &[1; 8], &mut state);
-    model.decode(&config, &[1, 2], &mut state);
+    model.decode(&[1; 8], &mut state);
+    model.decode(&[1, 2], &mut state);
 }

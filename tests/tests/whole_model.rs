@@ -3,18 +3,17 @@
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, properties, sight};
 use gradus_model::{
-    Activation, Backbone, BackboneConfig, Backward, Batch, Embedding, Form, GptConfig, HeadConfig, Labels, LstmConfig, Model,
-    ModelConfig, Noise, Objective, Positions, Tree,
+    Activation, Backbone, BackboneConfig, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels,
+    LstmConfig, Model, ModelConfig, Objective, Positions, Tree,
 };
 use gradus_tensor::rng::Philox;
 
-/// A model, a batch, and the noise of its dropouts.
+/// A model, a batch, and the seed of its dropouts.
 struct Case {
     name: &'static str,
-    config: ModelConfig,
-    params: Model<Tensor<f64>>,
+    model: Model<Tensor<f64>>,
     batch: Batch,
-    noise: Option<Noise>,
+    dropout: Option<DropoutSeed>,
 }
 
 fn tiny() -> GptConfig {
@@ -60,44 +59,44 @@ fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
 }
 
 fn cases() -> Vec<Case> {
-    let case = |name, config: ModelConfig, objective, padded, noise| {
+    let case = |name, config: ModelConfig, objective, padded, dropout| {
         let batch = batch(config.backbone.vocab(), objective, padded);
-        Case { name, params: parameters(&config), config, batch, noise }
+        Case { name, model: parameters(&config), batch, dropout }
     };
     // λ stands in the weights of the next tokens.
-    let under_head = |name, backbone: BackboneConfig, form, classes, bias, lambda: f64, noise| {
+    let under_head = |name, backbone: BackboneConfig, form, classes, bias, lambda: f64, dropout| {
         let batch = batch(backbone.vocab(), Objective::SequenceMean, true);
         let weights = batch.weights.iter().map(|w| lambda * w).collect();
         let batch = Batch { weights, labels: Some(labels(form, classes)), ..batch };
         let config = ModelConfig { backbone, head: Some(HeadConfig { bias, ..HeadConfig::new(form, classes) }) };
-        Case { name, params: parameters(&config), config, batch, noise }
+        Case { name, model: parameters(&config), batch, dropout }
     };
-    let head = |name, form, classes, bias, lambda, noise| under_head(name, tiny().into(), form, classes, bias, lambda, noise);
-    let gpt = |name, config: GptConfig, objective, padded, noise| case(name, config.into(), objective, padded, noise);
+    let head = |name, form, classes, bias, lambda, dropout| under_head(name, tiny().into(), form, classes, bias, lambda, dropout);
+    let gpt = |name, config: GptConfig, objective, padded, dropout| case(name, config.into(), objective, padded, dropout);
     let lstm = || LstmConfig { vocab: 19, context: 9, width: 6, units: 11, initializer_range: 0.3, ..LstmConfig::default() };
     let (mean, per_sequence) = (Objective::TokenMean, Objective::SequenceMean);
-    let noise = Some(Noise::new(11, 1));
+    let dropout = Some(DropoutSeed::new(11, 1));
     vec![
         gpt("the paper's", tiny(), mean, false, None),
-        gpt("dropout", tiny(), mean, false, noise),
+        gpt("dropout", tiny(), mean, false, dropout),
         gpt("joint embedding", GptConfig { embedding: Embedding::Joint, ..tiny() }, mean, false, None),
-        gpt("joint embedding, dropout", GptConfig { embedding: Embedding::Joint, ..tiny() }, mean, false, noise),
+        gpt("joint embedding, dropout", GptConfig { embedding: Embedding::Joint, ..tiny() }, mean, false, dropout),
         gpt("sinusoidal", GptConfig { positions: Positions::Sinusoidal, ..tiny() }, mean, false, None),
         gpt("gelu_erf", GptConfig { activation: Activation::GeluErf, ..tiny() }, mean, false, None),
         // Smooth only between its kinks: the h below are small enough to stay within a piece.
         gpt("relu", GptConfig { activation: Activation::Relu, ..tiny() }, mean, false, None),
         gpt("sequence mean, padding", tiny(), per_sequence, true, None),
-        gpt("sequence mean, padding, dropout", tiny(), per_sequence, true, noise),
+        gpt("sequence mean, padding, dropout", tiny(), per_sequence, true, dropout),
         head("classify", Form::Classify, 3, true, 0.5, None),
-        head("classify, dropout, λ = 0", Form::Classify, 3, false, 0.0, noise),
+        head("classify, dropout, λ = 0", Form::Classify, 3, false, 0.0, dropout),
         head("similar, soft targets", Form::Similar, 6, false, 0.5, None),
-        head("similar, dropout", Form::Similar, 2, true, 0.5, noise),
+        head("similar, dropout", Form::Similar, 2, true, 0.5, dropout),
         head("choose", Form::Choose, 1, false, 0.5, None),
-        head("choose, dropout", Form::Choose, 1, false, 0.5, noise),
+        head("choose, dropout", Form::Choose, 1, false, 0.5, dropout),
         case("LSTM", lstm().into(), mean, false, None),
-        case("LSTM, padding, dropout", lstm().into(), per_sequence, true, noise),
-        case("LSTM, more width than units", LstmConfig { width: 13, units: 4, ..lstm() }.into(), mean, false, noise),
-        under_head("LSTM, classify", lstm().into(), Form::Classify, 3, true, 0.5, noise),
+        case("LSTM, padding, dropout", lstm().into(), per_sequence, true, dropout),
+        case("LSTM, more width than units", LstmConfig { width: 13, units: 4, ..lstm() }.into(), mean, false, dropout),
+        under_head("LSTM, classify", lstm().into(), Form::Classify, 3, true, 0.5, dropout),
         under_head("LSTM, choose", lstm().into(), Form::Choose, 1, false, 0.5, None),
     ]
 }
@@ -117,7 +116,7 @@ fn labels(form: Form, classes: usize) -> Labels {
 
 impl Case {
     fn loss(&self, seed: u64) -> check::Case {
-        Loss { config: self.config.clone(), batch: self.batch.clone(), noise: self.noise }.at(&self.params, seed)
+        Loss { config: self.model.config(), batch: self.batch.clone(), dropout: self.dropout }.at(&self.model, seed)
     }
 }
 
@@ -160,13 +159,22 @@ fn the_taylor_remainder_falls_with_slope_2() {
 #[test]
 fn every_property_holds() {
     for case in cases() {
-        for (_, verdict) in properties(&case.params, &case.config, &case.batch, case.noise.as_ref()) {
+        let verdicts = properties(&case.model, &case.batch, case.dropout);
+        let names: Vec<_> = verdicts.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["causality", "independence", "padding", "cache", "shards"]);
+        for (_, verdict) in verdicts {
             assert_eq!(verdict, Ok(()), "{}", case.name);
         }
-        let seen = sight(&case.batch.inputs, case.batch.sequences, case.config.backbone.vocab() as u32, |ids| {
-            let tape = Tape::off();
-            case.params.constants(&tape).hidden(&case.config, ids, case.batch.sequences, None).logits().into_value()
-        });
+        let seen = sight(
+            case.model.backbone.sight(),
+            &case.batch.inputs,
+            case.batch.sequences,
+            case.model.backbone.config().vocab() as u32,
+            |ids| {
+                let tape = Tape::off();
+                case.model.constants(&tape).hidden(ids, case.batch.sequences, None).logits().into_value()
+            },
+        );
         assert_eq!(seen, Ok(()), "{}", case.name);
     }
 }
@@ -174,10 +182,10 @@ fn every_property_holds() {
 /// Frozen features: the head's gradient is the whole one's, where the backbone drops nothing and no token is predicted.
 #[test]
 fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
-    for case in cases().iter().filter(|case| case.config.head.is_some() && case.noise.is_none()) {
+    for case in cases().iter().filter(|case| case.model.score.is_some() && case.dropout.is_none()) {
         let silent = Batch { weights: vec![0.0; case.batch.inputs.len()].into(), ..case.batch.clone() };
-        let gradient = |how| case.params.gradient(&case.config, &silent, None, how).1;
-        let (whole, alone) = (gradient(Backward::Whole), gradient(Backward::Head));
+        let gradient = |how| case.model.gradient(&silent, None, how).1;
+        let (whole, alone) = (gradient(GradientMode::Whole), gradient(GradientMode::Head));
         assert_eq!(whole.score, alone.score, "{}", case.name);
         alone.backbone.visit(|name, g| assert!(g.is_none(), "{}: {name} is a feature", case.name));
     }
@@ -202,9 +210,9 @@ fn answers_of_one_question_share_their_dropout() {
     let tape = Tape::off();
     let model = params.constants(&tape);
     let ids = [3, 1, 4, 1, 5].repeat(b);
-    let hidden = model.hidden(&config, &ids, b, None);
-    let (score, head) = (model.score.unwrap(), config.head.unwrap());
-    let logits = |update| score.logits(&head, &hidden.states, &labels, Some(&Noise::new(3, update))).value().to_vec();
+    let hidden = model.hidden(&ids, b, None);
+    let score = model.score.unwrap();
+    let logits = |update| score.logits(&hidden.states, &labels, Some(DropoutSeed::new(3, update))).value().to_vec();
     let all: Vec<_> = (1..=20).map(logits).collect();
     assert!(all.iter().all(|z| z[0] == z[1] && z[2] == z[3]), "{all:?}");
     assert!(all.iter().any(|z| z[0] != z[2]), "questions have masks of their own: {all:?}");
@@ -229,12 +237,12 @@ fn both_orders_of_a_pair_are_dropped_as_one() {
         Labels { per_example: 2, extract: vec![t as u32 - 1; 2].into(), targets: vec![0.0; d].into(), weights: [1.0].into() };
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let hidden = model.hidden(&config, &ids, 2, None);
-    let (score, head) = (model.score.unwrap(), config.head.unwrap());
+    let hidden = model.hidden(&ids, 2, None);
+    let score = model.score.unwrap();
     let h = hidden.states.value().to_vec()[(t - 1) * d..t * d].to_vec();
     let mut kept = 0;
     for update in 1..=20 {
-        let z = score.logits(&head, &hidden.states, &labels, Some(&Noise::new(3, update))).value().to_vec();
+        let z = score.logits(&hidden.states, &labels, Some(DropoutSeed::new(3, update))).value().to_vec();
         for (z, h) in z.iter().zip(&h) {
             assert!(*z == 0.0 || (z - 4.0 * h).abs() < 1e-12, "{z} of a feature of {h}");
             kept += usize::from(*z != 0.0);
@@ -255,7 +263,7 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
     let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
     let tape = Tape::off();
     let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
-    let hidden = model.embed(&config, &ids, 1, 0, Some(&Noise::new(3, 1)));
+    let hidden = model.embed(&ids, 1, 0, Some(DropoutSeed::new(3, 1)));
     let (table, read) = (gpt.tokens_embed.weight.0.to_vec(), hidden.output.value().to_vec());
     let dropped = read.iter().filter(|x| **x == 0.0).count();
     assert!((table.len() / 3..table.len() * 2 / 3).contains(&dropped), "{dropped} of {}", table.len());
@@ -272,12 +280,11 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
 #[test]
 fn the_joint_softmax_runs_over_positions_too() {
     let config = joint(0.0);
-    let model = ModelConfig::from(config.clone());
-    let params = parameters(&model);
+    let params = parameters(&config.clone().into());
     let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
     let ids = [3, 1, 4];
     let tape = Tape::off();
-    let logits = gpt.constants(&tape).logits(&config, &ids, 1).value().clone();
+    let logits = gpt.constants(&tape).logits(&ids, 1).value().clone();
     let rows = config.vocab + config.context;
     assert_eq!(logits.shape()[..], [1, 3, rows]);
     let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();
@@ -285,7 +292,7 @@ fn the_joint_softmax_runs_over_positions_too() {
     let probability = |target: u32| {
         let batch =
             Batch { sequences: 1, inputs: ids.into(), targets: [1, 4, target].into(), weights: [1.0; 3].into(), labels: None };
-        (-params.token_losses(&model, &batch).to_vec()[2]).exp()
+        (-params.token_losses(&batch).to_vec()[2]).exp()
     };
     let sum: f64 = (0..config.vocab as u32).map(probability).sum();
     assert!((sum - tokens).abs() < 1e-12 && sum < 0.95, "{sum}, {tokens}");

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use gradus_model::{Backward, Batch, Model, ModelConfig, Tree};
+use gradus_model::{Batch, GradientMode, Model, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 
 /// Tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
@@ -106,8 +106,7 @@ pub fn predicted(sequences: &[&[u32]]) -> usize {
 ///
 /// Panics on an id that the model does not have or a window longer than its context: callers check user input.
 pub fn token_losses<T: Real>(
-    config: &ModelConfig,
-    params: &Model<Tensor<T>>,
+    model: &Model<Tensor<T>>,
     sequences: &[&[u32]],
     windows: Windows,
     mut progress: impl FnMut(usize, usize),
@@ -115,7 +114,7 @@ pub fn token_losses<T: Real>(
     let mut losses: Vec<Vec<f64>> = sequences.iter().map(|ids| vec![0.0; ids.len().saturating_sub(1)]).collect();
     let (mut done, total) = (0, predicted(sequences));
     for group in batches(sequences, windows) {
-        let values = params.token_losses(config, &batch(sequences, &group, 1.0)).to_vec();
+        let values = model.token_losses(&batch(sequences, &group, 1.0)).to_vec();
         for (row, window) in values.chunks(group[0].inputs.len()).zip(&group) {
             let to = &mut losses[window.sequence][window.inputs.clone()];
             for i in window.counted.clone() {
@@ -132,17 +131,16 @@ pub fn token_losses<T: Real>(
 ///
 /// Panics as [`token_losses`] does.
 pub fn gradients<T: Real>(
-    config: &ModelConfig,
-    params: &Model<Tensor<T>>,
+    model: &Model<Tensor<T>>,
     sequences: &[&[u32]],
     windows: Windows,
     mut progress: impl FnMut(usize, usize),
 ) -> Model<Tensor<T>> {
     let (mut done, total) = (0, predicted(sequences));
-    let mut sums = params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
+    let mut sums = model.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
     for group in batches(sequences, windows) {
         let batch = batch(sequences, &group, 1.0 / total as f64);
-        let (_, gradient) = on_pool(|| params.gradient(config, &batch, None, Backward::Whole));
+        let (_, gradient) = on_pool(|| model.gradient(&batch, None, GradientMode::Whole));
         sums.as_mut().zip(gradient).visit(|_, (sum, g)| {
             if let Some(g) = g {
                 T::kernels().accumulate(sum.to_mut(), g.dense().as_slice());
@@ -161,12 +159,10 @@ mod tests {
 
     use super::*;
 
-    fn tiny() -> (ModelConfig, Model<Tensor<f64>>) {
-        let config: ModelConfig =
-            GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() }
-                .into();
-        let params = Model::init(&config, 3);
-        (config, params)
+    fn tiny() -> Model<Tensor<f64>> {
+        let config =
+            GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
+        Model::init(&config.into(), 3)
     }
 
     #[test]
@@ -191,18 +187,18 @@ mod tests {
     /// Each loss by a pass of its own, from the logits.
     #[test]
     fn losses_are_those_of_the_logits() {
-        let (config, params) = tiny();
+        let model = tiny();
         let sequences: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[5], &[0, 6, 6], &[]];
         for windows in [Windows::apart(6), Windows { context: 4, stride: 3 }] {
-            let losses = token_losses(&config, &params, &sequences, windows, |_, _| {});
+            let losses = token_losses(&model, &sequences, windows, |_, _| {});
             for (s, ids) in sequences.iter().enumerate() {
                 assert_eq!(losses[s].len(), ids.len().saturating_sub(1));
                 for w in windows.of(s, ids.len()) {
                     for i in w.counted.clone() {
                         let tape = Tape::off();
                         let seen = &ids[w.inputs.start..=w.inputs.start + i];
-                        let logits = params.constants(&tape).logits(&config, seen, 1).value().to_vec();
-                        let last = &logits[i * config.backbone.vocab()..];
+                        let logits = model.constants(&tape).logits(seen, 1).value().to_vec();
+                        let last = &logits[i * model.backbone.config().vocab()..];
                         let lse = last.iter().map(|z| z.exp()).sum::<f64>().ln();
                         let target = w.inputs.start + i + 1;
                         let expected = lse - last[ids[target] as usize];
@@ -215,18 +211,18 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_the_mean() {
-        let (config, params) = tiny();
+        let model = tiny();
         let sequences: [&[u32]; 2] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[0, 6, 6]];
         let windows = Windows { context: 5, stride: 2 };
-        let mean = |params: &Model<Tensor<f64>>| {
-            let losses = token_losses(&config, params, &sequences, windows, |_, _| {}).concat();
+        let mean = |model: &Model<Tensor<f64>>| {
+            let losses = token_losses(model, &sequences, windows, |_, _| {}).concat();
             losses.iter().sum::<f64>() / losses.len() as f64
         };
-        let grads = gradients(&config, &params, &sequences, windows, |_, _| {});
-        let direction: Model<Tensor<f64>> = Model::init(&config, 9);
+        let grads = gradients(&model, &sequences, windows, |_, _| {});
+        let direction: Model<Tensor<f64>> = Model::init(&model.config(), 9);
         let mut slope = 0.0;
         grads.zip(direction.clone()).visit(|_, (g, d)| slope += g.dot(&d));
-        let moved = |h: f64| mean(&params.clone().zip(direction.clone()).map(|_, (p, d)| p.zip(&d, |p, d| p + h * d)));
+        let moved = |h: f64| mean(&model.clone().zip(direction.clone()).map(|_, (p, d)| p.zip(&d, |p, d| p + h * d)));
         let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
         assert!((slope - difference).abs() < 1e-7 * slope.abs().max(1.0), "{slope} {difference}");
     }

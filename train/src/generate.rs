@@ -12,7 +12,7 @@
 //!
 //! Among equals the lower id comes first, everywhere; greedy takes the largest logit.
 
-use gradus_model::{Decoder, Model, ModelConfig};
+use gradus_model::{Decoder, Model};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 
@@ -172,8 +172,7 @@ fn greedy<T: Real>(logits: &[T]) -> u32 {
 /// [`GenerateError`], before anything is generated. Panics on an id that the model does not have: callers check user input.
 #[allow(clippy::too_many_arguments, reason = "all that a text depends on")]
 pub fn generate<T: Real>(
-    config: &ModelConfig,
-    params: &Model<Tensor<T>>,
+    model: &Model<Tensor<T>>,
     ids: &mut Vec<u32>,
     vocab: usize,
     tokens: usize,
@@ -186,15 +185,16 @@ pub fn generate<T: Real>(
     if ids.is_empty() {
         return Err(GenerateError::Empty);
     }
-    if overflow == Overflow::Refuse && ids.len() + tokens > config.backbone.context() {
-        return Err(GenerateError::TooLong { prompt: ids.len(), tokens, context: config.backbone.context() });
+    let context = model.backbone.config().context();
+    if overflow == Overflow::Refuse && ids.len() + tokens > context {
+        return Err(GenerateError::TooLong { prompt: ids.len(), tokens, context });
     }
-    let mut decoder = Decoder::new(params, config);
+    let mut decoder = Decoder::new(model);
     let mut unread = 0; // index of the first token that the decoder has not read
     for _ in 0..tokens {
-        if decoder.position() + ids.len() - unread > config.backbone.context() {
-            decoder = Decoder::new(params, config);
-            unread = ids.len() - (config.backbone.context() / 2).max(1);
+        if decoder.position() + ids.len() - unread > context {
+            decoder = Decoder::new(model);
+            unread = ids.len() - (context / 2).max(1);
         }
         let logits = decoder.read(&ids[unread..]);
         unread = ids.len();
@@ -282,10 +282,9 @@ mod tests {
     fn sliding_reads_the_last_half_context() {
         let config =
             GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 0.7, ..Default::default() };
-        let config = ModelConfig::from(config);
-        let params: Model<Tensor<f64>> = Model::init(&config, 1);
+        let model: Model<Tensor<f64>> = Model::init(&config.into(), 1);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
-            generate(&config, &params, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), |_| true)
+            generate(&model, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), |_| true)
         };
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();
@@ -293,7 +292,7 @@ mod tests {
         run(&mut ids, 20, Overflow::Slide).unwrap();
         assert_eq!(ids.len(), 22);
         // The context fills with tokens 0 to 3; token 5 follows a fresh reading of the last two, 3 and 4.
-        let next = |seen: &[u32]| greedy(&Decoder::new(&params, &config).read(seen));
+        let next = |seen: &[u32]| greedy(&Decoder::new(&model).read(seen));
         assert_eq!(ids[4], next(&ids[..4]));
         assert_eq!(ids[5], next(&ids[3..5]));
         assert_eq!(ids[6], next(&ids[3..6]));

@@ -3,8 +3,8 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use gradus_model::{Backward, Batch, Gpt, GptConfig, Objective};
 //! use gradus_data::{Memory, Windows};
+//! use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Objective};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 //! use gradus_text::Tokenizer;
 //! use gradus_train::trainer::{Recipe, Trainer};
@@ -25,11 +25,11 @@
 //!     clip: Some(1.0),
 //!     shards: 2,
 //!     at_once: 2,
-//!     backward: Backward::Whole,
+//!     backward: GradientMode::Whole,
 //!     seed: 1,
 //! };
-//! let params: Gpt<gradus_tensor::Tensor> = Gpt::init(&config, 1);
-//! let mut trainer = Trainer::new(config, recipe, params);
+//! let gpt: Gpt<gradus_tensor::Tensor> = Gpt::init(&config, 1);
+//! let mut trainer = Trainer::new(recipe, gpt);
 //! let mut losses = Vec::new();
 //! for t in 1..=60 {
 //!     let rows = windows.batch(t, 0..4); // four windows: a function of the seed and t

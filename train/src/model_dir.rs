@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use gradus_io::files::resolve_directory;
+use gradus_model::Model;
 use gradus_model::checkpoint::{self, CheckpointError};
-use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
@@ -100,11 +100,11 @@ impl ModelDir {
         self.path != self.asked
     }
 
-    /// Reads configuration and parameters.
+    /// Reads the model.
     ///
     /// # Errors
     /// [`CheckpointError`], with the file and the remedy.
-    pub fn load(&self) -> Result<(ModelConfig, Model<Tensor<f32>>), CheckpointError> {
+    pub fn load(&self) -> Result<Model<Tensor<f32>>, CheckpointError> {
         checkpoint::load(&self.path)
     }
 
@@ -112,11 +112,12 @@ impl ModelDir {
     ///
     /// # Errors
     /// A damaged tokenizer, or one with more ids than the model.
-    pub fn tokenizer(&self, config: &ModelConfig) -> Result<Option<Tokenizer>, ModelDirError> {
+    pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| holds_tokenizer(dir)) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
-        if tokenizer.vocab_size() > config.backbone.vocab() {
-            let (tokenizer, model) = (tokenizer.vocab_size(), config.backbone.vocab());
+        let vocab = model.backbone.config().vocab();
+        if tokenizer.vocab_size() > vocab {
+            let (tokenizer, model) = (tokenizer.vocab_size(), vocab);
             return Err(ModelDirError::Vocabulary { path: dir.clone(), tokenizer, model });
         }
         Ok(Some(tokenizer))
@@ -126,8 +127,8 @@ impl ModelDir {
     ///
     /// # Errors
     /// Those of [`tokenizer`](Self::tokenizer), and [`TextError::Missing`].
-    pub fn required_tokenizer(&self, config: &ModelConfig) -> Result<Tokenizer, ModelDirError> {
-        self.tokenizer(config)?.ok_or_else(|| {
+    pub fn required_tokenizer<V>(&self, model: &Model<V>) -> Result<Tokenizer, ModelDirError> {
+        self.tokenizer(model)?.ok_or_else(|| {
             let missing = TextError::Missing {
                 path: self.path.clone(),
                 found: "there is no tokenizer beside the model".into(),

@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gradus_model::{Activation, BackboneConfig, Backward, ConfigError, Embedding, GptConfig, LstmConfig, Objective, Positions};
+use gradus_model::{
+    Activation, BackboneConfig, ConfigError, Embedding, GptConfig, GradientMode, LstmConfig, Objective, Positions,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
@@ -425,7 +427,7 @@ impl Settings {
             clip: (self.clip > 0.0).then_some(self.clip),
             shards: self.accumulate * self.shards,
             at_once: self.shards,
-            backward: if self.recompute { Backward::Recompute } else { Backward::Whole },
+            backward: if self.recompute { GradientMode::Recompute } else { GradientMode::Whole },
             seed: self.seed,
         }
     }

@@ -17,7 +17,7 @@
 
 use gradus_data::sets::scores::matthews_of_counts;
 use gradus_data::sets::{Example, Form, Input, Label, Task};
-use gradus_model::{Batch, Model, ModelConfig};
+use gradus_model::{Batch, Model};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
@@ -56,10 +56,8 @@ impl Heuristic {
 /// A language model that is asked without being trained.
 #[derive(Clone, Copy, Debug)]
 pub struct ZeroShot<'m> {
-    /// What it is.
-    pub config: &'m ModelConfig,
     /// Its parameters.
-    pub params: &'m Model<Tensor>,
+    pub model: &'m Model<Tensor>,
     /// Its tokenizer.
     pub tokenizer: &'m Tokenizer,
     /// A token that opens every sequence, if the model was trained with one.
@@ -141,7 +139,7 @@ impl ZeroShot<'_> {
             let mut all: Vec<u32> = self.opening.into_iter().chain(before.iter().copied()).collect();
             let mut from = all.len();
             all.extend(scored);
-            let most = self.config.backbone.context() + 1; // the last token is only predicted
+            let most = self.model.backbone.config().context() + 1; // the last token is only predicted
             let lost = all.len().saturating_sub(most);
             all.drain(..lost);
             from = from.saturating_sub(lost).max(1); // the very first token has nothing before it
@@ -185,7 +183,7 @@ impl ZeroShot<'_> {
             }
             let (inputs, targets, weights) = (inputs.into(), targets.into(), vec![0.0; n].into());
             let batch = Batch { sequences: now.len(), inputs, targets, weights, labels: None };
-            let losses = self.params.token_losses(self.config, &batch);
+            let losses = self.model.token_losses(&batch);
             for (row, &i) in losses.as_slice().chunks(t).zip(&now) {
                 let counted = &row[all[i].from - 1..all[i].ids.len() - 1];
                 if !counted.is_empty() {
@@ -222,17 +220,15 @@ fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{GptConfig, Tree};
+    use gradus_model::{Decoder, GptConfig, Role, Tree};
     use gradus_tensor::rng::Philox;
 
     use super::*;
 
-    fn setup() -> (ModelConfig, Model<Tensor>, Tokenizer) {
+    fn setup() -> (Model<Tensor>, Tokenizer) {
         let sizes =
             GptConfig { vocab: 256, context: 24, width: 12, layers: 1, heads: 2, initializer_range: 0.5, ..Default::default() };
-        let config = ModelConfig::from(sizes);
-        let params = Model::init(&config, 4);
-        (config, params, Tokenizer::bytes())
+        (Model::init(&sizes.into(), 4), Tokenizer::bytes())
     }
 
     fn example(input: Input) -> Example {
@@ -240,9 +236,9 @@ mod tests {
     }
 
     /// log P(next | ids), one token at a time.
-    fn by_hand(config: &ModelConfig, params: &Model<Tensor>, ids: &[u32], from: usize) -> f64 {
+    fn by_hand(model: &Model<Tensor>, ids: &[u32], from: usize) -> f64 {
         let each = (from..ids.len()).map(|at| {
-            let logits = gradus_model::Decoder::new(params, config).read(&ids[..at]);
+            let logits = Decoder::new(model).read(&ids[..at]);
             let z: Vec<f64> = logits.iter().map(|&z| f64::from(z)).collect();
             crate::tasks::probabilities(&z)[ids[at] as usize].ln()
         });
@@ -251,17 +247,17 @@ mod tests {
 
     #[test]
     fn scores_are_means_of_what_counts() {
-        let (config, params, tokenizer) = setup();
+        let (model, tokenizer) = setup();
         let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<u32>>();
         for opening in [None, Some(1)] {
-            let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening };
+            let asked = ZeroShot { model: &model, tokenizer: &tokenizer, opening };
             let open = usize::from(opening.is_some());
             let check = |heuristic, input: Input, expected: &[(&str, usize)]| {
-                let found = model.scores(heuristic, &[example(input)]).unwrap().0.remove(0);
+                let found = asked.scores(heuristic, &[example(input)]).unwrap().0.remove(0);
                 assert_eq!(found.len(), expected.len());
                 for (found, (text, from)) in found.iter().zip(expected) {
                     let ids: Vec<u32> = opening.into_iter().chain(bytes(text)).collect();
-                    let expected = by_hand(&config, &params, &ids, (from + open).max(1));
+                    let expected = by_hand(&model, &ids, (from + open).max(1));
                     assert!((found - expected).abs() < 1e-5, "{text}: {found} against {expected}");
                 }
             };
@@ -278,11 +274,11 @@ mod tests {
 
     #[test]
     fn a_long_document_loses_its_beginning() {
-        let (config, params, tokenizer) = setup();
-        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
+        let (model, tokenizer) = setup();
+        let asked = ZeroShot { model: &model, tokenizer: &tokenizer, opening: None };
         let score = |document: String| {
             let input = Input::Choices { document, question: "?".into(), answers: vec!["no".into()] };
-            let (scores, truncated) = model.scores(Heuristic::Answer, &[example(input)]).unwrap();
+            let (scores, truncated) = asked.scores(Heuristic::Answer, &[example(input)]).unwrap();
             (scores[0][0], truncated)
         };
         let (fits, cut) = (score("x".repeat(22)), score("y".repeat(50) + &"x".repeat(22)));
@@ -291,29 +287,30 @@ mod tests {
 
     #[test]
     fn texts_without_tokens_are_the_least_probable() {
-        let (config, params, tokenizer) = setup();
-        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
+        let (model, tokenizer) = setup();
+        let asked = ZeroShot { model: &model, tokenizer: &tokenizer, opening: None };
         let texts = ["", "a", "it is"].map(|text| example(Input::One(text.into())));
-        let scores = model.scores(Heuristic::Sentence, &texts).unwrap().0;
+        let scores = asked.scores(Heuristic::Sentence, &texts).unwrap().0;
         assert_eq!((scores[0][0], scores[1][0]), (f64::NEG_INFINITY, f64::NEG_INFINITY));
         assert!(scores[2][0].is_finite());
-        assert_eq!(model.scores(Heuristic::Sentence, &texts[..1]).unwrap().0, [[f64::NEG_INFINITY]]);
+        assert_eq!(asked.scores(Heuristic::Sentence, &texts[..1]).unwrap().0, [[f64::NEG_INFINITY]]);
         let nothing =
             Input::Choices { document: String::new(), question: String::new(), answers: vec![String::new(), "yes".into()] };
-        let scores = model.scores(Heuristic::Answer, &[example(nothing)]).unwrap().0.remove(0);
+        let scores = asked.scores(Heuristic::Answer, &[example(nothing)]).unwrap().0.remove(0);
         assert!(scores[0] < scores[1]);
     }
 
     #[test]
     fn a_model_of_no_numbers_has_no_score() {
-        let (config, mut params, tokenizer) = setup();
-        params.as_mut().visit(|name, p| {
-            if name.ends_with("ln_1.weight") {
+        let (mut model, tokenizer) = setup();
+        let declared = Model::declare(&model.config());
+        model.as_mut().zip(declared).visit(|_, (p, declared)| {
+            if declared.role == Role::Gain {
                 p.to_mut()[0] = f32::NAN;
             }
         });
-        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
-        let error = model.scores(Heuristic::Sentence, &[example(Input::One("it is".into()))]).unwrap_err().to_string();
+        let asked = ZeroShot { model: &model, tokenizer: &tokenizer, opening: None };
+        let error = asked.scores(Heuristic::Sentence, &[example(Input::One("it is".into()))]).unwrap_err().to_string();
         assert!(error.contains("example 7") && error.contains("NaN"), "{error}");
     }
 
@@ -340,9 +337,9 @@ mod tests {
 
     #[test]
     fn tasks_without_a_heuristic_are_refused() {
-        let (config, params, tokenizer) = setup();
-        let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: None };
-        let error = model.answers(Task::named("mnli").unwrap(), &[], &[]).unwrap_err().to_string();
+        let (model, tokenizer) = setup();
+        let asked = ZeroShot { model: &model, tokenizer: &tokenizer, opening: None };
+        let error = asked.answers(Task::named("mnli").unwrap(), &[], &[]).unwrap_err().to_string();
         assert!(error.contains("mnli") && error.contains("cola"), "{error}");
         let names = gradus_data::sets::ALL.iter().filter(|t| ZeroShot::has(t)).map(|t| t.name).collect::<Vec<_>>();
         assert_eq!(names, ["story-cloze", "race", "cola", "sst-2", "dprd", "wsc273"]);

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use gradus_tensor::Tensor;
 
 use crate::config::ConfigError;
-use crate::model::{Model, ModelConfig};
+use crate::model::Model;
+use crate::tree::Tree;
 
 /// The file of sizes and options.
 pub const CONFIG_FILE: &str = "config.json";
@@ -36,7 +37,7 @@ pub enum CheckpointError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// `config.json` is no JSON, or lacks or misstates a field.
+    /// `config.json` is not JSON, or lacks or misstates a field.
     #[error("{path}: {problem}; put back the file that was saved with the model, or mend it")]
     ConfigFile {
         /// The file.
@@ -85,22 +86,20 @@ pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Erro
 }
 
 /// Reads the model in a directory.
-pub fn load(dir: &Path) -> Result<(ModelConfig, Model<Tensor<f32>>), CheckpointError> {
-    let config = config_json::read(&dir.join(CONFIG_FILE))?;
-    let params = weights::read(dir, &config)?;
-    Ok((config, params))
+pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, CheckpointError> {
+    weights::read(dir, &config_json::read(&dir.join(CONFIG_FILE))?)
 }
 
 /// The files of a model by name, for callers that have their own way of writing.
-pub fn files(config: &ModelConfig, params: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
-    let mut files = vec![(CONFIG_FILE, config_json::encode(config))];
-    files.extend(weights::encode(config, params));
+pub fn files(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
+    let mut files = vec![(CONFIG_FILE, config_json::encode(&model.config()))];
+    files.extend(weights::encode(model));
     files
 }
 
 /// Writes a model into an existing directory, each file flushed to disk.
-pub fn save(dir: &Path, config: &ModelConfig, params: &Model<Tensor<f32>>) -> Result<(), CheckpointError> {
-    for (name, bytes) in files(config, params) {
+pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointError> {
+    for (name, bytes) in files(model) {
         let path = dir.join(name);
         let file = std::fs::File::create(&path).map_err(io(&path, "create"))?;
         std::io::Write::write_all(&mut &file, &bytes).map_err(io(&path, "write"))?;
@@ -118,7 +117,6 @@ pub fn hugging_face_name(path: &str) -> String {
 const HEAD: &str = "score.";
 
 /// SHA-256-ready bytes of all parameters: each in the order of the tree, little-endian f32.
-pub fn parameter_bytes(params: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) {
-    use crate::tree::Tree;
-    params.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
+pub fn parameter_bytes(model: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) {
+    model.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
 }

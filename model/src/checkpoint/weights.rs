@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
-use gradus_tensor::{Shape, Tensor};
+use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, View};
 
@@ -12,9 +12,10 @@ use super::{CheckpointError, HEAD, HEAD_FILE, WEIGHTS_FILE, config_json, hugging
 use crate::config::Positions;
 use crate::gpt::sinusoids;
 use crate::model::{Model, ModelConfig};
+use crate::param::{Param, Role};
 use crate::tree::Tree;
 
-const TABLE: &str = "tokens_embed.weight";
+/// The name of learned positions, under which fixed ones are written too.
 const POSITIONS: &str = "positions_embed.weight";
 
 /// The f32 elements as safetensors stores them.
@@ -40,12 +41,13 @@ impl View for Parameter<'_> {
 }
 
 /// The files of the parameters: one, or two where the head stands beside the backbone.
-pub(super) fn encode(config: &ModelConfig, params: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
+    let config = model.config();
     // Fixed positions are written as if they had been learned, so that others compute the same.
-    let fixed = fixed_positions(config).then(|| sinusoids(0..config.backbone.context(), config.backbone.width()));
+    let fixed = fixed_positions(&config).then(|| sinusoids(0..config.backbone.context(), config.backbone.width()));
     let (mut all, mut head) = (Vec::new(), Vec::new());
     let beside = config.head.as_ref().is_some_and(|h| !config_json::is_theirs(h));
-    params.as_ref().visit(|name, p| {
+    model.as_ref().visit(|name, p| {
         let to = if beside && name.starts_with(HEAD) { &mut head } else { &mut all };
         to.push((hugging_face_name(name), Parameter(p)));
     });
@@ -82,7 +84,8 @@ pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>
         }
     }
     let mut problems = Vec::new();
-    let params = Model::shapes(config).map(|name, shape: Shape| {
+    let mut table = None;
+    let model = Model::declare(config).map(|name, Param { shape, role, .. }| {
         let found = views.remove(name);
         let result = match &found {
             None => Err(format!("{name} is missing")),
@@ -91,12 +94,14 @@ pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>
             }
             Some(view) => tensor(view).map_err(|dtype| format!("{name}: expected F32, F64, F16 or BF16, found {dtype:?}")),
         };
-        result.map_err(|problem| problems.push(problem)).unwrap_or_else(|()| Tensor::zeros([0]))
+        let value = result.map_err(|problem| problems.push(problem)).unwrap_or_else(|()| Tensor::zeros([0]));
+        if role == Role::TokenEmbedding {
+            table = Some(value.clone());
+        }
+        value
     });
     if let Some(view) = views.remove("lm_head.weight") {
-        let found = tensor(&view).ok();
-        let mut same = false;
-        params.as_ref().visit(|name, p| same |= name == TABLE && found.as_ref() == Some(p));
+        let same = tensor(&view).ok() == table;
         if problems.is_empty() && !same {
             problems.push("lm_head.weight differs from tokens_embed.weight, to which GPT-1's output is tied".into());
         }
@@ -110,7 +115,7 @@ pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>
     left.sort();
     problems.extend(left.into_iter().map(|name| format!("{name} is not a parameter of this model")));
     if problems.is_empty() {
-        return Ok(params);
+        return Ok(model);
     }
     let of_head = head.is_some() && problems.iter().all(|problem| problem.starts_with(HEAD));
     let path = if of_head { beside } else { path.clone() };

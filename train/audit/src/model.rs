@@ -5,7 +5,7 @@ use gradus_autograd::{Tensor, Want};
 use gradus_io::numbers::{count, many};
 use gradus_model::check::{self as models, Loss, Verdict};
 use gradus_model::{
-    Activation, Backward, Batch, Embedding, Form, GptConfig, HeadConfig, Labels, LstmConfig, Model, ModelConfig, Noise,
+    Activation, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig,
     Objective, Positions, Tree,
 };
 use gradus_report::{Block, Report, Row};
@@ -41,14 +41,12 @@ pub struct Depth {
 pub struct Subject {
     /// Which.
     pub name: String,
-    /// What it is.
-    pub config: ModelConfig,
     /// Its parameters.
-    pub params: Model<Tensor<f64>>,
+    pub model: Model<Tensor<f64>>,
     /// What it is asked.
     pub batch: Batch,
-    /// Its dropouts' noise.
-    pub noise: Option<Noise>,
+    /// Its dropouts; none: nothing is dropped.
+    pub dropout: Option<DropoutSeed>,
 }
 
 /// What was found of a model.
@@ -168,13 +166,13 @@ pub fn standard(depth: Depth) -> Vec<Subject> {
 fn subject(name: &str, config: ModelConfig, objective: Objective, lambda: f64, size: (usize, usize), seed: u64) -> Subject {
     let start: Model<Tensor<f64>> = Model::init(&config, seed);
     let mut stream = 0;
-    let params = start.map(|_, p| {
+    let model = start.map(|_, p| {
         stream += 1;
         let noise: Tensor<f64> = Tensor::normal(*p.shape(), 0.1, &mut Philox::with_stream(seed, stream));
         p.zip(&noise, |p, n| p + n)
     });
     let batch = batch(&config, objective, lambda, size, seed);
-    Subject { name: name.into(), config, params, batch, noise: Some(Noise::new(seed, 1)) }
+    Subject { name: name.into(), model, batch, dropout: Some(DropoutSeed::new(seed, 1)) }
 }
 
 /// Random tokens of (sequences, tokens), the last of some padding, with random labels under a head.
@@ -202,20 +200,21 @@ pub fn batch(config: &ModelConfig, objective: Objective, lambda: f64, (b, t): (u
 
 /// Audits a model; `done` counts its parameter tensors.
 pub fn audit(subject: &Subject, depth: Depth, mut done: impl FnMut(u64)) -> Audited {
-    let Subject { name, config, params, batch, noise } = subject;
+    let Subject { name, model, batch, dropout } = subject;
+    let config = &model.config();
     let mut broken = None;
-    params.as_ref().visit(|name, p| {
+    model.as_ref().visit(|name, p| {
         if broken.is_none() && p.to_vec().iter().any(|x| !x.is_finite()) {
             broken = Some(name.to_owned());
         }
     });
-    let (loss, gradient) = params.gradient(config, batch, noise.as_ref(), Backward::Whole);
+    let (loss, gradient) = model.gradient(batch, *dropout, GradientMode::Whole);
     let facts = vec![
         ("loss", format!("{loss:?}")),
         ("batch", format!("{} of {}, random", many(batch.sequences, "sequence"), many(batch.length(), "token"))),
-        ("dropout", if noise.is_some() { "the model's" } else { "none" }.into()),
+        ("dropout", if dropout.is_some() { "the model's" } else { "none" }.into()),
         ("seed", depth.seed.to_string()),
-        ("SHA-256 of the parameters, in f64", digest(params)),
+        ("SHA-256 of the parameters, in f64", digest(model)),
         ("model", serde_json::to_string(config).unwrap_or_default()),
     ];
     let (each, witnesses, properties) = (Vec::new(), Vec::new(), Vec::new());
@@ -226,17 +225,17 @@ pub fn audit(subject: &Subject, depth: Depth, mut done: impl FnMut(u64)) -> Audi
     }
     let mut gradients = Vec::new();
     gradient.visit(|_, g| gradients.push(g));
-    let whole = Loss { config: config.clone(), batch: batch.clone(), noise: *noise };
-    for ((name, case), gradient) in whole.clone().at_each(params, depth.seed).zip(gradients) {
+    let whole = Loss { config: config.clone(), batch: batch.clone(), dropout: *dropout };
+    for ((name, case), gradient) in whole.clone().at_each(model, depth.seed).zip(gradients) {
         audited.each.push(parameter(name, &case, gradient.as_ref(), loss, config, depth));
         done(audited.each.len() as u64);
     }
-    let case = whole.at(params, depth.seed);
+    let case = whole.at(model, depth.seed);
     audited.witnesses = vec![("v_curve", check::v_curve_at(&case, &steps())), ("taylor", taylor(&case, config))];
     if parameters <= DUAL {
         audited.witnesses.extend([("adjoint", check::adjoint(&case)), ("second_order", check::second_order(&case))]);
     }
-    audited.properties = models::properties(params, config, batch, noise.as_ref()).to_vec();
+    audited.properties = models::properties(model, batch, *dropout);
     audited
 }
 

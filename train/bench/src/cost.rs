@@ -182,7 +182,7 @@ impl Observer<f32> for Stopwatch {
 /// The trainer's.
 pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> Result<Cost, TrainError> {
     let config = &workload.config;
-    let mut trainer: Trainer = Trainer::new(config.clone(), recipe(1, 1, false), Gpt::init(config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(config, 0));
     let (mut whole, mut all) = (Vec::new(), Vec::new());
     let (mut last, mut peak_bytes) = (Seen::default(), 0);
     // The first is a warm-up.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use gradus_autograd::Tape;
-use gradus_model::{Model, ModelConfig};
+use gradus_model::{Model, Tree};
 use gradus_tensor::{Tensor, on_pool};
 use gradus_train::evaluate::{Windows, token_losses};
 use serde::Serialize;
@@ -43,8 +43,7 @@ const TOKENS: usize = 4096;
 
 /// Evaluates random tokens, and beside it, in turn, runs the forward pass alone over the same. `after(pass)` follows each.
 pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> EvaluateReport {
-    let config = &ModelConfig::from(workload.config.clone());
-    let params: Model<Tensor<f32>> = Model::init(config, 0);
+    let model: Model<Tensor<f32>> = Model::init(&workload.config.clone().into(), 0);
     let (t, batches) = (workload.config.context, TOKENS.div_ceil(workload.tokens()));
     let batches: Vec<_> = (0..batches).map(|i| random_batch(&workload.config, workload.sequences, i as u64)).collect();
     // A sequence of T + 1 tokens is one window: T inputs, and the targets one further.
@@ -55,15 +54,14 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
     let tokens = sequences.len() * t;
     let mut loss = 0.0;
     let mut evaluation = || {
-        let losses = token_losses(config, &params, &sequences, Windows::apart(t), |_, _| {});
+        let losses = token_losses(&model, &sequences, Windows::apart(t), |_, _| {});
         loss = losses.iter().flatten().sum::<f64>() / tokens as f64;
     };
     let forward = |logits: bool| {
         on_pool(|| {
             for batch in &batches {
                 let tape = Tape::off();
-                let model = params.constants(&tape);
-                let hidden = model.hidden(config, &batch.inputs, batch.sequences, None);
+                let hidden = model.constants(&tape).hidden(&batch.inputs, batch.sequences, None);
                 if logits {
                     hidden.logits();
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gradus_model::{Decoder, Gpt, GptConfig, Model, Tree};
+use gradus_model::{Decoder, Gpt, Model, Param, Role, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use serde::Serialize;
@@ -42,14 +42,14 @@ pub struct GenerateReport {
 }
 
 /// Reads `prompt` random tokens and generates `tokens` more with the cache, which must fit the context.
-pub fn generate(config: &GptConfig, params: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> GenerateReport {
-    let (model_config, model) = (config.clone().into(), Model::from(params.clone()));
+pub fn generate(gpt: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> GenerateReport {
+    let (config, model) = (gpt.config(), Model::from(gpt.clone()));
     let mut rng = Philox::new(0);
     let mut random = || rng.below(config.vocab as u64) as u32;
     let ids: Vec<u32> = (0..prompt).map(|_| random()).collect();
-    let mut decoder = Decoder::new(&model, &model_config);
+    let mut decoder = Decoder::new(&model);
     let mut prompt_times = [(); 3].map(|()| {
-        decoder = Decoder::new(&model, &model_config);
+        decoder = Decoder::new(&model);
         let begin = Instant::now();
         decoder.read(&ids);
         begin.elapsed()
@@ -70,7 +70,8 @@ pub fn generate(config: &GptConfig, params: &Gpt<Tensor<f32>>, prompt: usize, to
     let bandwidth = PASS_BYTES as f64 / median(&mut passes).as_secs_f64();
     // Every block, and the output's matrix; of the position table a row.
     let mut weights = 0;
-    params.as_ref().visit(|path, p| weights += if path.starts_with("positions_embed") { config.width } else { p.len() });
+    let read = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
+    Gpt::declare(config).visit(|_, p| weights += read(p));
     let weight_bytes_per_token = 4 * weights as u64;
     let rate = weight_bytes_per_token as f64 / seconds;
     let (layers, d) = (config.layers, config.width);

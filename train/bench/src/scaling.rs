@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use gradus_autograd::Tape;
 use gradus_autograd::ops::Attention;
-use gradus_model::{Gpt, GptConfig};
+use gradus_model::{Gpt, GptConfig, Tree};
 use gradus_tensor::kernels::Mask;
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Tensor, buffer};
@@ -192,13 +192,13 @@ fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
     }
     config.heads = config.width / 64;
     let idle = buffer::stats().live_bytes;
-    let mut trainer: Trainer = Trainer::new(config.clone(), recipe(1, 1, false), Gpt::init(&config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(&config, 0));
     let batch = random_batch(&config, sequences, 0);
     let (ms, peak) = measure(repeats, || trainer.update(&batch).map(drop))?;
     let tape = Tape::new();
     let leaves = trainer.params.leaves(&tape);
     let before = buffer::stats().live_bytes;
-    let _loss = leaves.loss(&trainer.config, &batch, None);
+    let _loss = leaves.loss(&batch, None);
     let saved_bytes = buffer::stats().live_bytes - before;
     let gflop = (config.training_flops() as usize * sequences * config.context) as f64 / 1e9;
     Ok(Point { value, ms, gflop, saved_bytes, peak_bytes: peak - idle })

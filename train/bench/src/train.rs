@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use gradus_autograd::Tape;
-use gradus_model::{Batch, Gpt, Noise};
+use gradus_model::{Batch, DropoutSeed, Gpt, Tree};
 use gradus_tensor::buffer;
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
@@ -78,7 +78,7 @@ pub struct Memory {
 impl Memory {
     fn measure(trainer: &Trainer, batch: &Batch, gradients: usize, recompute: bool) -> Self {
         let (stats, peak_rss) = (buffer::stats(), peak_rss());
-        let parameters = size_of::<f32>() * trainer.config.parameters();
+        let parameters = size_of::<f32>() * trainer.params.config().parameters();
         Memory {
             parameters,
             gradients: parameters * gradients,
@@ -95,20 +95,19 @@ impl Memory {
 
 /// Growth of the buffers in use over a forward pass with all that is kept of it alive.
 fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize {
-    let (Some(config), Some(params), noise) = (trainer.config.gpt(), trainer.params.gpt(), Some(Noise::new(0, 1))) else {
-        unreachable!("workloads are of Transformers");
-    };
+    let gpt = trainer.params.gpt().expect("workloads are of Transformers");
+    let (config, dropout) = (gpt.config(), Some(DropoutSeed::new(0, 1)));
     let before = buffer::stats().live_bytes;
     if !recompute {
         let tape = Tape::new();
-        let _loss = params.leaves(&tape).loss(config, batch, noise.as_ref());
+        let _loss = gpt.leaves(&tape).loss(batch, dropout);
         // The gradient of the output's matrix is made with the loss; it is counted among the gradients.
         return buffer::stats().live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
     }
-    let (inputs, _) = params.inputs_of_blocks(&Tape::off(), config, batch, noise.as_ref());
+    let (inputs, _) = gpt.inputs_of_blocks(&Tape::off(), batch, dropout);
     let tape = Tape::new();
     let input = tape.leaf(inputs[0].clone());
-    let _output = params.leaves(&tape).h.0[0].forward(&input, config, 0, noise.as_ref());
+    let _output = gpt.leaves(&tape).h.0[0].forward(&input, dropout);
     buffer::stats().live_bytes - before
 }
 
@@ -119,7 +118,7 @@ fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize 
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
     let &Workload { ref config, sequences, accumulate, shards, recompute, .. } = workload;
     let recipe = recipe(accumulate * shards, shards, recompute);
-    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Gpt::init(config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe, Gpt::init(config, 0));
     let (mut times, mut watched) = (Vec::with_capacity(steps), Vec::new());
     let mut final_loss = f64::NAN;
     for step in 0..warm_up + steps {

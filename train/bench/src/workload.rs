@@ -1,6 +1,6 @@
 //! Fixed pieces of work.
 
-use gradus_model::{Backward, Batch, GptConfig};
+use gradus_model::{Batch, GptConfig, GradientMode};
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::trainer::{Recipe, default_shards};
@@ -64,7 +64,7 @@ pub fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
         clip: Some(1.0),
         shards,
         at_once,
-        backward: if recompute { Backward::Recompute } else { Backward::Whole },
+        backward: if recompute { GradientMode::Recompute } else { GradientMode::Whole },
         seed: 0,
     }
 }

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use gradus_bench::{Workload, generate, train};
 use gradus_io::numbers::figure;
 use gradus_io::progress::{Job, Monitor};
-use gradus_model::{Model, ModelConfig};
+use gradus_model::Model;
 use gradus_train::trainer::default_shards;
 
 use crate::common::{Threads, flag, open_model};
@@ -189,12 +189,11 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
 
 fn bench_generate(args: &Generate) -> Result<(), CliError> {
     args.threads.start()?;
-    let (config, params) = match &args.model {
+    let model = match &args.model {
         Some(path) => open_model(path)?.load()?,
         None => {
-            let config: ModelConfig = Workload::named(&args.preset).expect("clap lets these names pass").config.into();
-            let params = Model::init(&config, 0);
-            (config, params)
+            let config = Workload::named(&args.preset).expect("clap lets these names pass").config;
+            Model::init(&config.into(), 0)
         }
     };
     for (name, found) in [("--prompt-tokens", args.prompt_tokens), ("--tokens", args.tokens)] {
@@ -202,17 +201,16 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
             return Err(flag(name, 0, "at least 1 token"));
         }
     }
-    if args.prompt_tokens.saturating_add(args.tokens) > config.backbone.context() {
-        let expected = format!(
-            "at most {} after the prompt, to stay within the context",
-            config.backbone.context().saturating_sub(args.prompt_tokens)
-        );
+    let context = model.backbone.config().context();
+    if args.prompt_tokens.saturating_add(args.tokens) > context {
+        let expected =
+            format!("at most {} after the prompt, to stay within the context", context.saturating_sub(args.prompt_tokens));
         return Err(flag("--tokens", args.tokens, expected));
     }
-    let (Some(config), Some(params)) = (config.gpt(), params.gpt()) else {
+    let Some(gpt) = model.gpt() else {
         return Err(flag("--model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer"));
     };
-    let report = generate(config, params, args.prompt_tokens, args.tokens);
+    let report = generate(gpt, args.prompt_tokens, args.tokens);
     if args.json {
         return output::json(&report);
     }

@@ -7,7 +7,7 @@ use gradus_data::sets::{Split, Task};
 use gradus_io::numbers::many;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::checkpoint::hugging_face_name;
-use gradus_model::{Model, ModelConfig, Tree};
+use gradus_model::{BackboneConfig, Model, Tree};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
 use gradus_train::evaluate::{Windows, gradients, predicted, token_losses};
@@ -140,16 +140,17 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return if args.zero_shot { zero_shot(args, task, data, split) } else { score_task(args, task, data, split) };
     }
     let dir = open_model(&args.model)?;
-    let (config, params) = dir.load()?;
+    let model = dir.load()?;
+    let config = model.backbone.config();
     let windows = windows(args, &config)?;
     let sequences = match (&args.input.ids, &args.input.corpus) {
         (Some(path), _) => one_sequence(path, &config)?,
-        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&config)?, args.quiet)?,
+        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&model)?, args.quiet)?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
     let result = match args.dtype {
-        Dtype::F32 => measure(args, &config, &params, &sequences, windows),
-        Dtype::F64 => measure(args, &config, &params.cast::<f64>(), &sequences, windows),
+        Dtype::F32 => measure(args, &model, &sequences, windows),
+        Dtype::F64 => measure(args, &model.cast::<_, f64>(), &sequences, windows),
     }?;
     if args.json {
         return output::json(&result);
@@ -183,7 +184,7 @@ fn score_task(args: &Args, task: &'static Task, folder: &Path, split: Split) -> 
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
     let display = Display::choose(args.quiet || encoded.len() < 1000);
     let mut bar = display.begin(Job::new(task.title, encoded.len() as u64, "examples"));
-    let z = logits(&reader.config, &reader.params, &encoded, |done| bar.reach(done as u64));
+    let z = logits(&reader.model, &encoded, |done| bar.reach(done as u64));
     bar.finish();
     let scored = score(task, &data.rows, &z).map_err(FinetuneError::from)?;
     let dropped = data.left_out();
@@ -219,20 +220,20 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
         return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
     }
     let dir = open_model(&args.model)?;
-    let (config, params) = dir.load()?;
-    let tokenizer = dir.required_tokenizer(&config)?;
+    let model = dir.load()?;
+    let tokenizer = dir.required_tokenizer(&model)?;
     let opening = args
         .opening
         .as_ref()
         .map(|token| tokenizer.token_id(token).ok_or_else(|| flag("--opening", token, "a token of the model's tokenizer")));
-    let model = ZeroShot { config: &config, params: &params, tokenizer: &tokenizer, opening: opening.transpose()? };
+    let asked_of = ZeroShot { model: &model, tokenizer: &tokenizer, opening: opening.transpose()? };
     let load = |split| task.load(folder, split).map_err(FinetuneError::from);
     // The threshold is that of all training rows, however few are asked.
     let train = if ZeroShot::needs_train(task) { load(Split::Train)?.examples } else { Vec::new() };
     let loaded = load(split)?;
     let (asked, dropped) = (evenly(loaded.examples, args.rows), left_out(&loaded.dropped));
     labels(&asked).map_err(FinetuneError::from)?; // before the long work
-    let answers = model.answers(task, &train, &asked).map_err(FinetuneError::from)?;
+    let answers = asked_of.answers(task, &train, &asked).map_err(FinetuneError::from)?;
     let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
     let (name, examples, truncated) = (task.metric.name(), asked.len(), answers.truncated);
     if args.json {
@@ -257,10 +258,10 @@ fn zero_shot(args: &Args, task: &'static Task, folder: &Path, split: Split) -> R
     output::write(&text)
 }
 
-fn windows(args: &Args, config: &ModelConfig) -> Result<Windows, CliError> {
-    let context = args.context.unwrap_or(config.backbone.context());
-    if !(1..=config.backbone.context()).contains(&context) {
-        return Err(flag("--context", context, format!("1 to {}, the model's context", config.backbone.context())));
+fn windows(args: &Args, config: &BackboneConfig) -> Result<Windows, CliError> {
+    let context = args.context.unwrap_or(config.context());
+    if !(1..=config.context()).contains(&context) {
+        return Err(flag("--context", context, format!("1 to {}, the model's context", config.context())));
     }
     let stride = args.stride.unwrap_or(context);
     if !(1..=context).contains(&stride) {
@@ -269,14 +270,13 @@ fn windows(args: &Args, config: &ModelConfig) -> Result<Windows, CliError> {
     Ok(Windows { context, stride })
 }
 
-fn one_sequence(path: &Path, config: &ModelConfig) -> Result<Sequences, CliError> {
-    let ids = read_ids(path, config.backbone.vocab(), "model")?;
+fn one_sequence(path: &Path, config: &BackboneConfig) -> Result<Sequences, CliError> {
+    let ids = read_ids(path, config.vocab(), "model")?;
     if ids.len() < 2 {
         return Err(CliError::TooShort { path: path.to_owned(), tokens: ids.len() });
     }
-    if ids.len() > config.backbone.context() {
-        let expected =
-            format!("at most {}, the model's context; cut the sequence, or give text with --corpus", config.backbone.context());
+    if ids.len() > config.context() {
+        let expected = format!("at most {}, the model's context; cut the sequence, or give text with --corpus", config.context());
         return Err(flag("--ids", format!("{}: {} tokens", path.display(), ids.len()), expected));
     }
     Ok(Sequences { ids: vec![ids], bytes: None })
@@ -311,8 +311,7 @@ fn corpus(path: &Path, tokenizer: &Tokenizer, quiet: bool) -> Result<Sequences, 
 
 fn measure<T: Real>(
     args: &Args,
-    config: &ModelConfig,
-    params: &Model<Tensor<T>>,
+    model: &Model<Tensor<T>>,
     sequences: &Sequences,
     windows: Windows,
 ) -> Result<Map<String, Value>, CliError> {
@@ -320,7 +319,7 @@ fn measure<T: Real>(
     let total = predicted(&ids);
     let progress = |label: &str| Display::choose(args.quiet || total < 10_000).begin(Job::new(label, total as u64, "tokens"));
     let mut bar = progress("evaluate");
-    let losses = token_losses(config, params, &ids, windows, |done, _| bar.reach(done as u64));
+    let losses = token_losses(model, &ids, windows, |done, _| bar.reach(done as u64));
     bar.finish();
     let sum: f64 = losses.iter().flatten().sum();
     let nll = sum / total as f64;
@@ -343,7 +342,7 @@ fn measure<T: Real>(
     }
     if args.gradients {
         let mut bar = progress("gradients");
-        let grads = gradients(config, params, &ids, windows, |done, _| bar.reach(done as u64));
+        let grads = gradients(model, &ids, windows, |done, _| bar.reach(done as u64));
         bar.finish();
         let mut norms = Map::new();
         grads.as_ref().visit(|path, g| {

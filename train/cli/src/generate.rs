@@ -76,23 +76,24 @@ struct Input {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     let dir = open_model(&args.model)?;
-    let (config, params) = dir.load()?;
+    let model = dir.load()?;
+    let rows = model.backbone.config().vocab();
     let (mut ids, tokenizer) = match (&args.input.ids, &args.input.prompt) {
-        (Some(path), _) => (read_ids(path, config.backbone.vocab(), "model")?, dir.tokenizer(&config)?),
+        (Some(path), _) => (read_ids(path, rows, "model")?, dir.tokenizer(&model)?),
         (None, Some(text)) => {
-            let tokenizer = dir.required_tokenizer(&config)?;
+            let tokenizer = dir.required_tokenizer(&model)?;
             (tokenizer.encode(text)?, Some(tokenizer))
         }
         (None, None) => unreachable!("clap asks for one of the two"),
     };
     // A model may have more rows than its tokenizer has ids: such ids are not drawn, and where the prompt holds some there is
     // no text to print.
-    let known = tokenizer.as_ref().map_or(config.backbone.vocab(), Tokenizer::vocab_size);
+    let known = tokenizer.as_ref().map_or(rows, Tokenizer::vocab_size);
     let readable = ids.iter().all(|&id| (id as usize) < known);
     if !readable {
         output::say(&format!("the prompt holds ids that the tokenizer, of {known} ids, does not: ids are printed, not text"));
     }
-    let (tokenizer, vocab) = if readable { (tokenizer, known) } else { (None, config.backbone.vocab()) };
+    let (tokenizer, vocab) = if readable { (tokenizer, known) } else { (None, rows) };
     let choice = match args.greedy {
         true => Choice::Greedy,
         false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },
@@ -101,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let mut stream = Stream { tokenizer: tokenizer.as_ref(), written: 0 };
     let mut failed = None;
     let mut rng = Philox::new(args.seed);
-    generate(&config, &params, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, |ids| {
+    generate(&model, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, |ids| {
         if !args.json {
             failed = stream.write(ids, false).err();
         }

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let data = reader.read(task, &args.data, args.split)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
     let mut progress = Display::choose(args.quiet).begin(Job::new(task.title, encoded.len() as u64, "examples"));
-    let z = logits(&reader.config, &reader.params, &encoded, |done| progress.reach(done as u64));
+    let z = logits(&reader.model, &encoded, |done| progress.reach(done as u64));
     progress.finish();
     let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
     if let Some(dir) = &args.glue {

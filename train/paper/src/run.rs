@@ -187,7 +187,7 @@ fn measure() -> Result<Speed, ReproduceError> {
     let (rows, length, vocab) = (plan::STORIES, plan::STORY, gradus_train::pretrain::VOCABULARY);
     let config = ModelConfig::from(settings.model.clone().with_vocab(vocab));
     let recipe = settings.recipe(100);
-    let mut trainer: Trainer = Trainer::new(config.clone(), recipe, Model::init(&config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe, Model::init(&config, 0));
     let ids: std::sync::Arc<[u32]> = (0..rows * length).map(|i| (i * 7919 % vocab) as u32).collect();
     let weights = vec![1.0 / ids.len() as f64; ids.len()].into();
     let batch = gradus_model::Batch { sequences: rows, inputs: ids.clone(), targets: ids, weights, labels: None };

@@ -8,7 +8,7 @@ use gradus_data::sets::{Example, Split, Task};
 use gradus_io::files::{FileError, quoted, write_json};
 use gradus_io::interrupt;
 use gradus_io::progress::Monitor;
-use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, ModelConfig, Transfer};
+use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
@@ -158,11 +158,11 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<Settings, ReproduceE
 
 /// Asks the questions of a model on its way.
 fn probe(questions: Vec<Questions>, tokenizer: PathBuf) -> Probe {
-    Probe(Arc::new(move |config: &ModelConfig, params: &Model<Tensor>| {
+    Probe(Arc::new(move |model: &Model<Tensor>| {
         let tokenizer = Tokenizer::load(&tokenizer)?;
-        let model = ZeroShot { config, params, tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
+        let asked_of = ZeroShot { model, tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
         let score = |Questions { task, train, asked }: &Questions| {
-            let answers = model.answers(task, train, asked)?;
+            let answers = asked_of.answers(task, train, asked)?;
             Ok((task.name.to_owned(), finetune::metrics(task, asked, &answers.labels)?[task.metric.name()]))
         };
         let scores: Result<_, TaskError> = questions.iter().map(score).collect();
@@ -272,7 +272,7 @@ fn fine_tune(places: &Places, sizes: &Sizes, seed: u64, name: &str, variant: Var
     let best = session.best.as_ref().expect("the last update ends an epoch");
     let scored = |data: &Data| {
         let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-        let z = finetune::logits(session.config(), best, &encoded, |_| {});
+        let z = finetune::logits(best, &encoded, |_| {});
         finetune::score(task, &data.rows, &z).map_err(FinetuneError::from)
     };
     let test = |split| {

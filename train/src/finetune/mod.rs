@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{ConfigError, Model, ModelConfig, Tree};
+use gradus_model::{ConfigError, Head, Model, Tree};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
@@ -129,10 +129,8 @@ impl FinetuneError {
 pub struct Reader {
     /// Those tokens that the pre-trained model did not know.
     fresh: Range<usize>,
-    /// What it is.
-    pub config: ModelConfig,
-    /// Its parameters.
-    pub params: Model<Tensor>,
+    /// The model.
+    pub model: Model<Tensor>,
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
     /// The special tokens.
@@ -144,27 +142,21 @@ impl Reader {
     ///
     /// # Errors
     /// The tokenizer's.
-    pub fn prepare(
-        config: ModelConfig,
-        params: Model<Tensor>,
-        mut tokenizer: Tokenizer,
-        seed: u64,
-    ) -> Result<Self, FinetuneError> {
-        let known = tokenizer.vocab_size().min(config.backbone.vocab());
+    pub fn prepare(model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
+        let config = model.backbone.config();
+        let known = tokenizer.vocab_size().min(config.vocab());
         let specials = Specials::append(&mut tokenizer)?;
         // Rows that a larger vocabulary has for them already were trained as tokens that never come.
         let fresh = known..tokenizer.vocab_size();
-        let (config, params) = (ModelConfig { head: None, ..config }, Model { score: None, ..params });
-        let (config, params) = params.with_tokens(&config, fresh.clone(), config.backbone.initializer_range(), seed);
-        Ok(Reader { fresh, config, params, tokenizer, specials })
+        let model = Model { score: None, ..model }.with_tokens(fresh.clone(), config.initializer_range(), seed);
+        Ok(Reader { fresh, model, tokenizer, specials })
     }
 
     /// The same model with the special tokens' rows of another seed.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
-        let std = self.config.backbone.initializer_range();
-        let (_, params) = self.params.clone().with_tokens(&self.config, self.fresh.clone(), std, seed);
-        Reader { params, ..self.clone() }
+        let std = self.model.backbone.config().initializer_range();
+        Reader { model: self.model.clone().with_tokens(self.fresh.clone(), std, seed), ..self.clone() }
     }
 
     /// The same from a directory.
@@ -173,9 +165,9 @@ impl Reader {
     /// No model there, one that has a parameter which is no number, or no tokenizer.
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
-        let (config, params) = dir.load().map_err(ModelDirError::from)?;
+        let model = dir.load().map_err(ModelDirError::from)?;
         let mut broken = None;
-        params.as_ref().visit(|name, p| {
+        model.as_ref().visit(|name, p| {
             if broken.is_none() && !p.dense().as_slice().iter().all(|x| x.is_finite()) {
                 broken = Some(name.to_owned());
             }
@@ -184,8 +176,8 @@ impl Reader {
             let problem = format!("{name} holds a NaN or an infinity: there is nothing to fine-tune; take an earlier checkpoint");
             return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
         }
-        let tokenizer = tokenizer(&dir, &config)?;
-        Self::prepare(config, params, tokenizer, seed)
+        let tokenizer = tokenizer(&dir, &model)?;
+        Self::prepare(model, tokenizer, seed)
     }
 
     /// A fine-tuned model as it is, for a task of its form.
@@ -195,10 +187,10 @@ impl Reader {
     pub fn finetuned(dir: &Path, task: &'static Task) -> Result<Self, FinetuneError> {
         let wanted = tasks::head(task)?;
         let dir = ModelDir::open(dir)?;
-        let (config, params) = dir.load().map_err(ModelDirError::from)?;
-        let tokenizer = tokenizer(&dir, &config)?;
+        let model = dir.load().map_err(ModelDirError::from)?;
+        let tokenizer = tokenizer(&dir, &model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
-        let Some(head) = &config.head else {
+        let Some(head) = model.score.as_ref().map(Head::config) else {
             let problem = format!("a model without a head: expected one that `gradus finetune --task {}` made", task.name);
             return Err(error(problem));
         };
@@ -223,7 +215,7 @@ impl Reader {
                 Specials::NAMES.join(", ")
             ))
         })?;
-        Ok(Reader { fresh: 0..0, config, params, tokenizer, specials })
+        Ok(Reader { fresh: 0..0, model, tokenizer, specials })
     }
 
     /// A split of a task, read from the folder of its files.
@@ -261,7 +253,7 @@ impl Reader {
     /// # Errors
     /// A text without tokens.
     pub fn encode(&self, task: &'static Task, loaded: Loaded, split: Split) -> Result<Data, FinetuneError> {
-        let context = self.config.backbone.context();
+        let context = self.model.backbone.config().context();
         let encoded = tasks::encode_all(task, &loaded.examples, &self.tokenizer, self.specials, context)?;
         let examples = loaded.examples.into_iter().zip(encoded).map(|(example, encoded)| Row { example, encoded }).collect();
         Ok(Data { split, rows: examples, dropped: loaded.dropped })
@@ -269,8 +261,8 @@ impl Reader {
 }
 
 /// The tokenizer beside a model.
-fn tokenizer(dir: &ModelDir, config: &ModelConfig) -> Result<Tokenizer, FinetuneError> {
-    dir.tokenizer(config)?.ok_or_else(|| {
+fn tokenizer(dir: &ModelDir, model: &Model<Tensor>) -> Result<Tokenizer, FinetuneError> {
+    dir.tokenizer(model)?.ok_or_else(|| {
         let problem = "there is no tokenizer beside the model: copy its tokenizer.json there".into();
         FinetuneError::Unfit { dir: dir.path().to_owned(), problem }
     })
@@ -359,20 +351,20 @@ mod tests {
     #[test]
     fn special_tokens_are_fresh_also_in_a_vocabulary_with_room() {
         for vocab in [256, 258, 300] {
-            let config = ModelConfig::from(GptConfig { vocab, ..GptConfig::preset("tiny").unwrap() });
-            let params: Model<Tensor> = Model::init(&config, 1);
+            let config = GptConfig { vocab, ..GptConfig::preset("tiny").unwrap() };
+            let model: Model<Tensor> = Model::init(&config.into(), 1);
             let row = |m: &Model<Tensor>, token: u32| {
                 let table = &m.gpt().unwrap().tokens_embed.weight.0;
                 let d = table.shape()[1];
                 table.dense().as_slice().get(token as usize * d..).map(|rest| rest[..d.min(rest.len())].to_vec())
             };
-            let reader = Reader::prepare(config, params.clone(), Tokenizer::bytes(), 1).unwrap();
-            assert_eq!(reader.config.backbone.vocab(), vocab.max(259));
+            let reader = Reader::prepare(model.clone(), Tokenizer::bytes(), 1).unwrap();
+            assert_eq!(reader.model.backbone.config().vocab(), vocab.max(259));
             let other = reader.with_seed(2);
             for token in 0..259 {
                 let special = token >= 256;
-                assert_eq!(row(&reader.params, token) == row(&params, token), !special, "token {token} of {vocab}");
-                assert_eq!(row(&reader.params, token) == row(&other.params, token), !special, "token {token} of {vocab}");
+                assert_eq!(row(&reader.model, token) == row(&model, token), !special, "token {token} of {vocab}");
+                assert_eq!(row(&reader.model, token) == row(&other.model, token), !special, "token {token} of {vocab}");
             }
         }
     }
@@ -383,9 +375,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("dev.tsv"), "sentence\tlabel\nabba\t1\nabcba\t0\n").unwrap();
         let tokenizer = Tokenizer::characters(["ab"]);
-        let config = ModelConfig::from(GptConfig { vocab: tokenizer.vocab_size(), ..GptConfig::preset("tiny").unwrap() });
-        let params = Model::init(&config, 1);
-        let reader = Reader::prepare(config, params, tokenizer, 1).unwrap();
+        let config = GptConfig { vocab: tokenizer.vocab_size(), ..GptConfig::preset("tiny").unwrap() };
+        let reader = Reader::prepare(Model::init(&config.into(), 1), tokenizer, 1).unwrap();
         let told = reader.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
         for part in ["SST-2, split `dev`", &folder.path().display().to_string(), "example 1", "'c'"] {
             assert!(told.contains(part), "{part} in {told}");

@@ -179,8 +179,8 @@ pub fn resume(out: &Path, control: &Control<'_>) -> Result<Outcome, FinetuneErro
 /// Changes with any token of any row, and with any size or parameter of the pre-trained model.
 fn digest(reader: &Reader, data: &[&Data]) -> String {
     let mut hash = Sha256::new();
-    hash.update(format!("{:?}", reader.config));
-    checkpoint::parameter_bytes(&reader.params, |bytes| hash.update(bytes));
+    hash.update(reader.model.config().frozen());
+    checkpoint::parameter_bytes(&reader.model, |bytes| hash.update(bytes));
     for row in data.iter().flat_map(|data| &data.rows) {
         for ids in &row.encoded.rows {
             ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
@@ -210,7 +210,7 @@ impl Work {
         crate::tasks::head(task)?;
         run.seeds.check(run.settings.seed)?;
         let reader = Reader::pretrained(&run.model, run.settings.seed)?;
-        run.settings.check(&reader.config)?;
+        run.settings.check(&reader.model.backbone.config())?;
         let train = reader.read(task, &run.data, Split::Train)?;
         let dev = reader.read(task, &run.data, Split::Dev)?;
         let all_rows = (train.rows.len(), dev.rows.len());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gradus_data::sets::{Example, Label, Task};
-use gradus_model::{Model, ModelConfig, Objective};
+use gradus_model::{Model, Objective};
 use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -28,19 +28,14 @@ pub struct Scored {
 
 /// The logits of every example, in their order; no dropout. Examples of about one length are read together, so that little
 /// padding is. `progress(done)` counts examples.
-pub fn logits(
-    config: &ModelConfig,
-    params: &Model<Tensor>,
-    examples: &[&Encoded],
-    mut progress: impl FnMut(usize),
-) -> Vec<Vec<f64>> {
+pub fn logits(model: &Model<Tensor>, examples: &[&Encoded], mut progress: impl FnMut(usize)) -> Vec<Vec<f64>> {
     let tokens: Vec<usize> = examples.iter().map(|example| example.length() * example.rows.len()).collect();
     let mut all = vec![Vec::new(); examples.len()];
     let mut done = 0;
     for now in by_length(&tokens) {
         let chosen: Vec<&Encoded> = now.iter().map(|&i| examples[i]).collect();
-        let classes = config.head.as_ref().map_or(1, |h| h.classes).max(chosen[0].rows.len());
-        let z = params.class_logits(config, &tasks::batch(&chosen, classes, 0.0, Objective::SequenceMean));
+        let classes = model.score.as_ref().map_or(1, |head| head.config().classes).max(chosen[0].rows.len());
+        let z = model.class_logits(&tasks::batch(&chosen, classes, 0.0, Objective::SequenceMean));
         for (row, &i) in z.as_slice().chunks(z.shape()[1]).zip(&now) {
             all[i] = row.iter().map(|&z| f64::from(z)).collect();
         }

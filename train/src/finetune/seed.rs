@@ -206,7 +206,7 @@ impl<'w> Seed<'w> {
         progress.say(&format!("epoch {epoch:.2}: dev {} {:.4}, loss {:.4}{best}", dev.metric, dev.score, dev.loss));
         let Some(best) = self.session.best.as_ref().filter(|_| better) else { return Ok(()) };
         self.work.reader.tokenizer.save(&self.dir)?;
-        Ok(write_together(&self.dir, &checkpoint::files(self.session.config(), best))?)
+        Ok(write_together(&self.dir, &checkpoint::files(best))?)
     }
 
     fn write(&mut self, record: Record) -> Result<(), FinetuneError> {
@@ -241,7 +241,7 @@ fn take_up<'w>(session: &mut Session<'w>, work: &'w Work, dir: &Path, settings: 
         problem: format!("{problem}; to run this seed again, delete {}", quoted(&state)),
     };
     let damaged = |problem: String| error(format!("{}: {problem}; the file is damaged", state.display()));
-    let (config, recipe) = (session.trainer.config.clone(), session.trainer.recipe.clone());
+    let (config, recipe) = (session.trainer.params.config(), session.trainer.recipe.clone());
     let (trainer, extra) = Trainer::load(&state, config, recipe).map_err(|e| error(e.to_string()))?;
     let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
     if extra.run != identity(work, settings) {

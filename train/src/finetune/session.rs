@@ -1,7 +1,7 @@
 //! The loop: batches in an order of their own, an update each, and the best model by its dev score.
 
 use gradus_data::sets::Task;
-use gradus_model::{Batch, Model, ModelConfig};
+use gradus_model::{Batch, Model};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use serde::{Deserialize, Serialize};
@@ -55,16 +55,17 @@ impl<'d> Session<'d> {
         dev: &'d Data,
         settings: &Settings,
     ) -> Result<Self, FinetuneError> {
-        settings.check(&reader.config)?;
+        settings.check(&reader.model.backbone.config())?;
         let head = settings.head(tasks::head(task)?);
-        let mut config = reader.config.clone();
+        let mut model = reader.model.clone().with_head(head, settings.transfer, settings.seed);
+        let mut config = model.config();
         if let Some(p) = settings.dropout {
             config.backbone = config.backbone.with_dropout(p);
+            model = model.with_config(&config);
         }
-        let (config, params) = reader.params.clone().with_head(&config, head, settings.transfer, settings.seed);
         config.check()?;
         let (batch, updates) = plan(train.rows.len(), settings);
-        let trainer = Trainer::new(config, settings.recipe(batch, updates), params);
+        let trainer = Trainer::new(settings.recipe(batch, updates), model);
         Self::with(trainer, task, train, dev, settings)
     }
 
@@ -84,11 +85,6 @@ impl<'d> Session<'d> {
         let train = train.rows.iter().map(|row| &row.encoded).collect();
         let (curve, best, losses) = (Vec::new(), None, Vec::new());
         Ok(Session { task, settings: settings.clone(), train, dev, trainer, curve, best, losses })
-    }
-
-    /// What the model is.
-    pub fn config(&self) -> &ModelConfig {
-        &self.trainer.config
     }
 
     /// Number of updates T.
@@ -155,7 +151,7 @@ impl<'d> Session<'d> {
     /// A dev row without a label.
     pub fn evaluate(&mut self) -> Result<bool, FinetuneError> {
         let encoded: Vec<&Encoded> = self.dev.rows.iter().map(|row| &row.encoded).collect();
-        let z = logits(&self.trainer.config, &self.trainer.params, &encoded, |_| {});
+        let z = logits(&self.trainer.params, &encoded, |_| {});
         let dev = score(self.task, &self.dev.rows, &z)?;
         let better = self.best_point().is_none_or(|best| dev.score > best.dev.score);
         let update = self.trainer.done();

@@ -1,7 +1,7 @@
 //! Every hyperparameter of a fine-tuning: a flag with the paper's value as its default.
 
 use clap::Args;
-use gradus_model::{Backward, HeadConfig, ModelConfig, Objective, Transfer};
+use gradus_model::{BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
 use serde::{Deserialize, Serialize};
 
 use super::FinetuneError;
@@ -117,7 +117,7 @@ impl Settings {
     ///
     /// # Errors
     /// The flag, its value and what it may be.
-    pub fn check(&self, config: &ModelConfig) -> Result<(), FinetuneError> {
+    pub fn check(&self, backbone: &BackboneConfig) -> Result<(), FinetuneError> {
         self.optimizer().validate()?;
         self.schedule().validate()?;
         let range = |flag, found: String, ok: bool, expected: &str| {
@@ -142,7 +142,7 @@ impl Settings {
             !self.frozen || self.aux == 0.0,
             "0 with --frozen, where the language model does not learn",
         )?;
-        let layers = config.backbone.layers();
+        let layers = backbone.layers();
         if let Transfer::Layers(n) = self.transfer {
             let expected = match layers {
                 0 => "all, none or 0, the embeddings: an LSTM has no blocks".into(),
@@ -177,7 +177,7 @@ impl Settings {
             clip: (self.clip > 0.0).then_some(self.clip),
             shards,
             at_once: shards,
-            backward: if self.frozen { Backward::Head } else { Backward::Whole },
+            backward: if self.frozen { GradientMode::Head } else { GradientMode::Whole },
             seed: self.seed,
         }
     }

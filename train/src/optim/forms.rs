@@ -139,8 +139,8 @@ pub struct Update {
 }
 
 impl Optimizer {
-    /// Updates one parameter in place. `decays`: whether λ falls on it, as it does on parameters with more than one axis
-    /// (the paper: "all non bias or gain weights"). `moments`: m and v, zero before the first update; not looked at by
+    /// Updates one parameter in place. `decays`: whether λ falls on it, as it does on all that is neither bias nor
+    /// gain (§4.1, `Role::decays` of gradus-model). `moments`: m and v, zero before the first update; not looked at by
     /// [`Sgd`](OptimizerKind::Sgd). All slices have one length.
     ///
     /// # Panics

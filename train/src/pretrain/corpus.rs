@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gradus_data::{Evaluation, Phase, TokenFile, Tokens, Windows};
 use gradus_io::hex;
 use gradus_io::progress::{Job, Monitor};
-use gradus_model::{Model, ModelConfig};
+use gradus_model::Model;
 use gradus_tensor::Tensor;
 use gradus_text::{BpeTrainer, Tokenizer, corpus_files, read_corpus, read_text, strip_gutenberg};
 use sha2::{Digest, Sha256};
@@ -119,13 +119,13 @@ impl Source for Corpus {
     fn batch(&self, t: u64, batch: usize) -> gradus_data::Batch {
         self.windows.batch(t, 0..batch)
     }
-    fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation> {
+    fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
         let all = self.held_out.as_ref()?;
         // Whole windows spread evenly over the held-out part, so that a limited evaluation sees all of it.
-        let count = limit.div_ceil(config.backbone.context()).clamp(1, all.windows());
+        let count = limit.div_ceil(model.backbone.config().context()).clamp(1, all.windows());
         let chosen: Vec<usize> = (0..count).map(|i| i * all.windows() / count).collect();
         let batches = chosen.chunks(ROWS).map(|rows| all.batch_of(rows));
-        let nll = source::nll(params, config, batches);
+        let nll = source::nll(model, batches);
         // In proportion where it is a part: exact for the whole.
         let bytes = (all.bytes() as f64 * nll.tokens as f64 / all.predicted() as f64).round() as u64;
         Some(Validation { nll, bytes, limit: None })

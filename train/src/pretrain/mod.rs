@@ -15,8 +15,8 @@ use gradus_data::DataError;
 use gradus_io::files::{FileError, Lock, quoted};
 use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_io::{hex, interrupt};
+use gradus_model::Model;
 use gradus_model::checkpoint::{self, CheckpointError};
-use gradus_model::{Model, ModelConfig};
 use gradus_report::PretrainReport;
 use gradus_report::metrics::{
     self, EvaluationRecord, MetricsError, MetricsLog, Moment, Record, SampleRecord, StepRecord, VALIDATION,
@@ -118,7 +118,7 @@ pub struct Control<'m> {
 pub struct Probe(pub Arc<ProbeFn>);
 
 /// What a [`Probe`] calls.
-pub type ProbeFn = dyn Fn(&ModelConfig, &Model<Tensor>) -> Result<BTreeMap<String, f64>, PretrainError> + Send + Sync;
+pub type ProbeFn = dyn Fn(&Model<Tensor>) -> Result<BTreeMap<String, f64>, PretrainError> + Send + Sync;
 
 impl std::fmt::Debug for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -174,11 +174,11 @@ pub fn begin(settings: Settings, corpus: Option<&Path>, out: &Path, control: &Co
     settings.model = settings.model.with_vocab(source.tokenizer().vocab_size());
     settings.model.check().map_err(SettingsError::from)?;
     let mut updates = settings.updates(source.tokens(), source.tokens_an_update(settings.batch));
-    let params = Model::init(&ModelConfig::from(settings.model.clone()), settings.seed);
+    let params = Model::init(&settings.model.clone().into(), settings.seed);
     if let Some(within) = control.within {
         updates = updates.min(affordable(&settings, &*source, &params, updates, within)?);
     }
-    let trainer = Trainer::new(settings.model.clone(), settings.recipe(updates), params);
+    let trainer = Trainer::new(settings.recipe(updates), params);
     let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
     let run = RunFile { settings, corpus, updates, digest: source.digest(), command: control.command.clone() };
     dir.begin(&run, source.tokenizer())?;
@@ -211,7 +211,7 @@ fn affordable(
     within: Duration,
 ) -> Result<u64, PretrainError> {
     const TRIAL: u64 = 12;
-    let mut trial = Trainer::new(settings.model.clone(), settings.recipe(updates), params.clone());
+    let mut trial = Trainer::new(settings.recipe(updates), params.clone());
     let mut times = Vec::new();
     for t in 1..=TRIAL {
         let begin = Instant::now();
@@ -353,7 +353,7 @@ impl<'c> Session<'c> {
     fn evaluate_and_save(&mut self, progress: &mut dyn Progress, whole: bool) -> Result<(), PretrainError> {
         let at = self.moment();
         let limit = if whole { usize::MAX } else { self.run.settings.eval_tokens };
-        let validation = self.source.validate(&self.trainer.params, &self.trainer.config, limit);
+        let validation = self.source.validate(&self.trainer.params, limit);
         self.refuse_diverged(progress, at, validation.as_ref())?;
         if let Some(v) = validation {
             let mut record = EvaluationRecord::new(at, VALIDATION, v.nll.mean()).with_bytes(v.nll.tokens, v.bytes);
@@ -367,7 +367,7 @@ impl<'c> Session<'c> {
             self.log.append(&Record::Evaluation(record.clone()))?;
             if record.nll < self.best {
                 self.best = record.nll;
-                self.dir.save_best(&self.trainer.config, &self.trainer.params, self.source.tokenizer())?;
+                self.dir.save_best(&self.trainer.params, self.source.tokenizer())?;
             }
             self.last = Some(record);
         }
@@ -378,14 +378,14 @@ impl<'c> Session<'c> {
     fn save(&mut self) -> Result<(), PretrainError> {
         let at = self.moment();
         self.trainer.save(&self.dir.trainer(), &Beside::write(&self.run, self.elapsed()))?;
-        self.dir.save_model(&self.trainer.config, &self.trainer.params)?;
+        self.dir.save_model(&self.trainer.params)?;
         let path = self.dir.path().display().to_string();
         Ok(self.log.append(&Record::Checkpoint { step: at.step, elapsed: at.elapsed, path })?)
     }
 
     fn probe(&mut self) -> Result<(), PretrainError> {
         let Some(Probe(probe)) = &self.control.probe else { return Ok(()) };
-        let scores = probe(&self.trainer.config, &self.trainer.params)?;
+        let scores = probe(&self.trainer.params)?;
         let Moment { step, tokens, elapsed } = self.moment();
         Ok(self.log.append(&Record::Probe { step, tokens, elapsed, scores })?)
     }
@@ -402,7 +402,7 @@ impl<'c> Session<'c> {
             Some(v) => v.nll.mean(),
             None => {
                 let one = source::weighted(self.source.batch(at.step, 1), self.run.settings.objective);
-                let losses = self.trainer.params.token_losses(&self.trainer.config, &one).to_vec();
+                let losses = self.trainer.params.token_losses(&one).to_vec();
                 losses.iter().map(|&l| f64::from(l)).sum::<f64>() / losses.len() as f64
             }
         };
@@ -423,14 +423,14 @@ impl<'c> Session<'c> {
 
     /// Lets the model write a text: drawn from its own distribution, by a generator of its own.
     fn sample(&mut self, progress: &mut dyn Progress) -> Result<(), PretrainError> {
-        let (config, context) = (&self.trainer.config, self.trainer.config.backbone.context());
+        let (model, context) = (&self.trainer.params, self.run.settings.model.context());
         let mut rng = Philox::with_stream(self.run.settings.seed ^ 0x5341_4d50_4c45, self.trainer.done());
         let mut ids = self.source.prompt();
         ids.truncate(context - 1);
         let (length, end) = (SAMPLE_TOKENS.min(context - ids.len()), self.source.end());
         let vocab = self.source.tokenizer().vocab_size();
         let goes_on = |ids: &[u32]| ids.last().copied() != end;
-        generate(config, &self.trainer.params, &mut ids, vocab, length, FREELY, Overflow::Refuse, &mut rng, goes_on)?;
+        generate(model, &mut ids, vocab, length, FREELY, Overflow::Refuse, &mut rng, goes_on)?;
         if ids.len() > 1 && ids.last().copied() == end {
             ids.pop();
         }

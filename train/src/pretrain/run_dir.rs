@@ -13,8 +13,8 @@
 use std::path::{Path, PathBuf};
 
 use gradus_io::files::{occupant, replace_directory, write_atomically, write_json};
+use gradus_model::Model;
 use gradus_model::checkpoint;
-use gradus_model::{Model, ModelConfig};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
@@ -99,18 +99,18 @@ impl RunDir {
     }
 
     /// Writes the model as it is now, each file whole or not at all.
-    pub fn save_model(&self, config: &ModelConfig, params: &Model<Tensor>) -> Result<(), PretrainError> {
-        for (name, bytes) in checkpoint::files(config, params) {
+    pub fn save_model(&self, model: &Model<Tensor>) -> Result<(), PretrainError> {
+        for (name, bytes) in checkpoint::files(model) {
             write_atomically(&self.0.join(name), |file| file.write_all(&bytes))?;
         }
         Ok(())
     }
 
     /// Replaces the best model, the directory as a whole.
-    pub fn save_best(&self, config: &ModelConfig, params: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
+    pub fn save_best(&self, model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<(), PretrainError> {
         replace_directory(&self.best(), |fresh| {
             tokenizer.save(fresh)?;
-            Ok(checkpoint::save(fresh, config, params)?)
+            Ok(checkpoint::save(fresh, model)?)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Where a run's batches come from, and what its model is measured on.
 
-use gradus_model::{Batch, Model, ModelConfig, Objective};
+use gradus_model::{Batch, Model, Objective};
 use gradus_report::Baseline;
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
@@ -18,7 +18,7 @@ pub trait Source {
     /// Rows 0 .. `batch` of update `t` (from 1): a function of the seed and these.
     fn batch(&self, t: u64, batch: usize) -> gradus_data::Batch;
     /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
-    fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation>;
+    fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation>;
     /// Tokens that open a sample.
     fn prompt(&self) -> Vec<u32>;
     /// The token that ends a sample.
@@ -48,11 +48,11 @@ impl Nll {
 }
 
 /// The total of these batches, dropout off.
-pub(super) fn nll(params: &Model<Tensor>, config: &ModelConfig, batches: impl IntoIterator<Item = gradus_data::Batch>) -> Nll {
+pub(super) fn nll(model: &Model<Tensor>, batches: impl IntoIterator<Item = gradus_data::Batch>) -> Nll {
     let mut sum = Nll::default();
     for batch in batches {
         let counted = batch.weights.clone();
-        let losses = params.token_losses(config, &weighted(batch, Objective::TokenMean));
+        let losses = model.token_losses(&weighted(batch, Objective::TokenMean));
         for (loss, _) in losses.as_slice().iter().zip(counted).filter(|(_, w)| *w > 0.0) {
             sum.total += f64::from(*loss);
             sum.tokens += 1;

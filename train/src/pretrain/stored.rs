@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gradus_io::hex;
 use gradus_io::progress::Monitor;
-use gradus_model::{Batch, Model, ModelConfig};
+use gradus_model::{Batch, Model};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -57,8 +57,8 @@ impl Stored {
             return Err(damaged("it is not there, though there is a model of this run's").into());
         } else {
             // Stopped before its first checkpoint: the seed alone determines where it began.
-            let params = Model::init(&ModelConfig::from(model.clone()), run.settings.seed);
-            (Trainer::new(model, recipe, params), 0.0)
+            let params = Model::init(&model.into(), run.settings.seed);
+            (Trainer::new(recipe, params), 0.0)
         };
         Ok(Stored { dir, run, source, trainer, seconds })
     }
@@ -93,5 +93,6 @@ impl Beside {
 fn identity(run: &RunFile) -> String {
     let settings = Settings { recompute: false, ..run.settings.clone() };
     let text = serde_json::to_string(&(&settings, run.updates, &run.digest)).unwrap_or_default();
-    hex::encode(Sha256::digest(text))
+    let model = serde_json::to_string(&settings.model).unwrap_or_default();
+    hex::encode(Sha256::digest(text.replacen(&model, &settings.model.frozen(), 1)))
 }

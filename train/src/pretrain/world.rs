@@ -1,7 +1,7 @@
 //! A run on the micro-world: stories without end, and the exact limit of what can be learnt from them.
 
 use gradus_data::Rows;
-use gradus_model::{KneserNey, Model, ModelConfig};
+use gradus_model::{KneserNey, Model};
 use gradus_report::Baseline;
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
@@ -128,11 +128,11 @@ impl Source for WorldSource {
         let rows: Vec<usize> = (0..batch).map(|row| first.wrapping_add(row) % self.train.len()).collect();
         self.train.batch_of(&rows)
     }
-    fn validate(&self, params: &Model<Tensor>, config: &ModelConfig, limit: usize) -> Option<Validation> {
+    fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
         let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
         let n = limit.div_ceil(mean).clamp(1, self.held_out.len());
         let batches = (0..n).step_by(ROWS).map(|from| self.held_out.batch(from..(from + ROWS).min(n)));
-        let nll = source::nll(params, config, batches);
+        let nll = source::nll(model, batches);
         let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / nll.tokens as f64;
         Some(Validation { nll, bytes: self.bytes(n), limit: Some(limit) })
     }

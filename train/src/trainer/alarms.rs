@@ -117,7 +117,7 @@ impl Alarms {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{GptConfig, Model, ModelConfig};
+    use gradus_model::{GptConfig, Model, ModelConfig, Tree};
     use gradus_tensor::Tensor;
 
     use super::*;
@@ -126,9 +126,9 @@ mod tests {
     fn gradient(but: &str, values: impl Fn(usize) -> f64) -> Gradient<f64> {
         let config: ModelConfig =
             GptConfig { vocab: 5, context: 3, width: 4, layers: 1, heads: 2, ..GptConfig::default() }.into();
-        Model::shapes(&config).map(|name, shape| {
-            let n = shape.numel();
-            Some(Tensor::new(shape, (0..n).map(|i| if name == but { values(i) } else { 1.0 }).collect()))
+        Model::declare(&config).map(|name, p| {
+            let n = p.shape.numel();
+            Some(Tensor::new(p.shape, (0..n).map(|i| if name == but { values(i) } else { 1.0 }).collect()))
         })
     }
 

@@ -83,7 +83,7 @@ impl Trainer {
         let text = serde_json::to_vec(&step).expect("plain values");
         replace_directory(dir, |fresh| -> Result<(), DumpError> {
             write_atomically(&fresh.join(STEP), |file| file.write_all(&text))?;
-            Ok(checkpoint::save(fresh, &self.config, &self.params)?)
+            Ok(checkpoint::save(fresh, &self.params)?)
         })
     }
 
@@ -113,7 +113,7 @@ impl Trainer {
         let text = std::fs::read_to_string(&path).map_err(|e| FileError::new("read", &path, e))?;
         let damaged = |problem: String| DumpError::Damaged { path: path.clone(), problem };
         let step: Step = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
-        let (config, params) = checkpoint::load(dir)?;
+        let params = checkpoint::load(dir)?;
         let labels = step.labels.map(|l| Labels {
             per_example: l.per_example,
             extract: l.extract.into(),
@@ -127,8 +127,8 @@ impl Trainer {
             weights: step.weights.into(),
             labels,
         };
-        fits(&batch, &config).map_err(damaged)?;
-        let mut trainer = Trainer::new(config, step.recipe, params);
+        fits(&batch, &params.config()).map_err(damaged)?;
+        let mut trainer = Trainer::new(step.recipe, params);
         trainer.done = step.update.saturating_sub(1);
         Ok((trainer, batch, step.error))
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use gradus_autograd::anomaly::{Anomaly, Watch};
 use gradus_autograd::observer::Observer;
-use gradus_model::{Backward, Batch, Model, ModelConfig, Noise, Tree};
+use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub struct Recipe {
     /// Shards whose activations are held at once; the others wait (gradient accumulation).
     pub at_once: usize,
     /// How a gradient is made: on one tape, with less memory, or of the head alone.
-    pub backward: Backward,
+    pub backward: GradientMode,
     /// Seed of dropout.
     pub seed: u64,
 }
@@ -73,16 +73,16 @@ pub fn default_shards(sequences: usize) -> usize {
 /// A model being trained.
 #[derive(Clone, Debug)]
 pub struct Trainer<T: Real = f32> {
-    /// What the model is.
-    pub config: ModelConfig,
     /// How it is trained.
     pub recipe: Recipe,
-    /// Its parameters.
+    /// The model.
     pub params: Model<Tensor<T>>,
     /// First moments of the gradient; unused by SGD.
     m: Model<Tensor<T>>,
     /// Second moments.
     v: Model<Tensor<T>>,
+    /// Whether weight decay falls on each parameter, in their order.
+    decays: Vec<bool>,
     /// Updates made.
     done: u64,
     /// Whether every op's value and every summand is looked at, not only the loss and its gradient.
@@ -161,18 +161,20 @@ fn first(anomaly: &Option<Box<Anomaly>>) -> String {
 
 impl<T: Real> Trainer<T> {
     /// A trainer at its first update.
-    pub fn new(config: impl Into<ModelConfig>, recipe: Recipe, params: impl Into<Model<Tensor<T>>>) -> Self {
-        let (config, params) = (config.into(), params.into());
+    pub fn new(recipe: Recipe, params: impl Into<Model<Tensor<T>>>) -> Self {
+        let params = params.into();
         let zeros = || params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
         let (m, v) = (zeros(), zeros());
-        Trainer { config, recipe, params, m, v, done: 0, watches: false, alarms: Alarms::default() }
+        let mut decays = Vec::new();
+        Model::declare(&params.config()).visit(|_, p| decays.push(p.role.decays()));
+        Trainer { recipe, params, m, v, decays, done: 0, watches: false, alarms: Alarms::default() }
     }
 
     /// The same in another precision.
     pub fn cast<U: Real>(&self) -> Trainer<U> {
-        let (config, recipe) = (self.config.clone(), self.recipe.clone());
-        let (params, m, v) = (self.params.cast(), self.m.cast(), self.v.cast());
-        Trainer { config, recipe, params, m, v, done: self.done, watches: self.watches, alarms: Alarms::default() }
+        let (recipe, params, m, v) = (self.recipe.clone(), self.params.cast(), self.m.cast(), self.v.cast());
+        let decays = self.decays.clone();
+        Trainer { recipe, params, m, v, decays, done: self.done, watches: self.watches, alarms: Alarms::default() }
     }
 
     /// Number of updates made.
@@ -185,14 +187,15 @@ impl<T: Real> Trainer<T> {
         (&self.m, &self.v)
     }
 
-    /// The loss of a batch and its gradient, by shards; with `noise` the dropouts are active. A parameter that is not trained
-    /// ([`Backward::Head`]) has none.
-    pub fn gradient(&self, batch: &Batch, noise: Option<Noise>) -> Result<(f64, Gradient<T>), TrainError> {
+    /// The loss of a batch and its gradient, by shards; with a seed the dropouts are active. A parameter that is not trained
+    /// ([`GradientMode::Head`]) has none.
+    pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
         let shards = batch.split(self.recipe.shards);
         let mut loss = 0.0;
         let mut total: Option<Gradient<T>> = None;
         for group in shards.chunks(self.recipe.at_once.max(1)) {
-            let work = |(first, batch): &(usize, Batch)| self.shard(batch, noise.map(|n| n.from_sequence(*first as u64)), None);
+            let work =
+                |(first, batch): &(usize, Batch)| self.shard(batch, dropout.map(|seed| seed.from_sequence(*first as u64)), None);
             // The longest come last and are begun first, so that no thread waits for one of them.
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
             for result in done.into_iter().rev() {
@@ -211,13 +214,12 @@ impl<T: Real> Trainer<T> {
     fn shard(
         &self,
         batch: &Batch,
-        noise: Option<Noise>,
+        dropout: Option<DropoutSeed>,
         observer: Option<Arc<dyn Observer<T>>>,
     ) -> Result<(f64, Gradient<T>), TrainError> {
         let watch = (self.watches && observer.is_none()).then(|| Arc::new(Watch::default()));
         let observer = observer.or_else(|| watch.clone().map(|watch| watch as _));
-        let (loss, mut gradient) =
-            self.params.observed_gradient(observer, &self.config, batch, noise.as_ref(), self.recipe.backward);
+        let (loss, mut gradient) = self.params.observed_gradient(observer, batch, dropout, self.recipe.backward);
         if let Some(anomaly) = watch.and_then(|watch| watch.anomaly()) {
             return Err(TrainError::Anomaly { update: self.done + 1, anomaly: Box::new(anomaly) });
         }
@@ -229,8 +231,8 @@ impl<T: Real> Trainer<T> {
             }
         };
         match self.recipe.backward {
-            Backward::Whole | Backward::Recompute => gradient.as_mut().visit(check),
-            Backward::Head => gradient.score.iter_mut().for_each(|head| head.as_mut().visit(&mut check)),
+            GradientMode::Whole | GradientMode::Recompute => gradient.as_mut().visit(check),
+            GradientMode::Head => gradient.score.iter_mut().for_each(|head| head.as_mut().visit(&mut check)),
         }
         match missing {
             Some(name) => Err(TrainError::NoGradient { update: self.done + 1, name }),
@@ -241,7 +243,7 @@ impl<T: Real> Trainer<T> {
     /// One update: forward, backward, clip, optimizer. On an error nothing has changed.
     pub fn update(&mut self, batch: &Batch) -> Result<Step, TrainError> {
         on_pool(|| {
-            let (loss, gradient) = self.gradient(batch, Some(self.noise()))?;
+            let (loss, gradient) = self.gradient(batch, Some(self.dropout()))?;
             self.step(batch, loss, gradient)
         })
     }
@@ -249,22 +251,22 @@ impl<T: Real> Trainer<T> {
     /// The same with an observer, on one tape, however many shards the recipe has.
     pub fn observed_update(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<Step, TrainError> {
         on_pool(|| {
-            let (loss, gradient) = self.shard(batch, Some(self.noise()), Some(observer))?;
+            let (loss, gradient) = self.shard(batch, Some(self.dropout()), Some(observer))?;
             self.step(batch, loss, gradient)
         })
     }
 
     /// The dropouts of the next update.
-    fn noise(&self) -> Noise {
-        Noise::new(self.recipe.seed, self.done + 1)
+    fn dropout(&self) -> DropoutSeed {
+        DropoutSeed::new(self.recipe.seed, self.done + 1)
     }
 
     /// The first number that is not finite in making the next update's gradient, to the same bits.
     pub fn anomaly(&self, batch: &Batch) -> Option<Anomaly> {
-        let noise = self.noise();
+        let dropout = self.dropout();
         batch.split(self.recipe.shards).iter().find_map(|(first, batch)| {
-            let (watch, noise) = (Arc::new(Watch::default()), noise.from_sequence(*first as u64));
-            self.params.observed_gradient(Some(watch.clone()), &self.config, batch, Some(&noise), self.recipe.backward);
+            let (watch, dropout) = (Arc::new(Watch::default()), dropout.from_sequence(*first as u64));
+            self.params.observed_gradient(Some(watch.clone()), batch, Some(dropout), self.recipe.backward);
             watch.anomaly()
         })
     }
@@ -298,9 +300,10 @@ impl<T: Real> Trainer<T> {
         let at = self.recipe.update(t, gradient_norm);
         let optimizer = &self.recipe.optimizer;
         let moments = self.m.as_mut().zip(self.v.as_mut());
-        self.params.as_mut().zip(moments).zip(gradient).visit(|_, ((p, (m, v)), g)| {
+        let mut decays = self.decays.iter();
+        self.params.as_mut().zip(moments).zip(gradient).visit(|name, ((p, (m, v)), g)| {
+            let decays = *decays.next().unwrap_or_else(|| panic!("{name} is a parameter that the model did not have"));
             let Some(g) = g else { return };
-            let decays = p.shape().len() > 1;
             let moments = optimizer.name.has_moments().then(|| (m.to_mut(), v.to_mut()));
             optimizer.update(at, decays, p.to_mut(), moments, g.as_slice());
         });

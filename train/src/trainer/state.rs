@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use gradus_io::files::{FileError, write_atomically};
-use gradus_model::{Model, ModelConfig, Tree};
+use gradus_model::{Model, ModelConfig, Param, Tree};
 use gradus_tensor::Tensor;
 use safetensors::{Dtype, SafeTensors, View};
 
@@ -72,7 +72,7 @@ impl Trainer {
         let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
         let tree = |kind: &str| {
             let mut problem = None;
-            let tree = Model::shapes(&config).map(|name, shape| match file.tensor(&format!("{kind}.{name}")) {
+            let tree = Model::declare(&config).map(|name, Param { shape, .. }| match file.tensor(&format!("{kind}.{name}")) {
                 Ok(view) if *view.shape() == shape[..] && view.dtype() == Dtype::F32 => {
                     let values = view.data().as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
                     Tensor::new(shape, values)
@@ -85,7 +85,7 @@ impl Trainer {
             problem.map_or(Ok(tree), |p| Err(damaged(p)))
         };
         let (params, m, v) = (tree("params")?, tree("m")?, tree("v")?);
-        Ok((Trainer { m, v, done, ..Trainer::new(config, recipe, params) }, extra))
+        Ok((Trainer { m, v, done, ..Trainer::new(recipe, params) }, extra))
     }
 }
 

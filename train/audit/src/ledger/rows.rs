@@ -11,7 +11,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1, equation 1",
         statement: "L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ, …, uᵢ₋₁; Θ), a log-likelihood to be maximised.",
         here: "Its negative is minimised, as a mean over the predicted tokens.",
-        source: ("model/src/gpt.rs", "Hidden::loss"),
+        source: ("model/src/hidden.rs", "Hidden::loss"),
         tests: &[("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10")],
     },
     Row {
@@ -213,7 +213,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Weights from N(0, 0.02).",
         here: "0.02 at width 768 and 0.02·√(768/d) at others, which keeps the size of a product; `--init-std` sets it. Biases 0, gains 1.",
-        source: ("model/src/gpt.rs", "Gpt::init"),
+        source: ("model/src/gpt.rs", "Gpt::declare"),
         tests: &[
             ("tests/tests/bits.rs", "initial_parameters_are_the_same_everywhere"),
             ("train/src/settings.rs", "initial_weights_keep_the_size_of_a_product"),
@@ -246,9 +246,10 @@ pub static ROWS: &[Row] = &[
         kind: Paper,
         section: "§4.1",
         statement: "A modified L2 regularisation [37], w = 0.01 on all non-bias or gain weights.",
-        here: "Decoupled decay on every parameter with more than one axis.",
-        source: ("train/src/trainer/mod.rs", "Trainer::step"),
+        here: "Decoupled decay on every parameter that is declared neither bias nor gain.",
+        source: ("model/src/param.rs", "Role::decays"),
         tests: &[
+            ("model/src/param.rs", "decay_falls_on_what_has_more_than_one_axis"),
             ("tests/tests/heads_parity.rs", "ten_updates_agree_to_1e_9"),
             ("train/src/optim/forms.rs", "the_forms_differ_and_decay_falls_only_where_it_should"),
         ],
@@ -269,7 +270,7 @@ pub static ROWS: &[Row] = &[
         section: "§4.1",
         statement: "Learned position embeddings instead of sinusoids.",
         here: "Learned; sinusoids are an option.",
-        source: ("model/src/gpt.rs", "Gpt::shapes"),
+        source: ("model/src/gpt.rs", "Gpt::declare"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
             ("model/src/gpt.rs", "sinusoids_are_those_of_attention_is_all_you_need"),
@@ -590,7 +591,7 @@ pub static ROWS: &[Row] = &[
         section: "§5, table 5, LSTM",
         statement: "How 2,048 units meet a tied embedding of another width; its dropouts; its biases.",
         here: "A projection to the width d; dropout on the embedded tokens and on the projected states; one bias, of 1 at first for the forget gates; no positions.",
-        source: ("model/src/lstm.rs", "Lstm::shapes"),
+        source: ("model/src/lstm.rs", "Lstm::declare"),
         tests: &[
             ("tests/tests/lstm_parity.rs", "f64_agrees_to_1e_10"),
             ("tests/tests/whole_lstm.rs", "each_dropout_acts_alone"),
@@ -664,7 +665,7 @@ pub static ROWS: &[Row] = &[
         section: "equation 1",
         statement: "“The loss is equation 1.” Equation 1 is the log-likelihood; the loss is its negative.",
         here: "−L₁, in nats.",
-        source: ("model/src/gpt.rs", "Hidden::loss"),
+        source: ("model/src/hidden.rs", "Hidden::loss"),
         tests: &[("train/cli/tests/cli/evaluate.rs", "gradient_norms_agree_with_transformers")],
     },
     Row {

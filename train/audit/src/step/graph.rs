@@ -15,7 +15,7 @@ const OPENED: u64 = 10_000_000_000;
 /// Letters of an op's fields.
 const DETAILS: usize = 300;
 /// The parameter with a row a token.
-pub const TOKENS: &str = "tokens_embed.weight";
+const TOKENS: &str = "tokens_embed.weight";
 
 /// A leaf, or an application of an op.
 #[derive(Clone, Debug, Serialize)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use gradus_autograd::catalogue;
 use gradus_autograd::check;
 use gradus_autograd::trace::Recorder;
-use gradus_model::{Backward, Noise};
+use gradus_model::{DropoutSeed, GradientMode};
 use gradus_report::markup::escape;
 use gradus_train::trainer::TrainError;
 use serde::Serialize;
@@ -102,10 +102,9 @@ impl Opened {
     pub fn of(scene: Scene, command: &str) -> Result<Self, TrainError> {
         let (trainer, seed) = (&scene.trainer, scene.trainer.recipe.seed);
         let recorder = Arc::new(Recorder::default());
-        let noise = Noise::new(seed, trainer.done() + 1);
-        let whole = Backward::Whole;
+        let dropout = Some(DropoutSeed::new(seed, trainer.done() + 1));
         let (loss, gradient) =
-            trainer.params.observed_gradient(Some(recorder.clone()), &trainer.config, &scene.batch, Some(&noise), whole);
+            trainer.params.observed_gradient(Some(recorder.clone()), &scene.batch, dropout, GradientMode::Whole);
         let mut after = trainer.clone();
         let step = after.update(&scene.batch)?;
         let tokens = Tokens::of(&scene);
@@ -114,7 +113,7 @@ impl Opened {
         let (names, updates) = update::shares(trainer, &after, &gradient, at, &read);
         let trace = recorder.trace();
         let nodes = graph::nodes(&trace, graph::Subject { names: &names, updates: &updates, tokens: &read, seed });
-        let config = serde_json::to_string(&trainer.config).unwrap_or_default();
+        let config = serde_json::to_string(&trainer.params.config()).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
         let facts = [
             (

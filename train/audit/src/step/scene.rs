@@ -7,7 +7,7 @@ use gradus_data::{DataError, Rows};
 use gradus_io::hex;
 use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{Backward, Batch, GptConfig, Model, ModelConfig, Objective, Tree};
+use gradus_model::{Batch, GptConfig, GradientMode, Init, Model, Objective, Param, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError, Tokenizer};
@@ -74,10 +74,9 @@ impl Scene {
             number = (number * 5 + 3) % 16;
             f64::from(number - 8) / 8.0
         };
-        let params = Model::shapes(&config.clone().into()).map(|name, shape: gradus_tensor::Shape| match name {
-            _ if shape.len() > 1 => Tensor::new(shape, (0..shape.numel()).map(|_| eighth()).collect()),
-            _ if name.ends_with("weight") => Tensor::full(shape, 1.0),
-            _ => Tensor::zeros(shape),
+        let model = Model::declare(&config.into()).map(|_, p| match p {
+            Param { init: Init::Normal(_), shape, .. } => Tensor::new(shape, (0..shape.numel()).map(|_| eighth()).collect()),
+            constant => constant.draw(0, 0),
         });
         let words = ["the", "cat", "sat", "down"];
         let batch =
@@ -88,7 +87,7 @@ impl Scene {
             lead: "A GPT of one block, one head and three dimensions reads “the cat” and learns that “cat sat” follows. Every number is \
                    here to its last digit; its weights are eighths. With pen, paper and patience each can be made again."
                 .into(),
-            trainer: Trainer::new(config, recipe, params),
+            trainer: Trainer::new(recipe, model),
             inputs: words[..2].iter().map(|&w| w.into()).collect(),
             targets: words[1..3].iter().map(|&w| w.into()).collect(),
             batch,
@@ -122,9 +121,8 @@ impl Scene {
             initializer_range: 0.1,
             ..GptConfig::default()
         };
-        let config = ModelConfig::from(config);
-        let params = Model::init(&config, seed);
-        let mut trainer = Trainer::new(config, recipe(Optimizer { lr: 3e-3, ..Optimizer::default() }, seed), params);
+        let model = Model::init(&config.into(), seed);
+        let mut trainer = Trainer::new(recipe(Optimizer { lr: 3e-3, ..Optimizer::default() }, seed), model);
         let mut rng = Philox::with_stream(seed, 2);
         let mut draw = |n: usize| {
             let chosen: Vec<usize> = (0..n).map(|_| rng.below(rows.len() as u64) as usize).collect();
@@ -154,12 +152,11 @@ impl Scene {
 
     /// The first update of a checkpoint's training on windows of this text.
     pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, SceneError> {
-        let (mut config, mut params) = dir.load()?;
-        let tokenizer = dir.required_tokenizer(&config)?;
-        let headless = config.head.take().is_some();
-        params.score = None;
+        let mut model = dir.load()?;
+        let tokenizer = dir.required_tokenizer(&model)?;
+        let headless = model.score.take().is_some();
         let ids = tokenizer.encode(text)?;
-        let (context, sequences) = (config.backbone.context(), size.sequences.max(1));
+        let (context, sequences) = (model.backbone.config().context(), size.sequences.max(1));
         let fits = (ids.len().saturating_sub(1) / sequences).clamp(1, context.min(LENGTH));
         let tokens = size.tokens.unwrap_or(fits);
         if !(1..=context).contains(&tokens) {
@@ -172,7 +169,7 @@ impl Scene {
         let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..=(i + 1) * tokens]).collect();
         let batch = weighted(gradus_data::Batch::of_windows(&windows), Objective::TokenMean);
         let (inputs, targets) = (words_of(&tokenizer, &batch.inputs), words_of(&tokenizer, &batch.targets));
-        let kind = if config.gpt().is_some() { "a GPT" } else { "an LSTM" };
+        let kind = if model.gpt().is_some() { "a GPT" } else { "an LSTM" };
         let dropped = if headless { " Its head is left out: the language model is opened." } else { "" };
         Ok(Scene {
             title: format!("One training step of {kind}"),
@@ -181,7 +178,7 @@ impl Scene {
                  flowed back to it and from where, and what the update made of it.",
                 dir.path().display()
             ),
-            trainer: Trainer::new(config, recipe(Optimizer::default(), seed), params.cast()),
+            trainer: Trainer::new(recipe(Optimizer::default(), seed), model.cast()),
             batch,
             inputs,
             targets,
@@ -209,7 +206,7 @@ impl Scene {
         let batch = stored.next_batch(opened);
         let mut trainer = stored.trainer.cast();
         // One tape, so that the step is one graph.
-        trainer.recipe = Recipe { shards: 1, at_once: 1, backward: Backward::Whole, ..trainer.recipe };
+        trainer.recipe = Recipe { shards: 1, at_once: 1, backward: GradientMode::Whole, ..trainer.recipe };
         let which = match opened == all {
             true => format!("the {} of its batch", many(all, "sequence")),
             false => format!("the first {opened} of the {all} sequences of its batch"),
@@ -241,7 +238,7 @@ impl Scene {
     /// No such model or files, a model that was fine-tuned for another task, or fewer rows.
     pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, SceneError> {
         let dir = ModelDir::open(path)?;
-        let headed = dir.load()?.0.head.is_some();
+        let headed = dir.load()?.score.is_some();
         let reader = if headed { Reader::finetuned(path, task)? } else { Reader::pretrained(path, seed)? };
         let mut train = reader.read(task, folder, Split::Train)?;
         if !(1..=train.rows.len()).contains(&examples) {
@@ -251,11 +248,7 @@ impl Scene {
         let settings = Settings { seed, batch: examples, ..Settings::default() };
         let fresh = Session::new(&reader, task, &train, &train, &settings)?;
         let batch = fresh.batch(1);
-        let (config, params) = if headed {
-            (reader.config.clone(), reader.params.clone())
-        } else {
-            (fresh.trainer.config.clone(), fresh.trainer.params.clone())
-        };
+        let model = if headed { &reader.model } else { &fresh.trainer.params };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
         let right = answers(&batch, task);
         let (inputs, targets) = (words_of(&reader.tokenizer, &batch.inputs), words_of(&reader.tokenizer, &batch.targets));
@@ -273,7 +266,7 @@ impl Scene {
                 labels.weights.len(),
                 settings.aux
             ),
-            trainer: Trainer::new(config, recipe, params.cast()),
+            trainer: Trainer::new(recipe, model.cast()),
             inputs: blank(inputs, &|i| i % length <= labels.extract[i / length] as usize),
             targets: blank(targets, &|i| batch.weights[i] != 0.0),
             batch,

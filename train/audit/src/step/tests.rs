@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
-use gradus_model::{Backward, Labels, Noise, Tree};
+use gradus_model::{DropoutSeed, GradientMode, Labels, Tree};
 use gradus_train::optim::OptimizerKind;
 
 use super::*;
@@ -105,8 +105,8 @@ fn the_step_is_the_trainer_s() {
     let opened = Opened::of(scene, "test").unwrap();
     assert_eq!(opened.faults(), Vec::<String>::new());
     assert!(opened.proved() > 150, "{}", opened.proved());
-    let noise = Noise::new(2, Scene::UPDATES + 1);
-    let (loss, gradient) = trainer.params.gradient(&trainer.config, &batch, Some(&noise), Backward::Whole);
+    let dropout = Some(DropoutSeed::new(2, Scene::UPDATES + 1));
+    let (loss, gradient) = trainer.params.gradient(&batch, dropout, GradientMode::Whole);
     assert_eq!(opened.loss, loss);
     let mut after = trainer.clone();
     assert_eq!(after.update(&batch).unwrap().loss, loss);

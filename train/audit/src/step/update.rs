@@ -1,13 +1,12 @@
 //! What the optimizer made of a gradient: every number on the way from θ̄ to the θ that the next update begins with.
 
 use gradus_autograd::Tensor;
-use gradus_model::{Model, Tree};
+use gradus_model::{Model, Role, Tree};
 use gradus_train::optim::OptimizerKind::{AdamL2, AdamW, OpenAi, Paper37, Sgd};
 use gradus_train::optim::{Optimizer, OptimizerKind, Update};
 use gradus_train::trainer::{Gradient, Trainer};
 use serde::Serialize;
 
-use super::graph::TOKENS;
 use super::view::View;
 
 /// The update's formulas, and the numbers in them that are the same for all parameters.
@@ -73,19 +72,29 @@ pub fn shares(
     tokens: &[usize],
 ) -> (Vec<String>, Vec<Moved>) {
     let (mut names, mut shares) = (Vec::new(), Vec::new());
-    states(before).zip(states(after)).zip(gradient.as_ref()).visit(|name, ((before_it, after_it), gradient)| {
-        let rows = if name == TOKENS { tokens } else { &[] };
-        shares.push(Moved::of(&before.recipe.optimizer, at.clip, [before_it, after_it], gradient.as_ref(), rows));
+    let declared = Model::declare(&before.params.config());
+    let all = declared.zip(states(before)).zip(states(after)).zip(gradient.as_ref());
+    all.visit(|name, (((declared, before_it), after_it), gradient)| {
+        let rows = if declared.role == Role::TokenEmbedding { tokens } else { &[] };
+        let optimizer = &before.recipe.optimizer;
+        let decay = if declared.role.decays() { optimizer.decay } else { 0.0 };
+        shares.push(Moved::of(optimizer, decay, at.clip, [before_it, after_it], gradient.as_ref(), rows));
         names.push(name.to_owned());
     });
     (names, shares)
 }
 
 impl Moved {
-    fn of(optimizer: &Optimizer, c: f64, states: [State<'_>; 2], gradient: Option<&Tensor<f64>>, rows: &[usize]) -> Self {
+    fn of(
+        optimizer: &Optimizer,
+        decay: f64,
+        c: f64,
+        states: [State<'_>; 2],
+        gradient: Option<&Tensor<f64>>,
+        rows: &[usize],
+    ) -> Self {
         let view = |x: &Tensor<f64>| View::with_rows(x, rows);
         let [(theta, (m0, v0)), (after, (m, v))] = states;
-        let decay = if theta.shape().len() > 1 { optimizer.decay } else { 0.0 };
         let l2 = if optimizer.name == AdamL2 { decay } else { 0.0 };
         let mut parts = Vec::new();
         if let Some(gradient) = gradient {

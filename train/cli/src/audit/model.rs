@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_audit::model::{self, Audited, Depth, Subject};
 use gradus_io::progress::{Job, Monitor};
-use gradus_model::{Noise, Objective, Tree};
+use gradus_model::{DropoutSeed, Objective, Tree};
 use serde_json::json;
 
 use super::{Page, Talk, refuse};
@@ -66,7 +66,7 @@ impl Model {
         let mut all = Vec::new();
         for subject in &subjects {
             let mut tensors = 0;
-            subject.params.as_ref().visit(|_, _| tensors += 1);
+            subject.model.as_ref().visit(|_, _| tensors += 1);
             let mut progress = Display::choose(self.talk.quiet).begin(Job::new(&subject.name, tensors, "tensors"));
             all.push(model::audit(subject, depth, |done| progress.reach(done)));
             progress.finish();
@@ -92,7 +92,8 @@ impl Model {
     /// A model from a directory, on random tokens.
     fn checkpoint(&self, path: &Path, depth: Depth) -> Result<Subject, CliError> {
         let dir = open_model(path)?;
-        let (config, params) = dir.load()?;
+        let model = dir.load()?;
+        let config = model.config();
         let context = config.backbone.context();
         if context < 2 {
             let problem = format!("{}: a context of {context}; two tokens are the least that can be mixed up", path.display());
@@ -106,7 +107,7 @@ impl Model {
         }
         let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
         let batch = model::batch(&config, Objective::SequenceMean, lambda, (self.sequences, self.tokens), depth.seed);
-        let noise = self.dropout.then(|| Noise::new(depth.seed, 1));
-        Ok(Subject { name: dir.path().display().to_string(), config, params: params.cast(), batch, noise })
+        let dropout = self.dropout.then(|| DropoutSeed::new(depth.seed, 1));
+        Ok(Subject { name: dir.path().display().to_string(), model: model.cast(), batch, dropout })
     }
 }

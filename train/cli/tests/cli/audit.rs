@@ -103,7 +103,7 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     let dir = tempfile::tempdir().unwrap();
     let config = ModelConfig::from(GptConfig { vocab: 23, context: 12, width: 8, layers: 1, heads: 2, ..GptConfig::default() });
     let mut params: Model<Tensor<f32>> = Model::init(&config, 1);
-    checkpoint::save(dir.path(), &config, &params).unwrap();
+    checkpoint::save(dir.path(), &params).unwrap();
     let line = "audit model --model {} --sequences 2 --tokens 6 --dropout --quiet --json";
     let found = gradus(line, &[dir.path()]).json();
     assert_eq!((found["models"][0]["parameters"].as_u64(), found["faults"].as_array().map(Vec::len)), (Some(1152), Some(0)));
@@ -115,7 +115,7 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
             p.to_mut()[0] = f32::NAN;
         }
     });
-    checkpoint::save(dir.path(), &config, &params).unwrap();
+    checkpoint::save(dir.path(), &params).unwrap();
     let broken = gradus(line, &[dir.path()]);
     assert!(
         broken.code == Some(1)
@@ -139,7 +139,7 @@ fn what_is_right_in_unusual_models_is_not_refused() {
     ];
     for (config, seeds) in models {
         let config = ModelConfig::from(config);
-        checkpoint::save(dir.path(), &config, &Model::<Tensor<f32>>::init(&config, 1)).unwrap();
+        checkpoint::save(dir.path(), &Model::<Tensor<f32>>::init(&config, 1)).unwrap();
         for seed in 1..=seeds {
             let line = format!("audit model --model {{}} --sequences 4 --tokens 6 --seed {seed} --quiet --json");
             let found = gradus(&line, &[dir.path()]);

@@ -46,10 +46,10 @@ fn memory_is_listed_by_class() {
 #[test]
 fn generation_reports_what_it_reads() {
     let dir = tempfile::tempdir().unwrap();
-    let (config, _) = byte_model(dir.path(), |_| {});
+    let model = byte_model(dir.path(), |_| {});
     let json = gradus("bench generate --model {} --prompt-tokens 2 --tokens 6 --json", &[dir.path()]).json();
     assert!(json["tokens_per_second"].as_f64().unwrap() > 0.0);
-    let sizes = config.gpt().expect("a Transformer");
+    let sizes = model.gpt().expect("a Transformer").config();
     let read = sizes.parameters() - sizes.context * sizes.width + sizes.width;
     assert_eq!(json["weight_bytes_per_token"], 4 * read);
     let [rate, bandwidth, share] =

@@ -196,7 +196,7 @@ fn bad_models() {
     evaluate(dir.path()).fails_with(&["config.json and model.safetensors"]);
 
     let model = dir.path().join("model");
-    let (config, _) = byte_model(&model, |_| {});
+    let config = byte_model(&model, |_| {}).backbone.config();
     let weights = model.join(checkpoint::WEIGHTS_FILE);
     let good = fs::read(&weights).unwrap();
     let header = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
@@ -233,7 +233,7 @@ fn bad_models() {
     larger.save(&model).unwrap();
     let corpus = write(dir.path(), "corpus", "some text");
     let run = gradus("evaluate --model {} --corpus {}", &[&model, &corpus]);
-    run.fails_with(&["257 ids", &config.backbone.vocab().to_string(), "do not belong together"]);
+    run.fails_with(&["257 ids", &config.vocab().to_string(), "do not belong together"]);
     std::fs::remove_file(model.join("gradus_tokenizer.json")).unwrap();
     Tokenizer::characters(["some tex"]).save(&model).unwrap();
     let corpus = write(dir.path(), "other", "some words");

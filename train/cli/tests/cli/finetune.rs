@@ -110,7 +110,7 @@ impl Desk {
 
     /// The parameters of a model by name.
     fn parameters(&self, model: &str) -> BTreeMap<String, Vec<f32>> {
-        let (_, params) = checkpoint::load(&self.path(model)).unwrap();
+        let params = checkpoint::load(&self.path(model)).unwrap();
         let mut all = BTreeMap::new();
         params.visit(|name, p| drop(all.insert(name.to_owned(), p.to_vec())));
         all
@@ -592,13 +592,13 @@ fn bad_models_are_refused() {
     byte_model(&desk.path("model"), |c| c.vocab = 100);
     begin(&["256 ids", "100"]);
     byte_model(&desk.path("model"), |c| c.context = 64);
-    let (config, mut params) = checkpoint::load(&desk.path("model")).unwrap();
+    let mut params = checkpoint::load(&desk.path("model")).unwrap();
     params.as_mut().visit(|name, p| {
         if name == "h.1.ln_2.bias" {
             p.to_mut()[3] = f32::INFINITY;
         }
     });
-    checkpoint::save(&desk.path("model"), &config, &params).unwrap();
+    checkpoint::save(&desk.path("model"), &params).unwrap();
     begin(&["h.1.ln_2.bias", "earlier checkpoint"]);
     write(&desk.path("model"), "model.safetensors", "torn");
     begin(&["model.safetensors"]);
@@ -611,22 +611,22 @@ fn weights_that_are_no_numbers_give_no_score() {
     let desk = Desk::new();
     desk.data("rte");
     desk.begin("rte", "rte", SHORT).json();
-    let (config, mut params) = checkpoint::load(&desk.path("rte")).unwrap();
+    let mut params = checkpoint::load(&desk.path("rte")).unwrap();
     params.as_mut().visit(|name, p| {
         if name == "score.weight" {
             p.to_mut()[0] = f32::NAN;
         }
     });
-    checkpoint::save(&desk.path("rte"), &config, &params).unwrap();
+    checkpoint::save(&desk.path("rte"), &params).unwrap();
     desk.ask("evaluate", "rte", "rte", "--json").fails_with(&["example 0", "NaN", "checkpoint"]);
     desk.ask("predict", "rte", "rte", "--quiet").fails_with(&["example 0", "NaN", "checkpoint"]);
-    let (config, mut params) = checkpoint::load(&desk.path("model")).unwrap();
+    let mut params = checkpoint::load(&desk.path("model")).unwrap();
     params.as_mut().visit(|name, p| {
         if name == "h.0.mlp.c_fc.bias" {
             p.to_mut()[0] = f32::NAN;
         }
     });
-    checkpoint::save(&desk.path("model"), &config, &params).unwrap();
+    checkpoint::save(&desk.path("model"), &params).unwrap();
     desk.begin("rte", "broken", SHORT).fails_with(&["h.0.mlp.c_fc.bias", "NaN", "earlier checkpoint"]);
 }
 
@@ -712,13 +712,14 @@ fn what_cannot_be_resumed_says_why() {
     write(&data, "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n");
     desk.resume("out", "").fails_with(&["cannot resume", "data-rte", "not those"]);
     write(&data, "dev.tsv", dev);
-    let (config, params) = checkpoint::load(&desk.path("model")).unwrap();
-    checkpoint::save(&desk.path("model"), &config, &Model::init(&config, 6)).unwrap();
+    let params = checkpoint::load(&desk.path("model")).unwrap();
+    let config = params.config();
+    checkpoint::save(&desk.path("model"), &Model::init(&config, 6)).unwrap();
     desk.resume("out", "").fails_with(&["cannot resume", "model", "not those"]);
     let other = ModelConfig { backbone: config.backbone.clone().with_dropout(0.3), ..config.clone() };
-    checkpoint::save(&desk.path("model"), &other, &params).unwrap();
+    checkpoint::save(&desk.path("model"), &params.clone().with_config(&other)).unwrap();
     desk.resume("out", "").fails_with(&["cannot resume", "model", "not those"]);
-    checkpoint::save(&desk.path("model"), &config, &params).unwrap();
+    checkpoint::save(&desk.path("model"), &params).unwrap();
     desk.begin("rte", "out", SHORT).fails_with(&["already holds", "continued with --resume", "out"]);
     fs::remove_file(desk.path("out/trainer.safetensors")).unwrap();
     let again = desk.resume("out", "");

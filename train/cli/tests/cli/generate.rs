@@ -1,13 +1,15 @@
 use gradus_autograd::Tape;
+use gradus_model::Tree;
 
 use super::*;
 
 /// Greedy continuation by a full pass for every token.
-fn greedy(config: &ModelConfig, params: &Model<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
+fn greedy(model: &Model<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
+    let vocab = model.backbone.config().vocab();
     for _ in 0..tokens {
         let tape = Tape::off();
-        let logits = params.constants(&tape).logits(config, ids, 1).value().to_vec();
-        let last = &logits[(ids.len() - 1) * config.backbone.vocab()..][..config.backbone.vocab()];
+        let logits = model.constants(&tape).logits(ids, 1).value().to_vec();
+        let last = &logits[(ids.len() - 1) * vocab..][..vocab];
         let best = last.iter().enumerate().fold(0, |best, (i, z)| if *z > last[best] { i } else { best });
         ids.push(best as u32);
     }
@@ -17,14 +19,12 @@ fn greedy(config: &ModelConfig, params: &Model<Tensor<f32>>, ids: &mut Vec<u32>,
 fn greedy_is_the_argmax_of_full_passes() {
     let dir = tempfile::tempdir().unwrap();
     for model in ["l2-d12-h3", "l3-d16-h4-relu"] {
-        let (config, params) = checkpoint::load(&golden(model)).unwrap();
+        let loaded = checkpoint::load(&golden(model)).unwrap();
+        let tokens = loaded.backbone.config().context() - 3;
         let ids = write(dir.path(), "ids", "3 1\n4");
         let mut expected = vec![3, 1, 4];
-        greedy(&config, &params, &mut expected, config.backbone.context() - 3);
-        let run = gradus(
-            &format!("generate --model {{}} --ids {{}} --tokens {} --greedy --json", config.backbone.context() - 3),
-            &[&golden(model), &ids],
-        );
+        greedy(&loaded, &mut expected, tokens);
+        let run = gradus(&format!("generate --model {{}} --ids {{}} --tokens {tokens} --greedy --json"), &[&golden(model), &ids]);
         let json = run.json();
         assert_eq!(ids_of(&json["ids"]), expected);
         assert_eq!(json.get("text"), None, "there is no tokenizer");
@@ -34,9 +34,9 @@ fn greedy_is_the_argmax_of_full_passes() {
 #[test]
 fn text_is_streamed_as_the_whole_decodes() {
     let dir = tempfile::tempdir().unwrap();
-    let (config, params) = byte_model(dir.path(), |_| {});
+    let model = byte_model(dir.path(), |_| {});
     let mut expected: Vec<u32> = b"Hey".iter().map(|&b| b.into()).collect();
-    greedy(&config, &params, &mut expected, 5);
+    greedy(&model, &mut expected, 5);
     let text = Tokenizer::bytes().decode(&expected).unwrap();
     let json = gradus("generate --model {} --prompt Hey --tokens 5 --greedy --json", &[dir.path()]).json();
     assert_eq!((ids_of(&json["ids"]), json["text"].as_str()), (expected, Some(text.as_str())));
@@ -80,12 +80,13 @@ fn a_seed_decides_and_the_context_limits() {
 #[test]
 fn ids_that_the_tokenizer_lacks_are_never_drawn() {
     let dir = tempfile::tempdir().unwrap();
-    let (config, _) = byte_model(dir.path(), |c| (c.vocab, c.context) = (300, 64));
+    let model = byte_model(dir.path(), |c| (c.vocab, c.context) = (300, 64));
     Tokenizer::characters(["abc"]).save(dir.path()).unwrap();
     let json = gradus("generate --model {} --prompt ab --tokens 62 --seed 3 --json", &[dir.path()]).json();
     let ids = ids_of(&json["ids"]);
-    assert!(ids.len() == config.backbone.context() && ids.iter().all(|&id| id < 3), "{ids:?}");
-    assert_eq!(json["text"].as_str().unwrap().len(), config.backbone.context());
+    let context = model.backbone.config().context();
+    assert!(ids.len() == context && ids.iter().all(|&id| id < 3), "{ids:?}");
+    assert_eq!(json["text"].as_str().unwrap().len(), context);
     // A prompt of the model's own ids is continued in ids.
     let beyond = write(dir.path(), "ids", "1 299");
     let run = gradus("generate --model {} --ids {} --tokens 3", &[dir.path(), &beyond]);

@@ -90,16 +90,15 @@ fn write(dir: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
 }
 
 /// A random byte-level model of context 8, saved with its tokenizer.
-fn byte_model(dir: &Path, change: impl FnOnce(&mut GptConfig)) -> (ModelConfig, Model<Tensor<f32>>) {
+fn byte_model(dir: &Path, change: impl FnOnce(&mut GptConfig)) -> Model<Tensor<f32>> {
     let mut config =
         GptConfig { vocab: 256, context: 8, width: 12, layers: 2, heads: 3, initializer_range: 0.4, ..Default::default() };
     change(&mut config);
-    let config = ModelConfig::from(config);
-    let params = Model::init(&config, 5);
+    let model = Model::init(&config.into(), 5);
     std::fs::create_dir_all(dir).expect("a directory");
-    checkpoint::save(dir, &config, &params).expect("saved");
+    checkpoint::save(dir, &model).expect("saved");
     Tokenizer::bytes().save(dir).expect("saved");
-    (config, params)
+    model
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! Dropout (§4.1), and where its randomness comes from.
+
+use gradus_autograd::Var;
+use gradus_tensor::Real;
+use gradus_tensor::rng::{DropoutKey, philox};
+
+/// The dropouts of one step: the run's seed and the step's number name every mask of every layer, and rows are counted by the
+/// sequence's index in the whole batch. So a shard of the same length draws what the whole batch would, and a resumed run what it
+/// would have drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropoutSeed {
+    key: [u32; 2],
+    first_sequence: u64,
+}
+
+/// The places in a model that drop; a place is a number, its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// After the embeddings (or on the joint matrix).
+    Embedding,
+    /// On block l's attention probabilities.
+    Attention(usize),
+    /// On block l's attention branch.
+    AttentionBranch(usize),
+    /// On block l's feed-forward branch.
+    MlpBranch(usize),
+    /// On the hidden state that the head reads.
+    Classifier,
+    /// On an LSTM's projected states; it has no blocks.
+    Projection,
+}
+
+impl Site {
+    fn number(self) -> u32 {
+        let number = match self {
+            Site::Embedding => 0,
+            Site::Projection => 1,
+            Site::Attention(l) => 3 * l + 1,
+            Site::AttentionBranch(l) => 3 * l + 2,
+            Site::MlpBranch(l) => 3 * l + 3,
+            Site::Classifier => u32::MAX as usize,
+        };
+        number as u32
+    }
+}
+
+impl DropoutSeed {
+    /// The dropouts of step `step`, counted from 1, of the run seeded `seed`, for the whole batch.
+    pub fn new(seed: u64, step: u64) -> Self {
+        // Philox mixes seed and step to a key; dropout's own counters start from there.
+        let [a, b, ..] = philox([step as u32, (step >> 32) as u32, 0x6472_6f70, 0], [seed as u32, (seed >> 32) as u32]);
+        DropoutSeed { key: [a, b], first_sequence: 0 }
+    }
+
+    /// The same for a shard whose first sequence has this index in the whole batch. Shards draw different numbers as long as none
+    /// is shorter than the one before.
+    pub fn from_sequence(self, first_sequence: u64) -> Self {
+        DropoutSeed { first_sequence, ..self }
+    }
+
+    /// The same where an example is so many sequences and has one row.
+    pub(crate) fn per_example(self, sequences: usize) -> Self {
+        DropoutSeed { first_sequence: self.first_sequence / sequences as u64, ..self }
+    }
+}
+
+/// Dropout as a layer: a probability and a place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dropout {
+    p: f64,
+    site: Site,
+}
+
+impl Dropout {
+    /// Each element becomes 0 with probability p.
+    pub fn new(p: f64, site: Site) -> Self {
+        Dropout { p, site }
+    }
+
+    /// (B, T, …) → the same shape; without a seed nothing is dropped.
+    pub fn forward<'t, T: Real>(&self, x: Var<'t, T>, seed: Option<DropoutSeed>) -> Var<'t, T> {
+        let rows = x.shape()[1];
+        self.by_rows(x, rows, seed)
+    }
+
+    /// The same for an x of any shape with so many rows per sequence.
+    pub(crate) fn by_rows<'t, T: Real>(&self, x: Var<'t, T>, rows: usize, seed: Option<DropoutSeed>) -> Var<'t, T> {
+        match self.key(rows, seed) {
+            Some(key) => x.dropout(key),
+            None => x,
+        }
+    }
+
+    /// Does anything become 0?
+    pub(crate) fn drops(&self, seed: Option<DropoutSeed>) -> bool {
+        seed.is_some() && self.p > 0.0
+    }
+
+    /// What an op that drops by itself is given; `None` where nothing is dropped.
+    pub(crate) fn key(&self, rows: usize, seed: Option<DropoutSeed>) -> Option<DropoutKey> {
+        let seed = seed.filter(|_| self.drops(seed))?;
+        Some(DropoutKey::new(self.p, seed.key, self.site.number(), seed.first_sequence * rows as u64))
+    }
+}

@@ -1,0 +1,160 @@
+//! What a parameter is before it has a value. Each layer declares its own in one place, and whoever wants to know (initialisation,
+//! weight decay, transfer, checkpoints) asks the declaration, never a name.
+
+use std::ops::Range;
+
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Real, Shape, Tensor};
+
+use crate::tree::Tree;
+
+/// A parameter's declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Its axes.
+    pub shape: Shape,
+    /// Its values before training.
+    pub init: Init,
+    /// What it is to its layer.
+    pub role: Role,
+    /// The block it belongs to, counted from the input; none outside of blocks.
+    pub block: Option<usize>,
+}
+
+/// What a parameter is to its layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A matrix that hidden states are multiplied by.
+    Weight,
+    /// A vector that is added.
+    Bias,
+    /// A vector of factors.
+    Gain,
+    /// A vector per token; the first rows are the tokens'.
+    TokenEmbedding,
+    /// A vector per position.
+    PositionEmbedding,
+}
+
+impl Role {
+    /// Does weight decay fall on it? (§4.1: "all non bias or gain weights")
+    pub fn decays(self) -> bool {
+        !matches!(self, Role::Bias | Role::Gain)
+    }
+
+    /// Is it read by token or position?
+    pub fn is_embedding(self) -> bool {
+        matches!(self, Role::TokenEmbedding | Role::PositionEmbedding)
+    }
+}
+
+/// The values a parameter begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Init {
+    /// Drawn from N(0, σ²), given σ.
+    Normal(f64),
+    /// One value everywhere.
+    Constant(f64),
+    /// 1 at these places of a vector, 0 at the others.
+    OnesAt(Range<usize>),
+}
+
+impl Param {
+    /// A matrix drawn from N(0, std²).
+    pub fn weight(shape: [usize; 2], std: f64) -> Self {
+        Param { shape: shape.into(), init: Init::Normal(std), role: Role::Weight, block: None }
+    }
+
+    /// n zeros to be added.
+    pub fn bias(n: usize) -> Self {
+        Param { shape: [n].into(), init: Init::Constant(0.0), role: Role::Bias, block: None }
+    }
+
+    /// n factors of 1.
+    pub fn gain(n: usize) -> Self {
+        Param { shape: [n].into(), init: Init::Constant(1.0), role: Role::Gain, block: None }
+    }
+
+    /// Its initial value; what is drawn comes from this stream of random numbers.
+    pub fn draw<T: Real>(&self, seed: u64, stream: u64) -> Tensor<T> {
+        match &self.init {
+            Init::Normal(std) => Tensor::normal(self.shape, *std, &mut Philox::with_stream(seed, stream)),
+            Init::Constant(c) => Tensor::full(self.shape, T::lit(*c)),
+            Init::OnesAt(places) => {
+                Tensor::new(self.shape, (0..self.shape.numel()).map(|i| T::lit(f64::from(places.contains(&i)))).collect())
+            }
+        }
+    }
+}
+
+/// Initial values of a declared tree. Each parameter has a random stream of its own, in the order of the tree from `first` on.
+pub(crate) fn draw<T: Real, X: Tree<Leaf = Param>>(declared: X, seed: u64, first: u64) -> X::With<Tensor<T>> {
+    let mut streams = first..;
+    declared.map(|_, p| p.draw(seed, streams.next().expect("no model has 2⁶⁴ parameters")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backbone::BackboneConfig;
+    use crate::config::{Embedding, GptConfig, Positions};
+    use crate::head::{Form, HeadConfig};
+    use crate::lstm::LstmConfig;
+    use crate::model::{Model, ModelConfig};
+
+    /// A name and a declaration for every parameter of models with every option.
+    fn all() -> Vec<(String, Param)> {
+        let tiny = || GptConfig { vocab: 5, context: 4, width: 4, layers: 2, heads: 2, ..GptConfig::default() };
+        let backbones: [BackboneConfig; 4] = [
+            tiny().into(),
+            GptConfig { embedding: Embedding::Joint, ..tiny() }.into(),
+            GptConfig { positions: Positions::Sinusoidal, ..tiny() }.into(),
+            LstmConfig { vocab: 5, width: 3, units: 2, ..LstmConfig::default() }.into(),
+        ];
+        let mut all = Vec::new();
+        for backbone in backbones {
+            let head = Some(HeadConfig { bias: true, ..HeadConfig::new(Form::Classify, 3) });
+            Model::declare(&ModelConfig { backbone, head }).visit(|name, p| all.push((name.to_owned(), p)));
+        }
+        all
+    }
+
+    #[test]
+    fn decay_falls_on_what_has_more_than_one_axis() {
+        for (name, p) in all() {
+            assert_eq!(p.role.decays(), p.shape.len() > 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn roles_and_blocks_are_those_that_the_names_tell() {
+        for (name, p) in all() {
+            let role = match &*name {
+                "tokens_embed.weight" => Role::TokenEmbedding,
+                "positions_embed.weight" => Role::PositionEmbedding,
+                name if name.ends_with("bias") => Role::Bias,
+                name if name.contains("ln_") => Role::Gain,
+                _ => Role::Weight,
+            };
+            let block = name.strip_prefix("h.").map(|rest| rest[..1].parse().unwrap());
+            assert_eq!((p.role, p.block), (role, block), "{name}");
+        }
+    }
+
+    #[test]
+    fn parameters_begin_as_declared() {
+        for (name, p) in all() {
+            let values = p.draw::<f64>(1, 2).to_vec();
+            match p.init {
+                Init::Normal(std) => {
+                    assert!(values.iter().all(|x| x.abs() < 6.0 * std) && values[0] != values[1], "{name}: {values:?}");
+                }
+                Init::Constant(c) => {
+                    let expected = if p.role == Role::Gain { 1.0 } else { 0.0 };
+                    assert!(c == expected && values.iter().all(|x| *x == c), "{name}: {values:?}");
+                }
+                Init::OnesAt(_) => assert_eq!((&*name, &values[..]), ("cell.bias", &[0., 0., 1., 1., 0., 0., 0., 0.][..])),
+            }
+        }
+    }
+}
