@@ -45,8 +45,7 @@ pub fn groups() -> Vec<Group> {
     ];
     let optimizers = texts!["train/src/optim/clip.rs", "train/src/optim/forms.rs", "train/src/optim/schedule.rs"];
     let lib: &[&str] = &["--lib"];
-    let all: &[&str] =
-        &["--lib", "--test=shapes", "--test=ops_pins", "--test=tape", "--test=nets", "--test=derivatives", "--test=witnesses"];
+    let all: &[&str] = &["--lib", "--test=autograd"];
     vec![
         Group { name: "the ops", tests: all, filter: None, files: catalogue::sources() },
         Group { name: "the reverse pass", tests: all, filter: None, files: derivatives },

@@ -106,21 +106,26 @@ pub fn outcomes(printed: &str) -> Outcomes {
     all
 }
 
-/// What became of the test of this name in this file: `tests/tests/bits.rs` is a binary of its own, `train/src/optim/clip.rs` the
-/// module `optim::clip` of its crate's, `train/cli/tests/cli/audit.rs` the module `audit` of the binary `cli`.
+/// What became of the test of this name in this file: `train/src/optim/clip.rs` is the module `optim::clip` of its crate,
+/// `tests/tests/bits.rs` the module `bits` of the binary `tests` or a binary of its own, `train/cli/tests/cli/audit.rs` the module
+/// `audit` of the binary `cli`.
 fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
     let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
-    let (binary, modules) = match parts[..] {
-        [krate, "src", ref modules @ ..] | ["train", krate, "src", ref modules @ ..] => (format!("gradus_{krate}"), modules),
-        [_, "tests", binary, ref modules @ ..] | ["train", _, "tests", binary, ref modules @ ..] => (binary.to_owned(), modules),
+    let places: Vec<(String, &[&str])> = match parts[..] {
+        [krate, "src", ref modules @ ..] | ["train", krate, "src", ref modules @ ..] => {
+            vec![(format!("gradus_{krate}"), modules)]
+        }
+        [krate, "tests", ref modules @ ..] | ["train", krate, "tests", ref modules @ ..] if !modules.is_empty() => {
+            vec![(krate.to_owned(), modules), (modules[0].to_owned(), &modules[1..])]
+        }
         _ => return Status::NotRun,
     };
-    let modules: Vec<&str> = modules.iter().copied().filter(|module| !["lib", "main", "tests"].contains(module)).collect();
-    let is = |path: &str| {
+    let is = |binary: &str, path: &str, place: &(String, &[&str])| {
         let mut path: Vec<&str> = path.split("::").filter(|part| *part != "tests").collect();
-        path.pop() == Some(name) && path == modules
+        let modules = place.1.iter().copied().filter(|module| !["lib", "main", "tests"].contains(module));
+        place.0 == binary && path.pop() == Some(name) && path.into_iter().eq(modules)
     };
-    let found = outcomes.iter().find(|((of, path), _)| *of == binary && is(path));
+    let found = outcomes.iter().find(|((binary, path), _)| places.iter().any(|place| is(binary, path, place)));
     found.map_or(Status::NotRun, |(_, status)| *status)
 }
 
@@ -375,16 +380,18 @@ mod tests {
     fn outcomes_are_read_from_what_cargo_prints() {
         let printed = "     Running unittests src/lib.rs (target/debug/deps/gradus_train-0123456789abcdef)\nrunning 3 tests\n\
                        test tasks::tests::a_b ... ok\ntest tasks::batch::tests::c ... FAILED\ntest d - should panic ... ok\n\
-                       test slow ... ignored\n     Running tests/bits.rs (target/debug/deps/bits-0123456789abcdef)\n\
-                       test a_b ... FAILED\ntest c ... ok\nnoise";
+                       test slow ... ignored\n     Running tests/memory.rs (target/debug/deps/memory-0123456789abcdef)\n\
+                       test a_b ... FAILED\ntest c ... ok\n     Running tests/main.rs (target/debug/deps/tests-0123456789abcdef)\n\
+                       test bits::c ... FAILED\nnoise";
         let found = outcomes(printed);
-        assert_eq!(found.len(), 5);
+        assert_eq!(found.len(), 6);
         let of = |file: &str, name: &str| outcome(&found, file, name);
         assert_eq!(of("train/src/tasks/mod.rs", "a_b"), Status::Passed);
         assert_eq!(of("train/src/tasks/tests.rs", "a_b"), Status::Passed);
         assert_eq!(of("train/src/tasks/batch.rs", "c"), Status::Failed);
         assert_eq!(of("train/src/lib.rs", "d"), Status::Passed);
-        assert_eq!((of("tests/tests/bits.rs", "a_b"), of("tests/tests/bits.rs", "c")), (Status::Failed, Status::Passed));
+        assert_eq!((of("tests/tests/memory.rs", "a_b"), of("tests/tests/memory.rs", "c")), (Status::Failed, Status::Passed));
+        assert_eq!((of("tests/tests/bits.rs", "a_b"), of("tests/tests/bits.rs", "c")), (Status::NotRun, Status::Failed));
         assert_eq!((of("tests/tests/whole.rs", "c"), of("model/src/tasks/mod.rs", "a_b")), (Status::NotRun, Status::NotRun));
     }
 

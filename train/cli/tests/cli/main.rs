@@ -6,11 +6,13 @@ mod evaluate;
 mod finetune;
 mod generate;
 mod reproduce;
+#[cfg(unix)]
+mod resume;
 mod tokenizer;
 mod world;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use gradus_model::{GptConfig, Model, ModelConfig, checkpoint};
 use gradus_tensor::Tensor;
@@ -24,25 +26,43 @@ struct Run {
     stderr: String,
 }
 
-/// Runs `gradus` with these arguments, separated by spaces; `{}` stands for each of `paths` in turn.
+/// `gradus` with these arguments, separated by spaces; `{}` stands for each of `paths` in turn.
 #[track_caller]
-fn gradus(line: &str, paths: &[&Path]) -> Run {
+fn command(line: &str, paths: &[&Path]) -> Command {
     let mut paths = paths.iter();
     let arguments = line.split_whitespace().map(|word| match word {
         "{}" => paths.next().expect("a path for each {}").as_os_str().to_owned(),
         word => word.into(),
     });
-    let arguments: Vec<_> = arguments.collect();
-    let output = Command::new(env!("CARGO_BIN_EXE_gradus")).args(arguments).output().expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-    Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gradus"));
+    command.args(arguments);
+    command
+}
+
+/// Runs [`command`] to its end.
+#[track_caller]
+fn gradus(line: &str, paths: &[&Path]) -> Run {
+    command(line, paths).output().expect("the program starts").into()
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
 }
 
 impl Run {
     /// The JSON object of a run that succeeded: the last line of stdout.
     #[track_caller]
     fn json(&self) -> Value {
-        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        self.json_with(0)
+    }
+
+    /// The same of a run that ended with this exit code.
+    #[track_caller]
+    fn json_with(&self, code: i32) -> Value {
+        assert_eq!(self.code, Some(code), "{}", self.stderr);
         let value: Value = serde_json::from_str(self.stdout.lines().last().expect("a line")).expect("JSON");
         assert!(value.is_object(), "{value}");
         value
@@ -63,7 +83,8 @@ impl Run {
     #[track_caller]
     fn ends_with(&self, code: i32, words: &[&str]) {
         assert_eq!((self.code, self.stdout.as_str()), (Some(code), ""), "{}", self.stderr);
-        assert!(self.stderr.starts_with("error: ") && !self.stderr.contains("panicked"), "{}", self.stderr);
+        let named = self.stderr.lines().any(|line| line.starts_with("error: "));
+        assert!(named && !self.stderr.contains("panicked"), "{}", self.stderr);
         for word in words {
             assert!(self.stderr.contains(word), "{word:?} in {}", self.stderr);
         }

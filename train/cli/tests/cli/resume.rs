@@ -1,17 +1,18 @@
 //! `gradus pretrain` from outside: the same bits on any number of threads, across stops, interruptions and kills; and what
 //! is left on the disk when something goes wrong.
-#![cfg(unix)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use gradus_model::checkpoint;
 use gradus_train::pretrain;
 use safetensors::SafeTensors;
 use serde_json::Value;
+
+use super::{Run, command};
 
 /// A folder with a corpus, in which runs are made.
 struct Bench(tempfile::TempDir);
@@ -46,9 +47,7 @@ impl Bench {
     }
 
     fn gradus(&self, arguments: &str) -> Command {
-        let mut command = self.prepare(Command::new(env!("CARGO_BIN_EXE_gradus")));
-        command.args(arguments.split_whitespace());
-        command
+        self.prepare(command(arguments, &[]))
     }
 
     /// A new run in `out`. Its model is just large enough for threads to share the work.
@@ -107,15 +106,14 @@ fn text(seed: u64) -> String {
     (0..150).map(|_| sentence() + ".\n").collect()
 }
 
-/// What the program printed before it ended with this exit code.
-fn printed(output: &Output, code: i32) -> Value {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{err}");
-    serde_json::from_str(out.lines().last().expect("a last line")).unwrap_or_else(|e| panic!("{e}: {out}"))
+#[track_caller]
+fn run(mut command: Command) -> Run {
+    command.output().expect("the program starts").into()
 }
 
-fn done(mut command: Command) -> Value {
-    printed(&command.output().unwrap(), 0)
+#[track_caller]
+fn done(command: Command) -> Value {
+    run(command).json()
 }
 
 /// The bits that a run came to, after so many updates.
@@ -125,12 +123,11 @@ fn sha(outcome: &Value, steps: u64) -> String {
 }
 
 /// What the program said when it ended with exit code 1.
-fn refusal(mut command: Command) -> String {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("error: ") && !said.contains("panicked"), "{said}");
-    said
+#[track_caller]
+fn refusal(command: Command) -> String {
+    let run = run(command);
+    run.fails_with(&[]);
+    run.stderr
 }
 
 #[test]
@@ -207,7 +204,7 @@ fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
         let (run, straight) = (format!("run{name}"), format!("straight{name}"));
         let child = running(&bench, &run, options);
         signal(&child, name);
-        let stopped = printed(&child.wait_with_output().unwrap(), 130);
+        let stopped = Run::from(child.wait_with_output().unwrap()).json_with(130);
         let at = stopped["steps"].as_u64().unwrap();
         assert!((1..1_000_000).contains(&at), "{stopped}");
         let log = fs::read_to_string(bench.path(&run).join("metrics.jsonl")).unwrap();
