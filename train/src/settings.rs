@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
 use gradus_model::{
     Activation, BackboneConfig, ConfigError, Embedding, GptConfig, GradientMode, LstmConfig, Objective, Positions,
 };
@@ -14,140 +13,142 @@ use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind,
 use crate::trainer::{Recipe, default_shards};
 
 /// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
-#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
     /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub preset: Option<String>,
     /// `transformer` (the paper's), or `lstm`: one recurrent layer, of the same context, width and dropout (§5) [default:
     /// transformer]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub backbone: Option<BackboneKind>,
     /// Units of an LSTM [default: 2048, the paper's]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub units: Option<usize>,
     /// Most tokens the model sees at once [default: the preset's; 208 in the micro-world]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub context: Option<usize>,
     /// Number of blocks
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub layers: Option<usize>,
     /// Width d of a hidden state, a multiple of the heads
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub width: Option<usize>,
     /// Attention heads per block
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub heads: Option<usize>,
     /// `gelu` (tanh form, the paper's), `gelu_erf` or `relu` [default: gelu]
-    #[arg(long, help_heading = "Model", value_parser = named::<Activation>)]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model", value_parser = named::<Activation>))]
     pub activation: Option<Activation>,
     /// `learned` (the paper's) or `sinusoidal` [default: learned]
-    #[arg(long, help_heading = "Model", value_parser = named::<Positions>)]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model", value_parser = named::<Positions>))]
     pub positions: Option<Positions>,
     /// `separate` (the paper's) or `joint` (OpenAI's code: one matrix of tokens and positions; Gradus-only) [default: separate]
-    #[arg(long, help_heading = "Model", value_parser = named::<Embedding>)]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model", value_parser = named::<Embedding>))]
     pub embedding: Option<Embedding>,
     /// All three dropout probabilities at once [default: 0.1]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub dropout: Option<f64>,
     /// Dropout on the embeddings
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub embd_dropout: Option<f64>,
     /// Dropout on attention probabilities
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub attn_dropout: Option<f64>,
     /// Dropout on the residual branches
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub resid_dropout: Option<f64>,
     /// ε of layer norm [default: 1e-5]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub epsilon: Option<f64>,
     /// Standard deviation of the initial weights [default: 0.02·√(768/width), the paper's at the paper's width]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub init_std: Option<f64>,
 
     /// Sequences per update [default: tiny 16, small 8, gpt1 64]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub batch: Option<usize>,
     /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub accumulate: Option<usize>,
     /// Logical shards of each part, which threads share; each holds a gradient of its own; the bits of a run
     /// depend on their number, not on the threads [default: 2, of a part of one sequence 1]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub shards: Option<usize>,
     /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
     /// about one block's, a step takes about a third longer, and no bit changes (--resume may switch it) [default: false]
-    #[arg(long, help_heading = "Training", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
     pub recompute: Option<bool>,
     /// Number of updates [default: one epoch]
-    #[arg(long, help_heading = "Training", conflicts_with = "epochs")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training", conflicts_with = "epochs"))]
     pub steps: Option<u64>,
     /// Length of the run in epochs instead: an epoch draws as many tokens as the corpus has
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub epochs: Option<f64>,
     /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd` [default: openai]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub optimizer: Option<OptimizerKind>,
     /// Peak learning rate [default: tiny 1e-3, small 3e-4, gpt1 2.5e-4]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub lr: Option<f64>,
     /// β₁ of Adam [default: 0.9]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub beta1: Option<f64>,
     /// β₂ of Adam [default: 0.999]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub beta2: Option<f64>,
     /// ε of Adam [default: 1e-8]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub adam_eps: Option<f64>,
     /// Weight decay, on weights with more than one axis [default: 0.01]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub decay: Option<f64>,
     /// Learning-rate schedule: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
     /// [default: paper]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub schedule: Option<ScheduleKind>,
     /// Warm-up: updates (2000), or with a decimal point a share of them (0.02) [default: 0.02; gpt1 2000]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub warmup: Option<Warmup>,
     /// Scale the gradient down to this global norm where it is longer; 0: never [default: 1]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub clip: Option<f64>,
     /// Mean of the loss: `token_mean` (equation 1 over the number of tokens) or `sequence_mean` (OpenAI's code) [default: token_mean]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub objective: Option<Objective>,
     /// Seed of parameters, data order and dropout [default: 1]
-    #[arg(long, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Training"))]
     pub seed: Option<u64>,
 
     /// Share of the corpus, at its end, that is held out for validation [default: 0.1]
-    #[arg(long, help_heading = "Data and evaluation")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Data and evaluation"))]
     pub held_out: Option<f64>,
     /// Validate on this file or folder instead
-    #[arg(long, help_heading = "Data and evaluation", conflicts_with = "held_out")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Data and evaluation", conflicts_with = "held_out"))]
     pub held_out_corpus: Option<PathBuf>,
     /// `char`, `byte`, a directory with a tokenizer, or nothing: a BPE is trained on the corpus
-    #[arg(long, help_heading = "Data and evaluation")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Data and evaluation"))]
     pub tokenizer: Option<String>,
     /// Vocabulary of a BPE that is trained here [default: 8000]
-    #[arg(long, help_heading = "Data and evaluation")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Data and evaluation"))]
     pub vocab: Option<usize>,
     /// Train on the micro-world's sentences in an order that no story has (the paper's argument for contiguous text, §4.1)
     /// [default: false]
-    #[arg(long, help_heading = "Data and evaluation", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Data and evaluation", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
     pub shuffle_sentences: Option<bool>,
     /// Updates between evaluations, each with a checkpoint [default: a twentieth of the run]
-    #[arg(long, help_heading = "Data and evaluation")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Data and evaluation"))]
     pub eval_every: Option<u64>,
     /// Most held-out tokens an evaluation during training reads; the last one reads all [default: 100000]
-    #[arg(long, help_heading = "Data and evaluation")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Data and evaluation"))]
     pub eval_tokens: Option<usize>,
 }
 
 /// What stands under the objective.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum BackboneKind {
     /// The paper's Transformer.
@@ -158,6 +159,7 @@ pub enum BackboneKind {
 }
 
 /// A value by its name in a config file.
+#[cfg(feature = "clap")]
 fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::from(name)).map_err(|e| e.to_string())
 }

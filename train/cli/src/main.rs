@@ -99,11 +99,36 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+    use gradus_train::finetune::Settings;
+    use gradus_train::optim::{OptimizerKind, ScheduleKind};
+
     use super::*;
 
     #[test]
     fn flags_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn values_of_flags_are_named_as_in_files() {
+        for kind in OptimizerKind::ALL {
+            assert_eq!(<OptimizerKind as ValueEnum>::from_str(kind.name(), false), Ok(kind));
+        }
+        for kind in ScheduleKind::ALL {
+            assert_eq!(<ScheduleKind as ValueEnum>::from_str(kind.name(), false), Ok(kind));
+        }
+    }
+
+    /// §4.1, where no flag says otherwise.
+    #[test]
+    fn a_fine_tuning_without_flags_is_the_paper_s() {
+        #[derive(Parser)]
+        struct Flags {
+            #[command(flatten)]
+            settings: Settings,
+        }
+        assert_eq!(Flags::parse_from(["program"]).settings, Settings::default());
     }
 
     /// Help that teaches: every flag and command is explained.

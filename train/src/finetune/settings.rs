@@ -1,6 +1,5 @@
 //! Every hyperparameter of a fine-tuning: a flag with the paper's value as its default.
 
-use clap::Args;
 use gradus_model::{BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
 use serde::{Deserialize, Serialize};
 
@@ -9,76 +8,77 @@ use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::Recipe;
 
 /// How a model is fine-tuned.
-#[derive(Args, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Peak learning rate (§4.1)
-    #[arg(long, default_value_t = 6.25e-5, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 6.25e-5, help_heading = "Training"))]
     pub lr: f64,
     /// Examples per update; where there are fewer training rows, all of them (§4.1)
-    #[arg(long, default_value_t = 32, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 32, help_heading = "Training"))]
     pub batch: usize,
     /// Passes over the training rows (§4.1)
-    #[arg(long, default_value_t = 3, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 3, help_heading = "Training"))]
     pub epochs: u64,
     /// λ of L₃ = L₂ + λL₁, the share of the language model; 0 leaves it out (§3.2)
-    #[arg(long, default_value_t = 0.5, value_name = "LAMBDA", help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.5, value_name = "LAMBDA", help_heading = "Training"))]
     pub aux: f64,
     /// Mean of L₁: `sequence_mean` (OpenAI's code) or `token_mean` (Hugging Face's)
-    #[arg(long, default_value = "sequence_mean", help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value = "sequence_mean", help_heading = "Training"))]
     pub objective: Objective,
     /// Learning-rate schedule: `warmup_linear` (§4.1), `paper`, `warmup_cosine`, `warmup_constant` or `constant`
-    #[arg(long, default_value = "warmup_linear", help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value = "warmup_linear", help_heading = "Training"))]
     pub schedule: ScheduleKind,
     /// Warm-up: a share of all updates, or without a decimal point updates (§4.1: 0.002)
-    #[arg(long, default_value = "0.002", help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value = "0.002", help_heading = "Training"))]
     pub warmup: Warmup,
     /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd`
-    #[arg(long, default_value = "openai", help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value = "openai", help_heading = "Training"))]
     pub optimizer: OptimizerKind,
     /// β₁ of Adam
-    #[arg(long, default_value_t = 0.9, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.9, help_heading = "Training"))]
     pub beta1: f64,
     /// β₂ of Adam
-    #[arg(long, default_value_t = 0.999, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.999, help_heading = "Training"))]
     pub beta2: f64,
     /// ε of Adam
-    #[arg(long, default_value_t = 1e-8, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1e-8, help_heading = "Training"))]
     pub adam_eps: f64,
     /// Weight decay, on weights with more than one axis
-    #[arg(long, default_value_t = 0.01, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.01, help_heading = "Training"))]
     pub decay: f64,
     /// Scale the gradient down to this global norm where it is longer; 0: never
-    #[arg(long, default_value_t = 1.0, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1.0, help_heading = "Training"))]
     pub clip: f64,
     /// Logical shards of an update, which threads share, each of examples of about one length; the bits depend on their number,
     /// not on the threads
-    #[arg(long, default_value_t = 4, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 4, help_heading = "Training"))]
     pub shards: usize,
     /// At most this many training rows, evenly spaced over the file [default: all]
-    #[arg(long, value_name = "N", help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Training"))]
     pub rows: Option<usize>,
     /// At most this many dev rows, evenly spaced [default: all]
-    #[arg(long, value_name = "N", help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Training"))]
     pub dev_rows: Option<usize>,
     /// Seed of the head, the special tokens, the order of rows and dropout
-    #[arg(long, default_value_t = 1, help_heading = "Training")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1, help_heading = "Training"))]
     pub seed: u64,
 
     /// How much of the pre-trained model is kept: `all`, `none`, or embeddings and this many blocks, 0 … n (figure 2)
-    #[arg(long, default_value = "all", value_name = "all|none|N", help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, default_value = "all", value_name = "all|none|N", help_heading = "Model"))]
     pub transfer: Transfer,
     /// Train the head alone, on the pre-trained model's hidden states as features; wants --aux 0
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub frozen: bool,
     /// Dropout before W_y (§4.1)
-    #[arg(long, default_value_t = 0.1, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.1, help_heading = "Model"))]
     pub classifier_dropout: f64,
     /// The backbone's three dropouts at once [default: as it was pre-trained]
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub dropout: Option<f64>,
     /// Give the head a bias, as OpenAI's code does (the paper and Hugging Face have none)
-    #[arg(long, help_heading = "Model")]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Model"))]
     pub head_bias: bool,
 }
 
@@ -185,21 +185,12 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
-    #[derive(Parser)]
-    struct Flags {
-        #[command(flatten)]
-        settings: Settings,
-    }
-
-    /// §4.1, and what a program without flags does.
+    /// §4.1.
     #[test]
     fn the_defaults_are_the_paper_s() {
         let settings = Settings::default();
-        assert_eq!(Flags::parse_from(["program"]).settings, settings);
         assert_eq!((settings.lr, settings.batch, settings.epochs, settings.aux), (6.25e-5, 32, 3, 0.5));
         assert_eq!((settings.classifier_dropout, settings.clip, settings.decay), (0.1, 1.0, 0.01));
         assert_eq!((settings.schedule, settings.warmup), (ScheduleKind::WarmupLinear, Warmup::Share(0.002)));

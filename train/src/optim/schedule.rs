@@ -10,16 +10,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::OptimError;
 
 /// The shape of a schedule. The three named `warmup_…` are those of the paper's code (`opt.py`), which takes x ≤ w as the
 /// warm-up in each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum), value(rename_all = "snake_case"))]
 #[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
 pub enum ScheduleKind {
     /// Linear up, then cosine down to 0 over the updates that are left (the paper's pre-training, §4.1).
     ///
@@ -54,9 +53,25 @@ pub enum ScheduleKind {
     Constant,
 }
 
+impl ScheduleKind {
+    /// Every shape.
+    pub const ALL: [Self; 5] = [Self::Paper, Self::WarmupLinear, Self::WarmupCosine, Self::WarmupConstant, Self::Constant];
+
+    /// The name in files and on the command line: `warmup_linear`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::WarmupLinear => "warmup_linear",
+            Self::WarmupCosine => "warmup_cosine",
+            Self::WarmupConstant => "warmup_constant",
+            Self::Constant => "constant",
+        }
+    }
+}
+
 impl fmt::Display for ScheduleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.to_possible_value().expect("no variant is hidden").get_name())
+        f.write_str(self.name())
     }
 }
 

@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use clap::ValueEnum;
 use gradus_model::{DropoutSeed, GradientMode, Labels, Tree};
 use gradus_train::optim::OptimizerKind;
 
@@ -226,9 +225,9 @@ fn moved_by_pen(kind: OptimizerKind, n: &BTreeMap<&str, f64>, gradient: f64, the
 /// In every form, at the first update, whose moments begin at 0, and at the second.
 #[test]
 fn every_update_by_hand_is_the_one_on_the_page() {
-    for kind in OptimizerKind::value_variants() {
+    for kind in OptimizerKind::ALL {
         let mut scene = Scene::by_hand();
-        scene.trainer.recipe.optimizer.name = *kind;
+        scene.trainer.recipe.optimizer.name = kind;
         scene.trainer.recipe.clip = Some(0.1); // below the norm: the factor takes part
         for t in 1..=2 {
             let opened = Opened::of(scene.clone(), "test").unwrap();
@@ -244,7 +243,7 @@ fn every_update_by_hand_is_the_one_on_the_page() {
                 let (theta, gradient) = (numbers(&node.value), numbers(node.grad.as_ref().unwrap()));
                 let (delta, after) = (part("Δθ").unwrap(), part("θ after").unwrap());
                 for i in 0..theta.len() {
-                    let pen = moved_by_pen(*kind, &n, gradient[i], theta[i], m0[i], v0[i], update.decay);
+                    let pen = moved_by_pen(kind, &n, gradient[i], theta[i], m0[i], v0[i], update.decay);
                     for (found, expected) in [g[i], m[i], v[i], delta[i]].into_iter().zip(pen) {
                         let near = 1e-13 * (expected.abs() + theta[i].abs()); // Δθ is a difference of what is stored
                         assert!((found - expected).abs() <= near, "{kind}, {}[{i}]: {found}, {expected} by pen", node.name);
