@@ -1,8 +1,8 @@
-//! The first number that is not finite: which op made it, where, and of what.
+//! The first non-finite number: which op made it, where, and of what.
 //!
-//! [`Watch`] looks at every value that an op gives, and backward at every summand and at every leaf's gradient. The first NaN or
-//! infinity is kept with its place and a summary of what went in; the computation goes on, since what follows is harmless, and
-//! whoever made the tape asks for it at the end.
+//! [`Watch`] checks every value that an op gives and, going backward, every summand and every leaf's gradient. The first NaN or
+//! infinity is kept with its place and a summary of what went in. The computation goes on, since what follows does no harm; ask for
+//! the [anomaly](Watch::anomaly) at the end.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,12 +27,12 @@ use gradus_tensor::{Real, Shape, Tensor};
 use crate::tape::observer::{Applied, Observer, Pulled};
 use crate::tape::{NodeId, Site};
 
-/// Looks for the first number that is not finite.
+/// Looks for the first non-finite number.
 #[derive(Debug, Default)]
 pub struct Watch(Mutex<Option<Anomaly>>);
 
 impl Watch {
-    /// The first number that was not finite, if there was one.
+    /// The first non-finite number, if there was one.
     pub fn anomaly(&self) -> Option<Anomaly> {
         self.first().clone()
     }
@@ -100,11 +100,11 @@ pub enum Direction {
         /// Which.
         input: usize,
     },
-    /// What flows back to it: finite summand by summand, their sum is not.
+    /// The sum of what flows back to it: each summand is finite, the sum is not.
     Sum,
 }
 
-/// The first number that is not finite.
+/// The first non-finite number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Anomaly {
     /// The op that made it; `leaf` where a leaf's gradient is the sum.
@@ -119,11 +119,11 @@ pub struct Anomaly {
     pub direction: Direction,
     /// What it made.
     pub made: Summary,
-    /// What it was made from: the op's inputs, or going backward the cotangent and then what was kept of the inputs.
+    /// What it was made from: the op's inputs, or going backward the cotangent and what was kept for the VJP.
     pub from: Vec<(String, Summary)>,
 }
 
-/// A tensor in a few numbers.
+/// A tensor in six figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Its shape.
@@ -141,7 +141,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a tensor.
+    /// The summary of a tensor.
     pub fn of<T: Real>(x: &Tensor<T>) -> Self {
         let (mut s, mut squares, mut finite) =
             (Summary { shape: *x.shape(), nan: 0, infinite: 0, least: f64::INFINITY, most: f64::NEG_INFINITY, rms: 0.0 }, 0.0, 0);

@@ -27,13 +27,13 @@
 //! assert_eq!(items(hvp(f, &at, &along)), [4.0, 6.0]);
 //! ```
 //!
-//! A gradient of a gradient needs no word of its own: [`Tape::pullback`] records what it computes, to be differentiated as
+//! A gradient of a gradient needs no function of its own: [`Tape::pullback`] records what it computes, to be differentiated as
 //! often as one likes.
 
 use crate::check::Dual;
 use crate::{Real, Tape, Tensor, Var};
 
-/// y = f(x) and ẏ = Jv, exact: f is evaluated on dual numbers, without a tape. One v of its shape an input.
+/// y = f(x) and ẏ = Jv, exact: f is evaluated on dual numbers, without a tape. One v per input, of its shape.
 pub fn jvp(
     f: impl for<'t> Fn(&[Var<'t, Dual>]) -> Var<'t, Dual>,
     x: &[Tensor<f64>],
@@ -93,8 +93,8 @@ pub fn hvp<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor
     ins.iter().map(|x| grads.take(x).unwrap_or_else(|| zeros(x))).collect()
 }
 
-/// Jᵢ = ∂y/∂xᵢ for every input: a matrix with a row for each element of y and a column for each of xᵢ, in row-major order. A
-/// reverse pass a row.
+/// Jᵢ = ∂y/∂xᵢ for every input: a matrix with a row for each element of y and a column for each of xᵢ, in row-major order. One
+/// reverse pass per row.
 pub fn jacobian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>]) -> Vec<Tensor<T>> {
     let tape = Tape::off();
     let shape = *f(&x.iter().map(|x| tape.constant(x.clone())).collect::<Vec<_>>()).shape();
@@ -103,7 +103,7 @@ pub fn jacobian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[T
     (0..x.len()).map(matrix).collect()
 }
 
-/// Hᵢⱼ = ∂²f/∂xᵢ∂xⱼ for every pair of inputs, of an f of one element: matrices as those of [`jacobian`]. An [`hvp`] a column.
+/// Hᵢⱼ = ∂²f/∂xᵢ∂xⱼ for every pair of inputs, of an f of one element: matrices like those of [`jacobian`]. One [`hvp`] per column.
 pub fn hessian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>]) -> Vec<Vec<Tensor<T>>> {
     let zeros: Vec<Tensor<T>> = x.iter().map(|x| Tensor::zeros(*x.shape())).collect();
     let rows = |i: usize| -> Vec<Vec<Tensor<T>>> {
@@ -134,7 +134,7 @@ fn stack<'a, T: Real>(rows: impl Iterator<Item = &'a Tensor<T>>, columns: usize)
     Tensor::new([all.len(), columns], all.iter().flat_map(Tensor::to_vec).collect())
 }
 
-/// A gradient is that of one number; for a function of several there is [`vjp`], with the cotangent that says which is meant.
+/// Only one number has a gradient; of several, [`vjp`] takes the cotangent that says which is meant.
 fn one_element<T: Real>(name: &str, y: &Var<'_, T>) {
     assert!(y.value().len() == 1, "{name}: f gives one element, got shape {}; sum it, or take vjp and jacobian", y.shape());
 }

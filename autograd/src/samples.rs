@@ -39,7 +39,7 @@ impl Samples {
     pub fn normal<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         Tensor::normal(shape, 1.0, &mut self.rng)
     }
-    /// Values in [0.5, 2): the inside of a domain of positive numbers.
+    /// Values in [0.5, 2): well inside a domain of positive numbers.
     pub fn positive<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         Tensor::uniform(shape, 0.5, 2.0, &mut self.rng)
     }
@@ -60,7 +60,7 @@ impl Samples {
         let values = order.into_iter().map(|i| T::lit(0.3 * (i as f64 - middle) + self.number(0.0, 0.1))).collect();
         Tensor::new(shape, values)
     }
-    /// The same values standing otherwise in memory: transposed storage, as a view. (The last two axes; rank ≥ 2.)
+    /// The same values in another order in memory: a transposed view of the last two axes (rank ≥ 2).
     pub fn strided<T: Real>(&mut self, x: &Tensor<T>) -> Tensor<T> {
         let mut axes: Vec<usize> = (0..x.shape().len()).collect();
         let n = axes.len();

@@ -26,13 +26,13 @@ use crate::tape::observer::{Applied, Observer, Pulled};
 use crate::tape::op::Op;
 use crate::tape::{NodeId, Site, Tape, Var};
 
-/// A leaf or an application of an op, with all that became of it.
+/// A leaf or an application of an op: its value, its cotangent, and what that was made of.
 #[derive(Clone, Debug)]
 pub struct Traced<T: Real> {
     /// The op; `None` for a leaf.
     pub op: Option<Arc<dyn Op<T>>>,
     /// What it was applied to.
-    pub ins: Vec<Source<T>>,
+    pub ins: Vec<Argument<T>>,
     /// Where it was recorded.
     pub site: Site,
     /// Its value.
@@ -51,7 +51,7 @@ pub struct Traced<T: Real> {
 
 /// An input of an application.
 #[derive(Clone, Debug)]
-pub struct Source<T: Real> {
+pub struct Argument<T: Real> {
     /// Its node; `None` for a constant.
     pub node: Option<NodeId>,
     /// Its value.
@@ -63,7 +63,7 @@ pub struct Source<T: Real> {
 pub struct Summand<T: Real> {
     /// The node whose VJP gave it.
     pub from: NodeId,
-    /// As which of that node's inputs.
+    /// Which of that node's inputs it flows to.
     pub input: usize,
     /// The term.
     pub value: Tensor<T>,
@@ -75,12 +75,12 @@ impl<T: Real> Traced<T> {
         self.op.as_ref().map_or("leaf", |op| op.name())
     }
 
-    /// A fused op's definition in primitives, computed and pulled back on the same numbers. Its first leaves are the inputs that
-    /// have a node, in their order. `None` for a leaf or a primitive.
+    /// A fused op's definition in primitives, evaluated and pulled back on the same numbers. It begins with a leaf for each input that
+    /// has a node, in their order. `None` for a leaf or a primitive.
     pub fn inside(&self) -> Option<Vec<Traced<T>>> {
         let recorder = Arc::new(Recorder::default());
         let tape = Tape::observed(recorder.clone());
-        let var = |x: &Source<T>| match x.node {
+        let var = |x: &Argument<T>| match x.node {
             Some(_) => tape.leaf(x.value.clone()),
             None => tape.constant(x.value.clone()),
         };
@@ -93,8 +93,8 @@ impl<T: Real> Traced<T> {
     }
 }
 
-/// Keeps everything that its tape computes; the tape is to be run backward, not [pulled back](Tape::pullback), whose own nodes are
-/// not shown. Tensors share their memory, so what it keeps is what would have been freed.
+/// Keeps everything that its tape computes. The tape is to be run backward, not [pulled back](Tape::pullback): the nodes that a
+/// pullback records are not shown. Tensors share their memory, so it costs what would have been freed.
 #[derive(Debug)]
 pub struct Recorder<T: Real>(Mutex<Vec<Traced<T>>>);
 
@@ -148,7 +148,7 @@ impl<T: Real> Observer<T> for Recorder<T> {
         let output = if saves.keeps_output() { it.out.len() } else { 0 };
         let traced = Traced {
             op: Some(it.op.clone()),
-            ins: it.ins.iter().zip(it.parents).map(|(&x, &node)| Source { node, value: x.clone() }).collect(),
+            ins: it.ins.iter().zip(it.parents).map(|(&x, &node)| Argument { node, value: x.clone() }).collect(),
             site: it.site.clone(),
             value: it.out.clone(),
             cotangent: None,

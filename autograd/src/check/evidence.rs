@@ -1,4 +1,4 @@
-//! What all witnesses have to say of an op, over many draws.
+//! What all witnesses say of an op, over many draws.
 
 use super::{Failure, Report, Subject, WITNESSES};
 
@@ -7,7 +7,7 @@ use super::{Failure, Report, Subject, WITNESSES};
 pub struct Evidence {
     /// The witness.
     pub witness: &'static str,
-    /// Samples that it was asked about.
+    /// Samples that it was run on.
     pub cases: usize,
     /// Numbers compared.
     pub compared: usize,

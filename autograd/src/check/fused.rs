@@ -4,15 +4,14 @@ use super::Case;
 use super::report::{Comparison, Ledger, Outcome};
 use crate::{Tape, Tensor, Var};
 
-/// Both sides round a few dozen operations an element, in different order.
+/// Both sides round a few dozen operations per element, in different orders.
 const VALUE: f64 = 1e-12;
 /// A VJP cancels what its definition takes apart (layer_norm takes two means from each gradient): two digits fewer.
 const VJP: f64 = 1e-10;
 
 /// Value and VJP of the fused kernel against the definition, recorded and differentiated as primitives. Relative to the
 /// largest element of the value, or of all gradients. A definition consists of primitives alone, and a fused op saves all its
-/// inputs: that is
-/// what second derivatives are computed from. Of a primitive there is nothing to compare.
+/// inputs: second derivatives are computed from them. For a primitive there is nothing to compare.
 pub fn fused(case: &Case) -> Outcome {
     Ledger::of("fused", case, |mut ledger| {
         let inputs = &case.real.inputs;

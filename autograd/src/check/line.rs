@@ -45,7 +45,7 @@ impl<'c> Line<'c> {
         self.case.eval(&inputs).dot(&self.u)
     }
 
-    /// Does φ not depend on the inputs at all, because there are none of their elements, or none of the output's?
+    /// Is φ constant because the inputs, or the output, have no elements?
     pub fn is_empty(&self) -> bool {
         self.u.is_empty() || self.v.iter().all(Vec::is_empty)
     }

@@ -22,7 +22,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// |value − expected| / scale; infinite where a difference has no scale, or is not a number.
+    /// |value − expected| / scale; infinite where a difference has no scale or is NaN.
     pub fn error(&self) -> f64 {
         let difference = (self.value - self.expected).abs();
         if difference == 0.0 {
@@ -52,7 +52,7 @@ pub struct Report {
     pub compared: usize,
     /// The comparison furthest off, in its tolerance; `None` where there was nothing to compare.
     pub worst: Option<Comparison>,
-    /// Largest error allowed of it.
+    /// The largest error allowed.
     pub tolerance: f64,
     /// Of the witnesses that look along a line: step size h and what is left at it, an error or a remainder.
     pub curve: Vec<(f64, f64)>,
@@ -92,7 +92,7 @@ pub enum Failure {
     /// A number is off by more than the tolerance.
     #[error("{0}")]
     Disagrees(Report),
-    /// A rule is broken that is not about a number's size.
+    /// A rule is broken that no tolerance measures.
     #[error("{report}; {rule}")]
     Breaks {
         /// Where.

@@ -8,7 +8,7 @@ use super::report::{Comparison, Ledger, Outcome};
 const TOLERANCE: f64 = 0.05;
 /// A remainder below this many roundings of φ says nothing.
 const ROUNDINGS: f64 = 512.0;
-/// Where φ″ happens to be small, higher derivatives hide it. That it is on so many lines happens to nobody.
+/// Where φ″ happens to be small, higher derivatives hide it; on so many lines at once that does not happen.
 const LINES: u64 = 3;
 
 /// ```text
@@ -34,7 +34,7 @@ pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
             };
             let here = line.at(0.0);
             if !here.is_finite() || !line.slope.is_finite() {
-                return ledger.broken(format!("φ(0) = {here:e} and φ′(0) = {:e}: both are to be finite", line.slope));
+                return ledger.broken(format!("φ(0) = {here:e} and φ′(0) = {:e}: both must be finite", line.slope));
             }
             let curve = remainders(&line, here, steps);
             // The smallest steps are the furthest from the third derivative.

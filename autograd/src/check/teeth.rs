@@ -1,7 +1,7 @@
 //! Would the witnesses see it?
 //!
 //! Samples decide what a check is worth: where every derivative is 0 (a saturated tanh, a relu below its kink, rows of one
-//! element under softmax) any VJP passes. So an error is planted, and somebody must notice.
+//! element under softmax) any VJP passes. So an error is planted, and each first-order witness must notice it.
 
 use std::sync::Arc;
 

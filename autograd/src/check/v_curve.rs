@@ -4,7 +4,7 @@ use super::Case;
 use super::line::Line;
 use super::report::{Comparison, Ledger, Outcome};
 
-/// At the best h both errors of a central difference are about ε^⅔ = 4·10⁻¹¹; two digits and a half to spare for higher
+/// At the best h both errors of a central difference are about ε^⅔ = 4·10⁻¹¹; two and a half digits to spare for higher
 /// derivatives.
 const TOLERANCE: f64 = 1e-8;
 

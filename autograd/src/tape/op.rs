@@ -20,17 +20,17 @@ pub trait Op<T: Real>: Debug + Send + Sync + 'static {
     /// Arithmetic operations of one evaluation: each + − × ÷ and each elementary function counts 1, comparisons nothing.
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
 
-    /// What the VJP reads; all else is freed as soon as its last user is done.
+    /// What the VJP reads; all else is freed as soon as nothing needs it.
     fn saves(&self) -> Saves;
 
-    /// y, and residuals if a VJP will come.
+    /// y, and residuals if a VJP will follow.
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
 
     /// The vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
 
-    /// sum ← sum + x̄₀ without making x̄₀, for an op of one input whose x̄₀ is nearly all zeros. `false`: nothing was done,
-    /// [`Op::vjp`] is to give the summand.
+    /// sum ← sum + x̄₀ without making x̄₀, for an op of one input whose x̄₀ is nearly all zeros. `false`: nothing was done, and
+    /// [`Op::vjp`] gives the summand.
     fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut Tensor<T>) -> bool {
         false
     }
@@ -53,12 +53,12 @@ pub trait Declared<T: Real>: Op<T> + Sized {
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)>;
 }
 
-/// Will the value alone do, or does a VJP follow that reads residuals?
+/// What an evaluation is for: its value alone, or also a VJP that reads residuals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// The value alone.
     Value,
-    /// The value, and what the VJP would else compute again.
+    /// The value, and what the VJP would otherwise compute again.
     Vjp,
 }
 
@@ -150,7 +150,7 @@ impl<'t, T: Real> Saved<'t, T> {
             panic!("the VJP of `{}` reads residual {i}, of {} that eval left", self.name, self.residuals.len())
         })
     }
-    /// The shape of input `i`, kept always.
+    /// The shape of input `i`, which is always kept.
     pub fn shape(&self, i: usize) -> &Shape {
         &self.shapes[i]
     }
@@ -158,7 +158,7 @@ impl<'t, T: Real> Saved<'t, T> {
     pub fn needs(&self, i: usize) -> bool {
         self.needs[i]
     }
-    /// `f()` where input `i` wants a gradient: the usual element of a VJP's result.
+    /// `f()` where input `i` wants a gradient, `None` otherwise: the usual element of a VJP's result.
     pub fn grad(&self, i: usize, f: impl FnOnce() -> Var<'t, T>) -> Option<Var<'t, T>> {
         self.needs[i].then(f)
     }

@@ -98,11 +98,12 @@ impl Catalogue {
              Every witness on {} draws of every op's samples, in f64. [What each one claims, and relative to what]\
              (autograd/src/check/mod.rs). Extents are small, up to 5; that a kernel's blocks and threads change nothing is shown by its \
              twin, in `tensor`. Every second draw lies turned around in memory. The error shown is the one nearest to what is allowed: of `fused`, a \
-             value's share of 1e-12 and a VJP's of 1e-10. {} Against PyTorch {}: value and gradients of each op \
-             at one input.\n",
+             value's share of 1e-12 and a VJP's of 1e-10. {} Against PyTorch {}: value and gradients of \
+             {} of the {n} ops, at one input each.\n",
             self.draws,
             self.verdict(),
-            golden::torch()
+            golden::torch(),
+            self.ops.iter().filter(|op| op.golden.is_some()).count()
         );
         table(&mut out, ["witness", "samples", "numbers compared", "worst error", "of"], &self.summary());
         let _ = writeln!(out, "\n## Mutants\n\n{MUTANTS}\n");
@@ -210,9 +211,9 @@ impl Audited {
                 "element by element: y has the shape of x; `FLOPS` operations an element, 1 where the file says nothing".into(),
             ));
         }
-        let golden = self.golden.map_or("none: the mask is this project's own".to_owned(), |g| {
-            format!("value {:.1e}, gradients {:.1e}", g.value, g.gradient)
-        });
+        let golden = self
+            .golden
+            .map_or("none was computed".to_owned(), |g| format!("value {:.1e}, gradients {:.1e}", g.value, g.gradient));
         facts.push(("difference to PyTorch".into(), golden));
         facts
     }

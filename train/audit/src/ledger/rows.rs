@@ -61,7 +61,7 @@ pub static ROWS: &[Row] = &[
         source: ("autograd/src/ops/self_attention.rs", "SelfAttention::reference"),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
-            ("train/audit/src/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/audit/src/golden.rs", "every_op_with_a_case_matches_pytorch"),
             ("train/audit/src/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
         ],
     },
@@ -73,7 +73,7 @@ pub static ROWS: &[Row] = &[
         source: ("autograd/src/ops/layer_norm.rs", "LayerNorm::MATH"),
         tests: &[
             ("tests/tests/gradients.rs", "fused_ops_equal_their_definitions"),
-            ("train/audit/src/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/audit/src/golden.rs", "every_op_with_a_case_matches_pytorch"),
             ("train/audit/src/ledger/examples.rs", "every_example_is_what_it_is_by_hand"),
         ],
     },
@@ -262,7 +262,7 @@ pub static ROWS: &[Row] = &[
         source: ("autograd/src/ops/gelu.rs", "Gelu::reference"),
         tests: &[
             ("tests/tests/transformers_parity.rs", "f64_agrees_to_1e_10"),
-            ("train/audit/src/golden.rs", "every_op_but_dropout_is_pytorch_s"),
+            ("train/audit/src/golden.rs", "every_op_with_a_case_matches_pytorch"),
         ],
     },
     Row {

@@ -1,7 +1,7 @@
 //! The nodes of a step as the page reads them.
 
 use gradus_autograd::check;
-use gradus_autograd::trace::{Source, Traced};
+use gradus_autograd::trace::{Argument, Traced};
 use gradus_autograd::{Shape, Tensor};
 use serde::Serialize;
 
@@ -135,7 +135,7 @@ fn definition(trace: &[Traced<f64>], seed: u64) -> Vec<Node> {
 
 fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64, rows: &[usize]) -> Node {
     let view = |x: &Tensor<f64>| View::with_rows(x, rows);
-    let input = |x: &Source<f64>| Input {
+    let input = |x: &Argument<f64>| Input {
         node: x.node.map(|n| n.index()),
         detached: x.node.is_none().then(|| trace[..id].iter().rposition(|y| same(&y.value, &x.value))).flatten(),
         shape: x.value.shape().to_vec(),
@@ -196,7 +196,7 @@ fn proof(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Resul
     if flops(it) > PROVED {
         return Err("not checked here: fifteen evaluations of it would take long");
     }
-    let to = |(i, x): (usize, &Source<f64>)| {
+    let to = |(i, x): (usize, &Argument<f64>)| {
         let summands = &trace[x.node?.index()].summands;
         summands.iter().find(|s| s.from.index() == id && s.input == i).map(|s| &s.value)
     };
