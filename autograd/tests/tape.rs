@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use gradus_autograd::anomaly::{Direction, Watch};
 use gradus_autograd::observer::{Observer, Pulled};
 use gradus_autograd::trace::Recorder;
-use gradus_autograd::{NodeId, Site, Tape, Tensor, Var};
+use gradus_autograd::{Declared, Evaluated, NodeId, Op, Samples, Saved, Saves, Shape, ShapeError, Site, Tape, Tensor, Var, Want};
 
 fn vector(values: &[f64]) -> Tensor<f64> {
     Tensor::new([values.len()], values.to_vec())
@@ -28,8 +28,10 @@ fn backward_frees_what_was_saved() {
     let y = (x.gelu() * x.tanh()).sum_all();
     // gelu keeps its input, tanh its output, and mul both of its inputs.
     assert_eq!(tape.saved_elements(), 8);
+    let before = tape.recorded();
     tape.backward(&y);
     assert_eq!(tape.saved_elements(), 0);
+    assert_eq!(tape.recorded(), before);
 }
 
 #[test]
@@ -153,6 +155,63 @@ fn a_leaf_that_is_the_result_alone_gets_its_cotangent() {
     let _ = &x * &y;
     let grads = tape.backward_from_all(vec![(&x, Tensor::scalar(5.0))]);
     assert_eq!((grads.of(&x).map(Tensor::item), grads.of(&y)), (Some(5.0), None));
+}
+
+/// y = x₀, of so many inputs. What it adds to a sum itself is ten times too much, so that it can be told apart.
+#[derive(Debug)]
+struct Adding(usize);
+
+impl Op<f64> for Adding {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        Ok(*ins[0])
+    }
+    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
+        0
+    }
+    fn saves(&self) -> Saves {
+        Saves::NONE
+    }
+    fn eval(&self, ins: &[&Tensor<f64>], _: Want) -> Evaluated<f64> {
+        ins[0].clone().into()
+    }
+    fn vjp<'t>(&self, _: &Saved<'t, f64>, gy: &Var<'t, f64>) -> Vec<Option<Var<'t, f64>>> {
+        (0..self.0).map(|i| (i == 0).then(|| gy.clone())).collect()
+    }
+    fn add_vjp(&self, _: &Saved<'_, f64>, gy: &Tensor<f64>, sum: &mut Tensor<f64>) -> bool {
+        sum.add_assign(&gy.map(|g| 10.0 * g));
+        true
+    }
+}
+
+impl Declared<f64> for Adding {
+    const NAME: &'static str = "adding";
+    const MATH: &'static str = "y = x;  x̄ = ȳ";
+    fn samples(_: &mut Samples) -> Vec<(Self, Vec<Tensor<f64>>)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn an_op_of_one_input_adds_to_the_sum_that_is_there() {
+    let gradient = |f: &dyn for<'t> Fn(&'t Tape<f64>, &Var<'t, f64>) -> Var<'t, f64>| {
+        let recorder = Arc::new(Recorder::default());
+        let run = |tape: &Tape<f64>| {
+            let x = tape.leaf(Tensor::scalar(1.0));
+            tape.backward(&f(tape, &x)).of(&x).unwrap().item()
+        };
+        let (alone, observed) = (run(&Tape::new()), run(&Tape::observed(recorder.clone())));
+        assert_eq!(alone, observed, "an observer changes nothing");
+        (alone, recorder.trace()[0].summands.iter().map(|s| s.value.item()).collect::<Vec<_>>())
+    };
+    // Its VJP comes second, so there is a sum; it is shown the same.
+    assert_eq!(gradient(&|tape, x| tape.apply(Adding(1), &[x]) + x), (11.0, vec![1.0, 1.0]));
+    // No sum so far.
+    assert_eq!(gradient(&|tape, x| tape.apply(Adding(1), &[x])), (1.0, vec![1.0]));
+    // Two inputs: their summands are added for it.
+    assert_eq!(gradient(&|tape, x| tape.apply(Adding(2), &[x, x]) + x), (2.0, vec![1.0, 1.0]));
 }
 
 #[test]

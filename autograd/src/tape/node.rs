@@ -31,7 +31,7 @@ pub struct Site {
 }
 
 /// A node as [`Tape::recorded`](crate::Tape::recorded) lists it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// The op's name; `None` for a leaf.
     pub op: Option<&'static str>,
