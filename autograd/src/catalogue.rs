@@ -9,7 +9,7 @@
 //! assert_eq!(tanh.part("vjp").unwrap().code.lines().nth(1), Some("    let y = saved.y();"));
 //! ```
 
-use gradus_tensor::catalogue::{Kernel, kernels};
+use gradus_tensor::catalogue::{Kernel, kernels, kernels_of};
 
 use crate::ops::{SOURCES, all};
 use crate::{Samples, Saves, Shape, Tape, Var, Want};
@@ -128,10 +128,13 @@ fn head(source: &str) -> String {
     text.join("\n").trim().to_owned()
 }
 
-/// The kernels that a file names.
+/// The kernels behind the methods that an op's evaluation and VJP call.
 fn called(source: &str) -> Vec<Kernel> {
-    let names = |kernel: &Kernel| ["kernels().", "kernels."].iter().any(|of| source.contains(&format!("{of}{}(", kernel.name)));
-    kernels().into_iter().filter(names).collect()
+    let parts = ["eval", "map", "vjp", "add_vjp"].into_iter().filter_map(|name| part(source, name));
+    let code: String = parts.map(|part| part.code).collect();
+    let methods = code.split(['.', ':']).filter_map(|rest| rest.split_once('(')).map(|(name, _)| name);
+    let called: Vec<&str> = methods.flat_map(kernels_of).map(|kernel| kernel.name).collect();
+    kernels().into_iter().filter(|kernel| called.contains(&kernel.name)).collect()
 }
 
 /// The first function of this name, indented as if it stood alone.
@@ -173,7 +176,7 @@ mod tests {
             page.kernels.into_iter().map(|kernel| kernel.name).collect::<Vec<_>>()
         };
         assert_eq!(of("layer_norm"), ["layer_norm", "layer_norm_vjp"]);
-        assert_eq!(of("linear"), ["matmul", "sum_rows"]);
+        assert_eq!(of("linear"), ["matmul", "sum_rows", "sum_cols"]);
         assert_eq!(of("sum"), ["sum_rows", "sum_cols"]);
         assert_eq!(of("reshape"), [""; 0]);
     }

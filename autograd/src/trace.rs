@@ -178,7 +178,7 @@ impl<T: Real> Observer<T> for Recorder<T> {
 mod tests {
     use super::*;
     use crate::ops::Attention;
-    use gradus_tensor::kernels::Mask;
+    use gradus_tensor::Mask;
 
     fn vector(values: &[f64]) -> Tensor<f64> {
         Tensor::new([values.len()], values.to_vec())
@@ -210,7 +210,7 @@ mod tests {
         let recorder = Arc::new(Recorder::default());
         let tape = Tape::observed(recorder.clone());
         let x = tape.leaf(Tensor::new([1, 3, 6], (0..18).map(|i| f64::from(i * 7 % 11) / 5.0 - 1.0).collect()));
-        let y = x.self_attention(1, Attention { mask: Mask::Causal, dropout: None });
+        let y = x.self_attention(1, Attention::new(Mask::Causal));
         tape.backward(&(&y * &y).sum_all());
         let trace = recorder.trace();
         let inside = trace[1].inside().expect("fused");

@@ -8,7 +8,7 @@ use gradus_autograd::derivatives::hvp;
 use gradus_autograd::ops::Attention;
 use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Shape, Tape, Tensor, Var};
-use gradus_tensor::kernels::Mask;
+use gradus_tensor::Mask;
 use gradus_tensor::rng::DropoutKey;
 
 fn tensor<const N: usize>(shape: [usize; N], values: &[f64]) -> Tensor<f64> {
@@ -51,10 +51,33 @@ fn the_first_of_several_maxima_gets_the_gradient() {
 fn what_select_leaves_out_does_no_harm() {
     let tape = Tape::new();
     let (a, b) = (tape.leaf(tensor([2], &[f64::INFINITY, 4.0])), tape.leaf(tensor([2], &[5.0, f64::NAN])));
-    let y = a.select([false, true], &b);
+    let y = a.select(&Tensor::new([2], vec![0.0, 1.0]), &b);
     assert_eq!(y.value().to_vec(), [5.0, 4.0]);
     let g = tape.backward_from(&y, tensor([2], &[1.0, f64::INFINITY]));
     assert_eq!((g.of(&a).unwrap().to_vec(), g.of(&b).unwrap().to_vec()), (vec![0.0, f64::INFINITY], vec![1.0, 0.0]));
+}
+
+/// Sequence 0 has two keys, sequence 1 none: what sees nothing gives 0, and has and passes on no gradient.
+#[test]
+fn a_query_without_keys_gives_0_and_has_no_gradient() {
+    let padded = || Attention { lengths: Some([2, 0].into()), scale: Some(1.0), ..Attention::new(Mask::Full) };
+    let tape = Tape::new();
+    let q = tape.leaf(tensor([2, 1, 1, 1], &[1.0, 5.0]));
+    let (k, v) = (tape.leaf(tensor([2, 1, 2, 1], &[0.0; 4])), tape.leaf(tensor([2, 1, 2, 1], &[3.0, 1.0, 7.0, f64::NAN])));
+    let o = q.attention(&k, &v, None, padded());
+    assert_eq!(o.value().to_vec(), [2.0, 0.0]); // both keys alike: the mean of 3 and 1
+    let g = tape.backward_from(&o, tensor([2, 1, 1, 1], &[2.0, 9.0]));
+    assert_eq!(g.of(&v).unwrap().to_vec(), [1.0, 1.0, 0.0, 0.0]);
+    assert_eq!(g.of(&k).unwrap().to_vec(), [1.0, -1.0, 0.0, 0.0]); // p(ō·v − ⟨ō, o⟩)·q = ½(6 − 4), ½(2 − 4)
+    assert_eq!(g.of(&q).unwrap().to_vec(), [0.0, 0.0]); // keys are 0
+}
+
+#[test]
+fn softplus_is_exact_where_the_exponential_is_not() {
+    let x = [-750.0, -40.0, 0.0, 40.0, 750.0];
+    let y = Tape::off().constant(tensor([5], &x)).softplus().value().to_vec();
+    assert_eq!(y, [(-750f64).exp(), (-40f64).exp(), 2f64.ln(), 40.0 + (-40f64).exp(), 750.0]);
+    assert_eq!(grad(tensor([2], &[-750.0, 750.0]), |x| x.softplus()), [0.0, 2.0]);
 }
 
 /// Three rows: the forget gate shut, the input gate shut, the output gate shut; c = 3, g = tanh 0.5.
@@ -173,10 +196,10 @@ fn definitions_do_not_overflow_either() {
         ("softmax", (|x| (x.softmax() * x).sum_all()) as for<'t> fn(&Var<'t, f64>) -> Var<'t, f64>),
         ("log_softmax", |x| x.log_softmax().sum_all()),
         ("cross_entropy", |x| x.cross_entropy([0, 1]).sum_all()),
-        ("linear_cross_entropy", |x| x.linear_cross_entropy(x, [0, 1].into(), [0.5, 1.0].into())),
+        ("linear_cross_entropy", |x| x.linear_cross_entropy(x, None, [0, 1].into(), [0.5, 1.0].into())),
         ("attention", |x| {
             let x = x.reshape([1, 1, 2, 2]);
-            x.attention(&x, &x, None, Attention { mask: Mask::Full, dropout: None }).sum_all()
+            x.attention(&x, &x, None, Attention::new(Mask::Full)).sum_all()
         }),
     ] {
         let found = second(f)[0].to_vec();
@@ -257,7 +280,10 @@ fn shape_errors_teach() {
         message(&[&[2, 3], &[3, 3]], |x| drop(Var::concat(&[&x[0], &x[1]], 1))),
         "concat: equal extents but on axis 1, there [3, 3], got [2, 3] · [3, 3]",
     );
-    is(message(&[&[2], &[2]], |x| drop(x[0].select([true], &x[1]))), "select: as many elements as the mask, 1, got [2] · [2]");
+    is(
+        message(&[&[2], &[2]], |x| drop(x[0].select(&Tensor::zeros([1]), &x[1]))),
+        "select: inputs of the mask's shape [1], got [2] · [2]",
+    );
     is(message(&[&[3, 2]], |x| drop(x[0].gather([3], [1]))), "gather: a table [V,d] with more rows than the id 3, got [3, 2]");
     is(
         message(&[&[3, 2]], |x| drop(x[0].gather([0], [2]))),

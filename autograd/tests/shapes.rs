@@ -1,11 +1,10 @@
 //! What each op takes and what it refuses: of every condition in a shape rule, an input that breaks it alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use gradus_autograd::ops::Attention;
 use gradus_autograd::{Shape, Tape, Tensor, Var};
-use gradus_tensor::kernels::Mask;
+use gradus_tensor::Mask;
 
 /// An application of an op to inputs.
 type Apply = dyn for<'t> Fn(&[Var<'t, f64>]) -> Var<'t, f64>;
@@ -50,7 +49,7 @@ impl Call {
 
 #[test]
 fn attention() {
-    let full = || Attention { mask: Mask::Full, dropout: None };
+    let full = || Attention::new(Mask::Full);
     let plain = call("attention", move |x| x[0].attention(&x[1], &x[2], None, full()));
     plain.takes("[2, 3, 4, 5] · [2, 3, 6, 5] · [2, 3, 6, 5]", "[2, 3, 4, 5]");
     plain.takes("[2, 3, 6, 5] · [2, 3, 4, 5] · [2, 3, 4, 5]", "[2, 3, 6, 5]");
@@ -62,8 +61,8 @@ fn attention() {
     plain.refuses("[2, 3, 4, 5] · [2, 1, 6, 5] · [2, 1, 6, 5]");
     plain.refuses("[2, 3, 4, 5] · [2, 3, 6, 4] · [2, 3, 6, 4]");
     plain.refuses("[2, 3, 4, 0] · [2, 3, 6, 0] · [2, 3, 6, 0]");
-    // No key for any query.
-    plain.refuses("[2, 3, 4, 5] · [2, 3, 0, 5] · [2, 3, 0, 5]");
+    // No key for any query: the output is 0.
+    plain.takes("[2, 3, 4, 5] · [2, 3, 0, 5] · [2, 3, 0, 5]", "[2, 3, 4, 5]");
 
     let biased = call("attention", move |x| x[0].attention(&x[1], &x[2], Some(&x[3]), full()));
     for bias in ["[2, 3, 4, 6]", "[1, 3, 4, 6]", "[2, 1, 4, 6]", "[1, 1, 4, 6]"] {
@@ -74,15 +73,26 @@ fn attention() {
     }
     biased.refuses("[2, 3, 4, 5] · [2, 3, 6, 4] · [2, 3, 6, 4] · [2, 3, 4, 6]");
 
-    let causal = call("attention", |x| x[0].attention(&x[1], &x[2], None, Attention { mask: Mask::Causal, dropout: None }));
+    let causal = call("attention", |x| x[0].attention(&x[1], &x[2], None, Attention::new(Mask::Causal)));
     causal.takes("[2, 3, 4, 5] · [2, 3, 4, 5] · [2, 3, 4, 5]", "[2, 3, 4, 5]");
     causal.takes("[2, 3, 4, 5] · [2, 3, 6, 5] · [2, 3, 6, 5]", "[2, 3, 4, 5]");
     causal.refuses("[2, 3, 6, 5] · [2, 3, 4, 5] · [2, 3, 4, 5]");
 
-    let only = || Attention { mask: Mask::Allowed(vec![true; 24].into()), dropout: None };
+    let only = || Attention::new(Mask::Allowed(vec![true; 24].into()));
     let only = call("attention", move |x| x[0].attention(&x[1], &x[2], None, only()));
     only.takes("[2, 3, 4, 5] · [2, 3, 6, 5] · [2, 3, 6, 5]", "[2, 3, 4, 5]");
+    only.takes("[1, 3, 4, 5] · [1, 3, 6, 5] · [1, 3, 6, 5]", "[1, 3, 4, 5]");
     only.refuses("[2, 3, 4, 5] · [2, 3, 4, 5] · [2, 3, 4, 5]");
+    let each = || Attention::new(Mask::Allowed(vec![true; 48].into()));
+    let each = call("attention", move |x| x[0].attention(&x[1], &x[2], None, each()));
+    each.takes("[2, 3, 4, 5] · [2, 3, 6, 5] · [2, 3, 6, 5]", "[2, 3, 4, 5]");
+    each.refuses("[3, 3, 4, 5] · [3, 3, 6, 5] · [3, 3, 6, 5]");
+    let padded = || Attention { lengths: Some([6, 2].into()), ..Attention::new(Mask::Full) };
+    let padded = call("attention", move |x| x[0].attention(&x[1], &x[2], None, padded()));
+    padded.takes("[2, 3, 4, 5] · [2, 3, 6, 5] · [2, 3, 6, 5]", "[2, 3, 4, 5]");
+    padded.refuses("[2, 3, 4, 5] · [2, 3, 5, 5] · [2, 3, 5, 5]");
+    padded.refuses("[1, 3, 4, 5] · [1, 3, 6, 5] · [1, 3, 6, 5]");
+    padded.refuses("[3, 3, 4, 5] · [3, 3, 6, 5] · [3, 3, 6, 5]");
 }
 
 #[test]
@@ -90,7 +100,7 @@ fn self_attention() {
     let heads = |heads, mask| {
         call("self_attention", move |x| {
             let mask = if mask { Mask::Allowed(vec![true; 16].into()) } else { Mask::Causal };
-            x[0].self_attention(heads, Attention { mask, dropout: None })
+            x[0].self_attention(heads, Attention::new(mask))
         })
     };
     heads(2, false).takes("[3, 4, 12]", "[3, 4, 4]").takes("[3, 0, 12]", "[3, 0, 4]");
@@ -119,6 +129,9 @@ fn rows() {
     norm.takes("[2, 3] · [3] · [3]", "[2, 3]").takes("[1] · [1] · [1]", "[1]").takes("[0, 3] · [3] · [3]", "[0, 3]");
     norm.refuses("[2, 3] · [2] · [3]").refuses("[2, 3] · [3] · [2]").refuses("[2, 3] · [1, 3] · [3]");
     norm.refuses("[2, 0] · [0] · [0]").refuses("[] · [] · []");
+    let rms = call("rms_norm", |x| x[0].rms_norm(&x[1], 1e-5));
+    rms.takes("[2, 3] · [3]", "[2, 3]").takes("[1] · [1]", "[1]").takes("[0, 3] · [3]", "[0, 3]");
+    rms.refuses("[2, 3] · [2]").refuses("[2, 3] · [1, 3]").refuses("[2, 0] · [0]").refuses("[] · []");
     call("softmax", |x| x[0].softmax()).takes("[2, 1]", "[2, 1]").refuses("[2, 0]").refuses("[]");
     call("log_softmax", |x| x[0].log_softmax()).takes("[0, 1]", "[0, 1]").refuses("[2, 0]").refuses("[]");
 }
@@ -131,13 +144,16 @@ fn classes() {
     none.takes("[0, 3]", "[0]").refuses("[0, 0]");
 
     let fused = |weights: usize| {
-        call("linear_cross_entropy", move |x| x[0].linear_cross_entropy(&x[1], [0, 2].into(), vec![0.5; weights].into()))
+        call("linear_cross_entropy", move |x| x[0].linear_cross_entropy(&x[1], None, [0, 2].into(), vec![0.5; weights].into()))
     };
     fused(2).takes("[2, 4] · [3, 4]", "[]");
     fused(2).refuses("[2, 4] · [2, 4]").refuses("[2, 4] · [3, 5]").refuses("[3, 4] · [3, 4]").refuses("[2, 0] · [3, 0]");
     fused(2).refuses("[1, 2, 4] · [3, 4]").refuses("[2, 4] · [1, 3, 4]");
     fused(1).refuses("[2, 4] · [3, 4]");
     fused(3).refuses("[2, 4] · [3, 4]");
+    let biased =
+        call("linear_cross_entropy", move |x| x[0].linear_cross_entropy(&x[1], Some(&x[2]), [0, 2].into(), [0.5; 2].into()));
+    biased.takes("[2, 4] · [3, 4] · [3]", "[]").refuses("[2, 4] · [3, 4] · [4]").refuses("[2, 4] · [3, 4] · [1, 3]");
 }
 
 #[test]
@@ -186,8 +202,8 @@ fn views() {
     expand.refuses("[2]").refuses("[1, 2, 3]").refuses("[4, 3]");
     // Wider than what it is to become: both broadcast to (4, 3), which is not asked for.
     call("expand", |x| x[0].expand([1, 3])).refuses("[4, 3]");
-    let select = call("select", |x| x[0].select(Arc::from([true, false]), &x[1]));
-    select.takes("[2, 1] · [2, 1]", "[2, 1]").refuses("[3] · [3]");
+    let select = call("select", |x| x[0].select(&Tensor::new([2, 1], vec![1.0, 0.0]), &x[1]));
+    select.takes("[2, 1] · [2, 1]", "[2, 1]").refuses("[3] · [3]").refuses("[1, 2] · [1, 2]").refuses("[2, 1] · [2, 2]");
 }
 
 #[test]

@@ -19,15 +19,9 @@ impl<T: Real> LayerCache<T> {
 
     /// Adds keys and values (1, H, T, D); gives those of all positions so far.
     pub(crate) fn extend(&mut self, k: &Tensor<T>, v: &Tensor<T>) -> (Tensor<T>, Tensor<T>) {
-        let (heads, t, d) = (k.shape()[1], k.shape()[2], k.shape()[3]);
-        let context = self.keys.shape()[2];
-        for (store, new) in [(&mut self.keys, k), (&mut self.values, v)] {
-            let new = new.dense();
-            let store = store.to_mut();
-            for (h, rows) in new.as_slice().chunks((t * d).max(1)).enumerate().take(heads) {
-                store[(h * context + self.len) * d..][..t * d].copy_from_slice(rows);
-            }
-        }
+        let t = k.shape()[2];
+        self.keys.write_rows(2, self.len, k);
+        self.values.write_rows(2, self.len, v);
         self.len += t;
         (self.keys.slice(2, 0..self.len), self.values.slice(2, 0..self.len))
     }

@@ -19,15 +19,13 @@ impl<'t, T: Real> Hidden<'t, T> {
     pub fn loss(&self, batch: &Batch) -> Var<'t, T> {
         let rows = self.states.reshape([batch.inputs.len(), self.states.shape()[2]]);
         let tape = rows.tape();
-        tape.scope("lm", || rows.linear_cross_entropy(&self.output, batch.targets.clone(), batch.weights.clone()))
+        tape.scope("lm", || rows.linear_cross_entropy(&self.output, None, batch.targets.clone(), batch.weights.clone()))
     }
 
     /// −log P(targetᵢ) of each prediction (B·T): no gradient, and at most 1,024 rows of logits are held.
     pub fn token_losses(&self, targets: &[u32]) -> Tensor<T> {
-        let (states, output, n) = (self.states.value().dense(), self.output.value().dense(), targets.len());
-        let (width, weights) = (output.shape()[1], Tensor::full([n], T::one()));
-        let (h, w, weights) = (states.as_slice(), output.as_slice(), weights.as_slice());
-        Tensor::write([n], |loss| T::kernels().linear_cross_entropy(h, w, width, targets, weights, loss, None))
+        let (h, w) = (self.states.value().flat(), self.output.value());
+        h.linear_cross_entropy(w, None, targets, &h.full_like([targets.len()], T::one()))
     }
 
     /// hₙ Wₑᵀ, (B, T, rows).

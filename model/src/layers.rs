@@ -4,8 +4,8 @@
 
 use gradus_autograd::Var;
 use gradus_autograd::ops::Attention;
+use gradus_tensor::Mask;
 use gradus_tensor::Real;
-use gradus_tensor::kernels::Mask;
 
 use crate::cache::LayerCache;
 use crate::config::Activation;
@@ -123,7 +123,7 @@ impl<'t, T: Real> SelfAttention<Var<'t, T>> {
     pub fn forward(&self, x: &Var<'t, T>, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let dropout = self.dropout.key(self.heads * x.shape()[1], dropout);
         let qkv = self.c_attn.forward(x); // (B, T, 3d)
-        let o = qkv.self_attention(self.heads, Attention { mask: self.sight.mask(), dropout });
+        let o = qkv.self_attention(self.heads, Attention { dropout, ..Attention::new(self.sight.mask()) });
         self.c_proj.forward(&o)
     }
 
@@ -134,7 +134,7 @@ impl<'t, T: Real> SelfAttention<Var<'t, T>> {
         let part = |i: usize| qkv.slice(2, i * d..(i + 1) * d).reshape([b, t, heads, d / heads]).permute(&[0, 2, 1, 3]);
         let (k, v) = cache.extend(part(1).value(), part(2).value());
         let (k, v) = (x.tape().constant(k), x.tape().constant(v));
-        let o = part(0).attention(&k, &v, None, Attention { mask: self.sight.mask(), dropout: None }); // (B, H, T, D)
+        let o = part(0).attention(&k, &v, None, Attention::new(self.sight.mask())); // (B, H, T, D)
         self.c_proj.forward(&o.permute(&[0, 2, 1, 3]).reshape([b, t, d]))
     }
 }

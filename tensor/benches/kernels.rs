@@ -5,7 +5,10 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use gradus_tensor::Real;
-use gradus_tensor::kernels::{AdamStep, AttentionGrads, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, Place};
+use gradus_tensor::operands::{
+    AdamStep, AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, OutputGrads, OutputOperands,
+    Place,
+};
 use gradus_tensor::rng::{DropoutKey, Philox};
 
 /// Tokens, width, heads, context and vocabulary of a training step.
@@ -82,7 +85,7 @@ fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, 
         let a = if LAYOUT == 2 { transposed(&a, m, k) } else { dense(&a, m, k) };
         let b = if LAYOUT == 1 { transposed(&b, k, n) } else { dense(&b, k, n) };
         let c = MatMut { data: &mut c, rows: m, cols: n, row_stride: n };
-        f32::kernels().matmul(a, b, c, Onto::Nothing);
+        (f32::kernels().matmul)(a, b, c, Onto::Nothing);
     });
 }
 
@@ -95,7 +98,7 @@ fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     bencher.counter(ItemsCount::new(2 * k * n)).bench_local(|| {
         let a = Mat { data: &a, rows: 1, cols: k, row_stride: k, col_stride: 1 };
         let b = Mat { data: &b, rows: k, cols: n, row_stride, col_stride };
-        f32::kernels().matmul(a, b, MatMut { data: &mut c, rows: 1, cols: n, row_stride: n }, Onto::Nothing);
+        (f32::kernels().matmul)(a, b, MatMut { data: &mut c, rows: 1, cols: n, row_stride: n }, Onto::Nothing);
     });
 }
 
@@ -103,27 +106,27 @@ fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn attention<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (spec, data) = attention_case::<DROP>(p);
-    let [q, k, v] = packed(&data, p);
+    let x = packed(&spec, &data, p);
     let (mut o, mut lse) = (vec![0.0; p.tokens() * p.width], vec![0.0; p.tokens() * p.heads]);
     bencher
         .counter(ItemsCount::new(2 * p.tokens() * p.context * p.width))
-        .bench_local(|| f32::kernels().attention(&spec, q, k, v, None, &mut o, &mut lse));
+        .bench_local(|| (f32::kernels().attention)(&x, &mut o, &mut lse));
 }
 
 /// Its gradients.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn attention_vjp<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (spec, data) = attention_case::<DROP>(p);
-    let [q, k, v] = packed(&data, p);
+    let x = packed(&spec, &data, p);
     let (mut o, mut lse) = (vec![0.0; p.tokens() * p.width], vec![0.0; p.tokens() * p.heads]);
-    f32::kernels().attention(&spec, q, k, v, None, &mut o, &mut lse);
+    (f32::kernels().attention)(&x, &mut o, &mut lse);
     let go = normals(p.tokens() * p.width);
     let go = Heads { data: &go, strides: [p.context * p.width, p.width / p.heads, p.width] };
     let mut grads = vec![0.0; data.len()];
-    let places = [0, 1, 2].map(|i| Place { offset: i * p.width, strides: q.strides });
+    let places = [0, 1, 2].map(|i| Place { offset: i * p.width, strides: x.q.strides });
     bencher.counter(ItemsCount::new(5 * p.tokens() * p.context * p.width)).bench_local(|| {
         let grads = AttentionGrads { data: &mut grads, places, gbias: None };
-        f32::kernels().attention_vjp(&spec, q, k, v, None, &o, &lse, go, grads);
+        (f32::kernels().attention_vjp)(&x, &o, &lse, go, grads);
     });
 }
 
@@ -137,14 +140,16 @@ fn attention_case<const DROP: bool>(p: Preset) -> (AttentionSpec, Vec<f32>) {
         width,
         scale: 1.0 / (width as f64).sqrt(),
         mask: Mask::Causal,
+        lengths: None,
         dropout: DROP.then(|| DropoutKey::new(0.1, [1, 2], 3, 0)),
     };
     (spec, normals(p.tokens() * 3 * p.width))
 }
 
-fn packed(data: &[f32], p: Preset) -> [Heads<'_, f32>; 3] {
+fn packed<'a>(spec: &'a AttentionSpec, data: &'a [f32], p: Preset) -> AttentionOperands<'a, f32> {
     let strides = [p.context * 3 * p.width, p.width / p.heads, 3 * p.width];
-    [0, 1, 2].map(|i| Heads { data: &data[i * p.width..], strides })
+    let [q, k, v] = [0, 1, 2].map(|i| Heads { data: &data[i * p.width..], strides });
+    AttentionOperands { spec, q, k, v, bias: None }
 }
 
 /// Tied output and loss, as in evaluation (false), or with both gradients, as in training (true).
@@ -156,8 +161,9 @@ fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Pres
     let (mut loss, mut gh, mut gw) = (vec![0.0; n], vec![0.0; n * d], vec![0.0; classes * d]);
     let flops = if GRADIENTS { 6 } else { 2 } * n * d * classes;
     bencher.counter(ItemsCount::new(flops)).bench_local(|| {
-        let grads = GRADIENTS.then_some((&mut gh[..], &mut gw[..]));
-        f32::kernels().linear_cross_entropy(&h, &w, d, &targets, &weights, &mut loss, grads);
+        let x = OutputOperands { h: &h, w: &w, bias: None, width: d, targets: &targets, weights: &weights };
+        let grads = OutputGrads { h: &mut gh, w: &mut gw, bias: None };
+        (f32::kernels().linear_cross_entropy)(&x, &mut loss, GRADIENTS.then_some(grads));
     });
 }
 
@@ -175,55 +181,55 @@ fn rows_of(bencher: Bencher<'_, '_>, p: Preset, n: usize, kernel: impl Fn(&[f32]
 
 #[divan::bench(args = PRESETS)]
 fn exp(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| f32::kernels().exp(x, y));
+    rows(bencher, p, |x, y, _| (f32::kernels().exp)(x, y));
 }
 
 #[divan::bench(args = PRESETS)]
 fn tanh(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| f32::kernels().tanh(x, y));
+    rows(bencher, p, |x, y, _| (f32::kernels().tanh)(x, y));
 }
 
 #[divan::bench(args = PRESETS)]
 fn gelu(bencher: Bencher<'_, '_>, p: Preset) {
-    rows_of(bencher, p, 4 * p.width, |x, y, _| f32::kernels().gelu(x, y));
+    rows_of(bencher, p, 4 * p.width, |x, y, _| (f32::kernels().gelu)(x, y));
 }
 
 #[divan::bench(args = PRESETS)]
 fn gelu_vjp(bencher: Bencher<'_, '_>, p: Preset) {
-    rows_of(bencher, p, 4 * p.width, |x, y, _| f32::kernels().gelu_vjp(x, x, y));
+    rows_of(bencher, p, 4 * p.width, |x, y, _| (f32::kernels().gelu_vjp)(x, x, y));
 }
 
 #[divan::bench(args = PRESETS)]
 fn softmax(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, n| f32::kernels().softmax(x, y, n));
+    rows(bencher, p, |x, y, n| (f32::kernels().softmax)(x, y, n));
 }
 
 #[divan::bench(args = PRESETS)]
 fn dropout(bencher: Bencher<'_, '_>, p: Preset) {
     let key = DropoutKey::new(0.1, [1, 2], 3, 0);
-    rows(bencher, p, |x, y, n| f32::kernels().dropout(&key, x, y, n));
+    rows(bencher, p, |x, y, n| (f32::kernels().dropout)(&key, x, y, n));
 }
 
 #[divan::bench(args = PRESETS)]
 fn add(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| f32::kernels().add(x, x, y));
+    rows(bencher, p, |x, y, _| (f32::kernels().add)(x, x, y));
 }
 
 /// A sum of gradients.
 #[divan::bench(args = PRESETS)]
 fn accumulate(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| f32::kernels().accumulate(y, x));
+    rows(bencher, p, |x, y, _| (f32::kernels().accumulate)(y, x));
 }
 
 /// A bias's gradient.
 #[divan::bench(args = PRESETS)]
 fn sum_rows(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, n| f32::kernels().sum_rows(x, &mut y[..n], n));
+    rows(bencher, p, |x, y, n| (f32::kernels().sum_rows)(x, &mut y[..n], n));
 }
 
 #[divan::bench(args = PRESETS)]
 fn sum_squares(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| y[0] = f32::kernels().sum_squares(x) as f32);
+    rows(bencher, p, |x, y, _| y[0] = (f32::kernels().sum_squares)(x) as f32);
 }
 
 #[divan::bench(args = PRESETS)]
@@ -232,7 +238,7 @@ fn layer_norm(bencher: Bencher<'_, '_>, p: Preset) {
     let (x, mut y) = (normals(p.tokens() * p.width), vec![0.0; p.tokens() * p.width]);
     bencher
         .counter(ItemsCount::new(x.len()))
-        .bench_local(|| f32::kernels().layer_norm(&x, &gain, &gain, 1e-5, &mut y, &mut mean, &mut rstd));
+        .bench_local(|| (f32::kernels().layer_norm)(&x, &gain, &gain, 1e-5, &mut y, &mut mean, &mut rstd));
 }
 
 #[divan::bench(args = PRESETS)]
@@ -242,7 +248,7 @@ fn layer_norm_vjp(bencher: Bencher<'_, '_>, p: Preset) {
     let (mut ggain, mut gbias) = (gain.clone(), gain.clone());
     bencher
         .counter(ItemsCount::new(x.len()))
-        .bench_local(|| f32::kernels().layer_norm_vjp(&x, &gain, &mean, &rstd, &x, &mut gx, &mut ggain, &mut gbias));
+        .bench_local(|| (f32::kernels().layer_norm_vjp)(&x, &gain, &mean, &rstd, &x, &mut gx, &mut ggain, &mut gbias));
 }
 
 /// Four arrays of the size of a block's weights, 12 d².
@@ -251,7 +257,7 @@ fn adam(bencher: Bencher<'_, '_>, p: Preset) {
     let g = normals(12 * p.width * p.width);
     let [mut w, mut m, mut v] = [g.clone(), g.clone(), vec![1.0; g.len()]];
     let step = AdamStep { grad_scale: 1.0, beta1: 0.9, beta2: 0.999, step: 1e-4, v_scale: 1.0, eps: 1e-8, decay: 1e-6, l2: 0.0 };
-    bencher.counter(ItemsCount::new(g.len())).bench_local(|| f32::kernels().adam(&step, &mut w, &mut m, &mut v, &g));
+    bencher.counter(ItemsCount::new(g.len())).bench_local(|| (f32::kernels().adam)(&step, &mut w, &mut m, &mut v, &g));
 }
 
 /// An LSTM of the preset's width over a batch, and its way back.
@@ -260,12 +266,12 @@ fn lstm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (sizes, n, h) = ([p.batch, p.width], p.tokens(), p.width);
     let (x, w) = (normals(n * 4 * h), normals(4 * h * h));
     let (mut gates, mut c, mut y) = (vec![0.0; n * 4 * h], vec![0.0; n * h], vec![0.0; n * h]);
-    f32::kernels().lstm(&x, &w, sizes, &mut gates, &mut c, &mut y);
+    (f32::kernels().lstm)(&x, &w, sizes, &mut gates, &mut c, &mut y);
     let (gy, mut gx, mut gw) = (normals(n * h), vec![0.0; n * 4 * h], vec![0.0; 4 * h * h]);
     let flops = if BACK { 4 } else { 2 } * n * 4 * h * h;
     bencher.counter(ItemsCount::new(flops)).bench_local(|| match BACK {
-        false => f32::kernels().lstm(&x, &w, sizes, &mut gates, &mut c, &mut y),
-        true => f32::kernels().lstm_vjp(&w, sizes, &gates, &c, &y, &gy, &mut gx, Some(&mut gw)),
+        false => (f32::kernels().lstm)(&x, &w, sizes, &mut gates, &mut c, &mut y),
+        true => (f32::kernels().lstm_vjp)(&w, sizes, &gates, &c, &y, &gy, &mut gx, Some(&mut gw)),
     });
 }
 
@@ -275,7 +281,7 @@ fn embedding<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (mut table, mut y) = (normals(p.vocabulary * p.width), normals(p.tokens() * p.width));
     let ids: Vec<u32> = (0..p.tokens()).map(|i| (i * 7919 % p.vocabulary) as u32).collect();
     bencher.counter(ItemsCount::new(y.len())).bench_local(|| match BACK {
-        false => f32::kernels().gather(&table, p.width, &ids, &mut y),
-        true => f32::kernels().scatter_add(&mut table, p.width, &ids, &y),
+        false => (f32::kernels().gather)(&table, p.width, &ids, &mut y),
+        true => (f32::kernels().scatter_add)(&mut table, p.width, &ids, &y),
     });
 }

@@ -17,7 +17,7 @@ use std::sync::Mutex;
 
 use memmap2::MmapMut;
 
-use crate::Real;
+use crate::Scalar;
 
 /// Ranges begin and end at multiples of this many bytes: a cache line, and the widest vector.
 const LINE: usize = 64;
@@ -122,7 +122,7 @@ fn pool() -> std::sync::MutexGuard<'static, Pool> {
 
 /// `len` elements of recycled memory; returned to the pool when dropped.
 #[derive(Debug)]
-pub struct Buffer<T: Real> {
+pub struct Buffer<T: Scalar> {
     store: Store<T>,
     len: usize,
 }
@@ -136,11 +136,11 @@ enum Store<T> {
 }
 
 // SAFETY: a buffer owns its memory, as a vector does.
-unsafe impl<T: Real> Send for Buffer<T> {}
+unsafe impl<T: Scalar> Send for Buffer<T> {}
 // SAFETY: as above.
-unsafe impl<T: Real> Sync for Buffer<T> {}
+unsafe impl<T: Scalar> Sync for Buffer<T> {}
 
-impl<T: Real> Buffer<T> {
+impl<T: Scalar> Buffer<T> {
     /// A buffer of `len` elements whose values are arbitrary (zeros when fresh, else what the last user left).
     pub fn recycled(len: usize) -> Self {
         let is_float = [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&TypeId::of::<T>());
@@ -164,7 +164,7 @@ impl<T: Real> Buffer<T> {
     }
 }
 
-impl<T: Real> Drop for Buffer<T> {
+impl<T: Scalar> Drop for Buffer<T> {
     fn drop(&mut self) {
         if let Store::Pooled(place, _) = self.store {
             pool().give(place);
@@ -172,7 +172,7 @@ impl<T: Real> Drop for Buffer<T> {
     }
 }
 
-impl<T: Real> Deref for Buffer<T> {
+impl<T: Scalar> Deref for Buffer<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         match &self.store {
@@ -184,7 +184,7 @@ impl<T: Real> Deref for Buffer<T> {
     }
 }
 
-impl<T: Real> DerefMut for Buffer<T> {
+impl<T: Scalar> DerefMut for Buffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.store {
             // SAFETY: as in `deref`.
@@ -195,7 +195,7 @@ impl<T: Real> DerefMut for Buffer<T> {
 }
 
 /// Lends `len` elements of arbitrary values to a kernel.
-pub(crate) fn with_scratch<T: Real, R>(len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
+pub(crate) fn with_scratch<T: Scalar, R>(len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = Buffer::recycled(len);
     let bytes = len * size_of::<T>();
     {

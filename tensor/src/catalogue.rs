@@ -27,47 +27,77 @@ pub struct Source {
     pub line: usize,
 }
 
-macro_rules! files {
-    ($($module:ident)*) => { &[$((stringify!($module), include_str!(concat!("cpu/", stringify!($module), ".rs")))),*] };
+use std::sync::LazyLock;
+
+macro_rules! methods {
+    ($($file:literal)*) => { [$(include_str!(concat!("methods/", $file, ".rs"))),*] };
 }
 
-/// The modules with kernels, and their texts.
+macro_rules! files {
+    ($($file:literal)*) => { &[$(($file, include_str!(concat!("cpu/", $file, ".rs")))),*] };
+}
+
+/// The files with kernels, and their texts.
 const FILES: &[(&str, &str)] = files!(
-    adam attention cross_entropy dropout elementwise embedding exp gelu layer_norm linear_cross_entropy log_softmax lstm matmul
-    reduce sigmoid softmax tanh
+    "adam" "attention/naive" "attention/fast" "cross_entropy" "dropout" "elementwise" "embedding" "gelu" "layer_norm"
+    "linear_cross_entropy" "log_softmax" "lstm" "matmul" "reduce" "rms_norm" "softmax" "unary"
 );
 
-/// Every kernel, in the order of the trait.
+/// Every kernel, in the order of the table.
 pub fn kernels() -> Vec<Kernel> {
-    let (naive, fast) = include_str!("kernels.rs").split_once("Kernels<T> for Fast").expect("kernels.rs has both forms");
-    let fast = calls(fast);
+    let (_, naive) = include_str!("kernels.rs").split_once("const NAIVE").expect("kernels.rs has both forms");
+    let (naive, fast) = naive.split_once("const FAST").expect("kernels.rs has both forms");
+    let fast = entries(fast);
     let kernel = |(name, naive)| {
-        let (_, fast) = fast.iter().find(|(other, _)| *other == name).expect("Fast has every kernel");
+        let (_, fast) = fast.iter().find(|(other, _)| *other == name).expect("FAST has every kernel");
         Kernel { name, naive: source(naive), fast: source(fast) }
     };
-    calls(naive).into_iter().map(kernel).collect()
+    entries(naive).into_iter().map(kernel).collect()
 }
 
-/// Methods, each with what it calls: `gelu_vjp` with `gelu::fast_vjp`.
-fn calls(text: &'static str) -> Vec<(&'static str, &'static str)> {
-    let mut method = "";
-    let line = |line: &'static str| {
-        let line = line.trim_start();
-        if let Some(rest) = line.strip_prefix("fn ") {
-            method = rest.split('(').next().unwrap_or_default();
+/// The kernels that a method of [`Tensor`](crate::Tensor) calls, itself or through another.
+pub fn kernels_of(method: &str) -> Vec<Kernel> {
+    let (mut reached, mut next): (Vec<&str>, Vec<&str>) = (Vec::new(), vec![method]);
+    while let Some(method) = next.pop() {
+        if !reached.contains(&method) {
+            let found = METHODS.iter().find(|(name, _)| *name == method);
+            reached.push(method);
+            next.extend(found.into_iter().flat_map(|(_, body)| METHODS.iter().map(|m| m.0).filter(|m| calls(body, m))));
         }
-        Some((method, line.strip_prefix("cpu::")?.split('(').next()?))
-    };
-    text.lines().filter_map(line).collect()
+    }
+    let bodies = || METHODS.iter().filter(|(name, _)| reached.contains(name)).map(|(_, body)| body);
+    kernels().into_iter().filter(|k| bodies().any(|body| names(body, &format!("kernels().{}", k.name)))).collect()
+}
+
+/// Every function of the methods' files, with its text.
+static METHODS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let texts = methods!("arithmetic" "attention" "in_place" "loss" "norm" "product" "recurrent" "reduce" "rows");
+    let functions = texts.iter().flat_map(|text| text.split("\n    pub fn ").flat_map(|part| part.split("\n    fn ")));
+    functions.filter_map(|text| Some((text.split(['(', '<']).next()?, text))).collect()
+});
+
+fn calls(text: &str, method: &str) -> bool {
+    [".", "::"].iter().any(|of| text.contains(&format!("{of}{method}(")))
+}
+
+/// Does the text hold this path, and not a longer name?
+fn names(text: &str, path: &str) -> bool {
+    text.match_indices(path).any(|(at, _)| !text[at + path.len()..].starts_with(|c: char| c == '_' || c.is_alphanumeric()))
+}
+
+/// Fields, each with its function: `gelu_vjp` with `gelu::fast_vjp`.
+fn entries(text: &'static str) -> Vec<(&'static str, &'static str)> {
+    text.lines().filter_map(|line| line.trim().strip_suffix(',')?.split_once(": ")).collect()
 }
 
 /// Where `gelu::fast_vjp` begins.
-fn source(called: &str) -> Source {
-    let (module, function) = called.split_once("::").expect("kernels call functions of modules");
-    let (_, text) = FILES.iter().find(|(name, _)| *name == module).expect("every module with kernels is in the list");
+fn source(function: &str) -> Source {
+    let (module, function) = function.rsplit_once("::").expect("kernels are functions of modules");
+    let file = module.replace("::", "/");
+    let (_, text) = FILES.iter().find(|(name, _)| *name == file).expect("every file with kernels is in the list");
     let begins = format!("pub fn {function}<");
-    let line = text.lines().position(|line| line.starts_with(&begins)).expect("the function stands in its module") + 1;
-    Source { file: format!("tensor/src/cpu/{module}.rs"), line }
+    let line = text.lines().position(|line| line.starts_with(&begins)).expect("the function stands in its file") + 1;
+    Source { file: format!("tensor/src/cpu/{file}.rs"), line }
 }
 
 #[cfg(test)]
@@ -77,12 +107,9 @@ mod tests {
     #[test]
     fn every_kernel_is_found() {
         let all = kernels();
-        let declared = include_str!("kernels.rs").split_once("impl<T: Real> Kernels<T> for Naive").unwrap().0;
-        let trait_methods = declared.split_once("pub trait Kernels").unwrap().1.matches("\n    fn ").count();
-        assert_eq!(all.len(), trait_methods);
+        assert_eq!(all.len(), include_str!("kernels.rs").matches("\n    pub ").count() - 2); // but for NAIVE and FAST
         for kernel in all {
             assert!(kernel.naive != kernel.fast, "{}", kernel.name);
-            assert_eq!(kernel.naive.file, kernel.fast.file, "{}", kernel.name);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! [`kernels::Kernels`], which every scalar ([`Real`]) can give: naive loops for any, fast ones for `f32` and `f64`.
 //!
 //! ```
-//! use gradus_tensor::kernels::{Mat, MatMut, Onto};
+//! use gradus_tensor::operands::{Mat, MatMut, Onto};
 //! use gradus_tensor::{Real, Tensor};
 //!
 //! let a = Tensor::new([2, 3], vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -15,7 +15,7 @@
 //! let left = Mat { data: a.as_slice(), rows: 2, cols: 3, row_stride: 3, col_stride: 1 };
 //! let right = Mat { data: a.as_slice(), rows: 3, cols: 2, row_stride: 1, col_stride: 3 };
 //! let product = Tensor::write([2, 2], |out| {
-//!     f32::kernels().matmul(left, right, MatMut { data: out, rows: 2, cols: 2, row_stride: 2 }, Onto::Nothing);
+//!     (f32::kernels().matmul)(left, right, MatMut { data: out, rows: 2, cols: 2, row_stride: 2 }, Onto::Nothing);
 //! });
 //! assert_eq!(product.to_vec(), [14.0, 32.0, 32.0, 77.0]);
 //! ```
@@ -34,14 +34,19 @@ pub mod buffer;
 pub mod catalogue;
 pub mod cpu;
 pub mod kernels;
+mod methods;
 pub mod mmap;
+pub mod operands;
 mod real;
 pub mod rng;
+mod scalar;
 pub mod shape;
 mod simd;
 mod tensor;
 
 pub use cpu::parallel::on_pool;
+pub use operands::Mask;
 pub use real::Real;
+pub use scalar::Scalar;
 pub use shape::{Shape, ShapeError};
 pub use tensor::Tensor;

@@ -1,110 +1,57 @@
-//! The scalars a tensor may hold.
+//! What carries a scalar: the kernels that compute with many of it.
 
-use std::fmt::Debug;
-use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+use crate::Scalar;
+use crate::kernels::Kernels;
 
-use crate::kernels::{Fast, Kernels, Naive};
-
-/// A real number: what every op computes with.
+/// A scalar that tensors hold and ops compute with.
 ///
-/// `f32` trains and `f64` checks; both have fast kernels. The trait is open: another scalar (a dual number that carries a
-/// derivative, a number that counts its own arithmetic) states its arithmetic and gets the naive kernels, so any op
-/// can be evaluated in it. `Default` is zero.
-pub trait Real:
-    Copy
-    + Debug
-    + Default
-    + PartialEq
-    + PartialOrd
-    + Send
-    + Sync
-    + 'static
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + Neg<Output = Self>
-    + AddAssign
-{
-    /// The scalar nearest to a constant.
-    fn lit(x: f64) -> Self;
-    /// Its value as an `f64` (a dual number gives its primal part).
-    fn to_f64(self) -> f64;
-    /// eˣ.
-    fn exp(self) -> Self;
-    /// The natural logarithm.
-    fn ln(self) -> Self;
-    /// The hyperbolic tangent.
-    fn tanh(self) -> Self;
-    /// √x.
-    fn sqrt(self) -> Self;
-    /// The error function, erf x = 2/√π ∫₀ˣ e^(−t²) dt.
-    fn erf(self) -> Self;
-
-    /// Zero.
-    fn zero() -> Self {
-        Self::default()
-    }
-    /// One.
-    fn one() -> Self {
-        Self::lit(1.0)
-    }
-    /// The kernels that compute with this scalar; naive loops unless overridden.
-    fn kernels() -> &'static dyn Kernels<Self> {
-        &Naive
+/// `f32` and `f64` have fast kernels. Any other [`Scalar`] gets the naive loops with an empty `impl Real`:
+///
+/// ```
+/// use gradus_tensor::{Real, Scalar, Tensor};
+/// # use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+/// /// Arithmetic modulo nothing: an `f64` by another name.
+/// #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+/// struct Mine(f64);
+/// # impl Add for Mine { type Output = Self; fn add(self, o: Self) -> Self { Mine(self.0 + o.0) } }
+/// # impl Sub for Mine { type Output = Self; fn sub(self, o: Self) -> Self { Mine(self.0 - o.0) } }
+/// # impl Mul for Mine { type Output = Self; fn mul(self, o: Self) -> Self { Mine(self.0 * o.0) } }
+/// # impl Div for Mine { type Output = Self; fn div(self, o: Self) -> Self { Mine(self.0 / o.0) } }
+/// # impl Neg for Mine { type Output = Self; fn neg(self) -> Self { Mine(-self.0) } }
+/// # impl AddAssign for Mine { fn add_assign(&mut self, o: Self) { self.0 += o.0 } }
+/// impl Scalar for Mine {
+///     fn lit(x: f64) -> Self { Mine(x) }
+///     fn to_f64(self) -> f64 { self.0 }
+///     // … and exp, ln, tanh, sqrt, erf
+/// #   fn exp(self) -> Self { Mine(self.0.exp()) }
+/// #   fn ln(self) -> Self { Mine(self.0.ln()) }
+/// #   fn tanh(self) -> Self { Mine(self.0.tanh()) }
+/// #   fn sqrt(self) -> Self { Mine(self.0.sqrt()) }
+/// #   fn erf(self) -> Self { unimplemented!() }
+/// }
+/// impl Real for Mine {}
+///
+/// let x = Tensor::new([2, 1], vec![Mine(1.0), Mine(2.0)]);
+/// assert_eq!(x.t().matmul(&x).item(), Mine(5.0)); // xᵀx
+/// ```
+///
+/// Everything here has a default. What a scalar may have besides, such as storage on a device, is added here, likewise with a
+/// default, so that scalars of other crates compile as they are.
+pub trait Real: Scalar {
+    /// The kernels that compute with this scalar.
+    fn kernels() -> &'static Kernels<Self> {
+        &Kernels::NAIVE
     }
 }
 
 impl Real for f32 {
-    fn lit(x: f64) -> Self {
-        x as f32
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-    fn exp(self) -> Self {
-        libm::expf(self)
-    }
-    fn ln(self) -> Self {
-        libm::logf(self)
-    }
-    fn tanh(self) -> Self {
-        libm::tanhf(self)
-    }
-    fn sqrt(self) -> Self {
-        self.sqrt()
-    }
-    fn erf(self) -> Self {
-        libm::erff(self)
-    }
-    fn kernels() -> &'static dyn Kernels<Self> {
-        &Fast
+    fn kernels() -> &'static Kernels<Self> {
+        &Kernels::FAST
     }
 }
 
 impl Real for f64 {
-    fn lit(x: f64) -> Self {
-        x
-    }
-    fn to_f64(self) -> f64 {
-        self
-    }
-    fn exp(self) -> Self {
-        libm::exp(self)
-    }
-    fn ln(self) -> Self {
-        libm::log(self)
-    }
-    fn tanh(self) -> Self {
-        libm::tanh(self)
-    }
-    fn sqrt(self) -> Self {
-        self.sqrt()
-    }
-    fn erf(self) -> Self {
-        libm::erf(self)
-    }
-    fn kernels() -> &'static dyn Kernels<Self> {
-        &Fast
+    fn kernels() -> &'static Kernels<Self> {
+        &Kernels::FAST
     }
 }

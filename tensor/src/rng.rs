@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use rand::{SeedableRng, TryRng};
 use rayon::prelude::*;
 
-use crate::Real;
+use crate::Scalar;
 
 const M: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const W: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
@@ -114,7 +114,7 @@ impl Philox {
     }
 
     /// Fills `out` with N(0, σ²) in parallel; moves on to the next whole block after ⌈len/2⌉ blocks, one for each pair.
-    pub fn fill_normal<T: Real>(&mut self, sigma: f64, out: &mut [T]) {
+    pub fn fill_normal<T: Scalar>(&mut self, sigma: f64, out: &mut [T]) {
         let first = self.position.div_ceil(4);
         let (seed, stream) = (self.seed, self.stream);
         out.par_chunks_mut(4096).enumerate().for_each(|(chunk, out)| {

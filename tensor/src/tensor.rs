@@ -169,14 +169,9 @@ impl<T: Real> Tensor<T> {
     }
 
     /// f of every pair of elements; panics unless the shapes are equal.
+    #[track_caller]
     pub fn zip(&self, other: &Self, f: impl Fn(T, T) -> T) -> Self {
-        assert_eq!(self.shape, other.shape, "zip: tensors of one shape");
-        let (a, b) = (self.dense(), other.dense());
-        Self::write(self.shape, |out| {
-            for ((y, &a), &b) in out.iter_mut().zip(a.as_slice()).zip(b.as_slice()) {
-                *y = f(a, b);
-            }
-        })
+        Self::elementwise([self, other], |[a, b]| f(a, b))
     }
 
     /// Every element as another scalar, through f64.
@@ -232,51 +227,6 @@ impl<T: Real> Tensor<T> {
     pub fn shares_buffer(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.data, &other.data)
     }
-
-    /// xᵢ ← xᵢ + yᵢ, in place where nobody else sees the buffer; panics unless the shapes are equal.
-    ///
-    /// ```
-    /// use gradus_tensor::Tensor;
-    /// let mut x = Tensor::new([2], vec![1.0, 2.0]);
-    /// let before = x.clone();
-    /// x.add_assign(&Tensor::new([2], vec![10.0, 20.0]));
-    /// assert_eq!((x.to_vec(), before.to_vec()), (vec![11.0, 22.0], vec![1.0, 2.0]));
-    /// ```
-    pub fn add_assign(&mut self, other: &Self) {
-        assert_eq!(self.shape, other.shape, "add_assign: tensors of one shape");
-        let y = other.dense();
-        match self.get_mut() {
-            Some(x) => T::kernels().accumulate(x, y.as_slice()),
-            None => {
-                let x = self.dense();
-                *self = Self::write(self.shape, |sum| T::kernels().add(x.as_slice(), y.as_slice(), sum));
-            }
-        }
-    }
-
-    /// Is every element finite? The sum of all x·0 is 0 then, and NaN otherwise; it is taken in lanes, without a branch per element.
-    pub fn is_finite(&self) -> bool {
-        let x = self.dense();
-        let mut lanes = [T::zero(); 16];
-        let (chunks, rest) = x.as_slice().as_chunks::<16>();
-        for chunk in chunks {
-            lanes.iter_mut().zip(chunk).for_each(|(lane, &x)| *lane += x * T::zero());
-        }
-        rest.iter().for_each(|&x| lanes[0] += x * T::zero());
-        lanes.iter().all(|&lane| lane == T::zero())
-    }
-
-    /// Is any element other than 0? NaN is.
-    pub fn any_nonzero(&self) -> bool {
-        self.dense().as_slice().iter().any(|&x| x != T::zero())
-    }
-
-    /// Σ xᵢyᵢ in f64.
-    pub fn dot(&self, other: &Self) -> f64 {
-        assert_eq!(self.shape, other.shape, "dot: tensors of one shape");
-        let (a, b) = (self.dense(), other.dense());
-        a.as_slice().iter().zip(b.as_slice()).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
-    }
 }
 
 impl<T: Real> fmt::Debug for Tensor<T> {
@@ -323,47 +273,6 @@ mod tests {
         x.to_mut()[0] = 9.0;
         assert_eq!((x.to_vec(), y.to_vec()), (vec![9., 1., 2.], vec![0., 1., 2.]));
         assert!(x.get_mut().is_some());
-    }
-
-    #[test]
-    fn a_sum_is_taken_in_place_where_nobody_else_sees_it() {
-        let mut x = count(&[2, 3]);
-        let at = x.as_slice().as_ptr();
-        x.add_assign(&count(&[3, 2]).permute(&[1, 0]));
-        assert_eq!((x.to_vec(), x.as_slice().as_ptr()), (vec![0., 3., 6., 4., 7., 10.], at));
-        // Shared, or not dense: a new tensor, and the old one is as it was.
-        let (before, mut t) = (x.clone(), x.permute(&[1, 0]));
-        x.add_assign(&before);
-        t.add_assign(&t.clone());
-        assert_eq!(before.to_vec(), [0., 3., 6., 4., 7., 10.]);
-        assert_eq!((x.to_vec(), t.to_vec()), (vec![0., 6., 12., 8., 14., 20.], vec![0., 8., 6., 14., 12., 20.]));
-    }
-
-    #[test]
-    #[should_panic(expected = "add_assign: tensors of one shape")]
-    fn tensors_of_two_shapes_do_not_add() {
-        count(&[3]).add_assign(&count(&[1, 3]));
-    }
-
-    #[test]
-    fn one_number_among_many_is_seen() {
-        for n in [1, 15, 16, 17, 100] {
-            for at in 0..n {
-                for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-                    let mut values = vec![1e300; n];
-                    assert!(Tensor::new([n], values.clone()).is_finite());
-                    values[at] = wrong;
-                    assert!(!Tensor::new([n], values).is_finite(), "{wrong} at {at} of {n}");
-                }
-                for other in [f64::NAN, 5e-324, -1.0] {
-                    let mut values = vec![-0.0; n];
-                    assert!(!Tensor::new([n], values.clone()).any_nonzero());
-                    values[at] = other;
-                    assert!(Tensor::new([n], values).any_nonzero(), "{other} at {at} of {n}");
-                }
-            }
-        }
-        assert!(Tensor::<f32>::zeros([0, 3]).is_finite() && !Tensor::<f32>::zeros([0, 3]).any_nonzero());
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn loss<'t, T: Real>(model: &Lstm<Var<'t, T>>, ids: &[u32], batch: usize) -> Var
     let targets: Vec<u32> = (0..n).map(|i| if i % t + 1 < t { ids[i + 1] } else { 0 }).collect();
     let weight = 1.0 / (batch * (t - 1)) as f64;
     let weights: Vec<f64> = (0..n).map(|i| if i % t + 1 < t { weight } else { 0.0 }).collect();
-    hidden.states.reshape([n, model.config().width]).linear_cross_entropy(&hidden.output, targets.into(), weights.into())
+    hidden.states.reshape([n, model.config().width]).linear_cross_entropy(&hidden.output, None, targets.into(), weights.into())
 }
 
 fn fixtures() -> [Arrays; 2] {

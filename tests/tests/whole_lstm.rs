@@ -48,7 +48,7 @@ fn loss<'t, S: Real>(
 ) -> Var<'t, S> {
     let hidden = model.hidden(inputs, inputs.len() / T, dropout);
     let states = hidden.states.reshape([inputs.len(), model.config().width]);
-    states.linear_cross_entropy(&hidden.output, targets.into(), weights.into())
+    states.linear_cross_entropy(&hidden.output, None, targets.into(), weights.into())
 }
 
 fn cases() -> Vec<Case> {

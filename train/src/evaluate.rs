@@ -143,7 +143,7 @@ pub fn gradients<T: Real>(
         let (_, gradient) = on_pool(|| model.gradient(&batch, None, GradientMode::Whole));
         sums.as_mut().zip(gradient).visit(|_, (sum, g)| {
             if let Some(g) = g {
-                T::kernels().accumulate(sum.to_mut(), g.dense().as_slice());
+                sum.add_assign(&g);
             }
         });
         done += group.iter().map(|w| w.counted.len()).sum::<usize>();

@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-use gradus_tensor::Real;
+use gradus_tensor::{Real, Scalar};
 
 /// A value and its derivative along one direction. Comparisons see the value alone, as a program's branches do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,7 +97,9 @@ impl PartialOrd for Dual {
     }
 }
 
-impl Real for Dual {
+impl Real for Dual {}
+
+impl Scalar for Dual {
     fn lit(x: f64) -> Self {
         Dual::new(x, 0.0)
     }
@@ -105,14 +107,14 @@ impl Real for Dual {
         self.value
     }
     fn exp(self) -> Self {
-        let y = Real::exp(self.value);
+        let y = Scalar::exp(self.value);
         self.chain(y, y)
     }
     fn ln(self) -> Self {
-        self.chain(Real::ln(self.value), 1.0 / self.value)
+        self.chain(Scalar::ln(self.value), 1.0 / self.value)
     }
     fn tanh(self) -> Self {
-        let y = Real::tanh(self.value);
+        let y = Scalar::tanh(self.value);
         self.chain(y, 1.0 - y * y)
     }
     fn sqrt(self) -> Self {
@@ -120,8 +122,8 @@ impl Real for Dual {
         self.chain(y, 0.5 / y)
     }
     fn erf(self) -> Self {
-        let slope = std::f64::consts::FRAC_2_SQRT_PI * Real::exp(-self.value * self.value);
-        self.chain(Real::erf(self.value), slope)
+        let slope = std::f64::consts::FRAC_2_SQRT_PI * Scalar::exp(-self.value * self.value);
+        self.chain(Scalar::erf(self.value), slope)
     }
 }
 
@@ -142,11 +144,11 @@ mod tests {
         near(-a, -0.7, -1.3);
         near(a * b, -1.33, 1.3 * -1.9 + 0.7 * 0.4);
         near(a / b, 0.7 / -1.9, (1.3 * -1.9 - 0.7 * 0.4) / (1.9 * 1.9));
-        near(Real::exp(a), 0.7f64.exp(), 1.3 * 0.7f64.exp());
-        near(Real::ln(a), 0.7f64.ln(), 1.3 / 0.7);
-        near(Real::tanh(a), 0.7f64.tanh(), 1.3 / 0.7f64.cosh().powi(2));
-        near(Real::sqrt(a), 0.7f64.sqrt(), 1.3 / (2.0 * 0.7f64.sqrt()));
-        near(Real::erf(a), Real::erf(0.7), 1.3 * 2.0 / std::f64::consts::PI.sqrt() * (-0.49f64).exp());
+        near(Scalar::exp(a), 0.7f64.exp(), 1.3 * 0.7f64.exp());
+        near(Scalar::ln(a), 0.7f64.ln(), 1.3 / 0.7);
+        near(Scalar::tanh(a), 0.7f64.tanh(), 1.3 / 0.7f64.cosh().powi(2));
+        near(Scalar::sqrt(a), 0.7f64.sqrt(), 1.3 / (2.0 * 0.7f64.sqrt()));
+        near(Scalar::erf(a), Scalar::erf(0.7), 1.3 * 2.0 / std::f64::consts::PI.sqrt() * (-0.49f64).exp());
         let mut sum = a;
         sum += b;
         near(sum, -1.2, 1.7);

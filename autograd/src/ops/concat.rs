@@ -36,19 +36,7 @@ impl<T: Real> Op<T> for Concat {
         Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let xs: Vec<Tensor<T>> = ins.iter().map(|x| x.dense()).collect();
-        let (outer, _, inner) = ins[0].shape().around(self.axis);
-        Tensor::write(ins[0].shape().with(self.axis, self.extents.iter().sum()), |y| {
-            let mut at = 0;
-            for o in 0..outer {
-                for (x, &extent) in xs.iter().zip(&self.extents) {
-                    let width = extent * inner;
-                    y[at..][..width].copy_from_slice(&x.as_slice()[o * width..][..width]);
-                    at += width;
-                }
-            }
-        })
-        .into()
+        Tensor::concat(ins, self.axis).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         let mut start = 0;

@@ -42,25 +42,19 @@ impl<T: Real> Op<T> for CrossEntropy {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let z = ins[0].dense();
-        let n = [self.targets.len()];
-        let mut lse = Tensor::zeros(n);
-        let out = Tensor::write(n, |loss| T::kernels().cross_entropy(z.as_slice(), &self.targets, loss, lse.to_mut()));
+        let (out, lse) = ins[0].cross_entropy(&self.targets);
         Evaluated { out, residuals: vec![lse] }
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let (z, gy) = (saved.x(0).value().dense(), gy.value().dense());
-        let gz = Tensor::write(*z.shape(), |gz| {
-            T::kernels().cross_entropy_vjp(z.as_slice(), &self.targets, saved.residual(0).as_slice(), gy.as_slice(), gz)
-        });
-        vec![Some(saved.x(0).tape().constant(gz))]
+        let gz = saved.x(0).value().cross_entropy_vjp(&self.targets, saved.residual(0), gy.value());
+        vec![Some(gy.constant(gz))]
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let z = &ins[0] - ins[0].detach().max(1);
         let v = z.shape()[1];
-        let is_target: Vec<bool> = self.targets.iter().flat_map(|&t| (0..v).map(move |j| j == t as usize)).collect();
-        let zero = z.tape().constant(Tensor::zeros(*z.shape()));
-        let loss = z.exp().sum(&[1]).log() - z.select(is_target, &zero).sum(&[1]);
+        let is_target = self.targets.iter().flat_map(|&t| (0..v).map(move |j| j == t as usize));
+        let (is_target, zero) = (z.value().indicator(*z.shape(), is_target), z.zeros_like());
+        let loss = z.exp().sum(&[1]).log() - z.select(&is_target, &zero).sum(&[1]);
         Some(loss.reshape([self.targets.len()]))
     }
 }

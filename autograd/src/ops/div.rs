@@ -29,7 +29,7 @@ impl<T: Real> Op<T> for Div {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        ins[0].zip(ins[1], |a, b| a / b).into()
+        Tensor::elementwise([ins[0], ins[1]], |[a, b]| a / b).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         let (a, b) = (saved.x(0), saved.x(1));

@@ -34,9 +34,7 @@ impl<T: Real> Op<T> for Dropout {
         Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let x = ins[0].dense();
-        let n = x.shape().last().copied().unwrap_or(1);
-        Tensor::write(*x.shape(), |y| T::kernels().dropout(&self.key, x.as_slice(), y, n)).into()
+        ins[0].dropout(&self.key).into()
     }
     fn vjp<'t>(&self, _: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.dropout(self.key))]

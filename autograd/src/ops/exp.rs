@@ -24,8 +24,8 @@ impl<T: Real> Pointwise<T> for Exp {
         x.exp()
     }
 
-    fn map(self, x: &[T], y: &mut [T]) {
-        T::kernels().exp(x, y)
+    fn map(self, x: &Tensor<T>) -> Tensor<T> {
+        x.exp()
     }
 
     fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -42,18 +42,15 @@ impl<T: Real> Op<T> for Gather {
         Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let table = ins[0].dense();
-        let d = table.shape()[1];
-        let out = Shape::new(&[&self.shape[..], &[d]].concat());
-        Tensor::write(out, |y| T::kernels().gather(table.as_slice(), d, &self.ids, y)).into()
+        ins[0].gather(&self.ids, &self.shape).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.scatter_add(self.ids.clone(), saved.shape(0)[0]))]
     }
     /// A batch has few of the table's rows: they are added where the output's matrix product, tied to the same table, left
     /// its gradient, and the (V, d) of zeros is never made.
-    fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
-        T::kernels().scatter_add(sum.to_mut(), saved.shape(0)[1], &self.ids, gy.dense().as_slice());
+    fn add_vjp(&self, _: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
+        sum.add_rows(&self.ids, gy);
         true
     }
 }

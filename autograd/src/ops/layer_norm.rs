@@ -37,23 +37,13 @@ impl<T: Real> Op<T> for LayerNorm {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let (x, gain, bias) = (ins[0].dense(), ins[1].dense(), ins[2].dense());
-        let rows = x.len() / gain.len();
-        let (mut mean, mut rstd) = (Tensor::zeros([rows]), Tensor::zeros([rows]));
-        let (x, gain, bias, shape) = (x.as_slice(), gain.as_slice(), bias.as_slice(), *x.shape());
-        let out = Tensor::write(shape, |y| T::kernels().layer_norm(x, gain, bias, self.eps, y, mean.to_mut(), rstd.to_mut()));
-        Evaluated { out, residuals: vec![mean, rstd] }
+        let (out, stats) = ins[0].layer_norm(ins[1], ins[2], self.eps);
+        Evaluated { out, residuals: stats.into() }
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let tape = gy.tape();
-        let (x, gain, gy) = (saved.x(0).value().dense(), saved.x(1).value().dense(), gy.value().dense());
-        let (mean, rstd) = (saved.residual(0).as_slice(), saved.residual(1).as_slice());
-        let (mut gg, mut gb) = (Tensor::zeros(*gain.shape()), Tensor::zeros(*gain.shape()));
-        let gx = Tensor::write(*x.shape(), |gx| {
-            let (x, gain, gy) = (x.as_slice(), gain.as_slice(), gy.as_slice());
-            T::kernels().layer_norm_vjp(x, gain, mean, rstd, gy, gx, gg.to_mut(), gb.to_mut());
-        });
-        [gx, gg, gb].into_iter().enumerate().map(|(i, g)| saved.grad(i, || tape.constant(g))).collect()
+        let (x, gain, stats) = (saved.x(0).value(), saved.x(1).value(), [saved.residual(0), saved.residual(1)]);
+        let grads = x.layer_norm_vjp(gain, stats, gy.value());
+        grads.into_iter().enumerate().map(|(i, g)| saved.grad(i, || gy.constant(g))).collect()
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let (x, gain, bias) = (&ins[0], &ins[1], &ins[2]);

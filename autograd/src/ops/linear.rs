@@ -6,28 +6,14 @@
 //!
 //! X holds a row for every position of the leading axes. The product is added onto the bias.
 
-use gradus_tensor::kernels::{MatMut, Onto};
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
-use super::matmul::mat;
 use super::numel;
 use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
 
 /// x (…, k), w (k, n), b (n) → (…, n).
 #[derive(Debug)]
 pub struct Linear;
-
-/// All leading axes as one; a view of dense x.
-fn flat<T: Real>(x: &Tensor<T>) -> Tensor<T> {
-    let (rows, k, _) = x.shape().around(x.shape().len() - 1);
-    if x.shape().len() == 2 { x.clone() } else { x.reshape([rows, k]) }
-}
-
-/// y ← onto + a·b.
-fn product<T: Real>(a: &Tensor<T>, b: &Tensor<T>, y: &mut [T], onto: Onto<'_, T>) {
-    let (rows, cols) = (a.shape()[0], b.shape()[1]);
-    T::kernels().matmul(mat(a), mat(b), MatMut { data: y, rows, cols, row_stride: cols }, onto)
-}
 
 impl<T: Real> Op<T> for Linear {
     fn name(&self) -> &'static str {
@@ -46,20 +32,15 @@ impl<T: Real> Op<T> for Linear {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let (x, w, b) = (ins[0], ins[1], ins[2].dense());
-        Tensor::write(x.shape().with(x.shape().len() - 1, b.len()), |y| {
-            product(&flat(x), w, y, Onto::Row(b.as_slice()));
-        })
-        .into()
+        ins[0].linear(ins[1], ins[2]).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let (x, w) = (flat(saved.x(0).value()), saved.x(1).value());
-        let (tape, gy) = (gy.tape(), flat(&gy.value().dense()));
-        let write = |i, fill: &dyn Fn(&mut [T])| saved.grad(i, || tape.constant(Tensor::write(*saved.shape(i), fill)));
+        let (x, w, g) = (saved.x(0).value().flat(), saved.x(1).value(), gy.value().dense().flat());
+        let like = |i: usize, grad: Tensor<T>| gy.constant(grad.reshape(*saved.shape(i)));
         vec![
-            write(0, &|gx| product(&gy, &w.permute(&[1, 0]), gx, Onto::Nothing)),
-            write(1, &|gw| product(&x.permute(&[1, 0]), &gy, gw, Onto::Nothing)),
-            write(2, &|gb| T::kernels().sum_rows(gy.as_slice(), gb, gb.len())),
+            saved.grad(0, || like(0, g.matmul(&w.t()))),
+            saved.grad(1, || like(1, x.t().matmul(&g))),
+            saved.grad(2, || like(2, g.sum(&[0]))),
         ]
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {

@@ -1,9 +1,9 @@
 //! # `linear_cross_entropy`
 //!
 //! ```text
-//! Z = H Wᵀ        ℓᵢ = log Σⱼ e^zᵢⱼ − z_{i,tᵢ}        y = Σᵢ wᵢ ℓᵢ            (GPT-1 §3.1: P(u) = softmax(h Wₑᵀ), equations 1 and 2)
+//! Z = H Wᵀ (+ 1bᵀ)    ℓᵢ = log Σⱼ e^zᵢⱼ − z_{i,tᵢ}        y = Σᵢ wᵢ ℓᵢ            (GPT-1 §3.1: P(u) = softmax(h Wₑᵀ), equations 1 and 2)
 //! z̄ᵢⱼ = ȳ wᵢ (softmax(zᵢ)ⱼ − [j = tᵢ])
-//! H̄ = Z̄ W        W̄ = Z̄ᵀ H
+//! H̄ = Z̄ W        W̄ = Z̄ᵀ H        b̄ = Σ_rows z̄
 //! ```
 //!
 //! The logits of a batch are never held: a chunk of rows at a time yields its losses and its part of both gradients at
@@ -15,7 +15,7 @@ use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
 use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
 
-/// H (n, d), W (V, d) → Σᵢ wᵢ ℓᵢ, without axes.
+/// H (n, d), W (V, d), and perhaps a bias b (V) → Σᵢ wᵢ ℓᵢ, without axes.
 #[derive(Clone, Debug)]
 pub struct LinearCrossEntropy {
     /// Each row's class, below V.
@@ -29,68 +29,48 @@ impl<T: Real> Op<T> for LinearCrossEntropy {
         <Self as Declared<T>>::NAME
     }
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        let (h, w) = (ins[0], ins[1]);
-        let n = self.targets.len();
+        let (h, w, n) = (ins[0], ins[1], self.targets.len());
         let fits = h.len() == 2 && w.len() == 2 && h[1] == w[1] && h[1] > 0 && h[0] == n && self.weights.len() == n;
+        let biased = ins.get(2).is_none_or(|b| b[..] == w[..1]);
         let below = self.targets.iter().all(|&t| (t as usize) < w[0]);
-        if fits && below {
+        if fits && biased && below {
             return Ok([].into());
         }
-        let rule = format!("h (n,d) · w (V,d) with {n} targets below V and {} weights", self.weights.len());
+        let rule = format!("h (n,d) · w (V,d) [· bias (V)] with {n} targets below V and {} weights", self.weights.len());
         Err(ShapeError::new("linear_cross_entropy", rule, ins))
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
-        let (n, d, v) = (ins[0][0] as u64, ins[0][1] as u64, ins[1][0] as u64);
-        n * (2 * d * v + 3 * v + 3) + 2 * n
+        let (n, d, v, bias) = (ins[0][0] as u64, ins[0][1] as u64, ins[1][0] as u64, ins.len() as u64 - 2);
+        n * (2 * d * v + (3 + bias) * v + 3) + 2 * n
     }
     fn saves(&self) -> Saves {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T> {
-        let (h, w) = (ins[0].dense(), ins[1].dense());
-        let n = self.targets.len();
-        let weights = Tensor::new([n], self.weights.iter().map(|&w| T::lit(w)).collect());
-        let weights = weights.as_slice();
-        let mut losses = Tensor::unwritten([n]);
-        let mut residuals = match want {
-            Want::Value => vec![],
-            Want::Vjp => vec![Tensor::unwritten(*h.shape()), Tensor::unwritten(*w.shape())],
+        let (h, w, bias, n) = (ins[0], ins[1], ins.get(2).copied(), self.targets.len());
+        let weights = h.constant([n], self.weights.iter().map(|&w| T::lit(w)).collect());
+        let (losses, residuals) = match want {
+            Want::Value => (h.linear_cross_entropy(w, bias, &self.targets, &weights), vec![]),
+            Want::Vjp => h.linear_cross_entropy_and_vjp(w, bias, &self.targets, &weights),
         };
-        let grads = match &mut residuals[..] {
-            [gh, gw] => Some((gh.get_mut().expect("just made"), gw.get_mut().expect("just made"))),
-            _ => None,
-        };
-        let loss = losses.get_mut().expect("just made");
-        T::kernels().linear_cross_entropy(h.as_slice(), w.as_slice(), h.shape()[1], &self.targets, weights, loss, grads);
-        let weighted = Tensor::write([n], |y| T::kernels().mul(losses.as_slice(), weights, y));
-        let out =
-            Tensor::write([], |y| if n == 0 { y.fill(T::zero()) } else { T::kernels().sum_cols(weighted.as_slice(), y, n) });
-        Evaluated { out, residuals }
+        Evaluated { out: losses.mul(&weights).sum_all(), residuals }
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let gy_value = gy.value().item();
-        let scaled = |i: usize| {
-            let g = saved.residual(i);
-            let is_one = gy_value == T::one(); // 1·g has the bits of g
-            let g = if is_one {
-                g.clone()
-            } else {
-                Tensor::write(*g.shape(), |y| T::kernels().affine(g.as_slice(), gy_value, T::zero(), y))
-            };
-            gy.tape().constant(g)
-        };
-        vec![saved.grad(0, || scaled(0)), saved.grad(1, || scaled(1))]
+        let scaled = |i: usize| gy.constant(saved.residual(i).scale_by(gy.value()));
+        (0..saved.inputs()).map(|i| saved.grad(i, || scaled(i))).collect()
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let (h, w) = (&ins[0], &ins[1]);
         let (n, v) = (h.shape()[0], w.shape()[0]);
-        let z = h.matmul(&w.t()); // (n, V)
+        let mut z = h.matmul(&w.t()); // (n, V)
+        if let Some(bias) = ins.get(2) {
+            z = z + bias;
+        }
         let most = z.max(1).detach();
         let lse = most.clone() + (&z - &most).exp().sum(&[1]).log(); // (n, 1)
-        let hit: Vec<bool> = (0..n * v).map(|at| self.targets[at / v] as usize == at % v).collect();
-        let none = h.tape().constant(Tensor::zeros([n, v]));
-        let target = z.select(hit, &none).sum(&[1]);
-        let weights = h.tape().constant(Tensor::new([n, 1], self.weights.iter().map(|&w| T::lit(w)).collect()));
+        let hit = z.value().indicator([n, v], (0..n * v).map(|at| self.targets[at / v] as usize == at % v));
+        let target = z.select(&hit, &z.zeros_like()).sum(&[1]);
+        let weights = h.constant(h.value().constant([n, 1], self.weights.iter().map(|&w| T::lit(w)).collect()));
         Some(((lse - target) * weights).sum_all())
     }
 }
@@ -106,14 +86,20 @@ impl<T: Real> Declared<T> for LinearCrossEntropy {
         vec![
             (op(g.ids(n, v), weights), vec![g.strided(&h), g.strided(&w)]),
             (op(g.ids(2, v), vec![0.0, 1.0]), vec![g.normal([2, d]), g.normal([v, d])]),
+            (op(g.ids(n, v), vec![0.5; n]), vec![h, w, g.normal([v])]),
         ]
     }
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Σᵢ weightᵢ·(−log softmax(h wᵀ)[i, targetᵢ]) of these hidden states (n, d) and a tied embedding `w` (V, d).
+    /// Σᵢ weightᵢ·(−log softmax(h wᵀ + bias)[i, targetᵢ]) of these hidden states (n, d), a tied embedding `w` (V, d), and a
+    /// bias (V) or none.
     #[track_caller]
-    pub fn linear_cross_entropy(&self, w: &Self, targets: Arc<[u32]>, weights: Arc<[f64]>) -> Self {
-        self.tape().apply(LinearCrossEntropy { targets, weights }, &[self, w])
+    pub fn linear_cross_entropy(&self, w: &Self, bias: Option<&Self>, targets: Arc<[u32]>, weights: Arc<[f64]>) -> Self {
+        let op = LinearCrossEntropy { targets, weights };
+        match bias {
+            None => self.tape().apply(op, &[self, w]),
+            Some(bias) => self.tape().apply(op, &[self, w, bias]),
+        }
     }
 }

@@ -40,26 +40,13 @@ impl<T: Real> Op<T> for Lstm {
         Saves::ALL
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let (x, w) = (ins[0].dense(), ins[1].dense());
-        let (out, units) = (x.shape().with(2, w.shape()[0]), w.shape()[0]);
-        let (mut gates, mut cells) = (Tensor::unwritten(*x.shape()), Tensor::unwritten(out));
-        let h = Tensor::write(out, |h| {
-            let (gates, cells) = (gates.get_mut().expect("just made"), cells.get_mut().expect("just made"));
-            T::kernels().lstm(x.as_slice(), w.as_slice(), [out[1], units], gates, cells, h);
-        });
-        Evaluated { out: h, residuals: vec![gates, cells] }
+        let (out, residuals) = ins[0].lstm(ins[1]);
+        Evaluated { out, residuals: residuals.into() }
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let (w, h, gy) = (saved.x(1).value().dense(), saved.y().value().dense(), gy.value().dense());
-        let (gates, cells) = (saved.residual(0).as_slice(), saved.residual(1).as_slice());
-        let sizes = [h.shape()[1], h.shape()[2]];
-        let mut gw = saved.needs(1).then(|| Tensor::unwritten(*w.shape()));
-        let gx = Tensor::write(*saved.shape(0), |gx| {
-            let gw = gw.as_mut().map(|gw| gw.get_mut().expect("just made"));
-            T::kernels().lstm_vjp(w.as_slice(), sizes, gates, cells, h.as_slice(), gy.as_slice(), gx, gw);
-        });
-        let tape = saved.x(0).tape();
-        vec![saved.grad(0, || tape.constant(gx)), gw.map(|gw| tape.constant(gw))]
+        let (w, kept) = (saved.x(1).value(), [saved.residual(0), saved.residual(1)]);
+        let (gx, gw) = saved.y().value().lstm_vjp(w, kept, gy.value(), saved.needs(1));
+        vec![saved.grad(0, || gy.constant(gx)), gw.map(|gw| gy.constant(gw))]
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let (x, w) = (&ins[0], &ins[1]);
@@ -67,7 +54,7 @@ impl<T: Real> Op<T> for Lstm {
         if steps == 0 {
             return Some(x.slice(2, 0..units)); // no step, no output
         }
-        let zeros = || x.tape().constant(Tensor::zeros([batch, units]));
+        let zeros = || x.constant(x.value().zeros_like([batch, units]));
         let (mut h, mut c) = (zeros(), zeros());
         let mut outputs = Vec::with_capacity(steps);
         for t in 0..steps {

@@ -60,26 +60,12 @@ impl<T: Real> Op<T> for LstmCell {
         Saves::ALL
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let (z, c) = (ins[0].dense(), ins[1].dense());
-        let units = c.shape()[1];
-        let mut gates = Tensor::write(*z.shape(), |gates| gates.copy_from_slice(z.as_slice()));
-        let out = Tensor::write([2, c.shape()[0], units], |out| {
-            let (h, c_new) = out.split_at_mut(c.len());
-            T::kernels().lstm_cell(units, gates.get_mut().expect("just made"), c.as_slice(), c_new, h);
-        });
+        let (out, gates) = ins[0].lstm_cell(ins[1]);
         Evaluated { out, residuals: vec![gates] }
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let (c, gy) = (saved.x(1).value().dense(), gy.value().dense());
-        let (n, c_new) = (c.len(), saved.y().value().slice(0, 1..2));
-        let (gh, gc_new) = gy.as_slice().split_at(n);
-        let mut gc = Tensor::write(*c.shape(), |gc| gc.copy_from_slice(gc_new));
-        let gz = Tensor::write(*saved.shape(0), |gz| {
-            let gc = gc.get_mut().expect("just made");
-            T::kernels().lstm_cell_vjp(c.shape()[1], saved.residual(0).as_slice(), c.as_slice(), c_new.as_slice(), gh, gc, gz);
-        });
-        let tape = saved.x(0).tape();
-        vec![saved.grad(0, || tape.constant(gz)), saved.grad(1, || tape.constant(gc))]
+        let [gz, gc] = saved.y().value().lstm_cell_vjp(saved.residual(0), saved.x(1).value(), gy.value());
+        vec![saved.grad(0, || gy.constant(gz)), saved.grad(1, || gy.constant(gc))]
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let (h, c) = step(&ins[0], &ins[1]);

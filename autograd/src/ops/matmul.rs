@@ -10,7 +10,6 @@
 
 use super::numel;
 use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
-use gradus_tensor::kernels::{Mat, MatMut, Onto};
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
 /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes.
@@ -36,35 +35,11 @@ impl<T: Real> Op<T> for MatMul {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let r = ins[0].shape().len();
-        let lead = |t: &Tensor<T>| -> Tensor<T> {
-            let s = t.shape();
-            if r == 3 { t.clone() } else { t.reshape([s[..r - 2].iter().product(), s[r - 2], s[r - 1]]) }
-        };
-        let (m, n) = (ins[0].shape()[r - 2], ins[1].shape()[r - 1]);
-        let (a, b) = if r == 2 { (ins[0].clone(), ins[1].clone()) } else { (lead(ins[0]), lead(ins[1])) };
-        let out = Op::<T>::shape(self, &[ins[0].shape(), ins[1].shape()]).expect("checked by the tape");
-        Tensor::write(out, |y| {
-            if r == 2 {
-                return T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, Onto::Nothing);
-            }
-            for (i, y) in y.chunks_mut((m * n).max(1)).enumerate() {
-                let (a, b) = (a.slice(0, i..i + 1), b.slice(0, i..i + 1));
-                T::kernels().matmul(mat(&a), mat(&b), MatMut { data: y, rows: m, cols: n, row_stride: n }, Onto::Nothing);
-            }
-        })
-        .into()
+        ins[0].matmul(ins[1]).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![saved.grad(0, || gy.matmul(&saved.x(1).t())), saved.grad(1, || saved.x(0).t().matmul(gy))]
     }
-}
-
-/// The last two axes as a matrix.
-pub(crate) fn mat<T: Real>(t: &Tensor<T>) -> Mat<'_, T> {
-    let r = t.shape().len();
-    let (s, d) = (t.shape(), t.strides());
-    Mat { data: t.from_first(), rows: s[r - 2], cols: s[r - 1], row_stride: d[r - 2], col_stride: d[r - 1] }
 }
 
 impl<T: Real> Declared<T> for MatMul {

@@ -17,14 +17,6 @@ pub struct Max {
     pub axis: usize,
 }
 
-/// Of each line along `axis` of dense values of shape `s`: where the first of its largest stands.
-fn first_largest<T: Real>(x: &[T], s: &Shape, axis: usize) -> Vec<usize> {
-    let (outer, n, inner) = s.around(axis);
-    let starts = (0..outer).flat_map(|o| (0..inner).map(move |i| o * n * inner + i));
-    let first = |start| (1..n).map(|k| start + k * inner).fold(start, |best, at| if x[at] > x[best] { at } else { best });
-    starts.map(first).collect()
-}
-
 impl<T: Real> Op<T> for Max {
     fn name(&self) -> &'static str {
         <Self as Declared<T>>::NAME
@@ -42,16 +34,11 @@ impl<T: Real> Op<T> for Max {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let x = ins[0].dense();
-        let first = first_largest(x.as_slice(), x.shape(), self.axis);
-        Tensor::new(x.shape().with(self.axis, 1), first.into_iter().map(|i| x.as_slice()[i]).collect()).into()
+        ins[0].max(self.axis).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let x = saved.x(0).value().dense();
-        let mut largest = vec![false; x.len()];
-        first_largest(x.as_slice(), x.shape(), self.axis).into_iter().for_each(|i| largest[i] = true);
-        let zero = gy.tape().constant(Tensor::zeros(*x.shape()));
-        vec![Some(gy.expand(*x.shape()).select(largest, &zero))]
+        let x = saved.x(0).value();
+        vec![Some(gy.expand(*x.shape()).select(&x.is_max(self.axis), &gy.constant(x.zeros_like(*x.shape()))))]
     }
 }
 

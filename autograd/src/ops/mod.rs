@@ -30,12 +30,14 @@ mod pad;
 mod permute;
 mod relu;
 mod reshape;
+mod rms_norm;
 mod scatter_add;
 mod select;
 mod self_attention;
 mod sigmoid;
 mod slice;
 mod softmax;
+mod softplus;
 mod sqrt;
 mod sub;
 mod sum;
@@ -76,12 +78,14 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
         Entry::of::<permute::Permute>(),
         Entry::of::<Elementwise<relu::Relu>>(),
         Entry::of::<reshape::Reshape>(),
+        Entry::of::<rms_norm::RmsNorm>(),
         Entry::of::<scatter_add::ScatterAdd>(),
-        Entry::of::<select::Select>(),
+        Entry::of::<select::Select<T>>(),
         Entry::of::<self_attention::SelfAttention>(),
         Entry::of::<Elementwise<sigmoid::Sigmoid>>(),
         Entry::of::<slice::Slice>(),
         Entry::of::<softmax::Softmax>(),
+        Entry::of::<Elementwise<softplus::Softplus>>(),
         Entry::of::<Elementwise<sqrt::Sqrt>>(),
         Entry::of::<sub::Sub>(),
         Entry::of::<sum::Sum>(),
@@ -90,7 +94,7 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
 }
 
 /// The text of every op's file, by its name: what the [catalogue](crate::catalogue) is made from.
-pub(crate) const SOURCES: [(&str, &str); 36] = [
+pub(crate) const SOURCES: [(&str, &str); 38] = [
     ("add", include_str!("add.rs")),
     ("affine", include_str!("affine.rs")),
     ("attention", include_str!("attention.rs")),
@@ -117,12 +121,14 @@ pub(crate) const SOURCES: [(&str, &str); 36] = [
     ("permute", include_str!("permute.rs")),
     ("relu", include_str!("relu.rs")),
     ("reshape", include_str!("reshape.rs")),
+    ("rms_norm", include_str!("rms_norm.rs")),
     ("scatter_add", include_str!("scatter_add.rs")),
     ("select", include_str!("select.rs")),
     ("self_attention", include_str!("self_attention.rs")),
     ("sigmoid", include_str!("sigmoid.rs")),
     ("slice", include_str!("slice.rs")),
     ("softmax", include_str!("softmax.rs")),
+    ("softplus", include_str!("softplus.rs")),
     ("sqrt", include_str!("sqrt.rs")),
     ("sub", include_str!("sub.rs")),
     ("sum", include_str!("sum.rs")),

@@ -27,8 +27,8 @@ impl<T: Real> Pointwise<T> for Relu {
     }
 
     fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
-        let positive: Vec<bool> = saved.y().value().dense().as_slice().iter().map(|&y| y > T::zero()).collect();
-        gy.select(positive, &gy.tape().constant(Tensor::zeros(*gy.shape())))
+        let is_positive = |y| if y > T::zero() { T::one() } else { T::zero() };
+        gy.select(&Tensor::elementwise([saved.y().value()], |[y]| is_positive(y)), &gy.zeros_like())
     }
 
     fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)> {

@@ -42,13 +42,7 @@ impl<T: Real> Op<T> for ScatterAdd {
         Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let x = ins[0].dense();
-        let d = x.shape()[x.shape().len() - 1];
-        Tensor::write([self.rows, d], |y| {
-            y.fill(T::zero());
-            T::kernels().scatter_add(y, d, &self.ids, x.as_slice());
-        })
-        .into()
+        ins[0].scatter_add(&self.ids, self.rows).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         let lead = &saved.shape(0)[..saved.shape(0).len() - 1];

@@ -8,7 +8,7 @@
 //! The kernel of `attention` on the packed output of `c_attn`: it reads and writes the three parts where they stand, so that
 //! nothing is cut apart or put together.
 
-use gradus_tensor::kernels::{AttentionGrads, AttentionSpec, Heads, Mask, Place};
+use gradus_tensor::operands::{AttentionSpec, Mask};
 use gradus_tensor::rng::DropoutKey;
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
@@ -20,25 +20,13 @@ use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
 pub struct SelfAttention {
     /// Number of heads.
     pub heads: usize,
-    /// Mask and dropout.
+    /// Mask, padding, scale and dropout.
     pub attention: Attention,
 }
 
 impl SelfAttention {
-    fn spec<T: Real>(&self, x: &Tensor<T>) -> AttentionSpec {
-        let s = x.shape();
-        self.attention.spec(s[0], self.heads, s[1], s[1], s[2] / 3 / self.heads)
-    }
-
-    /// Where part `i` of three begins, and its strides.
-    fn place(spec: &AttentionSpec, i: usize) -> Place {
-        let c = spec.heads * spec.width;
-        Place { offset: i * c, strides: [spec.queries * 3 * c, spec.width, 3 * c] }
-    }
-
-    fn part<'a, T>(spec: &AttentionSpec, x: &'a [T], i: usize) -> Heads<'a, T> {
-        let Place { offset, strides } = Self::place(spec, i);
-        Heads { data: &x[offset.min(x.len())..], strides }
+    fn spec(&self, x: &Shape) -> AttentionSpec {
+        self.attention.spec([x[0], self.heads, x[1], x[1], x[2] / 3 / self.heads])
     }
 }
 
@@ -48,45 +36,29 @@ impl<T: Real> Op<T> for SelfAttention {
     }
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
         let x = ins[0];
-        let fits = x.len() == 3 && x[2] > 0 && x[2].is_multiple_of(3 * self.heads) && self.attention.fits(x[1], x[1]);
+        let fits = x.len() == 3 && x[2] > 0 && x[2].is_multiple_of(3 * self.heads) && self.attention.fits(x[0], x[1], x[1]);
         if fits {
             return Ok(x.with(2, x[2] / 3));
         }
         Err(ShapeError::new(
             "self_attention",
-            format!("(B,T,3C) with C a multiple of {} heads, and a mask that fits", self.heads),
+            format!("(B,T,3C) with C a multiple of {} heads, and a mask and lengths that fit", self.heads),
             ins,
         ))
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
-        let x = ins[0];
-        self.attention.cost((x[0] * self.heads) as u64, x[1], x[1], (x[2] / 3 / self.heads) as u64, false)
+        self.attention.cost(&self.spec(ins[0]), false)
     }
     fn saves(&self) -> Saves {
         Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let x = ins[0].dense();
-        let spec = self.spec(&x);
-        let [q, k, v] = [0, 1, 2].map(|i| Self::part(&spec, x.as_slice(), i));
-        let mut lse = Tensor::zeros([spec.batch, spec.heads, spec.queries]);
-        let o = Tensor::write([spec.batch, spec.queries, spec.heads * spec.width], |o| {
-            T::kernels().attention(&spec, q, k, v, None, o, lse.get_mut().expect("just made"));
-        });
+        let (o, lse) = ins[0].self_attention(&self.spec(ins[0].shape()));
         Evaluated { out: o.clone(), residuals: vec![o, lse] }
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let (x, gy) = (saved.x(0).value().dense(), gy.value().dense());
-        let spec = self.spec(&x);
-        let [q, k, v] = [0, 1, 2].map(|i| Self::part(&spec, x.as_slice(), i));
-        let (o, lse) = (saved.residual(0).as_slice(), saved.residual(1).as_slice());
-        let c = spec.heads * spec.width;
-        let go = Heads { data: gy.as_slice(), strides: [spec.queries * c, spec.width, c] };
-        let gx = Tensor::write(*x.shape(), |data| {
-            let grads = AttentionGrads { data, places: [0, 1, 2].map(|i| Self::place(&spec, i)), gbias: None };
-            T::kernels().attention_vjp(&spec, q, k, v, None, o, lse, go, grads);
-        });
-        vec![Some(saved.x(0).tape().constant(gx))]
+        let (x, kept) = (saved.x(0).value(), [saved.residual(0), saved.residual(1)]);
+        vec![Some(gy.constant(x.self_attention_vjp(&self.spec(x.shape()), kept, gy.value())))]
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let (b, t, c) = (ins[0].shape()[0], ins[0].shape()[1], ins[0].shape()[2] / 3);
@@ -104,12 +76,15 @@ impl<T: Real> Declared<T> for SelfAttention {
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (b, t, heads, d) = (g.extent(), 1 + g.extent(), g.extent().min(3), 1 + g.extent());
         let dropout = Some(DropoutKey::new(0.25, [g.seed() as u32, 3], 0, 2));
-        let op = |dropout| SelfAttention { heads, attention: Attention { mask: Mask::Causal, dropout } };
+        let op = |dropout| SelfAttention { heads, attention: Attention { dropout, ..Attention::new(Mask::Causal) } };
+        let lengths = Some((0..b).map(|b| t - b % t).collect());
+        let padded = SelfAttention { heads, attention: Attention { lengths, ..Attention::new(Mask::Full) } };
         let x = g.normal([b, t, 3 * heads * d]);
         vec![
             (op(None), vec![g.strided(&x)]),
             (op(dropout), vec![g.normal([b, t, 3 * heads * d])]),
             (op(None), vec![g.normal([b, 0, 3 * heads * d])]),
+            (padded, vec![g.normal([b, t, 3 * heads * d])]),
         ]
     }
 }

@@ -26,8 +26,8 @@ impl<T: Real> Pointwise<T> for Sigmoid {
         T::one() / (T::one() + (-x).exp())
     }
 
-    fn map(self, x: &[T], y: &mut [T]) {
-        T::kernels().sigmoid(x, y)
+    fn map(self, x: &Tensor<T>) -> Tensor<T> {
+        x.sigmoid()
     }
 
     fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -36,24 +36,7 @@ impl<T: Real> Op<T> for Sum {
         Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        let (x, axes) = (ins[0], &self.axes);
-        let out = Op::<T>::shape(self, &[x.shape()]).expect("checked by the tape");
-        if axes.is_empty() {
-            return x.clone().into();
-        }
-        // The summed axes brought to the front or the back leave a matrix whose rows or columns are summed.
-        let rank = x.shape().len();
-        let rest: Vec<usize> = (0..rank).filter(|a| !axes.contains(a)).collect();
-        let trailing = axes[0] == rank - axes.len();
-        let order: Vec<usize> = if trailing { [&rest[..], axes].concat() } else { [&axes[..], &rest].concat() };
-        let x = x.permute(&order).dense();
-        let n = axes.iter().map(|&a| ins[0].shape()[a]).product::<usize>();
-        let kernels = T::kernels();
-        Tensor::write(out, |y| match (trailing, y.len()) {
-            (true, _) => kernels.sum_cols(x.as_slice(), y, n),
-            (false, columns) => kernels.sum_rows(x.as_slice(), y, columns),
-        })
-        .into()
+        ins[0].sum(&self.axes).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.expand(*saved.shape(0)))]

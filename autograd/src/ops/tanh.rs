@@ -24,8 +24,8 @@ impl<T: Real> Pointwise<T> for Tanh {
         x.tanh()
     }
 
-    fn map(self, x: &[T], y: &mut [T]) {
-        T::kernels().tanh(x, y)
+    fn map(self, x: &Tensor<T>) -> Tensor<T> {
+        x.tanh()
     }
 
     fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -154,6 +154,10 @@ impl<'t, T: Real> Saved<'t, T> {
     pub fn shape(&self, i: usize) -> &Shape {
         &self.shapes[i]
     }
+    /// How many inputs there are.
+    pub fn inputs(&self) -> usize {
+        self.needs.len()
+    }
     /// Does input `i` want a gradient?
     pub fn needs(&self, i: usize) -> bool {
         self.needs[i]

@@ -46,6 +46,14 @@ impl<'t, T: Real> Var<'t, T> {
     pub fn node(&self) -> Option<NodeId> {
         self.node
     }
+    /// A value on this tape that no gradient flows to.
+    pub fn constant(&self, value: Tensor<T>) -> Self {
+        self.tape.constant(value)
+    }
+    /// Zeros of this shape, as a constant.
+    pub fn zeros_like(&self) -> Self {
+        self.constant(self.value.zeros_like(*self.shape()))
+    }
     /// The same value as a constant: the gradient stops here.
     pub fn detach(&self) -> Self {
         self.tape.constant(self.value.clone())

@@ -9,13 +9,13 @@
 use rayon::prelude::*;
 
 use super::{parallel, same_len};
-use crate::Real;
-use crate::kernels::AdamStep;
+use crate::Scalar;
+use crate::operands::AdamStep;
 use crate::simd::{Float, vectorized};
 
 /// The update of p, m and v by g.
 #[inline(always)]
-pub fn naive<T: Real>(step: &AdamStep, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
+pub fn naive<T: Scalar>(step: &AdamStep, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
     let [b1, a1, b2, a2] = [step.beta1, 1.0 - step.beta1, step.beta2, 1.0 - step.beta2].map(T::lit);
     let [grad_scale, l2, rate, v_scale, eps, decay] =

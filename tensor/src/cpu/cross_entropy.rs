@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use super::log_softmax::{fast_lse, naive_lse};
 use super::{parallel, row_count, same_len};
-use crate::Real;
-use crate::simd::{Float, vectorized};
+use crate::Scalar;
+use crate::simd::{Elementary, Float, vectorized};
 
 /// Columns of a row of logits, from the number of targets; panics where a target lies outside.
 pub(crate) fn columns(kernel: &str, len: usize, targets: &[u32]) -> usize {
@@ -27,7 +27,7 @@ pub(crate) fn check_targets(kernel: &str, targets: &[u32], n: usize) {
 }
 
 /// loss and lse, one of each a row.
-pub fn naive<T: Real>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
+pub fn naive<T: Scalar>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
     same_len("cross_entropy", &[targets.len(), loss.len(), lse.len()]);
     let n = columns("cross_entropy", logits.len(), targets);
     for (i, &t) in targets.iter().enumerate() {
@@ -38,7 +38,7 @@ pub fn naive<T: Real>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [
 }
 
 /// z̄ = gy_row·(e^(z − lse) − ⟦target⟧).
-pub fn naive_vjp<T: Real>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
+pub fn naive_vjp<T: Scalar>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
     same_len("cross_entropy_vjp", &[logits.len(), glogits.len()]);
     same_len("cross_entropy_vjp", &[targets.len(), lse.len(), gy.len()]);
     let n = columns("cross_entropy_vjp", logits.len(), targets);

@@ -3,12 +3,12 @@
 use rayon::prelude::*;
 
 use super::{parallel, row_count, same_len};
-use crate::Real;
+use crate::Scalar;
 use crate::rng::{DropoutKey, philox_wide};
 use crate::simd::{Float, vectorized};
 
 /// Rows of n: y = x ∘ keep/(1 − p).
-pub fn naive<T: Real>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
+pub fn naive<T: Scalar>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     same_len("dropout", &[x.len(), y.len()]);
     row_count("dropout", x.len(), n);
     let scale = T::lit(key.scale());

@@ -1,11 +1,11 @@
 //! Arithmetic, element by element.
 
 use super::{parallel, same_len};
-use crate::Real;
+use crate::Scalar;
 use crate::simd::{Float, vectorized};
 
 /// y += x.
-pub fn naive_accumulate<T: Real>(y: &mut [T], x: &[T]) {
+pub fn naive_accumulate<T: Scalar>(y: &mut [T], x: &[T]) {
     same_len("accumulate", &[y.len(), x.len()]);
     for (y, &x) in y.iter_mut().zip(x) {
         *y += x;
@@ -13,7 +13,7 @@ pub fn naive_accumulate<T: Real>(y: &mut [T], x: &[T]) {
 }
 
 /// z = x + y.
-pub fn naive_add<T: Real>(x: &[T], y: &[T], z: &mut [T]) {
+pub fn naive_add<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("add", &[x.len(), y.len(), z.len()]);
     for ((&x, &y), z) in x.iter().zip(y).zip(z) {
         *z = x + y;
@@ -21,7 +21,7 @@ pub fn naive_add<T: Real>(x: &[T], y: &[T], z: &mut [T]) {
 }
 
 /// z = x − y.
-pub fn naive_sub<T: Real>(x: &[T], y: &[T], z: &mut [T]) {
+pub fn naive_sub<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("sub", &[x.len(), y.len(), z.len()]);
     for ((&x, &y), z) in x.iter().zip(y).zip(z) {
         *z = x - y;
@@ -29,7 +29,7 @@ pub fn naive_sub<T: Real>(x: &[T], y: &[T], z: &mut [T]) {
 }
 
 /// z = x ∘ y.
-pub fn naive_mul<T: Real>(x: &[T], y: &[T], z: &mut [T]) {
+pub fn naive_mul<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("mul", &[x.len(), y.len(), z.len()]);
     for ((&x, &y), z) in x.iter().zip(y).zip(z) {
         *z = x * y;
@@ -37,7 +37,7 @@ pub fn naive_mul<T: Real>(x: &[T], y: &[T], z: &mut [T]) {
 }
 
 /// y = a·x + b.
-pub fn naive_affine<T: Real>(x: &[T], a: T, b: T, y: &mut [T]) {
+pub fn naive_affine<T: Scalar>(x: &[T], a: T, b: T, y: &mut [T]) {
     same_len("affine", &[x.len(), y.len()]);
     for (&x, y) in x.iter().zip(y) {
         *y = a * x + b;

@@ -4,11 +4,11 @@ use rayon::prelude::*;
 
 use super::parallel::{self, Shared};
 use super::{row_count, same_len};
-use crate::Real;
+use crate::Scalar;
 use crate::simd::Float;
 
 /// y row i = table row `ids[i]`.
-pub fn naive<T: Real>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
+pub fn naive<T: Scalar>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     check("gather", table.len(), d, ids, y.len());
     for (i, &id) in ids.iter().enumerate() {
         y[i * d..][..d].copy_from_slice(&table[id as usize * d..][..d]);
@@ -16,7 +16,7 @@ pub fn naive<T: Real>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
 }
 
 /// table row `ids[i]` += x row i, in the order of i.
-pub fn naive_scatter_add<T: Real>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
+pub fn naive_scatter_add<T: Scalar>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
     check("scatter_add", table.len(), d, ids, x.len());
     for (i, &id) in ids.iter().enumerate() {
         for (t, &x) in table[id as usize * d..][..d].iter_mut().zip(&x[i * d..][..d]) {

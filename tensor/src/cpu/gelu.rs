@@ -9,8 +9,8 @@
 //! ```
 
 use super::{parallel, same_len};
-use crate::Real;
-use crate::simd::{Float, vectorized};
+use crate::Scalar;
+use crate::simd::{Elementary, Float, vectorized};
 
 /// √(2/π).
 pub const SCALE: f64 = 0.797_884_560_802_865_4;
@@ -18,7 +18,7 @@ pub const SCALE: f64 = 0.797_884_560_802_865_4;
 pub const CUBIC: f64 = 0.044715;
 
 /// y = ½x(1 + tanh u).
-pub fn naive<T: Real>(x: &[T], y: &mut [T]) {
+pub fn naive<T: Scalar>(x: &[T], y: &mut [T]) {
     same_len("gelu", &[x.len(), y.len()]);
     for (&x, y) in x.iter().zip(y) {
         let u = T::lit(SCALE) * (x + T::lit(CUBIC) * x * x * x);
@@ -27,7 +27,7 @@ pub fn naive<T: Real>(x: &[T], y: &mut [T]) {
 }
 
 /// x̄ = ȳ·(½(1 + t) + ½x(1 − t²)u′).
-pub fn naive_vjp<T: Real>(x: &[T], gy: &[T], gx: &mut [T]) {
+pub fn naive_vjp<T: Scalar>(x: &[T], gy: &[T], gx: &mut [T]) {
     same_len("gelu_vjp", &[x.len(), gy.len(), gx.len()]);
     let half = T::lit(0.5);
     for ((&x, &gy), gx) in x.iter().zip(gy).zip(gx) {

@@ -9,12 +9,13 @@
 use rayon::prelude::*;
 
 use super::{parallel, same_len};
-use crate::Real;
+use crate::Scalar;
+use crate::buffer::with_scratch;
 use crate::simd::{Float, sum_of, sum_of_2, vectorized};
 
 /// y, and each row's μ and r.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-pub fn naive<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
+pub fn naive<T: Scalar>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
     let n = gain.len();
     same_len("layer_norm", &[x.len(), y.len(), n * mean.len(), n * rstd.len()]);
     same_len("layer_norm", &[n, bias.len()]);
@@ -39,7 +40,16 @@ pub fn naive<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], me
 
 /// x̄, gain and bias gradients.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-pub fn naive_vjp<T: Real>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
+pub fn naive_vjp<T: Scalar>(
+    x: &[T],
+    gain: &[T],
+    mean: &[T],
+    rstd: &[T],
+    gy: &[T],
+    gx: &mut [T],
+    ggain: &mut [T],
+    gbias: &mut [T],
+) {
     let n = gain.len();
     same_len("layer_norm_vjp", &[x.len(), gy.len(), gx.len(), n * mean.len(), n * rstd.len()]);
     same_len("layer_norm_vjp", &[n, ggain.len(), gbias.len()]);
@@ -113,7 +123,7 @@ pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T],
     if x.is_empty() {
         return;
     }
-    T::with_scratch(mean.len().div_ceil(BLOCK) * 2 * n, |shares| {
+    with_scratch(mean.len().div_ceil(BLOCK) * 2 * n, |shares| {
         let block = |(i, (share, gx)): (usize, (&mut [T], &mut [T]))| {
             let (row, at) = (i * BLOCK, i * BLOCK * n);
             let count = gx.len() / n;

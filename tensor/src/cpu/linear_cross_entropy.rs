@@ -1,53 +1,55 @@
 //! The tied output h·wᵀ and its cross-entropy (GPT-1 §3.1, equation 2: P(u) = softmax(h Wₑᵀ)), without all the logits at once.
 //!
 //! ```text
-//! z = h·wᵀ,   loss = lse z − zₜ,   L = Σᵢ weightᵢ·lossᵢ
-//! z̄ᵢⱼ = weightᵢ·(e^(zᵢⱼ − lseᵢ) − [j = tᵢ]),   h̄ = z̄·w,   w̄ = z̄ᵀ·h
+//! z = h·wᵀ (+ bias),   loss = lse z − zₜ,   L = Σᵢ weightᵢ·lossᵢ
+//! z̄ᵢⱼ = weightᵢ·(e^(zᵢⱼ − lseᵢ) − [j = tᵢ]),   h̄ = z̄·w,   w̄ = z̄ᵀ·h,   the bias's gradient = Σ_rows z̄
 //! ```
 
 use rayon::prelude::*;
 
 use super::cross_entropy::check_targets;
+use super::gemm::Gemm;
 use super::log_softmax::naive_lse;
 use super::{matmul, parallel, same_len};
-use crate::Real;
-use crate::kernels::{Mat, MatMut, Onto};
-use crate::simd::{Float, largest_of, sum_of, vectorized};
+use crate::Scalar;
+use crate::buffer::with_scratch;
+use crate::operands::{Mat, MatMut, Onto, OutputGrads, OutputOperands};
+use crate::simd::{Elementary, largest_of, sum_of, vectorized};
 
-/// loss (n), and with `grads` h̄ (n, d) and w̄ (V, d).
-pub fn naive<T: Real>(
-    h: &[T],
-    w: &[T],
-    d: usize,
-    targets: &[u32],
-    weights: &[T],
-    loss: &mut [T],
-    grads: Option<(&mut [T], &mut [T])>,
-) {
-    let classes = check(h, w, d, targets, weights, loss, &grads);
+/// loss (n), and with `grads` h̄ (n, d), w̄ (V, d) and the bias's gradient (V).
+pub fn naive<T: Scalar>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
+    let classes = check(x, loss, &grads);
+    let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
     let mut grads = grads;
-    if let Some((gh, gw)) = &mut grads {
-        gh.fill(T::zero());
-        gw.fill(T::zero());
+    if let Some(grads) = &mut grads {
+        grads.h.fill(T::zero());
+        grads.w.fill(T::zero());
+        grads.bias.iter_mut().for_each(|bias| bias.fill(T::zero()));
     }
     let mut z = vec![T::zero(); classes];
     for (i, &t) in targets.iter().enumerate() {
         let h = &h[i * d..][..d];
-        for (z, w) in z.iter_mut().zip(w.chunks_exact(d)) {
+        for (j, (z, w)) in z.iter_mut().zip(w.chunks_exact(d)).enumerate() {
             *z = T::zero();
             for (&h, &w) in h.iter().zip(w) {
                 *z += h * w;
             }
+            if let Some(bias) = bias {
+                *z += bias[j];
+            }
         }
         let lse = naive_lse(&z);
         loss[i] = lse - z[t as usize];
-        let Some((gh, gw)) = &mut grads else { continue };
+        let Some(grads) = &mut grads else { continue };
         for (j, &z) in z.iter().enumerate() {
             let hit = if j == t as usize { T::one() } else { T::zero() };
             let gz = weights[i] * ((z - lse).exp() - hit);
             for p in 0..d {
-                gh[i * d + p] += gz * w[j * d + p];
-                gw[j * d + p] += gz * h[p];
+                grads.h[i * d + p] += gz * w[j * d + p];
+                grads.w[j * d + p] += gz * h[p];
+            }
+            if let Some(bias) = &mut grads.bias {
+                bias[j] += gz;
             }
         }
     }
@@ -55,25 +57,19 @@ pub fn naive<T: Real>(
 
 /// Panics unless all lengths agree; the number of classes V.
 #[track_caller]
-fn check<T>(
-    h: &[T],
-    w: &[T],
-    d: usize,
-    targets: &[u32],
-    weights: &[T],
-    loss: &[T],
-    grads: &Option<(&mut [T], &mut [T])>,
-) -> usize {
+fn check<T>(x: &OutputOperands<'_, T>, loss: &[T], grads: &Option<OutputGrads<'_, T>>) -> usize {
     let kernel = "linear_cross_entropy";
-    assert!(d > 0, "{kernel}: the width d must be positive");
-    let classes = super::row_count(kernel, w.len(), d);
-    same_len(kernel, &[targets.len(), weights.len(), loss.len()]);
-    same_len(kernel, &[h.len(), d * targets.len()]);
-    if let Some((gh, gw)) = grads {
-        same_len(kernel, &[h.len(), gh.len()]);
-        same_len(kernel, &[w.len(), gw.len()]);
+    assert!(x.width > 0, "{kernel}: the width d must be positive");
+    let classes = super::row_count(kernel, x.w.len(), x.width);
+    same_len(kernel, &[x.targets.len(), x.weights.len(), loss.len()]);
+    same_len(kernel, &[x.h.len(), x.width * x.targets.len()]);
+    x.bias.iter().for_each(|bias| same_len(kernel, &[classes, bias.len()]));
+    if let Some(grads) = grads {
+        same_len(kernel, &[x.h.len(), grads.h.len()]);
+        same_len(kernel, &[x.w.len(), grads.w.len()]);
+        grads.bias.iter().for_each(|bias| same_len(kernel, &[classes, bias.len()]));
     }
-    check_targets(kernel, targets, classes);
+    check_targets(kernel, x.targets, classes);
     classes
 }
 
@@ -87,30 +83,25 @@ fn rows_at_once(classes: usize) -> usize {
 }
 
 /// [`naive`] as three products a chunk of rows, the logits turned into their gradients in place.
-pub fn fast<T: Float>(
-    h: &[T],
-    w: &[T],
-    d: usize,
-    targets: &[u32],
-    weights: &[T],
-    loss: &mut [T],
-    grads: Option<(&mut [T], &mut [T])>,
-) {
-    let classes = check(h, w, d, targets, weights, loss, &grads);
+pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
+    let classes = check(x, loss, &grads);
+    let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
     let mut grads = grads;
-    if targets.is_empty()
-        && let Some((_, gw)) = &mut grads
-    {
-        gw.fill(T::zero());
+    if let Some(grads) = &mut grads {
+        grads.bias.iter_mut().for_each(|bias| bias.fill(T::zero()));
+        if targets.is_empty() {
+            grads.w.fill(T::zero());
+        }
     }
+    let onto = bias.map_or(Onto::Nothing, Onto::Row);
     let most = rows_at_once(classes);
-    T::with_scratch(most.min(targets.len()) * classes, |logits| {
+    with_scratch(most.min(targets.len()) * classes, |logits| {
         for (chunk, loss) in loss.chunks_mut(most).enumerate() {
             let (first, rows) = (chunk * most, loss.len());
             let (h, logits) = (dense(&h[first * d..][..rows * d], rows, d), &mut logits[..rows * classes]);
             let (targets, weights) = (&targets[first..][..rows], &weights[first..][..rows]);
             let w_transposed = Mat { data: w, rows: d, cols: classes, row_stride: 1, col_stride: d };
-            matmul::fast(h, w_transposed, MatMut { data: logits, rows, cols: classes, row_stride: classes }, Onto::Nothing);
+            matmul::fast(h, w_transposed, MatMut { data: logits, rows, cols: classes, row_stride: classes }, onto);
             let row = |(i, (z, loss)): (usize, (&mut [T], &mut T))| {
                 let (t, at_target) = (targets[i] as usize, z[targets[i] as usize]);
                 if grads.is_some() {
@@ -126,14 +117,28 @@ pub fn fast<T: Float>(
             } else {
                 logits.chunks_mut(classes).zip(loss).enumerate().for_each(row);
             }
-            let Some((gh, gw)) = &mut grads else { continue };
-            let gh = MatMut { data: &mut gh[first * d..][..rows * d], rows, cols: d, row_stride: d };
+            let Some(grads) = &mut grads else { continue };
+            let gh = MatMut { data: &mut grads.h[first * d..][..rows * d], rows, cols: d, row_stride: d };
             matmul::fast(dense(logits, rows, classes), dense(w, classes, d), gh, Onto::Nothing);
             let transposed = Mat { data: logits, rows: classes, cols: rows, row_stride: 1, col_stride: classes };
             let onto = if chunk > 0 { Onto::Itself } else { Onto::Nothing };
-            matmul::fast(transposed, h, MatMut { data: gw, rows: classes, cols: d, row_stride: d }, onto);
+            matmul::fast(transposed, h, MatMut { data: grads.w, rows: classes, cols: d, row_stride: d }, onto);
+            if let Some(bias) = &mut grads.bias {
+                add_rows(logits, bias);
+            }
         }
     });
+}
+
+vectorized! {
+    /// sum ← sum + the rows of z, in order.
+    fn add_rows<T: Gemm>(z: &[T], sum: &mut [T]) {
+        for z in z.chunks_exact(sum.len().max(1)) {
+            for (sum, &z) in sum.iter_mut().zip(z) {
+                *sum += z;
+            }
+        }
+    }
 }
 
 fn dense<T>(data: &[T], rows: usize, cols: usize) -> Mat<'_, T> {
@@ -142,7 +147,7 @@ fn dense<T>(data: &[T], rows: usize, cols: usize) -> Mat<'_, T> {
 
 vectorized! {
     /// One row: z ← weight·e^(z − lse); returns lse.
-    fn loss_and_gradient<T: Float>(z: &mut [T], weight: T) -> T {
+    fn loss_and_gradient<T: Gemm>(z: &mut [T], weight: T) -> T {
         let most = largest_of(z);
         for z in z.iter_mut() {
             *z = (*z - most).fast_exp::<FMA>();
@@ -161,26 +166,31 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
-    fn agrees<T: Float>() {
+    fn agrees<T: Gemm>() {
         for (n, d, classes) in [(0, 3, 0), (0, 3, 4), (1, 1, 1), (3, 5, 7), (1025, 8, 33), (70, 33, 301)] {
             let h: Vec<T> = normals(n * d, 1);
             let w: Vec<T> = normals(classes * d, 2);
             let weights: Vec<T> = normals(n, 3);
             let targets: Vec<u32> = (0..n).map(|i| (i * 5 % classes) as u32).collect();
-            let run = |with_grads: bool, is_fast: bool| {
-                let mut out = vec![T::one(); n + n * d + classes * d];
-                let (loss, grads) = out.split_at_mut(n);
-                let (gh, gw) = grads.split_at_mut(n * d);
-                let grads = with_grads.then_some((gh, gw));
-                let kernel = if is_fast { fast } else { naive };
-                kernel(&h, &w, d, &targets, &weights, loss, grads);
-                out
-            };
-            let want = run(true, false);
-            // Logits of size √d with an error of √d·ε, exponentiated; w̄ sums n rows of them.
-            let tolerance = 4.0 * epsilon::<T>() * (d as f64).sqrt() * (n as f64).sqrt().max(1.0);
-            assert_close(&on_threads(|| run(true, true)), &want, tolerance, 2.0);
-            assert_close(&on_threads(|| run(false, true))[..n], &want[..n], tolerance, 1.0);
+            let bias: Vec<T> = normals(classes, 4);
+            for bias in [None, Some(&bias[..])] {
+                let x = OutputOperands { h: &h, w: &w, bias, width: d, targets: &targets, weights: &weights };
+                let run = |with_grads: bool, is_fast: bool| {
+                    let mut out = vec![T::one(); n + n * d + classes * d + classes];
+                    let (loss, grads) = out.split_at_mut(n);
+                    let (gh, grads) = grads.split_at_mut(n * d);
+                    let (gw, gbias) = grads.split_at_mut(classes * d);
+                    let grads = OutputGrads { h: gh, w: gw, bias: bias.is_some().then_some(gbias) };
+                    let kernel = if is_fast { fast } else { naive };
+                    kernel(&x, loss, with_grads.then_some(grads));
+                    out
+                };
+                let want = run(true, false);
+                // Logits of size √d with an error of √d·ε, exponentiated; w̄ sums n rows of them.
+                let tolerance = 4.0 * epsilon::<T>() * (d as f64).sqrt() * (n as f64).sqrt().max(1.0);
+                assert_close(&on_threads(|| run(true, true)), &want, tolerance, 2.0);
+                assert_close(&on_threads(|| run(false, true))[..n], &want[..n], tolerance, 1.0);
+            }
         }
     }
 

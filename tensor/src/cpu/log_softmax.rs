@@ -5,11 +5,11 @@
 //! ```
 
 use super::{largest, parallel, row_count, same_len};
-use crate::Real;
-use crate::simd::{Float, largest_of, sum_of, vectorized};
+use crate::Scalar;
+use crate::simd::{Elementary, Float, largest_of, sum_of, vectorized};
 
 /// log Σ eˣ of one row.
-pub(crate) fn naive_lse<T: Real>(x: &[T]) -> T {
+pub(crate) fn naive_lse<T: Scalar>(x: &[T]) -> T {
     let most = largest(x);
     let mut sum = T::zero();
     for &x in x {
@@ -19,7 +19,7 @@ pub(crate) fn naive_lse<T: Real>(x: &[T]) -> T {
 }
 
 /// Each row of n: y = x − log Σ eˣ.
-pub fn naive<T: Real>(x: &[T], y: &mut [T], n: usize) {
+pub fn naive<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("log_softmax", &[x.len(), y.len()]);
     row_count("log_softmax", x.len(), n);
     for (x, y) in x.chunks_exact(n.max(1)).zip(y.chunks_exact_mut(n.max(1))) {
@@ -31,7 +31,7 @@ pub fn naive<T: Real>(x: &[T], y: &mut [T], n: usize) {
 }
 
 /// x̄ = ȳ − eʸ·Σȳ, by rows of n.
-pub fn naive_vjp<T: Real>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
+pub fn naive_vjp<T: Scalar>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("log_softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("log_softmax_vjp", y.len(), n);
     let n = n.max(1);

@@ -16,16 +16,17 @@
 
 use rayon::prelude::*;
 
-use super::gemm::{K_BLOCK, Packed, Strided};
+use super::gemm::{Gemm, K_BLOCK, Packed, Strided};
 use super::parallel::Shared;
 use super::{matmul, parallel, row_count, same_len};
-use crate::Real;
-use crate::kernels::{Mat, MatMut, Onto};
-use crate::simd::{Float, vectorized};
+use crate::Scalar;
+use crate::buffer::with_scratch;
+use crate::operands::{Mat, MatMut, Onto};
+use crate::simd::{Elementary, vectorized};
 
 /// One step of rows of `units`: `gates` (B, 4H) holds z and is overwritten by [i | f | g | o]; from `before`, the cell c (B, H),
 /// come the new cell `c` and the output `h` (B, H).
-pub fn naive_cell<T: Real>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+pub fn naive_cell<T: Scalar>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
     check_cell("lstm_cell", units, &[gates.len()], &[before.len(), c.len(), h.len()]);
     let sigmoid = |z: T| T::one() / (T::one() + (-z).exp());
     for (row, gates) in gates.chunks_exact_mut(4 * units).enumerate() {
@@ -41,7 +42,7 @@ pub fn naive_cell<T: Real>(units: usize, gates: &mut [T], before: &[T], c: &mut 
 }
 
 /// The VJP of [`naive_cell`], from what it wrote: `gc` holds c̄′ and is overwritten by c̄; writes z̄ to `gz` (B, 4H).
-pub fn naive_cell_vjp<T: Real>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
+pub fn naive_cell_vjp<T: Scalar>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
     check_cell("lstm_cell_vjp", units, &[gates.len(), gz.len()], &[before.len(), c.len(), gh.len(), gc.len()]);
     let one = T::one();
     for (row, gates) in gates.chunks_exact(4 * units).enumerate() {
@@ -61,7 +62,7 @@ pub fn naive_cell_vjp<T: Real>(units: usize, gates: &[T], before: &[T], c: &[T],
 }
 
 /// All steps: x (T, B, 4H), w (H, 4H); writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
-pub fn naive<T: Real>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
+pub fn naive<T: Scalar>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
     check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
     let n = batch * units;
     let zeros = vec![T::zero(); n];
@@ -78,7 +79,7 @@ pub fn naive<T: Real>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut 
 
 /// The VJP of [`naive`], from what it wrote and ȳ (T, B, H): x̄ (T, B, 4H), and where wanted W̄ (H, 4H).
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-pub fn naive_vjp<T: Real>(
+pub fn naive_vjp<T: Scalar>(
     w: &[T],
     [batch, units]: [usize; 2],
     gates: &[T],
@@ -158,7 +159,7 @@ fn check(kernel: &str, w: usize, [batch, units]: [usize; 2], fours: &[usize], on
 }
 
 /// [`naive_cell`], vectorised and parallel by rows.
-pub fn fast_cell<T: Float>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+pub fn fast_cell<T: Gemm>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
     check_cell("lstm_cell", units, &[gates.len()], &[before.len(), c.len(), h.len()]);
     let rows = |gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]| {
         let states = before.chunks_exact(units).zip(c.chunks_exact_mut(units)).zip(h.chunks_exact_mut(units));
@@ -176,7 +177,7 @@ pub fn fast_cell<T: Float>(units: usize, gates: &mut [T], before: &[T], c: &mut 
 }
 
 /// [`naive_cell_vjp`], vectorised and parallel by rows.
-pub fn fast_cell_vjp<T: Float>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
+pub fn fast_cell_vjp<T: Gemm>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
     check_cell("lstm_cell_vjp", units, &[gates.len(), gz.len()], &[before.len(), c.len(), gh.len(), gc.len()]);
     let row = |(row, (gc, gz)): (usize, (&mut [T], &mut [T]))| {
         let at = row * units;
@@ -201,7 +202,7 @@ fn quarters<T>(row: &mut [T]) -> [&mut [T]; 4] {
 
 vectorized! {
     /// One row: the gates in place.
-    fn cell<T: Float>(i: &mut [T], f: &mut [T], g: &mut [T], o: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
+    fn cell<T: Gemm>(i: &mut [T], f: &mut [T], g: &mut [T], o: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
         let n = h.len();
         let (i, f, g, o) = (&mut i[..n], &mut f[..n], &mut g[..n], &mut o[..n]);
         let (before, c) = (&before[..n], &mut c[..n]);
@@ -218,7 +219,7 @@ vectorized! {
 
 vectorized! {
     /// One row: gc in place.
-    fn cell_vjp<T: Float>(
+    fn cell_vjp<T: Gemm>(
         i: &[T], f: &[T], g: &[T], o: &[T], before: &[T], c: &[T], gh: &[T],
         gc: &mut [T], gi: &mut [T], gf: &mut [T], gg: &mut [T], go: &mut [T],
     ) {
@@ -260,7 +261,7 @@ struct Piece<'a, T, const N: usize> {
 
 /// Cuts the units of `sizes` into pieces. For the units from `first` on, part `part` of the right factor has `k` rows and as many
 /// columns, with these strides, from `w[start(first, part)]` on.
-fn with_pieces<T: Float, const N: usize, R>(
+fn with_pieces<T: Gemm, const N: usize, R>(
     sizes: [usize; 2],
     w: &[T],
     [k, row, col]: [usize; 3],
@@ -269,7 +270,7 @@ fn with_pieces<T: Float, const N: usize, R>(
 ) -> R {
     let (units, width) = (sizes[1], piece_width::<T>(sizes));
     let each = Packed::<T>::len(k, width);
-    T::with_scratch(N * each * units.div_ceil(width), |space| {
+    with_scratch(N * each * units.div_ceil(width), |space| {
         let pieces: Vec<_> = space
             .par_chunks_mut(N * each)
             .enumerate()
@@ -291,7 +292,7 @@ fn with_pieces<T: Float, const N: usize, R>(
 }
 
 /// f on each piece; one alone stays on this thread.
-fn each_piece<T: Float, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&Piece<'_, T, N>) + Sync + Send) {
+fn each_piece<T: Gemm, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&Piece<'_, T, N>) + Sync + Send) {
     match pieces {
         [one] => f(one),
         _ => pieces.par_iter().for_each(f),
@@ -299,13 +300,13 @@ fn each_piece<T: Float, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&
 }
 
 /// [`naive`] with W packed once, parallel over the units.
-pub fn fast<T: Float>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
+pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
     check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
     let n = batch * units;
     if n == 0 {
         return;
     }
-    T::with_scratch(units, |zeros| {
+    with_scratch(units, |zeros| {
         zeros.fill(T::zero());
         if batch == 1 {
             // A single row reads W as it lies; packing would cost more than it saves.
@@ -356,7 +357,7 @@ pub fn fast<T: Float>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut 
 
 /// [`naive_vjp`] with Wᵀ packed once, parallel over the units; W̄ is one product at the end.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-pub fn fast_vjp<T: Float>(
+pub fn fast_vjp<T: Gemm>(
     w: &[T],
     [batch, units]: [usize; 2],
     gates: &[T],
@@ -371,7 +372,7 @@ pub fn fast_vjp<T: Float>(
     let steps = steps(h.len(), n);
     // Step t: its gates, the cells before and after it; z̄ₜ to write and z̄ₜ₊₁ (nothing after the last).
     let step = |t: usize| (&gates[4 * t * n..][..4 * n], t.checked_sub(1).map(|t| &c[t * n..][..n]), &c[t * n..][..n]);
-    T::with_scratch(units + 2 * n, |scratch| {
+    with_scratch(units + 2 * n, |scratch| {
         let (zeros, scratch) = scratch.split_at_mut(units);
         let (gh, gc) = scratch.split_at_mut(n);
         zeros.fill(T::zero());
@@ -441,7 +442,7 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
-    fn cell_agrees<T: Float>() {
+    fn cell_agrees<T: Gemm>() {
         for (rows, units) in [(0, 3), (1, 1), (3, 7), (5, 33), (2, 64), (70, 300)] {
             let n = rows * units;
             let (z, before, gh, gc): (Vec<T>, Vec<T>, Vec<T>, Vec<T>) =
@@ -471,7 +472,7 @@ mod tests {
         cell_agrees::<f64>();
     }
 
-    fn sequence_agrees<T: Float>() {
+    fn sequence_agrees<T: Gemm>() {
         // One unit, one row, one step; more rows than a tile; panels that hang over; several blocks along k; several pieces.
         let sizes = [
             (0, 2, 3),
@@ -517,7 +518,7 @@ mod tests {
         sequence_agrees::<f64>();
     }
 
-    fn rows_alone<T: Float>() {
+    fn rows_alone<T: Gemm>() {
         let (steps, batch, units) = (4, 3, 290);
         let n = batch * units;
         let x: Vec<T> = normals(steps * 4 * n, 1);
@@ -548,7 +549,7 @@ mod tests {
         let (mut c, mut h) = ([0.0f32; 2], [0.0f32; 2]);
         fast_cell(1, &mut [1e4, 1e4, 1e4, 1e4, 1e4, -1e4, 1e4, -1e4], &[3.0, 3.0], &mut c, &mut h);
         assert_eq!((c, h[1]), ([4.0, 1.0], 0.0));
-        assert!((h[0] - Real::tanh(4f32)).abs() < 1e-6);
+        assert!((h[0] - Scalar::tanh(4f32)).abs() < 1e-6);
     }
 
     #[test]

@@ -7,15 +7,14 @@
 
 use rayon::prelude::*;
 
-use super::gemm::{Strided, product};
+use super::gemm::{Gemm, Strided, product};
 use super::matvec;
 use super::parallel::Shared;
-use crate::Real;
-use crate::kernels::{Mat, MatMut, Onto};
-use crate::simd::Float;
+use crate::Scalar;
+use crate::operands::{Mat, MatMut, Onto};
 
 /// cᵢⱼ = Σₚ aᵢₚ·bₚⱼ, plus what it is added onto.
-pub fn naive<T: Real>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
+pub fn naive<T: Scalar>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
     check(&a, &b, &c, onto);
     for i in 0..c.rows {
         for j in 0..c.cols {
@@ -63,7 +62,7 @@ fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: Onto<'_, T>
 const WORTH_IT: usize = 1 << 19;
 
 /// [`naive`], by blocks in cache and parallel over rows or columns.
-pub fn fast<T: Float>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
+pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
     check(&a, &b, &c, onto);
     let (m, k, n) = (c.rows, a.cols, c.cols);
     if m == 0 || n == 0 {
@@ -102,12 +101,12 @@ mod tests {
     use super::*;
 
     /// A matrix over random data, its rows or its columns dense.
-    fn matrix<T: Float>(data: &[T], rows: usize, cols: usize, by_rows: bool) -> Mat<'_, T> {
+    fn matrix<T: Gemm>(data: &[T], rows: usize, cols: usize, by_rows: bool) -> Mat<'_, T> {
         let (row_stride, col_stride) = if by_rows { (cols, 1) } else { (1, rows) };
         Mat { data, rows, cols, row_stride, col_stride }
     }
 
-    fn run<T: Float>(
+    fn run<T: Gemm>(
         kernel: fn(Mat<'_, T>, Mat<'_, T>, MatMut<'_, T>, Onto<'_, T>),
         a: Mat<'_, T>,
         b: Mat<'_, T>,
@@ -119,7 +118,7 @@ mod tests {
         data
     }
 
-    fn agrees<T: Float>() {
+    fn agrees<T: Gemm>() {
         let sizes = [(0, 3, 2), (2, 0, 3), (3, 2, 0), (1, 1, 1), (1, 7, 9), (1, 0, 4), (1, 300, 1100), (1, 513, 33)];
         let more = [(3, 5, 7), (17, 33, 9), (65, 257, 31), (130, 40, 129), (33, 300, 700), (700, 30, 33)];
         for (m, k, n) in sizes.into_iter().chain(more) {
@@ -143,7 +142,7 @@ mod tests {
         agrees::<f64>();
     }
 
-    fn rows_alone<T: Float>() {
+    fn rows_alone<T: Gemm>() {
         let (m, k, n) = (5, 600, 75);
         let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
         for layout in 0..4 {

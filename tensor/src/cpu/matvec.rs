@@ -9,12 +9,13 @@
 
 use rayon::prelude::*;
 
-use super::gemm::K_BLOCK;
-use crate::kernels::{Mat, MatMut, Onto};
-use crate::simd::{Float, prefetch, vectorized};
+use super::gemm::{Gemm, K_BLOCK, prefetch};
+use crate::buffer::with_scratch;
+use crate::operands::{Mat, MatMut, Onto};
+use crate::simd::vectorized;
 
 /// x·B for B (k, n) dense along one axis: with dense rows a weight matrix, with dense columns a table (n, k) transposed.
-pub(super) fn fast<T: Float>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>, threads: usize) {
+pub(super) fn fast<T: Gemm>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>, threads: usize) {
     let (k, c) = (x.cols, &mut c.data[..b.cols]);
     if c.is_empty() {
         return;
@@ -29,14 +30,14 @@ pub(super) fn fast<T: Float>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, ont
         }
         return;
     }
-    T::with_scratch(k, |dense| {
+    with_scratch(k, |dense| {
         for (p, to) in dense.iter_mut().enumerate() {
             *to = x.data[p * x.col_stride];
         }
         let (dense, by_rows) = (&*dense, b.col_stride == 1);
         let cut = c.len().div_ceil(threads).next_multiple_of(LINE).min(if by_rows { WIDEST } else { usize::MAX });
         let columns = |(piece, c): (usize, &mut [T])| match by_rows {
-            true => T::with_scratch(c.len(), |sums| dense_rows(dense, &b.data[piece * cut..], b.row_stride, c, accumulate, sums)),
+            true => with_scratch(c.len(), |sums| dense_rows(dense, &b.data[piece * cut..], b.row_stride, c, accumulate, sums)),
             false => dense_columns(dense, &b.data[piece * cut * b.col_stride..], b.col_stride, c, accumulate),
         };
         match threads {
@@ -57,7 +58,7 @@ const AHEAD: usize = 8;
 
 vectorized! {
     /// c ← x·B, or c + x·B with `accumulate`, for at most WIDEST columns of a B with dense rows; `sums` is room for as many.
-    fn dense_rows<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool, sums: &mut [T]) {
+    fn dense_rows<T: Gemm>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool, sums: &mut [T]) {
         let n = c.len();
         for (block, x) in x.chunks(K_BLOCK).enumerate() {
             sums.fill(T::zero());
@@ -80,7 +81,7 @@ vectorized! {
 
 /// sums += Σᵣ xᵣ·rowᵣ, asking for the elements `ahead` of each.
 #[inline(always)]
-fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; R], ahead: usize, sums: &mut [T]) {
+fn add_rows<T: Gemm, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; R], ahead: usize, sums: &mut [T]) {
     let (lines, rest) = sums.as_chunks_mut::<LINE>();
     let whole = rows.map(|row| &row.as_chunks::<LINE>().0[..lines.len()]);
     for (i, line) in lines.iter_mut().enumerate() {
@@ -105,7 +106,7 @@ fn add_rows<T: Float, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; 
 vectorized! {
     /// c ← x·B, or c + x·B with `accumulate`, for a B with dense columns: squares of eight by eight are turned, so that a
     /// vector runs across columns.
-    fn dense_columns<T: Float>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
+    fn dense_columns<T: Gemm>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
         for (group, c) in c.chunks_mut(LINE).enumerate() {
             // Past the last column the chains repeat it.
             let start: [usize; LINE] = std::array::from_fn(|l| (LINE * group + l.min(c.len() - 1)) * ld);
@@ -149,7 +150,7 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
-    fn agrees<T: Float>() {
+    fn agrees<T: Gemm>() {
         // Whole and broken lines, groups of rows and blocks of k; a stretch wider than the sums' cache; k and n of 1.
         for (k, n) in [(1, 1), (7, 15), (8, 16), (9, 17), (255, 33), (256, 64), (517, 100), (600, 1100), (3, WIDEST + 21)] {
             let (x, b): (Vec<T>, Vec<T>) = (normals(2 * k, 1), normals(k * (n + 5), 2));

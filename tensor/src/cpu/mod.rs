@@ -1,5 +1,5 @@
 //! The CPU kernels, one file each. In every file the naive loops come first: they define the kernel, for any
-//! [`Real`](crate::Real), in an amount of arithmetic that depends on shapes alone.
+//! [`Scalar`](crate::Scalar), in an amount of arithmetic that depends on shapes alone.
 
 pub mod adam;
 pub mod attention;
@@ -7,7 +7,6 @@ pub mod cross_entropy;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
-pub mod exp;
 pub mod gelu;
 pub(crate) mod gemm;
 pub mod layer_norm;
@@ -18,11 +17,11 @@ pub mod matmul;
 mod matvec;
 pub(crate) mod parallel;
 pub mod reduce;
-pub mod sigmoid;
+pub mod rms_norm;
 pub mod softmax;
-pub mod tanh;
 #[cfg(test)]
 mod testing;
+pub mod unary;
 
 /// Panics unless every length equals the first.
 #[track_caller]
@@ -39,7 +38,7 @@ pub(crate) fn row_count(kernel: &str, len: usize, n: usize) -> usize {
 }
 
 /// The largest of a row; comparisons alone, NaN passed over.
-pub(crate) fn largest<T: crate::Real>(row: &[T]) -> T {
+pub(crate) fn largest<T: crate::Scalar>(row: &[T]) -> T {
     let mut most = row[0];
     for &x in row {
         if x > most {

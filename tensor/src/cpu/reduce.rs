@@ -3,11 +3,12 @@
 use rayon::prelude::*;
 
 use super::{parallel, same_len};
-use crate::Real;
+use crate::Scalar;
+use crate::buffer::with_scratch;
 use crate::simd::{Float, LANES, add_lanes, sum_of, vectorized};
 
 /// yⱼ = Σᵢ xᵢⱼ over rows of n.
-pub fn naive_sum_rows<T: Real>(x: &[T], y: &mut [T], n: usize) {
+pub fn naive_sum_rows<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_rows", &[y.len(), n]);
     super::row_count("sum_rows", x.len(), n);
     y.fill(T::zero());
@@ -19,7 +20,7 @@ pub fn naive_sum_rows<T: Real>(x: &[T], y: &mut [T], n: usize) {
 }
 
 /// yᵢ = Σⱼ xᵢⱼ over rows of n.
-pub fn naive_sum_cols<T: Real>(x: &[T], y: &mut [T], n: usize) {
+pub fn naive_sum_cols<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_cols", &[x.len(), y.len() * n]);
     for (i, y) in y.iter_mut().enumerate() {
         *y = T::zero();
@@ -30,7 +31,7 @@ pub fn naive_sum_cols<T: Real>(x: &[T], y: &mut [T], n: usize) {
 }
 
 /// Σ xᵢ² in f64.
-pub fn naive_sum_squares<T: Real>(x: &[T]) -> f64 {
+pub fn naive_sum_squares<T: Scalar>(x: &[T]) -> f64 {
     x.iter().map(|x| x.to_f64() * x.to_f64()).sum()
 }
 
@@ -44,7 +45,7 @@ pub fn fast_sum_rows<T: Float>(x: &[T], y: &mut [T], n: usize) {
     if rows <= BLOCK {
         return add_rows(x, y);
     }
-    T::with_scratch(rows.div_ceil(BLOCK) * n, |sums| {
+    with_scratch(rows.div_ceil(BLOCK) * n, |sums| {
         if parallel::worth_it(x.len()) {
             sums.par_chunks_mut(n).zip(x.par_chunks(BLOCK * n)).for_each(|(sum, x)| add_rows(x, sum));
         } else {

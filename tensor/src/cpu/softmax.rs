@@ -5,11 +5,11 @@
 //! ```
 
 use super::{largest, parallel, row_count, same_len};
-use crate::Real;
-use crate::simd::{Float, largest_of, sum_of, sum_of_2, vectorized};
+use crate::Scalar;
+use crate::simd::{Elementary, Float, largest_of, sum_of, sum_of_2, vectorized};
 
 /// Each row of n: y = softmax x.
-pub fn naive<T: Real>(x: &[T], y: &mut [T], n: usize) {
+pub fn naive<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("softmax", &[x.len(), y.len()]);
     row_count("softmax", x.len(), n);
     for (x, y) in x.chunks_exact(n.max(1)).zip(y.chunks_exact_mut(n.max(1))) {
@@ -26,7 +26,7 @@ pub fn naive<T: Real>(x: &[T], y: &mut [T], n: usize) {
 }
 
 /// x̄ = y ∘ (ȳ − ⟨ȳ, y⟩), by rows of n.
-pub fn naive_vjp<T: Real>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
+pub fn naive_vjp<T: Scalar>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("softmax_vjp", y.len(), n);
     let n = n.max(1);

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use gradus_autograd::ops::Attention;
 use gradus_autograd::{Tape, Tensor, Var};
-use gradus_tensor::kernels::Mask;
+use gradus_tensor::Mask;
 use serde::Deserialize;
 
 /// How far an op is from PyTorch's, in f64, relative to the largest entry of each tensor.
@@ -48,7 +48,7 @@ const APPLY: &[(&str, Apply)] = &[
     ("gelu", |x| x[0].gelu()),
     ("layer_norm", |x| x[0].layer_norm(&x[1], &x[2], 1e-5)),
     ("linear", |x| x[0].linear(&x[1], &x[2])),
-    ("linear_cross_entropy", |x| x[0].linear_cross_entropy(&x[1], [3, 0, 2].into(), [0.5, 0.25, 2.0].into())),
+    ("linear_cross_entropy", |x| x[0].linear_cross_entropy(&x[1], None, [3, 0, 2].into(), [0.5, 0.25, 2.0].into())),
     ("log", |x| x[0].log()),
     ("log_softmax", |x| x[0].log_softmax()),
     ("lstm", |x| x[0].lstm(&x[1])),
@@ -66,7 +66,7 @@ const APPLY: &[(&str, Apply)] = &[
     ("relu", |x| x[0].relu()),
     ("reshape", |x| x[0].reshape([3, 4])),
     ("scatter_add", |x| x[0].scatter_add(IDS, 3)),
-    ("select", |x| x[0].select([true, false, true, false, false, true], &x[1])),
+    ("select", |x| x[0].select(&Tensor::new([2, 3], vec![1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), &x[1])),
     ("self_attention", |x| x[0].self_attention(2, causal())),
     ("sigmoid", |x| x[0].sigmoid()),
     ("slice", |x| x[0].slice(1, 1..4)),
@@ -80,7 +80,7 @@ const APPLY: &[(&str, Apply)] = &[
 const IDS: [u32; 4] = [2, 0, 2, 1];
 
 fn causal() -> Attention {
-    Attention { mask: Mask::Causal, dropout: None }
+    Attention::new(Mask::Causal)
 }
 
 /// A tensor in the file.

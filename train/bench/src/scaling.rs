@@ -19,7 +19,7 @@ use std::time::Instant;
 use gradus_autograd::Tape;
 use gradus_autograd::ops::Attention;
 use gradus_model::{Gpt, GptConfig, Tree};
-use gradus_tensor::kernels::Mask;
+use gradus_tensor::Mask;
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Tensor, buffer};
 use gradus_train::trainer::{TrainError, Trainer};
@@ -168,7 +168,7 @@ fn attention(context: usize, repeats: usize) -> Point {
         let tape = Tape::new();
         let x = tape.leaf(packed.clone());
         let before = buffer::stats().live_bytes;
-        let y = x.self_attention(HEADS, Attention { mask: Mask::Causal, dropout: None });
+        let y = x.self_attention(HEADS, Attention::new(Mask::Causal));
         saved_bytes = buffer::stats().live_bytes - before;
         tape.backward(&y.sum_all());
         Ok(())

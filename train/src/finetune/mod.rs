@@ -168,7 +168,7 @@ impl Reader {
         let model = dir.load().map_err(ModelDirError::from)?;
         let mut broken = None;
         model.as_ref().visit(|name, p| {
-            if broken.is_none() && !p.dense().as_slice().iter().all(|x| x.is_finite()) {
+            if broken.is_none() && !p.is_finite() {
                 broken = Some(name.to_owned());
             }
         });

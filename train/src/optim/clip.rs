@@ -7,11 +7,11 @@
 //! One norm for the whole model: clipping each tensor by its own would change the gradient's direction. (PyTorch divides
 //! by ‖g‖ + 1e-6 instead.)
 
-use gradus_tensor::Real;
+use gradus_tensor::{Real, Tensor};
 
 /// ‖g‖ of all gradients together, its squares summed in f64 in the order given.
-pub fn global_norm<'a, T: Real>(gradients: impl IntoIterator<Item = &'a [T]>) -> f64 {
-    gradients.into_iter().map(|g| T::kernels().sum_squares(g)).sum::<f64>().sqrt()
+pub fn global_norm<'a, T: Real>(gradients: impl IntoIterator<Item = &'a Tensor<T>>) -> f64 {
+    gradients.into_iter().map(Tensor::sum_squares).sum::<f64>().sqrt()
 }
 
 /// The factor on every gradient: 1 up to `max`, max/‖g‖ beyond. A norm that is not a number stays one, so that it is not
@@ -26,10 +26,10 @@ mod tests {
 
     #[test]
     fn one_norm_for_all() {
-        let (a, b) = ([3.0f32, 0.0], [4.0f32]);
-        assert_eq!(global_norm([&a[..], &b[..]]), 5.0);
+        let (a, b) = (Tensor::new([2], vec![3.0f32, 0.0]), Tensor::new([1], vec![4.0f32]));
+        assert_eq!(global_norm([&a, &b]), 5.0);
         assert_eq!(global_norm::<f64>([]), 0.0);
-        let beyond = global_norm([&[3e30f32, 4e30][..]]); // squares beyond f32's range
+        let beyond = global_norm([&Tensor::new([2], vec![3e30f32, 4e30])]); // squares beyond f32's range
         assert!((beyond / 5e30 - 1.0).abs() < 1e-6, "{beyond}");
     }
 

@@ -27,9 +27,8 @@
 
 use std::fmt;
 
-use gradus_tensor::Real;
-use gradus_tensor::kernels::AdamStep;
-use rayon::prelude::*;
+use gradus_tensor::operands::AdamStep;
+use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::OptimError;
@@ -154,18 +153,27 @@ pub struct Update {
 impl Optimizer {
     /// Updates one parameter in place. `decays`: whether λ falls on it, as it does on all that is neither bias nor
     /// gain (§4.1, `Role::decays` of gradus-model). `moments`: m and v, zero before the first update; not looked at by
-    /// [`Sgd`](OptimizerKind::Sgd). All slices have one length.
+    /// [`Sgd`](OptimizerKind::Sgd). All are of one shape.
     ///
     /// # Panics
-    /// Where lengths differ, t is 0, or an Adam is given no moments.
-    pub fn update<T: Real>(&self, at: Update, decays: bool, p: &mut [T], moments: Option<(&mut [T], &mut [T])>, g: &[T]) {
+    /// Where shapes differ, t is 0, or an Adam is given no moments.
+    pub fn update<T: Real>(
+        &self,
+        at: Update,
+        decays: bool,
+        p: &mut Tensor<T>,
+        moments: Option<(&mut Tensor<T>, &mut Tensor<T>)>,
+        g: &Tensor<T>,
+    ) {
         assert!(at.t > 0, "updates count from 1: at t = 0 the bias corrections 1 − βᵗ are 0");
         let lambda = if decays { self.decay } else { 0.0 };
         if self.name == OptimizerKind::Sgd {
-            return sgd(self.lr * at.schedule, at.clip, lambda, p, g);
+            // p ← p − rate·(clip·g + λp)
+            let [rate, clip, lambda] = [self.lr * at.schedule, at.clip, lambda].map(T::lit);
+            return p.zip_assign(g, |p, g| p - rate * (clip * g + lambda * p));
         }
         let (m, v) = moments.unwrap_or_else(|| panic!("optimizer {}: needs the moments m and v, got none", self.name));
-        T::kernels().adam(&self.adam_step(at, lambda), p, m, v, g);
+        p.adam(&self.adam_step(at, lambda), m, v, g);
     }
 
     /// The table at the head of this file.
@@ -219,13 +227,6 @@ impl Optimizer {
     }
 }
 
-/// p ← p − rate·(clip·g + λp), element by element.
-fn sgd<T: Real>(rate: f64, clip: f64, lambda: f64, p: &mut [T], g: &[T]) {
-    assert_eq!(p.len(), g.len(), "sgd: p and g have one length");
-    let [rate, clip, lambda] = [rate, clip, lambda].map(T::lit);
-    p.par_iter_mut().with_min_len(1 << 14).zip(g).for_each(|(p, &g)| *p = *p - rate * (clip * g + lambda * *p));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,14 +276,13 @@ mod tests {
     }
 
     fn run<T: Real>(o: &Optimizer, decays: bool, start: &[f64]) -> Vec<f64> {
-        let mut p: Vec<T> = start.iter().map(|&x| T::lit(x)).collect();
-        let (mut m, mut v) = (vec![T::zero(); p.len()], vec![T::zero(); p.len()]);
+        let mut p = Tensor::new([start.len()], start.iter().map(|&x| T::lit(x)).collect());
+        let (mut m, mut v) = (Tensor::zeros([p.len()]), Tensor::zeros([p.len()]));
         for t in 1..=UPDATES {
-            let g: Vec<T> = p.iter().map(|p| T::lit(gradient(t, p.to_f64()))).collect();
-            let moments = o.name.has_moments().then_some((&mut m[..], &mut v[..]));
-            o.update(at(t), decays, &mut p, moments, &g);
+            let g = p.map(|p| T::lit(gradient(t, p.to_f64())));
+            o.update(at(t), decays, &mut p, o.name.has_moments().then_some((&mut m, &mut v)), &g);
         }
-        p.into_iter().map(T::to_f64).collect()
+        p.cast::<f64>().to_vec()
     }
 
     #[test]
@@ -318,11 +318,12 @@ mod tests {
     #[test]
     fn a_schedule_of_0_moves_the_moments_alone() {
         for name in OptimizerKind::ALL.into_iter().filter(|n| n.has_moments()) {
-            let (mut p, mut m, mut v) = ([2.0], [0.0], [0.0]);
+            let one = |x: f64| Tensor::new([1], vec![x]);
+            let (mut p, mut m, mut v) = (one(2.0), one(0.0), one(0.0));
             let still = Update { t: 1, schedule: 0.0, clip: 1.0 };
-            Optimizer { decay: 0.0, ..settings(name) }.update(still, true, &mut p, Some((&mut m, &mut v)), &[1.0]);
-            assert_eq!(p, [2.0]);
-            assert!((m[0] - 0.2f64).abs() < 1e-15 && (v[0] - 0.01f64).abs() < 1e-15, "{name}: {m:?} {v:?}");
+            Optimizer { decay: 0.0, ..settings(name) }.update(still, true, &mut p, Some((&mut m, &mut v)), &one(1.0));
+            assert_eq!(p.item(), 2.0);
+            assert!((m.item() - 0.2).abs() < 1e-15 && (v.item() - 0.01).abs() < 1e-15, "{name}: {m:?} {v:?}");
         }
     }
 
@@ -358,6 +359,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "needs the moments")]
     fn an_adam_without_moments_is_a_mistake() {
-        Optimizer::default().update(at(1), true, &mut [1.0], None, &[1.0]);
+        Optimizer::default().update(at(1), true, &mut Tensor::scalar(1.0), None, &Tensor::scalar(1.0));
     }
 }

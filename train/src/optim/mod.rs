@@ -4,16 +4,18 @@
 //! [`Schedule`], and then one pass over each parameter ([`Optimizer::update`]).
 //!
 //! ```
+//! use gradus_tensor::Tensor;
 //! use gradus_train::optim::{Optimizer, Schedule, Update, clip};
 //!
 //! let (optimizer, schedule) = (Optimizer::default(), Schedule::default());
-//! let (mut p, mut m, mut v, g) = ([1.0f64, -1.0], [0.0; 2], [0.0; 2], [3.0, 4.0]);
+//! let (mut p, g) = (Tensor::new([2], vec![1.0f64, -1.0]), Tensor::new([2], vec![3.0, 4.0]));
+//! let (mut m, mut v) = (p.zeros_like([2]), p.zeros_like([2]));
 //! for t in 1..=10 {
-//!     let norm = clip::global_norm([&g[..]]);
+//!     let norm = clip::global_norm([&g]);
 //!     let at = Update { t, schedule: schedule.factor(t, 10), clip: clip::factor(norm, 1.0) };
 //!     optimizer.update(at, true, &mut p, Some((&mut m, &mut v)), &g);
 //! }
-//! assert!(p[0] < 1.0 && p[1] < -1.0);
+//! assert!(p.to_vec()[0] < 1.0 && p.to_vec()[1] < -1.0);
 //! ```
 
 pub mod clip;

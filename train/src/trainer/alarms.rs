@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gradus_io::numbers::figure;
 use gradus_model::Tree;
-use gradus_tensor::Real;
+use gradus_tensor::{Real, Tensor};
 
 use super::Gradient;
 
@@ -25,8 +25,8 @@ const LOSSES: usize = 10;
 const DIVERGES: f64 = 3.0;
 
 /// What was seen of the last updates. It changes nothing, and is not part of a checkpoint: after a resume it begins anew.
-#[derive(Clone, Debug, Default)]
-pub struct Alarms {
+#[derive(Clone, Debug)]
+pub struct Alarms<T: Real> {
     norms: VecDeque<f64>,
     /// The largest norm of all.
     largest: f64,
@@ -36,22 +36,38 @@ pub struct Alarms {
     diverged: bool,
     /// Updates in a row that a parameter's gradient was 0 everywhere.
     idle: BTreeMap<String, usize>,
-    /// Of parameters with one axis, one element a unit: which had a gradient in this window.
-    alive: BTreeMap<String, Vec<bool>>,
+    /// Of parameters with one axis, one element per unit: 1 where it had a gradient in this window.
+    alive: BTreeMap<String, Tensor<T>>,
     updates: usize,
     /// Parameters that an alarm was raised for: one each.
     told: BTreeSet<String>,
     raised: Vec<String>,
 }
 
-impl Alarms {
+impl<T: Real> Default for Alarms<T> {
+    fn default() -> Self {
+        Alarms {
+            norms: VecDeque::new(),
+            largest: 0.0,
+            first_loss: None,
+            losses: VecDeque::new(),
+            diverged: false,
+            idle: BTreeMap::new(),
+            alive: BTreeMap::new(),
+            updates: 0,
+            told: BTreeSet::new(),
+            raised: Vec::new(),
+        }
+    }
+}
+
+impl<T: Real> Alarms<T> {
     /// Looks at an update's gradient, before clipping.
-    pub(super) fn look<T: Real>(&mut self, gradient: &Gradient<T>, norm: f64) {
+    pub(super) fn look(&mut self, gradient: &Gradient<T>, norm: f64) {
         self.updates += 1;
         let ends = self.updates.is_multiple_of(WINDOW);
         gradient.as_ref().visit(|name, g| {
             let Some(g) = g else { return };
-            let zero = |x: &T| *x == T::zero();
             let idle = self.idle.entry(name.to_owned()).or_default();
             *idle = if g.any_nonzero() { 0 } else { *idle + 1 };
             if *idle == IDLE && self.told.insert(name.to_owned()) {
@@ -60,15 +76,16 @@ impl Alarms {
             if g.shape().len() != 1 {
                 return;
             }
-            let alive = self.alive.entry(name.to_owned()).or_insert_with(|| vec![false; g.len()]);
-            alive.iter_mut().zip(g.as_slice()).for_each(|(alive, x)| *alive |= !zero(x));
-            let dead = alive.iter().filter(|&&alive| !alive).count();
-            if ends && dead > 0 && self.told.insert(name.to_owned()) {
+            let alive = self.alive.entry(name.to_owned()).or_insert_with(|| g.zeros_like(*g.shape()));
+            alive.zip_assign(g, |alive, g| if g == T::zero() { alive } else { T::one() });
+            if !ends {
+                return;
+            }
+            let alive = self.alive.remove(name).map_or(0.0, |alive| alive.sum_squares()) as usize;
+            let dead = g.len() - alive;
+            if dead > 0 && self.told.insert(name.to_owned()) {
                 self.raised
                     .push(format!("{name}: {dead} of {} units had no gradient in {WINDOW} updates; they are dead", g.len()));
-            }
-            if ends {
-                alive.fill(false);
             }
         });
         let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
@@ -118,7 +135,6 @@ impl Alarms {
 #[cfg(test)]
 mod tests {
     use gradus_model::{GptConfig, Model, ModelConfig, Tree};
-    use gradus_tensor::Tensor;
 
     use super::*;
 
@@ -178,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_loss_that_runs_away_is_told_once() {
-        let mut alarms = Alarms::default();
+        let mut alarms = Alarms::<f64>::default();
         // Hard batches are none, nor is a loss that rises and stays below three times the first.
         (0..100).for_each(|t| alarms.look_at_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));
         (0..50).for_each(|_| alarms.look_at_loss(5.0));

@@ -88,7 +88,7 @@ pub struct Trainer<T: Real = f32> {
     /// Whether every op's value and every summand is looked at, not only the loss and its gradient.
     pub watches: bool,
     /// What looks wrong though it is finite.
-    pub alarms: Alarms,
+    pub alarms: Alarms<T>,
 }
 
 /// A gradient of each parameter that is trained.
@@ -275,7 +275,7 @@ impl<T: Real> Trainer<T> {
     fn broken_parameter(&self) -> Option<String> {
         let mut broken = None;
         self.params.as_ref().visit(|name, p| {
-            if broken.is_none() && p.as_slice().iter().any(|x| !x.to_f64().is_finite()) {
+            if broken.is_none() && !p.is_finite() {
                 broken = Some(name.to_owned());
             }
         });
@@ -286,7 +286,7 @@ impl<T: Real> Trainer<T> {
     fn step(&mut self, batch: &Batch, loss: f64, gradient: Gradient<T>) -> Result<Step, TrainError> {
         let t = self.done + 1;
         let mut all = Vec::new();
-        gradient.as_ref().visit(|_, g| all.extend(g.as_ref().map(Tensor::as_slice)));
+        gradient.as_ref().visit(|_, g| all.extend(g));
         let gradient_norm = clip::global_norm(all);
         if !loss.is_finite() || !gradient_norm.is_finite() {
             if let Some(name) = self.broken_parameter().filter(|_| self.done == 0) {
@@ -304,8 +304,7 @@ impl<T: Real> Trainer<T> {
         self.params.as_mut().zip(moments).zip(gradient).visit(|name, ((p, (m, v)), g)| {
             let decays = *decays.next().unwrap_or_else(|| panic!("{name} is a parameter that the model did not have"));
             let Some(g) = g else { return };
-            let moments = optimizer.name.has_moments().then(|| (m.to_mut(), v.to_mut()));
-            optimizer.update(at, decays, p.to_mut(), moments, g.as_slice());
+            optimizer.update(at, decays, p, optimizer.name.has_moments().then_some((m, v)), &g);
         });
         self.done = t;
         Ok(Step { loss, gradient_norm, rate: optimizer.lr * at.schedule })
@@ -313,6 +312,6 @@ impl<T: Real> Trainer<T> {
 }
 
 fn add<T: Real>(mut sum: Tensor<T>, g: &Tensor<T>) -> Tensor<T> {
-    T::kernels().accumulate(sum.to_mut(), g.as_slice());
+    sum.add_assign(g);
     sum
 }

@@ -15,12 +15,14 @@
 //! are added in order, wherever the tile is cut and whatever its size. So are those of the crate `matrixmultiply`, which has
 //! the CPUs for which there is no tile here: the bits are equal wherever a CPU fuses.
 
+mod float;
 mod tile;
 
-use crate::kernels::Onto;
-use crate::simd::{Float, prefetch, vectorized};
-pub use tile::Tiles;
-pub(crate) use tile::{tiles_f32, tiles_f64};
+use crate::buffer::with_scratch;
+use crate::operands::Onto;
+use crate::simd::vectorized;
+pub(crate) use float::{Gemm, prefetch};
+use tile::Tiles;
 
 /// Multiply-adds that follow one another in a register; sums of longer products are added up in C.
 pub(crate) const K_BLOCK: usize = 256;
@@ -46,7 +48,7 @@ impl<T> Strided<T> {
 /// # Safety
 /// Every element that sizes and strides reach lies in its allocation; nothing writes between the first and the last of A's or
 /// B's meanwhile, and nothing else aliases C's. (A row to add to that is too short panics.)
-pub(crate) unsafe fn product<T: Float>(
+pub(crate) unsafe fn product<T: Gemm>(
     [m, k, n]: [usize; 3],
     a: Strided<T>,
     b: Strided<T>,
@@ -66,7 +68,7 @@ pub(crate) unsafe fn product<T: Float>(
 ///
 /// # Safety
 /// As for [`product`].
-unsafe fn product_by<T: Float>(
+unsafe fn product_by<T: Gemm>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
     a: Strided<T>,
@@ -76,7 +78,7 @@ unsafe fn product_by<T: Float>(
     onto: Onto<'_, T>,
 ) {
     let width = PACKED_BYTES / size_of::<T>() / K_BLOCK / tiles.cols * tiles.cols;
-    T::with_scratch(K_BLOCK.min(k) * width.min(n.next_multiple_of(tiles.cols)), |packed| {
+    with_scratch(K_BLOCK.min(k) * width.min(n.next_multiple_of(tiles.cols)), |packed| {
         for j in (0..n).step_by(width) {
             let cols = width.min(n - j);
             let mut onto = onto.columns_from(j);
@@ -101,7 +103,7 @@ pub(crate) struct Packed<'a, T> {
     n: usize,
 }
 
-impl<'a, T: Float> Packed<'a, T> {
+impl<'a, T: Gemm> Packed<'a, T> {
     /// Elements that the panels of a (k, n) take.
     pub(crate) fn len(k: usize, n: usize) -> usize {
         k * n.next_multiple_of(Self::panel())
@@ -170,7 +172,7 @@ impl<'a, T: Float> Packed<'a, T> {
 ///
 /// # Safety
 /// As for [`product`].
-unsafe fn elsewhere<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>, c: *mut T, ld: usize, onto: Onto<'_, T>) {
+unsafe fn elsewhere<T: Gemm>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>, c: *mut T, ld: usize, onto: Onto<'_, T>) {
     if let Onto::Row(x) = onto {
         for i in 0..m {
             // SAFETY: the caller's: each row of C has n elements.
@@ -186,7 +188,7 @@ unsafe fn elsewhere<T: Float>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T
 ///
 /// # Safety
 /// As for [`product`].
-unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, panels: &mut [T]) {
+unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, panels: &mut [T]) {
     let width = tiles.cols;
     let [row, col] = b.strides;
     let columns = |q: usize| width.min(n - q * width);
@@ -221,7 +223,7 @@ unsafe fn pack<T: Float>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pa
 
 vectorized! {
     /// A panel of `cols` columns that are dense, `ld` apart (0: one column, broadcast): squares of eight by eight are turned.
-    fn pack_columns<T: Float>(columns: &[T], ld: usize, cols: usize, k: usize, panel: &mut [T], width: usize) {
+    fn pack_columns<T: Gemm>(columns: &[T], ld: usize, cols: usize, k: usize, panel: &mut [T], width: usize) {
         let (turned, deep) = (cols / 8 * 8, k / 8 * 8);
         for j in (0..turned).step_by(8) {
             for p in (0..deep).step_by(8) {
@@ -250,7 +252,7 @@ vectorized! {
 /// # Safety
 /// As for [`product`].
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-unsafe fn block<T: Float>(
+unsafe fn block<T: Gemm>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
     a: Strided<T>,

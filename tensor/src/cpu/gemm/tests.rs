@@ -3,7 +3,7 @@ use super::*;
 
 #[cfg(target_arch = "x86_64")]
 /// The sum of each block of k: a chain of fused multiply-adds.
-fn blocks<T: Float>(k: usize, a: impl Fn(usize) -> T, b: impl Fn(usize) -> T) -> impl Iterator<Item = T> {
+fn blocks<T: Gemm>(k: usize, a: impl Fn(usize) -> T, b: impl Fn(usize) -> T) -> impl Iterator<Item = T> {
     let sum = move |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), |sum, p| T::fused(a(p), b(p), sum));
     (0..k).step_by(K_BLOCK).map(sum)
 }
@@ -14,7 +14,7 @@ fn layouts(rows: usize, cols: usize) -> [[usize; 2]; 5] {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn has_the_bits_of_its_definition<T: Float>(tiles: &Tiles<T>) {
+fn has_the_bits_of_its_definition<T: Gemm>(tiles: &Tiles<T>) {
     for [m, k, n] in [[1, 1, 1], [3, 0, 5], [15, 7, 33], [29, 300, 70], [6, 513, 16], [40, 20, 700], [14, 256, 32]] {
         let (a, b): (Vec<T>, Vec<T>) = (normals(2 * (m + 2) * (k + 2), 1), normals(2 * (k + 2) * (n + 2), 2));
         let (row, ld): (Vec<T>, usize) = (normals(n, 3), n + 3);
@@ -53,7 +53,7 @@ fn every_tile_has_the_bits_of_the_definition() {
     double.into_iter().for_each(has_the_bits_of_its_definition);
 }
 
-fn packed_once<T: Float>() {
+fn packed_once<T: Gemm>() {
     let [m, k, n] = [30, 300, 75];
     let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
     let (a, b) = (Strided { at: a.as_ptr(), strides: [k, 1] }, Strided { at: b.as_ptr(), strides: [1, k] });
@@ -87,7 +87,7 @@ fn a_packed_factor_serves_any_part_of_itself() {
     packed_once::<f64>();
 }
 
-fn is_matrixmultiply<T: Float>() {
+fn is_matrixmultiply<T: Gemm>() {
     let [m, k, n] = [37, 600, 75];
     let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
     let (a, b) = (Strided { at: a.as_ptr(), strides: [1, m] }, Strided { at: b.as_ptr(), strides: [n, 1] });

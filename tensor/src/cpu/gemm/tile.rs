@@ -1,7 +1,7 @@
 //! The innermost loop: a tile of C held in vector registers while k runs.
 
 use super::Strided;
-use crate::kernels::Onto;
+use crate::operands::Onto;
 use crate::simd::{Float, Level, level};
 
 /// A tile of some number of rows and whole vectors of columns: (k, A, the rows of A after these, a panel of B, C, its row

@@ -2,7 +2,7 @@
 
 use gradus_autograd::ops::Attention;
 use gradus_autograd::{Tape, Tensor, Var};
-use gradus_tensor::kernels::Mask;
+use gradus_tensor::Mask;
 use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Update, Warmup};
 use gradus_train::tasks;
 
@@ -62,7 +62,7 @@ fn matrix<const R: usize, const C: usize>(rows: [[f64; C]; R]) -> Tensor<f64> {
 fn equations_1_and_2() -> Example {
     let tape = Tape::new();
     let (h, w) = (tape.leaf(matrix([[1.0, 2.0]])), tape.leaf(matrix([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])));
-    let loss = h.linear_cross_entropy(&w, [2].into(), [1.0].into());
+    let loss = h.linear_cross_entropy(&w, None, [2].into(), [1.0].into());
     let value = loss.value().item();
     let g = tape.backward(&loss);
     let (gh, gw) = (g.of(&h).expect("h is used").to_vec(), g.of(&w).expect("so is W").to_vec());
@@ -88,7 +88,7 @@ fn attention() -> Example {
     let tape = Tape::off();
     let column = |values: [f64; 2]| tape.constant(Tensor::new([1, 1, 2, 1], values.to_vec()));
     let (q, k, v) = (column([1.0, 2.0]), column([0.0, 3f64.ln()]), column([10.0, 20.0]));
-    let o = q.attention(&k, &v, None, Attention { mask: Mask::Causal, dropout: None }).into_value().to_vec();
+    let o = q.attention(&k, &v, None, Attention::new(Mask::Causal)).into_value().to_vec();
     example(
         "Masked self-attention",
         "Two tokens, one head of width 1: q = (1, 2), k = (0, ln 3), v = (10, 20). The first token sees itself alone. The second has the scores \
@@ -161,8 +161,8 @@ fn equation_5() -> Example {
 
 fn adam() -> Example {
     let optimizer = Optimizer { name: OptimizerKind::OpenAi, lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 };
-    let (mut p, mut m, mut v) = ([2.0f64], [0.0], [0.0]);
-    optimizer.update(Update { t: 1, schedule: 1.0, clip: 1.0 }, true, &mut p, Some((&mut m, &mut v)), &[0.5]);
+    let (mut p, mut m, mut v) = (Tensor::scalar(2.0), Tensor::scalar(0.0), Tensor::scalar(0.0));
+    optimizer.update(Update { t: 1, schedule: 1.0, clip: 1.0 }, true, &mut p, Some((&mut m, &mut v)), &Tensor::scalar(0.5));
     let root = (0.001f64 * 0.25).sqrt();
     let step = 0.1 * (1.0f64 - 0.999).sqrt() / (1.0 - 0.9);
     example(
@@ -171,9 +171,9 @@ fn adam() -> Example {
          p − lr·√(1 − β₂)/(1 − β₁)·(m/(√v + ε) + w·p).",
         &["A modified L2", "The paper cites [37]"],
         &[
-            ("p", p[0], 2.0 - step * (0.05 / (root + 1e-8) + 0.02)),
-            ("m = 0.1·0.5", m[0], 0.05),
-            ("v = 0.001·0.25", v[0], 0.00025),
+            ("p", p.item(), 2.0 - step * (0.05 / (root + 1e-8) + 0.02)),
+            ("m = 0.1·0.5", m.item(), 0.05),
+            ("v = 0.001·0.25", v.item(), 0.00025),
         ],
     )
 }

@@ -1,0 +1,404 @@
+//! Vectorised and parallel.
+
+use rayon::prelude::*;
+
+use super::super::dropout::drop_row;
+use super::super::gemm::{Gemm, Packed, Strided};
+use super::super::matvec;
+use super::super::parallel::Shared;
+use super::{bias_at, row};
+use crate::buffer::with_scratch;
+use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, Place};
+use crate::simd::{Elementary, LANES, largest_of, sum_of, sum_of_2, vectorized};
+
+/// Queries that are scored at a time. Under a causal mask their scores stop at the last of them, so at most this much is
+/// computed in vain a row; whole tiles of the product, and little enough for the nearest cache.
+const STEP: usize = 28;
+/// Queries whose scores are held at once backward, where keys and values take sums over queries.
+const BLOCK: usize = 4 * STEP;
+/// Queries of a task forward; each packs the keys and values for itself.
+const SHARE: usize = 9 * STEP;
+
+/// Queries of sequence `b`: the first, how many, and how many keys the last of them reaches.
+#[derive(Clone, Copy)]
+struct Span {
+    b: usize,
+    first: usize,
+    rows: usize,
+    reach: usize,
+}
+
+impl Span {
+    fn new(spec: &AttentionSpec, b: usize, first: usize, most: usize) -> Self {
+        let rows = most.min(spec.queries - first);
+        Span { b, first, rows, reach: spec.reach(b, first + rows - 1) }
+    }
+
+    /// Cut into spans of at most `rows`.
+    fn cut(self, spec: &AttentionSpec, rows: usize) -> impl Iterator<Item = Span> {
+        let end = self.first + self.rows;
+        (self.first..end).step_by(rows).map(move |first| Span::new(spec, self.b, first, rows.min(end - first)))
+    }
+
+    /// Length of a row of scores: whole lanes, at least one, so that no row ends in a scalar remainder.
+    fn stride(self) -> usize {
+        self.reach.next_multiple_of(LANES).max(LANES)
+    }
+}
+
+/// Splits the row of scores of query i in sequence b: the whole lanes that hold the keys it reaches, with `fill` past the last, and zeros.
+fn split<'a, T: Gemm>(spec: &AttentionSpec, [b, i]: [usize; 2], s: &'a mut [T], fill: T) -> &'a mut [T] {
+    let seen = spec.reach(b, i);
+    let (s, beyond) = s.split_at_mut(seen.next_multiple_of(LANES));
+    s[seen..].fill(fill);
+    beyond.fill(T::zero());
+    s
+}
+
+/// The positions of one (b, h) from `t` on, as the rows of a matrix, and as the columns of one.
+fn rows_of<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> Strided<T> {
+    let at = x.data.as_ptr().wrapping_add(b * x.strides[0] + h * x.strides[1] + t * x.strides[2]);
+    Strided { at, strides: [x.strides[2], 1] }
+}
+
+fn columns_of<T>(x: Heads<'_, T>, at: [usize; 3]) -> Strided<T> {
+    let Strided { at, strides: [row, col] } = rows_of(x, at);
+    Strided { at, strides: [col, row] }
+}
+
+/// The bias's and the mask's row of a query, over keys; empty where there is none.
+fn rows_at<'a, T: Copy>(x: &AttentionOperands<'a, T>, [b, h, i]: [usize; 3]) -> (&'a [T], &'a [bool]) {
+    let bias = x.bias.map_or(&[][..], |bias| &bias.data[bias_at(x.spec, bias, [b, h, i, 0])..][..x.spec.keys]);
+    (bias, x.spec.mask.row(b, i, x.spec.queries, x.spec.keys))
+}
+
+/// [The definition](super::naive::attention) by steps of queries; tasks are shares of a (b, h).
+pub fn attention<T: Gemm>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [T]) {
+    x.check(o, lse);
+    let AttentionOperands { spec, q, k, v, .. } = *x;
+    let d = spec.width;
+    let (o, lse) = (Shared::new(o), Shared::new(lse));
+    if spec.queries == 1 {
+        // SAFETY: a task owns its row of o, (B, 1, H, D), and its element of lse, (B, H, 1), by `check`.
+        let task = |pair: usize| unsafe { one_query(x, pair, o.slice(pair * d, d), &mut *lse.at(pair)) };
+        return run(spec, spec.batch * spec.heads, task);
+    }
+    let shares = spec.queries.div_ceil(SHARE);
+    let task = |task: usize| {
+        let pair = task / shares;
+        let (b, h) = (pair / spec.heads, pair % spec.heads);
+        let share = Span::new(spec, b, task % shares * SHARE, SHARE);
+        let (keys, stride) = (share.reach, share.stride());
+        let sizes = [Packed::<T>::len(d, keys), Packed::<T>::len(keys, d), STEP * stride, STEP];
+        with_scratch(sizes.iter().sum(), |scratch| {
+            let [k_space, v_space, s, inverse] = parts(scratch, sizes);
+            // SAFETY: `check` found the keys and values inside their slices.
+            let (k, v) = unsafe {
+                (Packed::new(columns_of(k, [b, h, 0]), d, keys, k_space), Packed::new(rows_of(v, [b, h, 0]), keys, d, v_space))
+            };
+            for step in share.cut(spec, STEP) {
+                let Span { first, rows, reach, .. } = step;
+                let stride = step.stride();
+                let s = &mut s[..rows * stride];
+                // SAFETY: `check` found the queries inside their slice, and s holds (rows, stride ≥ reach).
+                unsafe { k.times([rows, d, reach], rows_of(q, [b, h, first]), 0, s.as_mut_ptr(), stride, Onto::Nothing) };
+                // SAFETY: a task owns its rows of lse, (B, H, Tq) by `check`.
+                let lse = unsafe { lse.slice(pair * spec.queries + first, rows) };
+                for (r, s) in s.chunks_exact_mut(stride).enumerate() {
+                    let i = first + r;
+                    let s = split(spec, [b, i], s, T::lit(f64::NEG_INFINITY));
+                    (lse[r], inverse[r]) = softmax_row(x, [b, h, i], s);
+                    if let Some(key) = &spec.dropout {
+                        drop_row(key, (pair * spec.queries + i) as u64, s);
+                    }
+                }
+                let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
+                let s = Strided { at: s.as_ptr(), strides: [stride, 1] };
+                // SAFETY: o is (B, Tq, H, D) by `check`, and a task owns its rows of it.
+                unsafe { v.times([rows, reach, d], s, 0, o.at(at), o_stride, Onto::Nothing) };
+                for (r, &inverse) in inverse[..rows].iter().enumerate() {
+                    // SAFETY: as above.
+                    for o in unsafe { o.slice(at + r * o_stride, d) } {
+                        *o = *o * inverse;
+                    }
+                }
+            }
+        });
+    };
+    run(spec, spec.batch * spec.heads * shares, task);
+}
+
+/// From a query's products with keys, e^(sⱼ − max), 0 where not allowed; its log-sum-exp, and the inverse of their sum.
+fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: &mut [T]) -> (T, T) {
+    if x.spec.is_blind(b, i) {
+        s.fill(T::zero());
+        return (T::lit(f64::NEG_INFINITY), T::zero());
+    }
+    let (bias, allowed) = rows_at(x, [b, h, i]);
+    let (most, sum) = exponentials(s, T::lit(x.spec.scale), bias, allowed);
+    (most + sum.ln(), T::one() / sum)
+}
+
+/// The attention of a single query, as while generating: packing the keys would cost more than their product with it.
+fn one_query<T: Gemm>(x: &AttentionOperands<'_, T>, pair: usize, o: &mut [T], lse: &mut T) {
+    let AttentionOperands { spec, q, k, v, .. } = *x;
+    let [b, h] = [pair / spec.heads, pair % spec.heads];
+    let (keys, d) = (spec.reach(b, 0), spec.width);
+    if keys == 0 {
+        o.fill(T::zero());
+        *lse = T::lit(f64::NEG_INFINITY);
+        return;
+    }
+    let all = |x: &Heads<'_, T>| b * x.strides[0] + h * x.strides[1];
+    let one_row = |x: &[T], b: Mat<'_, T>, y: &mut [T]| {
+        let x = Mat { data: x, rows: 1, cols: b.rows, row_stride: b.rows, col_stride: 1 };
+        matvec::fast(x, b, MatMut { row_stride: y.len(), rows: 1, cols: y.len(), data: y }, Onto::Nothing, 1);
+    };
+    with_scratch(keys.next_multiple_of(LANES), |s| {
+        let k = Mat { data: &k.data[all(&k)..], rows: d, cols: keys, row_stride: 1, col_stride: k.strides[2] };
+        one_row(row(q, d, [b, h, 0]), k, &mut s[..keys]);
+        s[keys..].fill(T::lit(f64::NEG_INFINITY));
+        let inverse;
+        (*lse, inverse) = softmax_row(x, [b, h, 0], s);
+        if let Some(key) = &spec.dropout {
+            drop_row(key, pair as u64, s);
+        }
+        one_row(&s[..keys], Mat { data: &v.data[all(&v)..], rows: keys, cols: d, row_stride: v.strides[2], col_stride: 1 }, o);
+        for o in o {
+            *o = *o * inverse;
+        }
+    });
+}
+
+/// Cuts a slice into parts of these sizes.
+fn parts<T, const N: usize>(mut all: &mut [T], sizes: [usize; N]) -> [&mut [T]; N] {
+    sizes.map(|size| all.split_off_mut(..size).expect("the sizes sum to at most the slice's"))
+}
+
+/// Tasks in parallel where there is enough to do.
+fn run(spec: &AttentionSpec, tasks: usize, task: impl Fn(usize) + Sync + Send) {
+    let scores = spec.batch * spec.heads * spec.queries * spec.keys;
+    if scores * spec.width.max(1) >= 1 << 18 && rayon::current_num_threads() > 1 {
+        (0..tasks).into_par_iter().for_each(task);
+    } else {
+        (0..tasks).for_each(task);
+    }
+}
+
+vectorized! {
+    /// s ← e^(scale·s + bias − max), 0 where not allowed; the maximum and the sum. An empty bias or mask is none.
+    fn exponentials<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) -> (T, T) {
+        finish_scores(s, scale, bias, allowed);
+        let most = largest_of(s);
+        for s in s.iter_mut() {
+            *s = (*s - most).fast_exp::<FMA>();
+        }
+        (most, sum_of(s, |s| s))
+    }
+}
+
+/// s ← scale·s + bias, −∞ where not allowed.
+#[inline(always)]
+fn finish_scores<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) {
+    for s in s.iter_mut() {
+        *s = *s * scale;
+    }
+    for (s, &bias) in s.iter_mut().zip(bias) {
+        *s += bias;
+    }
+    for (s, &allowed) in s.iter_mut().zip(allowed) {
+        *s = if allowed { *s } else { T::lit(f64::NEG_INFINITY) };
+    }
+}
+
+vectorized! {
+    fn inner<T: Gemm>(x: &[T], y: &[T]) -> T {
+        sum_of_2(x, y, |x, y| x * y)
+    }
+}
+
+/// [Its VJP](super::naive::attention_vjp) by blocks of queries; a task owns the keys of its (b, h), and all (b, h) that share a bias whose gradient
+/// is asked.
+pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>) {
+    x.check(o, lse);
+    x.check_grads(go, &grads);
+    let AttentionOperands { spec, bias, .. } = *x;
+    let places = grads.places;
+    let data = Shared::new(grads.data);
+    let gbias = grads.gbias.map(|gbias| {
+        gbias.fill(T::zero());
+        Shared::new(gbias)
+    });
+    // The (b, h) of a task: one, or those whose scores one slice of the bias is added to, in order.
+    let (batches, heads) = match (bias, gbias) {
+        (Some(bias), Some(_)) => (bias.batch, bias.heads),
+        _ => (spec.batch, spec.heads),
+    };
+    let task = |task: usize| {
+        for b in (task / heads..spec.batch).step_by(batches) {
+            for h in (task % heads..spec.heads).step_by(heads) {
+                // SAFETY: this task alone writes what belongs to (b, h), and the slice of the bias's gradient that it reaches.
+                unsafe { pair_vjp(x, [b, h], o, lse, go, data, &places, gbias) };
+            }
+        }
+    };
+    run(spec, batches * heads, task);
+}
+
+/// The gradients of one (b, h).
+///
+/// # Safety
+/// `check` and `check_grads` have passed, and nothing else touches the gradients of (b, h) meanwhile.
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
+unsafe fn pair_vjp<T: Gemm>(
+    x: &AttentionOperands<'_, T>,
+    [b, h]: [usize; 2],
+    o: &[T],
+    lse: &[T],
+    go: Heads<'_, T>,
+    grads: Shared<T>,
+    places: &[Place; 3],
+    gbias: Option<Shared<T>>,
+) {
+    let AttentionOperands { spec, q, k, v, .. } = *x;
+    let d = spec.width;
+    let place = |which: usize, t: usize| places[which].of([b, h, t]);
+    for which in [1, 2] {
+        for t in 0..spec.keys {
+            // SAFETY: the caller's; `check_grads` found the place inside the buffer.
+            unsafe { grads.slice(place(which, t), d) }.fill(T::zero());
+        }
+    }
+    let keys = spec.keys;
+    let longest = keys.next_multiple_of(LANES).max(LANES);
+    let [across, down, of_block] = [Packed::<T>::len(d, keys), Packed::<T>::len(keys, d), Packed::<T>::len(BLOCK, d)];
+    let sizes = [across, across, down, of_block, of_block, BLOCK * longest, BLOCK * longest, longest];
+    with_scratch(sizes.iter().sum(), |scratch| {
+        let [k_across, v_across, k_down, q_space, go_space, s, gs, factors] = parts(scratch, sizes);
+        // SAFETY: `check` found the keys and values inside their slices.
+        let [k_across, v_across, k_down] = unsafe {
+            let all = [b, h, 0];
+            [
+                Packed::new(columns_of(k, all), d, keys, k_across),
+                Packed::new(columns_of(v, all), d, keys, v_across),
+                Packed::new(rows_of(k, all), keys, d, k_down),
+            ]
+        };
+        for block in (0..spec.queries).step_by(BLOCK).map(|first| Span::new(spec, b, first, BLOCK)) {
+            let stride = block.stride();
+            for step in block.cut(spec, STEP) {
+                let Span { first, rows, reach, .. } = step;
+                let (from, here) = ((first - block.first) * stride, [b, h, first]);
+                let (s, gs) = (&mut s[from..][..rows * stride], &mut gs[from..][..rows * stride]);
+                // SAFETY: `check` and `check_grads` found q and ō inside their slices; s and gs hold (rows, stride ≥ reach).
+                unsafe {
+                    k_across.times([rows, d, reach], rows_of(q, here), 0, s.as_mut_ptr(), stride, Onto::Nothing);
+                    v_across.times([rows, d, reach], rows_of(go, here), 0, gs.as_mut_ptr(), stride, Onto::Nothing);
+                }
+                for (r, (s, gs)) in s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride)).enumerate() {
+                    // SAFETY: the caller's.
+                    unsafe { score_row_vjp(x, [b, h, first + r], o, lse, go, s, gs, factors, gbias) };
+                }
+                let gs = Strided { at: gs.as_ptr(), strides: [stride, 1] };
+                let gq = grads.at(place(0, first));
+                // SAFETY: the caller's; `check_grads` found q̄'s rows inside the buffer.
+                unsafe { k_down.times([rows, reach, d], gs, 0, gq, places[0].strides[2], Onto::Nothing) };
+            }
+            let Span { first, rows, reach, .. } = block;
+            // SAFETY: as above.
+            let [q, go] = unsafe {
+                let here = [b, h, first];
+                [Packed::new(rows_of(q, here), rows, d, q_space), Packed::new(rows_of(go, here), rows, d, go_space)]
+            };
+            // Keys that all queries of the block see; then, under a causal mask, those of each step, which later queries see.
+            let all_see = if spec.mask == Mask::Causal { reach.min(first + spec.keys - spec.queries) } else { reach };
+            let later = (all_see..reach).step_by(STEP).map(|key| (key..reach.min(key + STEP), key - all_see));
+            for (keys, row) in std::iter::once((0..all_see, 0)).chain(later) {
+                let part = |x: &[T]| Strided { at: x[row * stride + keys.start..].as_ptr(), strides: [1, stride] };
+                let (sizes, at) = ([keys.len(), rows - row, d], keys.start);
+                // SAFETY: the caller's; s and gs hold (rows, stride ≥ reach), k̄ and v̄ lie inside the buffer.
+                unsafe {
+                    go.times(sizes, part(s), row, grads.at(place(2, at)), places[2].strides[2], Onto::Itself);
+                    q.times(sizes, part(gs), row, grads.at(place(1, at)), places[1].strides[2], Onto::Itself);
+                }
+            }
+        }
+    });
+}
+
+/// From query i's scores and p̄/c = ⟨ōᵢ, v⟩: s ← c·p and gs ← scale·s̄; s̄ is added to the bias's gradient.
+///
+/// # Safety
+/// As for [`pair_vjp`].
+#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
+unsafe fn score_row_vjp<T: Gemm>(
+    x: &AttentionOperands<'_, T>,
+    [b, h, i]: [usize; 3],
+    o: &[T],
+    lse: &[T],
+    go: Heads<'_, T>,
+    s: &mut [T],
+    gs: &mut [T],
+    factors: &mut [T],
+    gbias: Option<Shared<T>>,
+) {
+    let spec = x.spec;
+    let (at, d, scale) = ((b * spec.heads + h) * spec.queries + i, spec.width, T::lit(spec.scale));
+    let s = split(spec, [b, i], s, T::lit(f64::NEG_INFINITY));
+    let gs = split(spec, [b, i], gs, T::zero());
+    if spec.is_blind(b, i) {
+        s.fill(T::zero());
+        gs.fill(T::zero());
+        return;
+    }
+    let factors: &[T] = match &spec.dropout {
+        None => &[],
+        Some(key) => {
+            let factors = &mut factors[..s.len()];
+            factors.fill(T::one());
+            drop_row(key, at as u64, factors);
+            factors
+        }
+    };
+    let o_i = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
+    let mean = inner(row(go, d, [b, h, i]), o_i);
+    let (bias, allowed) = rows_at(x, [b, h, i]);
+    probabilities(s, scale, bias, allowed, lse[at]);
+    row_vjp(s, gs, factors, mean);
+    if let (Some(gbias), Some(bias)) = (gbias, x.bias) {
+        // SAFETY: the caller's; `check_grads` found the gradient as long as the bias.
+        let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), spec.reach(b, i)) };
+        for (gbias, &gs) in gbias.iter_mut().zip(&*gs) {
+            *gbias += gs;
+        }
+    }
+    for gs in gs {
+        *gs = *gs * scale;
+    }
+}
+
+vectorized! {
+    /// s ← e^(scale·s + bias − lse), 0 where not allowed.
+    fn probabilities<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool], lse: T) {
+        finish_scores(s, scale, bias, allowed);
+        for s in s {
+            *s = (*s - lse).fast_exp::<FMA>();
+        }
+    }
+}
+
+vectorized! {
+    /// From p and p̄/c = ⟨ō, v⟩: gs ← p·(c·gs − mean), p ← c·p. No factors c are all 1.
+    fn row_vjp<T: Gemm>(p: &mut [T], gs: &mut [T], factors: &[T], mean: T) {
+        if factors.is_empty() {
+            for (&mut p, gs) in p.iter_mut().zip(gs) {
+                *gs = p * (*gs - mean);
+            }
+        } else {
+            for ((p, gs), &c) in p.iter_mut().zip(gs).zip(factors) {
+                *gs = *p * (c * *gs - mean);
+                *p = c * *p;
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+use std::sync::Arc;
+
+use super::super::gemm::Gemm;
+use super::super::testing::*;
+use super::check::disjoint;
+use super::{fast, naive};
+use crate::kernels::Kernels;
+use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Place, ScoreBias};
+use crate::rng::DropoutKey;
+
+/// q, k, v interleaved in one buffer, as a packed projection leaves them: (B, T, 3, H, D).
+fn packed<'a, T>(data: &'a [T], spec: &AttentionSpec) -> [Heads<'a, T>; 3] {
+    let c = spec.heads * spec.width;
+    let t = spec.queries.max(spec.keys);
+    [0, 1, 2].map(|i| Heads { data: &data[(i * c).min(data.len())..], strides: [t * 3 * c, spec.width, 3 * c] })
+}
+
+fn spec(sizes: [usize; 5], mask: Mask, p: f64) -> AttentionSpec {
+    let [batch, heads, queries, keys, width] = sizes;
+    let dropout = (p > 0.0).then(|| DropoutKey::new(p, [1, 2], 3, 4));
+    AttentionSpec { batch, heads, queries, keys, width, scale: 1.0 / (width as f64).sqrt(), mask, lengths: None, dropout }
+}
+
+fn agrees<T: Gemm>(spec: &AttentionSpec, bias_sizes: Option<[usize; 2]>) {
+    let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
+    let (rows, scores) = (batch * heads * queries, queries * keys);
+    let data: Vec<T> = normals(batch * queries.max(keys) * 3 * heads * width, 1);
+    let [q, k, v] = packed(&data, spec);
+    let bias_data: Vec<T> = normals(bias_sizes.map_or(0, |[b, h]| b * h * scores), 2);
+    let bias = bias_sizes.map(|[batch, heads]| ScoreBias { data: &bias_data, batch, heads });
+    let x = AttentionOperands { spec, q, k, v, bias };
+    let go_data: Vec<T> = normals(rows * width, 3);
+    let go = Heads { data: &go_data, strides: [queries * heads * width, width, heads * width] };
+    let forward = |is_fast: bool| {
+        let mut out = vec![T::one(); rows * width + rows];
+        let (o, lse) = out.split_at_mut(rows * width);
+        let kernel = if is_fast { fast::attention } else { naive::attention };
+        kernel(&x, o, lse);
+        out
+    };
+    let want = forward(false);
+    let (o, lse) = want.split_at(rows * width);
+    let backward = |is_fast: bool| {
+        // The places of the packed gradient; what lies between them must stay untouched.
+        let mut out = vec![T::lit(7.0); data.len() + bias_data.len()];
+        let (data, gbias) = out.split_at_mut(data.len());
+        let c = heads * width;
+        let t = queries.max(keys);
+        let places = [0, 1, 2].map(|i| Place { offset: i * c, strides: [t * 3 * c, width, 3 * c] });
+        let gbias = bias.is_some().then_some(gbias);
+        let kernel = if is_fast { fast::attention_vjp } else { naive::attention_vjp };
+        kernel(&x, o, lse, go, AttentionGrads { data, places, gbias });
+        out
+    };
+    // Sums of up to 200 products and exponentials of errors of a few ε: 40ε of values of size 1; the bias's gradient and
+    // k̄, v̄ sum over queries (and over what is broadcast).
+    assert_close(&on_threads(|| forward(true)), &want, 40.0 * epsilon::<T>(), 1.0);
+    assert_close(&on_threads(|| backward(true)), &backward(false), 80.0 * epsilon::<T>(), 2.0);
+}
+
+fn agrees_both(spec: &AttentionSpec, bias: Option<[usize; 2]>) {
+    agrees::<f32>(spec, bias);
+    agrees::<f64>(spec, bias);
+}
+
+#[test]
+fn fast_agrees_with_naive_on_odd_sizes() {
+    for sizes in [[1, 1, 1, 1, 1], [2, 3, 5, 5, 4], [1, 2, 65, 65, 8], [2, 2, 130, 130, 16], [1, 1, 1, 33, 8], [0, 1, 2, 2, 3]] {
+        for p in [0.0, 0.3] {
+            agrees_both(&spec(sizes, Mask::Causal, p), None);
+            agrees_both(&spec(sizes, Mask::Full, p), None);
+        }
+    }
+    agrees_both(&spec([1, 2, 7, 200, 8], Mask::Causal, 0.1), None);
+    agrees_both(&spec([1, 2, 70, 3, 8], Mask::Full, 0.1), None);
+    agrees_both(&spec([1, 2, 0, 3, 8], Mask::Full, 0.1), None);
+}
+
+#[test]
+fn fast_agrees_with_naive_under_any_mask_and_bias() {
+    let allowed: Vec<bool> = (0..70 * 75).map(|at| at % 75 == at / 75 || at * 7 % 5 < 2).collect();
+    for mask in [Mask::Full, Mask::Causal, Mask::Allowed(Arc::from(allowed))] {
+        for bias in [[1, 1], [3, 1], [1, 2], [3, 2]] {
+            agrees_both(&spec([3, 2, 70, 75, 4], mask.clone(), 0.2), Some(bias));
+        }
+    }
+}
+
+#[test]
+fn a_query_alone_has_the_bits_of_the_query_among_others() {
+    let [n, heads, width] = [300, 2, 24]; // a sum over more than one block of keys
+    let all = spec([1, heads, n, n, width], Mask::Causal, 0.0);
+    let data: Vec<f32> = normals(n * 3 * heads * width, 1);
+    let [q, k, v] = packed(&data, &all);
+    let run = |spec: &AttentionSpec, q| {
+        let (mut o, mut lse) = (vec![0.0; spec.queries * heads * width], vec![0.0; heads * spec.queries]);
+        fast::attention(&AttentionOperands { spec, q, k, v, bias: None }, &mut o, &mut lse);
+        o
+    };
+    let whole = run(&all, q);
+    for i in [0, 1, 31, 255, 256, 299] {
+        let alone =
+            run(&AttentionSpec { queries: 1, keys: i + 1, ..all.clone() }, Heads { data: &q.data[i * q.strides[2]..], ..q });
+        assert_eq!(alone, whole[i * heads * width..][..heads * width], "query {i}");
+    }
+}
+
+#[test]
+fn lengths_and_masks_per_sequence() {
+    // Sequences of no key, of some and of all; queries that see none of theirs; more than one block and one share of queries.
+    let allowed: Vec<bool> = (0..3 * 300 * 310).map(|at| at / 310 % 7 != 3 && at * 7 % 5 < 2).collect();
+    let one: Arc<[bool]> = allowed[..300 * 310].into();
+    for mask in [Mask::Full, Mask::Causal, Mask::Allowed(one), Mask::Allowed(allowed.into())] {
+        for lengths in [[0, 40, 310], [1, 300, 29]] {
+            for bias in [None, Some([3, 2])] {
+                agrees_both(
+                    &AttentionSpec { lengths: Some(lengths.into()), ..spec([3, 2, 300, 310, 4], mask.clone(), 0.2) },
+                    bias,
+                );
+            }
+        }
+    }
+    for lengths in [[0, 5], [6, 1]] {
+        agrees_both(&AttentionSpec { lengths: Some(lengths.into()), ..spec([2, 2, 1, 6, 4], Mask::Causal, 0.0) }, None);
+    }
+    agrees_both(&spec([2, 1, 3, 0, 4], Mask::Full, 0.0), None);
+    agrees_both(&spec([2, 1, 1, 0, 4], Mask::Full, 0.0), None);
+}
+
+#[test]
+fn padding_is_not_read() {
+    // What stands behind a sequence's length may be anything, and the bits are those of the sequence without it.
+    let [n, heads, width] = [90, 2, 8];
+    let whole = spec([1, heads, 40, n, width], Mask::Full, 0.0);
+    let (mut k, v): (Vec<f32>, Vec<f32>) = (normals(n * heads * width, 1), normals(n * heads * width, 2));
+    let q: Vec<f32> = normals(40 * heads * width, 3);
+    let run = |spec: &AttentionSpec, k: &[f32]| {
+        let heads_of = |data, t: usize| Heads { data, strides: [t * heads * width, width, heads * width] };
+        let x = AttentionOperands { spec, q: heads_of(&q, 40), k: heads_of(k, n), v: heads_of(&v, n), bias: None };
+        let (mut o, mut lse) = (vec![0.0; q.len()], vec![0.0; heads * 40]);
+        fast::attention(&x, &mut o, &mut lse);
+        (o, lse)
+    };
+    let short = run(&AttentionSpec { keys: 50, ..whole.clone() }, &k);
+    k[50 * heads * width..].fill(f32::NAN);
+    assert_eq!(run(&AttentionSpec { lengths: Some([50].into()), ..whole }, &k), short);
+}
+
+#[test]
+fn a_query_without_keys_has_no_output_and_no_gradient() {
+    let spec = spec([1, 1, 2, 2, 1], Mask::Allowed(Arc::from([true, false, false, false])), 0.0);
+    let data = [3.0f64, 1.0, 4.0, 1.0, 5.0, 9.0];
+    let [q, k, v] = packed(&data, &spec);
+    let x = AttentionOperands { spec: &spec, q, k, v, bias: None };
+    let places = [0, 1, 2].map(|i| Place { offset: i, strides: [6, 1, 3] });
+    for kernels in [Kernels::<f64>::NAIVE, Kernels::FAST] {
+        let (mut o, mut lse, mut grads) = ([7.0; 2], [7.0; 2], [7.0; 6]);
+        (kernels.attention)(&x, &mut o, &mut lse);
+        assert_eq!((o, lse), ([4.0, 0.0], [3.0, f64::NEG_INFINITY])); // v₀ and q₀k₀
+        let go = Heads { data: &[1.0, 1.0], strides: [2, 1, 1] };
+        (kernels.attention_vjp)(&x, &o, &lse, go, AttentionGrads { data: &mut grads, places, gbias: None });
+        assert_eq!(grads, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]); // all of ō₀ to v₀
+    }
+}
+
+#[test]
+fn places_that_overlap_are_told_from_those_that_interleave() {
+    let sizes = [[2, 3, 5]; 3]; // (B, H, T), heads of 4
+    let places = |offsets: [usize; 3], strides| offsets.map(|offset| Place { offset, strides });
+    assert!(disjoint(places([0, 12, 24], [180, 4, 36]), sizes, 4), "packed: (B, T, 3, H, D)");
+    assert!(disjoint(places([0, 120, 240], [60, 20, 4]), sizes, 4), "one after the other: (B, H, T, D)");
+    assert!(!disjoint(places([0, 8, 24], [180, 4, 36]), sizes, 4), "k begins in q's heads");
+    assert!(!disjoint(places([0, 12, 28], [180, 4, 36]), sizes, 4), "v runs into the next position");
+    assert!(!disjoint(places([0, 120, 240], [60, 0, 4]), sizes, 4), "heads share");
+    assert!(!disjoint(places([0, 0, 240], [60, 20, 4]), sizes, 4), "q is k");
+    assert!(disjoint(places([0, 0, 0], [0, 0, 0]), [[0, 3, 5]; 3], 4), "nothing is held");
+}
+
+#[test]
+#[should_panic(expected = "k (1, 1, 3, 1) leaves its slice")]
+fn a_slice_too_short_is_named() {
+    let spec = spec([1, 1, 1, 3, 1], Mask::Full, 0.0);
+    let data = [0.0f32; 2];
+    let x = Heads { data: &data, strides: [1, 1, 1] };
+    fast::attention(&AttentionOperands { spec: &spec, q: x, k: x, v: x, bias: None }, &mut [0.0], &mut [0.0]);
+}

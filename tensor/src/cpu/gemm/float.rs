@@ -1,0 +1,129 @@
+//! What products ask of a scalar besides arithmetic.
+
+use super::tile::{Tiles, tiles_f32, tiles_f64};
+use crate::simd::Float;
+
+/// A float whose products have tiles, or `matrixmultiply`.
+pub trait Gemm: Float {
+    /// A square with rows and columns exchanged.
+    ///
+    /// # Safety
+    /// With `AVX` the CPU must have it.
+    unsafe fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8];
+
+    /// The tiles of this CPU; `None`: its products are [`Gemm::gemm`]'s.
+    fn tiles() -> Option<&'static Tiles<Self>>;
+
+    /// C ← A·B + beta·C by `matrixmultiply`, on one thread; strides in elements, C's columns dense.
+    ///
+    /// # Safety
+    /// Every element that the sizes and strides reach must lie in its allocation, and C's may not be aliased.
+    #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
+    unsafe fn gemm(
+        m: usize,
+        k: usize,
+        n: usize,
+        a: *const Self,
+        a_strides: [usize; 2],
+        b: *const Self,
+        b_strides: [usize; 2],
+        beta: Self,
+        c: *mut Self,
+        c_row_stride: usize,
+    );
+}
+
+#[inline(always)]
+fn turn<T: Copy>(square: [&[T; 8]; 8]) -> [[T; 8]; 8] {
+    std::array::from_fn(|i| std::array::from_fn(|j| square[j][i]))
+}
+
+/// [`turn`] in sixteen shuffles, which the compiler does not find by itself.
+///
+/// # Safety
+/// The CPU must have AVX.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn turn_f32(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    use std::arch::x86_64::*;
+    let mut turned = [[0.0; 8]; 8];
+    // Written out: a closure would not have the caller's instructions.
+    // SAFETY: AVX by the caller; every row holds eight numbers.
+    unsafe {
+        for half in 0..2 {
+            // Columns 4·half to 4·half + 3: row r in the lower lane, row r + 4 in the upper.
+            let mut rows = [_mm256_setzero_ps(); 4];
+            for r in 0..4 {
+                let lower = _mm_loadu_ps(square[r].as_ptr().add(4 * half));
+                let upper = _mm_loadu_ps(square[r + 4].as_ptr().add(4 * half));
+                rows[r] = _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(lower), upper);
+            }
+            let [a, b, c, d] = rows;
+            let (ab_low, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let (cd_low, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            let to = &mut turned[4 * half..];
+            _mm256_storeu_ps(to[0].as_mut_ptr(), _mm256_shuffle_ps::<0x44>(ab_low, cd_low));
+            _mm256_storeu_ps(to[1].as_mut_ptr(), _mm256_shuffle_ps::<0xEE>(ab_low, cd_low));
+            _mm256_storeu_ps(to[2].as_mut_ptr(), _mm256_shuffle_ps::<0x44>(ab_high, cd_high));
+            _mm256_storeu_ps(to[3].as_mut_ptr(), _mm256_shuffle_ps::<0xEE>(ab_high, cd_high));
+        }
+    }
+    turned
+}
+
+macro_rules! gemm {
+    ($t:ident, $gemm:ident, $tiles:ident) => {
+        impl Gemm for $t {
+            fn tiles() -> Option<&'static Tiles<$t>> {
+                $tiles()
+            }
+            #[inline]
+            unsafe fn gemm(
+                m: usize,
+                k: usize,
+                n: usize,
+                a: *const $t,
+                a_strides: [usize; 2],
+                b: *const $t,
+                b_strides: [usize; 2],
+                beta: $t,
+                c: *mut $t,
+                c_row_stride: usize,
+            ) {
+                let ([ra, ca], [rb, cb]) = (a_strides.map(|s| s as isize), b_strides.map(|s| s as isize));
+                // SAFETY: the caller's; alpha is 1, so that splitting rows or columns does not change bits.
+                unsafe { matrixmultiply::$gemm(m, k, n, 1.0, a, ra, ca, b, rb, cb, beta, c, c_row_stride as isize, 1) }
+            }
+            #[inline(always)]
+            unsafe fn turn<const AVX: bool>(square: [&[$t; 8]; 8]) -> [[$t; 8]; 8] {
+                gemm!(turn $t AVX square)
+            }
+        }
+    };
+    (turn f32 $avx:ident $square:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $avx {
+            // SAFETY: the caller's.
+            return unsafe { turn_f32($square) };
+        }
+        turn($square)
+    }};
+    (turn $t:ident $avx:ident $square:ident) => {
+        turn($square)
+    };
+}
+
+gemm!(f32, sgemm, tiles_f32);
+gemm!(f64, dgemm, tiles_f64);
+
+/// Asks for the cache line of an address, whatever is there; nothing on architectures whose hint is not stable.
+#[inline(always)]
+pub fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which reads nothing and faults at no address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}

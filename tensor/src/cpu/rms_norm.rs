@@ -1,0 +1,166 @@
+//! Root-mean-square normalisation over rows (Zhang and Sennrich 2019), ε inside the root.
+//!
+//! ```text
+//! r = (mean x² + ε)^(−1/2),   x̂ = x·r,   y = gain ∘ x̂
+//! with a = gain ∘ ȳ:   x̄ = r·(a − x̂·mean(a ∘ x̂))          gain gradient = Σ_rows ȳ ∘ x̂
+//! ```
+
+use rayon::prelude::*;
+
+use super::{parallel, same_len};
+use crate::Scalar;
+use crate::buffer::with_scratch;
+use crate::simd::{Float, sum_of, sum_of_2, vectorized};
+
+/// y, and each row's r.
+pub fn naive<T: Scalar>(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [T]) {
+    let n = gain.len();
+    same_len("rms_norm", &[x.len(), y.len(), n * rrms.len()]);
+    let inverse = T::lit(1.0 / n as f64);
+    for (i, rrms) in rrms.iter_mut().enumerate() {
+        let (x, y) = (&x[i * n..][..n], &mut y[i * n..][..n]);
+        let mut squares = T::zero();
+        for &x in x {
+            squares += x * x;
+        }
+        *rrms = T::one() / (squares * inverse + T::lit(eps)).sqrt();
+        for j in 0..n {
+            y[j] = x[j] * *rrms * gain[j];
+        }
+    }
+}
+
+/// x̄ and the gain's gradient.
+pub fn naive_vjp<T: Scalar>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]) {
+    let n = gain.len();
+    same_len("rms_norm_vjp", &[x.len(), gy.len(), gx.len(), n * rrms.len()]);
+    same_len("rms_norm_vjp", &[n, ggain.len()]);
+    let inverse = T::lit(1.0 / n as f64);
+    ggain.fill(T::zero());
+    for (i, &r) in rrms.iter().enumerate() {
+        let (x, gy, gx) = (&x[i * n..][..n], &gy[i * n..][..n], &mut gx[i * n..][..n]);
+        let mut mean_ax = T::zero();
+        for j in 0..n {
+            mean_ax += gain[j] * gy[j] * (x[j] * r);
+            ggain[j] += gy[j] * (x[j] * r);
+        }
+        mean_ax = mean_ax * inverse;
+        for j in 0..n {
+            gx[j] = r * (gain[j] * gy[j] - x[j] * r * mean_ax);
+        }
+    }
+}
+
+/// [`naive`], vectorised and parallel by rows.
+pub fn fast<T: Float>(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [T]) {
+    let n = gain.len();
+    same_len("rms_norm", &[x.len(), y.len(), n * rrms.len()]);
+    if n == 0 || !parallel::worth_it(x.len()) {
+        return rows(x, gain, eps, y, rrms);
+    }
+    let count = parallel::rows_per_chunk(n);
+    let rows_of = x.par_chunks(count * n).zip(y.par_chunks_mut(count * n));
+    rows_of.zip(rrms.par_chunks_mut(count)).for_each(|((x, y), rrms)| rows(x, gain, eps, y, rrms));
+}
+
+vectorized! {
+    fn rows<T: Float>(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [T]) {
+        let n = gain.len();
+        let inverse = T::lit(1.0 / n as f64);
+        for (i, rrms) in rrms.iter_mut().enumerate() {
+            let (x, y) = (&x[i * n..][..n], &mut y[i * n..][..n]);
+            let r = T::one() / (sum_of(x, |x| x * x) * inverse + T::lit(eps)).sqrt();
+            for ((&x, y), &gain) in x.iter().zip(y).zip(gain) {
+                *y = x * r * gain;
+            }
+            *rrms = r;
+        }
+    }
+}
+
+/// Rows whose share of the gain's gradient is summed before the shares are; fixed, so that bits are.
+const BLOCK: usize = 64;
+
+/// [`naive_vjp`], vectorised and parallel by blocks of rows.
+pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]) {
+    let n = gain.len();
+    same_len("rms_norm_vjp", &[x.len(), gy.len(), gx.len(), n * rrms.len()]);
+    same_len("rms_norm_vjp", &[n, ggain.len()]);
+    ggain.fill(T::zero());
+    if x.is_empty() {
+        return;
+    }
+    with_scratch(rrms.len().div_ceil(BLOCK) * n, |shares| {
+        let block = |(i, (share, gx)): (usize, (&mut [T], &mut [T]))| {
+            let (row, at) = (i * BLOCK, i * BLOCK * n);
+            let (x, gy) = (&x[at..][..gx.len()], &gy[at..][..gx.len()]);
+            rows_vjp(x, gain, &rrms[row..][..gx.len() / n], gy, gx, share);
+        };
+        if parallel::worth_it(x.len()) {
+            shares.par_chunks_mut(n).zip(gx.par_chunks_mut(BLOCK * n)).enumerate().for_each(block);
+        } else {
+            shares.chunks_mut(n).zip(gx.chunks_mut(BLOCK * n)).enumerate().for_each(block);
+        }
+        for share in shares.chunks_exact(n) {
+            ggain.iter_mut().zip(share).for_each(|(ggain, &share)| *ggain += share);
+        }
+    });
+}
+
+vectorized! {
+    fn rows_vjp<T: Float>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]) {
+        let n = gain.len();
+        let inverse = T::lit(1.0 / n as f64);
+        ggain.fill(T::zero());
+        for (i, &r) in rrms.iter().enumerate() {
+            let (x, gy, gx) = (&x[i * n..][..n], &gy[i * n..][..n], &mut gx[i * n..][..n]);
+            for j in 0..n {
+                gx[j] = gain[j] * gy[j]; // a, for now
+                ggain[j] += gy[j] * (x[j] * r);
+            }
+            let mean_ax = sum_of_2(gx, x, |a, x| a * (x * r)) * inverse;
+            for (gx, &x) in gx.iter_mut().zip(x) {
+                *gx = r * (*gx - x * r * mean_ax);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn agrees<T: Float>() {
+        for (rows, n) in [(0, 4), (3, 0), (1, 1), (5, 31), (65, 33), (3, 64), (200, 401)] {
+            let (x, gain, gy): (Vec<T>, Vec<T>, Vec<T>) = (normals(rows * n, 1), normals(n, 2), normals(rows * n, 4));
+            let forward = |is_fast: bool| {
+                let mut out = vec![T::one(); rows * n + rows];
+                let (y, rrms) = out.split_at_mut(rows * n);
+                let kernel = if is_fast { fast } else { naive };
+                kernel(&x, &gain, 1e-5, y, rrms);
+                out
+            };
+            let want = forward(false);
+            let backward = |is_fast: bool| {
+                let mut out = vec![T::one(); rows * n + n];
+                let (gx, ggain) = out.split_at_mut(rows * n);
+                let kernel = if is_fast { fast_vjp } else { naive_vjp };
+                kernel(&x, &gain, &want[rows * n..], &gy, gx, ggain);
+                out
+            };
+            // Sums of up to 401 terms in another order err by about 20ε; a row of one is divided by itself, which may be small.
+            let scale = if n == 1 { 100.0 } else { 10.0 };
+            if n > 0 {
+                assert_close(&on_threads(|| forward(true)), &want, 20.0 * epsilon::<T>(), scale);
+            }
+            assert_close(&on_threads(|| backward(true)), &backward(false), 20.0 * epsilon::<T>(), scale);
+        }
+    }
+
+    #[test]
+    fn fast_agrees_with_naive() {
+        agrees::<f32>();
+        agrees::<f64>();
+    }
+}

@@ -1,0 +1,106 @@
+//! eˣ, tanh and σ, element by element.
+
+use super::{parallel, same_len};
+use crate::Scalar;
+use crate::simd::{Elementary, Float, vectorized};
+
+/// yᵢ = e^xᵢ.
+pub fn naive_exp<T: Scalar>(x: &[T], y: &mut [T]) {
+    same_len("exp", &[x.len(), y.len()]);
+    x.iter().zip(y).for_each(|(x, y)| *y = x.exp());
+}
+
+/// yᵢ = tanh xᵢ.
+pub fn naive_tanh<T: Scalar>(x: &[T], y: &mut [T]) {
+    same_len("tanh", &[x.len(), y.len()]);
+    x.iter().zip(y).for_each(|(x, y)| *y = x.tanh());
+}
+
+/// yᵢ = σ(xᵢ) = 1/(1 + e^−xᵢ).
+pub fn naive_sigmoid<T: Scalar>(x: &[T], y: &mut [T]) {
+    same_len("sigmoid", &[x.len(), y.len()]);
+    x.iter().zip(y).for_each(|(&x, y)| *y = T::one() / (T::one() + (-x).exp()));
+}
+
+/// [`naive_exp`], vectorised and parallel.
+pub fn fast_exp<T: Float>(x: &[T], y: &mut [T]) {
+    same_len("exp", &[x.len(), y.len()]);
+    parallel::each_2(1, x, y, exp::<T>);
+}
+
+/// [`naive_tanh`], vectorised and parallel.
+pub fn fast_tanh<T: Float>(x: &[T], y: &mut [T]) {
+    same_len("tanh", &[x.len(), y.len()]);
+    parallel::each_2(1, x, y, tanh::<T>);
+}
+
+/// [`naive_sigmoid`], vectorised and parallel.
+pub fn fast_sigmoid<T: Float>(x: &[T], y: &mut [T]) {
+    same_len("sigmoid", &[x.len(), y.len()]);
+    parallel::each_2(1, x, y, sigmoid::<T>);
+}
+
+vectorized! {
+    fn exp<T: Float>(x: &[T], y: &mut [T]) {
+        for (&x, y) in x.iter().zip(y) {
+            *y = x.fast_exp::<FMA>();
+        }
+    }
+}
+
+vectorized! {
+    fn tanh<T: Float>(x: &[T], y: &mut [T]) {
+        for (&x, y) in x.iter().zip(y) {
+            *y = x.fast_tanh::<FMA>();
+        }
+    }
+}
+
+vectorized! {
+    fn sigmoid<T: Float>(x: &[T], y: &mut [T]) {
+        for (&x, y) in x.iter().zip(y) {
+            *y = x.fast_sigmoid::<FMA>();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    type Unary<T> = fn(&[T], &mut [T]);
+
+    fn agrees<T: Float>() {
+        // Each fast kernel, its definition, and what it gives for one element with and without a fused multiply-add.
+        type Row<T> = (Unary<T>, Unary<T>, [fn(T) -> T; 2]);
+        let table: [Row<T>; 3] = [
+            (fast_exp, naive_exp, [T::fast_exp::<false>, T::fast_exp::<true>]),
+            (fast_tanh, naive_tanh, [T::fast_tanh::<false>, T::fast_tanh::<true>]),
+            (fast_sigmoid, naive_sigmoid, [T::fast_sigmoid::<false>, T::fast_sigmoid::<true>]),
+        ];
+        for (fast, naive, alone) in table {
+            for n in LENGTHS {
+                let x: Vec<T> = normals(n, 1).into_iter().map(|x: T| x * T::lit(5.0)).collect();
+                let got = on_threads(|| {
+                    let mut y = vec![T::one(); n];
+                    fast(&x, &mut y);
+                    y
+                });
+                let mut want = vec![T::zero(); n];
+                naive(&x, &mut want);
+                // One element alone has the bits it has in a vector, at every level that fuses and at every one that does not.
+                let alone = alone[usize::from(fuses())];
+                assert!(x.iter().zip(&got).all(|(&x, y)| alone(x) == *y));
+                // Each side is within a few units of the last place.
+                assert_close(&got, &want, 4.0 * epsilon::<T>(), 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn fast_agrees_with_naive() {
+        agrees::<f32>();
+        agrees::<f64>();
+    }
+}

@@ -1,0 +1,93 @@
+//! Updates in place: of sums, rows and parameters. A tensor whose buffer somebody else sees is copied first.
+
+use rayon::prelude::*;
+
+use crate::operands::AdamStep;
+use crate::{Real, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// x ← x + y, of one shape.
+    #[track_caller]
+    pub fn add_assign(&mut self, y: &Self) {
+        assert_eq!(self.shape(), y.shape(), "add_assign: tensors of one shape");
+        let y = y.dense();
+        match self.get_mut() {
+            Some(x) => (T::kernels().accumulate)(x, y.as_slice()),
+            None => *self = self.add(&y),
+        }
+    }
+
+    /// x ← f(x, y), element by element, of one shape.
+    #[track_caller]
+    pub fn zip_assign(&mut self, y: &Self, f: impl Fn(T, T) -> T + Sync) {
+        assert_eq!(self.shape(), y.shape(), "zip_assign: tensors of one shape");
+        let y = y.dense();
+        self.to_mut().par_iter_mut().with_min_len(1 << 14).zip(y.as_slice()).for_each(|(x, &y)| *x = f(*x, y));
+    }
+
+    /// Row `ids[i]` of this table (V, d) ← itself + row i of x (…, d), in the order of i.
+    #[track_caller]
+    pub fn add_rows(&mut self, ids: &[u32], x: &Self) {
+        let d = self.shape()[1];
+        (T::kernels().scatter_add)(self.to_mut(), d, ids, x.dense().as_slice());
+    }
+
+    /// Positions from `start` on along `axis` ← `rows`, whose other extents are this tensor's.
+    #[track_caller]
+    pub fn write_rows(&mut self, axis: usize, start: usize, rows: &Self) {
+        let (outer, n, inner) = self.shape().around(axis);
+        let count = rows.shape()[axis];
+        let fits = *rows.shape() == self.shape().with(axis, count) && start + count <= n;
+        assert!(fits, "write_rows: {} at {start} of axis {axis} of {}", rows.shape(), self.shape());
+        let rows = rows.dense();
+        let to = self.to_mut();
+        for o in 0..outer {
+            let width = count * inner;
+            to[(o * n + start) * inner..][..width].copy_from_slice(&rows.as_slice()[o * width..][..width]);
+        }
+    }
+
+    /// One update of Adam (Kingma and Ba 2015, algorithm 1) of these parameters, and of their moments `m` and `v`, by the
+    /// gradient `g`; all of one shape.
+    #[track_caller]
+    pub fn adam(&mut self, step: &AdamStep, m: &mut Self, v: &mut Self, g: &Self) {
+        (T::kernels().adam)(step, self.to_mut(), m.to_mut(), v.to_mut(), g.dense().as_slice());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_written_where_they_belong() {
+        let mut x = Tensor::<f64>::zeros([2, 3, 2]);
+        let rows = Tensor::new([2, 2, 2], (1..9).map(f64::from).collect());
+        x.write_rows(1, 1, &rows);
+        assert_eq!(x.to_vec(), [0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 5.0, 6.0, 7.0, 8.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "write_rows: [2, 2, 2] at 2 of axis 1 of [2, 3, 2]")]
+    fn rows_that_do_not_fit_are_named() {
+        Tensor::<f64>::zeros([2, 3, 2]).write_rows(1, 2, &Tensor::zeros([2, 2, 2]));
+    }
+
+    #[test]
+    fn a_sum_that_somebody_sees_is_left_alone() {
+        let mut x = Tensor::new([2], vec![1.0, 2.0]);
+        let (y, seen) = (Tensor::new([2, 1], vec![10.0, 20.0]).t().reshape([2]), x.clone());
+        x.add_assign(&y);
+        x.add_assign(&y);
+        assert_eq!((x.to_vec(), seen.to_vec()), (vec![21.0, 42.0], vec![1.0, 2.0]));
+        let at = x.as_slice().as_ptr();
+        x.add_assign(&y);
+        assert_eq!((x.to_vec(), x.as_slice().as_ptr()), (vec![31.0, 62.0], at), "nobody else sees it");
+    }
+
+    #[test]
+    #[should_panic(expected = "add_assign: tensors of one shape")]
+    fn tensors_of_two_shapes_do_not_add() {
+        Tensor::<f64>::zeros([3]).add_assign(&Tensor::zeros([1, 3]));
+    }
+}

@@ -1,0 +1,68 @@
+//! Cross-entropy, in nats.
+
+use crate::operands::{OutputGrads, OutputOperands};
+use crate::{Real, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// Of each row of these logits (n, V): −log softmax at its target, and lse = log Σ e^logit; both (n).
+    #[track_caller]
+    pub fn cross_entropy(&self, targets: &[u32]) -> (Self, Self) {
+        let (z, n) = (self.dense(), [targets.len()]);
+        let mut lse = Self::unwritten(n);
+        let loss = Self::write(n, |loss| (T::kernels().cross_entropy)(z.as_slice(), targets, loss, lse.write_all()));
+        (loss, lse)
+    }
+
+    /// ȳ ∘ (softmax z − \[target\]) of these logits (n, V), whose lse [`Tensor::cross_entropy`] gave; ȳ (n).
+    #[track_caller]
+    pub fn cross_entropy_vjp(&self, targets: &[u32], lse: &Self, gy: &Self) -> Self {
+        let (z, gy) = (self.dense(), gy.dense());
+        Self::write(*self.shape(), |gz| {
+            (T::kernels().cross_entropy_vjp)(z.as_slice(), targets, lse.as_slice(), gy.as_slice(), gz);
+        })
+    }
+
+    /// −log softmax(h wᵀ + bias) at each row's target (n), of these hidden states h (n, d), w (V, d), bias (V).
+    #[track_caller]
+    pub fn linear_cross_entropy(&self, w: &Self, bias: Option<&Self>, targets: &[u32], weights: &Self) -> Self {
+        self.output_loss(w, bias, targets, weights, None)
+    }
+
+    /// The same, and the gradients of Σᵢ weightᵢ·lossᵢ with respect to h, w and, where there is one, the bias.
+    #[track_caller]
+    pub fn linear_cross_entropy_and_vjp(
+        &self,
+        w: &Self,
+        bias: Option<&Self>,
+        targets: &[u32],
+        weights: &Self,
+    ) -> (Self, Vec<Self>) {
+        let inputs = [Some(self), Some(w), bias];
+        let mut grads: Vec<Self> = inputs.into_iter().flatten().map(|x| Self::unwritten(*x.shape())).collect();
+        let mut to = grads.iter_mut().map(Tensor::write_all);
+        let (h, gw) = (to.next().expect("of h"), to.next().expect("of w"));
+        let loss = self.output_loss(w, bias, targets, weights, Some(OutputGrads { h, w: gw, bias: to.next() }));
+        (loss, grads)
+    }
+
+    #[track_caller]
+    fn output_loss(
+        &self,
+        w: &Self,
+        bias: Option<&Self>,
+        targets: &[u32],
+        weights: &Self,
+        grads: Option<OutputGrads<'_, T>>,
+    ) -> Self {
+        let (h, w, bias) = (self.dense(), w.dense(), bias.map(Tensor::dense));
+        let x = OutputOperands {
+            h: h.as_slice(),
+            w: w.as_slice(),
+            bias: bias.as_ref().map(Tensor::as_slice),
+            width: w.shape()[1],
+            targets,
+            weights: weights.as_slice(),
+        };
+        Self::write([targets.len()], |loss| (T::kernels().linear_cross_entropy)(&x, loss, grads))
+    }
+}

@@ -1,0 +1,52 @@
+//! What tensors compute: each kernel as a method of [`Tensor`](crate::Tensor), a file per family.
+//!
+//! This is the one seam between the mathematics and a device: whoever writes with these methods alone does not know where the
+//! numbers stand. Inputs may be views; results are dense unless said otherwise. Shapes that do not fit panic.
+
+mod arithmetic;
+mod attention;
+mod in_place;
+mod loss;
+mod norm;
+mod operators;
+mod product;
+mod recurrent;
+mod reduce;
+mod rows;
+
+use crate::{Real, Shape, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// Values of `shape`, row-major, where this tensor is; panics where their number is not the shape's.
+    #[track_caller]
+    pub fn constant(&self, shape: impl Into<Shape>, values: Vec<T>) -> Self {
+        Self::new(shape, values)
+    }
+
+    /// Every element of `shape` `value`, where this tensor is.
+    pub fn full_like(&self, shape: impl Into<Shape>, value: T) -> Self {
+        Self::full(shape, value)
+    }
+
+    /// Every element of `shape` 0, where this tensor is.
+    pub fn zeros_like(&self, shape: impl Into<Shape>) -> Self {
+        Self::zeros(shape)
+    }
+
+    /// 1 where a condition holds, 0 elsewhere; `holds` in row-major order.
+    #[track_caller]
+    pub fn indicator(&self, shape: impl Into<Shape>, holds: impl IntoIterator<Item = bool>) -> Self {
+        self.constant(shape, holds.into_iter().map(|holds| if holds { T::one() } else { T::zero() }).collect())
+    }
+
+    /// Elements of the last axis, and of all axes before it together.
+    fn rows(&self) -> (usize, usize) {
+        let n = self.shape().last().copied().unwrap_or(1);
+        (self.len().checked_div(n).unwrap_or(0), n)
+    }
+
+    /// What is to be written whole.
+    fn write_all(&mut self) -> &mut [T] {
+        self.get_mut().expect("just made")
+    }
+}

@@ -1,0 +1,79 @@
+//! Functions of each row of the last axis.
+
+use crate::{Real, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// eˣ/Σ eˣ of each row.
+    pub fn softmax(&self) -> Self {
+        let (x, (_, n)) = (self.dense(), self.rows());
+        Self::write(*self.shape(), |y| (T::kernels().softmax)(x.as_slice(), y, n))
+    }
+
+    /// y ∘ (ȳ − ⟨ȳ, y⟩), from this y of [`Tensor::softmax`].
+    #[track_caller]
+    pub fn softmax_vjp(&self, gy: &Self) -> Self {
+        let (y, gy, (_, n)) = (self.dense(), gy.dense(), self.rows());
+        Self::write(*self.shape(), |gx| (T::kernels().softmax_vjp)(y.as_slice(), gy.as_slice(), gx, n))
+    }
+
+    /// x − log Σ eˣ of each row.
+    pub fn log_softmax(&self) -> Self {
+        let (x, (_, n)) = (self.dense(), self.rows());
+        Self::write(*self.shape(), |y| (T::kernels().log_softmax)(x.as_slice(), y, n))
+    }
+
+    /// ȳ − eʸ Σ ȳ, from this y of [`Tensor::log_softmax`].
+    #[track_caller]
+    pub fn log_softmax_vjp(&self, gy: &Self) -> Self {
+        let (y, gy, (_, n)) = (self.dense(), gy.dense(), self.rows());
+        Self::write(*self.shape(), |gx| (T::kernels().log_softmax_vjp)(y.as_slice(), gy.as_slice(), gx, n))
+    }
+
+    /// Rows (…, n) to mean 0 and variance 1, then times gain (n) plus bias (n): y, and each row's mean μ and
+    /// r = (σ² + ε)^(−1/2).
+    #[track_caller]
+    pub fn layer_norm(&self, gain: &Self, bias: &Self, eps: f64) -> (Self, [Self; 2]) {
+        let (x, gain, bias, (rows, _)) = (self.dense(), gain.dense(), bias.dense(), self.rows());
+        let (mut mean, mut rstd) = (Self::unwritten([rows]), Self::unwritten([rows]));
+        let y = Self::write(*self.shape(), |y| {
+            let (x, gain, bias) = (x.as_slice(), gain.as_slice(), bias.as_slice());
+            (T::kernels().layer_norm)(x, gain, bias, eps, y, mean.write_all(), rstd.write_all());
+        });
+        (y, [mean, rstd])
+    }
+
+    /// x̄, and the gradients of gain and bias, of this x under [`Tensor::layer_norm`], which gave `stats`.
+    #[track_caller]
+    pub fn layer_norm_vjp(&self, gain: &Self, stats: [&Self; 2], gy: &Self) -> [Self; 3] {
+        let (x, gain, gy, [mean, rstd]) = (self.dense(), gain.dense(), gy.dense(), stats.map(Tensor::as_slice));
+        let (mut ggain, mut gbias) = (Self::unwritten(*gain.shape()), Self::unwritten(*gain.shape()));
+        let gx = Self::write(*self.shape(), |gx| {
+            let (x, gain, gy) = (x.as_slice(), gain.as_slice(), gy.as_slice());
+            (T::kernels().layer_norm_vjp)(x, gain, mean, rstd, gy, gx, ggain.write_all(), gbias.write_all());
+        });
+        [gx, ggain, gbias]
+    }
+
+    /// Rows (…, n) to mean square 1, then times gain (n): y, and each row's r = (mean x² + ε)^(−1/2).
+    #[track_caller]
+    pub fn rms_norm(&self, gain: &Self, eps: f64) -> (Self, Self) {
+        let (x, gain, (rows, _)) = (self.dense(), gain.dense(), self.rows());
+        let mut rrms = Self::unwritten([rows]);
+        let y = Self::write(*self.shape(), |y| {
+            (T::kernels().rms_norm)(x.as_slice(), gain.as_slice(), eps, y, rrms.write_all());
+        });
+        (y, rrms)
+    }
+
+    /// x̄ and the gain's gradient, of this x under [`Tensor::rms_norm`], which gave `rrms`.
+    #[track_caller]
+    pub fn rms_norm_vjp(&self, gain: &Self, rrms: &Self, gy: &Self) -> [Self; 2] {
+        let (x, gain, gy) = (self.dense(), gain.dense(), gy.dense());
+        let mut ggain = Self::unwritten(*gain.shape());
+        let gx = Self::write(*self.shape(), |gx| {
+            let (x, gain, gy) = (x.as_slice(), gain.as_slice(), gy.as_slice());
+            (T::kernels().rms_norm_vjp)(x, gain, rrms.as_slice(), gy, gx, ggain.write_all());
+        });
+        [gx, ggain]
+    }
+}

@@ -1,0 +1,62 @@
+//! Products of matrices.
+
+use crate::operands::{Mat, MatMut, Onto};
+use crate::{Real, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// The last two axes exchanged; a view.
+    #[track_caller]
+    pub fn t(&self) -> Self {
+        let mut axes: Vec<usize> = (0..self.shape().len()).collect();
+        let r = axes.len();
+        axes.swap(r - 1, r - 2);
+        self.permute(&axes)
+    }
+
+    /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes. Views are read through their strides: nothing is copied to transpose.
+    #[track_caller]
+    pub fn matmul(&self, other: &Self) -> Self {
+        let (r, n) = (self.shape().len(), other.shape()[other.shape().len() - 1]);
+        let out = self.shape().with(r - 1, n);
+        if r == 2 {
+            return Self::write(out, |y| self.product(other, y, Onto::Nothing));
+        }
+        let batch = |x: &Self| {
+            let s = *x.shape();
+            if r == 3 { x.clone() } else { x.reshape([s[..r - 2].iter().product(), s[r - 2], s[r - 1]]) }
+        };
+        let (a, b, size) = (batch(self), batch(other), out[r - 2] * n);
+        Self::write(out, |y| {
+            for (i, y) in y.chunks_mut(size.max(1)).enumerate() {
+                a.slice(0, i..i + 1).product(&b.slice(0, i..i + 1), y, Onto::Nothing);
+            }
+        })
+    }
+
+    /// (…, k)·w (k, n) + b (n) → (…, n).
+    #[track_caller]
+    pub fn linear(&self, w: &Self, b: &Self) -> Self {
+        let b = b.dense();
+        let out = self.shape().with(self.shape().len() - 1, b.len());
+        Self::write(out, |y| self.flat().product(w, y, Onto::Row(b.as_slice())))
+    }
+
+    /// All leading axes as one: (…, n) → (rows, n); a view of what is dense.
+    pub fn flat(&self) -> Self {
+        let (rows, n, _) = self.shape().around(self.shape().len() - 1);
+        if self.shape().len() == 2 { self.clone() } else { self.reshape([rows, n]) }
+    }
+
+    /// y ← onto + the product of the last two axes, as matrices.
+    #[track_caller]
+    fn product(&self, other: &Self, y: &mut [T], onto: Onto<'_, T>) {
+        let (a, b) = (self.mat(), other.mat());
+        (T::kernels().matmul)(a, b, MatMut { data: y, rows: a.rows, cols: b.cols, row_stride: b.cols }, onto);
+    }
+
+    /// The last two axes as a matrix.
+    fn mat(&self) -> Mat<'_, T> {
+        let (r, s, d) = (self.shape().len(), self.shape(), self.strides());
+        Mat { data: self.from_first(), rows: s[r - 2], cols: s[r - 1], row_stride: d[r - 2], col_stride: d[r - 1] }
+    }
+}

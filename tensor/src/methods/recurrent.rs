@@ -1,0 +1,57 @@
+//! Long short-term memory; gates in the order i, f, g, o.
+
+use crate::{Real, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// One step from these pre-activations z (B, 4H) and the cell c (B, H): [h; c′] (2, B, H), and the gates (B, 4H).
+    #[track_caller]
+    pub fn lstm_cell(&self, c: &Self) -> (Self, Self) {
+        let (c, units) = (c.dense(), c.shape()[1]);
+        let mut gates = Self::write(*self.shape(), |gates| gates.copy_from_slice(self.dense().as_slice()));
+        let out = Self::write([2, c.shape()[0], units], |out| {
+            let (h, c_new) = out.split_at_mut(c.len());
+            (T::kernels().lstm_cell)(units, gates.write_all(), c.as_slice(), c_new, h);
+        });
+        (out, gates)
+    }
+
+    /// z̄ (B, 4H) and c̄ (B, H) from this result [h; c′] of [`Tensor::lstm_cell`], its gates, the cell c it began with, and
+    /// [h̄; c̄′].
+    #[track_caller]
+    pub fn lstm_cell_vjp(&self, gates: &Self, c: &Self, gy: &Self) -> [Self; 2] {
+        let (c, c_new, gy) = (c.dense(), self.slice(0, 1..2).dense(), gy.dense());
+        let (gh, gc_new) = gy.as_slice().split_at(c.len());
+        let mut gc = Self::write(*c.shape(), |gc| gc.copy_from_slice(gc_new));
+        let gz = Self::write(*gates.shape(), |gz| {
+            let (gates, c, c_new) = (gates.as_slice(), c.as_slice(), c_new.as_slice());
+            (T::kernels().lstm_cell_vjp)(self.shape()[2], gates, c, c_new, gh, gc.write_all(), gz);
+        });
+        [gz, gc]
+    }
+
+    /// All steps from a state of zeros, x (T, B, 4H) being what the inputs give to the pre-activations and w (H, 4H): the outputs
+    /// h (T, B, H), and gates (T, B, 4H) and cells (T, B, H).
+    #[track_caller]
+    pub fn lstm(&self, w: &Self) -> (Self, [Self; 2]) {
+        let (x, w) = (self.dense(), w.dense());
+        let (units, out) = (w.shape()[0], self.shape().with(2, w.shape()[0]));
+        let (mut gates, mut cells) = (Self::unwritten(*self.shape()), Self::unwritten(out));
+        let h = Self::write(out, |h| {
+            (T::kernels().lstm)(x.as_slice(), w.as_slice(), [out[1], units], gates.write_all(), cells.write_all(), h);
+        });
+        (h, [gates, cells])
+    }
+
+    /// x̄ (T, B, 4H) and, where `wants_w`, w̄ (H, 4H), from these outputs h of [`Tensor::lstm`], w, gates and cells, and h̄.
+    #[track_caller]
+    pub fn lstm_vjp(&self, w: &Self, [gates, cells]: [&Self; 2], gy: &Self, wants_w: bool) -> (Self, Option<Self>) {
+        let (h, w, gy) = (self.dense(), w.dense(), gy.dense());
+        let sizes = [self.shape()[1], self.shape()[2]];
+        let mut gw = wants_w.then(|| Self::unwritten(*w.shape()));
+        let gx = Self::write(*gates.shape(), |gx| {
+            let (w, gates, cells) = (w.as_slice(), gates.as_slice(), cells.as_slice());
+            (T::kernels().lstm_vjp)(w, sizes, gates, cells, h.as_slice(), gy.as_slice(), gx, gw.as_mut().map(Tensor::write_all));
+        });
+        (gx, gw)
+    }
+}

@@ -1,0 +1,117 @@
+//! Sums, maxima and questions.
+
+use crate::{Real, Shape, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// Σ over `axes` (ascending), which stay with extent 1; itself where there are none.
+    pub fn sum(&self, axes: &[usize]) -> Self {
+        if axes.is_empty() {
+            return self.clone();
+        }
+        // The summed axes brought to the front or the back leave a matrix whose rows or columns are summed.
+        let rank = self.shape().len();
+        let rest: Vec<usize> = (0..rank).filter(|a| !axes.contains(a)).collect();
+        let trailing = axes[0] == rank - axes.len();
+        let order: Vec<usize> = if trailing { [&rest[..], axes].concat() } else { [axes, &rest].concat() };
+        let x = self.permute(&order).dense();
+        let n = axes.iter().map(|&a| self.shape()[a]).product::<usize>();
+        let out = axes.iter().fold(*self.shape(), |s, &a| s.with(a, 1));
+        Self::write(out, |y| match (trailing, y.len()) {
+            (true, _) => (T::kernels().sum_cols)(x.as_slice(), y, n),
+            (false, columns) => (T::kernels().sum_rows)(x.as_slice(), y, columns),
+        })
+    }
+
+    /// The largest along `axis`, which stays with extent 1; NaN is passed over unless it comes first.
+    pub fn max(&self, axis: usize) -> Self {
+        let x = self.dense();
+        let values = x.as_slice();
+        let largest = x.first_largest(axis).map(|at| values[at]).collect();
+        Self::new(self.shape().with(axis, 1), largest)
+    }
+
+    /// 1 at the first of the largest along `axis`, 0 elsewhere.
+    pub fn is_max(&self, axis: usize) -> Self {
+        let x = self.dense();
+        Self::write(*self.shape(), |y| {
+            y.fill(T::zero());
+            x.first_largest(axis).for_each(|at| y[at] = T::one());
+        })
+    }
+
+    /// Of each line along `axis` of this dense tensor: where the first of its largest stands.
+    fn first_largest(&self, axis: usize) -> impl Iterator<Item = usize> {
+        let (x, (outer, n, inner)) = (self.as_slice(), self.shape().around(axis));
+        let starts = (0..outer).flat_map(move |o| (0..inner).map(move |i| o * n * inner + i));
+        starts.map(move |start| (1..n).map(|k| start + k * inner).fold(start, |best, at| if x[at] > x[best] { at } else { best }))
+    }
+
+    /// Σ xᵢ² in f64, by a fixed tree.
+    pub fn sum_squares(&self) -> f64 {
+        (T::kernels().sum_squares)(self.dense().as_slice())
+    }
+
+    /// Is every element finite?
+    pub fn is_finite(&self) -> bool {
+        // A sum of x·0 is 0 then, and NaN if not; it is made in lanes, without a branch per element.
+        let x = self.dense();
+        let mut lanes = [T::zero(); 16];
+        let (chunks, rest) = x.as_slice().as_chunks::<16>();
+        for chunk in chunks {
+            lanes.iter_mut().zip(chunk).for_each(|(lane, &x)| *lane += x * T::zero());
+        }
+        rest.iter().for_each(|&x| lanes[0] += x * T::zero());
+        lanes.iter().all(|&lane| lane == T::zero())
+    }
+
+    /// Is some element other than 0?
+    pub fn any_nonzero(&self) -> bool {
+        self.dense().as_slice().iter().any(|&x| x != T::zero())
+    }
+
+    /// Σ xᵢyᵢ in f64.
+    #[track_caller]
+    pub fn dot(&self, other: &Self) -> f64 {
+        assert_eq!(self.shape(), other.shape(), "dot: tensors of one shape");
+        let (a, b) = (self.dense(), other.dense());
+        a.as_slice().iter().zip(b.as_slice()).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
+    }
+
+    /// Σ over all axes, without axes.
+    pub fn sum_all(&self) -> Self {
+        self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape(Shape::new(&[]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_number_among_many_is_seen() {
+        for n in [1, 15, 16, 17, 100] {
+            for at in 0..n {
+                for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                    let mut values = vec![1e300; n];
+                    assert!(Tensor::new([n], values.clone()).is_finite());
+                    values[at] = wrong;
+                    assert!(!Tensor::new([n], values).is_finite(), "{wrong} at {at} of {n}");
+                }
+            }
+        }
+        assert!(Tensor::<f32>::zeros([0, 3]).is_finite());
+    }
+
+    #[test]
+    fn of_equal_maxima_the_first() {
+        let x = Tensor::new([2, 3], vec![1.0, 3.0, 3.0, 2.0, 2.0, 0.0]);
+        assert_eq!((x.max(1).to_vec(), x.is_max(1).to_vec()), (vec![3.0, 2.0], vec![0.0, 1.0, 0.0, 1.0, 0.0, 0.0]));
+        assert_eq!((x.max(0).to_vec(), x.is_max(0).to_vec()), (vec![2.0, 3.0, 3.0], vec![0.0, 1.0, 1.0, 1.0, 0.0, 0.0]));
+    }
+
+    #[test]
+    fn nothing_but_zeros() {
+        assert!(!Tensor::<f64>::zeros([3]).any_nonzero() && !Tensor::new([1], vec![-0.0]).any_nonzero());
+        assert!(Tensor::new([2], vec![0.0, 1e-300]).any_nonzero() && Tensor::new([1], vec![f64::NAN]).any_nonzero());
+    }
+}

@@ -1,0 +1,52 @@
+//! Rows: of a table by their ids, and tensors put together and cut apart.
+
+use crate::{Real, Shape, Tensor};
+
+impl<T: Real> Tensor<T> {
+    /// Rows of this table (V, d) by their `ids`, row-major of `shape`: (shape…, d).
+    #[track_caller]
+    pub fn gather(&self, ids: &[u32], shape: &Shape) -> Self {
+        let (table, d) = (self.dense(), self.shape()[1]);
+        let out = Shape::new(&[shape, &[d][..]].concat());
+        Self::write(out, |y| (T::kernels().gather)(table.as_slice(), d, ids, y))
+    }
+
+    /// These rows (…, d) added into `rows` rows of zeros, each at its id, in their order: (rows, d).
+    #[track_caller]
+    pub fn scatter_add(&self, ids: &[u32], rows: usize) -> Self {
+        let mut table = self.zeros_like([rows, self.rows().1]);
+        table.add_rows(ids, self);
+        table
+    }
+
+    /// The parts (at least one), one after the other along `axis`.
+    #[track_caller]
+    pub fn concat(parts: &[&Self], axis: usize) -> Self {
+        let extents: Vec<usize> = parts.iter().map(|x| x.shape()[axis]).collect();
+        let (outer, _, inner) = parts[0].shape().around(axis);
+        let dense: Vec<Self> = parts.iter().map(|x| x.dense()).collect();
+        Self::write(parts[0].shape().with(axis, extents.iter().sum()), |y| {
+            let mut at = 0;
+            for o in 0..outer {
+                for (x, extent) in dense.iter().zip(&extents) {
+                    let width = extent * inner;
+                    y[at..][..width].copy_from_slice(&x.as_slice()[o * width..][..width]);
+                    at += width;
+                }
+            }
+        })
+    }
+
+    /// This tensor with `before` zeros before it and `after` zeros after it along `axis`.
+    pub fn pad(&self, axis: usize, before: usize, after: usize) -> Self {
+        let (x, (outer, n, inner)) = (self.dense(), self.shape().around(axis));
+        let padded = before + n + after;
+        Self::write(self.shape().with(axis, padded), |y| {
+            y.fill(T::zero());
+            for o in 0..outer {
+                let to = &mut y[(o * padded + before) * inner..][..n * inner];
+                to.copy_from_slice(&x.as_slice()[o * n * inner..][..n * inner]);
+            }
+        })
+    }
+}

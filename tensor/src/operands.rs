@@ -1,0 +1,231 @@
+//! What kernels read and write besides plain slices: matrices and heads through their strides, masks, and the numbers of an update.
+
+use std::sync::Arc;
+
+use crate::rng::DropoutKey;
+
+/// A matrix read through strides: element (i, j) is `data[i·row_stride + j·col_stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Mat<'a, T> {
+    /// Elements, from (0, 0) on.
+    pub data: &'a [T],
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    /// Elements from a row to the next.
+    pub row_stride: usize,
+    /// Elements from a column to the next.
+    pub col_stride: usize,
+}
+
+/// A matrix to write, rows dense up to `row_stride`: element (i, j) is `data[i·row_stride + j]`.
+#[derive(Debug)]
+pub struct MatMut<'a, T> {
+    /// Elements, from (0, 0) on.
+    pub data: &'a mut [T],
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    /// Elements from a row to the next, ≥ `cols`.
+    pub row_stride: usize,
+}
+
+/// What a product is added to.
+#[derive(Clone, Copy, Debug)]
+pub enum Onto<'a, T> {
+    /// Nothing: C ← A·B.
+    Nothing,
+    /// C ← C + A·B.
+    Itself,
+    /// A row as long as C's, the same for every row: cᵢⱼ ← xⱼ + (A·B)ᵢⱼ.
+    Row(&'a [T]),
+}
+
+impl<T> Onto<'_, T> {
+    /// For the columns from `j` on.
+    pub fn columns_from(self, j: usize) -> Self {
+        match self {
+            Onto::Row(x) => Onto::Row(&x[j..]),
+            other => other,
+        }
+    }
+}
+
+/// One of q, k, v of attention, (B, H, T, D), read through strides; the last axis is dense.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads<'a, T> {
+    /// Elements, from (0, 0, 0, 0) on.
+    pub data: &'a [T],
+    /// Elements from a sequence, a head, a position to the next.
+    pub strides: [usize; 3],
+}
+
+/// Which keys a query may attend to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mask {
+    /// Every key.
+    Full,
+    /// Query i of Tq sees key j of Tk where j ≤ i + Tk − Tq: queries are the last Tq positions (requires Tk ≥ Tq).
+    Causal,
+    /// Element (b, i, j) of (B|1, Tq, Tk), row-major: one mask per sequence, or one for all of them.
+    Allowed(Arc<[bool]>),
+}
+
+impl Mask {
+    /// The mask's row of query `i` in sequence `b`, of `queries` and `keys`; empty where it has none.
+    pub(crate) fn row(&self, b: usize, i: usize, queries: usize, keys: usize) -> &[bool] {
+        match self {
+            Mask::Full | Mask::Causal => &[],
+            Mask::Allowed(allowed) if allowed.is_empty() => &[],
+            Mask::Allowed(allowed) => &allowed[(b * queries + i) * keys % allowed.len()..][..keys],
+        }
+    }
+}
+
+/// Sizes and options of one attention.
+#[derive(Clone, Debug)]
+pub struct AttentionSpec {
+    /// Sequences B.
+    pub batch: usize,
+    /// Heads H.
+    pub heads: usize,
+    /// Query positions Tq.
+    pub queries: usize,
+    /// Key positions Tk.
+    pub keys: usize,
+    /// Width of a head D (of q, k and v).
+    pub width: usize,
+    /// Factor on q·k, 1/√D in the paper.
+    pub scale: f64,
+    /// Which keys a query sees.
+    pub mask: Mask,
+    /// Keys of each sequence (B); those behind are padding, which no query sees. `None`: all Tk.
+    pub lengths: Option<Arc<[usize]>>,
+    /// Dropout on the probabilities; row ((b·H + h)·Tq + i) of the key's rows, column j.
+    pub dropout: Option<DropoutKey>,
+}
+
+impl AttentionSpec {
+    /// Leading keys that query `i` of sequence `b` reaches; an [allowed](Mask::Allowed) mask may hide some of them.
+    pub(crate) fn reach(&self, b: usize, i: usize) -> usize {
+        let length = self.lengths.as_ref().map_or(self.keys, |lengths| lengths[b]);
+        if self.mask == Mask::Causal { length.min(i + 1 + self.keys - self.queries) } else { length }
+    }
+
+    /// Does query `i` of sequence `b` see key `j`?
+    pub fn allows(&self, b: usize, i: usize, j: usize) -> bool {
+        j < self.reach(b, i) && self.mask.row(b, i, self.queries, self.keys).get(j).is_none_or(|&allowed| allowed)
+    }
+
+    /// Does query `i` of sequence `b` see no key at all?
+    pub(crate) fn is_blind(&self, b: usize, i: usize) -> bool {
+        let (reach, row) = (self.reach(b, i), self.mask.row(b, i, self.queries, self.keys));
+        reach == 0 || !row.is_empty() && !row[..reach].contains(&true)
+    }
+}
+
+/// A differentiable additive bias on the scores, (B|1, H|1, Tq, Tk), dense; a size of 1 is broadcast.
+#[derive(Clone, Copy, Debug)]
+pub struct ScoreBias<'a, T> {
+    /// Elements.
+    pub data: &'a [T],
+    /// B or 1.
+    pub batch: usize,
+    /// H or 1.
+    pub heads: usize,
+}
+
+/// What attention reads.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionOperands<'a, T> {
+    /// Sizes and options.
+    pub spec: &'a AttentionSpec,
+    /// Queries (B, H, Tq, D).
+    pub q: Heads<'a, T>,
+    /// Keys (B, H, Tk, D).
+    pub k: Heads<'a, T>,
+    /// Values (B, H, Tk, D).
+    pub v: Heads<'a, T>,
+    /// What is added to the scores.
+    pub bias: Option<ScoreBias<'a, T>>,
+}
+
+/// Where one of gq, gk, gv stands in the buffer of attention's gradients; the last axis is dense.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Position of (0, 0, 0, 0).
+    pub offset: usize,
+    /// Elements from a sequence, a head, a position to the next.
+    pub strides: [usize; 3],
+}
+
+impl Place {
+    /// Position of (b, h, t, 0).
+    pub(crate) fn of(&self, [b, h, t]: [usize; 3]) -> usize {
+        let [of_b, of_h, of_t] = self.strides;
+        self.offset + b * of_b + h * of_h + t * of_t
+    }
+}
+
+/// Where the gradients of attention go. The three share one buffer, so that they may interleave there (the gradient of
+/// a packed qkv) or follow one another; their places are disjoint and every element is written.
+#[derive(Debug)]
+pub struct AttentionGrads<'a, T> {
+    /// gq, gk and gv.
+    pub data: &'a mut [T],
+    /// Their places: gq (B, H, Tq, D), gk and gv (B, H, Tk, D).
+    pub places: [Place; 3],
+    /// Gradient of the score bias, in its own (broadcast) shape; summed over broadcast axes in a fixed order.
+    pub gbias: Option<&'a mut [T]>,
+}
+
+/// What a tied output and its loss read.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputOperands<'a, T> {
+    /// Hidden states (n, d).
+    pub h: &'a [T],
+    /// A row per class (V, d).
+    pub w: &'a [T],
+    /// Added to each row of logits (V).
+    pub bias: Option<&'a [T]>,
+    /// d.
+    pub width: usize,
+    /// Each row's class (n).
+    pub targets: &'a [u32],
+    /// Each row's weight (n).
+    pub weights: &'a [T],
+}
+
+/// Where the gradients of a tied output and its loss go; each is written.
+#[derive(Debug)]
+pub struct OutputGrads<'a, T> {
+    /// Of h (n, d).
+    pub h: &'a mut [T],
+    /// Of w (V, d).
+    pub w: &'a mut [T],
+    /// Of the bias (V).
+    pub bias: Option<&'a mut [T]>,
+}
+
+/// One Adam update's numbers (see `gradus_train::optim`): p ← p − rate·(m̂-form) with everything folded into factors.
+#[derive(Clone, Copy, Debug)]
+pub struct AdamStep {
+    /// Factor on every gradient (the clipping factor).
+    pub grad_scale: f64,
+    /// β₁.
+    pub beta1: f64,
+    /// β₂.
+    pub beta2: f64,
+    /// Step on m/(√v·`v_scale` + ε).
+    pub step: f64,
+    /// Factor on √v before ε is added: 1 where ε stands outside the bias correction, 1/√(1−β₂ᵗ) where inside.
+    pub v_scale: f64,
+    /// ε.
+    pub eps: f64,
+    /// Decoupled decay: p ← p − decay·p (p before the update).
+    pub decay: f64,
+    /// L2 in the gradient: g ← g·grad_scale + l2·p.
+    pub l2: f64,
+}

@@ -1,0 +1,108 @@
+//! Arithmetic on one number.
+
+use std::fmt::Debug;
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+/// A real number: its arithmetic and elementary functions.
+///
+/// `f32` trains and `f64` checks. The trait is open: another scalar (a dual number that carries a derivative, a number that
+/// counts its own arithmetic) states its arithmetic, and any op can be evaluated in it (see [`Real`](crate::Real)). `Default` is
+/// zero.
+pub trait Scalar:
+    Copy
+    + Debug
+    + Default
+    + PartialEq
+    + PartialOrd
+    + Send
+    + Sync
+    + 'static
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+{
+    /// The scalar nearest to a constant.
+    fn lit(x: f64) -> Self;
+    /// Its value as an `f64` (a dual number gives its primal part).
+    fn to_f64(self) -> f64;
+    /// eˣ.
+    fn exp(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// ln(1 + x).
+    fn ln_1p(self) -> Self {
+        (Self::one() + self).ln()
+    }
+    /// The hyperbolic tangent.
+    fn tanh(self) -> Self;
+    /// √x.
+    fn sqrt(self) -> Self;
+    /// The error function, erf x = 2/√π ∫₀ˣ e^(−t²) dt.
+    fn erf(self) -> Self;
+
+    /// Zero.
+    fn zero() -> Self {
+        Self::default()
+    }
+    /// One.
+    fn one() -> Self {
+        Self::lit(1.0)
+    }
+}
+
+impl Scalar for f32 {
+    fn lit(x: f64) -> Self {
+        x as f32
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    fn exp(self) -> Self {
+        libm::expf(self)
+    }
+    fn ln(self) -> Self {
+        libm::logf(self)
+    }
+    fn ln_1p(self) -> Self {
+        libm::log1pf(self)
+    }
+    fn tanh(self) -> Self {
+        libm::tanhf(self)
+    }
+    fn sqrt(self) -> Self {
+        self.sqrt()
+    }
+    fn erf(self) -> Self {
+        libm::erff(self)
+    }
+}
+
+impl Scalar for f64 {
+    fn lit(x: f64) -> Self {
+        x
+    }
+    fn to_f64(self) -> f64 {
+        self
+    }
+    fn exp(self) -> Self {
+        libm::exp(self)
+    }
+    fn ln(self) -> Self {
+        libm::log(self)
+    }
+    fn ln_1p(self) -> Self {
+        libm::log1p(self)
+    }
+    fn tanh(self) -> Self {
+        libm::tanh(self)
+    }
+    fn sqrt(self) -> Self {
+        self.sqrt()
+    }
+    fn erf(self) -> Self {
+        libm::erf(self)
+    }
+}

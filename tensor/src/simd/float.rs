@@ -1,0 +1,81 @@
+//! The floating-point formats: their constants, and arithmetic on their bits.
+
+use crate::Scalar;
+
+/// `f32` and `f64`: the scalars with fast kernels.
+pub trait Float: Scalar {
+    /// 1.5·2^(bits of the mantissa): adding it rounds to an integer.
+    const ROUND: Self;
+    /// ln 2 with trailing zeros, so that n·LN2_HIGH is exact.
+    const LN2_HIGH: Self;
+    /// What LN2_HIGH leaves of ln 2.
+    const LN2_LOW: Self;
+    /// Where eˣ is 0 and where it is ∞, with a margin.
+    const EXP_RANGE: [Self; 2];
+    /// Beyond it tanh is ±1.
+    const TANH_RANGE: Self;
+    /// K, the degree of the polynomial.
+    const DEGREE: usize;
+
+    /// 2^a and 2^b with a + b = n, from n + ROUND (the product reaches where 2ⁿ alone would not).
+    fn powers_of_two(shifted: Self) -> [Self; 2];
+    /// |x|.
+    fn magnitude(self) -> Self;
+    /// |self| with the sign of another.
+    fn signed_like(self, sign: Self) -> Self;
+    /// a·b + c, rounded once.
+    fn fused(a: Self, b: Self, c: Self) -> Self;
+    /// a·b + c, rounded once where the CPU can.
+    #[inline(always)]
+    fn multiply_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self {
+        if FMA { Self::fused(a, b, c) } else { a * b + c }
+    }
+}
+
+macro_rules! float {
+    ($t:ident, $bits:ident, $signed:ident, $values:tt) => {
+        impl Float for $t {
+            const ROUND: $t = 1.5 / $t::EPSILON;
+            float!(constants $values);
+
+            #[inline(always)]
+            fn powers_of_two(shifted: $t) -> [$t; 2] {
+                const MANTISSA: u32 = $t::MANTISSA_DIGITS - 1;
+                const BIAS: $signed = $t::MAX_EXP as $signed - 1;
+                let n = (shifted.to_bits() as $signed).wrapping_sub(Self::ROUND.to_bits() as $signed);
+                let half = n >> 1;
+                [half, n.wrapping_sub(half)].map(|e| $t::from_bits((e.wrapping_add(BIAS) << MANTISSA) as $bits))
+            }
+            #[inline(always)]
+            fn magnitude(self) -> $t {
+                self.abs()
+            }
+            #[inline(always)]
+            fn signed_like(self, sign: $t) -> $t {
+                self.copysign(sign)
+            }
+            #[inline(always)]
+            fn fused(a: $t, b: $t, c: $t) -> $t {
+                a.mul_add(b, c)
+            }
+        }
+    };
+    (constants { $($name:ident: $ty:ty = $value:expr),* $(,)? }) => {
+        $(const $name: $ty = $value;)*
+    };
+}
+
+float!(f32, u32, i32, {
+    LN2_HIGH: f32 = f32::from_bits(0x3F31_7200), // 15 bits
+    LN2_LOW: f32 = (std::f64::consts::LN_2 - f32::from_bits(0x3F31_7200) as f64) as f32,
+    EXP_RANGE: [f32; 2] = [-110.0, 100.0],
+    TANH_RANGE: f32 = 10.0,
+    DEGREE: usize = 7,
+});
+float!(f64, u64, i64, {
+    LN2_HIGH: f64 = 6.931_471_803_691_238e-1, // 33 bits
+    LN2_LOW: f64 = 1.908_214_929_270_587_7e-10,
+    EXP_RANGE: [f64; 2] = [-760.0, 720.0],
+    TANH_RANGE: f64 = 22.0,
+    DEGREE: usize = 13,
+});

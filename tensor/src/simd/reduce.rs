@@ -1,0 +1,84 @@
+//! Sums and maxima over a fixed number of lanes.
+
+use super::Float;
+
+/// Partial sums of a reduction; enough to hide the latency of an addition in the widest registers.
+pub const LANES: usize = 32;
+
+/// The sum of all lanes, by halves.
+#[inline(always)]
+pub fn add_lanes<T: Float>(mut lanes: [T; LANES]) -> T {
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            lanes[i] += lanes[i + width];
+        }
+    }
+    lanes[0]
+}
+
+/// Σ f(xᵢ) in lanes.
+#[inline(always)]
+pub fn sum_of<T: Float>(x: &[T], f: impl Fn(T) -> T) -> T {
+    let mut lanes = [T::zero(); LANES];
+    let (blocks, rest) = x.as_chunks::<LANES>();
+    for block in blocks {
+        for l in 0..LANES {
+            lanes[l] += f(block[l]);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane += f(x);
+    }
+    add_lanes(lanes)
+}
+
+/// Σ f(xᵢ, yᵢ) in lanes; slices of one length.
+#[inline(always)]
+pub fn sum_of_2<T: Float>(x: &[T], y: &[T], f: impl Fn(T, T) -> T) -> T {
+    let mut lanes = [T::zero(); LANES];
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    for (x, y) in xs.iter().zip(ys) {
+        for l in 0..LANES {
+            lanes[l] += f(x[l], y[l]);
+        }
+    }
+    for ((lane, &x), &y) in lanes.iter_mut().zip(x_rest).zip(y_rest) {
+        *lane += f(x, y);
+    }
+    add_lanes(lanes)
+}
+
+/// The largest element, −∞ of none; NaN is passed over.
+#[inline(always)]
+pub fn largest_of<T: Float>(x: &[T]) -> T {
+    let least = T::lit(f64::NEG_INFINITY);
+    let mut lanes = [least; LANES];
+    let (blocks, rest) = x.as_chunks::<LANES>();
+    for block in blocks {
+        for l in 0..LANES {
+            lanes[l] = if block[l] > lanes[l] { block[l] } else { lanes[l] };
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = if x > *lane { x } else { *lane };
+    }
+    lanes.iter().fold(least, |most, &x| if x > most { x } else { most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reductions_take_every_element_once() {
+        for n in 0..100 {
+            let x: Vec<f64> = (0..n).map(|i| f64::from(i * i) - 500.0).collect();
+            let ones = vec![1.0; x.len()];
+            assert_eq!(sum_of(&x, |x| x), x.iter().sum());
+            assert_eq!(sum_of_2(&x, &ones, |x, y| x * y), x.iter().sum());
+            assert_eq!(largest_of(&x), x.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        }
+    }
+}
