@@ -82,7 +82,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "Trained by stochastic gradient descent [51].",
         here: "Adam, as §4.1 says; plain SGD is there by name for contrast.",
-        source: ("train/src/optim/forms.rs", "sgd"),
+        source: ("train/src/optim/forms.rs", "Optimizer::update"),
         tests: &[("tests/tests/optimizer_parity.rs", "ten_updates_of_every_form_agree_to_1e_9")],
     },
     // ── §3.2 Supervised fine-tuning ──
@@ -458,7 +458,7 @@ pub static ROWS: &[Row] = &[
         section: "§3.1",
         statement: "The mask: OpenAI w·b − 1e9(1 − b), Hugging Face −1e4 in place of the score.",
         here: "What is not allowed is not computed; its probability is exactly 0.",
-        source: ("tensor/src/kernels.rs", "Mask::allows"),
+        source: ("tensor/src/operands.rs", "AttentionSpec::reach"),
         tests: &[
             ("tensor/src/cpu/softmax.rs", "a_masked_score_has_no_share_and_large_scores_are_safe"),
             ("tests/tests/whole_model.rs", "every_property_holds"),
