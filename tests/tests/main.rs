@@ -8,6 +8,7 @@ mod ledger;
 mod lstm_parity;
 mod ops_page;
 mod optimizer_parity;
+mod rooms;
 mod training;
 mod transformers_parity;
 mod whole_lstm;
