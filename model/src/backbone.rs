@@ -1,7 +1,7 @@
 //! What stands under every objective: one of the families of language models.
 //!
-//! A family is a variant of [`Backbone`] and [`BackboneConfig`] and an arm of `each`; its configuration is tagged with its name
-//! on disk.
+//! A new family is a variant of [`Backbone`] and of [`BackboneConfig`], an arm of `each`, `declare` and the reader in this file, and
+//! what its [`Decoder`](crate::Decoder) keeps.
 
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
@@ -39,8 +39,8 @@ tree! {
 
 /// Sizes and options of a [`Backbone`].
 ///
-/// On disk the field `family` says whose they are. Files from before families had names lack it: theirs are a GPT's, or an LSTM's
-/// if they have `units`.
+/// On disk the field `family` names it. Files written before families had names lack it: they are an LSTM's if they have `units`,
+/// and a GPT's otherwise.
 ///
 /// ```
 /// use gradus_model::{BackboneConfig, GptConfig, LstmConfig};
@@ -131,8 +131,8 @@ impl BackboneConfig {
         each!(BackboneConfig, self, c => c.parameters())
     }
 
-    /// Its JSON without the family, as it was written before families had names. Hashes that name a run are made of it, so that
-    /// older runs keep their names: it never changes. A new family's is its JSON as it is.
+    /// Its JSON without the family, as it was written before families had names: it never changes, so that the hash by which a run
+    /// is told from others is the same for older runs.
     pub fn frozen(&self) -> String {
         each!(BackboneConfig, self, c => serde_json::to_string(c)).expect("plain values")
     }
@@ -202,7 +202,7 @@ mod tests {
 
     /// A change here orphans every run that was stopped on its way.
     #[test]
-    fn what_runs_are_named_by_is_frozen() {
+    fn what_identifies_a_run_is_frozen() {
         let gpt = r#"{"vocab":40478,"context":512,"width":768,"layers":12,"heads":12,"activation":"gelu","positions":"learned","embedding":"separate","embd_dropout":0.1,"attn_dropout":0.1,"resid_dropout":0.1,"layer_norm_epsilon":0.00001,"initializer_range":0.02}"#;
         assert_eq!(BackboneConfig::from(GptConfig::default()).frozen(), gpt);
         let lstm = r#"{"vocab":40478,"context":512,"width":768,"units":2048,"embd_dropout":0.1,"resid_dropout":0.1,"initializer_range":0.02}"#;

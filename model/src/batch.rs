@@ -1,8 +1,8 @@
-//! What a model is trained on at once.
+//! What a model is trained on in one step.
 
 use std::sync::Arc;
 
-/// Sequences of one length with what is to be predicted: the next tokens, and in fine-tuning a label an example.
+/// Sequences of one length with what is to be predicted: the next tokens, and in fine-tuning a label per example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// Number of sequences B.
@@ -20,7 +20,7 @@ pub struct Batch {
 /// Labelled examples, each of one or more of a batch's sequences that follow one another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labels {
-    /// Sequences an example: 1; 2 where both orders are read; K for K answers to choose from.
+    /// Sequences per example: 1; 2 where both orders are read; K for K answers to choose from.
     pub per_example: usize,
     /// The position of the extract token in each sequence (B).
     pub extract: Arc<[u32]>,
@@ -31,7 +31,7 @@ pub struct Labels {
 }
 
 impl Batch {
-    /// Tokens a sequence T.
+    /// Tokens per sequence T.
     pub fn length(&self) -> usize {
         self.inputs.len().checked_div(self.sequences).unwrap_or(0)
     }
@@ -41,7 +41,7 @@ impl Batch {
         self.weights.iter().any(|&w| w != 0.0)
     }
 
-    /// At most `parts` parts as equal as can be, each with the index of its first sequence; no example is cut. A part with labels
+    /// At most `parts` parts, as equal as can be, each with the index of its first sequence; no example is cut. A part with labels
     /// is as long as its own longest sequence: where short examples come first, little is computed on padding.
     pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
         let (t, each) = (self.length(), self.labels.as_ref().map_or(1, |l| l.per_example));

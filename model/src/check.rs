@@ -128,7 +128,7 @@ impl Loss {
 /// a batch can say where a sequence ends, its padding is read.
 ///
 /// # Panics
-/// Where the batch is none of the model's: no sequences, tokens beyond its vocabulary, more than its context.
+/// Where the batch is not one for this model: no sequences, tokens beyond its vocabulary, more than its context.
 pub fn properties(model: &Model<Tensor<f64>>, batch: &Batch, dropout: Option<DropoutSeed>) -> Vec<(&'static str, Verdict)> {
     let config = model.backbone.config();
     let vocab = config.vocab() as u32;

@@ -1,4 +1,4 @@
-//! What a GPT is, short of its parameters.
+//! What a GPT is, without its parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum Activation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Positions {
-    /// A learned vector a position (the paper's §4.1).
+    /// A learned vector per position (§4.1).
     #[default]
     Learned,
     /// Sines and cosines (Vaswani et al. 2017, §3.5).
@@ -50,7 +50,7 @@ pub struct GptConfig {
     pub width: usize,
     /// Number of blocks.
     pub layers: usize,
-    /// Attention heads a block.
+    /// Attention heads per block.
     pub heads: usize,
     /// Activation of the feed-forward network.
     pub activation: Activation,
@@ -135,7 +135,7 @@ impl GptConfig {
         self.width / self.heads
     }
 
-    /// Number of parameters: 12d² + 13d a block, the embeddings, nothing for the tied output.
+    /// Number of parameters: 12d² + 13d per block, the embeddings, nothing for the tied output.
     ///
     /// ```
     /// assert_eq!(gradus_model::GptConfig::default().parameters(), 116_534_784);
@@ -147,7 +147,7 @@ impl GptConfig {
         self.layers * (12 * d * d + 13 * d) + self.output_rows() * d + positions
     }
 
-    /// Floating-point operations of a training step, a token: 72·L·d² + 6·d·V + 12·L·T·d, masked scores counted too.
+    /// Floating-point operations of a training step per token: 72·L·d² + 6·d·V + 12·L·T·d, masked scores counted too.
     pub fn training_flops(&self) -> u64 {
         let [l, d, v, t] = [self.layers, self.width, self.vocab, self.context].map(|x| x as u64);
         72 * l * d * d + 6 * d * v + 12 * l * t * d
@@ -155,56 +155,57 @@ impl GptConfig {
 
     /// Is this a model? The bounds keep an absurd size from exhausting memory before anything is said.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let error =
-            |field, found: String, expected: &str, remedy| Err(ConfigError { field, found, expected: expected.into(), remedy });
-        let sizes = [
-            ("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary"),
-            ("context", self.context, 1 << 20, "--context"),
-            ("width", self.width, 1 << 16, "--width"),
-            ("layers", self.layers, 1 << 10, "--layers"),
-            ("heads", self.heads, 1 << 12, "--heads"),
-        ];
-        for (field, found, most, remedy) in sizes {
-            if found == 0 || found > most {
-                return error(field, found.to_string(), &format!("a number from 1 to {most}"), remedy);
-            }
-        }
-        if !self.width.is_multiple_of(self.heads) {
-            let expected = format!("a multiple of the {} heads", self.heads);
-            return error("width", self.width.to_string(), &expected, "--width or --heads");
-        }
-        if self.positions == Positions::Sinusoidal && self.embedding == Embedding::Joint {
-            return error(
-                "positions",
-                "sinusoidal".into(),
-                "learned, since the joint embedding holds position rows",
-                "--positions",
-            );
-        }
-        let dropouts =
-            [("embd_dropout", self.embd_dropout), ("attn_dropout", self.attn_dropout), ("resid_dropout", self.resid_dropout)];
-        for (field, p) in dropouts {
-            if !(0.0..1.0).contains(&p) {
-                return error(field, p.to_string(), "a probability from 0 to below 1", "--dropout");
-            }
-        }
-        if !(self.layer_norm_epsilon > 0.0 && self.layer_norm_epsilon <= 1.0) {
-            return error("layer_norm_epsilon", self.layer_norm_epsilon.to_string(), "a number above 0, at most 1", "--epsilon");
-        }
-        if !(self.initializer_range >= 0.0 && self.initializer_range <= 10.0) {
-            return error("initializer_range", self.initializer_range.to_string(), "a number from 0 to 10", "--init-std");
-        }
-        let most = 4_000_000_000;
-        if self.parameters() > most {
-            return error(
-                "parameters",
-                self.parameters().to_string(),
-                &format!("at most {most}"),
-                "a smaller --width, --layers or vocabulary",
-            );
-        }
-        Ok(())
+        check_size("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary")?;
+        check_size("context", self.context, 1 << 20, "--context")?;
+        check_size("width", self.width, 1 << 16, "--width")?;
+        check_size("layers", self.layers, 1 << 10, "--layers")?;
+        check_size("heads", self.heads, 1 << 12, "--heads")?;
+        let divides = self.width.is_multiple_of(self.heads);
+        ensure(divides, "width", self.width, || format!("a multiple of the {} heads", self.heads), "--width or --heads")?;
+        let both = self.positions == Positions::Sinusoidal && self.embedding == Embedding::Joint;
+        let expected = || "learned, since the joint embedding holds position rows".into();
+        ensure(!both, "positions", "sinusoidal", expected, "--positions")?;
+        check_dropout("embd_dropout", self.embd_dropout)?;
+        check_dropout("attn_dropout", self.attn_dropout)?;
+        check_dropout("resid_dropout", self.resid_dropout)?;
+        let eps = self.layer_norm_epsilon;
+        let expected = || "a number above 0, at most 1".into();
+        ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, expected, "--epsilon")?;
+        check_std(self.initializer_range)?;
+        check_parameters(self.parameters(), "a smaller --width, --layers or vocabulary")
     }
+}
+
+/// The error of a field, unless it is as it should be.
+pub(crate) fn ensure(
+    holds: bool,
+    field: &'static str,
+    found: impl ToString,
+    expected: impl FnOnce() -> String,
+    remedy: &'static str,
+) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError { field, found: found.to_string(), expected: expected(), remedy }) }
+}
+
+/// A size from 1 to `most`.
+pub(crate) fn check_size(field: &'static str, found: usize, most: usize, remedy: &'static str) -> Result<(), ConfigError> {
+    ensure((1..=most).contains(&found), field, found, || format!("a number from 1 to {most}"), remedy)
+}
+
+/// A probability that leaves something.
+pub(crate) fn check_dropout(field: &'static str, p: f64) -> Result<(), ConfigError> {
+    ensure((0.0..1.0).contains(&p), field, p, || "a probability from 0 to below 1".into(), "--dropout")
+}
+
+/// The standard deviation of initial weights.
+pub(crate) fn check_std(std: f64) -> Result<(), ConfigError> {
+    ensure((0.0..=10.0).contains(&std), "initializer_range", std, || "a number from 0 to 10".into(), "--init-std")
+}
+
+/// So many that memory may hold them.
+pub(crate) fn check_parameters(found: usize, remedy: &'static str) -> Result<(), ConfigError> {
+    let most = 4_000_000_000;
+    ensure(found <= most, "parameters", found, || format!("at most {most}"), remedy)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use gradus_autograd::Var;
 use gradus_tensor::Real;
 use gradus_tensor::rng::{DropoutKey, philox};
 
-/// The dropouts of one step: the run's seed and the step's number name every mask of every layer, and rows are counted by the
-/// sequence's index in the whole batch. So a shard of the same length draws what the whole batch would, and a resumed run what it
-/// would have drawn.
+/// The seed of one training step's masks, which are functions of it, the place in the model, the row and the column. Rows are
+/// counted by the sequence's index in the whole batch, so a shard of the same length draws what the whole batch would, and a
+/// resumed run what it would have drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropoutSeed {
     key: [u32; 2],
@@ -45,7 +45,7 @@ impl Site {
 }
 
 impl DropoutSeed {
-    /// The dropouts of step `step`, counted from 1, of the run seeded `seed`, for the whole batch.
+    /// That of step `step`, counted from 1, in the run seeded `seed`, for the whole batch.
     pub fn new(seed: u64, step: u64) -> Self {
         // Philox mixes seed and step to a key; dropout's own counters start from there.
         let [a, b, ..] = philox([step as u32, (step >> 32) as u32, 0x6472_6f70, 0], [seed as u32, (seed >> 32) as u32]);

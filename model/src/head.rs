@@ -22,7 +22,7 @@ use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Labels;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, ensure};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::param::{Param, draw};
 use crate::tree;
@@ -66,24 +66,21 @@ impl HeadConfig {
 
     /// Is this a head?
     pub fn check(&self) -> Result<(), ConfigError> {
-        let error =
-            |field, found: String, expected: &str, remedy| Err(ConfigError { field, found, expected: expected.into(), remedy });
+        let (classes, names) = (self.classes, self.labels.len());
         match self.form {
-            Form::Choose if self.classes != 1 => {
-                error("classes", self.classes.to_string(), "1 where answers are chosen from", "another checkpoint")
+            Form::Choose => {
+                let expected = || "1 where answers are chosen from".into();
+                ensure(classes == 1, "classes", classes, expected, "another checkpoint")?;
             }
-            Form::Classify | Form::Similar if !(2..=1 << 16).contains(&self.classes) => {
-                error("classes", self.classes.to_string(), "a number from 2 to 65536", "another task")
+            Form::Classify | Form::Similar => {
+                let expected = || "a number from 2 to 65536".into();
+                ensure((2..=1 << 16).contains(&classes), "classes", classes, expected, "another task")?;
             }
-            _ if !self.labels.is_empty() && self.labels.len() != self.classes => {
-                let found = format!("{} names", self.labels.len());
-                error("labels", found, &format!("{}, one a class", self.classes), "another checkpoint")
-            }
-            _ if !(0.0..1.0).contains(&self.dropout) => {
-                error("classifier dropout", self.dropout.to_string(), "a probability from 0 to below 1", "--classifier-dropout")
-            }
-            _ => Ok(()),
         }
+        let expected = || format!("{classes}, one per class");
+        ensure(names == 0 || names == classes, "labels", format!("{names} names"), expected, "another checkpoint")?;
+        let expected = || "a probability from 0 to below 1".into();
+        ensure((0.0..1.0).contains(&self.dropout), "classifier dropout", self.dropout, expected, "--classifier-dropout")
     }
 }
 
@@ -176,7 +173,7 @@ mod tests {
         good.check().unwrap();
         HeadConfig { labels: ["a", "b", "c"].map(str::to_owned).into(), ..good.clone() }.check().unwrap();
         let cases = [
-            (HeadConfig { labels: vec!["a".into()], ..good.clone() }, "labels", "1 names", "3, one a class"),
+            (HeadConfig { labels: vec!["a".into()], ..good.clone() }, "labels", "1 names", "3, one per class"),
             (HeadConfig { classes: 1, ..good.clone() }, "classes", "1", "from 2"),
             (HeadConfig { form: Form::Choose, ..good.clone() }, "classes", "3", "1 where"),
             (HeadConfig { dropout: 1.0, ..good }, "classifier dropout", "1", "below 1"),

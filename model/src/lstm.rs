@@ -15,7 +15,7 @@ use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigError, GptConfig};
+use crate::config::{ConfigError, GptConfig, check_dropout, check_parameters, check_size, check_std};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::Hidden;
 use crate::layers::{Linear, Table};
@@ -99,7 +99,7 @@ impl LstmConfig {
         4 * h * (d + h + 1) + d * (h + 1) + self.vocab * d
     }
 
-    /// Floating-point operations of a training step, a token: six for each element of a matrix that it is multiplied by.
+    /// Floating-point operations of a training step per token: six for each element of a matrix that it is multiplied by.
     pub fn training_flops(&self) -> u64 {
         let [d, h, v] = [self.width, self.units, self.vocab].map(|x| x as u64);
         6 * (4 * h * (d + h) + h * d + v * d)
@@ -107,33 +107,14 @@ impl LstmConfig {
 
     /// Is this a model? The bounds keep an absurd size from exhausting memory before anything is said.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let error =
-            |field, found: String, expected: &str, remedy| Err(ConfigError { field, found, expected: expected.into(), remedy });
-        let sizes = [
-            ("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary"),
-            ("context", self.context, 1 << 20, "--context"),
-            ("width", self.width, 1 << 16, "--width"),
-            ("units", self.units, 1 << 16, "--units"),
-        ];
-        for (field, found, most, remedy) in sizes {
-            if found == 0 || found > most {
-                return error(field, found.to_string(), &format!("a number from 1 to {most}"), remedy);
-            }
-        }
-        for (field, p) in [("embd_dropout", self.embd_dropout), ("resid_dropout", self.resid_dropout)] {
-            if !(0.0..1.0).contains(&p) {
-                return error(field, p.to_string(), "a probability from 0 to below 1", "--dropout");
-            }
-        }
-        if !(self.initializer_range >= 0.0 && self.initializer_range <= 10.0) {
-            return error("initializer_range", self.initializer_range.to_string(), "a number from 0 to 10", "--init-std");
-        }
-        let most = 4_000_000_000;
-        if self.parameters() > most {
-            let found = self.parameters().to_string();
-            return error("parameters", found, &format!("at most {most}"), "a smaller --width, --units or vocabulary");
-        }
-        Ok(())
+        check_size("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary")?;
+        check_size("context", self.context, 1 << 20, "--context")?;
+        check_size("width", self.width, 1 << 16, "--width")?;
+        check_size("units", self.units, 1 << 16, "--units")?;
+        check_dropout("embd_dropout", self.embd_dropout)?;
+        check_dropout("resid_dropout", self.resid_dropout)?;
+        check_std(self.initializer_range)?;
+        check_parameters(self.parameters(), "a smaller --width, --units or vocabulary")
     }
 }
 

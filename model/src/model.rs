@@ -84,7 +84,8 @@ impl ModelConfig {
         self.backbone.parameters() + head
     }
 
-    /// A text of it that never changes. Hashes that name a fine-tuning are made of it; see also [`BackboneConfig::frozen`].
+    /// A text of it that never changes, for the hashes by which a fine-tuning is told from others; for those of a pre-training see
+    /// [`BackboneConfig::frozen`].
     pub fn frozen(&self) -> String {
         format!("{self:?}")
     }
@@ -232,7 +233,7 @@ fn objective<'t, T: Real>(
     dropout: Option<DropoutSeed>,
 ) -> Var<'t, T> {
     let Some(labels) = &batch.labels else { return hidden.loss(batch) };
-    let score = score.as_ref().expect("a batch with labels wants a model with a head");
+    let score = score.as_ref().expect("a batch with labels needs a model with a head");
     let task = hidden.states.tape().scope("score", || score.loss(&hidden.states, labels, dropout));
     if batch.predicts_tokens() { task + hidden.loss(batch) } else { task }
 }
@@ -246,7 +247,7 @@ mod tests {
 
     /// A change here orphans every fine-tuning that was stopped on its way.
     #[test]
-    fn what_fine_tunings_are_named_by_is_frozen() {
+    fn what_identifies_a_fine_tuning_is_frozen() {
         let gpt = ModelConfig::from(GptConfig { embedding: Embedding::Joint, ..GptConfig::default() });
         assert_eq!(
             gpt.frozen(),

@@ -25,7 +25,7 @@ pub enum Objective {
 
 impl Objective {
     /// The weight of each of the (B·T) predictions, which sum to 1. `mask` is 1 where a token is to be predicted, 0 where
-    /// it is padding; a sequence without any predicted token counts nothing.
+    /// it is padding; a sequence without a predicted token does not count.
     pub fn weights(self, mask: &[f64], sequences: usize) -> Vec<f64> {
         let t = mask.len().checked_div(sequences).unwrap_or(0).max(1);
         match self {

@@ -1,5 +1,5 @@
-//! What a parameter is before it has a value. Each layer declares its own in one place, and whoever wants to know (initialisation,
-//! weight decay, transfer, checkpoints) asks the declaration, never a name.
+//! What a parameter is before it has a value. Each layer declares its parameters in one place; initialisation, weight decay, transfer
+//! and checkpoints ask the declaration, never a name.
 
 use std::ops::Range;
 

@@ -69,7 +69,7 @@ impl Transfer {
     }
 }
 
-/// Tells the seed of what is fresh above kept blocks from pre-training's.
+/// Keeps the seed of fresh blocks above kept ones apart from pre-training's.
 const ABOVE: u64 = 0x6162_6f76_6500;
 
 impl<T: Real> Model<Tensor<T>> {
@@ -95,7 +95,7 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// This backbone under a fresh head, with what is not transferred fresh too.
+    /// This backbone under a fresh head; what is not transferred is fresh too.
     pub fn with_head(self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
         let config = self.backbone.config();
         let score = Head::init(&head, config.width(), config.initializer_range(), seed);

@@ -29,25 +29,35 @@
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
-/// The names on the way to a leaf, joined by dots: `h.3.attn.c_attn.weight`.
-#[derive(Debug, Default)]
-pub struct Path(String);
+/// The names on the way to a leaf, joined by dots: `h.3.attn.c_attn.weight`. Where nobody asks they are not put together.
+#[derive(Debug)]
+pub struct Path(Option<String>);
 
 impl Path {
+    fn root() -> Self {
+        Path(Some(String::new()))
+    }
+
+    fn names(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
+    }
+
     /// Runs `f` with `name` added at the end; an empty name adds nothing.
     pub fn within<R>(&mut self, name: impl std::fmt::Display, f: impl FnOnce(&mut Self) -> R) -> R {
         use std::fmt::Write;
-        let before = self.0.len();
-        if before > 0 {
-            self.0.push('.');
-        }
-        let start = self.0.len();
-        write!(self.0, "{name}").expect("a string takes any text");
-        if self.0.len() == start {
-            self.0.truncate(before);
+        let before = self.names().len();
+        if let Some(names) = &mut self.0 {
+            names.push_str(if before > 0 { "." } else { "" });
+            let dot = names.len();
+            write!(names, "{name}").expect("a string takes any text");
+            if names.len() == dot {
+                names.truncate(before);
+            }
         }
         let result = f(self);
-        self.0.truncate(before);
+        if let Some(names) = &mut self.0 {
+            names.truncate(before);
+        }
         result
     }
 }
@@ -72,11 +82,11 @@ pub trait Tree: Sized {
 
     /// The tree of references to the leaves.
     fn as_ref(&self) -> Self::With<&Self::Leaf> {
-        self.map_ref_at(&mut Path::default(), &mut |_, leaf| leaf)
+        self.map_ref_at(&mut Path(None), &mut |_, leaf| leaf)
     }
     /// The tree of f(path, leaf).
     fn map<U>(self, mut f: impl FnMut(&str, Self::Leaf) -> U) -> Self::With<U> {
-        self.map_at(&mut Path::default(), &mut f)
+        self.map_at(&mut Path::root(), &mut f)
     }
     /// f(path, leaf) for every leaf, in order.
     fn visit(self, mut f: impl FnMut(&str, Self::Leaf)) {
@@ -88,21 +98,21 @@ pub trait Tree: Sized {
     where
         Self: Tree<Leaf = Tensor<T>>,
     {
-        self.map_ref_at(&mut Path::default(), &mut |name, p| tape.scope(name, || tape.leaf(p.clone())))
+        self.map_ref_at(&mut Path::root(), &mut |name, p| tape.scope(name, || tape.leaf(p.clone())))
     }
     /// The parameters as constants of a tape.
     fn constants<'t, T: Real>(&self, tape: &'t Tape<T>) -> Self::With<Var<'t, T>>
     where
         Self: Tree<Leaf = Tensor<T>>,
     {
-        self.map_ref_at(&mut Path::default(), &mut |_, p| tape.constant(p.clone()))
+        self.map_ref_at(&mut Path(None), &mut |_, p| tape.constant(p.clone()))
     }
     /// The parameters as another scalar.
     fn cast<T: Real, U: Real>(&self) -> Self::With<Tensor<U>>
     where
         Self: Tree<Leaf = Tensor<T>>,
     {
-        self.map_ref_at(&mut Path::default(), &mut |_, p| p.cast())
+        self.map_ref_at(&mut Path(None), &mut |_, p| p.cast())
     }
 }
 
@@ -114,13 +124,13 @@ impl<V> Tree for P<V> {
     type Leaf = V;
     type With<U> = P<U>;
     fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, V) -> U) -> P<U> {
-        P(f(&path.0, self.0))
+        P(f(path.names(), self.0))
     }
     fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a V) -> U) -> P<U>
     where
         V: 'a,
     {
-        P(f(&path.0, &self.0))
+        P(f(path.names(), &self.0))
     }
     fn as_mut(&mut self) -> P<&mut V> {
         P(&mut self.0)

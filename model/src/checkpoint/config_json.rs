@@ -124,7 +124,7 @@ fn head_from_json(fields: &Map<String, Value>) -> Result<Option<HeadConfig>, Str
     }
     let theirs = fields.get("architectures").and_then(Value::as_array).is_some_and(|a| a.contains(&CLASSIFIER.into()));
     let names = fields.get("id2label").and_then(Value::as_object);
-    let classes = names.map_or(2, Map::len); // theirs by default: two
+    let classes = names.map_or(2, Map::len); // the default of `transformers`
     let name = |i: usize| names?.get(&i.to_string())?.as_str().map(str::to_owned);
     let labels: Vec<String> = (0..classes).map_while(name).collect();
     let named = labels.len() == classes && labels.iter().enumerate().any(|(i, label)| *label != unnamed(i));

@@ -125,7 +125,7 @@ pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>
     Err(CheckpointError::Disagree { path, problem })
 }
 
-/// The elements as f32; the dtype where it is none we read.
+/// The elements as f32; the dtype if it is one that is not read.
 fn tensor(view: &TensorView<'_>) -> Result<Tensor<f32>, Dtype> {
     fn each<const N: usize>(data: &[u8], f: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         data.as_chunks::<N>().0.iter().map(|&b| f(b)).collect()
