@@ -15,8 +15,6 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use memmap2::MmapMut;
-
 use crate::Scalar;
 
 /// Ranges begin and end at multiples of this many bytes: a cache line, and the widest vector.
@@ -97,9 +95,7 @@ impl Pool {
     fn grow(&mut self, bytes: usize) -> ((usize, usize), usize) {
         let so_far: usize = self.slabs.iter().map(|s| s.bytes).sum();
         let bytes = bytes.max(so_far.clamp(*SLAB.start(), *SLAB.end()));
-        let memory = Box::leak(Box::new(zeros(bytes)));
-        let first = NonNull::from(&mut memory[..]).cast::<u8>();
-        self.slabs.push(Slab { first, bytes, reached: 0 });
+        self.slabs.push(Slab { first: zeros(bytes), bytes, reached: 0 });
         let at = (self.slabs.len() - 1, 0);
         self.free.insert(at, bytes);
         (at, bytes)
@@ -108,11 +104,22 @@ impl Pool {
 
 /// Memory of zeros that the system provides page by page, in large pages where it has them: a step walks through all of its
 /// memory, and with small ones would wait for their addresses.
-fn zeros(bytes: usize) -> MmapMut {
+#[cfg(not(target_family = "wasm"))]
+fn zeros(bytes: usize) -> NonNull<u8> {
+    use memmap2::MmapMut;
     let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| panic!("{bytes} bytes of memory expected from the system: {e}"));
     #[cfg(target_os = "linux")]
     let _ = memory.advise(memmap2::Advice::HugePage); // a wish; what counts is given without it
-    memory
+    NonNull::from(&mut Box::leak(Box::new(memory))[..]).cast()
+}
+
+/// Memory of zeros where the system has no maps: lines of a vector.
+#[cfg(target_family = "wasm")]
+fn zeros(bytes: usize) -> NonNull<u8> {
+    #[derive(Clone, Copy)]
+    #[repr(align(64))]
+    struct Line(#[allow(dead_code, reason = "only its place is used")] [u8; LINE]);
+    NonNull::from(vec![Line([0; LINE]); bytes.div_ceil(LINE)].leak()).cast()
 }
 
 fn pool() -> std::sync::MutexGuard<'static, Pool> {

@@ -5,13 +5,17 @@ use std::io;
 use std::ops::Deref;
 use std::path::Path;
 
-use memmap2::Mmap;
+/// What holds a file's bytes: a map, or where the system has none, a copy.
+#[cfg(not(target_family = "wasm"))]
+type Bytes = memmap2::Mmap;
+#[cfg(target_family = "wasm")]
+type Bytes = Vec<u8>;
 
 /// A file's bytes, mapped read-only: pages are read on first touch and shared between processes.
 ///
 /// The file must not be cut short while it is mapped: reading past its new end would end the process.
 #[derive(Debug)]
-pub struct MappedFile(Mmap);
+pub struct MappedFile(Bytes);
 
 impl MappedFile {
     /// Maps a whole file.
@@ -22,10 +26,22 @@ impl MappedFile {
         let path = path.as_ref();
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
         let file = File::open(path).map_err(named)?;
-        // SAFETY: the map is private to this value and read-only. That nobody else changes the file under it cannot be enforced;
-        // its contents are only ever read as bytes, for which every value is valid.
-        unsafe { Mmap::map(&file) }.map(MappedFile).map_err(named)
+        bytes(file).map(MappedFile).map_err(named)
     }
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn bytes(file: File) -> io::Result<Bytes> {
+    // SAFETY: the map is private to its owner and read-only. That nobody else changes the file under it cannot be enforced;
+    // its contents are only ever read as bytes, for which every value is valid.
+    unsafe { memmap2::Mmap::map(&file) }
+}
+
+#[cfg(target_family = "wasm")]
+fn bytes(mut file: File) -> io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut file, &mut bytes)?;
+    Ok(bytes)
 }
 
 impl Deref for MappedFile {
