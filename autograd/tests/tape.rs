@@ -196,7 +196,8 @@ impl Declared<f64> for Adding {
 
 #[test]
 fn an_op_of_one_input_adds_to_the_sum_that_is_there() {
-    let gradient = |f: &dyn for<'t> Fn(&'t Tape<f64>, &Var<'t, f64>) -> Var<'t, f64>| {
+    type Function<'a> = &'a dyn for<'t> Fn(&'t Tape<f64>, &Var<'t, f64>) -> Var<'t, f64>;
+    let gradient = |f: Function<'_>| {
         let recorder = Arc::new(Recorder::default());
         let run = |tape: &Tape<f64>| {
             let x = tape.leaf(Tensor::scalar(1.0));

@@ -68,7 +68,9 @@ impl<'m, T: Real> Decoder<'m, T> {
             let last = states.slice(1, ids.len() - 1..ids.len());
             let logits = Hidden { states: last, output }.logits();
             // The joint form's softmax has position rows too; they are never generated.
-            logits.value().dense().as_slice()[..self.vocab].to_vec()
+            let mut logits = logits.value().to_vec();
+            logits.truncate(self.vocab);
+            logits
         })
     }
 }

@@ -30,6 +30,8 @@ use crate::tree::Tree;
 
 /// A gradient, where it reaches a parameter.
 type Gradient<T> = Option<Tensor<T>>;
+/// L, and the gradients of the backbone and of the head.
+type Gradients<T> = (T, Gpt<Gradient<T>>, Option<Head<Gradient<T>>>);
 
 impl<T: Real> Gpt<Tensor<T>> {
     /// L and its gradient, where it reaches a parameter, with the activations of one block at a time. `objective` makes L of
@@ -40,7 +42,7 @@ impl<T: Real> Gpt<Tensor<T>> {
         batch: &Batch,
         dropout: Option<DropoutSeed>,
         objective: impl for<'t> Fn(&'t Tape<T>, &Hidden<'t, T>) -> (Var<'t, T>, Option<Head<Var<'t, T>>>),
-    ) -> (T, Gpt<Gradient<T>>, Option<Head<Gradient<T>>>) {
+    ) -> Gradients<T> {
         let tape = || Tape::new().observed_by(observer.clone());
         let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), batch, dropout);
         let last = inputs.pop().expect("the last block's output is there");

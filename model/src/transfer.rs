@@ -88,10 +88,10 @@ impl<T: Real> Model<Tensor<T>> {
             }
             let d = p.shape()[1];
             let fresh: Tensor<T> = Tensor::normal([tokens.len(), d], std, &mut Philox::with_stream(seed, 0x726f_7773));
-            let old = p.dense();
-            let (old, positions) = old.as_slice().split_at(vocab * d);
-            let all = [&old[..tokens.start * d], fresh.as_slice(), &old[tokens.end.min(vocab) * d..], positions].concat();
-            Tensor::new(declared.shape, all)
+            let grown =
+                Tensor::concat(&[&p.slice(0, 0..tokens.start), &fresh, &p.slice(0, tokens.end.min(vocab)..p.shape()[0])], 0);
+            assert_eq!(*grown.shape(), declared.shape);
+            grown
         })
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Products count two operations a multiply-add ("items/s" is FLOP/s); everything else counts elements.
 
+#![allow(clippy::disallowed_methods, reason = "kernels are timed by themselves")]
+
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use gradus_tensor::Real;

@@ -26,6 +26,8 @@
 
 // Vector instructions, disjoint writes from several threads, and mapped files need `unsafe`: here alone, each with its reason.
 #![allow(unsafe_code)]
+// Here elements lie.
+#![allow(clippy::disallowed_methods)]
 
 #[cfg(target_arch = "x86")]
 compile_error!("32-bit x86 is not supported: products would fuse where single rows do not, and bits would differ");

@@ -183,8 +183,8 @@ impl ZeroShot<'_> {
             }
             let (inputs, targets, weights) = (inputs.into(), targets.into(), vec![0.0; n].into());
             let batch = Batch { sequences: now.len(), inputs, targets, weights, labels: None };
-            let losses = self.model.token_losses(&batch);
-            for (row, &i) in losses.as_slice().chunks(t).zip(&now) {
+            let losses = self.model.token_losses(&batch).to_vec();
+            for (row, &i) in losses.chunks(t).zip(&now) {
                 let counted = &row[all[i].from - 1..all[i].ids.len() - 1];
                 if !counted.is_empty() {
                     let mean = -counted.iter().map(|&l| f64::from(l)).sum::<f64>() / counted.len() as f64;
@@ -306,7 +306,7 @@ mod tests {
         let declared = Model::declare(&model.config());
         model.as_mut().zip(declared).visit(|_, (p, declared)| {
             if declared.role == Role::Gain {
-                p.to_mut()[0] = f32::NAN;
+                p.set(0, f32::NAN);
             }
         });
         let asked = ZeroShot { model: &model, tokenizer: &tokenizer, opening: None };

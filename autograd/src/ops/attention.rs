@@ -167,7 +167,7 @@ impl<T: Real> Declared<T> for Attention {
         let dropout = dropping(g);
         // A mask per sequence, of which the first query of each sees nothing; lengths from a single key to all.
         let each: Arc<[bool]> =
-            (0..b * t * more).map(|n| n / more % t > 0 && (n / more % t == n % more || g.index(2) == 0)).collect();
+            (0..b * t * more).map(|n| !(n / more).is_multiple_of(t) && (n / more % t == n % more || g.index(2) == 0)).collect();
         let lengths: Arc<[usize]> = (0..b).map(|b| more - b % more).collect();
         let none: Arc<[usize]> = (0..b).map(|b| if b == 0 { more } else { 0 }).collect();
         let three = |g: &mut Samples| vec![g.normal([b, h, t, d]), g.normal([b, h, more, d]), g.normal([b, h, more, d])];

@@ -52,6 +52,7 @@ pub(super) struct Node<T: Real> {
 
 /// What a node is.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly every node is an application")]
 pub(super) enum Kind<T: Real> {
     /// An input of the computation; gradients end here.
     Leaf {

@@ -25,6 +25,12 @@ impl<T: Real> Tensor<T> {
         self.to_mut().par_iter_mut().with_min_len(1 << 14).zip(y.as_slice()).for_each(|(x, &y)| *x = f(*x, y));
     }
 
+    /// Element `at`, in row-major order, ← `value`.
+    #[track_caller]
+    pub fn set(&mut self, at: usize, value: T) {
+        self.to_mut()[at] = value;
+    }
+
     /// Row `ids[i]` of this table (V, d) ← itself + row i of x (…, d), in the order of i.
     #[track_caller]
     pub fn add_rows(&mut self, ids: &[u32], x: &Self) {

@@ -356,7 +356,7 @@ mod tests {
             let row = |m: &Model<Tensor>, token: u32| {
                 let table = &m.gpt().unwrap().tokens_embed.weight.0;
                 let d = table.shape()[1];
-                table.dense().as_slice().get(token as usize * d..).map(|rest| rest[..d.min(rest.len())].to_vec())
+                table.to_vec().get(token as usize * d..).map(|rest| rest[..d.min(rest.len())].to_vec())
             };
             let reader = Reader::prepare(model.clone(), Tokenizer::bytes(), 1).unwrap();
             assert_eq!(reader.model.backbone.config().vocab(), vocab.max(259));

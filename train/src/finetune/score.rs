@@ -36,7 +36,7 @@ pub fn logits(model: &Model<Tensor>, examples: &[&Encoded], mut progress: impl F
         let chosen: Vec<&Encoded> = now.iter().map(|&i| examples[i]).collect();
         let classes = model.score.as_ref().map_or(1, |head| head.config().classes).max(chosen[0].rows.len());
         let z = model.class_logits(&tasks::batch(&chosen, classes, 0.0, Objective::SequenceMean));
-        for (row, &i) in z.as_slice().chunks(z.shape()[1]).zip(&now) {
+        for (row, &i) in z.to_vec().chunks(z.shape()[1]).zip(&now) {
             all[i] = row.iter().map(|&z| f64::from(z)).collect();
         }
         done += now.len();

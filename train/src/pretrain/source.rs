@@ -52,8 +52,8 @@ pub(super) fn nll(model: &Model<Tensor>, batches: impl IntoIterator<Item = gradu
     let mut sum = Nll::default();
     for batch in batches {
         let counted = batch.weights.clone();
-        let losses = model.token_losses(&weighted(batch, Objective::TokenMean));
-        for (loss, _) in losses.as_slice().iter().zip(counted).filter(|(_, w)| *w > 0.0) {
+        let losses = model.token_losses(&weighted(batch, Objective::TokenMean)).to_vec();
+        for (loss, _) in losses.iter().zip(counted).filter(|(_, w)| *w > 0.0) {
             sum.total += f64::from(*loss);
             sum.tokens += 1;
         }

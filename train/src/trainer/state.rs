@@ -41,6 +41,7 @@ impl View for Stored<'_> {
     fn shape(&self) -> &[usize] {
         self.0.shape()
     }
+    #[expect(clippy::disallowed_methods, reason = "a file holds the elements themselves")]
     fn data(&self) -> Cow<'_, [u8]> {
         self.0.dense().as_slice().iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into()
     }

@@ -290,7 +290,7 @@ impl Scene {
 
     /// The same of Adam's first and second moments before the update, one after the other.
     pub fn moments_digest(&self) -> String {
-        let begins = |x: &Tensor<f64>| x.as_slice().iter().all(|&x| x == 0.0);
+        let begins = |x: &Tensor<f64>| !x.any_nonzero();
         let (m, v) = self.trainer.moments();
         let mut zero = true;
         m.as_ref().zip(v.as_ref()).visit(|_, (m, v)| zero &= begins(m) && begins(v));

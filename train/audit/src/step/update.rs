@@ -100,7 +100,7 @@ impl Moved {
         if let Some(gradient) = gradient {
             parts.push(("g", view(&gradient.zip(theta, |g, p| c * g + l2 * p))));
             if optimizer.name.has_moments() {
-                let begins = |x: &Tensor<f64>| x.as_slice().iter().all(|&x| x == 0.0);
+                let begins = |x: &Tensor<f64>| !x.any_nonzero();
                 let earlier = [("m before", m0), ("v before", v0)].into_iter().filter(|(_, x)| !begins(x));
                 parts.extend(earlier.chain([("m", m), ("v", v)]).map(|(name, x)| (name, view(x))));
             }
