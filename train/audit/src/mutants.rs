@@ -17,6 +17,8 @@ use sha2::{Digest, Sha256};
 pub struct Group {
     /// What they are.
     pub name: &'static str,
+    /// The crate whose tests are to kill them, where it is not their own.
+    pub package: Option<&'static str>,
     /// Which of the crate's tests, as targets of `cargo test`.
     pub tests: &'static [&'static str],
     /// And of those whose names contain this.
@@ -44,13 +46,28 @@ pub fn groups() -> Vec<Group> {
         "autograd/src/ops/pointwise.rs"
     ];
     let optimizers = texts!["train/src/optim/clip.rs", "train/src/optim/forms.rs", "train/src/optim/schedule.rs"];
+    // What the ops call; the witnesses over the ops are its tests.
+    let methods = texts![
+        "tensor/src/methods/arithmetic.rs",
+        "tensor/src/methods/attention.rs",
+        "tensor/src/methods/in_place.rs",
+        "tensor/src/methods/loss.rs",
+        "tensor/src/methods/mod.rs",
+        "tensor/src/methods/norm.rs",
+        "tensor/src/methods/operators.rs",
+        "tensor/src/methods/product.rs",
+        "tensor/src/methods/recurrent.rs",
+        "tensor/src/methods/reduce.rs",
+        "tensor/src/methods/rows.rs"
+    ];
     let lib: &[&str] = &["--lib"];
     let all: &[&str] = &["--lib", "--test=autograd"];
     vec![
-        Group { name: "the ops", tests: all, filter: None, files: catalogue::sources() },
-        Group { name: "the reverse pass", tests: all, filter: None, files: derivatives },
-        Group { name: "the optimizers", tests: lib, filter: Some("optim::"), files: optimizers },
-        Group { name: "their kernel", tests: lib, filter: Some("adam"), files: texts!["tensor/src/cpu/adam.rs"] },
+        Group { name: "the ops", package: None, tests: all, filter: None, files: catalogue::sources() },
+        Group { name: "the methods of tensors", package: Some("gradus-autograd"), tests: all, filter: None, files: methods },
+        Group { name: "the reverse pass", package: None, tests: all, filter: None, files: derivatives },
+        Group { name: "the optimizers", package: None, tests: lib, filter: Some("optim::"), files: optimizers },
+        Group { name: "their kernel", package: None, tests: lib, filter: Some("adam"), files: texts!["tensor/src/cpu/adam.rs"] },
     ]
 }
 
