@@ -67,13 +67,13 @@ pub enum TextError {
         /// The file.
         path: PathBuf,
         /// The field or line.
-        place: String,
+        place: Box<str>,
         /// What should stand there.
-        expected: String,
+        expected: Box<str>,
         /// What stands there.
         found: String,
         /// What to do.
-        remedy: String,
+        remedy: Box<str>,
     },
     /// Tokens and merges that do not make a vocabulary.
     #[error("the vocabulary is inconsistent at {place}: expected {expected}, found {found}")]

@@ -434,13 +434,7 @@ fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
 // ───────────────────────────── reading and writing ─────────────────────────────
 
 fn format_error(path: &Path, place: &str, expected: &str, found: String, remedy: &str) -> TextError {
-    TextError::Format {
-        path: path.to_owned(),
-        place: place.to_owned(),
-        expected: expected.to_owned(),
-        found,
-        remedy: remedy.to_owned(),
-    }
+    TextError::Format { path: path.to_owned(), place: place.into(), expected: expected.into(), found, remedy: remedy.into() }
 }
 
 /// A value as JSON, cut to a length that a message can hold.
