@@ -62,7 +62,7 @@ pub fn vjp<T: Real>(
     let y = f(&ins);
     assert!(y.shape() == gy.shape(), "vjp: the cotangent has f's shape {}, got {}", y.shape(), gy.shape());
     let mut grads = tape.backward_from(&y, gy.clone());
-    let gx = ins.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
+    let gx = ins.iter().map(|x| grads.take(x).unwrap_or_else(|| x.value().zeros_like(*x.shape()))).collect();
     (y.into_value(), gx)
 }
 
@@ -73,7 +73,7 @@ pub fn grad<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tenso
     let y = f(&ins);
     one_element("grad", &y);
     let mut grads = tape.backward(&y);
-    let gx = ins.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
+    let gx = ins.iter().map(|x| grads.take(x).unwrap_or_else(|| x.value().zeros_like(*x.shape()))).collect();
     (y.value().item(), gx)
 }
 
@@ -84,10 +84,10 @@ pub fn hvp<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor
     let ins = leaves(&tape, x);
     let y = f(&ins);
     one_element("hvp", &y);
-    let one = tape.constant(Tensor::full(*y.shape(), T::one()));
+    let one = y.constant(y.value().full_like(*y.shape(), T::one()));
     let gradient = tape.pullback(&y, &one, &ins.iter().collect::<Vec<_>>());
     let along = gradient.into_iter().zip(v).filter_map(|(g, v)| Some((g? * tape.constant(v.clone())).sum_all()));
-    let zeros = |x: &Var<'_, T>| Tensor::zeros(*x.shape());
+    let zeros = |x: &Var<'_, T>| x.value().zeros_like(*x.shape());
     let Some(slope) = along.reduce(|a, b| a + b) else { return ins.iter().map(zeros).collect() };
     let mut grads = tape.backward(&slope);
     ins.iter().map(|x| grads.take(x).unwrap_or_else(|| zeros(x))).collect()
@@ -105,7 +105,7 @@ pub fn jacobian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[T
 
 /// Hᵢⱼ = ∂²f/∂xᵢ∂xⱼ for every pair of inputs, of an f of one element: matrices like those of [`jacobian`]. One [`hvp`] per column.
 pub fn hessian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>]) -> Vec<Vec<Tensor<T>>> {
-    let zeros: Vec<Tensor<T>> = x.iter().map(|x| Tensor::zeros(*x.shape())).collect();
+    let zeros: Vec<Tensor<T>> = x.iter().map(|x| x.zeros_like(*x.shape())).collect();
     let rows = |i: usize| -> Vec<Vec<Tensor<T>>> {
         let along = |unit| zeros[..i].iter().cloned().chain([unit]).chain(zeros[i + 1..].iter().cloned()).collect::<Vec<_>>();
         units(x[i].shape(), T::one()).map(|unit| hvp(&f, x, &along(unit))).collect() // H is symmetric: its columns are its rows

@@ -11,10 +11,10 @@ pub struct LayerCache<T: Real> {
 }
 
 impl<T: Real> LayerCache<T> {
-    /// Room for `context` positions of `heads` heads of this width.
-    pub fn new(heads: usize, context: usize, head_width: usize) -> Self {
-        let shape = [1, heads, context, head_width];
-        LayerCache { keys: Tensor::zeros(shape), values: Tensor::zeros(shape), len: 0 }
+    /// Room for `context` positions of `heads` heads of this width, where `like` is.
+    pub fn new(like: &Tensor<T>, heads: usize, context: usize, head_width: usize) -> Self {
+        let zeros = || like.zeros_like([1, heads, context, head_width]);
+        LayerCache { keys: zeros(), values: zeros(), len: 0 }
     }
 
     /// Adds keys and values (1, H, T, D); gives those of all positions so far.

@@ -31,13 +31,13 @@ impl<'m, T: Real> Decoder<'m, T> {
     pub fn new(model: &'m Model<Tensor<T>>) -> Self {
         let (memory, vocab) = match &model.backbone {
             Backbone::Gpt(gpt) => {
-                let c = gpt.config();
-                let cache = |_| LayerCache::new(c.heads, c.context, c.head_width());
+                let (c, like) = (gpt.config(), &gpt.tokens_embed.weight.0);
+                let cache = |_| LayerCache::new(like, c.heads, c.context, c.head_width());
                 (Memory::Gpt { gpt, layers: (0..c.layers).map(cache).collect() }, c.vocab)
             }
             Backbone::Lstm(lstm) => {
                 let c = lstm.config();
-                (Memory::Lstm { lstm, state: Box::new(LstmState::new(c)) }, c.vocab)
+                (Memory::Lstm { lstm, state: Box::new(LstmState::new(c, &lstm.tokens_embed.weight.0)) }, c.vocab)
             }
         };
         Decoder { memory, vocab, position: 0 }

@@ -96,7 +96,7 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
         } else if let Some(learned) = &self.positions_embed {
             learned.weight.0.slice(0, first..first + t)
         } else {
-            output.tape().constant(sinusoids(first..first + t, c.width))
+            output.constant(sinusoids(output.value(), first..first + t, c.width))
         }; // (T, d)
         let sum = tokens + positions;
         Hidden { states: if joint { sum } else { self.drop.forward(sum, dropout) }, output }
@@ -123,12 +123,12 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
     }
 }
 
-/// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d):
+/// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d), where `like` is:
 ///
 /// ```text
 /// P(t, 2i) = sin(t / 10000^(2i/d))        P(t, 2i+1) = cos(t / 10000^(2i/d))
 /// ```
-pub fn sinusoids<T: Real>(positions: std::ops::Range<usize>, d: usize) -> Tensor<T> {
+pub fn sinusoids<T: Real>(like: &Tensor<T>, positions: std::ops::Range<usize>, d: usize) -> Tensor<T> {
     let mut values = Vec::with_capacity(positions.len() * d);
     for t in positions.clone() {
         for i in 0..d {
@@ -136,7 +136,7 @@ pub fn sinusoids<T: Real>(positions: std::ops::Range<usize>, d: usize) -> Tensor
             values.push(T::lit(if i % 2 == 0 { libm::sin(angle) } else { libm::cos(angle) }));
         }
     }
-    Tensor::new([positions.len(), d], values)
+    like.constant([positions.len(), d], values)
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn sinusoids_are_those_of_attention_is_all_you_need() {
-        let p = sinusoids::<f64>(1..3, 4).to_vec();
+        let p = sinusoids(&Tensor::<f64>::scalar(0.0), 1..3, 4).to_vec();
         // Two frequencies, 1 and 10000^(−2/4) = 1/100: sine and cosine of each, side by side.
         let expected =
             [1.0f64.sin(), 1.0f64.cos(), 0.01f64.sin(), 0.01f64.cos(), 2.0f64.sin(), 2.0f64.cos(), 0.02f64.sin(), 0.02f64.cos()];

@@ -140,7 +140,7 @@ impl<'t, T: Real> Head<Var<'t, T>> {
             Form::Classify => drop(r),
             Form::Similar => drop(r.reshape([n, each, d]).sum(&[1]).reshape([n, d])),
             Form::Choose if self.drop.drops(dropout) => {
-                let shared = drop(r.tape().constant(Tensor::full([n, d], T::one()))).reshape([n, 1, d]);
+                let shared = drop(r.constant(r.value().full_like([n, d], T::one()))).reshape([n, 1, d]);
                 (r.reshape([n, each, d]) * shared).reshape([b, d])
             }
             Form::Choose => r,
@@ -158,7 +158,7 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         let log_p = self.logits(states, labels, dropout).log_softmax();
         let classes = log_p.shape()[1];
         let weighted = labels.targets.iter().enumerate().map(|(i, y)| T::lit(-y * labels.weights[i / classes])).collect();
-        let y = log_p.tape().constant(Tensor::new(*log_p.shape(), weighted));
+        let y = log_p.constant(log_p.value().constant(*log_p.shape(), weighted));
         (log_p * y).sum_all()
     }
 }

@@ -242,7 +242,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
             state.position += t;
         }
         let h = match &outputs[..] {
-            [] => tape.constant(Tensor::zeros([0, units])),
+            [] => output.constant(output.value().zeros_like([0, units])),
             rows => Var::concat(&rows.iter().collect::<Vec<_>>(), 0),
         };
         Hidden { states: self.c_proj.forward(&h).reshape([1, t, d]), output }
@@ -258,9 +258,9 @@ pub struct LstmState<T: Real> {
 }
 
 impl<T: Real> LstmState<T> {
-    /// Nothing read: zeros.
-    pub fn new(config: &LstmConfig) -> Self {
-        let zeros = || Tensor::zeros([1, config.units]);
+    /// Nothing read: zeros, where `like` is.
+    pub fn new(config: &LstmConfig, like: &Tensor<T>) -> Self {
+        let zeros = || like.zeros_like([1, config.units]);
         LstmState { h: zeros(), c: zeros(), position: 0 }
     }
 

@@ -108,7 +108,7 @@ fn decoding_step_by_step_gives_the_bits_of_the_whole_pass() {
         let tape = Tape::off();
         let model = params.constants(&tape);
         let whole = model.logits(ids, 1).into_value();
-        let mut state = LstmState::new(&config);
+        let mut state = LstmState::new(&config, &Tensor::scalar(0.0));
         for step in [2, 0, 1, 1, ids.len() - 4] {
             let read = state.position();
             let logits = model.decode(&ids[read..read + step], &mut state).logits();

@@ -150,7 +150,7 @@ fn decodes<S: Real>() {
     let model = params.constants(&tape);
     let both = model.logits(&ids, 2).into_value();
     for s in 0..2 {
-        let mut state = LstmState::new(&config);
+        let mut state = LstmState::new(&config, &both);
         for (t, id) in ids[s * 12..][..12].iter().enumerate() {
             let logits = model.decode(&[*id], &mut state).logits().into_value();
             assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, t..t + 1).to_vec(), "sequence {s}, token {t}");
@@ -169,7 +169,7 @@ fn decoding_gives_the_bits_of_a_batch() {
 fn reading_past_the_context_says_so() {
     let (config, tape) = (tiny(), Tape::off());
     let model = Lstm::<Tensor<f64>>::init(&config, 1);
-    let (model, mut state) = (model.constants(&tape), LstmState::new(&config));
+    let (model, mut state) = (model.constants(&tape), LstmState::new(&config, &Tensor::scalar(0.0)));
     model.decode(&[1; 8], &mut state);
     model.decode(&[1, 2], &mut state);
 }

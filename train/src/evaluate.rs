@@ -137,7 +137,7 @@ pub fn gradients<T: Real>(
     mut progress: impl FnMut(usize, usize),
 ) -> Model<Tensor<T>> {
     let (mut done, total) = (0, predicted(sequences));
-    let mut sums = model.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
+    let mut sums = model.as_ref().map(|_, p| p.zeros_like(*p.shape()));
     for group in batches(sequences, windows) {
         let batch = batch(sequences, &group, 1.0 / total as f64);
         let (_, gradient) = on_pool(|| model.gradient(&batch, None, GradientMode::Whole));

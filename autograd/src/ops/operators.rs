@@ -3,7 +3,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use gradus_tensor::{Real, ShapeError, Tensor};
+use gradus_tensor::{Real, ShapeError};
 
 use super::{add, div, mul, sub};
 use crate::{Declared, Var};
@@ -113,7 +113,7 @@ macro_rules! div_number {
             type Output = Var<'t, T>;
             #[track_caller]
             fn div(self, x: $var) -> Var<'t, T> {
-                x.tape().constant(Tensor::scalar(T::lit(self))) / x
+                x.constant(x.value().full_like([], T::lit(self))) / x
             }
         }
     };

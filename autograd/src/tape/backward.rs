@@ -36,7 +36,7 @@ impl<T: Real> Tape<T> {
     /// ∂y/∂(every leaf) for a y of one element. What the tape saved is freed on the way, so a tape runs backward once.
     pub fn backward(&self, y: &Var<'_, T>) -> Grads<T> {
         assert_eq!(y.value.len(), 1, "backward: a result of one element, got shape {}; use backward_from", y.shape());
-        self.backward_from(y, Tensor::full(*y.shape(), T::one()))
+        self.backward_from(y, y.value().full_like(*y.shape(), T::one()))
     }
 
     /// The leaves' cotangents for the cotangent `gy` of y.

@@ -45,7 +45,8 @@ impl View for Parameter<'_> {
 pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
     let config = model.config();
     // Fixed positions are written as if they had been learned, so that others compute the same.
-    let fixed = fixed_positions(&config).then(|| sinusoids(0..config.backbone.context(), config.backbone.width()));
+    let fixed =
+        fixed_positions(&config).then(|| sinusoids(&Tensor::scalar(0.0), 0..config.backbone.context(), config.backbone.width()));
     let (mut all, mut head) = (Vec::new(), Vec::new());
     let beside = config.head.as_ref().is_some_and(|h| !config_json::is_theirs(h));
     model.as_ref().visit(|name, p| {

@@ -163,7 +163,7 @@ impl<T: Real> Trainer<T> {
     /// A trainer at its first update.
     pub fn new(recipe: Recipe, params: impl Into<Model<Tensor<T>>>) -> Self {
         let params = params.into();
-        let zeros = || params.as_ref().map(|_, p| Tensor::zeros(*p.shape()));
+        let zeros = || params.as_ref().map(|_, p| p.zeros_like(*p.shape()));
         let (m, v) = (zeros(), zeros());
         let mut decays = Vec::new();
         Model::declare(&params.config()).visit(|_, p| decays.push(p.role.decays()));
