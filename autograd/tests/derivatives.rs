@@ -86,13 +86,13 @@ fn a_tied_table_has_second_derivatives() {
 
 #[test]
 #[should_panic(expected = "jvp: a direction has the shapes of the inputs")]
-fn a_jvp_s_direction_has_the_inputs_shapes() {
+fn the_direction_of_a_jvp_has_the_shapes_of_the_inputs() {
     jvp(two, &at(), &at()[..1]);
 }
 
 #[test]
 #[should_panic(expected = "hvp: a direction has the shapes of the inputs")]
-fn an_hvp_s_direction_has_the_inputs_shapes() {
+fn the_direction_of_an_hvp_has_the_shapes_of_the_inputs() {
     let [x, _] = at();
     hvp(|ins| ins[0].sum_all(), &at(), &[x.clone(), x]);
 }

@@ -311,14 +311,14 @@ fn a_gradient_is_of_one_element() {
 
 #[test]
 #[should_panic(expected = "backward: a cotangent of the result's shape")]
-fn a_cotangent_has_the_result_s_shape() {
+fn a_cotangent_has_the_shape_of_the_result() {
     let tape = Tape::new();
     tape.backward_from(&tape.leaf(vector(&[1.0, 2.0])).tanh(), vector(&[1.0]));
 }
 
 #[test]
 #[should_panic(expected = "pullback: a cotangent of the result's shape")]
-fn a_recorded_cotangent_has_the_result_s_shape() {
+fn a_recorded_cotangent_has_the_shape_of_the_result() {
     let tape = Tape::new();
     let y = tape.leaf(vector(&[1.0, 2.0])).tanh();
     tape.pullback(&y, &tape.constant(vector(&[1.0])), &[]);
@@ -362,7 +362,7 @@ fn the_first_number_that_is_not_finite_is_named_going_forward() {
 }
 
 #[test]
-fn one_that_a_vjp_makes_is_the_op_s() {
+fn one_that_a_vjp_makes_is_named_with_its_op() {
     // sqrt's VJP divides by 2√x: the division is not to blame.
     let watch = Arc::new(Watch::default());
     let tape = Tape::observed(watch.clone());
@@ -376,7 +376,7 @@ fn one_that_a_vjp_makes_is_the_op_s() {
 
 /// Two finite summands that add to infinity: neither op that gave one is to blame, nor the one that gets it.
 #[test]
-fn a_sum_of_finite_summands_that_is_not_finite_is_the_sum_s() {
+fn a_sum_of_finite_summands_that_overflows_is_named_as_the_sum() {
     let seen = |f: fn(&Var<'_, f64>) -> f64| {
         let watch = Arc::new(Watch::default());
         let tape = Tape::observed(watch.clone());

@@ -158,7 +158,7 @@ fn op<'a>(nodes: &'a [Node], scope: &str, op: &str) -> &'a Node {
 }
 
 #[test]
-fn the_page_opens_zooms_finds_and_shows_the_library_s_numbers() {
+fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
     let dir = tempfile::tempdir().unwrap();
     let opened = Opened::of(Scene::by_hand(), "test").unwrap();
     let mut browser = Browser::open(dir.path());

@@ -42,7 +42,7 @@ fn the_loss_of_a_gpt_has_one_derivative_forward_and_backward() {
 
 /// ⟨w, Hv⟩ = ⟨v, Hw⟩, and Hv is what the gradient changes by along v.
 #[test]
-fn the_hessian_of_a_gpt_s_loss_is_symmetric_and_the_gradient_s_derivative() {
+fn the_hessian_of_a_gpt_is_symmetric_and_the_derivative_of_its_gradient() {
     let (loss, at, _) = gpt();
     let (v, w) = (direction(&at, 1), direction(&at, 2));
     let along = |v| hvp(|ins| loss.call(ins), &at, v);

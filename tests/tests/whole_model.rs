@@ -133,7 +133,7 @@ fn the_gradient_is_the_exact_directional_derivative() {
 }
 
 #[test]
-fn the_gradient_s_derivatives_are_differences_of_gradients() {
+fn second_derivatives_are_differences_of_gradients() {
     all_hold(check::second_order);
 }
 

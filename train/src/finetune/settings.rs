@@ -189,7 +189,7 @@ mod tests {
 
     /// §4.1.
     #[test]
-    fn the_defaults_are_the_paper_s() {
+    fn the_defaults_are_those_of_the_paper() {
         let settings = Settings::default();
         assert_eq!((settings.lr, settings.batch, settings.epochs, settings.aux), (6.25e-5, 32, 3, 0.5));
         assert_eq!((settings.classifier_dropout, settings.clip, settings.decay), (0.1, 1.0, 0.01));

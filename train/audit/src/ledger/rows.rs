@@ -132,7 +132,7 @@ pub static ROWS: &[Row] = &[
         source: ("train/paper/src/claims.rs", "auxiliary"),
         tests: &[
             ("train/paper/src/claims.rs", "the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it"),
-            ("train/cli/tests/cli/reproduce.rs", "a_reproduction_is_done_once"),
+            ("train/cli/tests/cli/reproduce.rs", "the_report_has_the_papers_tables_and_statements"),
         ],
     },
     // ── §3.3 Task-specific input transformations, figure 1 ──
@@ -283,7 +283,7 @@ pub static ROWS: &[Row] = &[
         here: "The defaults of `gradus finetune`; each is a flag.",
         source: ("train/src/finetune/settings.rs", "Settings::default"),
         tests: &[
-            ("train/src/finetune/settings.rs", "the_defaults_are_the_paper_s"),
+            ("train/src/finetune/settings.rs", "the_defaults_are_those_of_the_paper"),
             ("train/cli/tests/cli/finetune.rs", "options_reach_the_model_and_the_data"),
             ("tests/tests/heads_parity.rs", "ten_updates_agree_to_1e_9"),
         ],
@@ -375,7 +375,7 @@ pub static ROWS: &[Row] = &[
         source: ("train/data/src/sets/scores.rs", "glue_average"),
         tests: &[
             ("train/paper/src/paper.rs", "the_averages_of_table_5_are_means_of_its_columns"),
-            ("train/data/src/sets/scores.rs", "the_benchmark_s_average_is_over_nine_tasks"),
+            ("train/data/src/sets/scores.rs", "the_average_of_the_benchmark_is_over_nine_tasks"),
         ],
     },
     // ── The paper against the codes ──

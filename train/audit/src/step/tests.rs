@@ -97,7 +97,7 @@ fn every_number_by_hand_is_the_one_on_the_page() {
 }
 
 #[test]
-fn the_step_is_the_trainer_s() {
+fn the_step_is_that_of_the_trainer() {
     let scene = Scene::standard(2, |_| {}).unwrap();
     let (trainer, batch) = (scene.trainer.clone(), scene.batch.clone());
     assert_eq!(scene.inputs.len(), batch.inputs.len());

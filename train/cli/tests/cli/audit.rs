@@ -10,7 +10,7 @@ use gradus_report::metrics::{self, Record};
 use gradus_tensor::Tensor;
 use gradus_train::pretrain::Stored;
 
-use super::gradus;
+use super::{giga, gradus};
 
 #[test]
 fn ops_are_audited_and_nothing_is_written_over() {
@@ -256,11 +256,17 @@ fn the_cost_of_a_step_is_shown_op_by_op() {
     let dir = tempfile::tempdir().unwrap();
     let html = dir.path().join("cost.html");
     let found = gradus("audit cost --steps 1 --quiet --html {} --json", &[&html]).json();
-    let ops = found["ops"].as_array().unwrap();
-    let share: f64 = ops.iter().map(|op| op["forward_ms"].as_f64().unwrap() + op["backward_ms"].as_f64().unwrap()).sum();
-    assert!(share > 0.0 && found["step_ms"].as_f64().unwrap() > 0.0);
-    assert!(ops.iter().any(|op| op["name"] == "self_attention") && found["places"][0]["calls"].as_u64().unwrap() > 0);
-    assert!(found["gemm_gflops"].as_f64().unwrap() > 0.0 && found["bandwidth_gb_per_second"].as_f64().unwrap() > 0.0);
+    let sum = |lines: &str, field: &str| found[lines].as_array().unwrap().iter().map(|l| l[field].as_f64().unwrap()).sum::<f64>();
+    // Ops and the rest make the step; by place it is the same work.
+    let (step, rest) = (found["step_ms"].as_f64().unwrap(), found["rest_ms"].as_f64().unwrap());
+    assert!((sum("ops", "forward_ms") + sum("ops", "backward_ms") + rest - step).abs() < 1e-6 * step, "{found}");
+    for field in ["calls", "flops", "bytes"] {
+        assert_eq!(sum("ops", field), sum("places", field), "{field}");
+    }
+    let attention = found["ops"].as_array().unwrap().iter().find(|op| op["name"] == "self_attention").unwrap();
+    assert_eq!(attention["calls"], 4, "one in each block");
+    giga(&found, "gemm_gflops");
+    giga(&found, "bandwidth_gb_per_second");
     let page = fs::read_to_string(&html).unwrap();
     assert!(page.contains("Ops under the roof") && page.contains("Memory over the step"));
     gradus("audit cost --quiet --html {}", &[&html]).fails_with(&["cost.html", "--overwrite"]);

@@ -74,7 +74,7 @@ fn gradient_norms_agree_with_transformers() {
 
 /// A text of 40 tokens, each a character of two bytes: a tokenizer changes perplexity, and not what a byte costs.
 #[test]
-fn perplexity_is_a_token_s_and_bits_are_a_byte_s() {
+fn perplexity_is_per_token_and_bits_are_per_byte() {
     let (model, dir) = ("l2-d24-h2-dropout", tempfile::tempdir().unwrap());
     for name in ["config.json", "model.safetensors"] {
         fs::copy(golden(model).join(name), dir.path().join(name)).unwrap();

@@ -110,6 +110,28 @@ fn write(dir: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
+/// A rate in 10⁹ operations or bytes per second, that some computer of this decade may have.
+#[track_caller]
+fn giga(json: &Value, field: &str) -> f64 {
+    let rate = json[field].as_f64().unwrap_or_else(|| panic!("{field} in {json}"));
+    assert!((1e-4..1e6).contains(&rate), "{field}: {rate}");
+    rate
+}
+
+/// Copies what a folder holds into another.
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir(&to).unwrap();
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), &to).unwrap();
+        }
+    }
+}
+
 /// A random byte-level model of context 8, saved with its tokenizer.
 fn byte_model(dir: &Path, change: impl FnOnce(&mut GptConfig)) -> Model<Tensor<f32>> {
     let mut config =

@@ -1,4 +1,5 @@
 use std::fs;
+use std::sync::LazyLock;
 
 use gradus_paper::plan::RECIPE;
 
@@ -52,21 +53,64 @@ fn bad_sizes_and_places_are_refused() {
     assert_eq!(fs::read_to_string(out.join("report.html")).unwrap(), "mine");
 }
 
-/// The smallest miniature from the first stage to the report, then with the experiments; then every stage is there and none is
-/// run again.
-#[test]
-fn a_reproduction_is_done_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("mini");
-    let plain = gradus("reproduce --scale 0.01 --seed 3 --quiet --json --out {}", &[&out]).json();
-    assert_eq!((plain["skipped"].as_u64(), plain["done"].as_u64()), (Some(0), Some(59)));
-    let first = gradus("reproduce --scale 0.01 --seed 3 --full --quiet --json --out {}", &[&out]).json();
-    assert_eq!((first["skipped"].as_u64(), first["done"].as_u64()), (Some(59), Some(21)), "only what is new");
-    let report = fs::read_to_string(out.join("report.html")).unwrap();
-    for told in ["Table 2", "Table 3", "Table 4", "Table 5", "<svg"] {
-        assert!(report.contains(told), "{told} is missing in the report");
+/// The smallest miniature, made once for all tests: from the first stage to the report, then with the experiments.
+struct Miniature {
+    out: PathBuf,
+    /// What the program printed of the first run, and of the one with the experiments.
+    plain: Value,
+    full: Value,
+}
+
+impl Miniature {
+    const SIZES: &str = "--scale 0.01 --seed 3";
+
+    fn get() -> &'static Self {
+        static MADE: LazyLock<Miniature> = LazyLock::new(|| {
+            let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("miniature");
+            let _ = fs::remove_dir_all(&out); // of an earlier run of the tests
+            let run =
+                |more: &str| gradus(&format!("reproduce {} {more} --quiet --json --out {{}}", Miniature::SIZES), &[&out]).json();
+            let (plain, full) = (run(""), run("--full"));
+            Miniature { out, plain, full }
+        });
+        &MADE
     }
+
+    /// A copy in a folder of its own.
+    fn copy(&self) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("mini");
+        fs::create_dir(&out).unwrap();
+        copy(&self.out, &out);
+        (dir, out)
+    }
+
+    fn results(out: &Path) -> Vec<u8> {
+        fs::read(out.join("results.json")).unwrap()
+    }
+}
+
+/// Stages that were there already, and stages that were run.
+fn stages(outcome: &Value) -> (Option<u64>, Option<u64>) {
+    (outcome["skipped"].as_u64(), outcome["done"].as_u64())
+}
+
+#[test]
+fn the_experiments_add_to_what_is_there() {
+    let made = Miniature::get();
+    assert_eq!(stages(&made.plain), (Some(0), Some(59)));
+    assert_eq!(stages(&made.full), (Some(59), Some(21)), "only what is new");
+}
+
+#[test]
+fn the_report_has_the_papers_tables_and_statements() {
+    let report = fs::read_to_string(Miniature::get().out.join("report.html")).unwrap();
     for told in [
+        "Table 2",
+        "Table 3",
+        "Table 4",
+        "Table 5",
+        "<svg",
         "We observe a 5.6 average score drop",
         "frozen features",
         "mnli, 2",
@@ -76,40 +120,59 @@ fn a_reproduction_is_done_once() {
     ] {
         assert!(report.contains(told), "{told} is missing in the report");
     }
-    let results = fs::read(out.join("results.json")).unwrap();
-    // Scores are of the test rows, not of the dev rows that chose the model: 16 · 3/5 of them, not 16 · 3/10.
-    let scored: serde_json::Value = serde_json::from_slice(&results).unwrap();
-    for task in scored["tasks"].as_array().unwrap() {
+}
+
+/// Not of the dev rows that chose the model: 16 · 3/5 rows, not 16 · 3/10.
+#[test]
+fn scores_are_of_the_test_rows() {
+    let results: Value = serde_json::from_slice(&Miniature::results(&Miniature::get().out)).unwrap();
+    let tasks = results["tasks"].as_array().unwrap();
+    assert!(tasks.len() > 56, "those of the plain run, and the experiments: {}", tasks.len());
+    for task in tasks {
         assert_eq!(task["test"]["examples"], 9, "{}", task["task"]);
     }
+}
 
+#[test]
+fn a_reproduction_of_other_sizes_is_refused() {
+    let (_dir, out) = Miniature::get().copy();
     for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 2 --seeds 2"] {
-        gradus(&format!("reproduce {other} --out {{}}"), &[&out]).fails_with(&[
-            "mini",
-            "other sizes",
-            "--seed 3 --scale 0.01 --full",
-        ]);
+        let said = ["mini", "other sizes", "--seed 3 --scale 0.01 --full"];
+        gradus(&format!("reproduce {other} --out {{}}"), &[&out]).fails_with(&said);
     }
-    let less = gradus("reproduce --scale 0.01 --seed 3 --quiet --json --out {}", &[&out]).json();
-    assert_eq!((less["skipped"].as_u64(), less["done"].as_u64()), (Some(80), Some(0)), "what is there stays");
-    let again = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
-    assert_eq!((again["skipped"].as_u64(), again["done"].as_u64()), (Some(80), Some(0)));
-    assert_eq!(again["claims"], first["claims"]);
-    assert_eq!(fs::read(out.join("results.json")).unwrap(), results);
+}
 
-    // A stage that was lost is run again, to the same result; one that cannot be read is an error.
+#[test]
+fn what_is_done_is_not_done_again() {
+    let made = Miniature::get();
+    let (_dir, out) = made.copy();
+    let less = gradus(&format!("reproduce {} --quiet --json --out {{}}", Miniature::SIZES), &[&out]).json();
+    assert_eq!(stages(&less), (Some(80), Some(0)), "what is there stays");
+    let again = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
+    assert_eq!(stages(&again), (Some(80), Some(0)));
+    assert_eq!(again["claims"], made.full["claims"]);
+    assert!(Miniature::results(&out) == Miniature::results(&made.out), "the same results");
+}
+
+#[test]
+fn a_lost_stage_is_run_again_to_the_same_result() {
+    let (_dir, out) = Miniature::get().copy();
     let lost = out.join("seed-3/results/rte.full.json");
-    let kept: serde_json::Value = serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap();
+    let read = || -> Value { serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap() };
+    let kept = read();
     fs::remove_file(&lost).unwrap();
     let mended = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
-    assert_eq!((mended["skipped"].as_u64(), mended["done"].as_u64()), (Some(79), Some(1)));
-    let found: serde_json::Value = serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap();
-    assert_eq!(found["test"], kept["test"]);
-    // Results of another recipe do not mix with this one's.
+    assert_eq!(stages(&mended), (Some(79), Some(1)));
+    assert_eq!(read()["test"], kept["test"]);
+}
+
+#[test]
+fn results_of_another_recipe_and_damaged_ones_are_refused() {
+    let (_dir, out) = Miniature::get().copy();
     let plan = fs::read_to_string(out.join("plan.json")).unwrap();
     write(&out, "plan.json", plan.replace(&format!("\"recipe\": {RECIPE}"), "\"recipe\": 0"));
     gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["recipe 0", "plan.json"]);
     write(&out, "plan.json", &plan);
-    fs::write(&lost, "{").unwrap();
+    fs::write(out.join("seed-3/results/rte.full.json"), "{").unwrap();
     gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["rte.full.json"]);
 }

@@ -12,7 +12,7 @@ use gradus_train::pretrain;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-use super::{Run, command};
+use super::{Run, command, copy};
 
 /// A folder with a corpus, in which runs are made.
 struct Bench(tempfile::TempDir);
@@ -77,20 +77,6 @@ impl Bench {
             }
         }
         files
-    }
-}
-
-/// Copies what a folder holds into another.
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            fs::create_dir(&to).unwrap();
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), &to).unwrap();
-        }
     }
 }
 

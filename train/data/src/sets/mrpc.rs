@@ -99,7 +99,7 @@ mod tests {
                        1\t10\t11\tHe said \" no .\tHe refused .\r\n0\t12\t13\tRain fell .\tSnow fell .\r\n";
 
     #[test]
-    fn the_original_files_serve_where_glue_s_are_absent() {
+    fn the_original_files_serve_where_those_of_glue_are_absent() {
         let folder = folder(&[("msr_paraphrase_train.txt", MSR), ("msr_paraphrase_test.txt", MSR), ("dev_ids.tsv", "12\t13\n")]);
         let load = |split| MRPC.load(folder.path(), split).unwrap();
         assert_eq!(texts(&load(Split::Train)), ["He said \" no .|He refused ."]);

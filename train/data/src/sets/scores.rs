@@ -301,7 +301,7 @@ mod tests {
     /// GPT-1's entry in the leaderboard, whose average the paper gives as 72.8: CoLA, SST-2, MRPC (F1, accuracy), STS-B
     /// (Pearson, Spearman), QQP (F1, accuracy), MNLI (m, mm), QNLI, RTE, WNLI.
     #[test]
-    fn the_benchmark_s_average_is_over_nine_tasks() {
+    fn the_average_of_the_benchmark_is_over_nine_tasks() {
         let tasks: [&[f64]; 9] =
             [&[45.4], &[91.3], &[82.3, 75.7], &[82.0, 80.0], &[70.3, 88.5], &[82.1, 81.4], &[88.1], &[56.0], &[53.4]];
         assert_eq!(format!("{:.1}", glue_average(&tasks)), "72.8");

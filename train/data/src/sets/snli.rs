@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn glue_s_copy_serves_too() {
+    fn the_copy_in_glue_serves_too() {
         let dev = "index\tcaptionID\tpairID\tsentence1\tsentence2\tlabel1\tgold_label\n\
                    0\t7#\t7#1\tA.\tB.\tneutral\tentailment\tneutral\tneutral\n";
         let folder = folder(&[("dev.tsv", dev)]);

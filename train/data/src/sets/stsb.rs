@@ -49,7 +49,7 @@ mod tests {
     const HEADER: &str = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
 
     #[test]
-    fn glue_s_files_and_the_original_ones() {
+    fn the_files_of_glue_and_the_original_ones() {
         let glue = format!("{HEADER}4\tg\tf\t2012\t1\tnone\tnone\tA dog runs.\tA dog is running.\t4.750\n");
         let folder = folder(&[
             ("train.tsv", &glue),

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_s_order_of_candidates_tells_nothing() {
+    fn the_order_of_candidates_in_the_file_tells_nothing() {
         let text = |a: &str, b: &str| format!("Tom told Ann that [MASK] won.\n[MASK]\n{a},{b}\nTom\n");
         assert_eq!(load(&text("Tom", "Ann")), load(&text("Ann", "Tom")));
         assert_eq!(load(&text("Tom", "Ann")).1, Some(Label::Class(1)));
