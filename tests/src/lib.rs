@@ -1,8 +1,10 @@
-//! What the integration tests in `tests/` share: the golden fixtures.
+//! What the integration tests in `tests/` share: the golden fixtures, random batches and parameters.
 
 use std::path::{Path, PathBuf};
 
+use gradus_model::Batch;
 use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
 use safetensors::{Dtype, SafeTensors};
 
 /// The directory of the fixtures that `transformers` made.
@@ -61,6 +63,24 @@ impl Arrays {
         assert_eq!(view.dtype(), Dtype::I64, "{name}");
         let ids = view.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as u32).collect();
         (ids, view.shape().to_vec())
+    }
+}
+
+/// Sequences of random tokens, each of which predicts a random one: as many as there are weights.
+pub fn random_batch(rng: &mut Philox, vocab: usize, sequences: usize, weights: Vec<f64>) -> Batch {
+    let mut ids = || weights.iter().map(|_| rng.below(vocab as u64) as u32).collect::<Vec<_>>();
+    let (inputs, targets) = (ids(), ids());
+    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+}
+
+/// For `Tree::map`: p + 0.1·N(0, 1), each leaf from random numbers of its own. Gains and biases are off 1 and 0 then, where some
+/// gradients would vanish.
+pub fn shaken(seed: u64) -> impl FnMut(&str, Tensor<f64>) -> Tensor<f64> {
+    let mut stream = 0;
+    move |_, p| {
+        stream += 1;
+        let noise = Tensor::normal(*p.shape(), 1.0, &mut Philox::with_stream(seed, stream));
+        p.zip(&noise, |p, n| p + 0.1 * n)
     }
 }
 

@@ -3,6 +3,7 @@
 use gradus_autograd::Tensor;
 use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Model, Objective};
 use gradus_tensor::rng::Philox;
+use gradus_tests::random_batch;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::pretrain::digest;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -31,11 +32,8 @@ fn recipe(shards: usize) -> Recipe {
 
 fn batch(config: &GptConfig, t: u64) -> Batch {
     let (b, length) = (9, config.context);
-    let mut rng = Philox::with_stream(2, t);
-    let mut ids = || (0..b * length).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
-    let (inputs, targets) = (ids(), ids());
     let weights = Objective::TokenMean.weights(&vec![1.0; b * length], b);
-    Batch { sequences: b, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+    random_batch(&mut Philox::with_stream(2, t), config.vocab, b, weights)
 }
 
 /// The parameters after the whole run; with `stop`, saved and read back after so many updates.

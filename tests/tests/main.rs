@@ -13,3 +13,19 @@ mod training;
 mod transformers_parity;
 mod whole_lstm;
 mod whole_model;
+
+/// A file that no binary holds would be a test that never runs.
+#[test]
+fn every_file_of_tests_is_in_a_binary() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for krate in ["autograd", "tests"] {
+        let read = |file: &str| std::fs::read_to_string(root.join(krate).join(file)).unwrap();
+        let (main, manifest) = (read("tests/main.rs"), read("Cargo.toml"));
+        for entry in std::fs::read_dir(root.join(krate).join("tests")).unwrap() {
+            let name = entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
+            let held =
+                name == "main" || main.contains(&format!("\nmod {name};")) || manifest.contains(&format!("name = \"{name}\""));
+            assert!(held, "{krate}/tests/{name}.rs: add `mod {name};` to main.rs");
+        }
+    }
+}

@@ -12,6 +12,7 @@ use gradus_autograd::{Tape, Tensor};
 use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Objective};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
+use gradus_tests::random_batch;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::trainer::{Recipe, Trainer};
 
@@ -83,11 +84,7 @@ fn trainer(config: &GptConfig, shards: usize, recompute: bool) -> Trainer {
 
 fn batch(config: &GptConfig, sequences: usize) -> Batch {
     let n = sequences * config.context;
-    let mut rng = Philox::new(2);
-    let mut ids = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
-    let (inputs, targets) = (ids(), ids());
-    let weights = Objective::TokenMean.weights(&vec![1.0; n], sequences);
-    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+    random_batch(&mut Philox::new(2), config.vocab, sequences, Objective::TokenMean.weights(&vec![1.0; n], sequences))
 }
 
 /// On one thread of rayon's, where nothing depends on which of several came first.

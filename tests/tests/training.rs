@@ -10,7 +10,7 @@ use gradus_model::{
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
-use gradus_tests::{Arrays, worst};
+use gradus_tests::{Arrays, random_batch, worst};
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
 
@@ -39,12 +39,8 @@ fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
 /// Seven sequences, which no number of shards divides, of unequal weight.
 fn batch(config: &GptConfig) -> Batch {
     let (b, t) = (7, config.context);
-    let mut rng = Philox::new(8);
-    let mut ids = || (0..b * t).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
-    let (inputs, targets) = (ids(), ids());
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t <= i / t { 1.0 } else { 0.0 }).collect();
-    let weights = Objective::TokenMean.weights(&mask, b).into();
-    Batch { sequences: b, inputs: inputs.into(), targets: targets.into(), weights, labels: None }
+    random_batch(&mut Philox::new(8), config.vocab, b, Objective::TokenMean.weights(&mask, b))
 }
 
 /// Sums in another order, nothing else: the same dropout masks for every sequence, whatever shard it is in.

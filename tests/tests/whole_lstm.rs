@@ -3,6 +3,7 @@
 use gradus_autograd::{Real, Tape, Tensor, Var};
 use gradus_model::{DropoutSeed, Lstm, LstmConfig, LstmState, Tree};
 use gradus_tensor::rng::Philox;
+use gradus_tests::shaken;
 
 /// A model, sequences, and the seed of its dropouts.
 struct Case {
@@ -19,20 +20,6 @@ const T: usize = 7;
 fn tiny() -> LstmConfig {
     // Weights far wider than 0.02, so that no term of the gradient is negligible.
     LstmConfig { vocab: 19, context: 9, width: 6, units: 11, initializer_range: 0.3, ..LstmConfig::default() }
-}
-
-/// Every leaf a new one, from random numbers of its own.
-fn random(params: &Lstm<Tensor<f64>>, seed: u64) -> Lstm<Tensor<f64>> {
-    let mut stream = 0;
-    params.as_ref().map(|_, p| {
-        stream += 1;
-        Tensor::normal(*p.shape(), 1.0, &mut Philox::with_stream(seed, stream))
-    })
-}
-
-/// p + h·v.
-fn moved(p: &Lstm<Tensor<f64>>, h: f64, v: &Lstm<Tensor<f64>>) -> Lstm<Tensor<f64>> {
-    p.as_ref().zip(v.as_ref()).map(|_, (p, v)| p.zip(v, |p, v| p + h * v))
 }
 
 fn ids(seed: u64, n: usize, vocab: usize) -> Vec<u32> {
@@ -53,8 +40,7 @@ fn loss<'t, S: Real>(
 
 fn cases() -> Vec<Case> {
     let case = |name, config: LstmConfig, dropout| {
-        let start = Lstm::init(&config, 3);
-        let params = moved(&start, 0.1, &random(&start, 4)); // biases off 0
+        let params = Lstm::init(&config, 3).map(shaken(4));
         Case { name, inputs: ids(5, B * T, config.vocab), params, dropout }
     };
     let dropout = Some(DropoutSeed::new(11, 1));

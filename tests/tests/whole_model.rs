@@ -7,6 +7,7 @@ use gradus_model::{
     LstmConfig, Model, ModelConfig, Objective, Positions, Tree,
 };
 use gradus_tensor::rng::Philox;
+use gradus_tests::{random_batch, shaken};
 
 /// A model, a batch, and the seed of its dropouts.
 struct Case {
@@ -24,38 +25,13 @@ fn tiny() -> GptConfig {
 /// Random tokens: B = 4 sequences of T = 7, of which the last tokens of some are padding.
 fn batch(vocab: usize, objective: Objective, padded: bool) -> Batch {
     let (b, t) = (4, 7);
-    let mut rng = Philox::new(5);
-    let mut ids = || (0..b * t).map(|_| rng.below(vocab as u64) as u32).collect::<Vec<_>>();
-    let (inputs, targets) = (ids(), ids());
     let predicted = [7, 3, 5, 1];
     let mask: Vec<f64> = (0..b * t).map(|i| if !padded || i % t < predicted[i / t] { 1.0 } else { 0.0 }).collect();
-    Batch {
-        sequences: b,
-        inputs: inputs.into(),
-        targets: targets.into(),
-        weights: objective.weights(&mask, b).into(),
-        labels: None,
-    }
+    random_batch(&mut Philox::new(5), vocab, b, objective.weights(&mask, b))
 }
 
-/// Every leaf a new one, from random numbers of its own.
-fn random(params: &Model<Tensor<f64>>, seed: u64) -> Model<Tensor<f64>> {
-    let mut stream = 0;
-    params.as_ref().map(|_, p| {
-        stream += 1;
-        Tensor::normal(*p.shape(), 1.0, &mut Philox::with_stream(seed, stream))
-    })
-}
-
-/// p + h·v.
-fn moved(p: &Model<Tensor<f64>>, h: f64, v: &Model<Tensor<f64>>) -> Model<Tensor<f64>> {
-    p.as_ref().zip(v.as_ref()).map(|_, (p, v)| p.zip(v, |p, v| p + h * v))
-}
-
-/// Gains and biases moved off 1 and 0, where some gradients would vanish.
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
-    let start = Model::init(config, 3);
-    moved(&start, 0.1, &random(&start, 4))
+    Model::init(config, 3).map(shaken(4))
 }
 
 fn cases() -> Vec<Case> {
