@@ -2,7 +2,6 @@
 //!
 //! - [`Tape`] records what is computed; [`backward`] is the reverse loop.
 //! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
-//! - [`catalogue`] is what the files of the ops say, for tables and pages.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
 //! - [`observer`] is told of everything as it is computed: [`anomaly`] looks for non-finite numbers, [`trace`] keeps it all.
 //! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
@@ -23,7 +22,6 @@
 //! ```
 
 pub mod anomaly;
-pub mod catalogue;
 pub mod check;
 pub mod derivatives;
 pub mod ops;

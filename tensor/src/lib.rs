@@ -33,7 +33,6 @@
 compile_error!("32-bit x86 is not supported: products would fuse where single rows do not, and bits would differ");
 
 pub mod buffer;
-pub mod catalogue;
 pub mod cpu;
 pub mod kernels;
 mod methods;

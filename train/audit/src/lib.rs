@@ -2,11 +2,13 @@
 //!
 //! | module | |
 //! |-|-|
+//! | [`catalogue`] | what the files of ops and kernels say |
 //! | [`ops`] | every op with its evidence: witnesses, PyTorch's values ([`golden`]), [`mutants`] |
 //! | [`model`] | a model's gradients and properties |
 //! | [`step`] | one update, every number of it |
 //! | [`ledger`] | the paper against the code |
 
+pub mod catalogue;
 mod digest;
 pub mod golden;
 pub mod ledger;

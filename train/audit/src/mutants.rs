@@ -7,10 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use gradus_autograd::catalogue;
 use gradus_io::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::catalogue;
 
 /// Files whose mutants the same tests are to kill: those of their own crate, so that a mutant takes seconds.
 #[derive(Clone, Debug)]

@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
-use gradus_autograd::catalogue::{Page, pages};
 use gradus_autograd::check::{self, Evidence, Report as Seen};
 use gradus_io::numbers::count;
 use gradus_report::{Block, Report, Row};
-use gradus_tensor::catalogue::{Kernel, Source};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+use crate::catalogue::{Kernel, Page, Place, pages};
 use crate::golden::{self, Golden};
 use crate::mutants::{self, Score};
 
@@ -149,7 +148,7 @@ impl Catalogue {
     pub fn json(&self) -> Value {
         let op = |op: &Audited| {
             let evidence: Vec<Value> = op.evidence.iter().map(evidence_json).collect();
-            let at = |at: &Source| format!("{}:{}", at.file, at.line);
+            let at = |at: &Place| format!("{}:{}", at.file, at.line);
             let kernel = |k: &Kernel| json!({ "name": k.name, "loops": at(&k.naive), "vectorised": at(&k.fast) });
             json!({
                 "name": op.page.name, "math": op.page.math, "file": op.page.file, "shapes": op.page.shapes, "saves": op.page.saves,
@@ -241,7 +240,7 @@ impl Audited {
         for (name, text) in self.facts() {
             let _ = writeln!(out, "- {name}: {text}");
         }
-        let link = |form: &str, at: &Source| format!("[{form}]({}#L{})", at.file, at.line);
+        let link = |form: &str, at: &Place| format!("[{form}]({}#L{})", at.file, at.line);
         let kernel = |k: &Kernel| format!("`{}` ({}, {})", k.name, link("loops", &k.naive), link("vectorised", &k.fast));
         if !page.kernels.is_empty() {
             let _ = writeln!(out, "- kernels: {}", page.kernels.iter().map(kernel).collect::<Vec<_>>().join(", "));

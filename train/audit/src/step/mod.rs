@@ -12,7 +12,6 @@ mod tests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use gradus_autograd::catalogue;
 use gradus_autograd::check;
 use gradus_autograd::trace::Recorder;
 use gradus_model::{DropoutSeed, GradientMode};
@@ -21,6 +20,7 @@ use gradus_train::trainer::TrainError;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::catalogue;
 use crate::ops::unfenced;
 
 pub use graph::{Node, Proof};

@@ -1,0 +1,409 @@
+//! The catalogue of ops and kernels, read from the list of ops and from the files themselves, so that it cannot say what they do
+//! not. [`syn`] parses them, as the compiler does.
+//!
+//! ```
+//! use gradus_audit::catalogue;
+//!
+//! let tanh = catalogue::pages().into_iter().find(|page| page.name == "tanh").unwrap();
+//! assert_eq!(tanh.math, "y = tanh x;  x̄ = ȳ ∘ (1 − y²)");
+//! assert_eq!((tanh.file.as_str(), tanh.saves.as_str()), ("autograd/src/ops/tanh.rs", "the output"));
+//! assert_eq!(tanh.part("vjp").unwrap().code.lines().nth(1), Some("    let y = saved.y();"));
+//! ```
+
+use std::collections::BTreeSet;
+
+use gradus_autograd::{Entry, Samples, Saves, Shape, Tape, Var, Want, ops};
+use include_dir::{Dir, include_dir};
+use syn::Token;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+static OPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../autograd/src/ops");
+static TENSOR: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../tensor/src");
+
+/// One op, as its file has it.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Its name.
+    pub name: &'static str,
+    /// Its function and VJP on one line.
+    pub math: &'static str,
+    /// Its file, from the root of the repository.
+    pub file: String,
+    /// Its derivation: what stands at the head of the file.
+    pub derivation: String,
+    /// Shapes that it takes and gives, of each of its samples.
+    pub shapes: Vec<String>,
+    /// What is kept for its VJP, in words.
+    pub saves: String,
+    /// Has it a definition in primitives?
+    pub fused: bool,
+    /// Its functions: `shape`, `flops`, `f` of one element, `vjp`, `reference`.
+    pub parts: Vec<Part>,
+    /// The kernels that it calls.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A function of an op, as it is written.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// The line on which it begins, from 1.
+    pub line: usize,
+    /// Its text, indented as if it stood alone.
+    pub code: String,
+}
+
+/// A kernel and its two forms.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its field in [`Kernels`](gradus_tensor::kernels::Kernels).
+    pub name: String,
+    /// The loops, for any scalar.
+    pub naive: Place,
+    /// Vectorised and parallel.
+    pub fast: Place,
+}
+
+/// A line of this repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, from the root of the repository.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl Page {
+    /// The function of this name.
+    pub fn part(&self, name: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.name == name)
+    }
+}
+
+/// Every op of `gradus-autograd`, in the order of the list.
+pub fn pages() -> Vec<Page> {
+    let (kernels, methods) = (kernels(), methods());
+    ops::all().into_iter().map(|entry| page(entry, &kernels, &methods)).collect()
+}
+
+/// Every op's file: its path from the root of the repository, and its text.
+pub fn sources() -> Vec<(String, &'static str)> {
+    ops::all::<f64>().iter().map(|entry| (path_of(entry.name), text_of(entry.name))).collect()
+}
+
+fn path_of(op: &str) -> String {
+    format!("autograd/src/ops/{op}.rs")
+}
+
+fn text_of(op: &str) -> &'static str {
+    text(&OPS, &format!("{op}.rs"))
+}
+
+fn text(dir: &Dir<'static>, path: &str) -> &'static str {
+    let file = dir.get_file(path).unwrap_or_else(|| panic!("{path}: no such file in {}", dir.path().display()));
+    file.contents_utf8().expect("Rust is UTF-8")
+}
+
+fn parsed(text: &str) -> syn::File {
+    syn::parse_file(text).expect("the compiler has read it too")
+}
+
+fn page(entry: Entry<f64>, kernels: &[Kernel], methods: &[Function]) -> Page {
+    let source = text_of(entry.name);
+    let file = parsed(source);
+    let functions = functions(&file);
+    let tape = Tape::off();
+    let mut shapes: Vec<String> = Vec::new();
+    let (mut fused, mut saves) = (false, String::new());
+    for sample in (entry.samples)(&mut Samples::new(1, 3)) {
+        let ins: Vec<&Shape> = sample.inputs.iter().map(|x| x.shape()).collect();
+        let y = sample.op.shape(&ins).expect("samples fit");
+        let from: Vec<String> = ins.iter().map(|s| s.to_string()).collect();
+        let example = format!("{} → {y}", from.join(", "));
+        if !shapes.contains(&example) {
+            shapes.push(example);
+        }
+        let vars: Vec<Var<'_, f64>> = sample.inputs.iter().map(|x| tape.constant(x.clone())).collect();
+        fused |= sample.op.reference(&vars).is_some();
+        let values: Vec<_> = sample.inputs.iter().collect();
+        let residuals = sample.op.eval(&values, Want::Vjp).residuals;
+        saves = kept(sample.op.saves(), ins.len(), residuals.len());
+    }
+    let called = kernels_of(&functions, methods);
+    let part = |name: &'static str| functions.iter().find(|f| f.name == name).map(|f| f.part(name, source));
+    Page {
+        name: entry.name,
+        math: entry.math,
+        file: path_of(entry.name),
+        derivation: head(&file),
+        shapes,
+        saves,
+        fused,
+        kernels: kernels.iter().filter(|kernel| called.contains(&kernel.name)).cloned().collect(),
+        parts: ["shape", "flops", "f", "vjp", "reference"].into_iter().filter_map(part).collect(),
+    }
+}
+
+/// What the VJP is handed, in words. Residuals are what one evaluation leaves besides.
+fn kept(saves: Saves, inputs: usize, residuals: usize) -> String {
+    let kept: Vec<usize> = (0..inputs).filter(|&i| saves.keeps_input(i)).collect();
+    let inputs = match kept.len() {
+        0 => None,
+        n if n == inputs && n == 1 => Some("the input".to_owned()),
+        n if n == inputs => Some(format!("all {n} inputs")),
+        1 => Some(format!("input {}", kept[0])),
+        _ => Some(format!("inputs {}", kept.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))),
+    };
+    let residuals = match residuals {
+        0 => None,
+        1 => Some("a residual of the evaluation".to_owned()),
+        n => Some(format!("{n} residuals of the evaluation")),
+    };
+    let all: Vec<String> =
+        inputs.into_iter().chain(saves.keeps_output().then(|| "the output".to_owned())).chain(residuals).collect();
+    if all.is_empty() { "nothing".into() } else { all.join(" and ") }
+}
+
+/// The comment at the head of a file, without its title.
+fn head(file: &syn::File) -> String {
+    let line = |attribute: &syn::Attribute| match &attribute.meta.require_name_value().ok()?.value {
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+        _ => None,
+    };
+    let lines = file.attrs.iter().filter(|attribute| attribute.path().is_ident("doc")).filter_map(line).skip(1);
+    let text: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect();
+    text.join("\n").trim().to_owned()
+}
+
+// ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// Every kernel, in the order of the table: its fields in `Kernels::NAIVE` and `Kernels::FAST`, and where these functions stand.
+fn kernels() -> Vec<Kernel> {
+    let table = parsed(text(&TENSOR, "kernels.rs"));
+    let (naive, fast) = (fields(&table, "NAIVE"), fields(&table, "FAST"));
+    assert!(naive.iter().map(|(name, _)| name).eq(fast.iter().map(|(name, _)| name)), "both tables in one order");
+    let both = naive.into_iter().zip(fast);
+    both.map(|((name, naive), (_, fast))| Kernel { name, naive: place(&naive), fast: place(&fast) }).collect()
+}
+
+/// The fields of the constant `table`, each with the path of its function: `gelu_vjp` with `gelu::fast_vjp`.
+fn fields(file: &syn::File, table: &str) -> Vec<(String, Vec<String>)> {
+    struct Fields<'a>(&'a str, Vec<(String, Vec<String>)>);
+    impl<'a> Visit<'a> for Fields<'_> {
+        fn visit_impl_item_const(&mut self, item: &'a syn::ImplItemConst) {
+            let syn::Expr::Struct(fields) = &item.expr else { return };
+            for field in fields.fields.iter().filter(|_| item.ident == self.0) {
+                if let (syn::Member::Named(name), syn::Expr::Path(function)) = (&field.member, &field.expr) {
+                    let path = function.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+                    self.1.push((name.to_string(), path));
+                }
+            }
+        }
+    }
+    let mut found = Fields(table, Vec::new());
+    found.visit_file(file);
+    found.1
+}
+
+/// Where the function `gelu::fast_vjp` of `tensor/src/cpu` stands.
+fn place(path: &[String]) -> Place {
+    let (function, modules) = path.split_last().expect("a path has a last segment");
+    let module = format!("cpu/{}", modules.join("/"));
+    let file = [format!("{module}.rs"), format!("{module}/mod.rs")].into_iter().find(|file| TENSOR.contains(file));
+    let file = file.unwrap_or_else(|| panic!("tensor/src/{module}: no such module"));
+    let found = functions(&parsed(text(&TENSOR, &file))).into_iter().find(|f| f.name == *function);
+    let found = found.unwrap_or_else(|| panic!("tensor/src/{file}: no function {function}"));
+    Place { file: format!("tensor/src/{file}"), line: found.first }
+}
+
+/// The functions of `Tensor`, through which ops reach kernels.
+fn methods() -> Vec<Function> {
+    let files = TENSOR.get_dir("methods").expect("tensor/src/methods").files();
+    files.flat_map(|file| functions(&parsed(file.contents_utf8().expect("Rust is UTF-8")))).collect()
+}
+
+/// The kernels that an op's evaluation and VJP reach, themselves or through functions of their own file and of `Tensor`. A function is
+/// known by its name and its number of arguments.
+fn kernels_of(op: &[Function], methods: &[Function]) -> BTreeSet<String> {
+    let begin = op.iter().filter(|f| ["eval", "map", "vjp", "add_vjp"].contains(&f.name.as_str()));
+    let (mut next, mut seen, mut kernels) = (begin.collect::<Vec<_>>(), BTreeSet::new(), BTreeSet::new());
+    while let Some(function) = next.pop() {
+        kernels.extend(function.kernels.iter().cloned());
+        for call in function.calls.iter().filter(|&call| seen.insert(call)) {
+            next.extend(op.iter().chain(methods).filter(|f| f.is(call)));
+        }
+    }
+    kernels
+}
+
+// ── Functions of a file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+/// A function or method: where it stands and what it calls.
+#[derive(Debug)]
+struct Function {
+    name: String,
+    arguments: usize,
+    first: usize,
+    last: usize,
+    indent: usize,
+    calls: BTreeSet<Call>,
+    kernels: BTreeSet<String>,
+}
+
+/// What is called: its name, and with how many arguments, `self` among them.
+type Call = (String, usize);
+
+impl Function {
+    fn of(signature: &syn::Signature, block: &syn::Block) -> Self {
+        let (begins, ends) = (signature.span().start(), block.brace_token.span.close().end());
+        let mut body = Body::default();
+        body.visit_block(block);
+        Function {
+            name: signature.ident.to_string(),
+            arguments: signature.inputs.len(),
+            first: begins.line,
+            last: ends.line,
+            indent: begins.column,
+            calls: body.calls,
+            kernels: body.kernels,
+        }
+    }
+
+    fn is(&self, call: &Call) -> bool {
+        (&self.name, self.arguments) == (&call.0, call.1)
+    }
+
+    fn part(&self, name: &'static str, source: &str) -> Part {
+        let lines = source.lines().skip(self.first - 1).take(self.last + 1 - self.first);
+        let code: Vec<&str> = lines.map(|line| line.get(self.indent..).unwrap_or("")).collect();
+        Part { name, line: self.first, code: code.join("\n") }
+    }
+}
+
+/// The functions of a file, in its order.
+fn functions(file: &syn::File) -> Vec<Function> {
+    struct Functions(Vec<Function>);
+    impl<'a> Visit<'a> for Functions {
+        fn visit_impl_item_fn(&mut self, f: &'a syn::ImplItemFn) {
+            self.0.push(Function::of(&f.sig, &f.block));
+        }
+        fn visit_item_fn(&mut self, f: &'a syn::ItemFn) {
+            self.0.push(Function::of(&f.sig, &f.block));
+        }
+    }
+    let mut all = Functions(Vec::new());
+    all.visit_file(file);
+    all.0
+}
+
+/// What a function's body calls, and the kernels that it names.
+#[derive(Default)]
+struct Body {
+    calls: BTreeSet<Call>,
+    kernels: BTreeSet<String>,
+}
+
+impl<'a> Visit<'a> for Body {
+    fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
+        self.calls.insert((call.method.to_string(), call.args.len() + 1));
+        visit::visit_expr_method_call(self, call);
+    }
+    fn visit_expr_call(&mut self, call: &'a syn::ExprCall) {
+        if let syn::Expr::Path(function) = &*call.func {
+            self.calls.extend(last(&function.path).map(|name| (name, call.args.len())));
+        }
+        visit::visit_expr_call(self, call);
+    }
+    /// `vec![…]` and the like: what stands in them is parsed where it is a list of expressions.
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        if let Ok(elements) = call.parse_body_with(Punctuated::<syn::Expr, Token![,]>::parse_terminated) {
+            let mut inside = Body::default();
+            elements.iter().for_each(|element| inside.visit_expr(element));
+            self.calls.extend(inside.calls);
+            self.kernels.extend(inside.kernels);
+        }
+    }
+    /// A method that is handed on, `Tensor::dense`.
+    fn visit_expr_path(&mut self, path: &'a syn::ExprPath) {
+        if path.path.segments.len() > 1 {
+            self.calls.extend(last(&path.path).map(|name| (name, 1)));
+        }
+    }
+    /// `T::kernels().gelu`.
+    fn visit_expr_field(&mut self, field: &'a syn::ExprField) {
+        if let (syn::Expr::Call(base), syn::Member::Named(kernel)) = (&*field.base, &field.member)
+            && let syn::Expr::Path(function) = &*base.func
+            && last(&function.path).is_some_and(|name| name == "kernels")
+        {
+            self.kernels.insert(kernel.to_string());
+        }
+        visit::visit_expr_field(self, field);
+    }
+}
+
+fn last(path: &syn::Path) -> Option<String> {
+    Some(path.segments.last()?.ident.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_has_a_derivation_and_a_vjp() {
+        for page in pages() {
+            assert!(page.derivation.contains("```text") && page.derivation.contains('\u{304}'), "{}", page.name);
+            let vjp = page.part("vjp").unwrap_or_else(|| panic!("{}", page.name));
+            assert!(vjp.code.starts_with("fn vjp<'t>(") && vjp.code.ends_with("\n}"), "{}: {}", page.name, vjp.code);
+            assert_eq!(vjp.code.matches('{').count(), vjp.code.matches('}').count(), "{}", page.name);
+            assert_eq!(page.fused, page.part("reference").is_some(), "{}", page.name);
+            // A function of one element has its shape and its cost from `Pointwise`.
+            assert_eq!(page.part("f").is_none(), page.part("shape").is_some() && page.part("flops").is_some(), "{}", page.name);
+            assert!(!page.shapes.is_empty() && !page.saves.is_empty(), "{}", page.name);
+        }
+    }
+
+    #[test]
+    fn the_kernels_of_an_op_are_those_that_it_calls() {
+        let pages = pages();
+        let of = |name: &str| {
+            let page = pages.iter().find(|page| page.name == name).unwrap();
+            page.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("tanh"), ["tanh"]);
+        assert_eq!(of("gelu"), ["gelu", "gelu_vjp"]); // the second within `vec![…]`
+        assert_eq!(of("linear"), ["matmul", "sum_rows", "sum_cols"]);
+        assert_eq!(of("layer_norm"), ["layer_norm", "layer_norm_vjp"]);
+        assert_eq!(of("gather"), ["gather", "scatter_add"]); // the second by `add_vjp`
+        assert_eq!(of("sum"), ["sum_rows", "sum_cols"]);
+        assert_eq!(of("reshape"), [""; 0]);
+    }
+
+    #[test]
+    fn each_form_of_a_kernel_is_a_function_that_is_there() {
+        let all = kernels();
+        assert!(all.len() > 30);
+        for Kernel { name, naive, fast } in &all {
+            assert_ne!(naive, fast, "{name}");
+            for Place { file, line } in [naive, fast] {
+                let text = text(&TENSOR, file.strip_prefix("tensor/src/").unwrap());
+                let begins = text.lines().nth(line - 1).unwrap();
+                assert!(begins.starts_with("pub fn ") || begins.starts_with("pub(super) fn "), "{file}:{line}: {begins}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_said_in_words() {
+        let words = [(Saves::NONE, 2, "nothing"), (Saves::INPUTS, 1, "the input"), (Saves::INPUTS, 3, "all 3 inputs")];
+        for (saves, inputs, expected) in words {
+            assert_eq!(kept(saves, inputs, 0), expected);
+        }
+        assert_eq!(kept(Saves::input(1), 2, 1), "input 1 and a residual of the evaluation");
+        assert_eq!(kept(Saves::ALL, 2, 0), "all 2 inputs and the output");
+        assert_eq!(kept(Saves::NONE, 1, 2), "2 residuals of the evaluation");
+    }
+}
