@@ -1,4 +1,4 @@
-//! LEDGER.md is what the rows say, and what they name is there.
+//! model/LEDGER.md is what the rows say, and what they name is there.
 
 use std::path::Path;
 
@@ -16,6 +16,6 @@ fn every_source_and_test_of_the_ledger_exists() {
 
 #[test]
 fn the_page_of_the_ledger_is_not_stale() {
-    let (committed, made) = (include_str!("../../LEDGER.md"), ledger().markdown());
-    assert!(committed == made, "make it again with `cargo run --release -- audit ledger --markdown LEDGER.md --overwrite`");
+    let (committed, made) = (include_str!("../../model/LEDGER.md"), ledger().markdown());
+    assert!(committed == made, "make it again with `cargo run --release -- audit ledger --markdown model/LEDGER.md --overwrite`");
 }

@@ -1,4 +1,4 @@
-//! OPS.md is what the ops' files say.
+//! autograd/OPS.md is what the ops' files say.
 
 use gradus_audit::ops::Catalogue;
 use gradus_autograd::check;
@@ -17,13 +17,13 @@ fn words(page: &str) -> Vec<String> {
 
 #[test]
 fn the_page_of_ops_is_not_stale() {
-    let committed = include_str!("../../OPS.md");
+    let committed = include_str!("../../autograd/OPS.md");
     let made = Catalogue::of(1, || {}).markdown();
     for (number, (found, expected)) in words(committed).iter().zip(&words(&made)).enumerate() {
         assert_eq!(
             found,
             expected,
-            "OPS.md, line {}: make it again with `cargo run --release -- audit ops --markdown OPS.md --overwrite`",
+            "autograd/OPS.md, line {}: make it again with `cargo run --release -- audit ops --markdown autograd/OPS.md --overwrite`",
             number + 1
         );
     }
@@ -33,6 +33,6 @@ fn the_page_of_ops_is_not_stale() {
 /// What the page claims: nothing was refused when it was made, and every witness was asked 256 times.
 #[test]
 fn the_page_of_ops_claims_what_holds() {
-    let committed = include_str!("../../OPS.md");
+    let committed = include_str!("../../autograd/OPS.md");
     assert!(committed.contains("Every witness on 256 draws") && !committed.contains("| refused |"));
 }

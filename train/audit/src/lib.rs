@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod model;
 pub mod mutants;
 pub mod ops;
+mod pages;
 pub mod step;
 
 pub use digest::digest;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::catalogue::{Kernel, Page, Place, pages};
 use crate::golden::{self, Golden};
 use crate::mutants::{self, Score};
+use crate::pages::{OPS, linked};
 
 /// Every op with its evidence.
 #[derive(Clone, Debug)]
@@ -92,14 +93,15 @@ impl Catalogue {
             out,
             "# The ops\n\nEach of the {n} ops that the model is made of: its equations, its code, and the evidence that its derivative is right. \
              This page is made from the list of ops and from their files; a test fails when it is not what they say. To make it again:\n\n    \
-             cargo run --release -- audit ops --markdown OPS.md --overwrite\n\n\
+             cargo run --release -- audit ops --markdown {OPS} --overwrite\n\n\
              ## Evidence\n\n\
              Every witness on {} draws of every op's samples, in f64. [What each one claims, and relative to what]\
-             (autograd/src/check/mod.rs). Extents are small, up to 5; that a kernel's blocks and threads change nothing is shown by its \
+             ({}). Extents are small, up to 5; that a kernel's blocks and threads change nothing is shown by its \
              twin, in `tensor`. Every second draw lies turned around in memory. The error shown is the one nearest to what is allowed: of `fused`, a \
              value's share of 1e-12 and a VJP's of 1e-10. {} Against PyTorch {}: value and gradients of \
              {} of the {n} ops, at one input each.\n",
             self.draws,
+            linked(OPS, "autograd/src/check/mod.rs"),
             self.verdict(),
             golden::torch(),
             self.ops.iter().filter(|op| op.golden.is_some()).count()
@@ -236,11 +238,12 @@ impl Audited {
     fn markdown(&self, out: &mut String) {
         let page = &self.page;
         let vjp = page.part("vjp").map_or(1, |part| part.line);
-        let _ = writeln!(out, "\n## {}\n\n{}\n\n[`{}`]({}#L{vjp})\n", page.name, page.derivation, page.file, page.file);
+        let _ =
+            writeln!(out, "\n## {}\n\n{}\n\n[`{}`]({}#L{vjp})\n", page.name, page.derivation, page.file, linked(OPS, &page.file));
         for (name, text) in self.facts() {
             let _ = writeln!(out, "- {name}: {text}");
         }
-        let link = |form: &str, at: &Place| format!("[{form}]({}#L{})", at.file, at.line);
+        let link = |form: &str, at: &Place| format!("[{form}]({}#L{})", linked(OPS, &at.file), at.line);
         let kernel = |k: &Kernel| format!("`{}` ({}, {})", k.name, link("loops", &k.naive), link("vectorised", &k.fast));
         if !page.kernels.is_empty() {
             let _ = writeln!(out, "- kernels: {}", page.kernels.iter().map(kernel).collect::<Vec<_>>().join(", "));

@@ -12,6 +12,8 @@ use std::path::Path;
 use gradus_report::{Block, Link, Report};
 use serde_json::{Value, json};
 
+use crate::pages::{LEDGER, linked};
+
 pub use rows::ROWS;
 
 /// What a row is about.
@@ -205,12 +207,12 @@ impl Ledger {
 
     /// The ledger as Markdown, without line numbers, which every edit moves.
     pub fn markdown(&self) -> String {
-        let mut out = String::from(
+        let mut out = format!(
             "# Paper against code\n\nGPT-1: *Improving Language Understanding by Generative Pre-Training* (Radford, Narasimhan, \
              Salimans, Sutskever 2018), OpenAI's code (`finetune-transformer-lm`) and Hugging Face's (`transformers`, `OpenAIGPT…`). \
              Every row names the file that does it and the tests that pin it; a test fails when one of them is gone. With line \
              numbers, and the tests' outcomes:\n\n    cargo test --workspace 2>&1 | tee tests.log\n    cargo run --release -- audit ledger --results tests.log --html ledger.html\n\n\
-             To make this page again: `cargo run --release -- audit ledger --markdown LEDGER.md --overwrite`.\n",
+             To make this page again: `cargo run --release -- audit ledger --markdown {LEDGER} --overwrite`.\n"
         );
         let _ = writeln!(out, "\n## Figure 1\n\n| part | | source | tests |\n|-|-|-|-|");
         for part in figure::MODEL.iter().chain(&figure::TASKS) {
@@ -229,10 +231,11 @@ impl Ledger {
         for kind in Kind::ALL {
             let _ = writeln!(out, "## {}\n\n| where | | here | source | tests |\n|-|-|-|-|-|", kind.title());
             for Placed { row, .. } in self.rows.iter().filter(|placed| placed.row.kind == kind) {
-                let tests: Vec<String> = row.tests.iter().map(|(file, name)| format!("[`{name}`]({file})")).collect();
+                let tests: Vec<String> =
+                    row.tests.iter().map(|(file, name)| format!("[`{name}`]({})", linked(LEDGER, file))).collect();
                 let [section, statement, here] = [row.section, row.statement, row.here].map(|text| text.replace('|', "\\|"));
                 let (file, tests) = (row.source.0, tests.join(", "));
-                let _ = writeln!(out, "| {section} | {statement} | {here} | [`{file}`]({file}) | {tests} |");
+                let _ = writeln!(out, "| {section} | {statement} | {here} | [`{file}`]({}) | {tests} |", linked(LEDGER, file));
             }
             let _ = writeln!(out);
         }
@@ -362,9 +365,10 @@ fn parts(parts: &[figure::Part]) -> Vec<gradus_report::Part> {
 /// Where rows are done and what pins them, in Markdown.
 fn evidence(rows: &[&str]) -> [String; 2] {
     let rows: Vec<&Row> = rows.iter().map(|begins| &ROWS[number(begins)]).collect();
-    let mut sources: Vec<String> = rows.iter().map(|row| format!("[`{0}`]({0})", row.source.0)).collect();
+    let mut sources: Vec<String> =
+        rows.iter().map(|row| format!("[`{0}`]({1})", row.source.0, linked(LEDGER, row.source.0))).collect();
     let mut tests: Vec<String> =
-        rows.iter().flat_map(|row| row.tests).map(|(file, name)| format!("[`{name}`]({file})")).collect();
+        rows.iter().flat_map(|row| row.tests).map(|(file, name)| format!("[`{name}`]({})", linked(LEDGER, file))).collect();
     for list in [&mut sources, &mut tests] {
         let mut seen = BTreeSet::new();
         list.retain(|one| seen.insert(one.clone()));

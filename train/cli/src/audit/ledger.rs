@@ -17,7 +17,7 @@ Examples:
   gradus audit ledger                                       # in a checkout; exit code 1 where a source or a test is gone
   cargo test --workspace 2>&1 | tee tests.log
   gradus audit ledger --results tests.log --html ledger.html   # with what became of each test
-  gradus audit ledger --markdown LEDGER.md --overwrite      # the page in the repository")]
+  gradus audit ledger --markdown model/LEDGER.md --overwrite      # the page in the repository")]
 pub struct Ledger {
     /// Root of a checkout of Gradus
     #[arg(long, value_name = "DIR", default_value = ".")]

@@ -18,7 +18,7 @@ use crate::progress::Display;
 Examples:
   gradus audit ops                                    # a line a witness; exit code 1 where one refuses an op
   gradus audit ops --html ops.html
-  gradus audit ops --markdown OPS.md --overwrite      # the page in the repository
+  gradus audit ops --markdown autograd/OPS.md --overwrite      # the page in the repository
 
 Each op's samples are drawn from seeds 0, 1, … at sizes 1 to 5. A failure names the op, the sample, the seed and the size, and \
 `check::Subject::cases(seed, size)` draws it again.")]
