@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times Gradus, PyTorch and candle in alternating runs on the workloads of `gradus bench`, and prints README's table.
+"""Times Gradus, PyTorch and candle in alternating runs on the workloads of `gradus bench`, and prints the tables of train/paper/RESULTS.md.
 
     python tests/peers/compare.py --torch-python .venv/bin/python                            # training, all workloads
     python tests/peers/compare.py --torch-python .venv/bin/python --workloads tiny --dropout 0 --rounds 5
