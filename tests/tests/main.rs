@@ -2,6 +2,7 @@
 
 mod bits;
 mod derivatives;
+mod documents;
 mod gradients;
 mod heads_parity;
 mod ledger;

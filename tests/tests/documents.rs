@@ -1,0 +1,86 @@
+//! The documents lead where they say, and stay short.
+
+use std::path::{Path, PathBuf};
+
+/// Documents that people write, and pages that the program writes.
+const DOCUMENTS: [&str; 12] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "autograd/OPS.md",
+    "model/LEDGER.md",
+    "tensor/NOTEBOOK.md",
+    "tests/README.md",
+    "tests/golden/README.md",
+    "tests/peers/README.md",
+    "train/paper/NOTEBOOK.md",
+    "train/paper/RESULTS.md",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root").to_owned()
+}
+
+fn read(document: &str) -> String {
+    let path = root().join(document);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The heading as GitHub makes a link's target of it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+fn has_heading(page: &str, target: &str) -> bool {
+    page.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line.trim_start_matches('#')) == target)
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut faults = Vec::new();
+    for document in DOCUMENTS {
+        let page = read(document);
+        let links: Vec<&str> = page.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)).collect();
+        for link in links.into_iter().filter(|link| !link.contains("://") && !link.contains(' ')) {
+            let (file, target) = link.split_once('#').unwrap_or((link, ""));
+            let path = root().join(document).with_file_name(file);
+            let found = match (file, target) {
+                ("", target) => has_heading(&page, target),
+                (_, "") => path.exists(),
+                (file, target) if file.ends_with(".md") => {
+                    std::fs::read_to_string(&path).is_ok_and(|to| has_heading(&to, target))
+                }
+                _ => path.is_file(),
+            };
+            if !found {
+                faults.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Paths in the prose, `like/this.rs`, from the root of the repository.
+#[test]
+fn every_path_in_the_prose_exists() {
+    let folders = ["tensor/", "autograd/", "model/", "train/", "tests/", ".ci/"];
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md"] {
+        let page = read(document);
+        let quoted = page.split('`').skip(1).step_by(2);
+        let paths: Vec<&str> = quoted.filter(|text| folders.iter().any(|folder| text.starts_with(folder))).collect();
+        assert!(paths.len() > 5, "{document}: {paths:?}");
+        let plain = |path: &&str| !path.contains(['*', ' ', '{']) && !path.contains("NAME");
+        let gone: Vec<&str> = paths.into_iter().filter(plain).filter(|path| !root().join(path).exists()).collect();
+        assert!(gone.is_empty(), "{document}: {gone:?}");
+    }
+}
+
+#[test]
+fn what_everyone_reads_is_short() {
+    for (document, most) in [("README.md", 10_000), ("ARCHITECTURE.md", 15_000)] {
+        let bytes = read(document).len();
+        assert!(bytes <= most, "{document}: {bytes} bytes, at most {most}");
+    }
+}
