@@ -135,13 +135,15 @@ impl<T: Real> Op<T> for Attention {
         let never = s.constant(s.value().full_like(*s.shape(), T::lit(f64::NEG_INFINITY)));
         let s = tape.scope("mask", || s.select(&allowed, &never));
         let p = tape.scope("softmax", || {
+            let (most, sees) = (s.max(3).detach(), allowed.max(3));
+            let blind = Tensor::elementwise([&sees], |[sees]| T::one() - sees);
+            if !blind.any_nonzero() {
+                let e = (&s - most).exp();
+                return &e / e.sum(&[3]);
+            }
             // Where no key is allowed every e is 0: the largest score, −∞, is not taken off, and 0 is divided by 1.
-            let sees = allowed.max(3);
-            let most = s.max(3).detach();
             let e = (&s - most.select(&sees, &most.zeros_like())).exp();
-            let sum = e.sum(&[3]);
-            let blind = sum.constant(Tensor::elementwise([&sees], |[sees]| T::one() - sees));
-            if blind.value().any_nonzero() { &e / (sum + blind) } else { &e / sum }
+            &e / (e.sum(&[3]) + s.constant(blind))
         });
         let p = match &self.dropout {
             Some(key) => p.dropout(*key),
