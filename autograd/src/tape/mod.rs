@@ -54,12 +54,12 @@ impl<T: Real> Tape<T> {
         Tape { nodes: RefCell::default(), scope: RefCell::new("".into()), on: true, observer: RefCell::default() }
     }
 
-    /// An empty tape with an [observer](self::observer).
+    /// An empty tape with an [observer](mod@observer).
     pub fn observed(observer: Arc<dyn Observer<T>>) -> Self {
         Self::new().observed_by(Some(observer))
     }
 
-    /// This tape with an [observer](self::observer), or with none.
+    /// This tape with an [observer](mod@observer), or with none.
     pub fn observed_by(self, observer: Option<Arc<dyn Observer<T>>>) -> Self {
         Tape { observer: RefCell::new(observer), ..self }
     }
