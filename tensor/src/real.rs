@@ -10,7 +10,7 @@ use crate::kernels::Kernels;
 /// ```
 /// use gradus_tensor::{Real, Scalar, Tensor};
 /// # use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
-/// /// Arithmetic modulo nothing: an `f64` by another name.
+/// /// An `f64` by another name.
 /// #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 /// struct Mine(f64);
 /// # impl Add for Mine { type Output = Self; fn add(self, o: Self) -> Self { Mine(self.0 + o.0) } }
@@ -27,7 +27,7 @@ use crate::kernels::Kernels;
 /// #   fn ln(self) -> Self { Mine(self.0.ln()) }
 /// #   fn tanh(self) -> Self { Mine(self.0.tanh()) }
 /// #   fn sqrt(self) -> Self { Mine(self.0.sqrt()) }
-/// #   fn erf(self) -> Self { unimplemented!() }
+/// #   fn erf(self) -> Self { Mine(Scalar::erf(self.0)) }
 /// }
 /// impl Real for Mine {}
 ///
