@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let b = Tensor::new([3], vec![0.1, 0.0, -0.4]);
     let x = Tensor::new([2, 2], vec![1.5, -0.4, 0.2, 0.8]);
 
-    // Inputs, and a seed for the directions along which it is asked. An error says what was expected, where, and how to see it again.
+    // Inputs, and a seed that draws the directions. An error says what was expected, where, and how to reproduce it.
     for outcome in check::function("layer", Layer, &[w, b, x], 17) {
         let report = outcome?;
         println!("{:13} {:4} numbers, worst relative error {:.1e}", report.witness, report.compared, report.error());

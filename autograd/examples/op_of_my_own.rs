@@ -1,7 +1,7 @@
-//! An op outside this library, with the checks that the library's own have.
+//! An op outside this library, under the same checks as the library's own.
 //!
-//! An op states its shape rule, its cost, what its derivative reads, its value, its derivative, and inputs to check it on. What
-//! is left out does not compile. The whole of it:
+//! An op states its function in words, what its derivative reads, its cost, its value, its derivative, and inputs to check it on:
+//! without them it does not compile. The whole of it:
 //!
 //! ```text
 //! y = softplus x = log(1 + eˣ)        x̄ = ȳ ∘ σ(x)
@@ -10,24 +10,18 @@
 //! `cargo run -p gradus-autograd --example op_of_my_own`
 
 use gradus_autograd::check::{self, Subject};
-use gradus_autograd::{Declared, Evaluated, Op, Real, Samples, Saved, Saves, Shape, ShapeError, Tape, Tensor, Var, Want};
+use gradus_autograd::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tape, Tensor, Var, Want};
 
 /// y = log(1 + eˣ), element by element.
 #[derive(Debug)]
 struct Softplus;
 
 impl<T: Real> Op<T> for Softplus {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        Ok(*ins[0])
-    }
+    const NAME: &'static str = "softplus";
+    const MATH: &'static str = "y = log(1 + eˣ);  x̄ = ȳ ∘ σ(x)";
+    const SAVES: Saves = Saves::INPUTS;
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         3 * out.numel() as u64 // e, +, log
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].map(|x| (x.exp() + T::one()).ln()).into()
@@ -36,11 +30,6 @@ impl<T: Real> Op<T> for Softplus {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![saved.grad(0, || gy * saved.x(0).sigmoid())]
     }
-}
-
-impl<T: Real> Declared<T> for Softplus {
-    const NAME: &'static str = "softplus";
-    const MATH: &'static str = "y = log(1 + eˣ);  x̄ = ȳ ∘ σ(x)";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let n = g.extent();
         vec![(Softplus, vec![g.normal([n, 3])]), (Softplus, vec![g.normal([])]), (Softplus, vec![g.normal([0])])]
@@ -55,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("its gradient    = {:?}", tape.backward(&y.sum_all()).of(&x).expect("y depends on x").to_vec());
 
     let op = Subject::of::<Softplus>();
-    check::teeth(&op)?; // would an error of 0.1 % be seen on these samples?
+    check::teeth(&op)?; // would these samples reveal an error of 0.1 %?
     for (name, witness) in check::WITNESSES {
         let mut worst = 0.0f64;
         for case in (0..256).flat_map(|seed| op.cases(seed, 1 + seed as usize % 5)) {

@@ -6,7 +6,7 @@
 //!
 //! A computation is a chain of small steps. Each knows its own derivative and nothing else; the derivative of the whole is
 //! their product. Forward from the input or backward from the result, the same factors are multiplied; with many inputs
-//! and one result, backward is the cheap way round, since one pass serves them all.
+//! and one result, backward is the cheap direction, since one pass serves them all.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_1_chain_rule`
 

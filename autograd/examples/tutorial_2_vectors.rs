@@ -1,4 +1,4 @@
-//! Tutorial, 2 of 5: vectors, and why nobody makes the Jacobian.
+//! Tutorial, 2 of 5: vectors, and why nobody builds the Jacobian.
 //!
 //! ```text
 //! y = tanh(Wx)        dy = diag(1 − y²) (dW x + W dx)
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A step from n numbers to m has a matrix of m·n derivatives, its Jacobian J. Backward never needs J, only what its
-//! transpose does to one vector: Jᵀȳ, the vector–Jacobian product. For a matrix product that is another matrix product, for tanh a
-//! factor an element. An op is known by its function and its VJP.
+//! transpose does to one vector: Jᵀȳ, the vector–Jacobian product. For a matrix product that is another matrix product, for tanh
+//! one factor per element. To define an op is to state its function and its VJP.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_2_vectors`
 
@@ -25,7 +25,7 @@ fn main() {
     let at = [w.clone(), x.clone()];
     let gy = Tensor::new([2, 1], vec![1.0, -2.0]);
 
-    println!("the whole Jacobians, a reverse pass a row (small functions only):");
+    println!("the whole Jacobians, one reverse pass per row (small functions only):");
     let j = jacobian(layer, &at);
     println!("  ∂y/∂W {}: {:.4?}", j[0].shape(), j[0].to_vec());
     println!("  ∂y/∂x {}: {:.4?}", j[1].shape(), j[1].to_vec());
@@ -49,7 +49,7 @@ fn main() {
     println!("  v = e₁ in x: Jv = {:.6?}, the first column of ∂y/∂x", along.to_vec());
 
     println!(
-        "\nboth must agree: ⟨ȳ, Jv⟩ = ⟨Jᵀȳ, v⟩. This is how every op here is checked, since they share no line of the ops' derivatives."
+        "\nboth must agree: ⟨ȳ, Jv⟩ = ⟨Jᵀȳ, v⟩. This is how every op here is checked: forward mode shares no line with the ops' derivatives."
     );
     let (left, right) = (gy.dot(&along), gradients[1].dot(&v[1]));
     println!("  {left:+.15} = {right:+.15}");

@@ -4,8 +4,8 @@
 //! y = Σ (x ∘ x + tanh x)        x̄ = x + x + (1 − tanh² x): a value that is used three times gets three summands
 //! ```
 //!
-//! A tape is a list of what was computed, in order. So the reverse pass is one loop from its end to its beginning: when it
-//! comes to a node, everything that used the node has been passed, and the node's bar is complete. `tape/backward.rs` is that loop.
+//! A tape is a list of what was computed, in order. So the reverse pass is one loop from its end to its beginning: when it comes
+//! to a node, everything that used the node has been passed, and the node's bar is complete. `tape/backward.rs` is that loop.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_3_tape`
 
@@ -28,7 +28,7 @@ fn main() {
         let (op, scope) = (step.op.unwrap_or("leaf"), &step.site.scope);
         println!("  %{i}  {op:<8} {:<10} line {:<3} {scope}", inputs.join(", "), step.site.at.line());
     }
-    println!("  kept for the way back: {} numbers", tape.saved_elements());
+    println!("  kept for the reverse pass: {} numbers", tape.saved_elements());
 
     println!("\nthe reverse loop, summand by summand:");
     let grads = tape.backward(&y);

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for update in 0..=500 {
         let (loss, gradient) = grad(|p| Xor.call(p), &parameters);
         if update % 100 == 0 {
-            println!("  update {update:3}: loss {loss:.4}");
+            println!("  step {update:3}: loss {loss:.4}");
         }
         for (p, g) in parameters.iter_mut().zip(&gradient) {
             *p = p.zip(g, |p, g| p - 2.0 * g);
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let tape = gradus_autograd::Tape::off();
     let leaves: Vec<_> = parameters.iter().map(|p| tape.constant(p.clone())).collect();
-    println!("\nwhat it says now:");
+    println!("\nwhat it answers now:");
     for ((x, t), p) in X.chunks(2).zip(TARGETS).zip(predict(&leaves).value().to_vec()) {
         println!("  {} xor {} = {p:.3}, should be {t}", x[0], x[1]);
         assert!((p - t).abs() < 0.1);

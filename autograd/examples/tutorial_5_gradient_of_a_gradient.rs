@@ -5,7 +5,7 @@
 //! ```
 //!
 //! VJPs are written in the same ops as everything else. So the reverse pass can be recorded on the tape too, and what it gives
-//! can be differentiated again, as often as one likes.
+//! can be differentiated again, as often as you like.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_5_gradient_of_a_gradient`
 
@@ -17,7 +17,7 @@ fn log_sum_exp<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
 }
 
 fn main() {
-    println!("a pullback is recorded: derivatives of tanh at 0.6, each of the one before");
+    println!("a pullback is recorded: derivatives of tanh at 0.6, each from the one before");
     let tape = Tape::<f64>::new();
     let x = tape.leaf(Tensor::scalar(0.6));
     let one = tape.constant(Tensor::scalar(1.0));
@@ -33,7 +33,7 @@ fn main() {
     }
     println!("  the tape has grown to {} steps", tape.len());
 
-    println!("\nthe Hessian of log Σ eˣ, a product with it a column:");
+    println!("\nthe Hessian of log Σ eˣ, one product with it per column:");
     let at = [Tensor::new([3], vec![0.0, 1.0, -1.0])];
     let p = grad(log_sum_exp, &at).1.remove(0).to_vec();
     let h = hessian(log_sum_exp, &at).remove(0).remove(0).to_vec();
@@ -43,10 +43,10 @@ fn main() {
         row.iter().zip(&by_hand).for_each(|(found, expected)| assert!((found - expected).abs() < 1e-15));
     }
 
-    println!("\na product alone, as for a model whose Hessian nobody could store:");
+    println!("\na single product, as for a model whose Hessian nobody could store:");
     let v = [Tensor::new([3], vec![1.0, 1.0, 1.0])];
     let product = hvp(log_sum_exp, &at, &v).remove(0).to_vec();
-    println!("  H·(1, 1, 1) = {product:+.16?}: adding a number to all x moves no softmax");
+    println!("  H·(1, 1, 1) = {product:+.16?}: adding a constant to all x leaves softmax as it is");
 
     println!("\nwhat it is good for: Newton's method finds where eˣ + e⁻²ˣ is least, x = ⅓ ln 2");
     let mut x = Tensor::scalar(1.0);

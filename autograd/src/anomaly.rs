@@ -1,8 +1,8 @@
-//! The first non-finite number: which op made it, where, and of what.
+//! The first non-finite number: which op made it, where, and from what.
 //!
 //! [`Watch`] checks every value that an op gives and, going backward, every summand and every leaf's gradient. The first NaN or
-//! infinity is kept with its place and a summary of what went in. The computation goes on, since what follows does no harm; ask for
-//! the [anomaly](Watch::anomaly) at the end.
+//! infinity is kept with its place and a summary of what went in. The computation goes on, since what follows does no harm; ask
+//! for the [anomaly](Watch::anomaly) at the end.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -202,7 +202,7 @@ impl fmt::Display for Anomaly {
             Direction::Sum => {
                 write!(
                     f,
-                    "going backward, what flows to {op}{scope} ({}) is finite summand by summand, their sum {made}",
+                    "going backward, what flows to {op}{scope} ({}) is finite summand by summand, but the sum is {made}",
                     site.at
                 )?;
             }

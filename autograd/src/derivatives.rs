@@ -7,7 +7,7 @@
 //!                      H = ∇²f          hvp   Hv = ∇⟨∇f, v⟩    a reverse pass that is recorded, and one through it
 //! ```
 //!
-//! [`jacobian`] and [`hessian`] are these once for every element, for functions small enough to look at. A function is a
+//! [`jacobian`] and [`hessian`] apply these once per element, for functions small enough to look at. A function is a
 //! closure, or better a `fn` for any scalar, over values on a tape; constants come from the tape of its inputs.
 //!
 //! ```
@@ -27,8 +27,8 @@
 //! assert_eq!(items(hvp(f, &at, &along)), [4.0, 6.0]);
 //! ```
 //!
-//! A gradient of a gradient needs no function of its own: [`Tape::pullback`] records what it computes, to be differentiated as
-//! often as one likes.
+//! A gradient of a gradient needs no further function: [`Tape::pullback`] records what it computes, to be differentiated as
+//! often as you like.
 
 use crate::check::Dual;
 use crate::{Real, Tape, Tensor, Var};
@@ -77,7 +77,7 @@ pub fn grad<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tenso
     (y.value().item(), gx)
 }
 
-/// Hv = ∇⟨∇f, v⟩ for an f of one element: reverse over reverse. H is never made, and its cost is a few evaluations of f.
+/// Hv = ∇⟨∇f, v⟩ for an f of one element: reverse over reverse. H is never formed; the cost is a few evaluations of f.
 pub fn hvp<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>], v: &[Tensor<T>]) -> Vec<Tensor<T>> {
     same_shapes("hvp", x, v);
     let tape = Tape::new();
@@ -134,9 +134,9 @@ fn stack<'a, T: Real>(rows: impl Iterator<Item = &'a Tensor<T>>, columns: usize)
     Tensor::new([all.len(), columns], all.iter().flat_map(Tensor::to_vec).collect())
 }
 
-/// Only one number has a gradient; of several, [`vjp`] takes the cotangent that says which is meant.
+/// Only a single number has a gradient; for several, [`vjp`] takes the cotangent that weights them.
 fn one_element<T: Real>(name: &str, y: &Var<'_, T>) {
-    assert!(y.value().len() == 1, "{name}: f gives one element, got shape {}; sum it, or take vjp and jacobian", y.shape());
+    assert!(y.value().len() == 1, "{name}: f gives one element, got shape {}; sum it, or use vjp or jacobian", y.shape());
 }
 
 fn same_shapes<T: Real>(name: &str, x: &[Tensor<T>], v: &[Tensor<T>]) {

@@ -3,7 +3,7 @@
 //! - [`Tape`] records what is computed; [`backward`] is the reverse loop.
 //! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
-//! - [`observer`] is told of everything as it is computed: [`anomaly`] looks for non-finite numbers, [`trace`] keeps it all.
+//! - [`observer`] is shown everything as it is computed: [`anomaly`] looks for non-finite numbers, [`trace`] records it all.
 //! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
 //!
 //! ```
@@ -35,5 +35,5 @@ pub use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 pub use samples::Samples;
 pub use tape::backward::{self, Grads};
 pub use tape::observer;
-pub use tape::op::{self, Declared, Entry, Evaluated, Op, Sample, Saved, Saves, Want};
+pub use tape::op::{self, AnyOp, Entry, Evaluated, Op, Sample, Saved, Saves, Want};
 pub use tape::{NodeId, Recorded, Site, Tape, Var};

@@ -53,18 +53,13 @@ impl Samples {
         let shape = shape.into();
         let n = shape.numel();
         let mut order: Vec<usize> = (0..n).collect();
-        for i in (1..n).rev() {
-            order.swap(i, self.index(i + 1));
-        }
+        self.rng.shuffle(&mut order);
         let middle = n as f64 / 2.0;
         let values = order.into_iter().map(|i| T::lit(0.3 * (i as f64 - middle) + self.number(0.0, 0.1))).collect();
         Tensor::new(shape, values)
     }
     /// The same values in another order in memory: a transposed view of the last two axes (rank ≥ 2).
-    pub fn strided<T: Real>(&mut self, x: &Tensor<T>) -> Tensor<T> {
-        let mut axes: Vec<usize> = (0..x.shape().len()).collect();
-        let n = axes.len();
-        axes.swap(n - 1, n - 2);
-        x.permute(&axes).dense().permute(&axes)
+    pub fn strided<T: Real>(&self, x: &Tensor<T>) -> Tensor<T> {
+        x.t().dense().t()
     }
 }

@@ -25,20 +25,9 @@ use proptest::prelude::*;
 use crate::check::{Case, Subject};
 use crate::{Shape, Tensor};
 
-/// Shapes with so many axes of such extents; they shrink to few and small ones.
+/// Shapes with this many axes of these extents; they shrink to few, small axes.
 pub fn shapes(rank: RangeInclusive<usize>, extent: RangeInclusive<usize>) -> impl Strategy<Value = Shape> + Clone {
     prop::collection::vec(extent, rank).prop_map(|dims| Shape::new(&dims))
-}
-
-/// A shape and another that broadcasts to it: leading axes dropped, others made 1.
-pub fn broadcasting(rank: RangeInclusive<usize>, extent: RangeInclusive<usize>) -> impl Strategy<Value = (Shape, Shape)> + Clone {
-    (prop::collection::vec((extent, any::<bool>()), rank), any::<prop::sample::Index>()).prop_map(
-        |(axes, dropped): (Vec<(usize, bool)>, prop::sample::Index)| {
-            let whole: Vec<usize> = axes.iter().map(|&(n, _)| n).collect();
-            let part: Vec<usize> = axes.iter().map(|&(n, kept)| if kept { n } else { 1 }).collect();
-            (Shape::new(&whole), Shape::new(&part[dropped.index(part.len() + 1)..]))
-        },
-    )
 }
 
 /// Tensors of these shapes with these elements.
@@ -69,13 +58,6 @@ mod tests {
         #[test]
         fn shapes_are_within_their_bounds(shape in shapes(2..=4, 1..=3)) {
             prop_assert!((2..=4).contains(&shape.len()) && shape.iter().all(|n| (1..=3).contains(n)));
-        }
-
-        #[test]
-        fn the_smaller_of_two_broadcasts_to_the_larger((whole, part) in broadcasting(0..=4, 0..=3)) {
-            let tape = crate::Tape::<f64>::off();
-            let expanded = tape.constant(Tensor::zeros(part)).expand(whole);
-            prop_assert_eq!(expanded.shape(), &whole);
         }
 
         #[test]

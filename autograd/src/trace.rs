@@ -23,14 +23,14 @@ use std::time::Duration;
 use gradus_tensor::{Real, Tensor};
 
 use crate::tape::observer::{Applied, Observer, Pulled};
-use crate::tape::op::Op;
+use crate::tape::op::AnyOp;
 use crate::tape::{NodeId, Site, Tape, Var};
 
-/// A leaf or an application of an op: its value, its cotangent, and what that was made of.
+/// A leaf or an application of an op: its value, its cotangent, and the terms of that.
 #[derive(Clone, Debug)]
 pub struct Traced<T: Real> {
     /// The op; `None` for a leaf.
-    pub op: Option<Arc<dyn Op<T>>>,
+    pub op: Option<Arc<dyn AnyOp<T>>>,
     /// What it was applied to.
     pub ins: Vec<Argument<T>>,
     /// Where it was recorded.
@@ -70,13 +70,18 @@ pub struct Summand<T: Real> {
 }
 
 impl<T: Real> Traced<T> {
+    fn new(op: Option<Arc<dyn AnyOp<T>>>, ins: Vec<Argument<T>>, value: &Tensor<T>, site: &Site) -> Self {
+        let (site, value, zero) = (site.clone(), value.clone(), Duration::ZERO);
+        Traced { op, ins, site, value, cotangent: None, summands: Vec::new(), saved: 0, forward: zero, backward: zero }
+    }
+
     /// The op's name, or `leaf`.
     pub fn name(&self) -> &'static str {
         self.op.as_ref().map_or("leaf", |op| op.name())
     }
 
-    /// A fused op's definition in primitives, evaluated and pulled back on the same numbers. It begins with a leaf for each input that
-    /// has a node, in their order. `None` for a leaf or a primitive.
+    /// A fused op's definition in primitives, evaluated and pulled back on the same numbers. It begins with a leaf for each input
+    /// that has a node, in their order. `None` for a leaf or a primitive.
     pub fn inside(&self) -> Option<Vec<Traced<T>>> {
         let recorder = Arc::new(Recorder::default());
         let tape = Tape::observed(recorder.clone());
@@ -94,7 +99,7 @@ impl<T: Real> Traced<T> {
 }
 
 /// Keeps everything that its tape computes. The tape is to be run backward, not [pulled back](Tape::pullback): the nodes that a
-/// pullback records are not shown. Tensors share their memory, so it costs what would have been freed.
+/// pullback records are not shown. Tensors share their memory, so it costs only what would have been freed.
 #[derive(Debug)]
 pub struct Recorder<T: Real>(Mutex<Vec<Traced<T>>>);
 
@@ -116,29 +121,14 @@ impl<T: Real> Recorder<T> {
 
     fn push(&self, node: NodeId, traced: Traced<T>) {
         let mut nodes = self.nodes();
-        assert_eq!(
-            nodes.len(),
-            node.index(),
-            "a recorder of one tape, from its first node on, and of no pullback: what that records is not shown"
-        );
+        assert_eq!(nodes.len(), node.index(), "a recorder is for one tape, from its first node on, and for no pullback");
         nodes.push(traced);
     }
 }
 
 impl<T: Real> Observer<T> for Recorder<T> {
     fn leaf(&self, node: NodeId, value: &Tensor<T>, site: &Site) {
-        let traced = Traced {
-            op: None,
-            ins: Vec::new(),
-            site: site.clone(),
-            value: value.clone(),
-            cotangent: None,
-            summands: Vec::new(),
-            saved: 0,
-            forward: Duration::ZERO,
-            backward: Duration::ZERO,
-        };
-        self.push(node, traced);
+        self.push(node, Traced::new(None, Vec::new(), value, site));
     }
 
     fn applied(&self, it: &Applied<'_, T>) {
@@ -146,18 +136,9 @@ impl<T: Real> Observer<T> for Recorder<T> {
         let saves = it.op.saves();
         let inputs: usize = it.ins.iter().enumerate().filter(|(i, _)| saves.keeps_input(*i)).map(|(_, x)| x.len()).sum();
         let output = if saves.keeps_output() { it.out.len() } else { 0 };
-        let traced = Traced {
-            op: Some(it.op.clone()),
-            ins: it.ins.iter().zip(it.parents).map(|(&x, &node)| Argument { node, value: x.clone() }).collect(),
-            site: it.site.clone(),
-            value: it.out.clone(),
-            cotangent: None,
-            summands: Vec::new(),
-            saved: inputs + output + it.residuals.iter().map(Tensor::len).sum::<usize>(),
-            forward: it.took,
-            backward: Duration::ZERO,
-        };
-        self.push(node, traced);
+        let saved = inputs + output + it.residuals.iter().map(Tensor::len).sum::<usize>();
+        let ins = it.ins.iter().zip(it.parents).map(|(&x, &node)| Argument { node, value: x.clone() }).collect();
+        self.push(node, Traced { saved, forward: it.took, ..Traced::new(Some(it.op.clone()), ins, it.out, it.site) });
     }
 
     fn pulled(&self, it: &Pulled<'_, T>) {
@@ -217,7 +198,7 @@ mod tests {
         let near = |a: &Tensor<f64>, b: &Tensor<f64>| a.zip(b, |a, b| (a - b).abs()).to_vec().into_iter().all(|e| e < 1e-14);
         assert!(near(&inside.last().unwrap().value, y.value()));
         assert!(near(inside[0].cotangent.as_ref().unwrap(), trace[0].cotangent.as_ref().unwrap()));
-        // The probabilities are there to be seen: each row adds up to 1, nothing after the diagonal.
+        // The probabilities are in the trace: each row adds up to 1, with nothing after the diagonal.
         let p = inside.iter().rfind(|t| &*t.site.scope == "softmax").unwrap().value.to_vec();
         assert_eq!((p[1], p[2], p[5]), (0.0, 0.0, 0.0));
         assert!(p.chunks(3).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-15));

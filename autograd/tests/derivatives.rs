@@ -66,8 +66,8 @@ fn what_a_function_does_not_depend_on_has_zeros() {
     assert!(constant.iter().flat_map(Tensor::to_vec).all(|g| g == 0.0));
 }
 
-/// A table that is gathered from and is a product's factor too: f(w) = Σ (w₂·w)²/2, whose gather adds its rows to the product's
-/// gradient in place, and may not where that is to be differentiated.
+/// A table that is both gathered from and a factor of a product: f(w) = Σ (w₂·w)²/2. The gather adds its rows to the product's
+/// gradient in place, which it must not do where that gradient is differentiated again.
 #[test]
 fn a_tied_table_has_second_derivatives() {
     fn f<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {

@@ -7,7 +7,8 @@
 //! `cargo run -p gradus-model --example gradient_of_a_gpt`
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, ConfigError, Gpt, GptConfig, Objective, Tree, checkpoint};
+use gradus_model::check::random_batch;
+use gradus_model::{ConfigError, Gpt, GptConfig, Objective, Tree};
 use gradus_tensor::rng::Philox;
 
 fn main() -> Result<(), ConfigError> {
@@ -16,26 +17,19 @@ fn main() -> Result<(), ConfigError> {
     let params: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
     let (sequences, t) = (4, config.context);
     let mut rng = Philox::new(2);
-    let ids: Vec<u32> = (0..sequences * (t + 1)).map(|_| rng.below(config.vocab as u64) as u32).collect();
-    let windows = ids.chunks(t + 1); // T + 1 tokens: T inputs, and the same shifted by one as targets
-    let batch = Batch {
-        sequences,
-        inputs: windows.clone().flat_map(|w| w[..t].to_vec()).collect(),
-        targets: windows.flat_map(|w| w[1..].to_vec()).collect(),
-        labels: None,
-        weights: Objective::TokenMean.weights(&vec![1.0; sequences * t], sequences).into(),
-    };
+    let weights = Objective::TokenMean.weights(&vec![1.0; sequences * t], sequences);
+    let batch = random_batch(&mut rng, config.vocab, sequences, weights);
 
     let tape = Tape::new();
     let model = params.leaves(&tape);
     let loss = model.loss(&batch, None);
     println!("{} parameters, {} nodes on the tape", config.parameters(), tape.len());
-    println!("loss {:.6} nats a token; log {} = {:.6}\n", loss.value().item(), config.vocab, (config.vocab as f64).ln());
+    println!("loss {:.6} nats per token; log {} = {:.6}\n", loss.value().item(), config.vocab, (config.vocab as f64).ln());
 
     let mut grads = tape.backward(&loss);
     let gradient = model.as_ref().map(|path, leaf| grads.take(leaf).unwrap_or_else(|| panic!("no gradient reaches {path}")));
     gradient.as_ref().visit(|path, g| {
-        println!("{:<44} {:<10} ‖g‖ = {:.3e}", checkpoint::hugging_face_name(path), g.shape().to_string(), g.dot(g).sqrt());
+        println!("{path:<30} {:<10} ‖g‖ = {:.3e}", g.shape().to_string(), g.dot(g).sqrt());
     });
 
     let v = params.as_ref().map(|_, p| Tensor::<f64>::normal(*p.shape(), 1.0, &mut rng));
@@ -52,6 +46,6 @@ fn main() -> Result<(), ConfigError> {
     let differences = (at(h) - at(-h)) / (2.0 * h);
     println!("\nalong a random direction: {along:.12e} by the tape");
     println!("                          {differences:.12e} by central differences");
-    println!("                          {:.1e} apart, relatively", (along / differences - 1.0).abs());
+    println!("                          {:.1e} relative difference", (along / differences - 1.0).abs());
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! What stands under every objective: one of the families of language models.
+//! What every objective is built on: one of the families of language models.
 //!
-//! A new family is a variant of [`Backbone`] and of [`BackboneConfig`], an arm of `each`, `declare` and the reader in this file, and
-//! what its [`Decoder`](crate::Decoder) keeps.
+//! A new family is a variant of [`Backbone`] and of [`BackboneConfig`], an arm of `each`, `declare` and the reader in this file,
+//! and what its [`Decoder`](crate::Decoder) keeps.
 
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
@@ -17,7 +17,7 @@ use crate::lstm::{Lstm, LstmConfig};
 use crate::param::{Param, draw};
 use crate::tree;
 
-/// The same expression of whichever family it is.
+/// The same expression for whichever family it is.
 macro_rules! each {
     ($of:ident, $any:expr, $one:pat => $result:expr) => {
         match $any {
@@ -53,9 +53,9 @@ tree! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "family", rename_all = "snake_case", try_from = "Map<String, Value>")]
 pub enum BackboneConfig {
-    /// Of the Transformer.
+    /// The Transformer's.
     Gpt(GptConfig),
-    /// Of the LSTM.
+    /// The LSTM's.
     Lstm(LstmConfig),
 }
 
@@ -103,7 +103,7 @@ impl BackboneConfig {
         each!(BackboneConfig, self, c => c.with_dropout(p).into())
     }
 
-    /// Most tokens in a sequence.
+    /// Maximum number of tokens in a sequence.
     pub fn context(&self) -> usize {
         each!(BackboneConfig, self, c => c.context)
     }
@@ -131,8 +131,8 @@ impl BackboneConfig {
         each!(BackboneConfig, self, c => c.parameters())
     }
 
-    /// Its JSON without the family, as it was written before families had names: it never changes, so that the hash by which a run
-    /// is told from others is the same for older runs.
+    /// Its JSON without the family, as it was written before families had names: it never changes, so that the hash that
+    /// identifies a run stays the same for older runs.
     pub fn frozen(&self) -> String {
         each!(BackboneConfig, self, c => serde_json::to_string(c)).expect("plain values")
     }
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// A change here orphans every run that was stopped on its way.
+    /// A change here orphans every run that was stopped midway.
     #[test]
     fn what_identifies_a_run_is_frozen() {
         let gpt = r#"{"vocab":40478,"context":512,"width":768,"layers":12,"heads":12,"activation":"gelu","positions":"learned","embedding":"separate","embd_dropout":0.1,"attn_dropout":0.1,"resid_dropout":0.1,"layer_norm_epsilon":0.00001,"initializer_range":0.02}"#;

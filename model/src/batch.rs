@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Sequences of one length with what is to be predicted: the next tokens, and in fine-tuning a label per example.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// Number of sequences B.
     pub sequences: usize,
@@ -13,12 +15,12 @@ pub struct Batch {
     pub targets: Arc<[u32]>,
     /// Each prediction's weight in the loss (B·T); all 0: the language model takes no part.
     pub weights: Arc<[f64]>,
-    /// What fine-tuning is to predict; none in pre-training.
+    /// What fine-tuning is to predict; `None` in pre-training.
     pub labels: Option<Labels>,
 }
 
-/// Labelled examples, each of one or more of a batch's sequences that follow one another.
-#[derive(Clone, Debug, PartialEq)]
+/// Labelled examples, each of one or more consecutive sequences of a batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
     /// Sequences per example: 1; 2 where both orders are read; K for K answers to choose from.
     pub per_example: usize,
@@ -41,8 +43,8 @@ impl Batch {
         self.weights.iter().any(|&w| w != 0.0)
     }
 
-    /// At most `parts` parts, as equal as can be, each with the index of its first sequence; no example is cut. A part with labels
-    /// is as long as its own longest sequence: where short examples come first, little is computed on padding.
+    /// At most `parts` parts, as equal as possible, each with the index of its first sequence; no example is cut. A part with
+    /// labels is as long as its own longest sequence: where short examples come first, little is computed on padding.
     pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
         let (t, each) = (self.length(), self.labels.as_ref().map_or(1, |l| l.per_example));
         let n = self.sequences / each.max(1);
@@ -78,30 +80,32 @@ impl Batch {
 mod tests {
     use super::*;
 
+    fn count(n: usize) -> Vec<f64> {
+        (0..n).map(|i| i as f64).collect()
+    }
+
+    /// Sequences of t tokens; inputs and weights are 0, 1, 2, …
+    fn counted(sequences: usize, t: usize, labels: Labels) -> Batch {
+        let n = (sequences * t) as u32;
+        let weights = count(sequences * t).into();
+        Batch { sequences, inputs: (0..n).collect(), targets: (1..=n).collect(), weights, labels: Some(labels) }
+    }
+
     #[test]
     fn no_example_is_cut() {
         let (n, k, t, classes) = (5, 4, 3, 4);
         let b = n * k;
-        let batch = Batch {
-            sequences: b,
-            inputs: (0..(b * t) as u32).collect(),
-            targets: (1..=(b * t) as u32).collect(),
-            weights: (0..b * t).map(|i| i as f64).collect(),
-            labels: Some(Labels {
-                per_example: k,
-                extract: vec![t as u32 - 1; b].into(),
-                targets: (0..n * classes).map(|i| i as f64).collect(),
-                weights: (0..n).map(|i| i as f64).collect(),
-            }),
-        };
+        let extract = vec![t as u32 - 1; b].into();
+        let (targets, weights) = (count(n * classes).into(), count(n).into());
+        let batch = counted(b, t, Labels { per_example: k, extract, targets, weights });
         for parts in 1..8 {
             let all = batch.split(parts);
             assert_eq!(all.len(), parts.min(n));
             let join = |f: &dyn Fn(&Batch) -> Vec<f64>| all.iter().flat_map(|(_, part)| f(part)).collect::<Vec<_>>();
-            assert_eq!(join(&|p| p.inputs.iter().map(|&i| i.into()).collect()), (0..b * t).map(|i| i as f64).collect::<Vec<_>>());
-            assert_eq!(join(&|p| p.weights.to_vec()), batch.weights[..], "no part has a mean of its own");
+            assert_eq!(join(&|p| p.inputs.iter().map(|&i| i.into()).collect()), count(b * t));
+            assert_eq!(join(&|p| p.weights.to_vec()), batch.weights[..], "no part has its own mean");
             let labels = |p: &Batch| p.labels.clone().unwrap();
-            assert_eq!(join(&|p| labels(p).targets.to_vec()), (0..n * classes).map(|i| i as f64).collect::<Vec<_>>());
+            assert_eq!(join(&|p| labels(p).targets.to_vec()), count(n * classes));
             for (first, part) in &all {
                 assert_eq!((first % k, part.sequences % k), (0, 0));
                 assert_eq!(part.inputs[0] as usize, first * t);
@@ -114,13 +118,7 @@ mod tests {
     #[test]
     fn a_part_is_as_long_as_its_longest_sequence() {
         let labels = Labels { per_example: 1, extract: [1, 0, 3, 2].into(), targets: [1.0; 4].into(), weights: [0.25; 4].into() };
-        let batch = Batch {
-            sequences: 4,
-            inputs: (0..16).collect(),
-            targets: (1..17).collect(),
-            weights: (0..16).map(f64::from).collect(),
-            labels: Some(labels),
-        };
+        let batch = counted(4, 4, labels);
         let parts = batch.split(2);
         let (short, long) = (&parts[0].1, &parts[1].1);
         assert_eq!((short.length(), long.length()), (2, 4));

@@ -11,7 +11,7 @@ pub struct LayerCache<T: Real> {
 }
 
 impl<T: Real> LayerCache<T> {
-    /// Room for `context` positions of `heads` heads of this width, where `like` is.
+    /// Room for `context` positions of `heads` heads of this width, stored where `like` is.
     pub fn new(like: &Tensor<T>, heads: usize, context: usize, head_width: usize) -> Self {
         let zeros = || like.zeros_like([1, heads, context, head_width]);
         LayerCache { keys: zeros(), values: zeros(), len: 0 }

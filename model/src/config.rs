@@ -15,7 +15,7 @@ pub enum Activation {
     Relu,
 }
 
-/// What tells the model where a token stands.
+/// What tells the model where a token is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Positions {
@@ -44,7 +44,7 @@ pub enum Embedding {
 pub struct GptConfig {
     /// Number of tokens V.
     pub vocab: usize,
-    /// Most tokens in a sequence.
+    /// Maximum number of tokens in a sequence.
     pub context: usize,
     /// Width of a hidden state d.
     pub width: usize,
@@ -93,7 +93,7 @@ impl Default for GptConfig {
 
 /// A configuration that cannot be a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{field} = {found}: expected {expected}; change it by {remedy}, or in the config.json of a model")]
+#[error("{field} = {found}: expected {expected}; change it with {remedy}, or in the config.json of a model")]
 pub struct ConfigError {
     /// The field.
     pub field: &'static str,
@@ -192,7 +192,7 @@ pub(crate) fn check_size(field: &'static str, found: usize, most: usize, remedy:
     ensure((1..=most).contains(&found), field, found, || format!("a number from 1 to {most}"), remedy)
 }
 
-/// A probability that leaves something.
+/// A probability of dropout, below 1 so that something is left.
 pub(crate) fn check_dropout(field: &'static str, p: f64) -> Result<(), ConfigError> {
     ensure((0.0..1.0).contains(&p), field, p, || "a probability from 0 to below 1".into(), "--dropout")
 }
@@ -202,7 +202,7 @@ pub(crate) fn check_std(std: f64) -> Result<(), ConfigError> {
     ensure((0.0..=10.0).contains(&std), "initializer_range", std, || "a number from 0 to 10".into(), "--init-std")
 }
 
-/// So many that memory may hold them.
+/// As many as memory may hold.
 pub(crate) fn check_parameters(found: usize, remedy: &'static str) -> Result<(), ConfigError> {
     let most = 4_000_000_000;
     ensure(found <= most, "parameters", found, || format!("at most {most}"), remedy)

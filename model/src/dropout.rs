@@ -13,7 +13,7 @@ pub struct DropoutSeed {
     first_sequence: u64,
 }
 
-/// The places in a model that drop; a place is a number, its site.
+/// The places in a model with dropout; each has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// After the embeddings (or on the joint matrix).
@@ -45,7 +45,7 @@ impl Site {
 }
 
 impl DropoutSeed {
-    /// That of step `step`, counted from 1, in the run seeded `seed`, for the whole batch.
+    /// The seed of step `step`, counted from 1, in the run seeded `seed`, for the whole batch.
     pub fn new(seed: u64, step: u64) -> Self {
         // Philox mixes seed and step to a key; dropout's own counters start from there.
         let [a, b, ..] = philox([step as u32, (step >> 32) as u32, 0x6472_6f70, 0], [seed as u32, (seed >> 32) as u32]);
@@ -58,7 +58,7 @@ impl DropoutSeed {
         DropoutSeed { first_sequence, ..self }
     }
 
-    /// The same where an example is so many sequences and has one row.
+    /// The same where an example has this many sequences and one row.
     pub(crate) fn per_example(self, sequences: usize) -> Self {
         DropoutSeed { first_sequence: self.first_sequence / sequences as u64, ..self }
     }
@@ -83,7 +83,7 @@ impl Dropout {
         self.by_rows(x, rows, seed)
     }
 
-    /// The same for an x of any shape with so many rows per sequence.
+    /// The same for an x of any shape with this many rows per sequence.
     pub(crate) fn by_rows<'t, T: Real>(&self, x: Var<'t, T>, rows: usize, seed: Option<DropoutSeed>) -> Var<'t, T> {
         match self.key(rows, seed) {
             Some(key) => x.dropout(key),
@@ -96,7 +96,7 @@ impl Dropout {
         seed.is_some() && self.p > 0.0
     }
 
-    /// What an op that drops by itself is given; `None` where nothing is dropped.
+    /// The key for an op that applies dropout itself; `None` where nothing is dropped.
     pub(crate) fn key(&self, rows: usize, seed: Option<DropoutSeed>) -> Option<DropoutKey> {
         let seed = seed.filter(|_| self.drops(seed))?;
         Some(DropoutKey::new(self.p, seed.key, self.site.number(), seed.first_sequence * rows as u64))

@@ -14,7 +14,7 @@ use crate::block::Block;
 use crate::config::{Embedding, GptConfig, Positions};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::Hidden;
-use crate::layers::{Sight, Table};
+use crate::layers::{Sight, Table, sequence_length};
 use crate::param::{Param, Role, draw};
 use crate::tree;
 use crate::tree::Seq;
@@ -30,8 +30,6 @@ tree! {
         h: Seq<Block<V>>,
     } with {
         config: Arc<GptConfig>,
-        sight: Sight,
-        drop: Dropout,
     }
 }
 
@@ -42,7 +40,7 @@ impl Gpt<Param> {
         Self::seeing(config, Sight::Causal)
     }
 
-    /// The same of another sight.
+    /// The same with a given sight.
     pub(crate) fn seeing(config: &GptConfig, sight: Sight) -> Self {
         let table = |rows, role| Table::declare(rows, config.width, config.initializer_range, role);
         let learned = config.embedding == Embedding::Separate && config.positions == Positions::Learned;
@@ -51,8 +49,6 @@ impl Gpt<Param> {
             positions_embed: learned.then(|| table(config.context, Role::PositionEmbedding)),
             h: Seq((0..config.layers).map(|layer| Block::declare(config, layer, sight)).collect()),
             config: Arc::new(config.clone()),
-            sight,
-            drop: Dropout::new(config.embd_dropout, Site::Embedding),
         }
     }
 }
@@ -65,12 +61,12 @@ impl<V> Gpt<V> {
 
     /// What each position sees.
     pub fn sight(&self) -> Sight {
-        self.sight
+        self.h.0.first().map_or(Sight::Causal, |block| block.attn.sight)
     }
 }
 
 impl<T: Real> Gpt<Tensor<T>> {
-    /// Fresh parameters, as declared. Each has a random stream of its own.
+    /// Fresh parameters, as declared. Each has its own random stream.
     pub fn init(config: &GptConfig, seed: u64) -> Self {
         draw(Gpt::declare(config), seed, 1)
     }
@@ -82,13 +78,12 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
     pub fn embed(&self, ids: &[u32], batch: usize, first: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let c = &self.config;
-        let t = ids.len().checked_div(batch).unwrap_or(0);
-        assert!(first + t <= c.context, "positions {first}..{} in a context of {}", first + t, c.context);
-        assert!(ids.iter().all(|&id| (id as usize) < c.vocab), "every token below the vocabulary of {}", c.vocab);
+        let t = sequence_length(ids, batch, first, c.vocab, c.context);
+        let dropping = Dropout::new(c.embd_dropout, Site::Embedding);
         let table = self.tokens_embed.weight.0.clone();
         let joint = c.embedding == Embedding::Joint;
-        // The joint matrix is dropped as a whole, the same for every sequence: no rows are counted by sequence.
-        let output = if joint { self.drop.by_rows(table, 0, dropout) } else { table };
+        // Dropout falls on the joint matrix as a whole, the same for every sequence: no rows are counted by sequence.
+        let output = if joint { dropping.by_rows(table, 0, dropout) } else { table };
         let tokens = output.gather(ids, [batch, t]); // (B, T, d)
         let positions = if joint {
             let rows: Arc<[u32]> = (first..first + t).map(|p| (c.vocab + p) as u32).collect();
@@ -99,7 +94,7 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
             output.constant(sinusoids(output.value(), first..first + t, c.width))
         }; // (T, d)
         let sum = tokens + positions;
-        Hidden { states: if joint { sum } else { self.drop.forward(sum, dropout) }, output }
+        Hidden { states: if joint { sum } else { dropping.forward(sum, dropout) }, output }
     }
 
     /// hₙ of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
@@ -123,7 +118,7 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
     }
 }
 
-/// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d), where `like` is:
+/// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d), stored where `like` is:
 ///
 /// ```text
 /// P(t, 2i) = sin(t / 10000^(2i/d))        P(t, 2i+1) = cos(t / 10000^(2i/d))

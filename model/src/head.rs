@@ -10,10 +10,10 @@
 //! ```
 //!
 //! Equation 4 is a log-likelihood; what is minimised is the mean of its negative, the cross-entropy with the label. Labels are
-//! distributions: a class is all on one, a graded score is shared by its two neighbours (Tai, Socher & Manning 2015, §4.2).
+//! distributions: a class puts all on one, a graded score is shared by its two neighbours (Tai, Socher & Manning 2015, §4.2).
 //!
-//! The paper's dropout on the classifier falls on r. OpenAI's code draws one mask per example, shared by its answers: a mask of
-//! its own for each would take whole features from single choices. With both orders it falls on the sum, once per example.
+//! The paper's dropout on the classifier falls on r. OpenAI's code draws one mask per example, shared by its answers: separate
+//! masks would take whole features from single answers. With both orders it falls on the sum, once per example.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl HeadConfig {
         let (classes, names) = (self.classes, self.labels.len());
         match self.form {
             Form::Choose => {
-                let expected = || "1 where answers are chosen from".into();
+                let expected = || "1 where an answer is chosen".into();
                 ensure(classes == 1, "classes", classes, expected, "another checkpoint")?;
             }
             Form::Classify | Form::Similar => {
@@ -93,7 +93,6 @@ tree! {
         bias: Option<P<V>>,
     } with {
         config: Arc<HeadConfig>,
-        drop: Dropout,
     }
 }
 
@@ -104,7 +103,6 @@ impl Head<Param> {
             weight: P(Param::weight([config.classes, d], std)),
             bias: config.bias.then(|| P(Param::bias(config.classes))),
             config: Arc::new(config.clone()),
-            drop: Dropout::new(config.dropout, Site::Classifier),
         }
     }
 }
@@ -135,11 +133,12 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         let rows: Vec<u32> = labels.extract.iter().enumerate().map(|(i, &at)| (i * t) as u32 + at).collect();
         let r = states.reshape([b * t, d]).gather(rows, [b]); // (B, d)
         let dropout = dropout.map(|seed| seed.per_example(each));
-        let drop = |r: Var<'t, T>| self.drop.by_rows(r, 1, dropout);
+        let dropping = Dropout::new(self.config.dropout, Site::Classifier);
+        let drop = |r: Var<'t, T>| dropping.by_rows(r, 1, dropout);
         let r = match self.config.form {
             Form::Classify => drop(r),
             Form::Similar => drop(r.reshape([n, each, d]).sum(&[1]).reshape([n, d])),
-            Form::Choose if self.drop.drops(dropout) => {
+            Form::Choose if dropping.drops(dropout) => {
                 let shared = drop(r.constant(r.value().full_like([n, d], T::one()))).reshape([n, 1, d]);
                 (r.reshape([n, each, d]) * shared).reshape([b, d])
             }

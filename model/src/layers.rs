@@ -4,8 +4,7 @@
 
 use gradus_autograd::Var;
 use gradus_autograd::ops::Attention;
-use gradus_tensor::Mask;
-use gradus_tensor::Real;
+use gradus_tensor::{Mask, Real};
 
 use crate::cache::LayerCache;
 use crate::config::Activation;
@@ -97,6 +96,16 @@ impl Table<Param> {
     }
 }
 
+/// The length T of B sequences of tokens (B·T) at positions `first ..`.
+///
+/// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
+pub(crate) fn sequence_length(ids: &[u32], sequences: usize, first: usize, vocab: usize, context: usize) -> usize {
+    let t = ids.len().checked_div(sequences).unwrap_or(0);
+    assert!(first + t <= context, "positions {first}..{} in a context of {context}", first + t);
+    assert!(ids.iter().all(|&id| (id as usize) < vocab), "a token lies beyond the vocabulary of {vocab}");
+    t
+}
+
 tree! {
     /// Multi-head self-attention: one projection to [q | k | v], one back.
     pub struct SelfAttention<V> {
@@ -106,7 +115,7 @@ tree! {
         c_proj: Linear<V>,
     } with {
         heads: usize,
-        sight: Sight,
+        pub(crate) sight: Sight,
         dropout: Dropout,
     }
 }

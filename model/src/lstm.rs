@@ -7,7 +7,7 @@
 //! (Hochreiter and Schmidhuber 1997; forget gates of Gers, Schmidhuber and Cummins 2000.) The paper says no more. Decided here:
 //! the H units are projected to the width d, so that the output is tied to the embedding as the Transformer's is, and heads read
 //! states of the same width; no positions, since order is in the recurrence; dropout on the embedded tokens and on the projected
-//! states, none inside the recurrence; one bias where cuDNN and PyTorch add up two.
+//! states, none inside the recurrence; one bias where cuDNN and PyTorch add two.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ConfigError, GptConfig, check_dropout, check_parameters, check_size, check_std};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::Hidden;
-use crate::layers::{Linear, Table};
+use crate::layers::{Linear, Table, sequence_length};
 use crate::param::{Init, Param, Role, draw};
 use crate::tree;
 use crate::tree::P;
@@ -29,7 +29,7 @@ use crate::tree::P;
 pub struct LstmConfig {
     /// Number of tokens V.
     pub vocab: usize,
-    /// Most tokens in a sequence. The recurrence has no such bound; training windows and batches do.
+    /// Maximum number of tokens in a sequence. The recurrence has no such bound; training windows and batches do.
     pub context: usize,
     /// Width of an embedded token and of a projected state d.
     pub width: usize,
@@ -43,21 +43,24 @@ pub struct LstmConfig {
     pub initializer_range: f64,
 }
 
+/// There are more than 4H² parameters.
+const MOST_UNITS: usize = 1 << 16;
+
 impl Default for LstmConfig {
     /// The paper's: 2,048 units, and all else as its GPT-1.
     fn default() -> Self {
-        LstmConfig { units: 2048, ..LstmConfig::beside(&GptConfig::default()) }
+        LstmConfig::of_units(2048, &GptConfig::default())
     }
 }
 
 impl LstmConfig {
-    /// One unit, and all else as this GPT's.
-    fn beside(gpt: &GptConfig) -> Self {
+    /// This number of units, and all else as this GPT's.
+    fn of_units(units: usize, gpt: &GptConfig) -> Self {
         LstmConfig {
             vocab: gpt.vocab,
             context: gpt.context,
             width: gpt.width,
-            units: 1,
+            units,
             embd_dropout: gpt.embd_dropout,
             resid_dropout: gpt.resid_dropout,
             initializer_range: gpt.initializer_range,
@@ -73,15 +76,8 @@ impl LstmConfig {
     /// assert_eq!((lstm.units, lstm.parameters().abs_diff(gpt.parameters())), (4166, 10_584));
     /// ```
     pub fn matching(gpt: &GptConfig) -> Self {
-        let sized = |units| LstmConfig { units, ..Self::beside(gpt) };
-        let target = gpt.parameters();
-        // 4H² + (5d + 4)H + (V + 1)d = target, and its neighbours.
-        let linear = 5.0 * gpt.width as f64 + 4.0;
-        let constant = ((gpt.vocab + 1) * gpt.width) as f64 - target as f64;
-        let root = ((linear * linear - 16.0 * constant).max(0.0).sqrt() - linear) / 8.0;
-        let below = (root as usize).max(1);
-        let nearest = (below..=below + 1).min_by_key(|&units| sized(units).parameters().abs_diff(target));
-        sized(nearest.expect("two numbers of units"))
+        let sized = (1..=MOST_UNITS).map(|units| Self::of_units(units, gpt));
+        sized.min_by_key(|lstm| lstm.parameters().abs_diff(gpt.parameters())).expect("one at least")
     }
 
     /// Both dropouts at once.
@@ -99,18 +95,12 @@ impl LstmConfig {
         4 * h * (d + h + 1) + d * (h + 1) + self.vocab * d
     }
 
-    /// Floating-point operations of a training step per token: six for each element of a matrix that it is multiplied by.
-    pub fn training_flops(&self) -> u64 {
-        let [d, h, v] = [self.width, self.units, self.vocab].map(|x| x as u64);
-        6 * (4 * h * (d + h) + h * d + v * d)
-    }
-
     /// Is this a model? The bounds keep an absurd size from exhausting memory before anything is said.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_size("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary")?;
         check_size("context", self.context, 1 << 20, "--context")?;
         check_size("width", self.width, 1 << 16, "--width")?;
-        check_size("units", self.units, 1 << 16, "--units")?;
+        check_size("units", self.units, MOST_UNITS, "--units")?;
         check_dropout("embd_dropout", self.embd_dropout)?;
         check_dropout("resid_dropout", self.resid_dropout)?;
         check_std(self.initializer_range)?;
@@ -153,13 +143,11 @@ tree! {
         c_proj: Linear<V>,
     } with {
         config: Arc<LstmConfig>,
-        drop_embed: Dropout,
-        drop_proj: Dropout,
     }
 }
 
 impl Lstm<Param> {
-    /// What its parameters are: drawn as the Transformer's, but for the forget gates.
+    /// What its parameters are: drawn as the Transformer's, except the forget gates.
     pub fn declare(config: &LstmConfig) -> Self {
         let (d, h, std) = (config.width, config.units, config.initializer_range);
         Lstm {
@@ -167,8 +155,6 @@ impl Lstm<Param> {
             cell: LstmCell::declare(d, h, std),
             c_proj: Linear::declare(h, d, std),
             config: Arc::new(config.clone()),
-            drop_embed: Dropout::new(config.embd_dropout, Site::Embedding),
-            drop_proj: Dropout::new(config.resid_dropout, Site::Projection),
         }
     }
 }
@@ -181,39 +167,35 @@ impl<V> Lstm<V> {
 }
 
 impl<T: Real> Lstm<Tensor<T>> {
-    /// Fresh parameters, as declared. Each has a random stream of its own.
+    /// Fresh parameters, as declared. Each has its own random stream.
     pub fn init(config: &LstmConfig, seed: u64) -> Self {
         draw(Lstm::declare(config), seed, 1)
     }
 }
 
 impl<'t, T: Real> Lstm<Var<'t, T>> {
-    /// Wₑ[u] (B, T, d) of tokens (B·T) at positions `first ..`.
-    ///
-    /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
+    /// Wₑ[u] (B, T, d) of tokens (B·T) at positions `first ..`, which must be in the vocabulary and in the context.
     fn embed(&self, ids: &[u32], batch: usize, first: usize) -> Var<'t, T> {
-        let c = &self.config;
-        let t = ids.len().checked_div(batch).unwrap_or(0);
-        assert!(first + t <= c.context, "positions {first}..{} in a context of {}", first + t, c.context);
-        assert!(ids.iter().all(|&id| (id as usize) < c.vocab), "every token below the vocabulary of {}", c.vocab);
+        let t = sequence_length(ids, batch, first, self.config.vocab, self.config.context);
         self.tokens_embed.weight.0.gather(ids, [batch, t])
     }
 
     /// The projected states sₜ of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
     pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let output = self.tokens_embed.weight.0.clone();
-        let tape = output.tape();
-        let x = tape.scope("embed", || self.drop_embed.forward(self.embed(ids, batch, 0), dropout));
+        let (tape, c) = (output.tape(), &self.config);
+        let drop = |x, p, site| Dropout::new(p, site).forward(x, dropout);
+        let x = tape.scope("embed", || drop(self.embed(ids, batch, 0), c.embd_dropout, Site::Embedding));
         // The recurrence goes by time: (B, T, d) → (T, B, d).
         let h = tape.scope("cell", || self.inputs(&x.permute(&[1, 0, 2])).lstm(&self.cell.weight_hh.0)); // (T, B, H)
         let states = tape.scope("c_proj", || {
             let s = self.c_proj.forward(&h).permute(&[1, 0, 2]); // (B, T, d)
-            self.drop_proj.forward(s, dropout)
+            drop(s, c.resid_dropout, Site::Projection)
         });
         Hidden { states, output }
     }
 
-    /// What embedded tokens (…, d) give to the pre-activations (…, 4H).
+    /// The share of embedded tokens (…, d) in the pre-activations (…, 4H).
     fn inputs(&self, x: &Var<'t, T>) -> Var<'t, T> {
         x.linear(&self.cell.weight_ih.0, &self.cell.bias.0)
     }
@@ -223,8 +205,8 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         self.hidden(ids, batch, None).logits()
     }
 
-    /// The projected states (1, T, d) of T tokens that follow those `state` has read, one time step after the other; they are
-    /// read into `state`. The bits are those of [`Lstm::hidden`] over the whole sequence.
+    /// The projected states (1, T, d) of T tokens that follow those `state` has read, one time step after the other; `state`
+    /// then has read them too. The bits are those of [`Lstm::hidden`] over the whole sequence.
     pub fn decode(&self, ids: &[u32], state: &mut LstmState<T>) -> Hidden<'t, T> {
         let output = self.tokens_embed.weight.0.clone();
         let (tape, t, d, units) = (output.tape(), ids.len(), self.config.width, self.config.units);
@@ -258,7 +240,7 @@ pub struct LstmState<T: Real> {
 }
 
 impl<T: Real> LstmState<T> {
-    /// Nothing read: zeros, where `like` is.
+    /// Nothing read: zeros, stored where `like` is.
     pub fn new(config: &LstmConfig, like: &Tensor<T>) -> Self {
         let zeros = || like.zeros_like([1, config.units]);
         LstmState { h: zeros(), c: zeros(), position: 0 }
@@ -288,14 +270,11 @@ mod tests {
     fn matching_finds_the_nearest_number_of_units() {
         let tiny = GptConfig { vocab: 1000, ..GptConfig::preset("tiny").unwrap() };
         let small = GptConfig { vocab: 8000, ..GptConfig::preset("small").unwrap() };
-        // A GPT smaller than any LSTM of its width.
+        // 29 parameters; an LSTM of one unit has 17, of two 38.
         let least = GptConfig { vocab: 3, context: 1, width: 1, layers: 1, heads: 1, ..GptConfig::default() };
-        for gpt in [tiny, small, least, GptConfig::default()] {
+        for (gpt, units) in [(tiny, 376), (small, 1416), (least, 2), (GptConfig::default(), 4166)] {
             let lstm = LstmConfig::matching(&gpt);
-            let off = |units| LstmConfig { units, ..lstm.clone() }.parameters().abs_diff(gpt.parameters());
-            let best = (1..3 * gpt.width.max(2000)).min_by_key(|&units| off(units)).unwrap();
-            assert_eq!(lstm.units, best, "{gpt:?}");
-            assert_eq!((lstm.vocab, lstm.width, lstm.context), (gpt.vocab, gpt.width, gpt.context));
+            assert_eq!((lstm.units, lstm.vocab, lstm.width, lstm.context), (units, gpt.vocab, gpt.width, gpt.context));
         }
     }
 
@@ -305,7 +284,7 @@ mod tests {
         let params: Lstm<Tensor<f64>> = Lstm::init(&config, 1);
         assert_eq!(params.cell.bias.0.to_vec(), [0., 0., 1., 1., 0., 0., 0., 0.]);
         assert_eq!(params.c_proj.bias.0.to_vec(), [0.; 3]);
-        assert_ne!(params.cell.weight_ih.0.to_vec()[..6], params.cell.weight_hh.0.to_vec()[..6], "streams of their own");
+        assert_ne!(params.cell.weight_ih.0.to_vec()[..6], params.cell.weight_hh.0.to_vec()[..6], "separate streams");
     }
 
     #[test]
@@ -315,7 +294,7 @@ mod tests {
         let ok = LstmConfig::default;
         assert_eq!(
             refused(LstmConfig { units: 0, ..ok() }),
-            "units = 0: expected a number from 1 to 65536; change it by --units, or in the config.json of a model"
+            "units = 0: expected a number from 1 to 65536; change it with --units, or in the config.json of a model"
         );
         assert!(refused(LstmConfig { resid_dropout: 1.0, ..ok() }).starts_with("resid_dropout = 1: expected a probability"));
         assert!(refused(LstmConfig { embd_dropout: f64::NAN, ..ok() }).starts_with("embd_dropout = NaN"));

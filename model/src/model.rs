@@ -5,7 +5,7 @@
 //! fine-tuning      L₃(C) = L₂(C) + λ·L₁(C)                    (equation 5)
 //! ```
 //!
-//! λ stands in the batch's weights of the next tokens; with λ = 0 the output's softmax is not computed at all.
+//! λ is part of the batch's weights of the next tokens; with λ = 0 the output's softmax is not computed at all.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::tree::Tree;
 tree! {
     /// A backbone and its head, with a `V` for every parameter.
     pub struct Model<V> {
-        /// The language model, whose names stand for themselves.
+        /// The language model, whose names get no prefix.
         backbone as "": Backbone<V>,
         /// W_y, once there is a task.
         score: Option<Head<V>>,
@@ -39,23 +39,23 @@ tree! {
 /// Sizes and options of a [`Model`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelConfig {
-    /// Of the language model.
+    /// The language model's.
     pub backbone: BackboneConfig,
-    /// Of the head.
+    /// The head's, where there is one.
     #[serde(default)]
     pub head: Option<HeadConfig>,
 }
 
-/// How a gradient is made.
+/// How a gradient is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GradientMode {
     /// On one tape.
     #[default]
     Whole,
-    /// With the activations of one block at a time, computed again: less memory, the same bits. (An LSTM has no blocks.)
+    /// With the activations of one block at a time, recomputed: less memory, the same bits. (An LSTM has no blocks.)
     Recompute,
-    /// Of the head alone: the backbone's hidden states are features, computed without dropout.
+    /// For the head alone: the backbone's hidden states are features, computed without dropout.
     Head,
 }
 
@@ -84,7 +84,7 @@ impl ModelConfig {
         self.backbone.parameters() + head
     }
 
-    /// A text of it that never changes, for the hashes by which a fine-tuning is told from others; for those of a pre-training see
+    /// A text form that never changes, for the hash that identifies a fine-tuning run; for that of a pre-training run see
     /// [`BackboneConfig::frozen`].
     pub fn frozen(&self) -> String {
         format!("{self:?}")
@@ -147,7 +147,7 @@ impl<T: Real> Model<Tensor<T>> {
         self.observed_gradient(None, batch, dropout, mode)
     }
 
-    /// The same to the same bits, with an [observer](gradus_autograd::observer), or none. Recomputing takes several tapes.
+    /// The same bit for bit, with an optional [observer](gradus_autograd::observer). Recomputing takes several tapes.
     pub fn observed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -185,7 +185,7 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// Logits of a batch's examples, (examples, classes or answers), without dropout; what is right plays no part.
+    /// Logits of a batch's examples, (examples, classes or answers), without dropout; the right answers play no part.
     ///
     /// Panics on a model without a head or a batch without labels.
     pub fn class_logits(&self, batch: &Batch) -> Tensor<T> {
@@ -194,7 +194,7 @@ impl<T: Real> Model<Tensor<T>> {
             let model = self.constants(&tape);
             let hidden = model.hidden(&batch.inputs, batch.sequences, None);
             let (Some(score), Some(labels)) = (&model.score, &batch.labels) else {
-                panic!("class_logits: a model with a head and a batch with labels");
+                panic!("class_logits needs a model with a head and a batch with labels");
             };
             score.logits(&hidden.states, labels, None).value().dense()
         })
@@ -219,10 +219,9 @@ impl<'t, T: Real> Model<Var<'t, T>> {
     }
 }
 
-/// A head's parameters as leaves, in scopes of the names that they have in the whole model.
+/// A head's parameters as leaves, in scopes named as in the whole model.
 fn leaves_of_head<'t, T: Real>(score: &Option<Head<Tensor<T>>>, tape: &'t Tape<T>) -> Option<Head<Var<'t, T>>> {
-    let leaf = |name: &str, p: &Tensor<T>| tape.scope(&format!("score.{name}"), || tape.leaf(p.clone()));
-    score.as_ref().map(|s| s.as_ref().map(leaf))
+    tape.scope("score", || score.leaves(tape))
 }
 
 /// L₁, or L₂ + λL₁, from the hidden states on.
@@ -245,7 +244,7 @@ mod tests {
     use crate::head::Form;
     use crate::lstm::LstmConfig;
 
-    /// A change here orphans every fine-tuning that was stopped on its way.
+    /// A change here orphans every fine-tuning that was stopped midway.
     #[test]
     fn what_identifies_a_fine_tuning_is_frozen() {
         let gpt = ModelConfig::from(GptConfig { embedding: Embedding::Joint, ..GptConfig::default() });

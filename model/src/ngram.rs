@@ -1,21 +1,19 @@
-//! Interpolated modified Kneser–Ney n-grams (Chen & Goodman 1999, "An empirical study of
-//! smoothing techniques for language modeling"): the best that counting short contexts can do,
-//! and so the measure of what a long context is worth.
+//! Interpolated modified Kneser–Ney n-grams (Chen & Goodman 1999, "An empirical study of smoothing techniques for language
+//! modeling"): the best that counting short contexts can do, and so the measure of what a long context is worth.
 //!
 //! ```text
 //!             max(c(h w) − D(c(h w)), 0)   D₁N₁(h) + D₂N₂(h) + D₃N₃(h)
 //! p(w | h) =  ────────────────────────── + ─────────────────────────── · p(w | h′)
 //!                     Σᵥ c(h v)                     Σᵥ c(h v)
 //!
-//! h′   h without its first symbol; below the empty context stands the uniform distribution
+//! h′   h without its first symbol; below the empty context is the uniform distribution
 //! c    occurrences at the highest order; below it the number of different symbols that
 //!      precede h w ("continuations"); occurrences again where the begin symbol leads h w
 //! Nₖ   the number of w with c(h w) = k (three or more for k = 3)
 //! Y = n₁/(n₁ + 2n₂),  Dₖ = k − (k + 1)·Y·nₖ₊₁/nₖ,   nₖ the n-grams of that order with c = k
 //! ```
 //!
-//! Both terms share one denominator and the discounts are what the second hands out, so each
-//! p(· | h) sums to 1.
+//! Both terms share one denominator and the discounts are what the second hands out, so each p(· | h) sums to 1.
 
 use std::collections::HashMap;
 
@@ -129,8 +127,7 @@ impl KneserNey {
         self.discounts = frequencies[1..].iter().map(discounts).collect();
     }
 
-    /// p(symbol | context), of which the last order − 1 ids count. The context of a sequence's
-    /// first id is the begin symbol.
+    /// p(symbol | context), of which the last order − 1 ids count. The context of a sequence's first id is the begin symbol.
     pub fn probability(&self, context: &[u32], symbol: u32) -> f64 {
         let longest = context.len().min(self.order - 1);
         let mut p = 1.0 / f64::from(self.vocab + 1);
@@ -214,7 +211,7 @@ mod tests {
         let zero = (2.0 - 2.0) / 5.0 + share * uniform;
         assert!((model.probability(&[], 1) - one).abs() < 1e-12);
         assert!((model.probability(&[], 0) - zero).abs() < 1e-12);
-        // After 0 stand 1, 0 and the end, once each: total 3, handed out 3 · 2/3.
+        // After 0 come 1, 0 and the end, once each: total 3, handed out 3 · 2/3.
         let after = (1.0 - 2.0 / 3.0) / 3.0 + (3.0 * 2.0 / 3.0) / 3.0 * one;
         assert!((model.probability(&[0], 1) - after).abs() < 1e-12);
     }

@@ -45,13 +45,19 @@ impl Objective {
     }
 }
 
+impl std::fmt::Display for Objective {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
+}
+
 impl FromStr for Objective {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         match s {
             "token_mean" => Ok(Objective::TokenMean),
             "sequence_mean" => Ok(Objective::SequenceMean),
-            other => Err(format!("token_mean or sequence_mean, got {other}")),
+            other => Err(format!("expected token_mean or sequence_mean, got {other}")),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a parameter is before it has a value. Each layer declares its parameters in one place; initialisation, weight decay, transfer
-//! and checkpoints ask the declaration, never a name.
+//! What a parameter is before it has a value. Each layer declares its parameters in one place; initialisation, weight decay,
+//! transfer and checkpoints ask the declaration, never a name.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct Param {
     pub init: Init,
     /// What it is to its layer.
     pub role: Role,
-    /// The block it belongs to, counted from the input; none outside of blocks.
+    /// The block it belongs to, counted from the input; `None` outside blocks.
     pub block: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ impl Role {
         !matches!(self, Role::Bias | Role::Gain)
     }
 
-    /// Is it read by token or position?
+    /// Is it looked up by token or position?
     pub fn is_embedding(self) -> bool {
         matches!(self, Role::TokenEmbedding | Role::PositionEmbedding)
     }
@@ -87,7 +87,7 @@ impl Param {
     }
 }
 
-/// Initial values of a declared tree. Each parameter has a random stream of its own, in the order of the tree from `first` on.
+/// Initial values of a declared tree. Each parameter has its own random stream, in the order of the tree from `first` on.
 pub(crate) fn draw<T: Real, X: Tree<Leaf = Param>>(declared: X, seed: u64, first: u64) -> X::With<Tensor<T>> {
     let mut streams = first..;
     declared.map(|_, p| p.draw(seed, streams.next().expect("no model has 2⁶⁴ parameters")))
@@ -96,25 +96,14 @@ pub(crate) fn draw<T: Real, X: Tree<Leaf = Param>>(declared: X, seed: u64, first
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backbone::BackboneConfig;
-    use crate::config::{Embedding, GptConfig, Positions};
-    use crate::head::{Form, HeadConfig};
-    use crate::lstm::LstmConfig;
-    use crate::model::{Model, ModelConfig};
+    use crate::check::{samples, tiny_lstm};
+    use crate::model::Model;
 
-    /// A name and a declaration for every parameter of models with every option.
+    /// A name and a declaration for every parameter of models with every form of embedding and every head.
     fn all() -> Vec<(String, Param)> {
-        let tiny = || GptConfig { vocab: 5, context: 4, width: 4, layers: 2, heads: 2, ..GptConfig::default() };
-        let backbones: [BackboneConfig; 4] = [
-            tiny().into(),
-            GptConfig { embedding: Embedding::Joint, ..tiny() }.into(),
-            GptConfig { positions: Positions::Sinusoidal, ..tiny() }.into(),
-            LstmConfig { vocab: 5, width: 3, units: 2, ..LstmConfig::default() }.into(),
-        ];
         let mut all = Vec::new();
-        for backbone in backbones {
-            let head = Some(HeadConfig { bias: true, ..HeadConfig::new(Form::Classify, 3) });
-            Model::declare(&ModelConfig { backbone, head }).visit(|name, p| all.push((name.to_owned(), p)));
+        for sample in samples() {
+            Model::declare(&sample.config).visit(|name, p| all.push((name.to_owned(), p)));
         }
         all
     }
@@ -153,7 +142,10 @@ mod tests {
                     let expected = if p.role == Role::Gain { 1.0 } else { 0.0 };
                     assert!(c == expected && values.iter().all(|x| *x == c), "{name}: {values:?}");
                 }
-                Init::OnesAt(_) => assert_eq!((&*name, &values[..]), ("cell.bias", &[0., 0., 1., 1., 0., 0., 0., 0.][..])),
+                Init::OnesAt(_) => {
+                    let h = tiny_lstm().units;
+                    assert_eq!((&*name, values), ("cell.bias", [vec![0.0; h], vec![1.0; h], vec![0.0; 2 * h]].concat()));
+                }
             }
         }
     }

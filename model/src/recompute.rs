@@ -5,11 +5,11 @@
 //! h₀, W = embed(θ₀)        hₗ = blockₗ(hₗ₋₁; θₗ), l = 1 … n        L = loss(hₙ, W)
 //!
 //! h̄ₙ, W̄     from L                         with hₙ and W as leaves
-//! h̄ₗ₋₁, θ̄ₗ   = (∂hₗ/∂(hₗ₋₁, θₗ))ᵀ h̄ₗ         for l = n … 1, the block computed again from hₗ₋₁
+//! h̄ₗ₋₁, θ̄ₗ   = (∂hₗ/∂(hₗ₋₁, θₗ))ᵀ h̄ₗ         for l = n … 1, the block recomputed from hₗ₋₁
 //! θ̄₀        = (∂(h₀, W)/∂θ₀)ᵀ (h̄₀, W̄)
 //! ```
 //!
-//! Forward, only the n + 2 values on the left are kept; each line of the chain rule below then has a tape of its own, which is
+//! Forward, only the n + 2 values on the left are kept; each line of the chain rule below then has its own tape, which is
 //! gone before the next begins. It costs a second forward pass of every block: about a third more time. Dropout's masks are
 //! functions of keys and each summand is added where the whole tape would add it, so the gradient has the bits of
 //! [`Tape::backward`] on the loss.
@@ -34,8 +34,8 @@ type Gradient<T> = Option<Tensor<T>>;
 type Gradients<T> = (T, Gpt<Gradient<T>>, Option<Head<Gradient<T>>>);
 
 impl<T: Real> Gpt<Tensor<T>> {
-    /// L and its gradient, where it reaches a parameter, with the activations of one block at a time. `objective` makes L of
-    /// the last hidden states, with the leaves of a head of its own.
+    /// L and its gradient, where it reaches a parameter, with the activations of one block at a time. `objective` computes
+    /// L from the last hidden states, and makes the leaves of its own head.
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -52,7 +52,7 @@ impl<T: Real> Gpt<Tensor<T>> {
             let (loss, score) = objective(&tape, &hidden);
             let mut grads = tape.backward(&loss);
             let gh = grads.take(&hidden.states).expect("the loss depends on the last hidden states");
-            let gw = grads.take(&hidden.output); // none where no token is predicted
+            let gw = grads.take(&hidden.output); // `None` where no token is predicted
             (loss.value().item(), gh, gw, score.map(|s| s.as_ref().map(|_, leaf| grads.take(leaf))))
         };
 
@@ -99,7 +99,7 @@ impl<T: Real> Block<Tensor<T>> {
         gradient: Tensor<T>,
     ) -> (Block<Gradient<T>>, Tensor<T>) {
         let x = tape.leaf(input);
-        let leaves = self.as_ref().map(|name, p| tape.scope(&format!("h.{layer}.{name}"), || tape.leaf(p.clone())));
+        let leaves = tape.scope(&format!("h.{layer}"), || self.leaves(tape));
         let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, dropout));
         let mut grads = tape.backward_from_all(vec![(&y, gradient)]);
         let gx = grads.take(&x).expect("a block's output depends on its input");
@@ -114,6 +114,7 @@ mod tests {
     use super::*;
     use crate::backbone::Backbone;
     use crate::batch::Labels;
+    use crate::check::random_batch;
     use crate::config::{Embedding, GptConfig, Positions};
     use crate::head::{Form, HeadConfig};
     use crate::layers::Table;
@@ -124,9 +125,6 @@ mod tests {
     /// Large enough that its kernels share their work between threads; with a head, with and without tokens to predict.
     fn agrees<T: Real>(config: &GptConfig) {
         let (b, t) = (4, config.context - 1);
-        let mut rng = Philox::new(5);
-        let mut ids = || (0..b * t).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
-        let (inputs, targets) = (ids(), ids());
         let weights = Objective::TokenMean.weights(&vec![1.0; b * t], b);
         let labels = Labels {
             per_example: 2,
@@ -134,7 +132,7 @@ mod tests {
             targets: [0.25, 0.75, 1.0, 0.0].into(),
             weights: [0.5; 2].into(),
         };
-        let plain = Batch { sequences: b, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None };
+        let plain = random_batch(&mut Philox::new(5), config.vocab, b, weights);
         let labelled = Batch { labels: Some(labels), ..plain.clone() };
         let silent = Batch { weights: vec![0.0; b * t].into(), ..labelled.clone() };
         for batch in [plain, labelled, silent] {
@@ -147,8 +145,8 @@ mod tests {
                 assert_eq!(bits(&[same_loss]), bits(&[loss]));
                 found.zip(expected).visit(|name, (found, expected)| {
                     let [found, expected] = [found, expected].map(|g| g.expect("every parameter has a gradient").to_vec());
-                    assert!(expected.iter().any(|g| *g != T::zero()), "{name}: a gradient that is not 0 everywhere");
-                    assert!(bits(&found) == bits(&expected), "{name}: other bits when recomputed");
+                    assert!(expected.iter().any(|g| *g != T::zero()), "{name}: the gradient is 0 everywhere");
+                    assert!(bits(&found) == bits(&expected), "{name}: different bits when recomputed");
                 });
             }
         }
@@ -175,20 +173,12 @@ mod tests {
 
     #[test]
     fn a_parameter_that_the_model_does_not_use_has_no_gradient() {
-        let joint = GptConfig {
-            embedding: Embedding::Joint,
-            vocab: 5,
-            context: 4,
-            width: 4,
-            layers: 1,
-            heads: 2,
-            ..GptConfig::default()
-        };
+        let sizes = GptConfig { vocab: 5, context: 4, width: 4, layers: 1, heads: 2, ..GptConfig::default() };
+        let joint = GptConfig { embedding: Embedding::Joint, ..sizes };
         let mut gpt = Gpt::<Tensor<f64>>::init(&joint, 1);
         gpt.positions_embed = Some(Table { weight: P(Tensor::zeros([4, 4])) }); // the joint matrix has rows for positions
         let params = Model::from(gpt);
-        let ids: std::sync::Arc<[u32]> = [1, 2, 3].into();
-        let batch = Batch { sequences: 1, inputs: ids.clone(), targets: ids, weights: [1.0; 3].into(), labels: None };
+        let batch = random_batch(&mut Philox::new(1), joint.vocab, 1, vec![1.0; 3]);
         let (_, gradient) = params.gradient(&batch, None, GradientMode::Recompute);
         let Backbone::Gpt(gradient) = gradient.backbone else { panic!("a Transformer's") };
         assert!(gradient.tokens_embed.weight.0.is_some() && gradient.positions_embed.unwrap().weight.0.is_none());

@@ -1,14 +1,14 @@
 //! From a pre-trained model to one that is fine-tuned: rows for special tokens, a head, and how much is kept (§3.2, §5).
 //!
 //! ```text
-//! [Wₑ] → [Wₑ; start; delimiter; extract]     the new rows N(0, σ²); in the joint form they stand before the position rows;
+//! [Wₑ] → [Wₑ; start; delimiter; extract]     the new rows N(0, σ²); in the joint form they precede the position rows;
 //!                                            a vocabulary with room for them has these rows drawn anew
 //! transferred: nothing, embeddings, 1 … n    embeddings are Wₑ and W_p; l blocks are these and the blocks 1 … l; the rest is fresh
 //! ```
 //!
-//! Blocks above those that are kept are drawn with a seed of their own: with pre-training's they would be the very weights beside
-//! which the kept ones began to learn. Where nothing is kept, the model is what pre-training with this seed begins with, so that
-//! the two differ by pre-training alone.
+//! Blocks above those that are kept are drawn with a separate seed: with pre-training's they would be the very weights beside
+//! which the kept ones began to learn. Where nothing is kept, the model is the one that pre-training with this seed starts from,
+//! so that the two differ by pre-training alone.
 
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ impl std::str::FromStr for Transfer {
             ("all", _) => Ok(Transfer::All),
             ("none", _) => Ok(Transfer::None),
             (_, Ok(n)) => Ok(Transfer::Layers(n)),
-            _ => Err(format!("all, none or a number of blocks, got {s}")),
+            _ => Err(format!("expected all, none or a number of blocks, got {s}")),
         }
     }
 }
@@ -80,7 +80,7 @@ impl<T: Real> Model<Tensor<T>> {
     pub fn with_tokens(self, tokens: Range<usize>, std: f64, seed: u64) -> Self {
         let config = self.config();
         let vocab = config.backbone.vocab();
-        assert!(tokens.start <= vocab, "{tokens:?}: a row without a value behind the vocabulary of {vocab}");
+        assert!(tokens.start <= vocab, "tokens {tokens:?} begin beyond the vocabulary of {vocab}");
         let grown = ModelConfig { backbone: config.backbone.with_vocab(vocab.max(tokens.end)), ..config };
         Model::declare(&grown).zip(self).map(|_, (declared, p)| {
             if declared.role != Role::TokenEmbedding || tokens.is_empty() {
@@ -123,6 +123,14 @@ mod tests {
         GptConfig { vocab: 5, context: 4, width: 4, layers: 2, heads: 2, ..GptConfig::default() }
     }
 
+    fn began(config: GptConfig) -> Model<Tensor<f64>> {
+        Model::init(&config.into(), 1)
+    }
+
+    fn table(model: &Model<Tensor<f64>>) -> Vec<f64> {
+        model.gpt().unwrap().tokens_embed.weight.0.to_vec()
+    }
+
     #[test]
     fn layers_are_kept_from_the_first() {
         assert!(kept(Transfer::None).is_empty());
@@ -134,8 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_has_the_same_bits_and_the_rest_is_fresh() {
-        let config = ModelConfig::from(tiny());
-        let old: Model<Tensor<f64>> = Model::init(&config, 1);
+        let old = began(tiny());
         let new = old.clone().with_head(HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), 2);
         assert_eq!(new.config().head.unwrap().classes, 3);
         assert_eq!(new.score.as_ref().unwrap().weight.0.shape()[..], [3, 4]);
@@ -146,11 +153,10 @@ mod tests {
         });
     }
 
-    /// Under pre-training's own seed too; nothing kept, it is what pre-training begins with.
+    /// Even under pre-training's own seed; where nothing is kept, the model is what pre-training starts from.
     #[test]
     fn fresh_blocks_are_not_those_that_pre_training_began_with() {
-        let config = ModelConfig::from(tiny());
-        let began: Model<Tensor<f64>> = Model::init(&config, 1);
+        let began = began(tiny());
         let with = |transfer| Model { score: None, ..began.clone().with_head(HeadConfig::new(Form::Classify, 3), transfer, 1) };
         with(Transfer::Layers(1)).zip(began.clone()).visit(|name, (new, old)| {
             let random = name.starts_with("h.1.") && new.shape().len() > 1;
@@ -159,12 +165,10 @@ mod tests {
         assert!(with(Transfer::None) == began);
     }
 
-    /// A vocabulary may have been made larger than the tokenizer: the new tokens take rows that are there.
+    /// A vocabulary may have been made larger than the tokenizer: the new tokens take existing rows.
     #[test]
     fn new_rows_may_stand_within_the_vocabulary() {
-        let config = ModelConfig::from(tiny());
-        let old: Model<Tensor<f64>> = Model::init(&config, 1);
-        let table = |m: &Model<Tensor<f64>>| m.gpt().unwrap().tokens_embed.weight.0.to_vec();
+        let old = began(tiny());
         for (tokens, vocab) in [(2..4, 5), (4..6, 6)] {
             let new = old.clone().with_tokens(tokens.clone(), 0.02, 7);
             assert_eq!(new.config().backbone.vocab(), vocab);
@@ -177,19 +181,17 @@ mod tests {
     #[test]
     fn new_rows_stand_behind_the_tokens() {
         for embedding in [Embedding::Separate, Embedding::Joint] {
-            let config = ModelConfig::from(GptConfig { embedding, ..tiny() });
-            let old: Model<Tensor<f64>> = Model::init(&config, 1);
+            let old = began(GptConfig { embedding, ..tiny() });
             let new = old.clone().with_tokens(5..8, 0.02, 7);
             let grown = new.config();
             assert_eq!(grown.backbone.vocab(), 8);
-            let table = |m: &Model<Tensor<f64>>| m.gpt().unwrap().tokens_embed.weight.0.clone();
-            let (before, after) = (table(&old).to_vec(), table(&new).to_vec());
+            let (before, after) = (table(&old), table(&new));
             assert_eq!(after[..5 * 4], before[..5 * 4]);
             assert_eq!(after[8 * 4..], before[5 * 4..]);
             let rows = &after[5 * 4..8 * 4];
             assert!(rows.iter().all(|x| *x != 0.0 && x.abs() < 0.1), "{rows:?}");
             let again = new.clone().with_tokens(5..8, 0.02, 8);
-            assert!(again.config() == grown && again != new, "rows of another seed");
+            assert!(again.config() == grown && again != new, "rows from another seed");
             assert!(again.with_tokens(5..8, 0.02, 7) == new, "and back");
             Model::declare(&grown).zip(new).visit(|name, (declared, p)| assert_eq!(declared.shape, *p.shape(), "{name}"));
         }

@@ -1,4 +1,4 @@
-//! Parameters as a functor: a model is generic over what stands at its leaves.
+//! Parameters as a functor: a model is generic over its leaves.
 //!
 //! `Gpt<Param>` is a model's declaration, `Gpt<Tensor>` the model at rest, `Gpt<Var>` the same on a tape; its gradients and its
 //! moments are trees again. Initialisation, checkpoints, gradient norms, updates and the alarm for a parameter without gradient
@@ -12,7 +12,7 @@
 //! use gradus_model::tree::P;
 //!
 //! gradus_model::tree! {
-//!     /// y = w·x, and nothing above a limit.
+//!     /// y = w·x, clipped at a limit.
 //!     pub struct Clipped<V> {
 //!         /// w.
 //!         weight: P<V>,
@@ -26,10 +26,12 @@
 //! assert_eq!((&*named.weight.0, named.most), ("weight = 3", 1.0));
 //! ```
 
+use std::fmt::{Display, Write};
+
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
-/// The names on the way to a leaf, joined by dots: `h.3.attn.c_attn.weight`. Where nobody asks they are not put together.
+/// The names on the path to a leaf, joined by dots: `h.3.attn.c_attn.weight`. They are joined only where they are asked for.
 #[derive(Debug)]
 pub struct Path(Option<String>);
 
@@ -43,8 +45,16 @@ impl Path {
     }
 
     /// Runs `f` with `name` added at the end; an empty name adds nothing.
-    pub fn within<R>(&mut self, name: impl std::fmt::Display, f: impl FnOnce(&mut Self) -> R) -> R {
-        use std::fmt::Write;
+    #[inline]
+    pub fn within<R>(&mut self, name: &dyn Display, f: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.enter(name);
+        let result = f(self);
+        self.leave(before);
+        result
+    }
+
+    /// Adds a name; the length before.
+    fn enter(&mut self, name: &dyn Display) -> usize {
         let before = self.names().len();
         if let Some(names) = &mut self.0 {
             names.push_str(if before > 0 { "." } else { "" });
@@ -54,25 +64,27 @@ impl Path {
                 names.truncate(before);
             }
         }
-        let result = f(self);
+        before
+    }
+
+    fn leave(&mut self, before: usize) {
         if let Some(names) = &mut self.0 {
             names.truncate(before);
         }
-        result
     }
 }
 
 /// A structure with values of one type at its leaves.
 pub trait Tree: Sized {
-    /// What stands at the leaves.
+    /// What the leaves hold.
     type Leaf;
     /// The same structure with other leaves.
     type With<U>: Tree<Leaf = U>;
 
     /// The tree of f(path, leaf), below `path`.
-    fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, Self::Leaf) -> U) -> Self::With<U>;
+    fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, Self::Leaf) -> U) -> Self::With<U>;
     /// The same with references to the leaves.
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a Self::Leaf) -> U) -> Self::With<U>
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a Self::Leaf) -> U) -> Self::With<U>
     where
         Self::Leaf: 'a;
     /// The tree of exclusive references to the leaves.
@@ -123,10 +135,10 @@ pub struct P<V>(pub V);
 impl<V> Tree for P<V> {
     type Leaf = V;
     type With<U> = P<U>;
-    fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, V) -> U) -> P<U> {
+    fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, V) -> U) -> P<U> {
         P(f(path.names(), self.0))
     }
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a V) -> U) -> P<U>
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a V) -> U) -> P<U>
     where
         V: 'a,
     {
@@ -147,14 +159,14 @@ pub struct Seq<X>(pub Vec<X>);
 impl<X: Tree> Tree for Seq<X> {
     type Leaf = X::Leaf;
     type With<U> = Seq<X::With<U>>;
-    fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, X::Leaf) -> U) -> Seq<X::With<U>> {
-        Seq(self.0.into_iter().enumerate().map(|(i, x)| path.within(i, |path| x.map_at(path, f))).collect())
+    fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, X::Leaf) -> U) -> Seq<X::With<U>> {
+        Seq(self.0.into_iter().enumerate().map(|(i, x)| path.within(&i, |path| x.map_at(path, f))).collect())
     }
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a X::Leaf) -> U) -> Seq<X::With<U>>
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a X::Leaf) -> U) -> Seq<X::With<U>>
     where
         X::Leaf: 'a,
     {
-        Seq(self.0.iter().enumerate().map(|(i, x)| path.within(i, |path| x.map_ref_at(path, f))).collect())
+        Seq(self.0.iter().enumerate().map(|(i, x)| path.within(&i, |path| x.map_ref_at(path, f))).collect())
     }
     fn as_mut(&mut self) -> Seq<X::With<&mut X::Leaf>> {
         Seq(self.0.iter_mut().map(Tree::as_mut).collect())
@@ -169,10 +181,10 @@ impl<X: Tree> Tree for Seq<X> {
 impl<X: Tree> Tree for Option<X> {
     type Leaf = X::Leaf;
     type With<U> = Option<X::With<U>>;
-    fn map_at<U>(self, path: &mut Path, f: &mut impl FnMut(&str, X::Leaf) -> U) -> Option<X::With<U>> {
+    fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, X::Leaf) -> U) -> Option<X::With<U>> {
         self.map(|x| x.map_at(path, f))
     }
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut impl FnMut(&str, &'a X::Leaf) -> U) -> Option<X::With<U>>
+    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a X::Leaf) -> U) -> Option<X::With<U>>
     where
         X::Leaf: 'a,
     {
@@ -192,8 +204,8 @@ impl<X: Tree> Tree for Option<X> {
 
 /// Declares a struct of subtrees, or an enum of which each variant is one, as a [`Tree`].
 ///
-/// A field's name is its name in paths; `field as "name": …` gives it another, and `as ""` none, so that what is below stands for
-/// itself. Settings follow in `with { … }`; they are cloned with the tree. A variant adds nothing to the path.
+/// A field's name is its name in paths; `field as "name": …` gives it another, and `as ""` none, so that the names below get no
+/// prefix. Settings follow in `with { … }`; they are cloned with the tree. A variant adds nothing to the path.
 #[macro_export]
 macro_rules! tree {
     (@name $field:ident) => { stringify!($field) };
@@ -209,20 +221,20 @@ macro_rules! tree {
         impl<$v> $crate::tree::Tree for $name<$v> {
             type Leaf = $v;
             type With<U> = $name<U>;
-            fn map_at<U>(self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, $v) -> U) -> $name<U> {
+            fn map_at<U>(self, path: &mut $crate::tree::Path, f: &mut dyn FnMut(&str, $v) -> U) -> $name<U> {
                 $name {
-                    $($field: path.within($crate::tree!(@name $field $($path)?), |path| {
+                    $($field: path.within(&$crate::tree!(@name $field $($path)?), |path| {
                         $crate::tree::Tree::map_at(self.$field, path, f)
                     }),)*
                     $($($setting: self.$setting,)*)?
                 }
             }
-            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, &'a $v) -> U) -> $name<U>
+            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut dyn FnMut(&str, &'a $v) -> U) -> $name<U>
             where
                 $v: 'a,
             {
                 $name {
-                    $($field: path.within($crate::tree!(@name $field $($path)?), |path| {
+                    $($field: path.within(&$crate::tree!(@name $field $($path)?), |path| {
                         $crate::tree::Tree::map_ref_at(&self.$field, path, f)
                     }),)*
                     $($($setting: self.$setting.clone(),)*)?
@@ -253,10 +265,10 @@ macro_rules! tree {
         impl<$v> $crate::tree::Tree for $name<$v> {
             type Leaf = $v;
             type With<U> = $name<U>;
-            fn map_at<U>(self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, $v) -> U) -> $name<U> {
+            fn map_at<U>(self, path: &mut $crate::tree::Path, f: &mut dyn FnMut(&str, $v) -> U) -> $name<U> {
                 match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::map_at(x, path, f))),* }
             }
-            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut impl FnMut(&str, &'a $v) -> U) -> $name<U>
+            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut dyn FnMut(&str, &'a $v) -> U) -> $name<U>
             where
                 $v: 'a,
             {

@@ -1,6 +1,6 @@
 //! Times of the kernels at the shapes of the presets: `RAYON_NUM_THREADS=1 cargo bench -p gradus-tensor`.
 //!
-//! Products count two operations a multiply-add ("items/s" is FLOP/s); everything else counts elements.
+//! Products count two operations per multiply-add ("items/s" is FLOP/s); everything else counts elements.
 
 #![allow(clippy::disallowed_methods, reason = "kernels are timed by themselves")]
 
@@ -9,7 +9,6 @@ use divan::counter::ItemsCount;
 use gradus_tensor::Real;
 use gradus_tensor::operands::{
     AdamStep, AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, OutputGrads, OutputOperands,
-    Place,
 };
 use gradus_tensor::rng::{DropoutKey, Philox};
 
@@ -52,42 +51,31 @@ fn normals(n: usize) -> Vec<f32> {
     x
 }
 
-/// The products of the feed-forward's first layer: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
-#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
-fn matmul<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
-    products::<LAYOUT>(bencher, p, p.width, 4 * p.width);
+/// Products of a linear layer from width d to f: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
+macro_rules! products {
+    ($($name:ident: $d:literal to $f:literal;)*) => {$(
+        #[divan::bench(args = PRESETS, consts = [0, 1, 2])]
+        fn $name<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
+            products::<LAYOUT>(bencher, p, $d * p.width, $f * p.width);
+        }
+    )*};
 }
 
-/// Those of its second layer.
-#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
-fn matmul_second<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
-    products::<LAYOUT>(bencher, p, 4 * p.width, p.width);
+products! {
+    matmul: 1 to 4; // of the feed-forward's first layer
+    matmul_second: 4 to 1;
+    matmul_packed: 1 to 3; // to queries, keys and values
+    matmul_projection: 1 to 1;
 }
 
-/// Those of the packed projection to queries, keys and values.
-#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
-fn matmul_packed<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
-    products::<LAYOUT>(bencher, p, p.width, 3 * p.width);
-}
-
-/// Those of the projection after attention.
-#[divan::bench(args = PRESETS, consts = [0, 1, 2])]
-fn matmul_projection<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
-    products::<LAYOUT>(bencher, p, p.width, p.width);
-}
-
-/// Of a linear layer from width d to f.
 fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, f: usize) {
     let t = p.tokens();
     let (m, k, n) = [(t, d, f), (t, f, d), (d, t, f)][LAYOUT];
     let (a, b, mut c) = (normals(m * k), normals(k * n), vec![0.0; m * n]);
-    let dense = |data, rows, cols| Mat { data, rows, cols, row_stride: cols, col_stride: 1 };
-    let transposed = |data, rows, cols| Mat { data, rows, cols, row_stride: 1, col_stride: rows };
     bencher.counter(ItemsCount::new(2 * m * k * n)).bench_local(|| {
-        let a = if LAYOUT == 2 { transposed(&a, m, k) } else { dense(&a, m, k) };
-        let b = if LAYOUT == 1 { transposed(&b, k, n) } else { dense(&b, k, n) };
-        let c = MatMut { data: &mut c, rows: m, cols: n, row_stride: n };
-        (f32::kernels().matmul)(a, b, c, Onto::Nothing);
+        let a = if LAYOUT == 2 { Mat::transposed(&a, m, k) } else { Mat::dense(&a, m, k) };
+        let b = if LAYOUT == 1 { Mat::transposed(&b, k, n) } else { Mat::dense(&b, k, n) };
+        (f32::kernels().matmul)(a, b, MatMut::dense(&mut c, m, n), Onto::Nothing);
     });
 }
 
@@ -96,11 +84,9 @@ fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, 
 fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (k, n) = (p.width, if TIED { p.vocabulary } else { 4 * p.width });
     let (a, b, mut c) = (normals(k), normals(k * n), vec![0.0; n]);
-    let (row_stride, col_stride) = if TIED { (1, k) } else { (n, 1) };
     bencher.counter(ItemsCount::new(2 * k * n)).bench_local(|| {
-        let a = Mat { data: &a, rows: 1, cols: k, row_stride: k, col_stride: 1 };
-        let b = Mat { data: &b, rows: k, cols: n, row_stride, col_stride };
-        (f32::kernels().matmul)(a, b, MatMut { data: &mut c, rows: 1, cols: n, row_stride: n }, Onto::Nothing);
+        let b = if TIED { Mat::transposed(&b, k, n) } else { Mat::dense(&b, k, n) };
+        (f32::kernels().matmul)(Mat::dense(&a, 1, k), b, MatMut::dense(&mut c, 1, n), Onto::Nothing);
     });
 }
 
@@ -125,9 +111,8 @@ fn attention_vjp<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let go = normals(p.tokens() * p.width);
     let go = Heads { data: &go, strides: [p.context * p.width, p.width / p.heads, p.width] };
     let mut grads = vec![0.0; data.len()];
-    let places = [0, 1, 2].map(|i| Place { offset: i * p.width, strides: x.q.strides });
     bencher.counter(ItemsCount::new(5 * p.tokens() * p.context * p.width)).bench_local(|| {
-        let grads = AttentionGrads { data: &mut grads, places, gbias: None };
+        let grads = AttentionGrads { data: &mut grads, packed: true, gbias: None };
         (f32::kernels().attention_vjp)(&x, &o, &lse, go, grads);
     });
 }
@@ -169,69 +154,30 @@ fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Pres
     });
 }
 
-/// Times a kernel from x to y over all activations of one layer's width.
-fn rows(bencher: Bencher<'_, '_>, p: Preset, kernel: impl Fn(&[f32], &mut [f32], usize)) {
-    rows_of(bencher, p, p.width, kernel);
+/// Kernels from x to y over all activations of one layer's width, or of a multiple of it.
+macro_rules! rows {
+    ($($name:ident: $times:literal, $kernel:expr;)*) => {$(
+        #[divan::bench(args = PRESETS)]
+        fn $name(bencher: Bencher<'_, '_>, p: Preset) {
+            let n = $times * p.width;
+            let (x, kernel): (Vec<f32>, fn(&[f32], &mut [f32], usize)) = (normals(p.tokens() * n), $kernel);
+            let mut y = x.clone();
+            bencher.counter(ItemsCount::new(x.len())).bench_local(|| kernel(&x, &mut y, n));
+        }
+    )*};
 }
 
-/// The same over activations of width n.
-fn rows_of(bencher: Bencher<'_, '_>, p: Preset, n: usize, kernel: impl Fn(&[f32], &mut [f32], usize)) {
-    let x = normals(p.tokens() * n);
-    let mut y = x.clone();
-    bencher.counter(ItemsCount::new(x.len())).bench_local(|| kernel(&x, &mut y, n));
-}
-
-#[divan::bench(args = PRESETS)]
-fn exp(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| (f32::kernels().exp)(x, y));
-}
-
-#[divan::bench(args = PRESETS)]
-fn tanh(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| (f32::kernels().tanh)(x, y));
-}
-
-#[divan::bench(args = PRESETS)]
-fn gelu(bencher: Bencher<'_, '_>, p: Preset) {
-    rows_of(bencher, p, 4 * p.width, |x, y, _| (f32::kernels().gelu)(x, y));
-}
-
-#[divan::bench(args = PRESETS)]
-fn gelu_vjp(bencher: Bencher<'_, '_>, p: Preset) {
-    rows_of(bencher, p, 4 * p.width, |x, y, _| (f32::kernels().gelu_vjp)(x, x, y));
-}
-
-#[divan::bench(args = PRESETS)]
-fn softmax(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, n| (f32::kernels().softmax)(x, y, n));
-}
-
-#[divan::bench(args = PRESETS)]
-fn dropout(bencher: Bencher<'_, '_>, p: Preset) {
-    let key = DropoutKey::new(0.1, [1, 2], 3, 0);
-    rows(bencher, p, |x, y, n| (f32::kernels().dropout)(&key, x, y, n));
-}
-
-#[divan::bench(args = PRESETS)]
-fn add(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| (f32::kernels().add)(x, x, y));
-}
-
-/// A sum of gradients.
-#[divan::bench(args = PRESETS)]
-fn accumulate(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| (f32::kernels().accumulate)(y, x));
-}
-
-/// A bias's gradient.
-#[divan::bench(args = PRESETS)]
-fn sum_rows(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, n| (f32::kernels().sum_rows)(x, &mut y[..n], n));
-}
-
-#[divan::bench(args = PRESETS)]
-fn sum_squares(bencher: Bencher<'_, '_>, p: Preset) {
-    rows(bencher, p, |x, y, _| y[0] = (f32::kernels().sum_squares)(x) as f32);
+rows! {
+    exp: 1, |x, y, _| (f32::kernels().exp)(x, y);
+    tanh: 1, |x, y, _| (f32::kernels().tanh)(x, y);
+    gelu: 4, |x, y, _| (f32::kernels().gelu)(x, y);
+    gelu_vjp: 4, |x, y, _| (f32::kernels().gelu_vjp)(x, x, y);
+    softmax: 1, |x, y, n| (f32::kernels().softmax)(x, y, n);
+    dropout: 1, |x, y, n| (f32::kernels().dropout)(&DropoutKey::new(0.1, [1, 2], 3, 0), x, y, n);
+    add: 1, |x, y, _| (f32::kernels().add)(x, x, y);
+    accumulate: 1, |x, y, _| (f32::kernels().accumulate)(y, x); // a sum of gradients
+    sum_rows: 1, |x, y, n| (f32::kernels().sum_rows)(x, &mut y[..n], n); // a bias's gradient
+    sum_squares: 1, |x, y, _| y[0] = (f32::kernels().sum_squares)(x) as f32;
 }
 
 #[divan::bench(args = PRESETS)]
@@ -253,7 +199,7 @@ fn layer_norm_vjp(bencher: Bencher<'_, '_>, p: Preset) {
         .bench_local(|| (f32::kernels().layer_norm_vjp)(&x, &gain, &mean, &rstd, &x, &mut gx, &mut ggain, &mut gbias));
 }
 
-/// Four arrays of the size of a block's weights, 12 d².
+/// Four arrays, each the size of a block's weights, 12 d².
 #[divan::bench(args = PRESETS)]
 fn adam(bencher: Bencher<'_, '_>, p: Preset) {
     let g = normals(12 * p.width * p.width);
@@ -262,7 +208,7 @@ fn adam(bencher: Bencher<'_, '_>, p: Preset) {
     bencher.counter(ItemsCount::new(g.len())).bench_local(|| (f32::kernels().adam)(&step, &mut w, &mut m, &mut v, &g));
 }
 
-/// An LSTM of the preset's width over a batch, and its way back.
+/// An LSTM of the preset's width over a batch, forward or backward.
 #[divan::bench(args = PRESETS, consts = [false, true], max_time = 3)]
 fn lstm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (sizes, n, h) = ([p.batch, p.width], p.tokens(), p.width);
@@ -277,7 +223,7 @@ fn lstm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     });
 }
 
-/// A batch's rows of the embedding, and their gradient's way back.
+/// Looks up a batch's rows of the embedding, or scatters their gradient back.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn embedding<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (mut table, mut y) = (normals(p.vocabulary * p.width), normals(p.tokens() * p.width));

@@ -1,4 +1,4 @@
-//! Formulas as they stand in a paper, with tensors alone: attention, and linear regression by gradient descent.
+//! Formulas as a paper writes them, with tensors alone: attention, and linear regression by gradient descent.
 //!
 //!     cargo run -p gradus-tensor --example formulas
 
@@ -29,7 +29,7 @@ fn main() {
     println!("w = {w:?}, off by {error:.4}");
     assert!(error < 0.01);
 
-    // One layer as a language model has it: h = LN(x), y = x + W₂ gelu(W₁h + b₁) + b₂.
+    // One layer of a language model: h = LN(x), y = x + W₂ gelu(W₁h + b₁) + b₂.
     let (x, gain, bias) = (normal([5, 16]), Tensor::full([16], 1.0), Tensor::zeros([16]));
     let (w1, b1, w2, b2) = (normal([16, 64]), Tensor::zeros([64]), normal([64, 16]), Tensor::zeros([16]));
     let (h, _) = x.layer_norm(&gain, &bias, 1e-5);

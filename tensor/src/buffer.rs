@@ -1,13 +1,13 @@
 //! Recycled memory.
 //!
-//! A training step needs the same few hundred buffers every time. Memory fresh from the system is paid for in page
-//! faults, so it is kept: it comes in a few large slabs, a buffer is a range of one, and ranges are given out first fit,
-//! freed ones joined to their free neighbours (Knuth, The Art of Computer Programming 1, §2.5). So the place of a block's
-//! activations serves the gradients of its parameters next, whatever their sizes; and since a step asks for the same lengths
-//! in the same order, it finds the free ranges that the one before it left, and asks the system for nothing. (On several threads
-//! the orders interleave, and a later step may still reach a little further.)
+//! A training step needs the same few hundred buffers every time. Fresh memory costs page faults, so memory is kept: it comes
+//! from the system in a few large slabs, a buffer is a range of a slab, ranges are given out first fit, and a freed range is
+//! joined to its free neighbours (Knuth, The Art of Computer Programming 1, §2.5). So the memory of a block's activations next
+//! serves the gradients of its parameters, whatever their sizes; and since every step asks for the same lengths in the same
+//! order, it finds the free ranges that the step before left, and asks the system for nothing. (On several threads the orders
+//! interleave, and a later step may still need a little more.)
 //!
-//! A recycled buffer holds old values; whoever takes one writes it whole.
+//! A recycled buffer holds old values; whoever takes one must write all of it.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ use crate::Scalar;
 
 /// Ranges begin and end at multiples of this many bytes: a cache line, and the widest vector.
 const LINE: usize = 64;
-/// A slab is as large as all before it together, within these bounds, or as the buffer that it is made for. What is not used
-/// of one costs only addresses: systems provide memory page by page, as it is first written.
+/// A slab is as large as all before it together, within these bounds, or as the buffer that it is made for. Its unused
+/// part costs only addresses: systems provide memory page by page, as it is first written.
 const SLAB: std::ops::RangeInclusive<usize> = 1 << 20..=1 << 28;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
@@ -37,7 +37,7 @@ struct Place {
 struct Slab {
     first: NonNull<u8>,
     bytes: usize,
-    /// Bytes from its beginning that some buffer has held.
+    /// Bytes from its beginning that buffers have ever used.
     reached: usize,
 }
 
@@ -47,7 +47,7 @@ unsafe impl Send for Slab {}
 /// Slabs, and what is free of them.
 struct Pool {
     slabs: Vec<Slab>,
-    /// Slab and offset of every free range, to its bytes; no two of them touch.
+    /// From the slab and offset of every free range to its bytes; no two ranges touch.
     free: BTreeMap<(usize, usize), usize>,
     live: usize,
     peak: usize,
@@ -60,7 +60,7 @@ impl Pool {
         Pool { slabs: Vec::new(), free: BTreeMap::new(), live: 0, peak: 0, scratch: 0, scratch_peak: 0 }
     }
 
-    /// The first free range of so many bytes, a positive multiple of [`LINE`].
+    /// `bytes`, a positive multiple of [`LINE`], from the first free range that has them.
     fn take(&mut self, bytes: usize) -> (Place, NonNull<u8>) {
         let first_fit = self.free.iter().find(|(_, free)| **free >= bytes).map(|(&at, &free)| (at, free));
         let ((slab, offset), free) = first_fit.unwrap_or_else(|| self.grow(bytes));
@@ -91,7 +91,7 @@ impl Pool {
         self.free.insert((slab, offset), bytes);
     }
 
-    /// A slab more; the free range that it is.
+    /// Adds a slab; returns it as a free range.
     fn grow(&mut self, bytes: usize) -> ((usize, usize), usize) {
         let so_far: usize = self.slabs.iter().map(|s| s.bytes).sum();
         let bytes = bytes.max(so_far.clamp(*SLAB.start(), *SLAB.end()));
@@ -102,18 +102,18 @@ impl Pool {
     }
 }
 
-/// Memory of zeros that the system provides page by page, in large pages where it has them: a step walks through all of its
-/// memory, and with small ones would wait for their addresses.
+/// Zeroed memory, which the system provides page by page, in large pages where it has them: a step walks through all of its
+/// memory, and with small pages would wait for address translation.
 #[cfg(not(target_family = "wasm"))]
 fn zeros(bytes: usize) -> NonNull<u8> {
     use memmap2::MmapMut;
-    let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| panic!("{bytes} bytes of memory expected from the system: {e}"));
+    let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| panic!("cannot get {bytes} bytes of memory from the system: {e}"));
     #[cfg(target_os = "linux")]
-    let _ = memory.advise(memmap2::Advice::HugePage); // a wish; what counts is given without it
+    let _ = memory.advise(memmap2::Advice::HugePage); // only a hint: the memory is ours without it
     NonNull::from(&mut Box::leak(Box::new(memory))[..]).cast()
 }
 
-/// Memory of zeros where the system has no maps: lines of a vector.
+/// Zeroed memory where the system has no maps: a vector of lines.
 #[cfg(target_family = "wasm")]
 fn zeros(bytes: usize) -> NonNull<u8> {
     #[derive(Clone, Copy)]
@@ -136,9 +136,9 @@ pub struct Buffer<T: Scalar> {
 
 #[derive(Debug)]
 enum Store<T> {
-    /// A range of a slab, for `f32` and `f64`, whose every pattern of bits is a value.
+    /// A range of a slab, for `f32` and `f64`, in which every bit pattern is a value.
     Pooled(Place, NonNull<T>),
-    /// Memory of its own, for any other scalar.
+    /// Its own memory, for any other scalar.
     Own(Vec<T>),
 }
 
@@ -161,13 +161,6 @@ impl<T: Scalar> Buffer<T> {
             Store::Own(vec![T::zero(); len])
         };
         Buffer { store, len }
-    }
-
-    /// A buffer of `len` zeros.
-    pub fn zeroed(len: usize) -> Self {
-        let mut b = Self::recycled(len);
-        b.fill(T::zero());
-        b
     }
 }
 
@@ -222,11 +215,11 @@ pub struct PoolStats {
     pub slabs: usize,
     /// Bytes that buffers have ever reached into: what the system provides for them.
     pub held_bytes: usize,
-    /// Bytes in use now; the others of `held_bytes` are idle.
+    /// Bytes in use now; the rest of `held_bytes` is idle.
     pub live_bytes: usize,
-    /// Most bytes in use at once, since the program began or [`reset_peak`].
+    /// The most bytes in use at one time, since the program began or since [`reset_peak`].
     pub peak_bytes: usize,
-    /// Most bytes lent to kernels as working space at once, since the program began.
+    /// The most bytes lent to kernels as working space at one time, since the program began.
     pub scratch_bytes: usize,
 }
 
@@ -242,7 +235,7 @@ pub fn stats() -> PoolStats {
     }
 }
 
-/// Begins to count `peak_bytes` anew, from the bytes in use now.
+/// Restarts `peak_bytes` from the bytes in use now.
 pub fn reset_peak() {
     let mut pool = pool();
     pool.peak = pool.live;

@@ -1,8 +1,8 @@
 //! The table of kernels: everything that is computed in bulk, on slices.
 //!
-//! [`Kernels::NAIVE`] serves any [`Scalar`], [`Kernels::FAST`] `f32` and `f64`; the naive twin is the fast one's oracle. All slices are dense
-//! and row-major unless strides are given; lengths that disagree panic. Results have the same bits on any number of threads: a
-//! reduction's tree depends on shapes alone.
+//! [`Kernels::NAIVE`] serves any [`Scalar`], [`Kernels::FAST`] `f32` and `f64`; the naive twin is the fast one's oracle. All
+//! slices are dense and row-major unless strides are given; lengths that disagree panic. Results have the same bits on any number
+//! of threads: a reduction's tree depends on shapes alone.
 
 use crate::Scalar;
 use crate::cpu::gemm::Gemm;
@@ -47,11 +47,11 @@ pub struct Kernels<T: 'static> {
     /// x̄ (rows) and the gain's gradient (n), each written.
     pub rms_norm_vjp: fn(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]),
     /// Tied output and its loss: logits = h·wᵀ + bias; writes loss (n), each row's −log p(target), and the gradients of
-    /// Σᵢ weightᵢ·lossᵢ where wanted. Logits live a chunk of rows at a time.
+    /// Σᵢ weightᵢ·lossᵢ where wanted. Logits are held a chunk of rows at a time.
     pub linear_cross_entropy: fn(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>),
     /// o (B, Tq, H, D) dense; lse (B, H, Tq), the log-sum-exp of each row of scores.
     pub attention: fn(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [T]),
-    /// Gradients of [`Kernels::attention`]; `o` (B, Tq, H, D) dense, `go` read through strides, `lse` as the forward wrote it.
+    /// Gradients of [`Kernels::attention`]; `o` (B, Tq, H, D) dense, `go` read through strides, `lse` from the forward pass.
     pub attention_vjp: fn(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>),
     /// One step of an LSTM of `units` H. gates (B, 4H): pre-activations, overwritten by [i | f | g | o]; from the cell `before`
     /// (B, H) the new cell `c` and the output `h` (B, H).
@@ -59,7 +59,7 @@ pub struct Kernels<T: 'static> {
     /// Gradients of [`Kernels::lstm_cell`], from what it wrote: `gc`, the new cell's, is overwritten by that of the cell before;
     /// gz (B, 4H), that of the pre-activations, is written.
     pub lstm_cell_vjp: fn(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]),
-    /// An LSTM over whole sequences, from a state of zeros; `sizes` = \[B, H\]. x (T, B, 4H): what the inputs give to the
+    /// An LSTM over whole sequences, from a state of zeros; `sizes` = \[B, H\]. x (T, B, 4H): the inputs' share of the
     /// pre-activations; w (H, 4H). Writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
     pub lstm: fn(x: &[T], w: &[T], sizes: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]),
     /// Gradients of [`Kernels::lstm`], from what it wrote and gy (T, B, H): gx (T, B, 4H) and, where wanted, gw (H, 4H).

@@ -13,7 +13,7 @@ type Bytes = Vec<u8>;
 
 /// A file's bytes, mapped read-only: pages are read on first touch and shared between processes.
 ///
-/// The file must not be cut short while it is mapped: reading past its new end would end the process.
+/// The file must not be truncated while it is mapped: reading past its new end would end the process.
 #[derive(Debug)]
 pub struct MappedFile(Bytes);
 
@@ -52,16 +52,6 @@ impl Deref for MappedFile {
     }
 }
 
-/// The little-endian `u16` at `index`, or `None` past the end.
-pub fn u16_at(bytes: &[u8], index: usize) -> Option<u16> {
-    bytes.as_chunks().0.get(index).map(|&b| u16::from_le_bytes(b))
-}
-
-/// The little-endian `u32` at `index`, or `None` past the end.
-pub fn u32_at(bytes: &[u8], index: usize) -> Option<u32> {
-    bytes.as_chunks().0.get(index).map(|&b| u32::from_le_bytes(b))
-}
-
 /// All whole little-endian `u16`s.
 pub fn u16s(bytes: &[u8]) -> impl ExactSizeIterator<Item = u16> + DoubleEndedIterator + Clone + '_ {
     bytes.as_chunks().0.iter().map(|&b| u16::from_le_bytes(b))
@@ -84,8 +74,6 @@ mod tests {
         assert_eq!(map.len(), 7);
         assert_eq!(u16s(&map).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(u32s(&map).collect::<Vec<_>>(), [0x0002_0001]);
-        assert_eq!((u16_at(&map, 2), u16_at(&map, 3)), (Some(3), None));
-        assert_eq!((u32_at(&map, 0), u32_at(&map, 1)), (Some(0x0002_0001), None));
         drop(map);
         std::fs::remove_file(&path).unwrap();
         let missing = MappedFile::open(&path).unwrap_err();

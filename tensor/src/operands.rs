@@ -1,4 +1,4 @@
-//! What kernels read and write besides plain slices: matrices and heads through their strides, masks, and the numbers of an update.
+//! What kernels take besides plain slices: matrices and heads through their strides, masks, and the numbers of an Adam step.
 
 use std::sync::Arc;
 
@@ -13,10 +13,22 @@ pub struct Mat<'a, T> {
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
-    /// Elements from a row to the next.
+    /// Elements from one row to the next.
     pub row_stride: usize,
-    /// Elements from a column to the next.
+    /// Elements from one column to the next.
     pub col_stride: usize,
+}
+
+impl<'a, T> Mat<'a, T> {
+    /// Row after row.
+    pub fn dense(data: &'a [T], rows: usize, cols: usize) -> Self {
+        Mat { data, rows, cols, row_stride: cols, col_stride: 1 }
+    }
+
+    /// Column after column: the transpose of what `data` holds row after row.
+    pub fn transposed(data: &'a [T], rows: usize, cols: usize) -> Self {
+        Mat { data, rows, cols, row_stride: 1, col_stride: rows }
+    }
 }
 
 /// A matrix to write, rows dense up to `row_stride`: element (i, j) is `data[i·row_stride + j]`.
@@ -28,8 +40,15 @@ pub struct MatMut<'a, T> {
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
-    /// Elements from a row to the next, ≥ `cols`.
+    /// Elements from one row to the next, ≥ `cols`.
     pub row_stride: usize,
+}
+
+impl<'a, T> MatMut<'a, T> {
+    /// Row after row.
+    pub fn dense(data: &'a mut [T], rows: usize, cols: usize) -> Self {
+        MatMut { data, rows, cols, row_stride: cols }
+    }
 }
 
 /// What a product is added to.
@@ -58,7 +77,7 @@ impl<T> Onto<'_, T> {
 pub struct Heads<'a, T> {
     /// Elements, from (0, 0, 0, 0) on.
     pub data: &'a [T],
-    /// Elements from a sequence, a head, a position to the next.
+    /// Elements from one sequence, head or position to the next.
     pub strides: [usize; 3],
 }
 
@@ -101,7 +120,7 @@ pub struct AttentionSpec {
     pub scale: f64,
     /// Which keys a query sees.
     pub mask: Mask,
-    /// Keys of each sequence (B); those behind are padding, which no query sees. `None`: all Tk.
+    /// Number of keys of each sequence (B); those after them are padding, which no query sees. `None`: all Tk.
     pub lengths: Option<Arc<[usize]>>,
     /// Dropout on the probabilities; row ((b·H + h)·Tq + i) of the key's rows, column j.
     pub dropout: Option<DropoutKey>,
@@ -152,12 +171,24 @@ pub struct AttentionOperands<'a, T> {
     pub bias: Option<ScoreBias<'a, T>>,
 }
 
-/// Where one of gq, gk, gv stands in the buffer of attention's gradients; the last axis is dense.
+/// Where the gradients of q, k and v go, one buffer for the three; each element is written.
+#[derive(Debug)]
+pub struct AttentionGrads<'a, T> {
+    /// Room for all of them.
+    pub data: &'a mut [T],
+    /// Side by side, (B, T, 3, H, D), the gradient of a packed projection; or one after the other, (B, Tq, H, D), then (B, Tk, H,
+    /// D) twice.
+    pub packed: bool,
+    /// Gradient of the score bias, in its own (broadcast) shape; summed over broadcast axes in a fixed order.
+    pub gbias: Option<&'a mut [T]>,
+}
+
+/// Where one of the three lies.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub(crate) struct Place {
     /// Position of (0, 0, 0, 0).
     pub offset: usize,
-    /// Elements from a sequence, a head, a position to the next.
+    /// Elements from one sequence, head or position to the next.
     pub strides: [usize; 3],
 }
 
@@ -169,16 +200,17 @@ impl Place {
     }
 }
 
-/// Where the gradients of attention go. The three share one buffer, so that they may interleave there (the gradient of
-/// a packed qkv) or follow one another; their places are disjoint and every element is written.
-#[derive(Debug)]
-pub struct AttentionGrads<'a, T> {
-    /// gq, gk and gv.
-    pub data: &'a mut [T],
-    /// Their places: gq (B, H, Tq, D), gk and gv (B, H, Tk, D).
-    pub places: [Place; 3],
-    /// Gradient of the score bias, in its own (broadcast) shape; summed over broadcast axes in a fixed order.
-    pub gbias: Option<&'a mut [T]>,
+impl AttentionSpec {
+    /// The places of q, k and v, or of their gradients, in a buffer of the three.
+    pub(crate) fn places(&self, packed: bool) -> [Place; 3] {
+        let (c, d) = (self.heads * self.width, self.width);
+        if packed {
+            return [0, 1, 2].map(|i| Place { offset: i * c, strides: [self.queries * 3 * c, d, 3 * c] });
+        }
+        let (of_q, of_k) = (self.batch * self.queries * c, self.batch * self.keys * c);
+        let place = |offset, positions: usize| Place { offset, strides: [positions * c, d, c] };
+        [place(0, self.queries), place(of_q, self.keys), place(of_q + of_k, self.keys)]
+    }
 }
 
 /// What a tied output and its loss read.
@@ -201,15 +233,15 @@ pub struct OutputOperands<'a, T> {
 /// Where the gradients of a tied output and its loss go; each is written.
 #[derive(Debug)]
 pub struct OutputGrads<'a, T> {
-    /// Of h (n, d).
+    /// Gradient of h (n, d).
     pub h: &'a mut [T],
-    /// Of w (V, d).
+    /// Gradient of w (V, d).
     pub w: &'a mut [T],
-    /// Of the bias (V).
+    /// Gradient of the bias (V).
     pub bias: Option<&'a mut [T]>,
 }
 
-/// One Adam update's numbers (see `gradus_train::optim`): p ← p − rate·(m̂-form) with everything folded into factors.
+/// The numbers of one Adam step (see `gradus_train::optim`): p ← p − rate·(m̂-form) with everything folded into factors.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamStep {
     /// Factor on every gradient (the clipping factor).
@@ -218,9 +250,9 @@ pub struct AdamStep {
     pub beta1: f64,
     /// β₂.
     pub beta2: f64,
-    /// Step on m/(√v·`v_scale` + ε).
+    /// Factor on m/(√v·`v_scale` + ε).
     pub step: f64,
-    /// Factor on √v before ε is added: 1 where ε stands outside the bias correction, 1/√(1−β₂ᵗ) where inside.
+    /// Factor on √v before ε is added: 1 where ε is outside the bias correction, 1/√(1−β₂ᵗ) where it is inside.
     pub v_scale: f64,
     /// ε.
     pub eps: f64,

@@ -1,4 +1,4 @@
-//! What carries a scalar: the kernels that compute with many of it.
+//! Scalars with the kernels that compute with them in bulk.
 
 use crate::Scalar;
 use crate::kernels::Kernels;
@@ -35,8 +35,8 @@ use crate::kernels::Kernels;
 /// assert_eq!(x.t().matmul(&x).item(), Mine(5.0)); // xᵀx
 /// ```
 ///
-/// Everything here has a default. What a scalar may have besides, such as storage on a device, is added here, likewise with a
-/// default, so that scalars of other crates compile as they are.
+/// Everything here has a default. Whatever else a scalar may need, such as storage on a device, belongs here, again with a
+/// default, so that scalars of other crates keep compiling.
 pub trait Real: Scalar {
     /// The kernels that compute with this scalar.
     fn kernels() -> &'static Kernels<Self> {
@@ -44,13 +44,16 @@ pub trait Real: Scalar {
     }
 }
 
+// Not inlined, the tables of the floats and all kernels in them are compiled in this crate alone.
 impl Real for f32 {
+    #[inline(never)]
     fn kernels() -> &'static Kernels<Self> {
         &Kernels::FAST
     }
 }
 
 impl Real for f64 {
+    #[inline(never)]
     fn kernels() -> &'static Kernels<Self> {
         &Kernels::FAST
     }

@@ -11,7 +11,7 @@
 
 use std::convert::Infallible;
 
-use rand::{SeedableRng, TryRng};
+use rand::TryRng;
 use rayon::prelude::*;
 
 use crate::Scalar;
@@ -39,8 +39,8 @@ pub(crate) fn philox_wide(mut c: [u64; 4], mut key: [u32; 2]) -> [u64; 4] {
 
 /// A stream of random numbers whose whole state is its seed, its stream number and its position.
 ///
-/// Word `p` of the stream is word `p mod 4` of the block with counter (⌊p/4⌋, stream). Speaks `rand`'s traits, so `rand`'s
-/// distributions and shuffles apply; the methods here are the ones with portable bits.
+/// Word `p` of the stream is word `p mod 4` of the block with counter (⌊p/4⌋, stream). Implements `rand`'s traits, so `rand`'s
+/// distributions apply; the methods here are the ones with portable bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Philox {
     seed: u64,
@@ -58,16 +58,6 @@ impl Philox {
     /// One of the 2⁶⁴ independent streams of a seed, at its start.
     pub fn with_stream(seed: u64, stream: u64) -> Self {
         Philox { seed, stream, position: 0, block: block_at(seed, stream, 0) }
-    }
-
-    /// The seed.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    /// The stream's number.
-    pub fn stream(&self) -> u64 {
-        self.stream
     }
 
     /// Words drawn so far.
@@ -97,23 +87,12 @@ impl Philox {
         low | u64::from(self.word()) << 32
     }
 
-    /// Uniform on [0, 1), a multiple of 2⁻²⁴ (one word).
-    pub fn uniform_f32(&mut self) -> f32 {
-        (self.word() >> 8) as f32 * (1.0 / (1u32 << 24) as f32)
-    }
-
     /// Uniform on [0, 1), a multiple of 2⁻⁵³ (two words).
     pub fn uniform_f64(&mut self) -> f64 {
         unit(self.double_word())
     }
 
-    /// Standard normal (four words; the first of a Box–Muller pair).
-    pub fn normal(&mut self) -> f64 {
-        let (u, v) = (self.double_word(), self.double_word());
-        box_muller(u, v)[0]
-    }
-
-    /// Fills `out` with N(0, σ²) in parallel; moves on to the next whole block after ⌈len/2⌉ blocks, one for each pair.
+    /// Fills `out` with N(0, σ²) in parallel, from the next whole block on; takes ⌈len/2⌉ blocks, one per pair.
     pub fn fill_normal<T: Scalar>(&mut self, sigma: f64, out: &mut [T]) {
         let first = self.position.div_ceil(4);
         let (seed, stream) = (self.seed, self.stream);
@@ -192,20 +171,6 @@ impl TryRng for Philox {
     }
 }
 
-impl SeedableRng for Philox {
-    /// The seed, then the stream, little-endian.
-    type Seed = [u8; 16];
-
-    fn from_seed(seed: [u8; 16]) -> Self {
-        let both = u128::from_le_bytes(seed);
-        Philox::with_stream(both as u64, (both >> 64) as u64)
-    }
-
-    fn seed_from_u64(seed: u64) -> Self {
-        Philox::new(seed)
-    }
-}
-
 /// Everything a dropout mask depends on: the mask is recomputed from it, never stored.
 ///
 /// ```text
@@ -236,11 +201,6 @@ impl DropoutKey {
         assert!((0.0..1.0).contains(&p), "dropout: p must lie in [0, 1), got {p}");
         let threshold = ((p * 65536.0).round() as u32).min(65535);
         DropoutKey { threshold, key, site, row0 }
-    }
-
-    /// The probability of a drop, threshold/65536.
-    pub fn p(&self) -> f64 {
-        f64::from(self.threshold) / 65536.0
     }
 
     /// Factor on what is kept, 1/(1 − p).
@@ -287,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_traits_of_rand_draw_the_same_words() {
-        let (mut ours, mut theirs) = (Philox::new(3), Philox::seed_from_u64(3));
+        let (mut ours, mut theirs) = (Philox::new(3), Philox::new(3));
         assert_eq!(ours.word(), theirs.next_u32());
         assert_eq!(ours.double_word(), theirs.next_u64());
         let mut bytes = [0; 6];
@@ -296,30 +256,24 @@ mod tests {
         assert_eq!(bytes[4..], ours.word().to_le_bytes()[..2]);
     }
 
+    /// 40,000 draws: the mean of a unit-variance variable has a standard error of 0.005; four of them are allowed.
     #[test]
     fn uniforms_and_normals_have_their_moments() {
-        // 40,000 draws: the mean of a unit-variance variable has a standard error of 0.005; four of them are allowed.
         let (n, mut rng) = (40_000, Philox::new(1));
         let moments = |xs: &[f64]| {
             let mean = xs.iter().sum::<f64>() / n as f64;
             (mean, xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64)
         };
         let uniform: Vec<f64> = (0..n).map(|_| rng.uniform_f64()).collect();
-        let single: Vec<f64> = (0..n).map(|_| f64::from(rng.uniform_f32())).collect();
-        for xs in [uniform, single] {
-            assert!(xs.iter().all(|x| (0.0..1.0).contains(x)));
-            let (mean, var) = moments(&xs);
-            assert!((mean - 0.5).abs() < 0.006 && (var - 1.0 / 12.0).abs() < 0.003, "{mean} {var}");
-        }
-        let one_by_one: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
-        let mut filled = vec![0.0; n];
-        rng.fill_normal(1.0, &mut filled);
-        for xs in [one_by_one, filled] {
-            let (mean, var) = moments(&xs);
-            assert!(mean.abs() < 0.02 && (var - 1.0).abs() < 0.03, "{mean} {var}");
-            let beyond_two = xs.iter().filter(|x| x.abs() > 2.0).count() as f64 / n as f64;
-            assert!((beyond_two - 0.0455).abs() < 0.005, "{beyond_two}");
-        }
+        assert!(uniform.iter().all(|x| (0.0..1.0).contains(x)));
+        let (mean, var) = moments(&uniform);
+        assert!((mean - 0.5).abs() < 0.006 && (var - 1.0 / 12.0).abs() < 0.003, "{mean} {var}");
+        let mut normal = vec![0.0; n];
+        rng.fill_normal(1.0, &mut normal);
+        let (mean, var) = moments(&normal);
+        assert!(mean.abs() < 0.02 && (var - 1.0).abs() < 0.03, "{mean} {var}");
+        let beyond_two = normal.iter().filter(|x| x.abs() > 2.0).count() as f64 / n as f64;
+        assert!((beyond_two - 0.0455).abs() < 0.005, "{beyond_two}");
     }
 
     #[test]
@@ -329,10 +283,10 @@ mod tests {
         let mut filled = [0.0f64; 5];
         rng.fill_normal(2.0, &mut filled);
         assert_eq!(rng.position(), 4 + 3 * 4);
-        let mut again = Philox::new(5);
-        for pair in 0..3 {
-            again.set_position(4 + 4 * pair);
-            assert_eq!(filled[2 * pair as usize], 2.0 * again.normal());
+        rng.set_position(4);
+        for pair in filled.chunks(2) {
+            let z = box_muller(rng.double_word(), rng.double_word());
+            assert!(pair.iter().zip(z).all(|(&x, z)| x == 2.0 * z));
         }
     }
 

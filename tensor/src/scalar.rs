@@ -53,56 +53,36 @@ pub trait Scalar:
     }
 }
 
-impl Scalar for f32 {
-    fn lit(x: f64) -> Self {
-        x as f32
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-    fn exp(self) -> Self {
-        libm::expf(self)
-    }
-    fn ln(self) -> Self {
-        libm::logf(self)
-    }
-    fn ln_1p(self) -> Self {
-        libm::log1pf(self)
-    }
-    fn tanh(self) -> Self {
-        libm::tanhf(self)
-    }
-    fn sqrt(self) -> Self {
-        self.sqrt()
-    }
-    fn erf(self) -> Self {
-        libm::erff(self)
-    }
+macro_rules! scalar {
+    ($t:ident, $exp:ident, $ln:ident, $ln_1p:ident, $tanh:ident, $erf:ident) => {
+        impl Scalar for $t {
+            fn lit(x: f64) -> Self {
+                x as $t
+            }
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+            fn exp(self) -> Self {
+                libm::$exp(self)
+            }
+            fn ln(self) -> Self {
+                libm::$ln(self)
+            }
+            fn ln_1p(self) -> Self {
+                libm::$ln_1p(self)
+            }
+            fn tanh(self) -> Self {
+                libm::$tanh(self)
+            }
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            fn erf(self) -> Self {
+                libm::$erf(self)
+            }
+        }
+    };
 }
 
-impl Scalar for f64 {
-    fn lit(x: f64) -> Self {
-        x
-    }
-    fn to_f64(self) -> f64 {
-        self
-    }
-    fn exp(self) -> Self {
-        libm::exp(self)
-    }
-    fn ln(self) -> Self {
-        libm::log(self)
-    }
-    fn ln_1p(self) -> Self {
-        libm::log1p(self)
-    }
-    fn tanh(self) -> Self {
-        libm::tanh(self)
-    }
-    fn sqrt(self) -> Self {
-        self.sqrt()
-    }
-    fn erf(self) -> Self {
-        libm::erf(self)
-    }
-}
+scalar!(f32, expf, logf, log1pf, tanhf, erff);
+scalar!(f64, exp, log, log1p, tanh, erf);

@@ -1,9 +1,9 @@
-//! Shapes, strides and the errors of shapes that do not fit.
+//! Shapes, strides, and the error of shapes that do not fit.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Most axes a tensor may have.
+/// The most axes a tensor may have.
 pub const MAX_RANK: usize = 8;
 
 /// The extents of a tensor's axes, outermost first; held inline, so that a shape costs no allocation.
@@ -34,7 +34,7 @@ impl Shape {
         self.iter().product()
     }
 
-    /// The extents, to change in place.
+    /// The extents, mutable.
     pub fn dims_mut(&mut self) -> &mut [usize] {
         &mut self.dims[..self.rank]
     }

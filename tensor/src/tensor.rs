@@ -10,7 +10,7 @@ use crate::{Real, Shape};
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
 /// An n-dimensional array. Cloning, permuting, slicing and expanding share the buffer; only [`Tensor::write`] and
-/// [`Tensor::to_mut`] change one, and only where nobody else can see it.
+/// [`Tensor::to_mut`] change one, and only where it is not shared.
 ///
 /// ```
 /// use gradus_tensor::Tensor;
@@ -27,7 +27,7 @@ pub struct Tensor<T: Real = f32> {
 }
 
 impl<T: Real> Tensor<T> {
-    /// A tensor of these values, row-major; panics where their number is not the shape's.
+    /// A tensor of these values, row-major; panics unless the shape has that many elements.
     pub fn new(shape: impl Into<Shape>, values: Vec<T>) -> Self {
         let shape = shape.into();
         assert_eq!(shape.numel(), values.len(), "a tensor of shape {shape} has {} elements, got {}", shape.numel(), values.len());
@@ -41,7 +41,7 @@ impl<T: Real> Tensor<T> {
         out
     }
 
-    /// A tensor of arbitrary values, for kernels that write several results: each is to be written whole.
+    /// A tensor of arbitrary values, for kernels that write several results; every element must be written.
     pub fn unwritten(shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
         Tensor { shape, strides: shape.strides(), offset: 0, data: Arc::new(Buffer::recycled(shape.numel())) }
@@ -92,7 +92,7 @@ impl<T: Real> Tensor<T> {
         self.len() == 0
     }
 
-    /// Do the elements stand in row-major order without gaps?
+    /// Do the elements lie in row-major order without gaps?
     pub fn is_dense(&self) -> bool {
         let dense = self.shape.strides();
         self.is_empty() || (0..self.shape.len()).all(|i| self.shape[i] == 1 || self.strides[i] == dense[i])
@@ -153,7 +153,7 @@ impl<T: Real> Tensor<T> {
         self.get_mut().expect("just made dense and unshared")
     }
 
-    /// The elements to change in place, if this tensor is dense and the only one that sees its buffer.
+    /// The elements to change in place, if this tensor is dense and its buffer is not shared.
     pub fn get_mut(&mut self) -> Option<&mut [T]> {
         if !self.is_dense() {
             return None;
@@ -210,7 +210,7 @@ impl<T: Real> Tensor<T> {
         Tensor { shape: self.shape.with(axis, range.len()), offset, ..self.clone() }
     }
 
-    /// This tensor repeated to `shape` (new outer axes, extents of 1 stretched) without a copy; panics where it cannot be.
+    /// This tensor repeated to `shape` (new outer axes, extents of 1 stretched) without a copy; panics where it does not broadcast so.
     pub fn expand(&self, shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
         assert_eq!(self.shape.broadcast(&shape), Some(shape), "expand: {} does not broadcast to {shape}", self.shape);
@@ -223,7 +223,7 @@ impl<T: Real> Tensor<T> {
         Tensor { shape, strides, offset: self.offset, data: self.data.clone() }
     }
 
-    /// Do both see the same buffer?
+    /// Do both share one buffer?
     pub fn shares_buffer(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.data, &other.data)
     }

@@ -3,7 +3,7 @@
 
     python check_classifier.py DIR ROWS.jsonl [--no-tokenizer]
 
-A line of ROWS is one sequence: {"ids": [start, …, extract], "logits": [one a class]}, as Gradus computed it.
+A line of ROWS is one sequence: {"ids": [start, …, extract], "logits": [one per class]}, as Gradus computed it.
 OpenAIGPTForSequenceClassification gets each row alone and, if config.json has a `pad_token_id`, all of them as one
 batch padded on the right; the worst difference is printed as JSON. Exits with 1 if that is above 1e-4, if a weight is
 missing, left over or of the wrong shape, if the number of classes differs, or if the tokenizer does not fit: each row
@@ -36,7 +36,7 @@ def read_rows(path: Path, model: OpenAIGPTForSequenceClassification) -> list[dic
             sys.exit(f"{path}: line {number}: {len(logits)} logits, expected {config.num_labels} (id2label in config.json)")
         rows.append(row)
     if not rows:
-        sys.exit(f"{path}: no rows, expected one JSON object a line")
+        sys.exit(f"{path}: no rows, expected one JSON object per line")
     return rows
 
 
@@ -46,7 +46,7 @@ def worst(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def tokenizer_problems(folder: Path, vocab: int, rows: list[dict]) -> list[str]:
-    """What is wrong with the directory's tokenizer, or with where its specials stand in the rows."""
+    """What is wrong with the directory's tokenizer, or with the places of its specials in the rows."""
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
         return ["no tokenizer.json or vocab.json"]
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("--no-tokenizer", action="store_true", help="DIR has none")
     a = parser.parse_args()
-    transformers.logging.set_verbosity_error()  # what it would warn of is checked here
+    transformers.logging.set_verbosity_error()  # what it would warn about is checked here
     transformers.logging.disable_progress_bar()
 
     if not (a.dir / "config.json").is_file():

@@ -5,7 +5,7 @@
 
 Compare `nll`, `token_nll`, `gradient_norms` with `gradus evaluate --ids FILE --dtype f64 --gradients --json`, and
 `ids` with `gradus generate --ids FILE --tokens N --greedy --json`. `greedy_margin` is the smallest lead of a chosen
-logit over the second: ids may part only where it is within rounding. `text_ids` is the tokenizer's encoding of --text.
+logit over the second: ids may differ only where it is within rounding. `text_ids` is the tokenizer's encoding of --text.
 Exits with 1 if a weight is missing, left over or of the wrong shape, or if the tokenizer has ids that the model lacks.
 """
 

@@ -25,7 +25,7 @@ from transformers_fixtures import STEPS, PlainAdam, Recipe, gradients, random_mo
 PAD = 0  # also a token of the vocabulary, <unk>: neither positions nor masks may be read off it
 LAMBDA = 0.5
 
-# OpenAI's fine-tuning, but for a rate of a hundred times 6.25e-5, so that ten updates move something.
+# OpenAI's fine-tuning, except for a rate of a hundred times 6.25e-5, so that ten steps move something.
 RECIPE = Recipe("openai", 6.25e-3, weight_decay=0.01, schedule="warmup_linear", warmup=0.002, clip=1.0)
 
 
@@ -170,7 +170,7 @@ class FineTuned(torch.nn.Module):
         if self.transformation == "similar":  # both orders, added before the linear layer
             representation = at_extract[0::2] + at_extract[1::2]
         logits = self.score(representation)
-        if self.transformation == "choose":  # one scalar a sequence, softmax over an example's answers
+        if self.transformation == "choose":  # one scalar per sequence, softmax over an example's answers
             logits = logits.view(batch.targets.shape)
         return {"lm_logits": lm_logits, "at_extract": at_extract, "representation": representation, "logits": logits}
 
@@ -221,7 +221,7 @@ def prediction(f: Fixture, logits: torch.Tensor) -> torch.Tensor:
     if f.soft:
         return logits.softmax(-1) @ torch.arange(f.classes, dtype=torch.float64)
     top = logits.topk(2).values
-    assert (top[:, 0] - top[:, 1]).min() > 1e-3, "a prediction hangs on rounding"
+    assert (top[:, 0] - top[:, 1]).min() > 1e-3, "a prediction depends on rounding"
     return logits.argmax(-1).double()
 
 
@@ -263,8 +263,8 @@ def check_against_transformers(f: Fixture, folder: Path, batch: Batch, expected:
     """OpenAIGPTForSequenceClassification opens the directory and gives the same logits.
 
     It takes the last token that is not `pad_token_id`: with padding on the right and extract, never the padding id, at
-    the end of each row, that is the extract token, whatever zeros stand within the text. Its logits are one row a
-    sequence. W_y without bias being linear, those of both orders add up to ours.
+    the end of each row, that is the extract token, whatever zeros are within the text. Its logits are one row per
+        sequence. W_y without bias being linear, those of both orders add up to ours.
     """
     model, info = OpenAIGPTForSequenceClassification.from_pretrained(folder, dtype=torch.float64, output_loading_info=True)
     assert not any(info.values()), info
@@ -279,7 +279,7 @@ def check_against_transformers(f: Fixture, folder: Path, batch: Batch, expected:
 
 
 def trained(f: Fixture, model: FineTuned, rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    """STEPS updates as OpenAI's code makes them, λ and mean by sequences included, one batch each."""
+    """STEPS steps as OpenAI's code takes them, λ and mean by sequences included, one batch each."""
     width = model.transformer.config.n_positions
     batches = []
     for _ in range(STEPS):
@@ -302,7 +302,7 @@ def trained(f: Fixture, model: FineTuned, rng: np.random.Generator) -> dict[str,
 
 
 def write_segments(path: Path, f: Fixture, examples: list[dict]) -> None:
-    """The examples before their transformation, one a line."""
+    """The examples before their transformation, one per line."""
     keys = ("transformation", "start", "delimiter", "extract", "bias")
     fields = {key: getattr(f, key) for key in keys} | {"pad": PAD, "lambda": LAMBDA}
     rows = ",\n".join("    " + json.dumps(example) for example in examples)

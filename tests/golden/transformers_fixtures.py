@@ -60,7 +60,7 @@ class Recipe:
     clip: float | None = None  # largest global norm
 
 
-# ε is 1e-6 where it stands beside √v̂: the gradient of a key's bias is 0 but for rounding, and dividing that rounding by
+# ε is 1e-6 where it is added to √v̂: the gradient of a key's bias is 0 but for rounding, and dividing that rounding by
 # 1e-8 would put noise into the parameters. The cosine's warm-up is 0.25 so that no x equals it: the code of the paper
 # tests x ≤ w, others x < w, and the two agree elsewhere.
 RECIPES = {
@@ -107,7 +107,7 @@ def measured(model: OpenAIGPTLMHeadModel, ids: torch.Tensor, prefix: str) -> dic
 
 
 def rate(recipe: Recipe, t: int) -> float:
-    """The schedule's factor for update t = 1 … STEPS, at x = (t − 1) / STEPS."""
+    """The schedule's factor for step t = 1 … STEPS, at x = (t − 1) / STEPS."""
     x, w = (t - 1) / STEPS, recipe.warmup
     match recipe.schedule:
         case "constant":
@@ -183,7 +183,7 @@ def update(model: torch.nn.Module, optimizer, recipe: Recipe, t: int, loss: torc
 
 
 def trained(model: OpenAIGPTLMHeadModel, batches: torch.Tensor, recipe: Recipe) -> dict[str, torch.Tensor]:
-    """STEPS updates, one batch each: what each step saw, and the parameters after the last."""
+    """STEPS steps, one batch each: what each step saw, and the parameters after the last."""
     optimizer = UPDATES[recipe.form](list(model.parameters()), recipe)
     losses, norms, rates = [], [], []
     for t, ids in enumerate(batches, start=1):

@@ -22,7 +22,7 @@ from statistics import median
 
 HERE = Path(__file__).resolve().parent
 
-# Steps timed, and before those, of each program: 5 to 15 seconds a run.
+# Steps timed, and before those, of each program: 5 to 15 seconds per run.
 STEPS = {
     "Gradus": {"tiny": (60, 5), "small": (8, 2), "gpt1": (4, 1)},
     "PyTorch": {"tiny": (50, 5), "small": (6, 2), "gpt1": (3, 1)},
@@ -33,10 +33,10 @@ SIZES = {
     "small": "6 layers, d 384, 8×256, 8,000",
     "gpt1": "12 layers, d 768, 1×512, 40,478",
 }
-# Generation: tokens read at once, then generated.
+# Generation: tokens read together, then generated.
 PROMPT = {"tiny": 16, "small": 32, "gpt1": 32}
 TOKENS = {"tiny": 96, "small": 160, "gpt1": 160}
-# Tells glibc to keep what is freed, instead of taking it from the system again at every step.
+# Tells glibc to keep freed memory instead of asking the system for it again at every step.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 28)}
 
 
@@ -54,7 +54,7 @@ class Programs:
         return self.commands[peer] is not None
 
     def run(self, peer: str, task: str, words: list[str], threads: int) -> dict:
-        """Runs `peer` once; what it reports."""
+        """Runs `peer` once; returns its report."""
         command = [*self.commands[peer], *([task] if peer != "candle" else []), *words]
         if peer == "PyTorch" and task == "train":
             command += self.args.torch_flags.split()
@@ -134,7 +134,7 @@ def training(programs: Programs, args: argparse.Namespace) -> list[str]:
             rows.append(row + [" / ".join(megabytes(runs[peer]) for peer in peers)])
     rates = "; ".join(f"{peer} {min(r):.0f}–{max(r):.0f}" for peer, r in gemm.items() if r)
     return ["**Training**: a whole step, forward, backward, clipping, Adam.", "", *table(header, rows), "",
-            "Share of GEMM: 72·L·d² + 6·d·V + 12·L·T·d FLOPs a token over the rate of the best f32 product of the same process "
+            "Share of GEMM: 72·L·d² + 6·d·V + 12·L·T·d FLOPs per token over the rate of the best f32 product of the same process "
             f"({rates} GFLOP/s)."]
 
 
@@ -219,13 +219,13 @@ def main() -> None:
                         help="peers whose glibc is told to keep freed memory (default: candle, which gains most)")
     parser.add_argument("--torch-flags", default="", metavar="FLAGS",
                         help="more flags of gpt1_torch.py train, to try its other paths: --torch-flags='--head chunked'")
-    parser.add_argument("--raw", metavar="FILE", help="append every run's report to this file, a JSON object a line")
+    parser.add_argument("--raw", metavar="FILE", help="append every run's report to this file, one JSON object per line")
     args = parser.parse_args()
     if args.rounds < 1 or args.threads < 1:
         parser.error("--rounds and --threads: expected at least 1")
     for flag, path in (("--gradus", args.gradus), ("--torch-python", args.torch_python), ("--candle", args.candle)):
         if path and not os.access(path, os.X_OK):
-            parser.error(f"{flag} {path}: expected a program; tests/peers/README.md says how to make it")
+            parser.error(f"{flag} {path}: expected a program; tests/peers/README.md says how to build it")
     if "threads" in args.tasks and args.threads == 1:
         parser.error("--tasks threads: expected --threads above 1 to compare with 1")
     load = os.getloadavg()[0]

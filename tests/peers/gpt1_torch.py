@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The workloads of `gradus bench` in PyTorch on a CPU, f32, eager; one JSON object a run.
+"""The workloads of `gradus bench` in PyTorch on a CPU, f32, eager; one JSON object per run.
 
     python gpt1_torch.py train --workload small --dropout 0.1 --steps 10 --threads 2
     python gpt1_torch.py generate --workload gpt1 --prompt-tokens 16 --tokens 64
@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# layers, width, heads, context, sequences a batch, vocabulary
+# layers, width, heads, context, sequences per batch, vocabulary
 WORKLOADS = {
     "tiny": (4, 128, 4, 128, 16, 2_000),
     "small": (6, 384, 6, 256, 8, 8_000),
@@ -121,13 +121,13 @@ class Cache:
 
 
 def training_flops(workload: str) -> int:
-    """FLOPs a token, counted as Gradus does: masked scores too."""
+    """FLOPs per token, counted as Gradus does: masked scores too."""
     layers, width, _, context, _, vocab = WORKLOADS[workload]
     return 72 * layers * width**2 + 6 * width * vocab + 12 * layers * context * width
 
 
 def peak_rss_mb() -> float:
-    """Most memory this process has held, in 10⁶ bytes."""
+    """The most memory this process has held, in 10⁶ bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
@@ -177,7 +177,7 @@ def train(args: argparse.Namespace) -> dict:
         loss = value.item()
         if step >= args.warm_up:
             times.append(time.perf_counter() - begin)
-    peak = peak_rss_mb()  # before the products below touch memory of their own
+    peak = peak_rss_mb()  # before the products below use memory themselves
     del run, model, optimizer, everything, decayed, others, groups, value
     rate = sequences * context / statistics.median(times)
     return {
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, metavar="N", help="steps timed (default 10)")
     parser.add_argument("--warm-up", type=int, default=2, metavar="N", help="steps before (default 2)")
     parser.add_argument("--threads", type=int, default=None, metavar="K", help="default: PyTorch's")
-    parser.add_argument("--clip", type=float, default=1.0, metavar="NORM", help="most the gradient's norm may be; 0: no clipping")
+    parser.add_argument("--clip", type=float, default=1.0, metavar="NORM", help="largest norm of the gradient; 0: no clipping")
     parser.add_argument("--attention", choices=["sdpa", "plain"], default="sdpa", help="plain: written out where it drops")
     parser.add_argument("--head", choices=["dense", "chunked"], default="dense", help="all logits at once, or F.linear_cross_entropy")
     parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused")

@@ -9,9 +9,9 @@
 OLD and NEW are two programs on this machine. Texts and tasks are made by the programs themselves (`gradus world`). Each line is
 printed as soon as it is known; the exit status is 0 only where every line holds. Needs Python's standard library only.
 
-Figures are compared exactly. Left out are times and rates, and in audits words (paths, code, prose) and what only NEW has; the
-most memory that `audit cost` reports may grow by 1 %. A difference that is meant, say new samples of one op, is let pass by
-its line's name: --allow 'audit ops: attention'.
+Figures are compared exactly. Times and rates are not compared, nor in audits words (paths, code, prose) and what only NEW has; the
+most memory that `audit cost` reports may grow by 1 %. An intended difference, say new samples of one op, is allowed by its
+line's name: --allow 'audit ops: attention'.
 """
 
 import argparse
@@ -33,16 +33,18 @@ from pathlib import Path
 
 
 class Failed(Exception):
-    """A program ended with another exit code than 0, or did not print what it should."""
+    """A program ended with a non-zero exit code, or did not print what it should."""
 
 
 class Program:
-    """One of the two programs, in a folder of its own. The names of files are the same in both."""
+    """One of the two programs, in its own folder. The names of files are the same in both."""
 
     def __init__(self, name: str, binary: Path, folder: Path):
-        self.name, self.binary, self.folder = name, binary, folder
+        self.name, self.folder = name, folder
         self.keys: dict[str, set[str]] = {}
         folder.mkdir(parents=True)
+        # A copy of each, made now: how much of a program's file is in memory also depends on how and when it was written.
+        self.binary = shutil.copy(binary, folder / "gradus")
 
     def run(self, words: str) -> str:
         """What the command prints on stdout."""
@@ -92,7 +94,7 @@ def key_paths(value: object, path: str = "") -> Iterator[str]:
             yield from key_paths(inner, f"{path}[]")
 
 
-# What must hold of speed (the geometric mean over all lines; each line's interval) and of peak memory.
+# What must hold for speed (the geometric mean over all lines; each line's interval) and of peak memory.
 LEAST_MEAN, LEAST_INTERVAL, MOST_MEMORY = 0.99, 0.98, 1.01
 
 # Comparing figures
@@ -138,7 +140,7 @@ def differences(old: object, new: object, figures_only: bool = False, path: str 
 
 
 def count(value: object) -> int:
-    """Number of numbers in a JSON value."""
+    """How many numbers a JSON value has."""
     if isinstance(value, dict):
         return sum(count(inner) for key, inner in value.items() if not TIMES.search(key))
     if isinstance(value, list):
@@ -228,7 +230,7 @@ class Bits:
         self.results(what, lambda: self.both(task), head, figures_only)
 
     def against(self, what: str, old: Callable[[], object], new: Callable[[], object], head: Callable | None = None) -> None:
-        """A line: something of OLD's that is at hand, and what NEW makes."""
+        """A line: an existing result of OLD's, and what NEW makes of it."""
         self.results(what, lambda: (old(), new()), head)
 
     def results(self, what: str, make: Callable[[], tuple], head: Callable | None = None, figures_only: bool = False) -> None:
@@ -524,7 +526,7 @@ class Bits:
             shutil.copytree(self.old.folder / "miniature", self.new.folder / "miniature-from-old")
             result = self.new.json("reproduce --resume miniature-from-old --quiet --threads 1")
             if result["done"] != 0 and result["skipped"] == 0:
-                raise Failed("new: OLD's reproduction was made again instead of being read")
+                raise Failed("new: OLD's reproduction was run again instead of being read")
             return self.new.file("miniature-from-old/results.json")
 
         self.compare("reproduce: every score", whole, figures_only=True)

@@ -1,10 +1,11 @@
-//! What the integration tests in `tests/` share: the golden fixtures, random batches and parameters.
+//! What the integration tests share: the golden fixtures, batches, parameters and recipes.
 
 use std::path::{Path, PathBuf};
 
-use gradus_model::Batch;
-use gradus_tensor::Tensor;
-use gradus_tensor::rng::Philox;
+use gradus_model::{Batch, GradientMode, Model, Objective, Tree, checkpoint};
+use gradus_tensor::{Real, Tensor};
+use gradus_train::optim::{Optimizer, Schedule};
+use gradus_train::trainer::{Recipe, Trainer};
 use safetensors::{Dtype, SafeTensors};
 
 /// The directory of the fixtures that `transformers` made.
@@ -30,63 +31,122 @@ pub fn golden_directories(chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 
 /// Arrays of a fixture by name.
 #[derive(Debug)]
-pub struct Arrays(Vec<u8>);
+pub struct Arrays {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
 
 impl Arrays {
     /// Reads a file of arrays.
     pub fn read(path: &Path) -> Self {
-        Arrays(std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
+        let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Arrays { path: path.to_owned(), bytes }
     }
 
-    /// The names in the file.
+    fn file(&self) -> SafeTensors<'_> {
+        SafeTensors::deserialize(&self.bytes).expect("a safetensors file")
+    }
+
+    /// The names in the file, in order.
     pub fn names(&self) -> Vec<String> {
-        let file = SafeTensors::deserialize(&self.0).expect("a safetensors file");
-        file.names().into_iter().map(str::to_owned).collect()
+        let mut names: Vec<String> = self.file().names().into_iter().map(str::to_owned).collect();
+        names.sort();
+        names
     }
 
     /// A floating-point array (f64 or f32), as f64.
     pub fn get(&self, name: &str) -> Tensor<f64> {
-        let file = SafeTensors::deserialize(&self.0).expect("a safetensors file");
+        let file = self.file();
         let view = file.tensor(name).unwrap_or_else(|e| panic!("{name}: {e}"));
         let values = match view.dtype() {
             Dtype::F64 => view.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
             Dtype::F32 => view.data().as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
-            other => panic!("{name}: F64 or F32, found {other:?}"),
+            other => panic!("{name}: expected F64 or F32, found {other:?}"),
         };
         Tensor::new(view.shape(), values)
     }
 
     /// An array of token ids, and its shape.
     pub fn ids(&self, name: &str) -> (Vec<u32>, Vec<usize>) {
-        let file = SafeTensors::deserialize(&self.0).expect("a safetensors file");
+        let file = self.file();
         let view = file.tensor(name).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(view.dtype(), Dtype::I64, "{name}");
         let ids = view.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as u32).collect();
         (ids, view.shape().to_vec())
     }
+
+    /// Refuses values that are off an array by more than `tolerance` of its largest entry (by `tolerance` if it is all zeros).
+    #[track_caller]
+    pub fn assert_agrees<T: Real>(&self, name: &str, found: &Tensor<T>, tolerance: f64) {
+        let (found, expected) = (found.cast(), self.get(name));
+        // What shifts all answers of a head alike has a gradient of 0 up to rounding.
+        let error = if largest(&expected) < 1e-15 { largest(&found) } else { worst(&found, &expected) };
+        assert!(error <= tolerance, "{}: {name}: {error:e} of its largest entry, more than {tolerance:e}", self.path.display());
+    }
+
+    /// The same for all arrays whose names begin with `prefix`: a tree's values, by Hugging Face's names.
+    #[track_caller]
+    pub fn assert_all_agree<T: Real>(&self, prefix: &str, found: &Model<Tensor<T>>, tolerance: f64) {
+        let mut compared = 0;
+        checkpoint::hugging_face_names(found).zip(found.as_ref()).visit(|_, (name, value)| {
+            self.assert_agrees(&format!("{prefix}{name}"), value, tolerance);
+            compared += 1;
+        });
+        let all = self.names().iter().filter(|name| name.starts_with(prefix)).count();
+        assert_eq!(compared, all, "{}: every array of {prefix}", self.path.display());
+    }
 }
 
-/// Sequences of random tokens, each of which predicts a random one: as many as there are weights.
-pub fn random_batch(rng: &mut Philox, vocab: usize, sequences: usize, weights: Vec<f64>) -> Batch {
-    let mut ids = || weights.iter().map(|_| rng.below(vocab as u64) as u32).collect::<Vec<_>>();
-    let (inputs, targets) = (ids(), ids());
-    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+/// Ten steps of a trainer are those of a fixture under `name`: losses, norms, factors of the rate, and each parameter at the end.
+#[track_caller]
+pub fn assert_ten_steps_agree(mut trainer: Trainer<f64>, batch: impl Fn(usize) -> Batch, expected: &Arrays, name: &str) {
+    // Rounding moves them by at most 6e-11.
+    const TOLERANCE: f64 = 1e-9;
+    let seen: Vec<_> = (0..10).map(|t| trainer.step(&batch(t)).expect("finite")).collect();
+    let series = |what: &str, of: &dyn Fn(usize) -> f64| {
+        expected.assert_agrees(&format!("{name}.{what}"), &Tensor::new([10], (0..10).map(of).collect()), TOLERANCE);
+    };
+    series("loss", &|t| seen[t].loss);
+    series("gradient_norm", &|t| seen[t].gradient_norm);
+    series("schedule", &|t| seen[t].rate / trainer.recipe.optimizer.lr);
+    expected.assert_all_agree(&format!("{name}.parameter."), &trainer.params, TOLERANCE);
+    assert_eq!(trainer.done(), 10);
 }
 
-/// For `Tree::map`: p + 0.1·N(0, 1), each leaf from random numbers of its own. Gains and biases are off 1 and 0 then, where some
-/// gradients would vanish.
-pub fn shaken(seed: u64) -> impl FnMut(&str, Tensor<f64>) -> Tensor<f64> {
-    let mut stream = 0;
-    move |_, p| {
-        stream += 1;
-        let noise = Tensor::normal(*p.shape(), 1.0, &mut Philox::with_stream(seed, stream));
-        p.zip(&noise, |p, n| p + 0.1 * n)
+/// A recipe of GPT-1's optimizer, without what the tests vary.
+pub fn recipe(steps: u64, shards: usize) -> Recipe {
+    Recipe {
+        optimizer: Optimizer::default(),
+        schedule: Schedule::default(),
+        steps,
+        clip: Some(1.0),
+        shards,
+        at_once: shards,
+        backward: GradientMode::Whole,
+        seed: 0,
+    }
+}
+
+/// Sequences (B, T) whose first `lengths` tokens count: each of them but the last predicts the next.
+pub fn next_tokens(ids: &[u32], lengths: &[u32], objective: Objective) -> Batch {
+    let (b, t) = (lengths.len(), ids.len() / lengths.len());
+    let predicts = |i: usize| i % t + 1 < lengths[i / t] as usize;
+    let mask: Vec<f64> = (0..b * t).map(|i| if predicts(i) { 1.0 } else { 0.0 }).collect();
+    Batch {
+        sequences: b,
+        inputs: ids.into(),
+        targets: (0..b * t).map(|i| if predicts(i) { ids[i + 1] } else { 0 }).collect(),
+        weights: objective.weights(&mask, b).into(),
+        labels: None,
     }
 }
 
 /// The largest difference, relative to the largest entry of `expected`.
 pub fn worst(found: &Tensor<f64>, expected: &Tensor<f64>) -> f64 {
     assert_eq!(found.shape(), expected.shape());
-    let largest = |t: &Tensor<f64>| t.to_vec().iter().fold(0.0f64, |m, x| m.max(x.abs()));
     largest(&found.zip(expected, |a, b| a - b)) / largest(expected).max(f64::MIN_POSITIVE)
+}
+
+fn largest(values: &Tensor<f64>) -> f64 {
+    values.to_vec().iter().fold(0.0, |most: f64, x| most.max(x.abs()))
 }

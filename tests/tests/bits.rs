@@ -1,14 +1,14 @@
 //! The same seed gives the same bits, on any number of threads and across a stop.
 
 use gradus_autograd::Tensor;
-use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Model, Objective};
+use gradus_model::check::random_batch;
+use gradus_model::{Batch, Gpt, GptConfig, Model, Objective};
 use gradus_tensor::rng::Philox;
-use gradus_tests::random_batch;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::pretrain::digest;
 use gradus_train::trainer::{Recipe, Trainer};
 
-const UPDATES: u64 = 12;
+const STEPS: u64 = 12;
 
 /// Large enough that matrix products, attention, norms, dropout and optimizer all share their work between threads.
 fn config() -> GptConfig {
@@ -17,17 +17,7 @@ fn config() -> GptConfig {
 
 fn recipe(shards: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.2".parse().unwrap(), ..Schedule::default() };
-    let optimizer = Optimizer { lr: 1e-2, ..Optimizer::default() };
-    Recipe {
-        optimizer,
-        schedule,
-        updates: UPDATES,
-        clip: Some(1.0),
-        shards,
-        at_once: shards,
-        backward: GradientMode::Whole,
-        seed: 9,
-    }
+    Recipe { optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() }, schedule, seed: 9, ..gradus_tests::recipe(STEPS, shards) }
 }
 
 fn batch(config: &GptConfig, t: u64) -> Batch {
@@ -36,14 +26,14 @@ fn batch(config: &GptConfig, t: u64) -> Batch {
     random_batch(&mut Philox::with_stream(2, t), config.vocab, b, weights)
 }
 
-/// The parameters after the whole run; with `stop`, saved and read back after so many updates.
+/// The parameters after the whole run; with `stop`, saved and read back after that many steps.
 fn run(threads: usize, shards: usize, stop: Option<u64>) -> String {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let config = config();
         let mut trainer: Trainer = Trainer::new(recipe(shards), Gpt::init(&config, 4));
-        while trainer.done() < UPDATES {
-            trainer.update(&batch(&config, trainer.done() + 1)).unwrap();
+        while trainer.done() < STEPS {
+            trainer.step(&batch(&config, trainer.done() + 1)).unwrap();
             if Some(trainer.done()) == stop {
                 let dir = tempfile::tempdir().unwrap();
                 let path = dir.path().join("state");
@@ -64,7 +54,7 @@ fn threads_and_a_stop_halfway_do_not_change_a_bit() {
         for threads in [2, 3] {
             assert_eq!(run(threads, shards, None), one, "{shards} shards on {threads} threads against one");
         }
-        assert_eq!(run(2, shards, Some(UPDATES / 2)), one, "{shards} shards, saved and read back halfway");
+        assert_eq!(run(2, shards, Some(STEPS / 2)), one, "{shards} shards, saved and read back halfway");
     }
 }
 

@@ -1,18 +1,19 @@
 //! `gradus audit step` in a real browser: its page opens, zooms by keyboard, finds a node by name, and shows the numbers that the
-//! library has. Run by `.ci/browser`, since it wants Debian's chromium.
+//! library has. Run by `.ci/browser`, since it needs Debian's chromium.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use gradus_audit::step::{Node, Opened, Scene, View};
+use gradus_audit::step::{Node, Opened, StepInputs, View};
 use serde_json::{Value, json};
 
-/// A browser that is told what to do through a pipe (the DevTools protocol: JSON messages, each ended by a zero).
+/// A browser controlled through a pipe (the DevTools protocol: JSON messages, each ended by a zero).
 struct Browser {
+    /// Its pipes, its profile and the page.
+    dir: tempfile::TempDir,
     process: Child,
     to: File,
     from: Receiver<Vec<u8>>,
@@ -23,7 +24,7 @@ struct Browser {
 /// No answer takes longer.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What comes through a pipe, read by a thread of its own, so that silence is noticed.
+/// What comes through a pipe, read by its own thread, so that silence is noticed.
 fn messages(pipe: File) -> Receiver<Vec<u8>> {
     let (send, messages) = channel();
     std::thread::spawn(move || {
@@ -37,8 +38,10 @@ fn messages(pipe: File) -> Receiver<Vec<u8>> {
 }
 
 impl Browser {
-    fn open(dir: &Path) -> Self {
-        let (to, from) = (dir.join("to"), dir.join("from"));
+    /// A browser that shows the page of a step.
+    fn on(opened: &Opened) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (to, from) = (dir.path().join("to"), dir.path().join("from"));
         for pipe in [&to, &from] {
             assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
         }
@@ -46,15 +49,16 @@ impl Browser {
         let line = "exec chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
                     --disable-component-update --disable-sync --window-size=1400,1000 --user-data-dir=\"$3\" --remote-debugging-pipe about:blank \
                     3<\"$1\" 4>\"$2\" 2>/dev/null";
-        let process = Command::new("sh").args(["-c", line, "sh"]).args([&to, &from, &dir.join("profile")]).spawn();
+        let process = Command::new("sh").args(["-c", line, "sh"]).args([&to, &from, &dir.path().join("profile")]).spawn();
         let process = process.expect("a shell");
         let to = OpenOptions::new().write(true).open(to).expect("the pipe to it");
         let from = messages(File::open(from).expect("the pipe from it"));
-        let mut browser = Browser { process, to, from, session: None, sent: 0 };
+        let mut browser = Browser { dir, process, to, from, session: None, sent: 0 };
         let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
         let target = json!({ "targetId": target["targetId"], "flatten": true });
         let session = browser.ask("Target.attachToTarget", target)["sessionId"].as_str().expect("a session").to_owned();
         browser.session = Some(session);
+        browser.show(opened);
         browser
     }
 
@@ -80,11 +84,13 @@ impl Browser {
         serde_json::from_slice(&message).expect("JSON")
     }
 
-    fn show(&mut self, page: &Path) {
+    fn show(&mut self, opened: &Opened) {
+        let page = self.dir.path().join("page.html");
+        std::fs::write(&page, opened.html()).expect("a file");
         self.ask("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
         let begun = Instant::now();
         while self.eval("document.documentElement?.dataset.ready ?? ''") != "yes" {
-            assert!(begun.elapsed() < LONGEST, "the page's script did not come to its end");
+            assert!(begun.elapsed() < LONGEST, "the page's script did not finish");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -123,14 +129,23 @@ impl Browser {
         self.text("document.getElementById('trail').textContent")
     }
 
-    fn boxes(&mut self) -> Vec<String> {
-        let names = self.text("[...document.querySelectorAll('#map .box b')].map((b) => b.textContent).join(' ')");
-        names.split(' ').map(str::to_owned).collect()
+    /// The texts of the elements that a selector finds.
+    fn texts(&mut self, selector: &str) -> Vec<String> {
+        self.texts_of(&format!("document.querySelectorAll('{selector}')"))
     }
 
-    /// The table that stands in the panel, slice by slice as it is shown.
+    fn texts_of(&mut self, elements: &str) -> Vec<String> {
+        let texts = self.eval(&format!("[...{elements}].map((element) => element.textContent)"));
+        serde_json::from_value(texts).expect("texts")
+    }
+
+    fn boxes(&mut self) -> Vec<String> {
+        self.texts("#map .box b")
+    }
+
+    /// The first table in the panel, slice by slice as it is shown.
     fn numbers(&mut self) -> Vec<f64> {
-        let cells = self.text("[...document.querySelectorAll('#tab .numbers')][0] ? [...document.querySelectorAll('#tab .numbers')[0].querySelectorAll('td')].map((td) => td.textContent).join(' ') : ''");
+        let cells = self.texts_of("(document.querySelector('#tab .numbers')?.querySelectorAll('td') ?? [])").join(" ");
         cells.split_whitespace().map(|cell| cell.replace('−', "-").replace('∞', "inf").parse().expect("a number")).collect()
     }
 }
@@ -140,12 +155,6 @@ impl Drop for Browser {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn write(dir: &Path, name: &str, opened: &Opened) -> std::path::PathBuf {
-    let path = dir.join(name);
-    std::fs::write(&path, opened.html()).unwrap();
-    path
 }
 
 /// The first slice of a tensor.
@@ -159,10 +168,8 @@ fn op<'a>(nodes: &'a [Node], scope: &str, op: &str) -> &'a Node {
 
 #[test]
 fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
-    let dir = tempfile::tempdir().unwrap();
-    let opened = Opened::of(Scene::by_hand(), "test").unwrap();
-    let mut browser = Browser::open(dir.path());
-    browser.show(&write(dir.path(), "hand.html", &opened));
+    let opened = Opened::of(StepInputs::by_hand(), "test").unwrap();
+    let mut browser = Browser::on(&opened);
     assert_eq!(browser.eval("performance.getEntriesByType('resource').length"), 0, "nothing is loaded");
     assert_eq!(browser.boxes(), ["embed", "h0", "reshape", "lm"]);
     let loss = browser.text("document.querySelector('header').textContent");
@@ -207,33 +214,26 @@ fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
         assert_eq!(value.parse(), Ok(node.proof.unwrap().value), "{name}");
     }
 
-    // A parameter stands beside the op that reads it; the columns of c_attn say what they make.
+    // A parameter is shown beside the op that reads it; the columns of c_attn say what they make.
     browser.find("h.0.attn.c_attn.weight");
     assert_eq!((browser.trail(), browser.chosen()), ("model▸ h0▸ attn".to_owned(), "h.0.attn.c_attn.weight".to_owned()));
     browser.press("1");
-    let columns = browser.text("[...document.querySelectorAll('#tab thead th')].map((th) => th.textContent).join(' ')");
-    assert_eq!(columns, " q0 q1 q2 k0 k1 k2 v0 v1 v2");
+    assert_eq!(browser.texts("#tab thead th"), ["", "q0", "q1", "q2", "k0", "k1", "k2", "v0", "v1", "v2"]);
 
     // The tied embedding: its gradient is the sum of two, and each is shown.
     browser.find("tokens_embed.weight");
     browser.press("3");
-    let from = browser.text("[...document.querySelectorAll('#tab .summand h3')].map((h) => h.textContent).join('; ')");
-    assert_eq!(from, "1. from lm.linear_cross_entropy, by its input 1; 2. from embed.gather, by its input 0");
-    let summands = &opened.nodes[0].summands;
-    assert_eq!(browser.numbers(), first(summands[0].view.as_ref().unwrap()));
-    let sum: Vec<f64> = first(summands[0].view.as_ref().unwrap())
-        .iter()
-        .zip(first(summands[1].view.as_ref().unwrap()))
-        .map(|(a, b)| a + b)
-        .collect();
+    let from = ["1. from lm.linear_cross_entropy, by its input 1", "2. from embed.gather, by its input 0"];
+    assert_eq!(browser.texts("#tab .summand h3"), from);
+    let [a, b] = [0, 1].map(|i| first(opened.nodes[0].summands[i].view.as_ref().unwrap()));
+    assert_eq!(browser.numbers(), a);
+    let sum: Vec<f64> = a.iter().zip(b).map(|(a, b)| a + b).collect();
     assert_eq!(sum, first(opened.nodes[0].grad.as_ref().unwrap()));
     browser.press("4");
     let update = opened.nodes[0].update.as_ref().unwrap();
     assert_eq!(browser.numbers(), first(update.part("g").unwrap()));
-    let titles = browser.text("[...document.querySelectorAll('#tab .tensor h3')].map((h) => h.textContent).join('; ')");
-    assert_eq!(titles, "g; m; v; Δθ; θ after");
-    let formulas = browser.text("document.querySelector('#tab .math').textContent");
-    assert_eq!(formulas, opened.rule.lines.concat());
+    assert_eq!(browser.texts("#tab .tensor h3"), ["g", "m", "v", "Δθ", "θ after"]);
+    assert_eq!(browser.text("document.querySelector('#tab .math').textContent"), opened.rule.lines.concat());
 
     // Light and dark.
     let ground = |browser: &mut Browser, scheme: &str| {
@@ -266,26 +266,21 @@ const EVERYWHERE: &str = "(() => {
 
 #[test]
 fn every_place_can_be_gone_to_and_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut browser = Browser::open(dir.path());
-    for (name, scene) in [("hand.html", Scene::by_hand()), ("step.html", Scene::standard(1, |_| {}).unwrap())] {
-        browser.show(&write(dir.path(), name, &Opened::of(scene, "test").unwrap()));
-        let found = browser.eval(EVERYWHERE);
+    for step in [StepInputs::by_hand(), StepInputs::standard(1, |_| {}).unwrap()] {
+        let found = Browser::on(&Opened::of(step, "test").unwrap()).eval(EVERYWHERE);
         assert!(found[0].as_u64() > Some(80), "{found}");
-        assert_eq!(found[1], "", "{name}");
+        assert_eq!(found[1], "");
     }
 }
 
 #[test]
 fn the_keyboard_keeps_its_place() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut browser = Browser::open(dir.path());
-    browser.show(&write(dir.path(), "hand.html", &Opened::of(Scene::by_hand(), "test").unwrap()));
+    let mut browser = Browser::on(&Opened::of(StepInputs::by_hand(), "test").unwrap());
     let focus = "document.activeElement.closest('[data-key]')?.dataset.key ?? document.activeElement.id";
     browser.find("h0.mlp.gelu");
     assert_eq!(browser.text(focus), "h0.mlp.gelu");
     for key in ["g", "2", "g"] {
-        browser.press(key); // the pictures turn to gradients, another tab is shown, and back
+        browser.press(key); // the pictures switch to gradients, another tab is shown, and back
         assert_eq!(browser.text(focus), "h0.mlp.gelu", "after {key}");
     }
     // On the tabs the arrows go from tab to tab, around.
@@ -297,7 +292,7 @@ fn the_keyboard_keeps_its_place() {
         assert_eq!(browser.text(focus), tab);
     }
     assert_eq!(browser.chosen(), "h0.mlp.gelu");
-    // The pictures turn, and what is chosen stays; at the top Escape goes back to the whole model.
+    // The pictures switch, and what is chosen stays; at the top Escape goes back to the whole model.
     browser.find("h0.mlp");
     browser.press("Enter");
     assert_eq!(browser.chosen(), "h0.mlp");
@@ -316,10 +311,8 @@ fn the_keyboard_keeps_its_place() {
 
 #[test]
 fn large_tensors_are_summarised_and_it_is_said() {
-    let dir = tempfile::tempdir().unwrap();
-    let opened = Opened::of(Scene::standard(1, |_| {}).unwrap(), "test").unwrap();
-    let mut browser = Browser::open(dir.path());
-    browser.show(&write(dir.path(), "step.html", &opened));
+    let opened = Opened::of(StepInputs::standard(1, |_| {}).unwrap(), "test").unwrap();
+    let mut browser = Browser::on(&opened);
     browser.find("tokens_embed.weight");
     browser.press("1");
     let said = browser.text("document.getElementById('tab').textContent");
@@ -327,18 +320,17 @@ fn large_tensors_are_summarised_and_it_is_said() {
     let slice = &opened.nodes[0].value.slices[0];
     assert_eq!(&browser.numbers(), &slice.corner.as_ref().unwrap().0);
     // Its rows are those of the tokens, by their words.
-    let rows = browser.text("[...document.querySelectorAll('#tab .numbers tbody th')].map((th) => th.textContent).join('; ')");
     let named: Vec<String> = opened.tokens.rows.iter().map(|(row, word)| format!("{word} ({row})")).collect();
-    assert_eq!((rows, &slice.rows), (named.join("; "), &opened.tokens.rows.iter().map(|(row, _)| *row).collect()));
+    assert_eq!(browser.texts("#tab .numbers tbody th"), named);
+    assert_eq!(slice.rows, opened.tokens.rows.iter().map(|(row, _)| *row).collect::<Vec<_>>());
     browser.find("lm.linear_cross_entropy.matmul"); // the logits
     browser.press("1");
     let said = browser.text("document.getElementById('tab').textContent");
     assert!(said.contains("the picture has means of blocks, the table the corner"), "{said}");
-    // A heat map of attention: a cell a pair of tokens, in the words that were read.
+    // A heat map of attention: one cell per pair of tokens, in the words that were read.
     browser.find("h1.attn.self_attention.softmax.div");
     browser.press("1");
-    let words = browser.text("[...document.querySelectorAll('#tab .labels span')].map((s) => s.textContent).join(' ')");
-    assert_eq!(words, opened.tokens.inputs.join(" "));
+    assert_eq!(browser.texts("#tab .labels span"), opened.tokens.inputs);
     assert_eq!(browser.text("document.querySelector('#tab option:last-of-type').textContent"), "sequence 0, head 3");
     assert_eq!(browser.eval("document.querySelector('#tab canvas').width"), json!(opened.tokens.inputs.len()));
 }

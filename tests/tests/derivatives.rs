@@ -4,19 +4,18 @@ use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::derivatives::{grad, hvp, jvp};
 use gradus_autograd::{Real, Tensor, Var};
 use gradus_model::check::Loss;
-use gradus_model::{Batch, DropoutSeed, GptConfig, Model, ModelConfig, Objective, Sight, Tree, check as properties};
+use gradus_model::{Batch, DropoutSeed, GptConfig, Model, Objective, Sight, Tree, check as properties};
 
-fn gpt() -> (Loss, Vec<Tensor<f64>>, Model<Tensor<f64>>) {
+fn gpt() -> (Loss, Vec<Tensor<f64>>) {
     let backbone =
         GptConfig { vocab: 17, context: 6, width: 12, layers: 2, heads: 3, initializer_range: 0.3, ..GptConfig::default() };
-    let config = ModelConfig::from(backbone);
-    let params: Model<Tensor<f64>> = Model::init(&config, 1);
+    let model = Model::init(&backbone.into(), 1);
     let ids = |k: u32| (0..12).map(|i| (5 * i + k) % 17).collect();
     let weights = Objective::TokenMean.weights(&[1.0; 12], 2).into();
     let batch = Batch { sequences: 2, inputs: ids(1), targets: ids(2), weights, labels: None };
-    let mut inputs = Vec::new();
-    params.as_ref().visit(|_, p| inputs.push(p.clone()));
-    (Loss { config, batch, dropout: Some(DropoutSeed::new(3, 1)) }, inputs, params)
+    let loss = Loss { model, batch, dropout: Some(DropoutSeed::new(3, 1)) };
+    let parameters = loss.parameters();
+    (loss, parameters)
 }
 
 fn direction(inputs: &[Tensor<f64>], seed: u64) -> Vec<Tensor<f64>> {
@@ -33,7 +32,7 @@ fn dot(a: &[Tensor<f64>], b: &[Tensor<f64>]) -> f64 {
 /// Forward mode on dual numbers and reverse mode share no line of the ops' derivatives.
 #[test]
 fn the_loss_of_a_gpt_has_one_derivative_forward_and_backward() {
-    let (loss, at, _) = gpt();
+    let (loss, at) = gpt();
     let v = direction(&at, 1);
     let ((y, along), (value, gradient)) = (jvp(|ins| loss.call(ins), &at, &v), grad(|ins| loss.call(ins), &at));
     assert!((y.item() - value).abs() < 1e-14);
@@ -43,7 +42,7 @@ fn the_loss_of_a_gpt_has_one_derivative_forward_and_backward() {
 /// ⟨w, Hv⟩ = ⟨v, Hw⟩, and Hv is what the gradient changes by along v.
 #[test]
 fn the_hessian_of_a_gpt_is_symmetric_and_the_derivative_of_its_gradient() {
-    let (loss, at, _) = gpt();
+    let (loss, at) = gpt();
     let (v, w) = (direction(&at, 1), direction(&at, 2));
     let along = |v| hvp(|ins| loss.call(ins), &at, v);
     let (hv, hw) = (along(&v), along(&w));
@@ -86,7 +85,7 @@ fn refused(f: Bent) -> Vec<&'static str> {
     check::DERIVATIVES.iter().filter(|(_, witness)| witness(&case).is_err()).map(|(name, _)| *name).collect()
 }
 
-/// On dual numbers nothing is cut by `detach`… the tape's word, which forward mode does not know.
+/// `detach` cuts nothing on dual numbers: it is a notion of the tape, which forward mode does not know.
 #[test]
 fn a_function_with_a_wrong_gradient_is_refused() {
     assert_eq!(refused(Bent { factor: 0.0, cut: false }), Vec::<&str>::new());
@@ -98,7 +97,7 @@ fn a_function_with_a_wrong_gradient_is_refused() {
     }
 }
 
-/// The loss of a GPT, the gradient of one of whose parameters is off by 0.1 %.
+/// The loss of a GPT with the gradient of one parameter off by 0.1 %.
 #[derive(Debug)]
 struct Off {
     loss: Loss,
@@ -115,9 +114,9 @@ impl Function for Off {
 /// Depth does not blunt the witnesses.
 #[test]
 fn a_thousandth_in_one_parameter_of_a_gpt_is_seen() {
-    let (loss, at, params) = gpt();
+    let (loss, at) = gpt();
     let mut names = Vec::new();
-    params.as_ref().visit(|name, _| names.push(name.to_owned()));
+    loss.model.as_ref().visit(|name, _| names.push(name.to_owned()));
     for (parameter, name) in names.iter().enumerate() {
         let case = Case::of("off", Off { loss: loss.clone(), parameter }, &at, 3);
         for witness in [check::adjoint, check::taylor] {
@@ -159,9 +158,9 @@ fn who_sees_ahead_or_sees_nothing_is_refused() {
     };
     assert_eq!(verdict(&|ids| sums(ids, false)), Ok(()));
     let ahead = verdict(&|ids| sums(ids, true)).unwrap_err().to_string();
-    assert!(ahead.contains("sequence 0: the logits at 0 are others than before, where only token 1 is another"), "{ahead}");
+    assert!(ahead.contains("sequence 0: the logits at 0 are different from before when only token 1 changes"), "{ahead}");
     let blind = verdict(&|ids| sums(&vec![0; ids.len()], false)).unwrap_err().to_string();
-    assert!(blind.contains("the same as before, where only token 0 is another"), "{blind}");
+    assert!(blind.contains("the same as before when only token 0 changes"), "{blind}");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Every witness over the one list of ops, on random inputs in f64.
 //!
-//! Proptest draws a seed and a size alone, so that shrinking finds the smallest size that fails; a failure names the op, its
+//! Proptest draws only a seed and a size, so that shrinking finds the smallest size that fails; a failure names the op, its
 //! sample, the seed and the size, and `check::Subject::cases(seed, size)` draws it again.
 
 use gradus_autograd::check::{self, Subject, Witness};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Draws an op; each draw runs all of the op's samples.
+/// Draws per op; each draw runs all of the op's samples.
 const CASES: u32 = 256;
 
 /// Extents go up to 5, and to 2 or 3 more often: a wrong index shows at 2, and the work grows with a power of the extent.

@@ -1,4 +1,4 @@
-//! model/LEDGER.md is what the rows say, and what they name is there.
+//! model/LEDGER.md is what the rows say, and what they name exists.
 
 use std::path::Path;
 
@@ -17,5 +17,5 @@ fn every_source_and_test_of_the_ledger_exists() {
 #[test]
 fn the_page_of_the_ledger_is_not_stale() {
     let (committed, made) = (include_str!("../../model/LEDGER.md"), ledger().markdown());
-    assert!(committed == made, "make it again with `cargo run --release -- audit ledger --markdown model/LEDGER.md --overwrite`");
+    assert!(committed == made, "make it again with `cargo run -- audit ledger --markdown model/LEDGER.md --overwrite`");
 }

@@ -2,10 +2,10 @@
 //!
 //! The fixtures come from `tests/golden/lstm_fixtures.py`.
 
-use gradus_autograd::{Real, Tape, Tensor, Var};
+use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::tree::P;
-use gradus_model::{Lstm, LstmConfig, LstmState, Role, Tree};
-use gradus_tests::{Arrays, golden, worst};
+use gradus_model::{Batch, Lstm, LstmConfig, LstmState, Objective, Role, Tree};
+use gradus_tests::{Arrays, golden, next_tokens, worst};
 
 /// The name of a parameter in PyTorch, whose matrices are [out, in].
 const NAMES: [(&str, &str); 6] = [
@@ -39,16 +39,6 @@ fn model(arrays: &Arrays) -> (LstmConfig, Lstm<Tensor<f64>>) {
     (config, params)
 }
 
-/// The mean of −log P over all predictions but those of the last position.
-fn loss<'t, T: Real>(model: &Lstm<Var<'t, T>>, ids: &[u32], batch: usize) -> Var<'t, T> {
-    let (hidden, n) = (model.hidden(ids, batch, None), ids.len());
-    let t = n / batch;
-    let targets: Vec<u32> = (0..n).map(|i| if i % t + 1 < t { ids[i + 1] } else { 0 }).collect();
-    let weight = 1.0 / (batch * (t - 1)) as f64;
-    let weights: Vec<f64> = (0..n).map(|i| if i % t + 1 < t { weight } else { 0.0 }).collect();
-    hidden.states.reshape([n, model.config().width]).linear_cross_entropy(&hidden.output, None, targets.into(), weights.into())
-}
-
 fn fixtures() -> [Arrays; 2] {
     ["lstm-d6-h10", "lstm-d8-h5"].map(|dir| Arrays::read(&golden().join(dir).join("fixture.safetensors")))
 }
@@ -58,28 +48,29 @@ fn compare<T: Real>(tolerance: f64) {
         let (config, params) = model(&arrays);
         let params: Lstm<Tensor<T>> = params.cast();
         let (ids, shape) = arrays.ids("input_ids");
-        let check = |name: &str, found: &Tensor<T>, expected: &Tensor<f64>| {
-            let error = worst(&found.cast(), expected);
-            assert!(error <= tolerance, "d = {}: {name}: {error:e} of its largest entry", config.width);
-        };
         let tape = Tape::off();
         let hidden = params.constants(&tape).hidden(&ids, shape[0], None);
-        check("states", hidden.states.value(), &arrays.get("states"));
-        check("logits", hidden.logits().value(), &arrays.get("logits"));
+        arrays.assert_agrees("states", hidden.states.value(), tolerance);
+        arrays.assert_agrees("logits", hidden.logits().value(), tolerance);
 
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
-        let loss = loss(&leaves, &ids, shape[0]);
-        check("loss", loss.value(), &arrays.get("loss"));
+        // The mean of −log P over all predictions but those of the last position.
+        let Batch { targets, weights, .. } = next_tokens(&ids, &vec![shape[1] as u32; shape[0]], Objective::TokenMean);
+        let hidden = leaves.hidden(&ids, shape[0], None);
+        let states = hidden.states.reshape([ids.len(), config.width]);
+        let loss = states.linear_cross_entropy(&hidden.output, None, targets, weights);
+        arrays.assert_agrees("loss", loss.value(), tolerance);
         let grads = tape.backward(&loss);
         let mut compared = 0;
         Lstm::declare(&config).zip(leaves).visit(|path, (declared, leaf)| {
             let gradient = grads.of(&leaf).unwrap_or_else(|| panic!("{path} has no gradient"));
-            check(path, gradient, &stored(&arrays, "gradient", path, declared.role));
+            let error = worst(&gradient.cast(), &stored(&arrays, "gradient", path, declared.role));
+            assert!(error <= tolerance, "d = {}: {path}: {error:e} of its largest entry", config.width);
             compared += 1;
             if path == "cell.bias" {
                 // The gradient of a sum is that of both its terms.
-                check("the second bias", gradient, &arrays.get("gradient.lstm.bias_hh_l0"));
+                arrays.assert_agrees("gradient.lstm.bias_hh_l0", gradient, tolerance);
                 compared += 1;
             }
         });

@@ -1,5 +1,5 @@
-//! What training asks of the system's allocator, counted: after its first steps no tensor's memory, and as much is held after
-//! step 2,000 as after step 200.
+//! What training asks of the system's allocator: after its first steps no memory for tensors, and no more is held after step
+//! 2,000 than after step 200.
 
 // A global allocator is an `unsafe` trait; this one only counts and passes on to the system's.
 #![allow(unsafe_code)]
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use gradus_autograd::{Tape, Tensor};
+use gradus_model::check::random_batch;
 use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Objective};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
-use gradus_tests::random_batch;
-use gradus_train::optim::{Optimizer, Schedule};
+use gradus_tests::recipe;
 use gradus_train::trainer::{Recipe, Trainer};
 
-/// From here on a block is large: a page.
+/// A block of this size or more is large: a page.
 const LARGE: usize = 4096;
 
 /// Alignment of vectors: only the crate `matrixmultiply` asks for it, to pack its operands, on CPUs for which we have no tiles.
 const VECTOR: usize = 32;
 
-/// Whether products are made by our own tiles, which allocate nothing.
+/// Whether products are computed by our own tiles, which allocate nothing.
 fn has_tiles() -> bool {
     #[cfg(target_arch = "x86_64")]
     return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
@@ -76,10 +76,8 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn trainer(config: &GptConfig, shards: usize, recompute: bool) -> Trainer {
-    let (optimizer, schedule) = (Optimizer::default(), Schedule::default());
     let backward = if recompute { GradientMode::Recompute } else { GradientMode::Whole };
-    let recipe = Recipe { optimizer, schedule, updates: 10_000, clip: Some(1.0), shards, at_once: 1, backward, seed: 9 };
-    Trainer::new(recipe, Gpt::init(config, 4))
+    Trainer::new(Recipe { at_once: 1, backward, seed: 9, ..recipe(10_000, shards) }, Gpt::init(config, 4))
 }
 
 fn batch(config: &GptConfig, sequences: usize) -> Batch {
@@ -87,13 +85,13 @@ fn batch(config: &GptConfig, sequences: usize) -> Batch {
     random_batch(&mut Philox::new(2), config.vocab, sequences, Objective::TokenMean.weights(&vec![1.0; n], sequences))
 }
 
-/// On one thread of rayon's, where nothing depends on which of several came first.
+/// On one rayon thread, where nothing depends on which of several comes first.
 fn on_one_thread(f: impl FnOnce() + Send) {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread").install(f);
 }
 
 fn step(trainer: &mut Trainer, batch: &Batch) {
-    trainer.update(batch).expect("finite");
+    trainer.step(batch).expect("finite");
 }
 
 /// Whole, in parts, and recomputed: the third and later steps find all their buffers where the steps before them left them.
@@ -111,12 +109,12 @@ fn a_step_takes_no_tensor_from_the_system() {
             (0..STEPS).for_each(|_| step(&mut trainer, &batch));
             let after = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
             let what = format!("{shards} shards, recompute {recompute}");
-            assert_eq!(buffer::stats(), pool, "{what}: the pool as it was");
-            // What is left are the lists of nodes of the tapes, which double as they grow, and small things.
+            assert_eq!(buffer::stats(), pool, "{what}: the pool has changed");
+            // What is left is the tapes' lists of nodes, which double as they grow, and small things.
             let [blocks, large] = [after[0] - before[0], after[1] - before[1]].map(|n| n / STEPS);
             let tapes = shards * if recompute { config.layers + 2 } else { 1 };
-            assert!(large <= 12 * tapes, "{what}: {large} large blocks a step for {tapes} tapes");
-            assert!(blocks <= 2000 * shards, "{what}: {blocks} blocks a step");
+            assert!(large <= 12 * tapes, "{what}: {large} large blocks per step for {tapes} tapes");
+            assert!(blocks <= 2000 * shards, "{what}: {blocks} blocks per step");
         }
     });
 }

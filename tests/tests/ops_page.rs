@@ -23,14 +23,14 @@ fn the_page_of_ops_is_not_stale() {
         assert_eq!(
             found,
             expected,
-            "autograd/OPS.md, line {}: make it again with `cargo run --release -- audit ops --markdown autograd/OPS.md --overwrite`",
+            "autograd/OPS.md, line {}: make it again with `cargo run -- audit ops --markdown autograd/OPS.md --overwrite`",
             number + 1
         );
     }
     assert_eq!(committed.lines().count(), made.lines().count());
 }
 
-/// What the page claims: nothing was refused when it was made, and every witness was asked 256 times.
+/// What the page claims: nothing was refused when it was made, and every witness ran on 256 draws.
 #[test]
 fn the_page_of_ops_claims_what_holds() {
     let committed = include_str!("../../autograd/OPS.md");

@@ -1,14 +1,12 @@
 //! The house: crates on few floors, and in each crate rooms that lean on one another one way only.
 //!
-//! A *room* is a direct child module of a crate's `src`, with all that is in it. Imports are read from the syntax: every `use`, every
-//! path in code, every `crate::…` in the tokens of a macro. What only tests see may import as it likes.
+//! A *room* is a direct child module of a crate's `src`, with all that is in it. Imports are read from the tokens: every `use`,
+//! and every path in code and in macros. What only tests see may import as it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use proc_macro2::{TokenStream, TokenTree};
-use syn::visit::{self, Visit};
-use syn::{Attribute, Item, UseTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// Floors of crates, the program's included.
 const FLOORS: usize = 6;
@@ -49,7 +47,7 @@ fn no_import_between_rooms_closes_a_circle_or_climbs() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// What is read is what stands there.
+/// What is read is what is written.
 #[test]
 fn imports_are_found_wherever_they_stand() {
     let text = "
@@ -58,11 +56,17 @@ fn imports_are_found_wherever_they_stand() {
         mod inner { use super::m; use super::super::n::*; }
         #[cfg(test)] mod tests { use crate::o; }
         fn relative() { b::c(); std::mem::drop(1); }
+        pub mod other; #[cfg(test)] mod for_tests;
+        macro_rules! shown { () => { $crate::p::q } }
+        pub use r::{self as s, t};
     ";
-    let mut seen = Imports { module: vec!["room".into(), "file".into()], found: Vec::new() };
-    seen.visit_file(&syn::parse_file(text).unwrap());
-    let found: Vec<String> = seen.found.iter().map(|path| path.join("::")).collect();
-    assert_eq!(found, ["a::b", "a::C", "d", "room::e::E", "g::H", "i::j", "k::L", "room::file::m", "room::n"]);
+    let mut source = Source { module: vec!["room".into(), "file".into()], ..Source::default() };
+    source.read(text.parse().unwrap());
+    let imports: Vec<String> = source.imports.iter().map(|path| path.join("::")).collect();
+    assert_eq!(imports, ["a::b", "a::C", "d", "room::e::E", "g::H", "i::j", "k::L", "room::file::m", "room::n", "p::q"]);
+    assert_eq!((source.files, source.macros), (vec!["other".to_owned()], vec!["shown".to_owned()]));
+    let names: Vec<&str> = source.names.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["b", "C", "d", "m", "*", "s", "t"]);
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn a_circle_is_found_and_a_chain_is_none() {
     assert_eq!(circles(&edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")])), [["b", "c"]]);
 }
 
-/// The crates of the workspace but that of the tests, which stands on all of them.
+/// The crates of the workspace except that of the tests, which builds on all of them.
 struct House {
     crates: Vec<Crate>,
 }
@@ -87,12 +91,9 @@ struct Crate {
     name: String,
     /// Crates of the workspace that it is built on.
     needs: Vec<String>,
-    rooms: BTreeSet<String>,
-    root: syn::File,
-    /// By room, what its files import: paths from the crate's root.
-    found: BTreeMap<String, Vec<Vec<String>>>,
-    /// The rooms of macros that are exported.
-    macros: BTreeMap<String, String>,
+    root: Source,
+    /// What the files of each room hold.
+    rooms: BTreeMap<String, Vec<Source>>,
 }
 
 impl House {
@@ -116,210 +117,181 @@ impl Crate {
         let needs = manifest["dependencies"].as_table().expect("dependencies").keys();
         let needs = needs.filter(|need| need.starts_with("gradus-")).cloned().collect();
         let src = folder.join("src");
-        let root = parse(&if src.join("lib.rs").exists() { src.join("lib.rs") } else { src.join("main.rs") });
-        let mut krate = Crate { name, needs, rooms: BTreeSet::new(), root, found: BTreeMap::new(), macros: BTreeMap::new() };
-        for room in modules(&krate.root.items) {
-            krate.rooms.insert(room.clone());
-            krate.file(&src, vec![room]);
+        let root = Source::of(&if src.join("lib.rs").exists() { src.join("lib.rs") } else { src.join("main.rs") }, Vec::new());
+        let mut rooms = BTreeMap::new();
+        for room in &root.files {
+            let mut sources = Vec::new();
+            files(&src, vec![room.clone()], &mut sources);
+            rooms.insert(room.clone(), sources);
         }
-        krate
+        Crate { name, needs, root, rooms }
     }
 
-    /// Reads the file of a module, and those below it.
-    fn file(&mut self, folder: &Path, module: Vec<String>) {
-        let name = module.last().expect("not the root");
-        let below = folder.join(name);
-        let file = [folder.join(format!("{name}.rs")), below.join("mod.rs")].into_iter().find(|file| file.exists());
-        let file = parse(&file.unwrap_or_else(|| panic!("{}: the module {} has a file", self.name, module.join("::"))));
-        let mut seen = Imports { module: module.clone(), found: Vec::new() };
-        seen.visit_file(&file);
-        self.found.entry(module[0].clone()).or_default().append(&mut seen.found);
-        for item in &file.items {
-            if let Item::Macro(syn::ItemMacro { ident: Some(ident), attrs, .. }) = item
-                && attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"))
-            {
-                self.macros.insert(ident.to_string(), module[0].clone());
-            }
+    /// The room of what the crate's root re-exports or a macro names; no room where it is another crate's.
+    fn exported(&self, name: &str) -> Option<Option<&String>> {
+        if let Some((_, path)) = self.root.names.iter().find(|(exported, _)| exported == name) {
+            let first = path.iter().find(|part| !["crate", "self"].contains(&part.as_str()));
+            return Some(first.filter(|first| self.rooms.contains_key(*first)));
         }
-        for child in modules(&file.items) {
-            self.file(&below, [&module[..], &[child]].concat());
-        }
+        let defines = |sources: &Vec<Source>| sources.iter().any(|source| source.macros.iter().any(|defined| defined == name));
+        self.rooms.iter().find(|(_, sources)| defines(sources)).map(|(room, _)| Some(room))
     }
 
-    /// Which rooms each room imports. Faults: what a room imports from the crate's root, which stands above it.
+    /// Which rooms each room imports. Faults: what a room imports from the crate's root, which is above it.
     fn imports(&self, faults: &mut Vec<String>) -> BTreeMap<String, BTreeSet<String>> {
-        let mut exports: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for item in &self.root.items {
-            if let Item::Use(item) = item {
-                leaves(&item.tree, &mut Vec::new(), &mut |path, name| drop(exports.insert(name, path.to_vec())));
-            }
-        }
         let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (room, path) in self.found.iter().flat_map(|(room, paths)| paths.iter().map(move |path| (room, path))) {
-            let Some(first) = path.first() else {
-                faults.push(format!("{}: {room} imports all of the crate's root", self.name));
-                continue;
-            };
-            let exported = || exports.get(first).map(|path| path.iter().find(|part| !["crate", "self"].contains(&part.as_str())));
-            let to = match exported() {
-                _ if self.rooms.contains(first) => first,
-                Some(Some(module)) if self.rooms.contains(module) => module,
-                Some(_) => continue, // another crate's
-                None => match self.macros.get(first) {
-                    Some(room) => room,
-                    None => {
+        for (room, sources) in &self.rooms {
+            for path in sources.iter().flat_map(|source| &source.imports) {
+                let to = match path.first() {
+                    Some(first) if self.rooms.contains_key(first) => Some(first),
+                    Some(first) => self.exported(first).unwrap_or_else(|| {
                         faults.push(format!("{}: {room} imports {} from the crate's root", self.name, path.join("::")));
-                        continue;
+                        None
+                    }),
+                    None => {
+                        faults.push(format!("{}: {room} imports all of the crate's root", self.name));
+                        None
                     }
-                },
-            };
-            if to != room {
-                edges.entry(room.clone()).or_default().insert(to.clone());
+                };
+                if let Some(to) = to.filter(|to| *to != room) {
+                    edges.entry(room.clone()).or_default().insert(to.clone());
+                }
             }
         }
         edges
     }
 }
 
-fn parse(file: &PathBuf) -> syn::File {
-    let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
-}
-
-/// The modules in files of their own, but those for tests.
-fn modules(items: &[Item]) -> Vec<String> {
-    let module = |item: &Item| match item {
-        Item::Mod(module) if module.content.is_none() && !is_for_tests(&module.attrs) => Some(module.ident.to_string()),
-        _ => None,
-    };
-    items.iter().filter_map(module).collect()
-}
-
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    let is_test = |attribute: &Attribute| attribute.parse_args::<syn::Path>().is_ok_and(|of| of.is_ident("test"));
-    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") && is_test(attribute))
-}
-
-/// Calls `leaf(path, name)` for everything that a `use` names.
-fn leaves(tree: &UseTree, path: &mut Vec<String>, leaf: &mut dyn FnMut(&[String], String)) {
-    let mut with = |part: &syn::Ident, name: &syn::Ident| {
-        if part != "self" {
-            path.push(part.to_string());
-        }
-        let name = if name == "self" { path.last().cloned().unwrap_or_default() } else { name.to_string() };
-        leaf(path, name);
-        if part != "self" {
-            path.pop();
-        }
-    };
-    match tree {
-        UseTree::Name(name) => with(&name.ident, &name.ident),
-        UseTree::Rename(rename) => with(&rename.ident, &rename.rename),
-        UseTree::Glob(_) => leaf(path, "*".into()),
-        UseTree::Group(group) => group.items.iter().for_each(|tree| leaves(tree, path, leaf)),
-        UseTree::Path(step) => {
-            path.push(step.ident.to_string());
-            leaves(&step.tree, path, leaf);
-            path.pop();
-        }
+/// Reads the file of a module, and those below it.
+fn files(folder: &Path, module: Vec<String>, sources: &mut Vec<Source>) {
+    let below = folder.join(module.last().expect("not the root"));
+    let file = [below.with_extension("rs"), below.join("mod.rs")].into_iter().find(|file| file.exists());
+    let file = file.unwrap_or_else(|| panic!("{}: a module has a file", below.display()));
+    let source = Source::of(&file, module.clone());
+    for child in &source.files {
+        files(&below, [&module[..], std::slice::from_ref(child)].concat(), sources);
     }
+    sources.push(source);
 }
 
-/// What a file imports of its own crate.
-struct Imports {
+/// What a file holds, except what is for tests alone.
+#[derive(Default)]
+struct Source {
     /// The module that is being read.
     module: Vec<String>,
-    /// Paths from the crate's root.
-    found: Vec<Vec<String>>,
+    /// Modules in files of their own.
+    files: Vec<String>,
+    macros: Vec<String>,
+    /// Everything that a `use` names, and its path as it is written.
+    names: Vec<(String, Vec<String>)>,
+    /// What is imported of the file's own crate: paths from its root.
+    imports: Vec<Vec<String>>,
 }
 
-impl Imports {
-    /// A path as it is written; relative ones stay in their room, or begin with what a `use` has named.
-    fn add(&mut self, path: &[String]) {
-        let (mut at, mut rest) = (self.module.clone(), path);
-        match path.first().map(String::as_str) {
-            Some("crate") => (at, rest) = (Vec::new(), &path[1..]),
-            Some("self" | "super") => {
-                while let Some(step @ ("self" | "super")) = rest.first().map(String::as_str) {
-                    if step == "super" {
-                        at.pop();
-                    }
-                    rest = &rest[1..];
+impl Source {
+    fn of(file: &Path, module: Vec<String>) -> Source {
+        let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let mut source = Source { module, ..Source::default() };
+        source.read(text.parse().unwrap_or_else(|e| panic!("{}: {e}", file.display())));
+        source
+    }
+
+    fn read(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut rest = &tokens[..];
+        while let [first, after @ ..] = rest {
+            rest = after;
+            let word = if matches!(first, TokenTree::Group(_)) { String::new() } else { first.to_string() };
+            match (word.as_str(), after) {
+                ("#", [TokenTree::Group(attribute), item @ ..])
+                    if attribute.stream().to_string().replace(' ', "") == "cfg(test)" =>
+                {
+                    let is_end = |token: &TokenTree| is(token, ';') || braces(token).is_some();
+                    rest = &item[item.iter().position(is_end).map_or(item.len(), |end| end + 1)..];
                 }
+                ("mod", [name, body, ..]) if braces(body).is_some() => {
+                    self.module.push(name.to_string());
+                    self.read(braces(body).expect("seen").stream());
+                    self.module.pop();
+                    rest = &after[2..];
+                }
+                ("mod", [name, end, ..]) if is(end, ';') => self.files.push(name.to_string()),
+                ("macro_rules", [_, name, ..]) => self.macros.push(name.to_string()),
+                ("use", _) => {
+                    let end = after.iter().position(|token| is(token, ';')).unwrap_or(after.len());
+                    self.used(&after[..end], &[]);
+                    rest = &after[end..];
+                }
+                _ => match first {
+                    TokenTree::Group(group) => self.read(group.stream()),
+                    TokenTree::Ident(first) => {
+                        let mut path = vec![first.to_string()];
+                        while let [a, b, TokenTree::Ident(next), more @ ..] = rest
+                            && is(a, ':')
+                            && is(b, ':')
+                        {
+                            path.push(next.to_string());
+                            rest = more;
+                        }
+                        // A single word, such as the `crate` of `pub(crate)`, is not a path.
+                        if path.len() > 1 {
+                            self.import(&path);
+                        }
+                    }
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    /// The tree of a `use`, below a path.
+    fn used(&mut self, tree: &[TokenTree], above: &[String]) {
+        for branch in tree.split(|token| is(token, ',')).filter(|branch| !branch.is_empty()) {
+            let mut path = above.to_vec();
+            let renamed = branch.iter().position(|token| token.to_string() == "as");
+            for token in &branch[..renamed.unwrap_or(branch.len())] {
+                match token.to_string().as_str() {
+                    ":" | "*" => {}
+                    "self" if !path.is_empty() => {}
+                    _ if braces(token).is_none() => path.push(token.to_string()),
+                    _ => {}
+                }
+            }
+            let last = branch.last().expect("not empty");
+            if let Some(group) = braces(last) {
+                self.used(&group.stream().into_iter().collect::<Vec<_>>(), &path);
+                continue;
+            }
+            self.import(&path);
+            let name = if last.to_string() == "self" { path.last().expect("a path").clone() } else { last.to_string() };
+            self.names.push((name, path));
+        }
+    }
+
+    /// A path as it is written; a relative one stays in its room, or begins with what a `use` has named.
+    fn import(&mut self, path: &[String]) {
+        let up = path.iter().take_while(|step| ["self", "super"].contains(&step.as_str()));
+        let (from, up) = match path[0].as_str() {
+            "crate" => (&[][..], 1),
+            "self" | "super" => {
+                let supers = up.clone().filter(|step| *step == "super").count();
+                (&self.module[..self.module.len() - supers], up.count())
             }
             _ => return,
-        }
-        self.found.push([&at[..], rest].concat());
-    }
-
-    /// Paths in the tokens of a macro.
-    fn tokens(&mut self, tokens: TokenStream) {
-        let (mut path, mut colons): (Vec<String>, usize) = (Vec::new(), 0);
-        for token in tokens {
-            match &token {
-                TokenTree::Ident(ident) if !path.is_empty() && colons == 2 => {
-                    path.push(ident.to_string());
-                    colons = 0;
-                }
-                TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() => colons += 1,
-                other => {
-                    self.written(&std::mem::take(&mut path));
-                    colons = 0;
-                    match other {
-                        TokenTree::Ident(ident) => path.push(ident.to_string()),
-                        TokenTree::Group(group) => self.tokens(group.stream()),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        self.written(&path);
-    }
-
-    /// A path among tokens; a single word is none, such as that of `pub(crate)`.
-    fn written(&mut self, path: &[String]) {
-        if path.len() > 1 {
-            self.add(path);
-        }
+        };
+        self.imports.push([from, &path[up..]].concat());
     }
 }
 
-impl<'ast> Visit<'ast> for Imports {
-    fn visit_item(&mut self, item: &'ast Item) {
-        let attributes = match item {
-            Item::Const(item) => &item.attrs,
-            Item::Fn(item) => &item.attrs,
-            Item::Impl(item) => &item.attrs,
-            Item::Mod(item) => &item.attrs,
-            Item::Static(item) => &item.attrs,
-            Item::Struct(item) => &item.attrs,
-            Item::Use(item) => &item.attrs,
-            _ => return visit::visit_item(self, item),
-        };
-        match item {
-            _ if is_for_tests(attributes) => {}
-            Item::Use(item) => leaves(&item.tree, &mut Vec::new(), &mut |path, _| self.add(path)),
-            Item::Mod(item) => {
-                self.module.push(item.ident.to_string());
-                visit::visit_item_mod(self, item);
-                self.module.pop();
-            }
-            _ => visit::visit_item(self, item),
-        }
-    }
+fn is(token: &TokenTree, sign: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
+}
 
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.add(&path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>());
-        visit::visit_path(self, path);
+fn braces(token: &TokenTree) -> Option<&Group> {
+    match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
+        _ => None,
     }
-
-    fn visit_macro(&mut self, called: &'ast syn::Macro) {
-        visit::visit_macro(self, called);
-        self.tokens(called.tokens.clone());
-    }
-
-    /// `pub(super)` imports nothing.
-    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 }
 
 /// The largest sets of rooms that reach one another.

@@ -1,17 +1,18 @@
-//! What the trainer promises about an update: its shards do not matter to the result, and an error changes nothing.
+//! What the trainer promises about a step: shards change rounding alone, and an error changes nothing.
 
 use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
+use gradus_model::check::random_batch;
 use gradus_model::{
     Activation, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig,
     Objective, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
-use gradus_tests::{Arrays, random_batch, worst};
-use gradus_train::optim::{Optimizer, Schedule};
+use gradus_tests::{Arrays, worst};
+use gradus_train::optim::Schedule;
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
 
 fn config() -> GptConfig {
@@ -20,16 +21,7 @@ fn config() -> GptConfig {
 
 fn recipe(shards: usize, at_once: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.1".parse().unwrap(), ..Schedule::default() };
-    Recipe {
-        optimizer: Optimizer::default(),
-        schedule,
-        updates: 20,
-        clip: Some(1.0),
-        shards,
-        at_once,
-        backward: GradientMode::Whole,
-        seed: 3,
-    }
+    Recipe { schedule, at_once, seed: 3, ..gradus_tests::recipe(20, shards) }
 }
 
 fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
@@ -66,31 +58,20 @@ fn shards_give_the_same_loss_and_gradient() {
     }
 }
 
-/// Which shards are at work at one time is a matter of memory, not of bits.
+/// How many shards run at a time, and whether activations are kept or recomputed, is a matter of memory, not of bits.
 #[test]
-fn shards_at_once_do_not_change_a_bit() {
-    let run =
-        |at_once| trainer::<f32>(config(), recipe(3, at_once)).gradient(&batch(&config()), Some(DropoutSeed::new(5, 2))).unwrap();
-    let one = run(1);
-    assert_eq!(run(2), one);
-    assert_eq!(run(3), one);
-}
-
-/// Nor is it whether activations are kept or computed again.
-#[test]
-fn recomputing_does_not_change_a_bit() {
+fn shards_at_once_and_recomputing_do_not_change_a_bit() {
+    use GradientMode::{Recompute, Whole};
     for embedding in [Embedding::Separate, Embedding::Joint] {
         let config = GptConfig { embedding, ..config() };
         let run = |shards, at_once, backward| {
             let recipe = Recipe { backward, ..recipe(shards, at_once) };
             trainer::<f32>(config.clone(), recipe).gradient(&batch(&config), Some(DropoutSeed::new(5, 2))).unwrap()
         };
-        for (shards, at_once) in [(1, 1), (3, 1), (3, 2)] {
-            assert_eq!(
-                run(shards, at_once, GradientMode::Recompute),
-                run(shards, at_once, GradientMode::Whole),
-                "{embedding:?}, {shards} shards"
-            );
+        assert_eq!(run(1, 1, Recompute), run(1, 1, Whole), "{embedding:?}");
+        let one = run(3, 1, Whole);
+        for (at_once, backward) in [(2, Whole), (3, Whole), (1, Recompute), (2, Recompute)] {
+            assert_eq!(run(3, at_once, backward), one, "{embedding:?}, {at_once} at once, {backward:?}");
         }
     }
 }
@@ -99,10 +80,8 @@ fn recomputing_does_not_change_a_bit() {
 fn state(trainer: &Trainer, path: &Path) -> Vec<(String, Vec<u64>)> {
     trainer.save(path, "").unwrap();
     let file = Arrays::read(path);
-    let mut names = file.names();
-    names.sort();
     let bits = |name: &str| file.get(name).to_vec().into_iter().map(f64::to_bits).collect();
-    names.into_iter().map(|name| (name.clone(), bits(&name))).collect()
+    file.names().into_iter().map(|name| (name.clone(), bits(&name))).collect()
 }
 
 #[test]
@@ -112,7 +91,7 @@ fn nan_stops_before_the_update_and_changes_nothing() {
     let (config, batch) = (config(), batch(&config()));
     let mut trainer = trainer::<f32>(config, recipe(2, 2));
     for _ in 0..3 {
-        trainer.update(&batch).unwrap();
+        trainer.step(&batch).unwrap();
     }
     for poison in [f32::NAN, f32::INFINITY] {
         let good = trainer.clone();
@@ -122,25 +101,25 @@ fn nan_stops_before_the_update_and_changes_nothing() {
             }
         });
         let before = state(&trainer, &path);
-        match trainer.update(&batch).unwrap_err() {
-            TrainError::NotFinite { update: 4, loss, norm, anomaly } => {
+        match trainer.step(&batch).unwrap_err() {
+            TrainError::NotFinite { step: 4, loss, norm, anomaly } => {
                 assert!(!(loss.is_finite() && norm.is_finite()));
                 let anomaly = anomaly.expect("found again");
                 assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
                 let weights = anomaly.from[1].1;
-                assert_eq!(weights.nan + weights.infinite, 1, "one weight is broken: {anomaly}");
+                assert_eq!(weights.nan + weights.infinite, 1, "one weight is non-finite: {anomaly}");
             }
             other => panic!("{other}"),
         }
         assert_eq!(trainer.done(), 3);
-        assert!(state(&trainer, &path) == before, "parameters and moments as before the update that was not made");
+        assert!(state(&trainer, &path) == before, "parameters and moments as before the step that was not taken");
         trainer = good;
     }
-    trainer.update(&batch).unwrap();
+    trainer.step(&batch).unwrap();
     assert_eq!(trainer.done(), 4);
 }
 
-/// Through a ReLU −∞ is 0: the loss and its gradient are finite, and only who looks at every number sees it.
+/// A ReLU turns −∞ into 0: the loss and its gradient are finite, and only an observer of every number notices.
 #[test]
 fn who_watches_sees_what_never_reaches_the_loss() {
     let config = GptConfig { activation: Activation::Relu, ..config() };
@@ -154,27 +133,27 @@ fn who_watches_sees_what_never_reaches_the_loss() {
             }
         });
         let broken = trainer.clone();
-        trainer.update(&batch).unwrap();
+        trainer.step(&batch).unwrap();
         let mut watched = broken;
         watched.watches = true;
-        match watched.update(&batch).unwrap_err() {
-            TrainError::Anomaly { update: 1, anomaly } => {
+        match watched.step(&batch).unwrap_err() {
+            TrainError::Anomaly { step: 1, anomaly } => {
                 assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
                 assert_eq!(anomaly.made.infinite, 3 * 8, "one unit of each token of the first shard: {anomaly}");
             }
             other => panic!("{other}"),
         }
         assert_eq!(watched.done(), 0);
-        // And a sound update has the same bits, watched or not.
+        // And a sound step has the same bits, watched or not.
         let (mut seen, mut unseen) = (sound.clone(), sound);
         seen.watches = true;
-        seen.update(&batch).unwrap();
-        unseen.update(&batch).unwrap();
+        seen.step(&batch).unwrap();
+        unseen.step(&batch).unwrap();
         assert_eq!(seen.params, unseen.params);
     }
 }
 
-/// What is kept of an update that was not made is enough to make it again alone, with and without labels.
+/// What is kept of a failed step is enough to repeat it alone, with and without labels.
 #[test]
 fn an_update_that_failed_is_kept_and_made_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -190,14 +169,14 @@ fn an_update_that_failed_is_kept_and_made_again() {
         let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Classify, 2));
         let config = ModelConfig { head, ..config().into() };
         let mut trainer: Trainer = Trainer::new(recipe(2, 1), Model::init(&config, 1));
-        trainer.update(&batch).unwrap();
+        trainer.step(&batch).unwrap();
         trainer.params.as_mut().visit(|name, p| {
             if name == "h.0.attn.c_proj.weight" {
                 p.set(2, f32::INFINITY);
             }
         });
-        let error = trainer.update(&batch).unwrap_err();
-        let TrainError::NotFinite { update: 2, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
+        let error = trainer.step(&batch).unwrap_err();
+        let TrainError::NotFinite { step: 2, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
         trainer.dump(&batch, &error, &kept).unwrap();
         let (again, same, said) = Trainer::replay(&kept).unwrap();
         assert_eq!((again.done(), &same, said), (1, &batch, error.to_string()));
@@ -216,12 +195,12 @@ fn an_update_that_failed_is_kept_and_made_again() {
     read["labels"]["targets"].as_array_mut().unwrap().truncate(7);
     std::fs::write(&step, read.to_string()).unwrap();
     assert!(Trainer::replay(&kept).unwrap_err().to_string().contains("labels that do not belong"));
-    assert!(Trainer::replay(dir.path()).unwrap_err().to_string().contains("the run's own directory, whose update is in"));
+    assert!(Trainer::replay(dir.path()).unwrap_err().to_string().contains("the run's own directory; its step is in"));
     let empty = tempfile::tempdir().unwrap();
     assert!(Trainer::replay(empty.path()).unwrap_err().to_string().contains("step.json"));
 }
 
-/// Position vectors of their own in a model whose configuration has them in the joint matrix: nothing reads them.
+/// Separate position vectors in a model whose configuration has them in the joint matrix: nothing reads them.
 #[test]
 fn a_parameter_without_gradient_is_named() {
     let joint = GptConfig { embedding: Embedding::Joint, ..config() };
@@ -230,8 +209,8 @@ fn a_parameter_without_gradient_is_named() {
     let batch = batch(&joint);
     for backward in [GradientMode::Whole, GradientMode::Recompute] {
         let mut trainer = Trainer::new(Recipe { backward, ..recipe(2, 2) }, params.clone());
-        let error = trainer.update(&batch).unwrap_err();
-        assert_eq!(error, TrainError::NoGradient { update: 1, name: "positions_embed.weight".into() });
+        let error = trainer.step(&batch).unwrap_err();
+        assert_eq!(error, TrainError::NoGradient { step: 1, name: "positions_embed.weight".into() });
         assert!(error.to_string().contains("positions_embed.weight"), "{error}");
         assert_eq!((trainer.done(), &trainer.params), (0, &params.clone().into()));
     }

@@ -1,25 +1,16 @@
 //! The LSTM's dropouts and its bits. What it shares with the Transformer is checked in `whole_model.rs`.
 
-use gradus_autograd::{Real, Tape, Tensor, Var};
+use gradus_autograd::{Real, Tape, Tensor};
+use gradus_model::check::{shaken, tiny_lstm};
 use gradus_model::{DropoutSeed, Lstm, LstmConfig, LstmState, Tree};
 use gradus_tensor::rng::Philox;
-use gradus_tests::shaken;
-
-/// A model, sequences, and the seed of its dropouts.
-struct Case {
-    name: &'static str,
-    params: Lstm<Tensor<f64>>,
-    inputs: Vec<u32>,
-    dropout: Option<DropoutSeed>,
-}
 
 /// Sequences and their length.
 const B: usize = 4;
 const T: usize = 7;
 
 fn tiny() -> LstmConfig {
-    // Weights far wider than 0.02, so that no term of the gradient is negligible.
-    LstmConfig { vocab: 19, context: 9, width: 6, units: 11, initializer_range: 0.3, ..LstmConfig::default() }
+    LstmConfig { width: 6, ..tiny_lstm() }
 }
 
 fn ids(seed: u64, n: usize, vocab: usize) -> Vec<u32> {
@@ -27,67 +18,15 @@ fn ids(seed: u64, n: usize, vocab: usize) -> Vec<u32> {
     (0..n).map(|_| rng.below(vocab as u64) as u32).collect()
 }
 
-/// Σᵢ wᵢ·(−log P(targetᵢ)).
-fn loss<'t, S: Real>(
-    model: &Lstm<Var<'t, S>>,
-    (inputs, targets, weights): (&[u32], &[u32], &[f64]),
-    dropout: Option<DropoutSeed>,
-) -> Var<'t, S> {
-    let hidden = model.hidden(inputs, inputs.len() / T, dropout);
-    let states = hidden.states.reshape([inputs.len(), model.config().width]);
-    states.linear_cross_entropy(&hidden.output, None, targets.into(), weights.into())
-}
-
-fn cases() -> Vec<Case> {
-    let case = |name, config: LstmConfig, dropout| {
-        let params = Lstm::init(&config, 3).map(shaken(4));
-        Case { name, inputs: ids(5, B * T, config.vocab), params, dropout }
-    };
-    let dropout = Some(DropoutSeed::new(11, 1));
-    vec![
-        case("plain", tiny(), None),
-        case("dropout", tiny(), dropout),
-        case("more width than units", LstmConfig { width: 13, units: 4, ..tiny() }, dropout),
-    ]
-}
-
-/// A sequence's states do not depend on where in the batch it stands, nor on its neighbours; its noise is that of its index in
-/// the whole batch, so a shard draws what the whole does.
-#[test]
-fn a_sequence_knows_nothing_of_its_neighbours() {
-    for case in cases() {
-        let states = |sequences: &[usize], dropout: Option<DropoutSeed>| {
-            let ids: Vec<u32> = sequences.iter().flat_map(|&s| case.inputs[s * T..][..T].to_vec()).collect();
-            let tape = Tape::off();
-            let hidden = case.params.constants(&tape).hidden(&ids, sequences.len(), dropout);
-            hidden.states.into_value().to_vec()
-        };
-        let row = T * case.params.config().width;
-        let all = states(&[0, 1, 2, 3], None);
-        for order in [&[2, 0, 3, 1][..], &[3, 1], &[2]] {
-            for (found, &s) in states(order, None).chunks(row).zip(order) {
-                assert_eq!(found, &all[s * row..][..row], "{}: sequence {s} in {order:?}", case.name);
-            }
-        }
-        if let Some(dropout) = case.dropout {
-            let all = states(&[0, 1, 2, 3], Some(dropout));
-            let shards = [states(&[0, 1], Some(dropout)), states(&[2, 3], Some(dropout.from_sequence(2)))].concat();
-            assert_eq!(shards, all, "{}", case.name);
-            assert_ne!(all, states(&[0, 1, 2, 3], None), "{}: dropout drops", case.name);
-        }
-    }
-}
-
-/// Both dropouts are drawn, each from a site of its own.
+/// Both dropouts are drawn, each from its own site.
 #[test]
 fn each_dropout_acts_alone() {
-    let case = &cases()[0];
-    let dropout = DropoutSeed::new(11, 1);
+    let inputs = ids(5, B * T, tiny().vocab);
     let zeros = |embd_dropout, resid_dropout| {
-        let config = LstmConfig { embd_dropout, resid_dropout, ..case.params.config().clone() };
-        let params = Lstm::declare(&config).zip(case.params.clone()).map(|_, (_, p)| p);
+        let config = LstmConfig { embd_dropout, resid_dropout, ..tiny() };
+        let params = Lstm::<Tensor<f64>>::init(&config, 3).map(shaken(4));
         let tape = Tape::off();
-        let states = params.constants(&tape).hidden(&case.inputs, B, Some(dropout)).states.into_value().to_vec();
+        let states = params.constants(&tape).hidden(&inputs, B, Some(DropoutSeed::new(11, 1))).states.into_value().to_vec();
         (states.iter().filter(|&&s| s == 0.0).count(), states)
     };
     let (none, plain) = zeros(0.0, 0.0);
@@ -95,7 +34,7 @@ fn each_dropout_acts_alone() {
     let (projection, _) = zeros(0.0, 0.5);
     assert_eq!((none, embedding), (0, 0));
     assert_ne!(plain, embedded);
-    // 168 coins: half of them, within five deviations.
+    // 168 tosses of a coin: half, within five standard deviations.
     assert!((52..=116).contains(&projection), "{projection} of {}", plain.len());
 }
 
@@ -109,7 +48,9 @@ fn gradient_bits<S: Real>(threads: usize) -> Vec<u64> {
         let (inputs, targets, weights) = (ids(1, n, 300), ids(2, n, 300), vec![1.0 / n as f64; n]);
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
-        let loss = loss(&leaves, (&inputs, &targets, &weights), Some(DropoutSeed::new(1, 1)));
+        let hidden = leaves.hidden(&inputs, 9, Some(DropoutSeed::new(1, 1)));
+        let states = hidden.states.reshape([n, config.width]);
+        let loss = states.linear_cross_entropy(&hidden.output, None, targets.into(), weights.into());
         let grads = tape.backward(&loss);
         let mut bits = vec![loss.value().item().to_f64().to_bits()];
         leaves.as_ref().visit(|_, leaf| bits.extend(grads.of(leaf).unwrap().to_vec().iter().map(|x| x.to_f64().to_bits())));

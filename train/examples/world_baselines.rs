@@ -48,6 +48,6 @@ fn main() {
         let model = KneserNey::train(order, train.iter().map(Vec::as_slice), words.0.len());
         let nats = held_out.iter().map(|ids| model.nll(ids)).sum::<f64>() / held_out.len() as f64;
         let excess = 100.0 * (nats / limit - 1.0);
-        println!("Kneser–Ney {order:2}  {nats:.2} nats a story, {excess:+.1} % above the limit");
+        println!("Kneser–Ney {order:2}  {nats:.2} nats per story, {excess:+.1} % above the limit");
     }
 }

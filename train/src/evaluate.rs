@@ -7,7 +7,7 @@
 //! nll            mean of −ln P(uᵢ | the window up to uᵢ₋₁) over all predicted tokens, in nats
 //! ```
 //!
-//! With S = T, the default, no input is read twice, and the first prediction of a window sees one token of history.
+//! With S = T, the default, no input is read twice, and the first prediction of a window has one token of history.
 
 use std::ops::Range;
 
@@ -17,19 +17,19 @@ use gradus_tensor::{Real, Tensor, on_pool};
 /// Tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
 const BATCH_TOKENS: usize = 4096;
 
-/// Length and distance of windows.
+/// Length and stride of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
-    /// Inputs a window T.
+pub struct SlidingWindow {
+    /// Inputs per window, T.
     pub context: usize,
-    /// Tokens from a window to the next S, 1 to T.
+    /// Tokens from the start of a window to the next, S, 1 to T.
     pub stride: usize,
 }
 
-impl Windows {
-    /// Windows side by side.
+impl SlidingWindow {
+    /// Windows that do not overlap.
     pub fn apart(context: usize) -> Self {
-        Windows { context, stride: context }
+        SlidingWindow { context, stride: context }
     }
 
     /// The windows of sequence number `sequence` of n tokens; none for n < 2.
@@ -53,22 +53,22 @@ impl Windows {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Window {
     sequence: usize,
-    /// Positions of the inputs in the sequence; the targets stand one further.
+    /// Positions of the inputs in the sequence; the targets are one further on.
     inputs: Range<usize>,
     /// The predictions that count, from the window's start.
     counted: Range<usize>,
 }
 
-/// The windows of all sequences, in batches of about one length, longest first; shorter ones are padded at their end, which
+/// The windows of all sequences, in batches of about equal length, longest first; shorter ones are padded at their end, which
 /// a causal model does not see.
-fn batches(sequences: &[&[u32]], windows: Windows) -> Vec<Vec<Window>> {
+fn batches(sequences: &[&[u32]], windows: SlidingWindow) -> Vec<Vec<Window>> {
     assert!((1..=windows.context).contains(&windows.stride), "a stride from 1 to the context, got {windows:?}");
     let all: Vec<Window> = sequences.iter().enumerate().flat_map(|(i, ids)| windows.of(i, ids.len())).collect();
     let lengths: Vec<usize> = all.iter().map(|window| window.inputs.len()).collect();
     by_length(&lengths).into_iter().map(|group| group.into_iter().map(|i| all[i].clone()).collect()).collect()
 }
 
-/// Sequences of so many tokens in groups of about one length, longest first, equal ones in order: a group has at most
+/// Groups sequences with these numbers of tokens by length, longest first, ties in order: a group has at most
 /// [`BATCH_TOKENS`] tokens, padding included, or is one sequence.
 pub(crate) fn by_length(tokens: &[usize]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..tokens.len()).collect();
@@ -102,17 +102,17 @@ pub fn predicted(sequences: &[&[u32]]) -> usize {
     sequences.iter().map(|ids| ids.len().saturating_sub(1)).sum()
 }
 
-/// −ln P of every token but the first, for each sequence. `progress(done, total)` counts predicted tokens.
+/// −ln P of every token but the first, for each sequence. `progress` counts predicted tokens.
 ///
 /// Panics on an id that the model does not have or a window longer than its context: callers check user input.
 pub fn token_losses<T: Real>(
     model: &Model<Tensor<T>>,
     sequences: &[&[u32]],
-    windows: Windows,
-    mut progress: impl FnMut(usize, usize),
+    windows: SlidingWindow,
+    progress: &mut dyn FnMut(usize),
 ) -> Vec<Vec<f64>> {
     let mut losses: Vec<Vec<f64>> = sequences.iter().map(|ids| vec![0.0; ids.len().saturating_sub(1)]).collect();
-    let (mut done, total) = (0, predicted(sequences));
+    let mut done = 0;
     for group in batches(sequences, windows) {
         let values = model.token_losses(&batch(sequences, &group, 1.0)).to_vec();
         for (row, window) in values.chunks(group[0].inputs.len()).zip(&group) {
@@ -122,7 +122,7 @@ pub fn token_losses<T: Real>(
             }
             done += window.counted.len();
         }
-        progress(done, total);
+        progress(done);
     }
     losses
 }
@@ -133,8 +133,8 @@ pub fn token_losses<T: Real>(
 pub fn gradients<T: Real>(
     model: &Model<Tensor<T>>,
     sequences: &[&[u32]],
-    windows: Windows,
-    mut progress: impl FnMut(usize, usize),
+    windows: SlidingWindow,
+    progress: &mut dyn FnMut(usize),
 ) -> Model<Tensor<T>> {
     let (mut done, total) = (0, predicted(sequences));
     let mut sums = model.as_ref().map(|_, p| p.zeros_like(*p.shape()));
@@ -147,7 +147,7 @@ pub fn gradients<T: Real>(
             }
         });
         done += group.iter().map(|w| w.counted.len()).sum::<usize>();
-        progress(done, total);
+        progress(done);
     }
     sums
 }
@@ -171,7 +171,7 @@ mod tests {
             for context in 1..8 {
                 for stride in 1..=context {
                     let mut seen = vec![0; n];
-                    for w in (Windows { context, stride }).of(0, n) {
+                    for w in (SlidingWindow { context, stride }).of(0, n) {
                         assert!(!w.inputs.is_empty() && w.inputs.len() <= context && w.inputs.end < n.max(1));
                         for i in w.counted.clone() {
                             seen[w.inputs.start + i + 1] += 1;
@@ -184,13 +184,13 @@ mod tests {
         }
     }
 
-    /// Each loss by a pass of its own, from the logits.
+    /// Each loss from the logits of its own pass.
     #[test]
     fn losses_are_those_of_the_logits() {
         let model = tiny();
         let sequences: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[5], &[0, 6, 6], &[]];
-        for windows in [Windows::apart(6), Windows { context: 4, stride: 3 }] {
-            let losses = token_losses(&model, &sequences, windows, |_, _| {});
+        for windows in [SlidingWindow::apart(6), SlidingWindow { context: 4, stride: 3 }] {
+            let losses = token_losses(&model, &sequences, windows, &mut |_| {});
             for (s, ids) in sequences.iter().enumerate() {
                 assert_eq!(losses[s].len(), ids.len().saturating_sub(1));
                 for w in windows.of(s, ids.len()) {
@@ -213,12 +213,12 @@ mod tests {
     fn gradients_are_those_of_the_mean() {
         let model = tiny();
         let sequences: [&[u32]; 2] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[0, 6, 6]];
-        let windows = Windows { context: 5, stride: 2 };
+        let windows = SlidingWindow { context: 5, stride: 2 };
         let mean = |model: &Model<Tensor<f64>>| {
-            let losses = token_losses(model, &sequences, windows, |_, _| {}).concat();
+            let losses = token_losses(model, &sequences, windows, &mut |_| {}).concat();
             losses.iter().sum::<f64>() / losses.len() as f64
         };
-        let grads = gradients(&model, &sequences, windows, |_, _| {});
+        let grads = gradients(&model, &sequences, windows, &mut |_| {});
         let direction: Model<Tensor<f64>> = Model::init(&model.config(), 9);
         let mut slope = 0.0;
         grads.zip(direction.clone()).visit(|_, (g, d)| slope += g.dot(&d));

@@ -7,97 +7,97 @@
 //! 2. top-k            the k largest stay
 //! 3. softmax          p = softmax z over those that stay
 //! 4. top-p            the fewest most probable tokens with Σ p ≥ top-p stay, and share 1 in proportion
-//! 5. draw             the first token, by falling p, whose cumulated share exceeds u, uniform on [0, 1) from Philox
+//! 5. draw             the first token, by descending p, whose cumulative share exceeds u, uniform on [0, 1) from Philox
 //! ```
 //!
-//! Among equals the lower id comes first, everywhere; greedy takes the largest logit.
+//! Ties always go to the lower id; greedy takes the largest logit.
 
 use gradus_model::{Decoder, Model};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
+
+use crate::hyperparameters::{RangeError, in_range};
+use crate::tasks::largest;
 
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Choice {
     /// The most probable token.
     Greedy,
-    /// By chance.
+    /// At random.
     Sample {
         /// τ > 0: below 1 the probable become more so.
         temperature: f64,
         /// How many tokens may be drawn; `None` for all.
         top_k: Option<usize>,
-        /// The probability that the tokens which may be drawn have at least, above 0 to 1.
+        /// The least total probability of the tokens that may be drawn, above 0 to 1.
         top_p: f64,
     },
 }
 
 /// What happens at the end of the context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
+    /// The window slides each time the context is full: its last half is read afresh, and nothing before that is seen any more.
+    #[default]
+    Slide,
     /// Nothing is generated beyond it.
     Refuse,
-    /// The last half context is read afresh, and everything before it is forgotten.
-    Slide,
+}
+
+/// Where the window slides for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Slide {
+    /// Index of the first token chosen without seeing the beginning.
+    pub at: usize,
+    /// How many tokens of the beginning it does not see.
+    pub unseen: usize,
+}
+
+impl Slide {
+    /// `None` where `tokens` tokens after a prompt of `prompt` see all that came before them.
+    pub fn first(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
+        let at = prompt.max(context.saturating_add(1));
+        (at < prompt.saturating_add(tokens)).then(|| Slide { at, unseen: at - kept(context) })
+    }
+}
+
+/// How many tokens are read afresh when the window slides.
+fn kept(context: usize) -> usize {
+    (context / 2).max(1)
 }
 
 /// Why nothing was generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// Nothing to continue.
-    #[error("the prompt has no tokens, and a GPT predicts from at least one; give some in --prompt or --ids")]
+    #[error("the prompt has no tokens, and a GPT needs at least one; give some with --prompt or --ids")]
     Empty,
-    /// The sequence would leave the context.
     #[error(
         "{prompt} prompt tokens and {tokens} new ones are {}, but the model's context is {context}; \
-         ask for at most {}, or give --slide to go on from the last half context",
-        prompt + tokens,
+         ask for at most {}, or leave out --no-slide to continue from the last half of the context",
+        prompt.saturating_add(*tokens),
         format_args!("--tokens {}", context.saturating_sub(*prompt))
     )]
-    TooLong {
-        /// Tokens of the prompt.
-        prompt: usize,
-        /// Tokens asked for.
-        tokens: usize,
-        /// The model's context.
-        context: usize,
-    },
-    /// An option that no distribution has.
-    #[error("{option} {found}: expected {expected}")]
-    Option {
-        /// The flag.
-        option: &'static str,
-        /// Its value.
-        found: String,
-        /// What it may be.
-        expected: &'static str,
-    },
+    TooLong { prompt: usize, tokens: usize, context: usize },
+    #[error(transparent)]
+    Range(#[from] RangeError),
 }
 
 impl Choice {
-    /// Is it a choice that can be made?
-    ///
-    /// # Errors
-    /// [`GenerateError::Option`].
+    /// Refuses a number out of range.
     pub fn check(self) -> Result<(), GenerateError> {
         let Choice::Sample { temperature, top_k, top_p } = self else { return Ok(()) };
-        let error = |option, found: String, expected| Err(GenerateError::Option { option, found, expected });
-        if !(temperature > 0.0 && temperature.is_finite()) {
-            return error("--temperature", temperature.to_string(), "a number above 0 (for the most probable token, --greedy)");
-        }
-        if top_k == Some(0) {
-            return error("--top-k", "0".into(), "a number of tokens from 1 (leave it out to keep all)");
-        }
-        if !(top_p > 0.0 && top_p <= 1.0) {
-            return error("--top-p", top_p.to_string(), "a probability above 0, at most 1");
-        }
-        Ok(())
+        let above_0 = temperature > 0.0 && temperature.is_finite();
+        in_range("temperature", temperature, above_0, "a number above 0 (for the most probable token, --greedy)")?;
+        in_range("top-k", 0, top_k != Some(0), "a number of tokens from 1 (leave it out to keep all)")?;
+        Ok(in_range("top-p", top_p, top_p > 0.0 && top_p <= 1.0, "a probability above 0, at most 1")?)
     }
 
     /// The next token, by these logits, none of them NaN.
     pub fn choose<T: Real>(self, logits: &[T], rng: &mut Philox) -> u32 {
-        let Choice::Sample { temperature, top_k, top_p } = self else { return greedy(logits) };
+        let Choice::Sample { temperature, top_k, top_p } = self else { return largest(logits) as u32 };
         let mut order: Vec<(f64, u32)> = logits.iter().map(|z| z.to_f64() / temperature).zip(0..).collect();
         let kept = top_k.unwrap_or(order.len()).min(order.len());
         if kept < order.len() {
@@ -120,19 +120,19 @@ impl Choice {
     }
 }
 
-/// By falling probability, among equals the lower id first.
+/// By descending probability; ties by ascending id.
 fn falling(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }
 
-/// Tokens by falling probability, sorted as far as was asked: of a large vocabulary few tokens matter.
+/// Tokens by descending probability, sorted only as far as needed: in a large vocabulary few matter.
 struct Ranked<'a> {
     order: &'a mut [(f64, u32)],
     sorted: usize,
 }
 
 impl Ranked<'_> {
-    /// How many of the first `most` tokens, at least one, it takes until their sum is enough, and the sum.
+    /// How many of the first `most` tokens, at least one, it takes for their sum to be enough, and the sum.
     fn until(&mut self, most: usize, enough: impl Fn(f64) -> bool) -> (usize, f64) {
         let mut sum = 0.0;
         for i in 0..most {
@@ -154,17 +154,6 @@ impl Ranked<'_> {
     }
 }
 
-/// The largest logit; among equals the lowest id.
-fn greedy<T: Real>(logits: &[T]) -> u32 {
-    let mut best = 0;
-    for (i, z) in logits.iter().enumerate() {
-        if *z > logits[best] {
-            best = i;
-        }
-    }
-    best as u32
-}
-
 /// Appends `tokens` tokens to `ids`, all below `vocab` (a tokenizer may have fewer ids than the model has rows), calling
 /// `each(ids so far)` after every one; it ends early where that returns false.
 ///
@@ -179,25 +168,24 @@ pub fn generate<T: Real>(
     choice: Choice,
     overflow: Overflow,
     rng: &mut Philox,
-    mut each: impl FnMut(&[u32]) -> bool,
+    each: &mut dyn FnMut(&[u32]) -> bool,
 ) -> Result<(), GenerateError> {
     choice.check()?;
     if ids.is_empty() {
         return Err(GenerateError::Empty);
     }
     let context = model.backbone.config().context();
-    if overflow == Overflow::Refuse && ids.len() + tokens > context {
+    if overflow == Overflow::Refuse && ids.len().saturating_add(tokens) > context {
         return Err(GenerateError::TooLong { prompt: ids.len(), tokens, context });
     }
     let mut decoder = Decoder::new(model);
-    let mut unread = 0; // index of the first token that the decoder has not read
+    let mut window = 0; // index of the first token that the decoder sees
     for _ in 0..tokens {
-        if decoder.position() + ids.len() - unread > context {
+        if ids.len() - window > context {
             decoder = Decoder::new(model);
-            unread = ids.len() - (context / 2).max(1);
+            window = ids.len() - kept(context);
         }
-        let logits = decoder.read(&ids[unread..]);
-        unread = ids.len();
+        let logits = decoder.read(&ids[window + decoder.position()..]);
         ids.push(choice.choose(&logits[..vocab.min(logits.len())], rng));
         if !each(ids) {
             break;
@@ -238,13 +226,13 @@ mod tests {
         assert_shares(sample(0.5, None, 1.0), LOGITS.map(|z| (2.0 * z).exp()));
         let kept = |ids: &[usize]| std::array::from_fn(|i| if ids.contains(&i) { LOGITS[i].exp() } else { 0.0 });
         assert_shares(sample(1.0, Some(3), 1.0), kept(&[1, 2, 3]));
-        assert_shares(sample(1.0, Some(1), 1.0), kept(&[1])); // of two equals the lower id
+        assert_shares(sample(1.0, Some(1), 1.0), kept(&[1])); // the lower id of two equals
         // p of the three largest is 0.397, 0.397, 0.146: 0.79 needs two of them, 0.83 three.
         assert_shares(sample(1.0, None, 0.79), kept(&[1, 3]));
         assert_shares(sample(1.0, None, 0.83), kept(&[1, 2, 3]));
         // After top-k 3 the two are 0.845 of what is left.
         assert_shares(sample(1.0, Some(3), 0.83), kept(&[1, 3]));
-        assert_eq!(greedy(&LOGITS), 1);
+        assert_eq!(largest(&LOGITS), 1);
     }
 
     #[test]
@@ -284,20 +272,23 @@ mod tests {
             GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 0.7, ..Default::default() };
         let model: Model<Tensor<f64>> = Model::init(&config.into(), 1);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
-            generate(&model, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), |_| true)
+            generate(&model, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), &mut |_| true)
         };
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();
         assert!(error.to_string().contains("context is 4; ask for at most --tokens 2"), "{error}");
-        run(&mut ids, 20, Overflow::Slide).unwrap();
+        run(&mut ids, 20, Overflow::default()).unwrap();
         assert_eq!(ids.len(), 22);
         // The context fills with tokens 0 to 3; token 5 follows a fresh reading of the last two, 3 and 4.
-        let next = |seen: &[u32]| greedy(&Decoder::new(&model).read(seen));
+        assert_eq!(Slide::first(2, 3, 4), None, "tokens 2, 3 and 4 see all before them");
+        assert_eq!(Slide::first(2, 4, 4), Some(Slide { at: 5, unseen: 3 }));
+        let next = |seen: &[u32]| largest(&Decoder::new(&model).read(seen)) as u32;
         assert_eq!(ids[4], next(&ids[..4]));
         assert_eq!(ids[5], next(&ids[3..5]));
         assert_eq!(ids[6], next(&ids[3..6]));
         let mut long: Vec<u32> = (0..9).collect();
         run(&mut long, 1, Overflow::Slide).unwrap();
         assert_eq!(long[9], next(&[7, 8]));
+        assert_eq!(Slide::first(9, 1, 4), Some(Slide { at: 9, unseen: 7 }));
     }
 }

@@ -3,7 +3,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use gradus_data::{Memory, Windows};
+//! use gradus_data::{Memory, RandomWindows};
 //! use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Objective};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 //! use gradus_text::Tokenizer;
@@ -14,14 +14,14 @@
 //! let tokenizer = Tokenizer::characters([text.as_str()]);
 //! let vocab = tokenizer.vocab_size();
 //! let tokens = Memory::new(tokenizer.encode(&text)?, text.len() as u64, vocab)?;
-//! let windows = Windows::new(Arc::new(tokens), 0..text.len(), 16, 1)?;
+//! let windows = RandomWindows::new(Arc::new(tokens), 0..text.len(), 16, 1)?;
 //!
 //! // A model, and how to train it.
 //! let config = GptConfig { vocab, context: 16, width: 16, layers: 1, heads: 2, ..GptConfig::default() }.with_dropout(0.0);
 //! let recipe = Recipe {
 //!     optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },
-//!     schedule: Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Updates(5) },
-//!     updates: 60,
+//!     schedule: Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Steps(5) },
+//!     steps: 60,
 //!     clip: Some(1.0),
 //!     shards: 2,
 //!     at_once: 2,
@@ -35,26 +35,28 @@
 //!     let rows = windows.batch(t, 0..4); // four windows: a function of the seed and t
 //!     let weights = Objective::TokenMean.weights(&[1.0; 4 * 16], 4);
 //!     let (inputs, targets) = (rows.inputs.into(), rows.targets.into());
-//!     losses.push(trainer.update(&Batch { sequences: 4, inputs, targets, weights: weights.into(), labels: None })?.loss);
+//!     losses.push(trainer.step(&Batch { sequences: 4, inputs, targets, weights: weights.into(), labels: None })?.loss);
 //! }
-//! assert!(losses[59] < 0.7 * losses[0]); // nats a token
+//! assert!(losses[59] < 0.7 * losses[0]); // nats per token
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! | module | |
 //! |-|-|
-//! | [`optim`], [`trainer`] | one update, and all that it depends on |
-//! | [`pretrain`], [`settings`] | a run: directory, checkpoints, evaluation, resume |
+//! | [`optim`], [`trainer`] | one step, and all that it depends on |
+//! | [`run`] | training on disk: directory, loop, resume |
+//! | [`pretrain`], [`finetune`], [`tasks`] | what is trained: a language model on text, a head on a task |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
-//! | [`evaluate`] | how well a model predicts |
+//! | [`evaluate`], [`zero_shot`] | how well a model predicts, and what it knows of a task |
 
 pub mod evaluate;
 pub mod finetune;
 pub mod generate;
+pub mod hyperparameters;
 pub mod model_dir;
 pub mod optim;
 pub mod pretrain;
-pub mod settings;
+pub mod run;
 pub mod tasks;
 pub mod trainer;
 pub mod zero_shot;

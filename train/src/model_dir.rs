@@ -11,43 +11,30 @@ use gradus_text::{TextError, Tokenizer};
 /// The directory of a training run's best checkpoint, inside the run's own.
 pub const BEST: &str = "best";
 
-/// Files of which one is there where a tokenizer is.
+/// A directory with a tokenizer holds one of these files.
 const TOKENIZER_FILES: [&str; 4] = ["tokenizer.json", "gradus_tokenizer.json", "vocab.json", "encoder_bpe_40000.json"];
 
 /// Why a model directory could not be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum ModelDirError {
-    /// Neither the directory nor its `best` holds a model.
     #[error(
         "{path}: expected a directory with config.json and model.safetensors, found {found}; \
          give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of openai-gpt"
     )]
-    NoModel {
-        /// The directory asked for.
-        path: PathBuf,
-        /// What is there.
-        found: &'static str,
-    },
-    /// The checkpoint is damaged, or no GPT-1.
+    NoModel { path: PathBuf, found: &'static str },
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The tokenizer is missing or damaged.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The tokenizer has ids that the model has no rows for.
-    #[error("{path}: the tokenizer has {tokenizer} ids, the model {model}; they do not belong together: copy the model's own")]
-    Vocabulary {
-        /// The directory of the tokenizer.
-        path: PathBuf,
-        /// The tokenizer's number of ids.
-        tokenizer: usize,
-        /// The model's.
-        model: usize,
-    },
+    #[error(
+        "{path}: the tokenizer has {tokenizer} ids, the model {model}; they do not belong together: copy the model's own tokenizer"
+    )]
+    Vocabulary { path: PathBuf, tokenizer: usize, model: usize },
 }
 
-/// What stands at a path that is no model directory.
+/// What is at a path that is not a model directory.
 fn what_else(path: &Path) -> &'static str {
     let Ok(metadata) = path.metadata() else { return "nothing that can be read" };
     let is_seed =
@@ -55,9 +42,9 @@ fn what_else(path: &Path) -> &'static str {
     if !metadata.is_dir() {
         "a file"
     } else if path.read_dir().is_ok_and(|mut entries| entries.any(is_seed)) {
-        "runs of several seeds, each with a model of its own in its `seed-…`, of which one is meant"
+        "a run of several seeds, each with its own model in `seed-…`: name one of them"
     } else if path.join("run.json").exists() {
-        "a run that has no model yet; `--resume` goes on with it"
+        "a run that has no model yet; `--resume` continues it"
     } else {
         "a directory with neither, nor a `best` that has them"
     }
@@ -72,9 +59,6 @@ pub struct ModelDir {
 
 impl ModelDir {
     /// The directory itself, or its `best` where only that holds a model.
-    ///
-    /// # Errors
-    /// [`ModelDirError::NoModel`].
     pub fn open(asked: &Path) -> Result<Self, ModelDirError> {
         let holds = |dir: &Path| dir.join(checkpoint::CONFIG_FILE).is_file() || dir.join(checkpoint::WEIGHTS_FILE).is_file();
         // A crash between two renames leaves the last good checkpoint under another name.
@@ -95,23 +79,17 @@ impl ModelDir {
         &self.path
     }
 
-    /// Is it another directory than the one asked for: its `best`, or what a crash left?
+    /// Is it not the directory asked for, but its `best` or what a crash left?
     pub fn is_elsewhere(&self) -> bool {
         self.path != self.asked
     }
 
     /// Reads the model.
-    ///
-    /// # Errors
-    /// [`CheckpointError`], with the file and the remedy.
     pub fn load(&self) -> Result<Model<Tensor<f32>>, CheckpointError> {
         checkpoint::load(&self.path)
     }
 
     /// The tokenizer beside the model, or beside its `best`; `None` where there is none.
-    ///
-    /// # Errors
-    /// A damaged tokenizer, or one with more ids than the model.
     pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| holds_tokenizer(dir)) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
@@ -123,10 +101,7 @@ impl ModelDir {
         Ok(Some(tokenizer))
     }
 
-    /// The same for work that cannot do without.
-    ///
-    /// # Errors
-    /// Those of [`tokenizer`](Self::tokenizer), and [`TextError::Missing`].
+    /// The same, for work that needs a tokenizer.
     pub fn required_tokenizer<V>(&self, model: &Model<V>) -> Result<Tokenizer, ModelDirError> {
         self.tokenizer(model)?.ok_or_else(|| {
             let missing = TextError::Missing {

@@ -7,24 +7,24 @@
 //! DPRD, WSC     each referent in the pronoun's place; mean log P of the tokens after it; the highest
 //! ```
 //!
-//! Story Cloze is answered as RACE. Decided here, where the paper is silent:
+//! Story Cloze is answered like RACE. Decided here where the paper is silent:
 //!
 //! - **The threshold** of CoLA is the one with the best Matthews correlation on the training split, never on the one scored.
 //! - **The first token** of a sequence is predicted only where the model has a token that opens one (`opening`); otherwise there
 //!   is nothing before it and it does not count.
 //! - **positive, negative** are one token each in the published vocabulary; in others the mean over their tokens serves.
-//! - **Too long** a sequence loses its beginning, and is counted.
+//! - **Too long:** such a sequence loses its beginning, and is counted.
 
 use gradus_data::sets::scores::matthews_of_counts;
-use gradus_data::sets::{Example, Form, Input, Label, Task};
-use gradus_model::{Batch, Model};
+use gradus_data::sets::{Example, Input, Label, Task, Transformation};
+use gradus_model::Model;
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
-use crate::evaluate::by_length;
+use crate::evaluate::{SlidingWindow, token_losses};
 use crate::tasks::{TaskError, largest};
 
-/// What SST-2's texts are made to end in, and what may follow, in the order of its classes.
+/// What is appended to SST-2's texts, and what may follow, in the order of its classes.
 const VERY: &str = "very";
 const WORDS: [&str; 2] = ["negative", "positive"];
 
@@ -43,17 +43,17 @@ enum Heuristic {
 
 impl Heuristic {
     fn of(task: &Task) -> Option<Self> {
-        match (task.form, task.name) {
-            (Form::Classify, "cola") => Some(Heuristic::Sentence),
-            (Form::Classify, "sst-2") => Some(Heuristic::Sentiment),
-            (Form::Choose, _) => Some(Heuristic::Answer),
-            (Form::Refer, _) => Some(Heuristic::Referent),
+        match (task.transformation, task.name) {
+            (Transformation::Classify, "cola") => Some(Heuristic::Sentence),
+            (Transformation::Classify, "sst-2") => Some(Heuristic::Sentiment),
+            (Transformation::Choose, _) => Some(Heuristic::Answer),
+            (Transformation::Refer, _) => Some(Heuristic::Referent),
             _ => None,
         }
     }
 }
 
-/// A language model that is asked without being trained.
+/// A language model that answers without training for a task.
 #[derive(Clone, Copy, Debug)]
 pub struct ZeroShot<'m> {
     /// Its parameters.
@@ -76,9 +76,9 @@ struct Continuation {
 /// What was answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answers {
-    /// One answer an example.
+    /// One answer per example.
     pub labels: Vec<Label>,
-    /// Examples of which a sequence lost its beginning.
+    /// Examples with a sequence that lost its beginning.
     pub truncated: usize,
 }
 
@@ -88,12 +88,12 @@ impl ZeroShot<'_> {
         Heuristic::of(task).is_some()
     }
 
-    /// Does its heuristic look at the training split?
+    /// Does its heuristic use the training split?
     pub fn needs_train(task: &Task) -> bool {
         Heuristic::of(task) == Some(Heuristic::Sentence)
     }
 
-    /// The answer to each example. `train` sets CoLA's threshold; the other tasks do not look at it.
+    /// The answer to each example. `train` sets CoLA's threshold; the other tasks ignore it.
     ///
     /// # Errors
     /// A text that the tokenizer cannot encode, a training row without a label, or a task without a heuristic.
@@ -115,7 +115,7 @@ impl ZeroShot<'_> {
         Ok(Answers { labels: scores.iter().map(best).collect(), truncated })
     }
 
-    /// The mean log-probability of each choice of each example; of one sentence where there is nothing to choose. And the number
+    /// The mean log-probability of each choice of each example; of one sentence where there is nothing to choose; and the number
     /// of examples that did not fit.
     fn scores(&self, heuristic: Heuristic, examples: &[Example]) -> Result<(Vec<Vec<f64>>, usize), TaskError> {
         let choices = examples.iter().map(|e| self.continuations(heuristic, e));
@@ -164,45 +164,29 @@ impl ZeroShot<'_> {
         })
     }
 
-    /// (1/n) Σ log P of the tokens that count, in the order given; −∞ where none does, NaN of a broken model. Those of about one
-    /// length go together.
+    /// (1/n) Σ log P of the tokens that count, in the order given; −∞ where none does, NaN from a model with NaN.
     fn means(&self, all: &[&Continuation]) -> Vec<f64> {
-        // Nothing is predicted in a sequence of one token or none.
-        let some: Vec<usize> = (0..all.len()).filter(|&i| all[i].ids.len() > 1).collect();
-        let lengths: Vec<usize> = some.iter().map(|&i| all[i].ids.len() - 1).collect();
-        let mut means = vec![f64::NEG_INFINITY; all.len()];
-        for group in by_length(&lengths) {
-            let now: Vec<usize> = group.iter().map(|&at| some[at]).collect();
-            let t = lengths[group[0]];
-            let n = now.len() * t;
-            let (mut inputs, mut targets) = (vec![0; n], vec![0; n]);
-            for (row, &i) in now.iter().enumerate() {
-                let ids = &all[i].ids;
-                inputs[row * t..][..ids.len() - 1].copy_from_slice(&ids[..ids.len() - 1]);
-                targets[row * t..][..ids.len() - 1].copy_from_slice(&ids[1..]);
+        let ids: Vec<&[u32]> = all.iter().map(|continuation| &continuation.ids[..]).collect();
+        let whole = SlidingWindow::apart(self.model.backbone.config().context());
+        let losses = token_losses(self.model, &ids, whole, &mut |_| {});
+        let mean = |(continuation, losses): (&&Continuation, &Vec<f64>)| match losses.get(continuation.from - 1..) {
+            None | Some([]) => f64::NEG_INFINITY,
+            Some(counted) => {
+                let mean = -counted.iter().sum::<f64>() / counted.len() as f64;
+                if mean.is_finite() { mean } else { f64::NAN }
             }
-            let (inputs, targets, weights) = (inputs.into(), targets.into(), vec![0.0; n].into());
-            let batch = Batch { sequences: now.len(), inputs, targets, weights, labels: None };
-            let losses = self.model.token_losses(&batch).to_vec();
-            for (row, &i) in losses.chunks(t).zip(&now) {
-                let counted = &row[all[i].from - 1..all[i].ids.len() - 1];
-                if !counted.is_empty() {
-                    let mean = -counted.iter().map(|&l| f64::from(l)).sum::<f64>() / counted.len() as f64;
-                    means[i] = if mean.is_finite() { mean } else { f64::NAN };
-                }
-            }
-        }
-        means
+        };
+        all.iter().zip(&losses).map(mean).collect()
     }
 }
 
-/// The threshold above which (or at which) a score counts as class 1: between two neighbouring scores, where the correlation with
+/// The threshold from which on a score counts as class 1: between two neighbouring scores, where the correlation with
 /// the labels is highest; the lowest such.
 fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
     let (n, ones) = (labels.len() as f64, labels.iter().sum::<usize>() as f64);
-    // At first all are answered 1; then, from the lowest score on, one after the other 0.
+    // At first all answers are 1; then, from the lowest score up, one after another becomes 0.
     let (mut zeros, mut right) = (0.0, ones);
     let (mut most, mut best) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
     for pair in order.windows(2) {

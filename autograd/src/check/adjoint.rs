@@ -13,8 +13,8 @@ const TOLERANCE: f64 = 1e-12;
 /// ```
 ///
 /// Relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| will not do: where y has one
-/// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and now and then a right op would be refused. The
-/// terms of a whole function multiply up from op to op, a thousandfold per layer; it is measured by those of ⟨Jᵀu, v⟩ instead.
+/// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and a right op would occasionally be refused. The
+/// terms of a whole function grow from op to op, a thousandfold per layer; its scale is the terms of ⟨Jᵀu, v⟩ instead.
 pub fn adjoint(case: &Case) -> Outcome {
     Ledger::of("adjoint", case, |mut ledger| {
         let mut draws = case.draws();

@@ -1,4 +1,4 @@
-//! One application of an op in a running model: what its VJP gave, against differences at its own numbers.
+//! One application of an op in a running model: what its VJP gave, against differences at the model's own numbers.
 
 use gradus_tensor::Tensor;
 
@@ -10,9 +10,9 @@ use crate::{Samples, Want};
 /// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1
 /// ```
 ///
-/// `inputs[i]` is the summand that the VJP gave input i ([`Traced::summands`] of the input's node), `None` where it gave none: that
-/// counts as 0. The best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since the lengths of the inputs differ; it is the second of the pair. Relative
-/// to Σ |terms| + Σ |ȳⱼyⱼ|. `None` for a leaf, and where nothing flowed back.
+/// `inputs[i]` is the summand that the VJP gave input i ([`Traced::summands`] of the input's node), `None` where it gave none:
+/// that counts as 0. The best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since inputs differ in length; it is the second of the
+/// pair. Relative to Σ |terms| + Σ |ȳⱼyⱼ|. `None` for a leaf, and where nothing flowed back.
 pub fn application(node: &Traced<f64>, inputs: &[Option<&Tensor<f64>>], seed: u64) -> Option<(Comparison, f64)> {
     let (op, gy) = (node.op.as_ref()?, node.cotangent.as_ref()?);
     let mut draws = Samples::new(seed, 1);
@@ -68,7 +68,7 @@ mod tests {
         let (found, _) = application(&trace[2], &[Some(to(0)), Some(&off)], 1).expect("matmul");
         assert!(found.error() > 1e-5, "{found:?}");
         let (found, _) = application(&trace[2], &[Some(to(0)), None], 1).expect("matmul");
-        assert!(found.error() > 1e-2, "a summand that is missing: {found:?}");
+        assert!(found.error() > 1e-2, "a missing summand: {found:?}");
         assert!(application(&trace[0], &[], 1).is_none());
     }
 }

@@ -3,9 +3,9 @@
 use gradus_tensor::{Real, Tensor};
 
 use super::{Count, Dual};
-use crate::{Declared, Entry, Sample, Samples, Tape, Var, Want, ops};
+use crate::{Entry, Op, Sample, Samples, Tape, Var, Want, ops};
 
-/// An op to check: its row of the list, for each scalar.
+/// An op to check: its row in the list of ops, for each scalar.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     real: Entry<f64>,
@@ -21,14 +21,14 @@ pub fn subjects() -> Vec<Subject> {
 
 impl Subject {
     /// An op of any crate.
-    pub fn of<O: Declared<f64> + Declared<Dual> + Declared<Count>>() -> Self {
+    pub fn of<O: Op<f64> + Op<Dual> + Op<Count>>() -> Self {
         Subject { real: Entry::of::<O>(), dual: Entry::of::<O>(), count: Entry::of::<O>() }
     }
     /// The op's name.
     pub fn name(&self) -> &'static str {
         self.real.name
     }
-    /// The op's samples for a seed, with extents up to `size`. Odd seeds turn them around in memory.
+    /// The op's samples for a seed, with extents up to `size`. Odd seeds store the last axis outermost.
     pub fn cases(&self, seed: u64, size: usize) -> Vec<Case> {
         let real = drawn(&self.real, seed, size);
         let dual = drawn(&self.dual, seed, size);
@@ -38,7 +38,7 @@ impl Subject {
     }
 }
 
-/// Samples as the op draws them or, by odd seeds, of the same values with the last axis outermost in memory: an op must not care.
+/// Samples as the op draws them; for odd seeds, the same values with the last axis outermost in memory: an op must not care.
 fn drawn<T: Real>(op: &Entry<T>, seed: u64, size: usize) -> Vec<Sample<T>> {
     let mut samples = (op.samples)(&mut Samples::new(seed, size));
     if seed % 2 == 1 {
@@ -68,7 +68,7 @@ pub struct Case {
     pub seed: u64,
     /// The size it was drawn at.
     pub size: usize,
-    /// Is it a whole function? Through a long chain of ops Σ |terms| grows far beyond anything that rounding does.
+    /// Is it a whole function? Through a long chain of ops Σ |terms| grows far beyond any rounding error.
     pub(super) whole: bool,
 }
 
@@ -78,12 +78,12 @@ impl Case {
         self.real.op.name()
     }
 
-    /// Random numbers that are not the inputs' own.
+    /// Random numbers independent of the inputs.
     pub(super) fn draws(&self) -> Samples {
         self.draws_of(0)
     }
 
-    /// Others, and others again.
+    /// More of them, independent for each `number`.
     pub(super) fn draws_of(&self, number: u64) -> Samples {
         Samples::new(self.seed ^ 0xC07A_4CE5 ^ (self.sample as u64) << 40 ^ number << 52, self.size)
     }
@@ -108,16 +108,16 @@ impl Case {
         vars.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect()
     }
 
-    /// The first input whose gradient in `grads` has another shape than itself, in words.
+    /// The first input whose gradient in `grads` does not have its shape, in words.
     pub(super) fn misshapen(&self, grads: &[Tensor<f64>]) -> Option<String> {
         let pairs = grads.iter().zip(&self.real.inputs).enumerate();
         let mut wrong = pairs.filter(|(_, (g, x))| g.shape() != x.shape());
         let (i, (g, x)) = wrong.next()?;
-        Some(format!("the gradient of input {i} has its shape {}, got {}", x.shape(), g.shape()))
+        Some(format!("the gradient of input {i} should have its shape {}, got {}", x.shape(), g.shape()))
     }
 }
 
-/// These values, in row-major order, as a tensor of x's shape that stands in memory as x does.
+/// These values, in row-major order, as a tensor of x's shape, laid out in memory as x is.
 pub(super) fn like<T: Real, U: Real>(x: &Tensor<T>, values: Vec<U>) -> Tensor<U> {
     let mut order: Vec<usize> = (0..x.shape().len()).collect();
     order.sort_by_key(|&a| std::cmp::Reverse(x.strides()[a]));

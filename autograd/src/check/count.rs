@@ -10,7 +10,7 @@ thread_local! {
     static OPERATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An `f64` of which each + − × ÷ and each elementary function counts 1; comparisons, constants and changes of sign nothing.
+/// An `f64` that counts 1 for each + − × ÷ and each elementary function, nothing for comparisons, constants and changes of sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Count(pub f64);
 
@@ -32,33 +32,18 @@ impl Count {
     }
 }
 
-impl Add for Count {
-    type Output = Self;
-    fn add(self, b: Self) -> Self {
-        Count::one(self.0 + b.0)
-    }
+macro_rules! counted {
+    ($($trait:ident $method:ident),*) => {
+        $(impl $trait for Count {
+            type Output = Self;
+            fn $method(self, b: Self) -> Self {
+                Count::one(self.0.$method(b.0))
+            }
+        })*
+    };
 }
 
-impl Sub for Count {
-    type Output = Self;
-    fn sub(self, b: Self) -> Self {
-        Count::one(self.0 - b.0)
-    }
-}
-
-impl Mul for Count {
-    type Output = Self;
-    fn mul(self, b: Self) -> Self {
-        Count::one(self.0 * b.0)
-    }
-}
-
-impl Div for Count {
-    type Output = Self;
-    fn div(self, b: Self) -> Self {
-        Count::one(self.0 / b.0)
-    }
-}
+counted!(Add add, Sub sub, Mul mul, Div div);
 
 impl Neg for Count {
     type Output = Self;

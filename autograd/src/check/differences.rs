@@ -11,7 +11,7 @@ use super::{Case, DIFFERENCES, at_best_step};
 /// ```
 ///
 /// Relative to Σⱼ |ȳⱼ|·(|Dⱼ| + |yⱼ|): a quotient over h resolves nothing below ε|yⱼ|/h, and where a derivative vanishes that
-/// is all there is. Where y bends too sharply for this h, shorter ones count.
+/// is all there is. Where y bends too sharply for this h, shorter ones are tried.
 pub fn differences(case: &Case) -> Outcome {
     Ledger::of("differences", case, |mut ledger| {
         let inputs = &case.real.inputs;
@@ -29,7 +29,7 @@ pub fn differences(case: &Case) -> Outcome {
                     let h = h * at.abs().max(1.0);
                     let y_at = |step: f64| case.eval(&with(inputs, i, moved(x, element, step))).to_vec();
                     let (up, down) = (y_at(h), y_at(-h));
-                    let width = (at + h) - (at - h); // the step that was really taken
+                    let width = (at + h) - (at - h); // the step actually taken
                     let (mut expected, mut scale) = (0.0, 0.0);
                     for j in 0..y.len() {
                         let slope = (up[j] - down[j]) / width;

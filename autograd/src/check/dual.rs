@@ -18,7 +18,7 @@ pub struct Dual {
     pub value: f64,
     /// Its derivative.
     pub tangent: f64,
-    /// Σ |terms| of the sum that the derivative is: what its rounding error is proportional to, however far the terms
+    /// Σ |terms| of the sum that makes up the derivative: its rounding error is proportional to it, however far the terms
     /// cancel. At least |tangent|, up to rounding.
     pub terms: f64,
 }
@@ -28,7 +28,7 @@ impl Dual {
     pub fn new(value: f64, tangent: f64) -> Self {
         Dual { value, tangent, terms: tangent.abs() }
     }
-    /// The chain rule: f(a), and f′(a) on the derivative.
+    /// The chain rule: f(a), and f′(a) times the derivative.
     fn chain(self, value: f64, slope: f64) -> Self {
         Dual { value, tangent: slope * self.tangent, terms: slope.abs() * self.terms }
     }

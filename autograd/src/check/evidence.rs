@@ -1,4 +1,4 @@
-//! What all witnesses say of an op, over many draws.
+//! What all witnesses say about an op, over many draws.
 
 use super::{Failure, Report, Subject, WITNESSES};
 

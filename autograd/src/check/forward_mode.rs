@@ -14,9 +14,9 @@ const TOLERANCE: f64 = 1e-13;
 /// x̄ᵢ = Σⱼ ȳⱼ ∂yⱼ/∂xᵢ,   ∂yⱼ/∂xᵢ the tangent of yⱼ where xᵢ = (xᵢ, 1) and all else is constant
 /// ```
 ///
-/// Relative to Σ |terms|; of a whole function, through which they multiply up, to the input's largest derivative.
+/// Relative to Σ |terms|; for a whole function, through which they grow, to the input's largest derivative.
 ///
-/// And the gradient of one input is the same, to the bit, whether or not the others want theirs.
+/// Also, the gradient of one input is the same, to the bit, whether or not the others want theirs.
 pub fn forward_mode(case: &Case) -> Outcome {
     Ledger::of("forward_mode", case, |mut ledger| {
         let y = case.eval(&case.real.inputs);
@@ -26,7 +26,7 @@ pub fn forward_mode(case: &Case) -> Outcome {
             return ledger.broken(rule);
         }
         let differs = |a: &Tensor<f64>, b: &Tensor<f64>| {
-            // NaN is what it was before: what is wrong with it is said below.
+            // Two NaNs agree here; the comparison below refuses them.
             a.to_vec().into_iter().zip(b.to_vec()).any(|(a, b)| a != b && !(a.is_nan() && b.is_nan()))
         };
         if let Some(i) = (0..gx.len()).find(|&i| differs(&case.vjp_of(&case.real.inputs, &gy, |j| j == i)[i], &gx[i])) {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
-use super::{Case, Outcome, Witness, adjoint, differences, forward_mode, second_order, taylor, v_curve};
-use crate::{Evaluated, Op, Sample, Saved, Saves, Tape, Var, Want};
+use super::{Case, Outcome, WITNESSES, Witness};
+use crate::op::AnyOp;
+use crate::{Evaluated, Sample, Saved, Saves, Tape, Var, Want};
 
 /// A function of tensors, written for any scalar: on `f64` it is differentiated, on [`Dual`](super::Dual) it is its own witness.
 pub trait Function: Debug + Send + Sync + 'static {
@@ -16,18 +17,11 @@ pub trait Function: Debug + Send + Sync + 'static {
 
 /// The witnesses of a function's derivatives. Those of an op's definition and of its cost ([`fused`](super::fused()),
 /// [`audit`](super::audit())) are not among them.
-pub const DERIVATIVES: [(&str, Witness); 6] = [
-    ("forward_mode", forward_mode),
-    ("differences", differences),
-    ("adjoint", adjoint),
-    ("second_order", second_order),
-    ("v_curve", v_curve),
-    ("taylor", taylor),
-];
+pub const DERIVATIVES: [(&str, Witness); 6] = *WITNESSES.first_chunk().unwrap();
 
 impl Case {
-    /// A function at these inputs; `seed` draws cotangents and directions. The function is a fused op whose definition is what
-    /// it records.
+    /// A function at these inputs; `seed` draws cotangents and directions. It becomes a fused op whose definition is what it
+    /// records.
     pub fn of<F: Function>(name: &'static str, f: F, inputs: &[Tensor<f64>], seed: u64) -> Self {
         let tape = Tape::off();
         let out = *f.call(&inputs.iter().map(|x| tape.constant(x.clone())).collect::<Vec<Var<'_, f64>>>()).shape();
@@ -44,7 +38,7 @@ impl Case {
     }
 }
 
-/// A function through every witness of its derivatives: each one's report, or what it refuses.
+/// Puts a function before every witness of its derivatives; gives each one's report, or its refusal.
 ///
 /// ```
 /// use gradus_autograd::check::{self, Function};
@@ -80,7 +74,7 @@ struct Whole<F> {
     out: Shape,
 }
 
-impl<T: Real, F: Function> Op<T> for Whole<F> {
+impl<T: Real, F: Function> AnyOp<T> for Whole<F> {
     fn name(&self) -> &'static str {
         self.name
     }

@@ -6,7 +6,7 @@ use crate::{Tape, Tensor, Var};
 
 /// Both sides round a few dozen operations per element, in different orders.
 const VALUE: f64 = 1e-12;
-/// A VJP cancels what its definition takes apart (layer_norm takes two means from each gradient): two digits fewer.
+/// A VJP cancels what its definition keeps apart (layer_norm subtracts two means from each gradient): two digits fewer.
 const VJP: f64 = 1e-10;
 
 /// Value and VJP of the fused kernel against the definition, recorded and differentiated as primitives. Relative to the
@@ -38,7 +38,7 @@ pub fn fused(case: &Case) -> Outcome {
         let by_definition = tape.backward_from(&definition, gy);
         let expected: Vec<Tensor<f64>> =
             leaves.iter().map(|x| by_definition.of(x).cloned().unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect();
-        // A gradient that is 0 because all its terms cancel (a query that sees one key) has no size of its own.
+        // A gradient that is 0 because all its terms cancel (a query that sees one key) has no scale.
         let scale = expected.iter().map(largest).fold(0.0, f64::max);
         for (i, (fast, expected)) in fast.iter().zip(&expected).enumerate() {
             compare(&mut ledger, VJP, Some(i), fast, expected, scale);

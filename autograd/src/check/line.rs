@@ -1,4 +1,4 @@
-//! A function along a line: what two witnesses look at.
+//! A function along a line: what two witnesses examine.
 
 use gradus_tensor::Tensor;
 
@@ -19,7 +19,7 @@ pub(super) struct Line<'c> {
 }
 
 impl<'c> Line<'c> {
-    /// The line of this number through the case's inputs; in words, the first gradient that has another shape than its input.
+    /// The line with this number through the case's inputs; the error names the first gradient without its input's shape.
     pub fn through(case: &'c Case, number: u64) -> Result<Self, String> {
         let mut draws = case.draws_of(number);
         let inputs = &case.real.inputs;

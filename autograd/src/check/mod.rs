@@ -7,30 +7,29 @@
 //! | [`adjoint`]      | ⟨u, Jv⟩ = ⟨Jᵀu, v⟩                                      | 1e-12 of Σ \|terms\|                   |
 //! | [`second_order`] | derivatives of the VJP, against its central differences | 1e-6 of Σ \|terms\| and of the VJP     |
 //! | [`v_curve`]      | ⟨Jᵀu, v⟩, against differences at the best of 57 steps   | 1e-8 of Σ \|terms\|                    |
-//! | [`taylor`]       | what the derivative leaves over falls as h²             | slope at least 2 − 0.05                |
+//! | [`taylor`]       | the remainder after the linear term falls as h²         | slope at least 2 − 0.05                |
 //! | [`fused`]        | kernel and VJP of a fused op are its definition's       | 1e-12 and 1e-10 of the largest element |
 //! | [`audit`]        | `flops()` is what [`Count`] counts                      | exact                                  |
 //!
-//! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be seen.
+//! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be caught.
 //!
-//! All of them work on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never ones: a sum of
-//! a gradient's elements hides errors that cancel. They run over the list of ops in the crate of tests; for an op of
-//! another crate:
+//! All of them work on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never all ones: a sum of a
+//! gradient's elements hides errors that cancel. The integration tests run them over the list of ops; for an op of another crate:
 //!
 //! ```
 //! use gradus_autograd::check::{self, Subject};
 //! let gelu = check::subjects().into_iter().find(|s| s.name() == "gelu").unwrap(); // or Subject::of::<YourOp>()
 //! for case in gelu.cases(17, 3) {
 //!     for (_, witness) in check::WITNESSES {
-//!         let report = witness(&case)?; // how near it came, where it was furthest off, and what draws it again
+//!         let report = witness(&case)?; // how close it came, where it was furthest off, and how to draw it again
 //!         assert!(report.error() <= report.tolerance);
 //!     }
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A function of tensors, one's own formula or a whole model, is a case too: [`function()`]. What a VJP gave in a running model is
-//! checked at its own numbers by [`application()`].
+//! A function of tensors, your own formula or a whole model, is a case too: [`function()`]. What a VJP gave in a running model is
+//! checked at that model's numbers by [`application()`].
 
 mod adjoint;
 mod application;
@@ -70,7 +69,7 @@ pub use v_curve::{v_curve, v_curve_at};
 /// A check of one op on one draw of inputs.
 pub type Witness = fn(&Case) -> Outcome;
 
-/// Every witness, by name.
+/// Every witness, by name; those of [`DERIVATIVES`] come first.
 pub const WITNESSES: [(&str, Witness); 8] = [
     ("forward_mode", forward_mode),
     ("differences", differences),
@@ -89,11 +88,11 @@ pub const WITNESSES: [(&str, Witness); 8] = [
 /// ```
 const STEP: f64 = 6.055_454_452_393_343e-6;
 
-/// What central differences are accurate to: ε^⅔, with four digits to spare for higher derivatives.
+/// The accuracy of central differences: ε^⅔, with four digits to spare for higher derivatives.
 const DIFFERENCES: f64 = 1e-6;
 
-/// What central differences of step h say, at h = [`STEP`]; where they disagree, at a tenth and a hundredth of it too, since a function
-/// may bend too sharply for a longer step, as a deep model's loss does. A wrong derivative is wrong at each.
+/// Compares with central differences at h = [`STEP`] and, where they disagree, at a tenth and a hundredth of it, since a function
+/// may bend too sharply for a longer step, as a deep model's loss does. A wrong derivative is wrong at every step.
 fn at_best_step(compare: impl Fn(f64) -> Comparison) -> Comparison {
     let mut best = compare(STEP);
     for h in [STEP / 10.0, STEP / 100.0] {

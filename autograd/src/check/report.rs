@@ -33,7 +33,7 @@ impl Comparison {
     }
 }
 
-/// How near an op came to what a witness expects.
+/// How close an op came to what a witness expects.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The witness.
@@ -46,15 +46,15 @@ pub struct Report {
     pub seed: u64,
     /// The size it was drawn at.
     pub size: usize,
-    /// Is it a function at inputs of one's own, of which the seed draws cotangents and directions alone?
+    /// Is it a function at given inputs, for which the seed draws cotangents and directions alone?
     pub function: bool,
     /// Numbers compared.
     pub compared: usize,
-    /// The comparison furthest off, in its tolerance; `None` where there was nothing to compare.
+    /// The comparison furthest off, in units of its tolerance; `None` where there was nothing to compare.
     pub worst: Option<Comparison>,
     /// The largest error allowed.
     pub tolerance: f64,
-    /// Of the witnesses that look along a line: step size h and what is left at it, an error or a remainder.
+    /// For a witness along a line: each step size h, and the error or remainder at it.
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -109,7 +109,7 @@ pub type Outcome = Result<Report, Box<Failure>>;
 pub(super) struct Ledger(Report);
 
 impl Ledger {
-    /// What a witness says. A panic, of an op that reads what it did not keep, say, is a broken rule too.
+    /// What a witness says. A panic, say of an op that reads what it did not save, is a broken rule too.
     pub(super) fn of(witness: &'static str, case: &Case, says: impl FnOnce(Ledger) -> Outcome) -> Outcome {
         let said = catch_unwind(AssertUnwindSafe(|| says(Ledger::new(witness, case))));
         said.unwrap_or_else(|panic| Ledger::new(witness, case).broken(format!("it panicked: {}", message(&*panic))))
@@ -128,7 +128,7 @@ impl Ledger {
             curve: Vec::new(),
         })
     }
-    /// Notes a comparison with the error allowed of it.
+    /// Records a comparison and the error allowed for it.
     pub(super) fn compare(&mut self, tolerance: f64, c: Comparison) {
         let report = &mut self.0;
         report.compared += 1;
@@ -137,7 +137,7 @@ impl Ledger {
             (report.worst, report.tolerance) = (Some(c), tolerance);
         }
     }
-    /// Keeps what was seen along a line.
+    /// Keeps the errors or remainders along a line.
     pub(super) fn draw(&mut self, curve: Vec<(f64, f64)>) {
         self.0.curve = curve;
     }
@@ -154,5 +154,5 @@ impl Ledger {
 /// What a panic said.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("no word of it")
+    text.unwrap_or("no message")
 }

@@ -13,7 +13,7 @@ use crate::{Tape, Tensor, Var};
 ///
 /// The left side goes through [`Tape::pullback`] and backward, the right side through the op's own VJP alone. Relative to
 /// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of what is subtracted. Where x̄ bends too sharply for
-/// h = ε^⅓, shorter steps count.
+/// h = ε^⅓, shorter steps are tried.
 pub fn second_order(case: &Case) -> Outcome {
     Ledger::of("second_order", case, |mut ledger| {
         let mut draws = case.draws();
@@ -51,7 +51,7 @@ pub fn second_order(case: &Case) -> Outcome {
                 let (up, down) = (at(h), at(-h));
                 let expected = (0..w.len()).map(|i| up[i].zip(&down[i], |a, b| (a - b) / (2.0 * h)).dot(&w[i])).sum();
                 let unit: f64 = (0..w.len()).map(|i| up[i].map(f64::abs).dot(&w[i].map(f64::abs))).sum();
-                // The cotangent counts as one input more.
+                // The cotangent counts as one more input.
                 Comparison { input: Some(k), element: 0, value, expected, scale: unit + terms }
             };
             ledger.compare(DIFFERENCES, at_best_step(compare));

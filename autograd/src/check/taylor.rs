@@ -1,4 +1,4 @@
-//! The order of what the derivative leaves over.
+//! The order of the remainder after the linear term.
 
 use super::Case;
 use super::line::Line;
@@ -8,21 +8,21 @@ use super::report::{Comparison, Ledger, Outcome};
 const TOLERANCE: f64 = 0.05;
 /// A remainder below this many roundings of φ says nothing.
 const ROUNDINGS: f64 = 512.0;
-/// Where φ″ happens to be small, higher derivatives hide it; on so many lines at once that does not happen.
+/// Where φ″ happens to be small, higher derivatives hide it; on this many lines at once that does not happen.
 const LINES: u64 = 3;
 
 /// ```text
 /// |φ(h) − φ(0) − h φ′(0)| = ½h²|φ″(0)| + O(h³)        φ(h) = ⟨u, f(x + hv)⟩,  |v| = 1,  φ′(0) = ⟨Jᵀu, v⟩
 /// ```
 ///
-/// Over logarithms the remainder is a line of slope 2, and of slope 1 if φ′(0) is wrong, by however little once h is small. The
-/// slope nearest to 2 on three lines counts; its points are in the report. A steeper one is right too: φ″ may
-/// vanish. Where all remainders are rounding, as of a linear function, there is nothing to fit.
+/// On logarithmic axes the remainder is a line of slope 2, or of slope 1 if φ′(0) is wrong, however slightly, once h is small. Of
+/// three lines the slope nearest to 2 counts; its points are in the report. A steeper slope is right too: φ″ may vanish. Where
+/// all remainders are rounding, as for a linear function, there is nothing to fit.
 pub fn taylor(case: &Case) -> Outcome {
     taylor_on(case, LINES, &(0..=16).map(|i| 10f64.powf(-2.0 - 0.25 * f64::from(i))).collect::<Vec<_>>())
 }
 
-/// The same on so many lines at these step sizes, largest first: for functions whose evaluation takes long.
+/// The same on this many lines at these step sizes, largest first: for functions that are slow to evaluate.
 pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
     Ledger::of("taylor", case, |mut ledger| {
         let mut best: Option<(f64, Vec<(f64, f64)>)> = None;
@@ -37,7 +37,7 @@ pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
                 return ledger.broken(format!("φ(0) = {here:e} and φ′(0) = {:e}: both must be finite", line.slope));
             }
             let curve = remainders(&line, here, steps);
-            // The smallest steps are the furthest from the third derivative.
+            // The third derivative bends the smallest steps least.
             let last = &curve[curve.len().saturating_sub(9)..];
             if last.len() < 4 {
                 continue;
@@ -58,12 +58,12 @@ pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
 
 /// h and the remainder, where it is more than rounding.
 fn remainders(line: &Line<'_>, here: f64, steps: &[f64]) -> Vec<(f64, f64)> {
-    // φ(h) itself rounds, and h φ′(0) does.
+    // Both φ(h) and h φ′(0) round.
     let visible = |h: f64| ROUNDINGS * f64::EPSILON * (line.size + h * line.terms);
     steps.iter().map(|&h| (h, (line.at(h) - here - h * line.slope).abs())).filter(|&(h, r)| r > visible(h)).collect()
 }
 
-/// Slope of the line through the points with the least squares.
+/// The slope of the least-squares line through the points.
 fn fit(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let (mx, my) = points.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));

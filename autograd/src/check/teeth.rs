@@ -1,4 +1,4 @@
-//! Would the witnesses see it?
+//! Would the witnesses notice a mistake?
 //!
 //! Samples decide what a check is worth: where every derivative is 0 (a saturated tanh, a relu below its kink, rows of one
 //! element under softmax) any VJP passes. So an error is planted, and each first-order witness must notice it.
@@ -8,11 +8,12 @@ use std::sync::Arc;
 use gradus_tensor::{Shape, ShapeError, Tensor};
 
 use super::{Subject, Witness, adjoint, differences, forward_mode};
-use crate::{Evaluated, Op, Saved, Saves, Var, Want};
+use crate::op::AnyOp;
+use crate::{Evaluated, Saved, Saves, Var, Want};
 
-/// A relative error that must not go unseen.
+/// A relative error that must not go unnoticed.
 const ERROR: f64 = 1e-3;
-/// Draws of samples among which it must be seen, and their size.
+/// Draws of samples among which it must be noticed, and their size.
 const SEEDS: std::ops::Range<u64> = 0..8;
 const SIZE: usize = 3;
 
@@ -22,9 +23,9 @@ pub enum Toothless {
     /// There are none.
     #[error("`{0}` has no samples: add inputs from its domain to samples()")]
     NoSamples(&'static str),
-    /// An input whose gradient no witness looks at.
+    /// An input in whose gradient a witness misses the error.
     #[error(
-        "`{op}`: {witness} does not see an error of 0.1 % in the gradient of input {input}; add samples on which it is not 0"
+        "`{op}`: {witness} does not notice an error of 0.1 % in the gradient of input {input}; add samples on which it is not 0"
     )]
     Unseen {
         /// The op.
@@ -62,11 +63,11 @@ pub fn teeth(subject: &Subject) -> Result<(), Toothless> {
 /// An op with a VJP that is off by 0.1 % for one input.
 #[derive(Debug)]
 struct Wrong {
-    op: Arc<dyn Op<f64>>,
+    op: Arc<dyn AnyOp<f64>>,
     input: usize,
 }
 
-impl Op<f64> for Wrong {
+impl AnyOp<f64> for Wrong {
     fn name(&self) -> &'static str {
         self.op.name()
     }

@@ -1,15 +1,11 @@
-//! # `affine`
-//!
 //! ```text
 //! y = αx + β        dy = α dx        x̄ = αȳ
 //! ```
 //!
 //! α and β are constants: scaling, shifting and negation are all this op.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use super::{numel, same};
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use super::numel;
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// y = αx + β.
 #[derive(Debug)]
@@ -21,17 +17,11 @@ pub struct Affine {
 }
 
 impl<T: Real> Op<T> for Affine {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        same("affine", ins)
-    }
+    const NAME: &'static str = "affine";
+    const MATH: &'static str = "y = αx + β;  x̄ = αȳ";
+    const SAVES: Saves = Saves::NONE;
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         2 * numel(out)
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].affine(self.scale, self.shift).into()
@@ -39,11 +29,6 @@ impl<T: Real> Op<T> for Affine {
     fn vjp<'t>(&self, _: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.affine(self.scale, 0.0))]
     }
-}
-
-impl<T: Real> Declared<T> for Affine {
-    const NAME: &'static str = "affine";
-    const MATH: &'static str = "y = αx + β;  x̄ = αȳ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let n = g.extent();
         let op = Affine { scale: g.number(0.5, 2.0), shift: g.number(-1.0, 1.0) };

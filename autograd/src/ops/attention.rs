@@ -1,5 +1,3 @@
-//! # `attention`
-//!
 //! ```text
 //! S = QKᵀ/√D + bias        P = softmax S over the keys that mask and lengths allow        O = (P ∘ C) V
 //!
@@ -9,17 +7,16 @@
 //! Q̄ = S̄ K/√D               K̄ = S̄ᵀ Q/√D               the bias's gradient is S̄, summed where it was broadcast
 //! ```
 //!
-//! (Vaswani et al. 2017, §3.2.1.) The factor 1/√D may be another. A query that sees no key gives O = 0 and has no gradient. Of P only each row's log-sum-exp is kept; the VJP makes P again, a tile at a time.
+//! (Vaswani et al. 2017, §3.2.1.) The factor 1/√D may be replaced. A query that sees no key gives O = 0 and has no gradient. Of P only each row's log-sum-exp is kept; the VJP recomputes P, a tile at a time.
 
 use std::sync::Arc;
 
 use gradus_tensor::operands::{AttentionSpec, Mask};
 use gradus_tensor::rng::DropoutKey;
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// q (B, H, Tq, D), k and v (B, H, Tk, D), and perhaps a score bias (B|1, H|1, Tq, Tk) → (B, H, Tq, D).
+/// q (B, H, Tq, D), k and v (B, H, Tk, D), and optionally a score bias (B|1, H|1, Tq, Tk) → (B, H, Tq, D).
 ///
 /// ```
 /// use gradus_autograd::ops::Attention;
@@ -33,7 +30,7 @@ use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
 pub struct Attention {
     /// Which keys a query sees.
     pub mask: Mask,
-    /// Keys of each sequence (B); those behind are padding, which no query sees. `None`: all.
+    /// Number of keys of each sequence (B); those after them are padding, which no query sees. `None`: all.
     pub lengths: Option<Arc<[usize]>>,
     /// Factor on QKᵀ; `None`: 1/√D.
     pub scale: Option<f64>,
@@ -78,27 +75,24 @@ impl Attention {
 }
 
 impl<T: Real> Op<T> for Attention {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "attention";
+    const MATH: &'static str =
+        "O = (softmax(QKᵀ/√D + bias) ∘ C)V;  V̄ = (P∘C)ᵀŌ,  S̄ = P ∘ (C∘ŌVᵀ − rowsum Ō∘O),  Q̄ = S̄K/√D,  K̄ = S̄ᵀQ/√D";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let rule = "q (B,H,Tq,D) · k, v (B,H,Tk,D) [· bias (B|1,H|1,Tq,Tk)] with a mask and lengths that fit";
-        let error = || ShapeError::new("attention", rule, ins);
         let (q, k, v, bias) = match ins {
             [q, k, v] => (q, k, v, None),
             [q, k, v, bias] => (q, k, v, Some(bias)),
-            _ => return Err(error()),
+            _ => return Err(rule.into()),
         };
         let agree = q.len() == 4 && k.len() == 4 && k == v && q[..2] == k[..2] && q[3] == k[3] && q[3] > 0;
         let one_of = |extent: usize, full: usize| extent == 1 || extent == full;
         let biased = |b: &Shape| b.len() == 4 && one_of(b[0], q[0]) && one_of(b[1], q[1]) && b[2..] == [q[2], k[2]];
-        if agree && self.fits(q[0], q[2], k[2]) && bias.is_none_or(|b| biased(b)) { Ok(**q) } else { Err(error()) }
+        if agree && self.fits(q[0], q[2], k[2]) && bias.is_none_or(|b| biased(b)) { Ok(**q) } else { Err(rule.into()) }
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         self.cost(&self.spec_of(ins[0], ins[1]), ins.len() == 4)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let spec = self.spec_of(ins[0].shape(), ins[1].shape());
@@ -141,7 +135,7 @@ impl<T: Real> Op<T> for Attention {
                 let e = (&s - most).exp();
                 return &e / e.sum(&[3]);
             }
-            // Where no key is allowed every e is 0: the largest score, −∞, is not taken off, and 0 is divided by 1.
+            // Where no key is allowed every e is 0: the largest score, −∞, is not subtracted, and 0 is divided by 1.
             let e = (&s - most.select(&sees, &most.zeros_like())).exp();
             &e / (e.sum(&[3]) + s.constant(blind))
         });
@@ -151,51 +145,38 @@ impl<T: Real> Op<T> for Attention {
         };
         Some(p.matmul(v))
     }
-}
-
-impl<T: Real> Declared<T> for Attention {
-    const NAME: &'static str = "attention";
-    const MATH: &'static str =
-        "O = (softmax(QKᵀ/√D + bias) ∘ C)V;  V̄ = (P∘C)ᵀŌ,  S̄ = P ∘ (C∘ŌVᵀ − rowsum Ō∘O),  Q̄ = S̄K/√D,  K̄ = S̄ᵀQ/√D";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (b, h, t, d) = (g.extent(), g.extent().min(3), 1 + g.extent(), 1 + g.extent());
         let more = t + g.extent();
         let plain = Attention::new;
-        let dropping = |g: &mut Samples| Some(DropoutKey::new(0.3, [g.seed() as u32, 7], 1, 5));
         // Any mask, each query allowed at least the key of its own position.
         let any = (0..t * more).map(|n| n / more == n % more || g.index(2) == 0).collect();
         let packed: Tensor<T> = g.normal([b, t, 3, h, d]);
         let view = |i: usize| packed.slice(2, i..i + 1).reshape([b, t, h, d]).permute(&[0, 2, 1, 3]);
-        let dropout = dropping(g);
-        // A mask per sequence, of which the first query of each sees nothing; lengths from a single key to all.
+        let dropout = Some(DropoutKey::new(0.3, [g.seed() as u32, 7], 1, 5));
+        // A mask per sequence, in which the first query sees nothing; lengths from a single key to all.
         let each: Arc<[bool]> =
             (0..b * t * more).map(|n| !(n / more).is_multiple_of(t) && (n / more % t == n % more || g.index(2) == 0)).collect();
         let lengths: Arc<[usize]> = (0..b).map(|b| more - b % more).collect();
         let none: Arc<[usize]> = (0..b).map(|b| if b == 0 { more } else { 0 }).collect();
-        let three = |g: &mut Samples| vec![g.normal([b, h, t, d]), g.normal([b, h, more, d]), g.normal([b, h, more, d])];
+        let three = |g: &mut Samples, keys| [t, keys, keys].map(|t| g.normal([b, h, t, d])).to_vec();
         vec![
             (plain(Mask::Causal), vec![view(0), view(1), view(2)]),
-            (plain(Mask::Full), three(g)),
-            (plain(Mask::Causal), three(g)),
-            (
-                Attention { dropout, ..plain(Mask::Allowed(any)) },
-                vec![g.normal([b, h, t, d]), g.normal([b, h, more, d]), g.normal([b, h, more, d]), g.normal([1, h, t, more])],
-            ),
-            (
-                Attention { dropout, ..plain(Mask::Causal) },
-                vec![g.normal([b, h, t, d]), g.normal([b, h, t, d]), g.normal([b, h, t, d]), g.normal([b, 1, t, t])],
-            ),
-            (plain(Mask::Causal), vec![g.normal([0, h, t, d]), g.normal([0, h, t, d]), g.normal([0, h, t, d])]),
-            (Attention { lengths: Some(lengths.clone()), scale: Some(0.7), ..plain(Mask::Full) }, three(g)),
-            (Attention { lengths: Some(none), dropout, ..plain(Mask::Causal) }, three(g)),
-            (Attention { lengths: Some(lengths), ..plain(Mask::Allowed(each)) }, three(g)),
-            (plain(Mask::Full), vec![g.normal([b, h, t, d]), g.normal([b, h, 0, d]), g.normal([b, h, 0, d])]),
+            (plain(Mask::Full), three(g, more)),
+            (plain(Mask::Causal), three(g, more)),
+            (Attention { dropout, ..plain(Mask::Allowed(any)) }, [three(g, more), vec![g.normal([1, h, t, more])]].concat()),
+            (Attention { dropout, ..plain(Mask::Causal) }, [three(g, t), vec![g.normal([b, 1, t, t])]].concat()),
+            (plain(Mask::Causal), vec![g.normal([0, h, t, d]); 3]),
+            (Attention { lengths: Some(lengths.clone()), scale: Some(0.7), ..plain(Mask::Full) }, three(g, more)),
+            (Attention { lengths: Some(none), dropout, ..plain(Mask::Causal) }, three(g, more)),
+            (Attention { lengths: Some(lengths), ..plain(Mask::Allowed(each)) }, three(g, more)),
+            (plain(Mask::Full), three(g, 0)),
         ]
     }
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Attention of these queries to keys and values, with a bias on the scores or none.
+    /// Attention of these queries to keys and values, with an optional bias on the scores.
     #[track_caller]
     pub fn attention(&self, k: &Self, v: &Self, bias: Option<&Self>, op: Attention) -> Self {
         match bias {

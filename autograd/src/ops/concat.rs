@@ -1,12 +1,8 @@
-//! # `concat`
-//!
 //! ```text
 //! y = x₀, x₁, … one after the other along an axis        x̄ᵢ = ȳ at the positions of xᵢ
 //! ```
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// The inputs, one after the other along one axis; all other extents are equal.
 #[derive(Debug)]
@@ -18,22 +14,16 @@ pub struct Concat {
 }
 
 impl<T: Real> Op<T> for Concat {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "concat";
+    const MATH: &'static str = "y = x₀, x₁, … along an axis;  x̄ᵢ = ȳ at the positions of xᵢ";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (axis, extents) = (self.axis, &self.extents);
         let fits = |(s, &n): (&&Shape, &usize)| axis < s.len() && **s == ins[0].with(axis, n);
         if !ins.iter().zip(extents).all(fits) {
-            return Err(ShapeError::new("concat", format!("equal extents but on axis {axis}, there {extents:?}"), ins));
+            return Err(format!("equal extents except on axis {axis}, which has {extents:?}"));
         }
         Ok(ins[0].with(axis, extents.iter().sum()))
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         Tensor::concat(ins, self.axis).into()
@@ -46,11 +36,6 @@ impl<T: Real> Op<T> for Concat {
         };
         self.extents.iter().enumerate().map(part).collect()
     }
-}
-
-impl<T: Real> Declared<T> for Concat {
-    const NAME: &'static str = "concat";
-    const MATH: &'static str = "y = x₀, x₁, … along an axis;  x̄ᵢ = ȳ at the positions of xᵢ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         let x = g.normal([a, b, c]);

@@ -1,5 +1,3 @@
-//! # `cross_entropy`
-//!
 //! ```text
 //! lossᵢ = −ln softmax(zᵢ)ₜ = lse zᵢ − zᵢₜ,   lse z = ln Σⱼ e^zⱼ,   t = targets[i]
 //! z̄ᵢⱼ = loss̄ᵢ (e^(zᵢⱼ − lse zᵢ) − [j = t])
@@ -9,9 +7,7 @@
 
 use std::sync::Arc;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Logits (n, V) → the loss of each row (n).
 #[derive(Debug)]
@@ -21,25 +17,22 @@ pub struct CrossEntropy {
 }
 
 impl<T: Real> Op<T> for CrossEntropy {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "cross_entropy";
+    const MATH: &'static str = "loss = ln Σ e^z − zₜ;  z̄ = loss̄ (softmax z − [j = t])";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (n, z) = (self.targets.len(), ins[0]);
         if z.len() != 2 || z[0] != n || z[1] == 0 {
-            return Err(ShapeError::new("cross_entropy", format!("logits [n,V] with a row for each of {n} targets, V ≥ 1"), ins));
+            return Err(format!("logits [n,V] with a row for each of {n} targets, V ≥ 1"));
         }
         if let Some(t) = self.targets.iter().find(|&&t| t as usize >= z[1]) {
-            return Err(ShapeError::new("cross_entropy", format!("logits [n,V] with more classes than the target {t}"), ins));
+            return Err(format!("logits [n,V] with more classes than the target {t}"));
         }
         Ok([n].into())
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         let (n, v) = (ins[0][0] as u64, ins[0][1] as u64);
         n * (3 * v + 3)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let (out, lse) = ins[0].cross_entropy(&self.targets);
@@ -57,11 +50,6 @@ impl<T: Real> Op<T> for CrossEntropy {
         let loss = z.exp().sum(&[1]).log() - z.select(&is_target, &zero).sum(&[1]);
         Some(loss.reshape([self.targets.len()]))
     }
-}
-
-impl<T: Real> Declared<T> for CrossEntropy {
-    const NAME: &'static str = "cross_entropy";
-    const MATH: &'static str = "loss = ln Σ e^z − zₜ;  z̄ = loss̄ (softmax z − [j = t])";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (n, v) = (g.extent(), 1 + g.extent());
         let mut op = |n| CrossEntropy { targets: g.ids(n, v).into() };

@@ -1,32 +1,22 @@
-//! # `div`
-//!
 //! ```text
 //! y = a/b        dy = da/b − a db/b² = da/b − y db/b        ā = ȳ/b,   b̄ = −ȳ ∘ y/b
 //! ```
 //!
-//! y is computed again from a and b, which are kept anyway.
+//! y is recomputed from a and b, which are kept anyway.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use super::{numel, same};
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use super::numel;
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// y = a/b, element by element, of one shape; b ≠ 0.
 #[derive(Debug)]
 pub struct Div;
 
 impl<T: Real> Op<T> for Div {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        same("div", ins)
-    }
+    const NAME: &'static str = "div";
+    const MATH: &'static str = "y = a/b;  ā = ȳ/b,  b̄ = −ȳ ∘ y/b";
+    const SAVES: Saves = Saves::INPUTS;
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         numel(out)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         Tensor::elementwise([ins[0], ins[1]], |[a, b]| a / b).into()
@@ -35,11 +25,6 @@ impl<T: Real> Op<T> for Div {
         let (a, b) = (saved.x(0), saved.x(1));
         vec![saved.grad(0, || gy / b), saved.grad(1, || -(gy / b) * (a / b))]
     }
-}
-
-impl<T: Real> Declared<T> for Div {
-    const NAME: &'static str = "div";
-    const MATH: &'static str = "y = a/b;  ā = ȳ/b,  b̄ = −ȳ ∘ y/b";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (m, n) = (g.extent(), g.extent());
         let (a, b) = (g.normal([m, n]), g.off_zero([m, n]));

@@ -1,19 +1,16 @@
-//! # `dropout`
-//!
 //! ```text
 //! y = x ∘ m,   mᵢⱼ = [kept]/(1 − p),   E[m] = 1        x̄ = ȳ ∘ m                            (Srivastava et al. 2014)
 //! ```
 //!
-//! m is a function of the key and the place alone, so it is computed again backward, never stored; with the key fixed the op
+//! m is a function of the key and the place alone, so the VJP recomputes it and it is never stored; with the key fixed the op
 //! is linear and its own adjoint. Place: the row over all leading axes, the column on the last.
 
 use gradus_tensor::rng::DropoutKey;
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
-use super::{numel, same};
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use super::numel;
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Some elements 0, the others scaled so that the mean stays.
+/// Sets some elements to 0 and scales the others so that the mean stays the same.
 #[derive(Debug)]
 pub struct Dropout {
     /// What the mask depends on.
@@ -21,17 +18,11 @@ pub struct Dropout {
 }
 
 impl<T: Real> Op<T> for Dropout {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        same("dropout", ins)
-    }
+    const NAME: &'static str = "dropout";
+    const MATH: &'static str = "y = x ∘ m, m = [kept]/(1 − p);  x̄ = ȳ ∘ m";
+    const SAVES: Saves = Saves::NONE;
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         numel(out)
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].dropout(&self.key).into()
@@ -39,11 +30,6 @@ impl<T: Real> Op<T> for Dropout {
     fn vjp<'t>(&self, _: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.dropout(self.key))]
     }
-}
-
-impl<T: Real> Declared<T> for Dropout {
-    const NAME: &'static str = "dropout";
-    const MATH: &'static str = "y = x ∘ m, m = [kept]/(1 − p);  x̄ = ȳ ∘ m";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (m, n) = (g.extent(), 8 + g.extent());
         let mut dropout = |p| Dropout { key: DropoutKey::new(p, [g.seed() as u32, g.seed() as u32], 3, g.seed()) };

@@ -1,5 +1,3 @@
-//! # `erf`
-//!
 //! ```text
 //! y = erf x = 2/√π ∫₀ˣ e^(−t²) dt        dy = 2/√π e^(−x²) dx        x̄ = ȳ ∘ 2/√π e^(−x²)
 //! ```
@@ -8,13 +6,11 @@
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-use gradus_tensor::{Real, Tensor};
-
-use super::pointwise::{Elementwise, Pointwise};
-use crate::{Samples, Saved, Saves, Var};
+use super::pointwise::Pointwise;
+use crate::{Real, Saved, Saves, Var};
 
 /// y = erf x.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub struct Erf;
 
 impl<T: Real> Pointwise<T> for Erf {
@@ -22,19 +18,13 @@ impl<T: Real> Pointwise<T> for Erf {
     const MATH: &'static str = "y = erf x;  x̄ = ȳ ∘ 2/√π e^(−x²)";
     const SAVES: Saves = Saves::INPUTS;
 
-    fn f(self, x: T) -> T {
+    fn f(x: T) -> T {
         x.erf()
     }
 
-    fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
+    fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
         let x = saved.x(0);
         gy * (FRAC_2_SQRT_PI * (-(x * x)).exp())
-    }
-
-    fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)> {
-        let (m, n) = (g.extent(), g.extent());
-        let x = g.normal([m, n]);
-        vec![(Erf, g.strided(&x)), (Erf, g.normal([])), (Erf, g.normal([0]))]
     }
 }
 
@@ -42,6 +32,6 @@ impl<'t, T: Real> Var<'t, T> {
     /// The error function of every element.
     #[track_caller]
     pub fn erf(&self) -> Self {
-        self.tape().apply(Elementwise(Erf), &[self])
+        self.tape().apply(Erf, &[self])
     }
 }

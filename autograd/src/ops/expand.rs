@@ -1,14 +1,10 @@
-//! # `expand`
-//!
 //! ```text
 //! y = x repeated along new outer axes and axes of extent 1        x̄ = Σ ȳ over those axes
 //! ```
 //!
 //! A view: nothing is copied. Adjoint of `sum`.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// x repeated to a shape it broadcasts to.
 #[derive(Debug)]
@@ -18,18 +14,12 @@ pub struct Expand {
 }
 
 impl<T: Real> Op<T> for Expand {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "expand";
+    const MATH: &'static str = "y = x repeated;  x̄ = Σ ȳ over the repeated axes";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let fits = ins[0].broadcast(&self.to) == Some(self.to);
-        if fits { Ok(self.to) } else { Err(ShapeError::new("expand", format!("a shape that broadcasts to {}", self.to), ins)) }
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
+        if fits { Ok(self.to) } else { Err(format!("a shape that broadcasts to {}", self.to)) }
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].expand(self.to).into()
@@ -41,11 +31,6 @@ impl<T: Real> Op<T> for Expand {
         let axes: Vec<usize> = (0..self.to.len()).filter(stretched).collect();
         vec![Some(gy.sum(&axes).reshape(from))]
     }
-}
-
-impl<T: Real> Declared<T> for Expand {
-    const NAME: &'static str = "expand";
-    const MATH: &'static str = "y = x repeated;  x̄ = Σ ȳ over the repeated axes";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         vec![

@@ -1,5 +1,3 @@
-//! # `gather`
-//!
 //! ```text
 //! yᵢ = the row wₖ of a table, k = ids[i]        w̄ₖ = Σ ȳᵢ over the i with ids[i] = k
 //! ```
@@ -8,38 +6,30 @@
 
 use std::sync::Arc;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Rows of a table: (V, d) → (shape of the ids…, d).
 #[derive(Debug)]
 pub struct Gather {
-    /// Which row stands where, row-major; each below V.
+    /// The row at each place, row-major; each below V.
     pub ids: Arc<[u32]>,
     /// The shape of the ids.
     pub shape: Shape,
 }
 
 impl<T: Real> Op<T> for Gather {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "gather";
+    const MATH: &'static str = "yᵢ = row ids[i] of w;  w̄ₖ = Σ ȳᵢ over ids[i] = k";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         if ins[0].len() != 2 || self.ids.len() != self.shape.numel() {
-            let rule = format!("a table [V,d] and ids that fill their shape {}, {} ids", self.shape, self.ids.len());
-            return Err(ShapeError::new("gather", rule, ins));
+            let rule = format!("a table [V,d] and ids that fill their shape {}, not {} ids", self.shape, self.ids.len());
+            return Err(rule);
         }
         if let Some(id) = self.ids.iter().find(|&&id| id as usize >= ins[0][0]) {
-            return Err(ShapeError::new("gather", format!("a table [V,d] with more rows than the id {id}"), ins));
+            return Err(format!("a table [V,d] with more rows than the id {id}"));
         }
         Ok(Shape::new(&[&self.shape[..], &[ins[0][1]]].concat()))
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].gather(&self.ids, &self.shape).into()
@@ -47,17 +37,12 @@ impl<T: Real> Op<T> for Gather {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.scatter_add(self.ids.clone(), saved.shape(0)[0]))]
     }
-    /// A batch has few of the table's rows: they are added where the output's matrix product, tied to the same table, left
-    /// its gradient, and the (V, d) of zeros is never made.
+    /// A batch uses few of the table's rows: their gradients are added onto the one that the output's matrix product, tied to
+    /// the same table, has left, and the (V, d) of zeros is never made.
     fn add_vjp(&self, _: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
         sum.add_rows(&self.ids, gy);
         true
     }
-}
-
-impl<T: Real> Declared<T> for Gather {
-    const NAME: &'static str = "gather";
-    const MATH: &'static str = "yᵢ = row ids[i] of w;  w̄ₖ = Σ ȳᵢ over ids[i] = k";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (v, d, n) = (1 + g.extent(), 1 + g.extent(), g.extent());
         let table = g.normal([v, d]);

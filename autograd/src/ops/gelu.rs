@@ -1,5 +1,3 @@
-//! # `gelu`
-//!
 //! ```text
 //! y = ½ x (1 + tanh u),   u = √(2/π) (x + 0.044715 x³)                            (GPT-1 §4.1; the tanh form)
 //! y′ = ½ (1 + t) + ½ x (1 − t²) u′,   t = tanh u,   u′ = √(2/π) (1 + 3·0.044715 x²)
@@ -7,27 +5,20 @@
 //! ```
 
 use gradus_tensor::cpu::gelu::{CUBIC, SCALE};
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
-use super::{numel, same};
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use super::numel;
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// The Gaussian error linear unit in its tanh form.
 #[derive(Debug)]
 pub struct Gelu;
 
 impl<T: Real> Op<T> for Gelu {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        same("gelu", ins)
-    }
+    const NAME: &'static str = "gelu";
+    const MATH: &'static str = "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³);  x̄ = ȳ ∘ (½(1 + t) + ½x(1 − t²)u′), t = tanh u";
+    const SAVES: Saves = Saves::INPUTS;
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         9 * numel(out)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].gelu().into()
@@ -40,11 +31,6 @@ impl<T: Real> Op<T> for Gelu {
         let u = SCALE * (x + CUBIC * (x * x * x));
         Some(0.5 * x * (1.0 + u.tanh()))
     }
-}
-
-impl<T: Real> Declared<T> for Gelu {
-    const NAME: &'static str = "gelu";
-    const MATH: &'static str = "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³);  x̄ = ȳ ∘ (½(1 + t) + ½x(1 − t²)u′), t = tanh u";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (m, n) = (g.extent(), g.extent());
         let x = g.normal([m, n]);

@@ -1,5 +1,3 @@
-//! # `layer_norm`
-//!
 //! ```text
 //! y = g ∘ x̂ + b,   x̂ = r (x − μ),   μ = mean x,   r = (mean (x − μ)² + ε)^(−1/2)       (Ba, Kiros, Hinton 2016; along the last axis)
 //!
@@ -8,11 +6,9 @@
 //! x̄ = r (a − mean a − x̂ mean(x̂ ∘ a)),   ḡ = Σ_rows ȳ ∘ x̂,   b̄ = Σ_rows ȳ
 //! ```
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
-
-/// Each row of x (…, n) to mean 0 and variance 1, then times gain (n) plus bias (n).
+/// Each row of x (…, n) brought to mean 0 and variance 1, times gain (n) plus bias (n).
 #[derive(Debug)]
 pub struct LayerNorm {
     /// ε, under the root.
@@ -20,21 +16,19 @@ pub struct LayerNorm {
 }
 
 impl<T: Real> Op<T> for LayerNorm {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "layer_norm";
+    const MATH: &'static str =
+        "y = g ∘ x̂ + b, x̂ = r(x − μ);  x̄ = r(a − mean a − x̂ mean(x̂ ∘ a)), a = g ∘ ȳ,  ḡ = Σ ȳ ∘ x̂,  b̄ = Σ ȳ";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match ins[0].last() {
             Some(&n @ 1..) if ins[1][..] == [n] && ins[2][..] == [n] => Ok(*ins[0]),
-            _ => Err(ShapeError::new("layer_norm", "x […,n], gain [n], bias [n] with n ≥ 1", ins)),
+            _ => Err("x […,n], gain [n], bias [n] with n ≥ 1".into()),
         }
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         let (n, numel) = (ins[1][0] as u64, super::numel(ins[0]));
         numel / n * (9 * n + 5)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let (out, stats) = ins[0].layer_norm(ins[1], ins[2], self.eps);
@@ -51,12 +45,6 @@ impl<T: Real> Op<T> for LayerNorm {
         let variance = (&centred * &centred).mean_last();
         Some(centred / (variance + self.eps).sqrt() * gain + bias)
     }
-}
-
-impl<T: Real> Declared<T> for LayerNorm {
-    const NAME: &'static str = "layer_norm";
-    const MATH: &'static str =
-        "y = g ∘ x̂ + b, x̂ = r(x − μ);  x̄ = r(a − mean a − x̂ mean(x̂ ∘ a)), a = g ∘ ȳ,  ḡ = Σ ȳ ∘ x̂,  b̄ = Σ ȳ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         // Rows of 1 or 2 are normalised to constants, whose gradient says nothing.
         let (a, b, n) = (g.extent(), g.extent(), 2 + g.extent());

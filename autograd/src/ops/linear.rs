@@ -1,35 +1,28 @@
-//! # `linear`
-//!
 //! ```text
 //! Y = XW + 1bᵀ        dY = dX W + X dW + 1dbᵀ        X̄ = Ȳ Wᵀ,   W̄ = Xᵀ Ȳ,   b̄ = Σ_rows ȳ
 //! ```
 //!
 //! X holds a row for every position of the leading axes. The product is added onto the bias.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
 use super::numel;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// x (…, k), w (k, n), b (n) → (…, n).
 #[derive(Debug)]
 pub struct Linear;
 
 impl<T: Real> Op<T> for Linear {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "linear";
+    const MATH: &'static str = "Y = XW + b;  X̄ = Ȳ Wᵀ,  W̄ = Xᵀ Ȳ,  b̄ = Σ ȳ";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match (ins[0].split_last(), &ins[1][..], &ins[2][..]) {
             (Some((k, lead)), &[rows, n], &[cols]) if *k == rows && n == cols => Ok(ins[0].with(lead.len(), n)),
-            _ => Err(ShapeError::new("linear", "[…,k]·[k,n] + [n] → […,n]", ins)),
+            _ => Err("[…,k]·[k,n] + [n] → […,n]".into()),
         }
     }
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
         numel(out) * (2 * ins[1][0] as u64 + 1)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].linear(ins[1], ins[2]).into()
@@ -49,11 +42,6 @@ impl<T: Real> Op<T> for Linear {
         let out = x.shape().with(x.shape().len() - 1, b.shape()[0]);
         Some(x.reshape([rows, k]).matmul(w).reshape(out) + b)
     }
-}
-
-impl<T: Real> Declared<T> for Linear {
-    const NAME: &'static str = "linear";
-    const MATH: &'static str = "Y = XW + b;  X̄ = Ȳ Wᵀ,  W̄ = Xᵀ Ȳ,  b̄ = Σ ȳ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, m, k, n) = (g.extent(), g.extent(), g.extent(), g.extent());
         let (x, w) = (g.normal([m, k]), g.normal([k, n]));

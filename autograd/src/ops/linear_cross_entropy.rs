@@ -1,21 +1,17 @@
-//! # `linear_cross_entropy`
-//!
 //! ```text
 //! Z = H Wᵀ (+ 1bᵀ)    ℓᵢ = log Σⱼ e^zᵢⱼ − z_{i,tᵢ}        y = Σᵢ wᵢ ℓᵢ            (GPT-1 §3.1: P(u) = softmax(h Wₑᵀ), equations 1 and 2)
 //! z̄ᵢⱼ = ȳ wᵢ (softmax(zᵢ)ⱼ − [j = tᵢ])
 //! H̄ = Z̄ W        W̄ = Z̄ᵀ H        b̄ = Σ_rows z̄
 //! ```
 //!
-//! The logits of a batch are never held: a chunk of rows at a time yields its losses and its part of both gradients at
-//! once, for ȳ = 1; the VJP only scales them.
+//! The logits of a batch are never all held: each chunk of rows yields its losses together with its part of both gradients,
+//! for ȳ = 1; the VJP only scales them.
 
 use std::sync::Arc;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
-
-/// H (n, d), W (V, d), and perhaps a bias b (V) → Σᵢ wᵢ ℓᵢ, without axes.
+/// H (n, d), W (V, d), and optionally a bias b (V) → Σᵢ wᵢ ℓᵢ, without axes.
 #[derive(Clone, Debug)]
 pub struct LinearCrossEntropy {
     /// Each row's class, below V.
@@ -25,10 +21,10 @@ pub struct LinearCrossEntropy {
 }
 
 impl<T: Real> Op<T> for LinearCrossEntropy {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "linear_cross_entropy";
+    const MATH: &'static str = "y = Σᵢ wᵢ(log Σⱼ e^zᵢⱼ − z_{i,tᵢ}), Z = HWᵀ;  Z̄ = ȳ w(softmax Z − [t]),  H̄ = Z̄W,  W̄ = Z̄ᵀH";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (h, w, n) = (ins[0], ins[1], self.targets.len());
         let fits = h.len() == 2 && w.len() == 2 && h[1] == w[1] && h[1] > 0 && h[0] == n && self.weights.len() == n;
         let biased = ins.get(2).is_none_or(|b| b[..] == w[..1]);
@@ -37,14 +33,11 @@ impl<T: Real> Op<T> for LinearCrossEntropy {
             return Ok([].into());
         }
         let rule = format!("h (n,d) · w (V,d) [· bias (V)] with {n} targets below V and {} weights", self.weights.len());
-        Err(ShapeError::new("linear_cross_entropy", rule, ins))
+        Err(rule)
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         let (n, d, v, bias) = (ins[0][0] as u64, ins[0][1] as u64, ins[1][0] as u64, ins.len() as u64 - 2);
         n * (2 * d * v + (3 + bias) * v + 3) + 2 * n
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T> {
         let (h, w, bias, n) = (ins[0], ins[1], ins.get(2).copied(), self.targets.len());
@@ -73,11 +66,6 @@ impl<T: Real> Op<T> for LinearCrossEntropy {
         let weights = h.constant(h.value().constant([n, 1], self.weights.iter().map(|&w| T::lit(w)).collect()));
         Some(((lse - target) * weights).sum_all())
     }
-}
-
-impl<T: Real> Declared<T> for LinearCrossEntropy {
-    const NAME: &'static str = "linear_cross_entropy";
-    const MATH: &'static str = "y = Σᵢ wᵢ(log Σⱼ e^zᵢⱼ − z_{i,tᵢ}), Z = HWᵀ;  Z̄ = ȳ w(softmax Z − [t]),  H̄ = Z̄W,  W̄ = Z̄ᵀH";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (n, d, v) = (g.extent(), g.extent(), 1 + g.extent());
         let op = |targets: Vec<u32>, weights: Vec<f64>| LinearCrossEntropy { targets: targets.into(), weights: weights.into() };
@@ -92,8 +80,8 @@ impl<T: Real> Declared<T> for LinearCrossEntropy {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Σᵢ weightᵢ·(−log softmax(h wᵀ + bias)[i, targetᵢ]) of these hidden states (n, d), a tied embedding `w` (V, d), and a
-    /// bias (V) or none.
+    /// Σᵢ weightᵢ·(−log softmax(h wᵀ + bias)[i, targetᵢ]) of these hidden states (n, d), a tied embedding `w` (V, d), and
+    /// optionally a bias (V).
     #[track_caller]
     pub fn linear_cross_entropy(&self, w: &Self, bias: Option<&Self>, targets: Arc<[u32]>, weights: Arc<[f64]>) -> Self {
         let op = LinearCrossEntropy { targets, weights };

@@ -1,34 +1,27 @@
-//! # `log_softmax`
-//!
 //! ```text
 //! yⱼ = xⱼ − lse x,   lse x = ln Σₖ e^xₖ along the last axis
 //! ∂yⱼ/∂xₖ = [j = k] − e^yₖ        x̄ = ȳ − eʸ Σ ȳ
 //! ```
 //!
-//! The row's maximum is taken off first and may be held constant; see `softmax`.
-
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+//! The row's maximum is subtracted first and may be held constant; see `softmax`.
 
 use super::{numel, rows};
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// The logarithm of softmax, by rows of the last axis.
 #[derive(Debug)]
 pub struct LogSoftmax;
 
 impl<T: Real> Op<T> for LogSoftmax {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        rows("log_softmax", ins)
+    const NAME: &'static str = "log_softmax";
+    const MATH: &'static str = "y = x − ln Σ eˣ;  x̄ = ȳ − eʸ Σ ȳ";
+    const SAVES: Saves = Saves::ALL;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
+        rows(ins)
     }
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         let n = out[out.len() - 1] as u64;
         numel(out) / n * (4 * n + 2)
-    }
-    fn saves(&self) -> Saves {
-        Saves::ALL
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].log_softmax().into()
@@ -42,11 +35,6 @@ impl<T: Real> Op<T> for LogSoftmax {
         let z = x - x.detach().max(last);
         Some(&z - z.exp().sum(&[last]).log())
     }
-}
-
-impl<T: Real> Declared<T> for LogSoftmax {
-    const NAME: &'static str = "log_softmax";
-    const MATH: &'static str = "y = x − ln Σ eˣ;  x̄ = ȳ − eʸ Σ ȳ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, n) = (g.extent(), g.extent(), 1 + g.extent());
         let x = g.normal([a, b, n]);

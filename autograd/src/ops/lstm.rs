@@ -1,5 +1,3 @@
-//! # `lstm`
-//!
 //! ```text
 //! zₜ = xₜ + hₜ₋₁ W        (hₜ, cₜ) = lstm_cell(zₜ, cₜ₋₁)        y = h₀, h₁, …        h₋₁ = c₋₁ = 0
 //!
@@ -7,37 +5,32 @@
 //! h̄ₜ = ȳₜ + z̄ₜ₊₁ Wᵀ,   x̄ₜ = z̄ₜ,   W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ
 //! ```
 //!
-//! Backpropagation through time (Werbos 1990), the whole loop in one node: the steps unrolled on a tape would make a product for
-//! every summand of W̄, where here one product is made of all; and T slices of x, each of whose cotangents is as large as x̄. What
-//! the inputs give to the pre-activations is made outside, for all steps at once: x = u·W_ih + b is a `linear`.
-
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+//! Backpropagation through time (Werbos 1990), the whole loop in one node. Unrolled on a tape, the steps would need a product for
+//! every summand of W̄, where here one product yields them all, and T slices of x, each with a cotangent as large as x̄. The
+//! inputs' share of the pre-activations is computed outside, for all steps together: x = u·W_ih + b is a `linear`.
 
 use super::lstm_cell::{self, signed};
 use super::numel;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// x (T, B, 4H), in the order i, f, g, o, and W (H, 4H) → h (T, B, H), from a state of zeros.
 #[derive(Debug)]
 pub struct Lstm;
 
 impl<T: Real> Op<T> for Lstm {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "lstm";
+    const MATH: &'static str = "(hₜ, cₜ) = lstm_cell(xₜ + hₜ₋₁W, cₜ₋₁);  h̄ₜ = ȳₜ + z̄ₜ₊₁Wᵀ,  x̄ₜ = z̄ₜ,  W̄ = Σₜ hₜ₋₁ᵀz̄ₜ";
+    const SAVES: Saves = Saves::ALL;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match (&ins[0][..], &ins[1][..]) {
             (&[steps, batch, z], &[units, w]) if units > 0 && z == 4 * units && w == z => Ok([steps, batch, units].into()),
-            _ => Err(ShapeError::new("lstm", "x [T,B,4H], W [H,4H] with H ≥ 1 → [T,B,H]", ins)),
+            _ => Err("x [T,B,4H], W [H,4H] with H ≥ 1 → [T,B,H]".into()),
         }
     }
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
         let (steps, batch, units) = (out[0] as u64, out[1] as u64, out[2] as u64);
         // The first step has no product: the state before it is 0.
         lstm_cell::UNIT * numel(out) + steps.saturating_sub(1) * batch * ins[0][2] as u64 * (2 * units + 1)
-    }
-    fn saves(&self) -> Saves {
-        Saves::ALL
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let (out, residuals) = ins[0].lstm(ins[1]);
@@ -64,13 +57,8 @@ impl<T: Real> Op<T> for Lstm {
         }
         Some(Var::concat(&outputs.iter().collect::<Vec<_>>(), 0))
     }
-}
-
-impl<T: Real> Declared<T> for Lstm {
-    const NAME: &'static str = "lstm";
-    const MATH: &'static str = "(hₜ, cₜ) = lstm_cell(xₜ + hₜ₋₁W, cₜ₋₁);  h̄ₜ = ȳₜ + z̄ₜ₊₁Wᵀ,  x̄ₜ = z̄ₜ,  W̄ = Σₜ hₜ₋₁ᵀz̄ₜ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
-        // From two steps on W is read.
+        // W is read from the second step on.
         let (t, b, h) = (1 + g.extent(), g.extent(), g.extent());
         let (x, w) = (signed(g, [t, b, 4 * h], -1.0), signed(g, [h, 4 * h], 1.0));
         vec![

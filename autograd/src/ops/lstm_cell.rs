@@ -1,5 +1,3 @@
-//! # `lstm_cell`
-//!
 //! ```text
 //! [zᵢ | z_f | z_g | zₒ] = z        i = σ(zᵢ),  f = σ(z_f),  g = tanh(z_g),  o = σ(zₒ)
 //! c′ = f ∘ c + i ∘ g,   t = tanh c′,   h = o ∘ t
@@ -12,10 +10,8 @@
 //! One step of an LSTM (Hochreiter and Schmidhuber 1997), with a forget gate and without peepholes (Gers, Schmidhuber and Cummins
 //! 2000). In the cell the gradient is only scaled by f on its way back: that is what the architecture is for.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
 use super::numel;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Pre-activations z (B, 4H), in the order i, f, g, o, and the cell c (B, H) → [h; c′] (2, B, H).
 #[derive(Debug)]
@@ -33,8 +29,8 @@ pub(super) fn step<'t, T: Real>(z: &Var<'t, T>, c: &Var<'t, T>) -> (Var<'t, T>, 
     (o * c.tanh(), c)
 }
 
-/// Pre-activations, or what adds to them: N(0, ½²), of one `sign` for the gate g. Gates are neither open nor shut, where 1 − tanh²
-/// would be all rounding; and with a cell of the same sign no terms of c′ cancel, which is a factor of derivatives.
+/// Pre-activations, or what is added to them: N(0, ½²), of one `sign` for the gate g. No gate is open or shut, where 1 − tanh²
+/// would be all rounding; and with a cell of the same sign no terms of c′, a factor of derivatives, cancel.
 pub(super) fn signed<T: Real>(g: &mut Samples, shape: impl Into<Shape>, sign: f64) -> Tensor<T> {
     let x: Tensor<f64> = g.normal(shape);
     let row = x.shape()[x.shape().len() - 1];
@@ -44,20 +40,18 @@ pub(super) fn signed<T: Real>(g: &mut Samples, shape: impl Into<Shape>, sign: f6
 }
 
 impl<T: Real> Op<T> for LstmCell {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "lstm_cell";
+    const MATH: &'static str = "c′ = f∘c + i∘g, h = o∘t, t = tanh c′;  with s = c̄′ + h̄∘o∘(1−t²):  \
+         z̄ = [s∘g∘i(1−i) | s∘c∘f(1−f) | s∘i∘(1−g²) | h̄∘t∘o(1−o)],  c̄ = s∘f";
+    const SAVES: Saves = Saves::ALL;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match (&ins[0][..], &ins[1][..]) {
             (&[rows, z], &[batch, units]) if units > 0 && rows == batch && z == 4 * units => Ok([2, batch, units].into()),
-            _ => Err(ShapeError::new("lstm_cell", "z [B,4H], c [B,H] with H ≥ 1 → [2,B,H]", ins)),
+            _ => Err("z [B,4H], c [B,H] with H ≥ 1 → [2,B,H]".into()),
         }
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         UNIT * numel(ins[1])
-    }
-    fn saves(&self) -> Saves {
-        Saves::ALL
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let (out, gates) = ins[0].lstm_cell(ins[1]);
@@ -72,12 +66,6 @@ impl<T: Real> Op<T> for LstmCell {
         let one = |x: Var<'t, T>| x.reshape([1, x.shape()[0], x.shape()[1]]);
         Some(Var::concat(&[&one(h), &one(c)], 0))
     }
-}
-
-impl<T: Real> Declared<T> for LstmCell {
-    const NAME: &'static str = "lstm_cell";
-    const MATH: &'static str = "c′ = f∘c + i∘g, h = o∘t, t = tanh c′;  with s = c̄′ + h̄∘o∘(1−t²):  \
-         z̄ = [s∘g∘i(1−i) | s∘c∘f(1−f) | s∘i∘(1−g²) | h̄∘t∘o(1−o)],  c̄ = s∘f";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (b, h) = (g.extent(), g.extent());
         let (z, c) = (signed(g, [b, 4 * h], -1.0), g.positive([b, h]));

@@ -1,5 +1,3 @@
-//! # `matmul`
-//!
 //! ```text
 //! Y = AB        dY = dA B + A dB        Ā = Ȳ Bᵀ,   B̄ = Aᵀ Ȳ
 //!
@@ -9,30 +7,26 @@
 //! Leading axes are a batch. A transposed operand is a view whose strides go to the kernel; nothing is copied.
 
 use super::numel;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes.
 #[derive(Debug)]
 pub struct MatMul;
 
 impl<T: Real> Op<T> for MatMul {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "matmul";
+    const MATH: &'static str = "Y = AB;  Ā = Ȳ Bᵀ,  B̄ = Aᵀ Ȳ";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (a, b) = (ins[0], ins[1]);
         let r = a.len();
         if r < 2 || b.len() != r || a[..r - 2] != b[..r - 2] || a[r - 1] != b[r - 2] {
-            return Err(ShapeError::new("matmul", "[…,m,k]·[…,k,n] → […,m,n] with equal leading axes", ins));
+            return Err("[…,m,k]·[…,k,n] → […,m,n] with equal leading axes".into());
         }
         Ok(a.with(r - 1, b[r - 1]))
     }
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
         2 * numel(out) * ins[0][ins[0].len() - 1] as u64
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].matmul(ins[1]).into()
@@ -40,11 +34,6 @@ impl<T: Real> Op<T> for MatMul {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![saved.grad(0, || gy.matmul(&saved.x(1).t())), saved.grad(1, || saved.x(0).t().matmul(gy))]
     }
-}
-
-impl<T: Real> Declared<T> for MatMul {
-    const NAME: &'static str = "matmul";
-    const MATH: &'static str = "Y = AB;  Ā = Ȳ Bᵀ,  B̄ = Aᵀ Ȳ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (b, m, k, n) = (g.extent(), g.extent(), g.extent(), g.extent());
         let (x, y) = (g.normal([m, k]), g.normal([k, n]));

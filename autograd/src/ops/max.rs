@@ -1,14 +1,10 @@
-//! # `max`
-//!
 //! ```text
 //! y = max x along one axis, which stays with extent 1        x̄ᵢ = ȳ where i is the first of the largest, else 0
 //! ```
 //!
-//! Where several are largest max has no derivative; we decide that the first of them gets all of ȳ, a subgradient.
+//! At a tie max has no derivative; we let the first of the largest get all of ȳ, a subgradient.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// The largest along `axis`, kept as an extent of 1; NaN is passed over unless it comes first.
 #[derive(Debug)]
@@ -18,20 +14,14 @@ pub struct Max {
 }
 
 impl<T: Real> Op<T> for Max {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "max";
+    const MATH: &'static str = "y = max x along an axis;  x̄ᵢ = ȳ where i is the first of the largest, else 0";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match ins[0].get(self.axis) {
             Some(1..) => Ok(ins[0].with(self.axis, 1)),
-            _ => Err(ShapeError::new("max", format!("an axis {} of extent at least 1", self.axis), ins)),
+            _ => Err(format!("an axis {} of extent at least 1", self.axis)),
         }
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].max(self.axis).into()
@@ -40,11 +30,6 @@ impl<T: Real> Op<T> for Max {
         let x = saved.x(0).value();
         vec![Some(gy.expand(*x.shape()).select(&x.is_max(self.axis), &gy.constant(x.zeros_like(*x.shape()))))]
     }
-}
-
-impl<T: Real> Declared<T> for Max {
-    const NAME: &'static str = "max";
-    const MATH: &'static str = "y = max x along an axis;  x̄ᵢ = ȳ where i is the first of the largest, else 0";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         let x = g.distinct([a, b, c]);

@@ -1,8 +1,6 @@
 //! The table of contents: every file is one op, listed once in [`all`].
 
-use gradus_tensor::{Real, Shape, ShapeError};
-
-use crate::Entry;
+use crate::{Entry, Real, Shape};
 
 mod add;
 mod affine;
@@ -50,7 +48,6 @@ pub mod pointwise;
 
 /// Every op of this crate, in alphabetical order: a file and a line each. Checks, audits and pages loop over it.
 pub fn all<T: Real>() -> Vec<Entry<T>> {
-    use pointwise::Elementwise;
     vec![
         Entry::of::<add::Add>(),
         Entry::of::<affine::Affine>(),
@@ -59,15 +56,15 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
         Entry::of::<cross_entropy::CrossEntropy>(),
         Entry::of::<div::Div>(),
         Entry::of::<dropout::Dropout>(),
-        Entry::of::<Elementwise<erf::Erf>>(),
-        Entry::of::<Elementwise<exp::Exp>>(),
+        Entry::of::<erf::Erf>(),
+        Entry::of::<exp::Exp>(),
         Entry::of::<expand::Expand>(),
         Entry::of::<gather::Gather>(),
         Entry::of::<gelu::Gelu>(),
         Entry::of::<layer_norm::LayerNorm>(),
         Entry::of::<linear::Linear>(),
         Entry::of::<linear_cross_entropy::LinearCrossEntropy>(),
-        Entry::of::<Elementwise<log::Log>>(),
+        Entry::of::<log::Log>(),
         Entry::of::<log_softmax::LogSoftmax>(),
         Entry::of::<lstm::Lstm>(),
         Entry::of::<lstm_cell::LstmCell>(),
@@ -76,31 +73,26 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
         Entry::of::<mul::Mul>(),
         Entry::of::<pad::Pad>(),
         Entry::of::<permute::Permute>(),
-        Entry::of::<Elementwise<relu::Relu>>(),
+        Entry::of::<relu::Relu>(),
         Entry::of::<reshape::Reshape>(),
         Entry::of::<rms_norm::RmsNorm>(),
         Entry::of::<scatter_add::ScatterAdd>(),
         Entry::of::<select::Select<T>>(),
         Entry::of::<self_attention::SelfAttention>(),
-        Entry::of::<Elementwise<sigmoid::Sigmoid>>(),
+        Entry::of::<sigmoid::Sigmoid>(),
         Entry::of::<slice::Slice>(),
         Entry::of::<softmax::Softmax>(),
-        Entry::of::<Elementwise<softplus::Softplus>>(),
-        Entry::of::<Elementwise<sqrt::Sqrt>>(),
+        Entry::of::<softplus::Softplus>(),
+        Entry::of::<sqrt::Sqrt>(),
         Entry::of::<sub::Sub>(),
         Entry::of::<sum::Sum>(),
-        Entry::of::<Elementwise<tanh::Tanh>>(),
+        Entry::of::<tanh::Tanh>(),
     ]
 }
 
-/// The shape rule of elementwise ops.
-pub(crate) fn same(op: &'static str, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-    if ins.windows(2).all(|w| w[0] == w[1]) { Ok(*ins[0]) } else { Err(ShapeError::new(op, "inputs of one shape", ins)) }
-}
-
 /// The shape rule of functions of rows along the last axis.
-pub(crate) fn rows(op: &'static str, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-    if ins[0].last().is_some_and(|&n| n > 0) { Ok(*ins[0]) } else { Err(ShapeError::new(op, "[…,n] with n ≥ 1", ins)) }
+pub(crate) fn rows(ins: &[&Shape]) -> Result<Shape, String> {
+    if ins[0].last().is_some_and(|&n| n > 0) { Ok(*ins[0]) } else { Err("[…,n] with n ≥ 1".into()) }
 }
 
 /// Number of elements as a count of operations.

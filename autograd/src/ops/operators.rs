@@ -3,15 +3,13 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use gradus_tensor::{Real, ShapeError};
-
 use super::{add, div, mul, sub};
-use crate::{Declared, Var};
+use crate::{Op, Real, ShapeError, Var};
 
 impl<'t, T: Real> Var<'t, T> {
     /// Both operands at the shape they broadcast to, and `op` applied.
     #[track_caller]
-    fn binary<O: Declared<T>>(&self, op: O, other: &Self) -> Self {
+    fn binary<O: Op<T>>(&self, op: O, other: &Self) -> Self {
         if self.shape() == other.shape() {
             return self.tape().apply(op, &[self, other]);
         }
@@ -83,25 +81,16 @@ with_number!(Add, add, |c| var_number: (1.0, c), number_var: (1.0, c));
 with_number!(Sub, sub, |c| var_number: (1.0, -c), number_var: (-1.0, c));
 with_number!(Mul, mul, |c| var_number: (c, 0.0), number_var: (c, 0.0));
 
-impl<'t, T: Real> Neg for &Var<'t, T> {
-    type Output = Var<'t, T>;
-    #[track_caller]
-    fn neg(self) -> Var<'t, T> {
-        self.affine(-1.0, 0.0)
-    }
-}
-
-impl<'t, T: Real> Neg for Var<'t, T> {
-    type Output = Var<'t, T>;
-    #[track_caller]
-    fn neg(self) -> Var<'t, T> {
-        self.affine(-1.0, 0.0)
-    }
-}
-
-/// `x / 2.0` is `affine` by the reciprocal; `1.0 / x` divides a constant by x.
-macro_rules! div_number {
+/// `-x`; `x / 2.0` is `affine` by the reciprocal; `1.0 / x` divides a constant by x.
+macro_rules! neg_and_div {
     ($var:ty) => {
+        impl<'t, T: Real> Neg for $var {
+            type Output = Var<'t, T>;
+            #[track_caller]
+            fn neg(self) -> Var<'t, T> {
+                self.affine(-1.0, 0.0)
+            }
+        }
         impl<'t, T: Real> Div<f64> for $var {
             type Output = Var<'t, T>;
             #[track_caller]
@@ -119,5 +108,5 @@ macro_rules! div_number {
     };
 }
 
-div_number!(&Var<'t, T>);
-div_number!(Var<'t, T>);
+neg_and_div!(&Var<'t, T>);
+neg_and_div!(Var<'t, T>);

@@ -1,14 +1,10 @@
-//! # `pad`
-//!
 //! ```text
 //! y = x with zeros before and after it along an axis        x̄ = ȳ at the positions of x
 //! ```
 //!
 //! Adjoint of `slice`.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// x between zeros along one axis.
 #[derive(Debug)]
@@ -22,20 +18,14 @@ pub struct Pad {
 }
 
 impl<T: Real> Op<T> for Pad {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "pad";
+    const MATH: &'static str = "y = x between zeros along an axis;  x̄ = ȳ at the positions of x";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match ins[0].get(self.axis) {
             Some(&extent) => Ok(ins[0].with(self.axis, self.before + extent + self.after)),
-            None => Err(ShapeError::new("pad", format!("a shape with an axis {}", self.axis), ins)),
+            None => Err(format!("a shape with an axis {}", self.axis)),
         }
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].pad(self.axis, self.before, self.after).into()
@@ -43,11 +33,6 @@ impl<T: Real> Op<T> for Pad {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.slice(self.axis, self.before..self.before + saved.shape(0)[self.axis]))]
     }
-}
-
-impl<T: Real> Declared<T> for Pad {
-    const NAME: &'static str = "pad";
-    const MATH: &'static str = "y = x between zeros along an axis;  x̄ = ȳ at the positions of x";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         let x = g.normal([a, b, c]);

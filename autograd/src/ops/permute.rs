@@ -1,14 +1,10 @@
-//! # `permute`
-//!
 //! ```text
 //! y = x with its axes in another order        x̄ = ȳ with them back
 //! ```
 //!
 //! A view: nothing is copied.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Axis i of y is axis `axes[i]` of x.
 #[derive(Debug)]
@@ -18,22 +14,16 @@ pub struct Permute {
 }
 
 impl<T: Real> Op<T> for Permute {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "permute";
+    const MATH: &'static str = "y = x with axes permuted;  x̄ = ȳ with them back";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let mut sorted = self.axes.clone();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..ins[0].len()) {
-            return Err(ShapeError::new("permute", format!("as many axes as the permutation {:?}", self.axes), ins));
+            return Err(format!("as many axes as the permutation {:?}", self.axes));
         }
         Ok(Shape::new(&self.axes.iter().map(|&a| ins[0][a]).collect::<Vec<_>>()))
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].permute(&self.axes).into()
@@ -43,11 +33,6 @@ impl<T: Real> Op<T> for Permute {
         self.axes.iter().enumerate().for_each(|(i, &a)| back[a] = i);
         vec![Some(gy.permute(&back))]
     }
-}
-
-impl<T: Real> Declared<T> for Permute {
-    const NAME: &'static str = "permute";
-    const MATH: &'static str = "y = x with axes permuted;  x̄ = ȳ with them back";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         vec![
@@ -68,9 +53,6 @@ impl<'t, T: Real> Var<'t, T> {
     /// The last two axes exchanged.
     #[track_caller]
     pub fn t(&self) -> Self {
-        let mut axes: Vec<usize> = (0..self.shape().len()).collect();
-        let r = axes.len();
-        axes.swap(r - 1, r - 2);
-        self.permute(&axes)
+        self.permute(&self.value().transposition())
     }
 }

@@ -1,19 +1,15 @@
-//! # `relu`
-//!
 //! ```text
 //! y = max(x, 0)        dy = [x > 0] dx        x̄ = ȳ where y > 0, else 0
 //! ```
 //!
 //! At its kink relu has no derivative; we decide relu′(0) := 0, a subgradient. As x > 0 exactly where y > 0, the input can
-//! be freed at once. NaN stays NaN.
+//! be freed immediately. NaN stays NaN.
 
-use gradus_tensor::{Real, Tensor};
-
-use super::pointwise::{Elementwise, Pointwise};
-use crate::{Samples, Saved, Saves, Var};
+use super::pointwise::Pointwise;
+use crate::{Real, Samples, Saved, Saves, Tensor, Var};
 
 /// y = max(x, 0).
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub struct Relu;
 
 impl<T: Real> Pointwise<T> for Relu {
@@ -22,19 +18,19 @@ impl<T: Real> Pointwise<T> for Relu {
     const FLOPS: u64 = 0;
     const SAVES: Saves = Saves::OUTPUT;
 
-    fn f(self, x: T) -> T {
+    fn f(x: T) -> T {
         if x <= T::zero() { T::zero() } else { x }
     }
 
-    fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
+    fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
         let is_positive = |y| if y > T::zero() { T::one() } else { T::zero() };
         gy.select(&Tensor::elementwise([saved.y().value()], |[y]| is_positive(y)), &gy.zeros_like())
     }
 
-    fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)> {
+    fn samples(g: &mut Samples) -> Vec<Tensor<T>> {
         let m = g.extent();
         let x = g.off_zero([m, 8]); // of either sign
-        vec![(Relu, g.strided(&x)), (Relu, g.positive([])), (Relu, g.off_zero([0]))]
+        vec![g.strided(&x), g.positive([]), g.off_zero([0])]
     }
 }
 
@@ -42,6 +38,6 @@ impl<'t, T: Real> Var<'t, T> {
     /// max(x, 0) of every element; relu′(0) := 0.
     #[track_caller]
     pub fn relu(&self) -> Self {
-        self.tape().apply(Elementwise(Relu), &[self])
+        self.tape().apply(Relu, &[self])
     }
 }

@@ -1,12 +1,8 @@
-//! # `reshape`
-//!
 //! ```text
 //! y = the elements of x, in row-major order, under another shape        x̄ = ȳ under the shape of x
 //! ```
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// The same elements under another shape.
 #[derive(Debug)]
@@ -16,18 +12,12 @@ pub struct Reshape {
 }
 
 impl<T: Real> Op<T> for Reshape {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "reshape";
+    const MATH: &'static str = "y = x under another shape;  x̄ = ȳ under the shape of x";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let fits = ins[0].numel() == self.to.numel();
-        if fits { Ok(self.to) } else { Err(ShapeError::new("reshape", format!("as many elements as {}", self.to), ins)) }
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
+        if fits { Ok(self.to) } else { Err(format!("as many elements as {}", self.to)) }
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].reshape(self.to).into()
@@ -35,11 +25,6 @@ impl<T: Real> Op<T> for Reshape {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.reshape(*saved.shape(0)))]
     }
-}
-
-impl<T: Real> Declared<T> for Reshape {
-    const NAME: &'static str = "reshape";
-    const MATH: &'static str = "y = x under another shape;  x̄ = ȳ under the shape of x";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (m, n) = (g.extent(), g.extent());
         let x = g.normal([m, n]);
@@ -59,7 +44,7 @@ impl<'t, T: Real> Var<'t, T> {
         if *self.shape() == to { self.clone() } else { self.tape().apply(Reshape { to }, &[self]) }
     }
 
-    /// The same value as a node of its own.
+    /// The same value as a separate node.
     pub(crate) fn alias(&self) -> Self {
         self.tape().apply(Reshape { to: *self.shape() }, &[self])
     }

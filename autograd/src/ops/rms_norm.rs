@@ -1,5 +1,3 @@
-//! # `rms_norm`
-//!
 //! ```text
 //! y = g ∘ x̂,   x̂ = r x,   r = (mean x² + ε)^(−1/2)                    (Zhang and Sennrich 2019, equation 4; along the last axis)
 //!
@@ -9,11 +7,9 @@
 //!
 //! `layer_norm` without its mean and its bias.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
-
-/// Each row of x (…, n) to mean square 1, then times gain (n).
+/// Each row of x (…, n) brought to mean square 1, times gain (n).
 #[derive(Debug)]
 pub struct RmsNorm {
     /// ε, under the root.
@@ -21,21 +17,18 @@ pub struct RmsNorm {
 }
 
 impl<T: Real> Op<T> for RmsNorm {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "rms_norm";
+    const MATH: &'static str = "y = g ∘ x̂, x̂ = rx, r = (mean x² + ε)^(−1/2);  x̄ = r(a − x̂ mean(x̂ ∘ a)), a = g ∘ ȳ,  ḡ = Σ ȳ ∘ x̂";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match ins[0].last() {
             Some(&n @ 1..) if ins[1][..] == [n] => Ok(*ins[0]),
-            _ => Err(ShapeError::new("rms_norm", "x […,n], gain [n] with n ≥ 1", ins)),
+            _ => Err("x […,n], gain [n] with n ≥ 1".into()),
         }
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         let (n, numel) = (ins[1][0] as u64, super::numel(ins[0]));
         numel / n * (4 * n + 4)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let (out, rrms) = ins[0].rms_norm(ins[1], self.eps);
@@ -49,11 +42,6 @@ impl<T: Real> Op<T> for RmsNorm {
         let (x, gain) = (&ins[0], &ins[1]);
         Some(x / ((x * x).mean_last() + self.eps).sqrt() * gain)
     }
-}
-
-impl<T: Real> Declared<T> for RmsNorm {
-    const NAME: &'static str = "rms_norm";
-    const MATH: &'static str = "y = g ∘ x̂, x̂ = rx, r = (mean x² + ε)^(−1/2);  x̄ = r(a − x̂ mean(x̂ ∘ a)), a = g ∘ ȳ,  ḡ = Σ ȳ ∘ x̂";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         // Rows of 1 are normalised to a sign, whose gradient says nothing.
         let (a, b, n) = (g.extent(), g.extent(), 1 + g.extent());

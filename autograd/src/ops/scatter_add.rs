@@ -1,5 +1,3 @@
-//! # `scatter_add`
-//!
 //! ```text
 //! yₖ = Σ xᵢ over the i with ids[i] = k        x̄ᵢ = ȳₖ, k = ids[i]
 //! ```
@@ -8,10 +6,8 @@
 
 use std::sync::Arc;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
 use super::numel;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Rows added into a table of zeros: (…, d) → (V, d).
 #[derive(Debug)]
@@ -23,23 +19,20 @@ pub struct ScatterAdd {
 }
 
 impl<T: Real> Op<T> for ScatterAdd {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "scatter_add";
+    const MATH: &'static str = "yₖ = Σ xᵢ over ids[i] = k;  x̄ᵢ = ȳₖ, k = ids[i]";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (n, rows) = (self.ids.len(), self.rows);
         match ins[0].split_last() {
             Some((&d, lead)) if lead.iter().product::<usize>() == n && self.ids.iter().all(|&id| (id as usize) < rows) => {
                 Ok([rows, d].into())
             }
-            _ => Err(ShapeError::new("scatter_add", format!("[…,d] with a row for each of {n} ids below {rows}"), ins)),
+            _ => Err(format!("[…,d] with a row for each of {n} ids below {rows}")),
         }
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         numel(ins[0])
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].scatter_add(&self.ids, self.rows).into()
@@ -48,11 +41,6 @@ impl<T: Real> Op<T> for ScatterAdd {
         let lead = &saved.shape(0)[..saved.shape(0).len() - 1];
         vec![Some(gy.gather(self.ids.clone(), lead))]
     }
-}
-
-impl<T: Real> Declared<T> for ScatterAdd {
-    const NAME: &'static str = "scatter_add";
-    const MATH: &'static str = "yₖ = Σ xᵢ over ids[i] = k;  x̄ᵢ = ȳₖ, k = ids[i]";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (v, d, n) = (1 + g.extent(), 1 + g.extent(), g.extent());
         let x = g.normal([2, n, d]);

@@ -1,5 +1,3 @@
-//! # `select`
-//!
 //! ```text
 //! y = a where the mask holds, b elsewhere        ā = ȳ where it holds, else 0        b̄ = 0 where it holds, else ȳ
 //! ```
@@ -8,14 +6,11 @@
 
 use std::fmt;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use super::same;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Element by element a or b, of one shape.
 pub struct Select<T: Real> {
-    /// Of the shape of y; what is not 0 selects a.
+    /// Of the shape of y; non-zero selects a.
     pub mask: Tensor<T>,
 }
 
@@ -26,19 +21,12 @@ impl<T: Real> fmt::Debug for Select<T> {
 }
 
 impl<T: Real> Op<T> for Select<T> {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        let out = same("select", ins)?;
+    const NAME: &'static str = "select";
+    const MATH: &'static str = "y = a where mask, else b;  ā = ȳ where mask, else 0,  b̄ = 0 where mask, else ȳ";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let of = self.mask.shape();
-        if out == *of { Ok(out) } else { Err(ShapeError::new("select", format!("inputs of the mask's shape {of}"), ins)) }
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
+        if ins.iter().all(|x| *x == of) { Ok(*of) } else { Err(format!("inputs of the mask's shape {of}")) }
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].select(&self.mask, ins[1]).into()
@@ -47,15 +35,10 @@ impl<T: Real> Op<T> for Select<T> {
         let (zero, mask) = (gy.zeros_like(), &self.mask);
         vec![saved.grad(0, || gy.select(mask, &zero)), saved.grad(1, || zero.select(mask, gy))]
     }
-}
-
-impl<T: Real> Declared<T> for Select<T> {
-    const NAME: &'static str = "select";
-    const MATH: &'static str = "y = a where mask, else b;  ā = ȳ where mask, else 0,  b̄ = 0 where mask, else ȳ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (m, n) = (g.extent(), 1 + g.extent());
         let (a, b) = (g.normal([m, n]), g.normal([m, n]));
-        // At least one of each, so that both gradients are seen.
+        // At least one of each, so that both gradients are checked.
         let mask = a.indicator([m, n], (0..m * n).map(|i| i == 0 || i > 1 && g.index(2) == 0));
         vec![
             (Select { mask }, vec![g.strided(&a), b]),

@@ -1,19 +1,16 @@
-//! # `self_attention`
-//!
 //! ```text
 //! [Q | K | V] = x split in three along its last axis, each into heads
 //! y = attention(Q, K, V), the heads joined again        x̄ = [Q̄ | K̄ | V̄]
 //! ```
 //!
-//! The kernel of `attention` on the packed output of `c_attn`: it reads and writes the three parts where they stand, so that
-//! nothing is cut apart or put together.
+//! The kernel of `attention` on the packed output of `c_attn`: it reads and writes the three parts in place, so that
+//! nothing is split or joined.
 
 use gradus_tensor::operands::{AttentionSpec, Mask};
 use gradus_tensor::rng::DropoutKey;
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 
 use super::attention::Attention;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// (B, T, 3C) → (B, T, C), C = heads · D.
 #[derive(Clone, Debug)]
@@ -31,26 +28,17 @@ impl SelfAttention {
 }
 
 impl<T: Real> Op<T> for SelfAttention {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "self_attention";
+    const MATH: &'static str = "y = attention(Q, K, V), [Q|K|V] = x;  x̄ = [Q̄|K̄|V̄]";
+    const SAVES: Saves = Saves::INPUTS;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let x = ins[0];
         let fits = x.len() == 3 && x[2] > 0 && x[2].is_multiple_of(3 * self.heads) && self.attention.fits(x[0], x[1], x[1]);
-        if fits {
-            return Ok(x.with(2, x[2] / 3));
-        }
-        Err(ShapeError::new(
-            "self_attention",
-            format!("(B,T,3C) with C a multiple of {} heads, and a mask and lengths that fit", self.heads),
-            ins,
-        ))
+        let rule = || format!("(B,T,3C) with C a multiple of {} heads, and a mask and lengths that fit", self.heads);
+        fits.then(|| x.with(2, x[2] / 3)).ok_or_else(rule)
     }
     fn flops(&self, ins: &[&Shape], _: &Shape) -> u64 {
         self.attention.cost(&self.spec(ins[0]), false)
-    }
-    fn saves(&self) -> Saves {
-        Saves::INPUTS
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         let (o, lse) = ins[0].self_attention(&self.spec(ins[0].shape()));
@@ -68,11 +56,6 @@ impl<T: Real> Op<T> for SelfAttention {
         let o = self.attention.reference(&[part("q", 0), part("k", 1), part("v", 2)])?; // (B, H, T, D)
         Some(o.permute(&[0, 2, 1, 3]).reshape([b, t, c]))
     }
-}
-
-impl<T: Real> Declared<T> for SelfAttention {
-    const NAME: &'static str = "self_attention";
-    const MATH: &'static str = "y = attention(Q, K, V), [Q|K|V] = x;  x̄ = [Q̄|K̄|V̄]";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (b, t, heads, d) = (g.extent(), 1 + g.extent(), g.extent().min(3), 1 + g.extent());
         let dropout = Some(DropoutKey::new(0.25, [g.seed() as u32, 3], 0, 2));

@@ -1,5 +1,3 @@
-//! # `slice`
-//!
 //! ```text
 //! y = positions a … b of an axis of x        x̄ = ȳ there, 0 elsewhere
 //! ```
@@ -8,9 +6,7 @@
 
 use std::ops::Range;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Positions `range` of one axis.
 #[derive(Debug)]
@@ -22,21 +18,15 @@ pub struct Slice {
 }
 
 impl<T: Real> Op<T> for Slice {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "slice";
+    const MATH: &'static str = "y = positions a … b of an axis of x;  x̄ = ȳ there, 0 elsewhere";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (axis, Range { start, end }) = (self.axis, self.range.clone());
         match ins[0].get(axis) {
             Some(&extent) if start <= end && end <= extent => Ok(ins[0].with(axis, end - start)),
-            _ => Err(ShapeError::new("slice", format!("an axis {axis} with the positions {start}..{end}"), ins)),
+            _ => Err(format!("an axis {axis} with the positions {start}..{end}")),
         }
-    }
-    fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].slice(self.axis, self.range.clone()).into()
@@ -44,11 +34,6 @@ impl<T: Real> Op<T> for Slice {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.pad(self.axis, self.range.start, saved.shape(0)[self.axis] - self.range.end))]
     }
-}
-
-impl<T: Real> Declared<T> for Slice {
-    const NAME: &'static str = "slice";
-    const MATH: &'static str = "y = positions a … b of an axis of x;  x̄ = ȳ there, 0 elsewhere";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         let x = g.normal([a, b, c]);

@@ -1,33 +1,26 @@
-//! # `softmax`
-//!
 //! ```text
 //! yⱼ = e^xⱼ / Σₖ e^xₖ along the last axis        ∂yⱼ/∂xₖ = yⱼ ([j = k] − yₖ)        x̄ = y ∘ (ȳ − ⟨ȳ, y⟩)
 //! ```
 //!
-//! A constant added to a row changes nothing, so the row's maximum is taken off first and no exponential overflows; for the
+//! A constant added to a row changes nothing, so the row's maximum is subtracted first and no exponential overflows; for the
 //! same reason the maximum may be held constant (detached).
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
 use super::{numel, rows};
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Each row of the last axis to a probability distribution.
+/// Turns each row of the last axis into a probability distribution.
 #[derive(Debug)]
 pub struct Softmax;
 
 impl<T: Real> Op<T> for Softmax {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        rows("softmax", ins)
+    const NAME: &'static str = "softmax";
+    const MATH: &'static str = "y = eˣ/Σ eˣ;  x̄ = y ∘ (ȳ − ⟨ȳ, y⟩)";
+    const SAVES: Saves = Saves::ALL;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
+        rows(ins)
     }
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         4 * numel(out)
-    }
-    fn saves(&self) -> Saves {
-        Saves::ALL
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].softmax().into()
@@ -41,11 +34,6 @@ impl<T: Real> Op<T> for Softmax {
         let e = (x - x.detach().max(last)).exp();
         Some(&e / e.sum(&[last]))
     }
-}
-
-impl<T: Real> Declared<T> for Softmax {
-    const NAME: &'static str = "softmax";
-    const MATH: &'static str = "y = eˣ/Σ eˣ;  x̄ = y ∘ (ȳ − ⟨ȳ, y⟩)";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, n) = (g.extent(), g.extent(), 1 + g.extent());
         let x = g.normal([a, b, n]);

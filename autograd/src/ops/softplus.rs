@@ -1,18 +1,14 @@
-//! # `softplus`
-//!
 //! ```text
 //! y = ln(1 + eˣ) = max(x, 0) + ln(1 + e^−|x|)        dy = eˣ/(1 + eˣ) dx = σ(x) dx        x̄ = ȳ ∘ σ(x)
 //! ```
 //!
 //! A smooth max(x, 0) (Dugas et al. 2001), and −ln(1 − p) of a coin whose logit is x. The second form never overflows.
 
-use gradus_tensor::{Real, Tensor};
-
-use super::pointwise::{Elementwise, Pointwise};
-use crate::{Samples, Saved, Saves, Var};
+use super::pointwise::Pointwise;
+use crate::{Real, Saved, Saves, Var};
 
 /// y = ln(1 + eˣ).
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub struct Softplus;
 
 impl<T: Real> Pointwise<T> for Softplus {
@@ -21,19 +17,13 @@ impl<T: Real> Pointwise<T> for Softplus {
     const FLOPS: u64 = 4; // e, 1 +, ln, +
     const SAVES: Saves = Saves::INPUTS;
 
-    fn f(self, x: T) -> T {
+    fn f(x: T) -> T {
         let (positive, minus) = if x > T::zero() { (x, -x) } else { (T::zero(), x) };
         positive + minus.exp().ln_1p()
     }
 
-    fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
+    fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
         gy * saved.x(0).sigmoid()
-    }
-
-    fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)> {
-        let (m, n) = (g.extent(), g.extent());
-        let x = g.normal([m, n]);
-        vec![(Softplus, g.strided(&x)), (Softplus, g.normal([])), (Softplus, g.normal([0]))]
     }
 }
 
@@ -41,6 +31,6 @@ impl<'t, T: Real> Var<'t, T> {
     /// ln(1 + eˣ) of every element.
     #[track_caller]
     pub fn softplus(&self) -> Self {
-        self.tape().apply(Elementwise(Softplus), &[self])
+        self.tape().apply(Softplus, &[self])
     }
 }

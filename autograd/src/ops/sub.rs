@@ -1,30 +1,20 @@
-//! # `sub`
-//!
 //! ```text
 //! y = a − b        dy = da − db        ā = ȳ,   b̄ = −ȳ
 //! ```
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+use super::numel;
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-use super::{numel, same};
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
-
-/// y = a − b, of one shape (the operators insert the expansion that broadcasting wants).
+/// y = a − b, of one shape (the operators insert the expansion that broadcasting needs).
 #[derive(Debug)]
 pub struct Sub;
 
 impl<T: Real> Op<T> for Sub {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
-        same("sub", ins)
-    }
+    const NAME: &'static str = "sub";
+    const MATH: &'static str = "y = a − b;  ā = ȳ,  b̄ = −ȳ";
+    const SAVES: Saves = Saves::NONE;
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
         numel(out)
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].sub(ins[1]).into()
@@ -32,11 +22,6 @@ impl<T: Real> Op<T> for Sub {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![saved.grad(0, || gy.clone()), saved.grad(1, || -gy)]
     }
-}
-
-impl<T: Real> Declared<T> for Sub {
-    const NAME: &'static str = "sub";
-    const MATH: &'static str = "y = a − b;  ā = ȳ,  b̄ = −ȳ";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (m, n) = (g.extent(), g.extent());
         let (a, b) = (g.normal([m, n]), g.normal([m, n]));

@@ -1,15 +1,11 @@
-//! # `sum`
-//!
 //! ```text
 //! y = Σ x over some axes, which stay with extent 1        x̄ = ȳ repeated along them
 //! ```
 //!
 //! Adjoint of `expand`.
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
-
 use super::numel;
-use crate::{Declared, Evaluated, Op, Samples, Saved, Saves, Var, Want};
+use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
 /// Σ over `axes`, kept as extents of 1.
 #[derive(Debug)]
@@ -19,21 +15,18 @@ pub struct Sum {
 }
 
 impl<T: Real> Op<T> for Sum {
-    fn name(&self) -> &'static str {
-        <Self as Declared<T>>::NAME
-    }
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+    const NAME: &'static str = "sum";
+    const MATH: &'static str = "y = Σ x over axes;  x̄ = ȳ repeated along them";
+    const SAVES: Saves = Saves::NONE;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let rank = ins[0].len();
         if self.axes.iter().any(|&a| a >= rank) || self.axes.windows(2).any(|w| w[0] >= w[1]) {
-            return Err(ShapeError::new("sum", format!("ascending axes below the rank, {:?}", self.axes), ins));
+            return Err(format!("ascending axes below the rank, {:?}", self.axes));
         }
         Ok(self.axes.iter().fold(*ins[0], |s, &a| s.with(a, 1)))
     }
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
         if self.axes.is_empty() || numel(out) == 0 { 0 } else { numel(ins[0]) }
-    }
-    fn saves(&self) -> Saves {
-        Saves::NONE
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         ins[0].sum(&self.axes).into()
@@ -41,11 +34,6 @@ impl<T: Real> Op<T> for Sum {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.expand(*saved.shape(0)))]
     }
-}
-
-impl<T: Real> Declared<T> for Sum {
-    const NAME: &'static str = "sum";
-    const MATH: &'static str = "y = Σ x over axes;  x̄ = ȳ repeated along them";
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (a, b, c) = (g.extent(), g.extent(), g.extent());
         let sum = |axes: &[usize]| Sum { axes: axes.to_vec() };
@@ -67,7 +55,7 @@ impl<'t, T: Real> Var<'t, T> {
         self.tape().apply(Sum { axes: axes.to_vec() }, &[self])
     }
 
-    /// Σ over all axes, without axes.
+    /// Σ over all axes: a value without axes.
     #[track_caller]
     pub fn sum_all(&self) -> Self {
         self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape([])

@@ -1,18 +1,14 @@
-//! # `tanh`
-//!
 //! ```text
 //! y = tanh x        dy = (1 − y²) dx        x̄ = ȳ ∘ (1 − y²)
 //! ```
 //!
-//! The derivative is a function of the *output*, so the input can be freed at once.
+//! The derivative is a function of the *output*, so the input can be freed immediately.
 
-use gradus_tensor::{Real, Tensor};
-
-use super::pointwise::{Elementwise, Pointwise};
-use crate::{Samples, Saved, Saves, Var};
+use super::pointwise::Pointwise;
+use crate::{Real, Samples, Saved, Saves, Tensor, Var};
 
 /// y = tanh x.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub struct Tanh;
 
 impl<T: Real> Pointwise<T> for Tanh {
@@ -20,22 +16,22 @@ impl<T: Real> Pointwise<T> for Tanh {
     const MATH: &'static str = "y = tanh x;  x̄ = ȳ ∘ (1 − y²)";
     const SAVES: Saves = Saves::OUTPUT;
 
-    fn f(self, x: T) -> T {
+    fn f(x: T) -> T {
         x.tanh()
     }
 
-    fn map(self, x: &Tensor<T>) -> Tensor<T> {
+    fn map(x: &Tensor<T>) -> Tensor<T> {
         x.tanh()
     }
 
-    fn vjp<'t>(self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
+    fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
         let y = saved.y();
         gy * (1.0 - y * y)
     }
 
-    fn samples(g: &mut Samples) -> Vec<(Self, Tensor<T>)> {
+    fn samples(g: &mut Samples) -> Vec<Tensor<T>> {
         let n = g.extent();
-        vec![(Tanh, g.normal([n, 3])), (Tanh, g.normal([])), (Tanh, g.normal([0]))]
+        vec![g.normal([n, 3]), g.normal([]), g.normal([0])]
     }
 }
 
@@ -43,6 +39,6 @@ impl<'t, T: Real> Var<'t, T> {
     /// tanh of every element.
     #[track_caller]
     pub fn tanh(&self) -> Self {
-        self.tape().apply(Elementwise(Tanh), &[self])
+        self.tape().apply(Tanh, &[self])
     }
 }

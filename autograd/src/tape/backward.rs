@@ -17,7 +17,7 @@ use super::observer::Observer;
 use super::reached::{Reached, Summands, flows};
 use super::{NodeId, Tape, Var};
 
-/// The cotangents of the leaves: of a scalar result, its gradient.
+/// The cotangents of the leaves: for a scalar result, its gradient.
 #[derive(Debug)]
 pub struct Grads<T: Real>(HashMap<NodeId, Tensor<T>>);
 
@@ -52,8 +52,8 @@ impl<T: Real> Tape<T> {
         Grads(grads)
     }
 
-    /// The same, each leaf's gradient handed to `each` as soon as its last summand is in, while backward goes on. A leaf that no
-    /// result depends on is not among them.
+    /// The same, each leaf's gradient handed to `each` as soon as its last summand is in, while backward goes on. A leaf that
+    /// no result depends on is left out.
     ///
     /// ```
     /// use gradus_autograd::{Tape, Tensor};
@@ -63,7 +63,7 @@ impl<T: Real> Tape<T> {
     /// let mut order = Vec::new();
     /// tape.backward_each(vec![(&y, Tensor::scalar(1.0))], |leaf, gradient| order.push((leaf, gradient.item())));
     /// let e2 = 2f64.exp();
-    /// assert_eq!(order, [(b.node().unwrap(), e2), (a.node().unwrap(), 3.0 * e2)]); // the last to be read is the first
+    /// assert_eq!(order, [(b.node().unwrap(), e2), (a.node().unwrap(), 3.0 * e2)]); // the leaf that is read last comes first
     /// ```
     pub fn backward_each(&self, results: Vec<(&Var<'_, T>, Tensor<T>)>, mut each: impl FnMut(NodeId, Tensor<T>)) {
         let seed = |(y, gy): (&Var<'_, T>, Tensor<T>)| {
@@ -122,7 +122,7 @@ impl<T: Real> Tape<T> {
 }
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// x̄ᵢ = Jᵢᵀȳ for each input; none where the op has added its only one to `sum` itself. What was saved is dropped then.
+    /// x̄ᵢ = Jᵢᵀȳ for each input; none where the op itself has added its only one to `sum`. Then drops what was saved.
     fn pull(self, gy: Var<'t, T>, sum: Option<&mut Tensor<T>>, observer: Option<&dyn Observer<T>>) -> Summands<'t, T> {
         let added = |sum| self.op.add_vjp(&self.saved, &gy.value, sum);
         self.observed(&gy, observer, || if sum.is_some_and(added) { None } else { Some(self.vjp(&gy)) }).unwrap_or_default()
@@ -145,7 +145,7 @@ impl<T: Real> Cotangents<T> {
     fn take_all(&mut self, nodes: Vec<NodeId>) -> impl Iterator<Item = (NodeId, Tensor<T>)> {
         nodes.into_iter().filter_map(|x| Some((x, self.take(x)?)))
     }
-    /// The sum so far of an only input.
+    /// The sum so far of the input, where there is only one.
     fn of_only(&mut self, inputs: &[Option<NodeId>]) -> Option<&mut Tensor<T>> {
         if let [Some(x)] = inputs { self.0[x.index()].as_mut() } else { None }
     }

@@ -19,7 +19,7 @@ mod var;
 
 use node::{Application, Kind, Node};
 use observer::Observer;
-use op::{Declared, Op};
+use op::{AnyOp, Op};
 
 pub use node::{NodeId, Recorded, Site};
 pub use var::Var;
@@ -86,17 +86,17 @@ impl<T: Real> Tape<T> {
         Var { tape: self, value, node: None }
     }
 
-    /// Applies an op. Only an op that declares its samples, and so can be checked, is recorded.
+    /// Applies an op. Only an op with samples, which can be checked, is recorded.
     ///
     /// Panics where the inputs' shapes break the op's rule, or an input is on another tape.
     #[track_caller]
-    pub fn apply<'t, O: Declared<T>>(&'t self, op: O, ins: &[&Var<'t, T>]) -> Var<'t, T> {
-        self.record(Arc::new(op), ins)
+    pub fn apply<'t, O: Op<T>>(&'t self, op: O, ins: &[&Var<'t, T>]) -> Var<'t, T> {
+        self.record(<dyn AnyOp<T>>::of(op), ins)
     }
 
     /// y = f(x₀, x₁, …), and a node where a gradient is to flow back through f.
     #[track_caller]
-    pub(crate) fn record<'t>(&'t self, op: Arc<dyn Op<T>>, ins: &[&Var<'t, T>]) -> Var<'t, T> {
+    pub(crate) fn record<'t>(&'t self, op: Arc<dyn AnyOp<T>>, ins: &[&Var<'t, T>]) -> Var<'t, T> {
         assert!(ins.iter().all(|x| std::ptr::eq(x.tape, self)), "{}: an input is on another tape", op.name());
         let (x, shapes): (Vec<&Tensor<T>>, Vec<&Shape>) = ins.iter().map(|x| (&x.value, x.value.shape())).unzip();
         let expected = op.shape(&shapes).unwrap_or_else(|e| panic!("{e}"));

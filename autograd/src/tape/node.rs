@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use super::op::{Evaluated, Op};
+use super::op::{AnyOp, Evaluated};
 
 /// The place of a node on its tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +68,7 @@ pub(super) enum Kind<T: Real> {
 /// An op and what its VJP will read.
 #[derive(Clone, Debug)]
 pub(super) struct Application<T: Real> {
-    pub op: Arc<dyn Op<T>>,
+    pub op: Arc<dyn AnyOp<T>>,
     pub shapes: Vec<Shape>,
     pub ins: Vec<Option<Tensor<T>>>,
     pub out: Option<Tensor<T>>,
@@ -76,8 +76,8 @@ pub(super) struct Application<T: Real> {
 }
 
 impl<T: Real> Application<T> {
-    /// Of what was read and made, that which [`Op::saves`] names.
-    pub fn of(op: Arc<dyn Op<T>>, ins: &[&Tensor<T>], done: &mut Evaluated<T>) -> Self {
+    /// Keeps those of the inputs and results that [`Op::SAVES`](super::op::Op::SAVES) names.
+    pub fn of(op: Arc<dyn AnyOp<T>>, ins: &[&Tensor<T>], done: &mut Evaluated<T>) -> Self {
         let saves = op.saves();
         Application {
             shapes: ins.iter().map(|x| *x.shape()).collect(),
@@ -88,7 +88,6 @@ impl<T: Real> Application<T> {
         }
     }
 
-    /// Every value that is kept.
     pub fn kept(&self) -> impl Iterator<Item = &Tensor<T>> {
         self.ins.iter().flatten().chain(&self.out).chain(&self.residuals)
     }

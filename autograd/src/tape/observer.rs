@@ -35,15 +35,15 @@ use std::time::{Duration, Instant};
 
 use gradus_tensor::{Real, Tensor};
 
-use super::op::{Evaluated, Op, Saved, Want};
+use super::op::{AnyOp, Evaluated, Saved, Want};
 use super::reached::{Reached, Summands};
 use super::{NodeId, Site, Tape, Var};
 
-/// What is called as a tape computes. Each method does nothing unless it is overridden.
+/// Called as a tape computes. Each method does nothing unless overridden.
 pub trait Observer<T: Real>: Debug + Send + Sync {
     /// A leaf was made.
     fn leaf(&self, _node: NodeId, _value: &Tensor<T>, _site: &Site) {}
-    /// An op gave its value. What VJPs apply on their way is not shown.
+    /// An op gave its value. Ops that VJPs apply are not shown.
     fn applied(&self, _it: &Applied<'_, T>) {}
     /// A VJP gave its summands.
     fn pulled(&self, _it: &Pulled<'_, T>) {}
@@ -55,7 +55,7 @@ pub trait Observer<T: Real>: Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Applied<'a, T: Real> {
     /// The op.
-    pub op: &'a Arc<dyn Op<T>>,
+    pub op: &'a Arc<dyn AnyOp<T>>,
     /// Its inputs.
     pub ins: &'a [&'a Tensor<T>],
     /// The nodes of its inputs; `None` for a constant.
@@ -76,7 +76,7 @@ pub struct Applied<'a, T: Real> {
 #[derive(Debug)]
 pub struct Pulled<'a, T: Real> {
     /// The op.
-    pub op: &'a dyn Op<T>,
+    pub op: &'a dyn AnyOp<T>,
     /// Its node.
     pub node: NodeId,
     /// Where it was applied.
@@ -108,7 +108,7 @@ impl<'a, T: Real> Pulled<'a, T> {
 
 // ── The side of the tape ────────────────────────────────────────────────────────────────────────────────────────────
 //
-// What the tape calls instead of an op or a VJP: the same, timed and told. Without an observer it costs a branch per op.
+// What the tape calls instead of an op or a VJP: the same, timed and observed. Without an observer it costs a branch per op.
 
 impl<T: Real> Tape<T> {
     pub(super) fn tell_leaf(&self, node: NodeId, value: &Tensor<T>, site: &Site) {
@@ -126,7 +126,7 @@ impl<T: Real> Tape<T> {
     /// y = f(x).
     pub(super) fn evaluate(
         &self,
-        op: &Arc<dyn Op<T>>,
+        op: &Arc<dyn AnyOp<T>>,
         ins: &[&Var<'_, T>],
         x: &[&Tensor<T>],
         node: Option<NodeId>,
@@ -143,7 +143,7 @@ impl<T: Real> Tape<T> {
         y
     }
 
-    /// Runs a reverse pass and hands it the observer, who is told of the pass's VJPs but not of what they apply on their way.
+    /// Runs a reverse pass and hands it the observer, which sees the pass's VJPs but not the ops that they apply.
     pub(super) fn reversing<R>(&self, pass: impl FnOnce(Option<&dyn Observer<T>>) -> R) -> R {
         let observer = self.observer.take();
         let result = pass(observer.as_deref());
@@ -153,8 +153,8 @@ impl<T: Real> Tape<T> {
 }
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// x̄ᵢ = Jᵢᵀȳ for each input, as `vjp` gives it; `None` where the op has added its only one to the sum so far itself. That is
-    /// shown all the same.
+    /// x̄ᵢ = Jᵢᵀȳ for each input, as `vjp` gives it; `None` where the op itself has added its only one to the sum so far, which
+    /// is still shown.
     pub(super) fn observed(
         &self,
         gy: &Var<'t, T>,

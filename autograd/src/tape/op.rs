@@ -1,6 +1,6 @@
 //! What an op is: a function, its shape rule, its cost and its derivative.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use gradus_tensor::{Real, Shape, ShapeError, Tensor};
@@ -8,20 +8,27 @@ use gradus_tensor::{Real, Shape, ShapeError, Tensor};
 use super::Var;
 use crate::samples::Samples;
 
-/// The mathematical content of an op, y = f(x₀, x₁, …). Everything in `ins` is differentiable; indices, axes, masks and
-/// seeds are fields of the op.
-pub trait Op<T: Real>: Debug + Send + Sync + 'static {
+/// An op, y = f(x₀, x₁, …). Everything in `ins` is differentiable; indices, axes, masks and seeds are fields of the op.
+///
+/// What it states for the checks, [`MATH`](Op::MATH) and [`samples`](Op::samples), has no default: an op without samples, and
+/// hence without a check of its gradient, does not compile.
+pub trait Op<T: Real>: Debug + Send + Sync + Sized + 'static {
     /// Its name, in messages and tables.
-    fn name(&self) -> &'static str;
-
-    /// The shape of y, or why these inputs do not fit.
-    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError>;
-
-    /// Arithmetic operations of one evaluation: each + − × ÷ and each elementary function counts 1, comparisons nothing.
-    fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
-
+    const NAME: &'static str;
+    /// The function and its VJP on one line: `y = tanh x;  x̄ = ȳ ∘ (1 − y²)`.
+    const MATH: &'static str;
     /// What the VJP reads; all else is freed as soon as nothing needs it.
-    fn saves(&self) -> Saves;
+    const SAVES: Saves;
+
+    /// The shape of y, or in words what the inputs must be. By default that of the inputs, which are of one shape.
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
+        if ins.windows(2).all(|w| w[0] == w[1]) { Ok(*ins[0]) } else { Err("inputs of one shape".into()) }
+    }
+
+    /// Arithmetic operations of one evaluation: each + − × ÷ and each elementary function counts 1, comparisons and copies nothing.
+    fn flops(&self, _ins: &[&Shape], _out: &Shape) -> u64 {
+        0
+    }
 
     /// y, and residuals if a VJP will follow.
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
@@ -40,17 +47,68 @@ pub trait Op<T: Real>: Debug + Send + Sync + 'static {
     fn reference<'t>(&self, _ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         None
     }
-}
 
-/// What an op states before a tape will record it. Nothing here has a default, so an op without samples, and hence
-/// without a check of its gradient, does not compile.
-pub trait Declared<T: Real>: Op<T> + Sized {
-    /// Its name; [`Op::name`] returns it.
-    const NAME: &'static str;
-    /// The function and its VJP on one line: `y = tanh x;  x̄ = ȳ ∘ (1 − y²)`.
-    const MATH: &'static str;
     /// Inputs from its domain and at its edges, on which every witness runs.
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)>;
+}
+
+/// An op behind a pointer, as tapes and witnesses hold it: what [`Op`] says, with the type erased.
+#[allow(missing_docs, reason = "each is the function of Op")]
+pub trait AnyOp<T: Real>: Debug + Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+    fn saves(&self) -> Saves;
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError>;
+    fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
+    fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
+    fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut Tensor<T>) -> bool {
+        false
+    }
+    fn reference<'t>(&self, _ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        None
+    }
+}
+
+/// Makes an [`Op`] an [`AnyOp`].
+struct Stated<O>(O);
+
+impl<O: Debug> Debug for Stated<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: Real, O: Op<T>> AnyOp<T> for Stated<O> {
+    fn name(&self) -> &'static str {
+        O::NAME
+    }
+    fn saves(&self) -> Saves {
+        O::SAVES
+    }
+    fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
+        self.0.shape(ins).map_err(|rule| ShapeError::new(O::NAME, rule, ins))
+    }
+    fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
+        self.0.flops(ins, out)
+    }
+    fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T> {
+        self.0.eval(ins, want)
+    }
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        self.0.vjp(saved, gy)
+    }
+    fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
+        self.0.add_vjp(saved, gy, sum)
+    }
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
+        self.0.reference(ins)
+    }
+}
+
+impl<T: Real> dyn AnyOp<T> {
+    pub(crate) fn of(op: impl Op<T>) -> Arc<Self> {
+        Arc::new(Stated(op))
+    }
 }
 
 /// What an evaluation is for: its value alone, or also a VJP that reads residuals.
@@ -131,24 +189,20 @@ pub struct Saved<'t, T: Real> {
 }
 
 impl<'t, T: Real> Saved<'t, T> {
-    /// Input `i`; panics where [`Op::saves`] did not keep it.
+    /// Input `i`; panics where [`Op::SAVES`] does not keep it.
     pub fn x(&self, i: usize) -> &Var<'t, T> {
         self.ins[i]
             .as_ref()
-            .unwrap_or_else(|| panic!("the VJP of `{}` reads input {i}, which its saves() does not keep", self.name))
+            .unwrap_or_else(|| panic!("the VJP of `{}` reads input {i}, which its SAVES does not keep", self.name))
     }
-    /// The output; panics where [`Op::saves`] did not keep it.
+    /// The output; panics where [`Op::SAVES`] does not keep it.
     pub fn y(&self) -> &Var<'t, T> {
-        self.out
-            .as_ref()
-            .unwrap_or_else(|| panic!("the VJP of `{}` reads its output, which its saves() does not keep", self.name))
+        self.out.as_ref().unwrap_or_else(|| panic!("the VJP of `{}` reads its output, which its SAVES does not keep", self.name))
     }
     /// Residual `i` of the evaluation.
     pub fn residual(&self, i: usize) -> &Tensor<T> {
-        let found = self.residuals.get(i);
-        found.unwrap_or_else(|| {
-            panic!("the VJP of `{}` reads residual {i}, of {} that eval left", self.name, self.residuals.len())
-        })
+        let (name, left) = (self.name, self.residuals.len());
+        self.residuals.get(i).unwrap_or_else(|| panic!("the VJP of `{name}` reads residual {i}, but eval left {left}"))
     }
     /// The shape of input `i`, which is always kept.
     pub fn shape(&self, i: usize) -> &Shape {
@@ -172,7 +226,7 @@ impl<'t, T: Real> Saved<'t, T> {
 #[derive(Clone, Debug)]
 pub struct Sample<T: Real> {
     /// The op.
-    pub op: Arc<dyn Op<T>>,
+    pub op: Arc<dyn AnyOp<T>>,
     /// Its inputs.
     pub inputs: Vec<Tensor<T>>,
 }
@@ -180,19 +234,19 @@ pub struct Sample<T: Real> {
 /// A row of the list of ops, [`crate::ops::all`].
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<T: Real> {
-    /// [`Declared::NAME`].
+    /// [`Op::NAME`].
     pub name: &'static str,
-    /// [`Declared::MATH`].
+    /// [`Op::MATH`].
     pub math: &'static str,
-    /// [`Declared::samples`], the ops behind pointers.
+    /// [`Op::samples`], the ops behind pointers.
     pub samples: fn(&mut Samples) -> Vec<Sample<T>>,
 }
 
 impl<T: Real> Entry<T> {
     /// The row of an op.
-    pub fn of<O: Declared<T>>() -> Self {
+    pub fn of<O: Op<T>>() -> Self {
         let samples = |g: &mut Samples| {
-            O::samples(g).into_iter().map(|(op, inputs)| Sample { op: Arc::new(op) as Arc<dyn Op<T>>, inputs }).collect()
+            O::samples(g).into_iter().map(|(op, inputs)| Sample { op: <dyn AnyOp<T>>::of(op), inputs }).collect()
         };
         Entry { name: O::NAME, math: O::MATH, samples }
     }

@@ -1,4 +1,4 @@
-//! The reverse pass as a computation of its own: what it applies is recorded, so that a gradient can be differentiated again.
+//! The reverse pass as a recorded computation, so that a gradient can be differentiated again.
 
 use std::collections::HashMap;
 
@@ -54,8 +54,8 @@ impl<'t, T: Real> Reached<'t, T> {
         self.observed(gy, observer, || Some(vjp())).unwrap_or_default()
     }
 
-    /// The VJP of a fused op by its definition: that is recorded from fresh aliases of the inputs, and pulled back to them. `None` for
-    /// a primitive.
+    /// The VJP of a fused op by its definition, which is recorded from fresh aliases of the inputs and pulled back to them.
+    /// `None` for a primitive.
     fn by_definition(&self, gy: &Var<'t, T>) -> Option<Summands<'t, T>> {
         let tape = gy.tape;
         let before = tape.len();

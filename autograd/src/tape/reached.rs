@@ -1,17 +1,17 @@
-//! An application that a reverse pass has come to.
+//! An application that a reverse pass has reached.
 
 use std::sync::Arc;
 
 use gradus_tensor::{Real, Tensor};
 
 use super::node::{Application, Kind, Node};
-use super::op::{Op, Saved};
+use super::op::{AnyOp, Saved};
 use super::{NodeId, Site, Var};
 
-/// An application that a reverse pass has come to.
+/// An application that a reverse pass has reached.
 pub(super) struct Reached<'t, T: Real> {
     pub node: NodeId,
-    pub op: Arc<dyn Op<T>>,
+    pub op: Arc<dyn AnyOp<T>>,
     pub parents: Vec<Option<NodeId>>,
     pub site: Site,
     /// What its VJP reads.
@@ -22,7 +22,7 @@ pub(super) struct Reached<'t, T: Real> {
 pub(super) type Summands<'t, T> = Vec<Option<Var<'t, T>>>;
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// The application that node `y` is, `var` making a saved value and its node a variable; `None` for a leaf.
+    /// The application at node `y`; `var` makes a saved value and its node a variable. `None` for a leaf.
     pub fn new(y: NodeId, node: Node<T>, var: impl Fn(Tensor<T>, Option<NodeId>) -> Var<'t, T>) -> Option<Self> {
         let Node { kind, parents, site } = node;
         let Application { op, shapes, ins, out, residuals } = match kind {
@@ -39,7 +39,7 @@ impl<'t, T: Real> Reached<'t, T> {
         Some(Reached { node: y, op, parents, site, saved })
     }
 
-    /// [`Op::vjp`], as many summands as inputs.
+    /// [`Op::vjp`](super::op::Op::vjp), checked to give as many summands as inputs.
     pub fn vjp(&self, gy: &Var<'t, T>) -> Summands<'t, T> {
         let summands = self.op.vjp(&self.saved, gy);
         assert_eq!(summands.len(), self.parents.len(), "the VJP of `{}` gives one cotangent per input", self.op.name());

@@ -8,7 +8,7 @@ use super::{NodeId, Tape};
 
 /// A tensor and its place on a tape. A `Var` without a node is a constant: nothing flows back through it.
 ///
-/// It stays on its tape's thread; a worker makes a tape of its own.
+/// It stays on its tape's thread; a worker makes its own tape.
 ///
 /// ```
 /// fn can_move<X: Send>() {}

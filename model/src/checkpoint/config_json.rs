@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{CheckpointError, io};
@@ -60,13 +61,8 @@ fn unnamed(class: usize) -> String {
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
 fn gpt_to_json(c: &GptConfig) -> Value {
     let ours = c.embedding == Embedding::Joint || c.activation == Activation::GeluErf;
-    let afn = match c.activation {
-        Activation::Gelu => "gelu",
-        Activation::GeluErf => "gelu_erf",
-        Activation::Relu => "relu",
-    };
     let mut fields = json!({
-        "afn": afn,
+        "afn": c.activation,
         "architectures": ["OpenAIGPTLMHeadModel"],
         "attn_pdrop": c.attn_dropout,
         "dtype": "float32",
@@ -88,10 +84,10 @@ fn gpt_to_json(c: &GptConfig) -> Value {
         "vocab_size": c.vocab,
     });
     if c.positions == Positions::Sinusoidal {
-        fields["gradus_positions"] = json!("sinusoidal");
+        fields["gradus_positions"] = json!(c.positions);
     }
     if c.embedding == Embedding::Joint {
-        fields["gradus_embedding"] = json!("joint");
+        fields["gradus_embedding"] = json!(c.embedding);
     }
     fields
 }
@@ -137,57 +133,40 @@ fn gpt_from_json(fields: &Map<String, Value>) -> Result<GptConfig, String> {
         Some(other) => return Err(format!("model_type: expected \"{HUGGING_FACE}\", found \"{other}\", which is not GPT-1")),
         None => return Err(format!("model_type is missing: expected \"{HUGGING_FACE}\"")),
     }
-    let default = GptConfig::default();
-    let size = |names: &[&str], default: Option<usize>| {
-        let found = names.iter().find_map(|n| fields.get(*n).filter(|v| !v.is_null()).map(|v| (n, v)));
-        match (found, default) {
-            (Some((name, v)), _) => v
-                .as_u64()
-                .and_then(|n| usize::try_from(n).ok())
-                .ok_or_else(|| format!("{name}: expected a whole number, found {v}")),
-            (None, Some(d)) => Ok(d),
-            (None, None) => Err(format!("{} is missing", names[0])),
-        }
-    };
-    let number = |name: &str, default: f64| match fields.get(name).filter(|v| !v.is_null()) {
-        Some(v) => v.as_f64().ok_or_else(|| format!("{name}: expected a number, found {v}")),
-        None => Ok(default),
-    };
-    let word = |name: &str| match fields.get(name).filter(|v| !v.is_null()) {
-        Some(v) => v.as_str().map(Some).ok_or_else(|| format!("{name}: expected a string, found {v}")),
-        None => Ok(None),
-    };
     if fields.get("tie_word_embeddings") == Some(&Value::Bool(false)) {
         return Err("tie_word_embeddings: GPT-1's output is tied to its embedding, found false".into());
     }
+    let default = GptConfig::default();
+    let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
     Ok(GptConfig {
-        vocab: size(&["vocab_size"], Some(default.vocab))?,
-        context: size(&["n_positions", "n_ctx"], Some(default.context))?,
-        width: size(&["n_embd"], None)?,
-        layers: size(&["n_layer"], None)?,
-        heads: size(&["n_head"], None)?,
-        activation: match word("afn")? {
-            None | Some("gelu") => Activation::Gelu,
-            Some("gelu_erf") => Activation::GeluErf,
-            Some("relu") => Activation::Relu,
-            Some(other) => return Err(format!("afn: expected gelu, gelu_erf or relu, found {other}")),
-        },
-        positions: match word("gradus_positions")? {
-            None | Some("learned") => Positions::Learned,
-            Some("sinusoidal") => Positions::Sinusoidal,
-            Some(other) => return Err(format!("gradus_positions: expected learned or sinusoidal, found {other}")),
-        },
-        embedding: match word("gradus_embedding")? {
-            None | Some("separate") => Embedding::Separate,
-            Some("joint") => Embedding::Joint,
-            Some(other) => return Err(format!("gradus_embedding: expected separate or joint, found {other}")),
-        },
-        embd_dropout: number("embd_pdrop", default.embd_dropout)?,
-        attn_dropout: number("attn_pdrop", default.attn_dropout)?,
-        resid_dropout: number("resid_pdrop", default.resid_dropout)?,
-        layer_norm_epsilon: number("layer_norm_epsilon", default.layer_norm_epsilon)?,
-        initializer_range: number("initializer_range", default.initializer_range)?,
+        vocab: field(fields, "vocab_size", default.vocab)?,
+        context: field(fields, contexts, default.context)?,
+        width: required(fields, "n_embd")?,
+        layers: required(fields, "n_layer")?,
+        heads: required(fields, "n_head")?,
+        activation: field(fields, "afn", default.activation)?,
+        positions: field(fields, "gradus_positions", default.positions)?,
+        embedding: field(fields, "gradus_embedding", default.embedding)?,
+        embd_dropout: field(fields, "embd_pdrop", default.embd_dropout)?,
+        attn_dropout: field(fields, "attn_pdrop", default.attn_dropout)?,
+        resid_dropout: field(fields, "resid_pdrop", default.resid_dropout)?,
+        layer_norm_epsilon: field(fields, "layer_norm_epsilon", default.layer_norm_epsilon)?,
+        initializer_range: field(fields, "initializer_range", default.initializer_range)?,
     })
+}
+
+/// A field that is present; null counts as absent.
+fn given<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    fields.get(name).filter(|value| !value.is_null())
+}
+
+fn field<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, default: T) -> Result<T, String> {
+    given(fields, name).map_or(Ok(default), |value| T::deserialize(value).map_err(|e| format!("{name}: {e}")))
+}
+
+fn required<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str) -> Result<T, String> {
+    let missing = || format!("{name} is missing");
+    T::deserialize(given(fields, name).ok_or_else(missing)?).map_err(|e| format!("{name}: {e}"))
 }
 
 #[cfg(test)]
@@ -249,10 +228,10 @@ mod tests {
             change.as_object().unwrap().iter().for_each(|(k, v)| fields[k] = v.clone());
             from_json(fields.as_object().unwrap()).unwrap_err()
         };
-        assert!(error(json!({"n_embd": -3})).starts_with("n_embd: expected a whole number, found -3"));
+        assert!(error(json!({"n_embd": -3})).starts_with("n_embd: invalid value: integer `-3`, expected usize"));
         assert!(error(json!({"n_layer": null})).starts_with("n_layer is missing"));
         assert!(error(json!({"model_type": "gpt2"})).contains("\"openai-gpt\", found \"gpt2\""));
-        assert!(error(json!({"afn": "swish"})).contains("found swish"));
+        assert!(error(json!({"afn": "swish"})).starts_with("afn: unknown variant `swish`, expected one of `gelu`"));
         assert!(error(json!({"tie_word_embeddings": false})).contains("tied"));
         assert!(error(json!({"gradus_head": {"form": "guess"}})).starts_with("gradus_head: unknown variant `guess`"));
     }

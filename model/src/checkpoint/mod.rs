@@ -1,6 +1,6 @@
 //! Checkpoints in Hugging Face's format: a directory of `config.json` (model_type `openai-gpt`) and `model.safetensors`.
-//! A head stands in `model.safetensors` too where `OpenAIGPTForSequenceClassification` computes the same; otherwise beside it,
-//! in `head.safetensors`.
+//! A head is stored in `model.safetensors` too where `OpenAIGPTForSequenceClassification` computes the same, otherwise beside
+//! it, in `head.safetensors`.
 //!
 //! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
 //! without `transformer.`, f32, f64, f16 or bf16. What `openai-gpt` cannot say (the joint embedding, GELU by the error
@@ -17,6 +17,8 @@ use crate::config::ConfigError;
 use crate::model::Model;
 use crate::tree::Tree;
 
+pub use weights::StoredTensor;
+
 /// The file of sizes and options.
 pub const CONFIG_FILE: &str = "config.json";
 /// The file of parameters.
@@ -27,7 +29,7 @@ pub const HEAD_FILE: &str = "head.safetensors";
 /// Why a checkpoint could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// The file system said no.
+    /// The file system refused.
     #[error("cannot {action} {path}: {source}{}", hint(.source))]
     Io {
         /// The file.
@@ -38,7 +40,7 @@ pub enum CheckpointError {
         source: std::io::Error,
     },
     /// `config.json` is not JSON, or lacks or misstates a field.
-    #[error("{path}: {problem}; put back the file that was saved with the model, or mend it")]
+    #[error("{path}: {problem}; restore the file that was saved with the model, or correct it")]
     ConfigFile {
         /// The file.
         path: PathBuf,
@@ -108,15 +110,16 @@ pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointErro
     Ok(())
 }
 
-/// The name of a parameter in Hugging Face's `OpenAIGPTLMHeadModel` and `OpenAIGPTForSequenceClassification`.
-pub fn hugging_face_name(path: &str) -> String {
-    if path.starts_with(HEAD) { path.to_owned() } else { format!("transformer.{path}") }
+/// The name of each parameter in Hugging Face's `OpenAIGPTLMHeadModel` and `OpenAIGPTForSequenceClassification`.
+pub fn hugging_face_names<V>(model: &Model<V>) -> Model<String> {
+    let score = Tree::map(Tree::as_ref(&model.score), |path, _| format!("score.{path}"));
+    Model { backbone: model.backbone.as_ref().map(|path, _| format!("{BACKBONE}{path}")), score }
 }
 
-/// How the names of a head's parameters begin.
-const HEAD: &str = "score.";
+/// The prefix of the names of a backbone's parameters; files without a head may leave it out.
+const BACKBONE: &str = "transformer.";
 
-/// SHA-256-ready bytes of all parameters: each in the order of the tree, little-endian f32.
+/// The bytes of all parameters, to be hashed: in the order of the tree, little-endian f32.
 pub fn parameter_bytes(model: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) {
     model.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors, View};
+use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
 
-use super::{CheckpointError, HEAD, HEAD_FILE, WEIGHTS_FILE, config_json, hugging_face_name, io};
+use super::{BACKBONE, CheckpointError, HEAD_FILE, WEIGHTS_FILE, config_json, hugging_face_names, io};
 use crate::config::Positions;
 use crate::gpt::sinusoids;
 use crate::model::{Model, ModelConfig};
@@ -24,9 +24,10 @@ pub(super) fn little_endian(t: &Tensor<f32>) -> Vec<u8> {
     t.dense().as_slice().iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-struct Parameter<'a>(&'a Tensor<f32>);
+/// A tensor as a safetensors file holds it: its f32 elements, little-endian.
+pub struct StoredTensor<'a>(pub &'a Tensor<f32>);
 
-impl View for Parameter<'_> {
+impl View for StoredTensor<'_> {
     fn dtype(&self) -> Dtype {
         Dtype::F32
     }
@@ -41,20 +42,21 @@ impl View for Parameter<'_> {
     }
 }
 
-/// The files of the parameters: one, or two where the head stands beside the backbone.
+/// The files of the parameters: one, or two where the head is stored beside the backbone.
 pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
     let config = model.config();
     // Fixed positions are written as if they had been learned, so that others compute the same.
     let fixed =
         fixed_positions(&config).then(|| sinusoids(&Tensor::scalar(0.0), 0..config.backbone.context(), config.backbone.width()));
+    let model = hugging_face_names(model).zip(model.as_ref());
     let (mut all, mut head) = (Vec::new(), Vec::new());
-    let beside = config.head.as_ref().is_some_and(|h| !config_json::is_theirs(h));
-    model.as_ref().visit(|name, p| {
-        let to = if beside && name.starts_with(HEAD) { &mut head } else { &mut all };
-        to.push((hugging_face_name(name), Parameter(p)));
-    });
-    all.extend(fixed.as_ref().map(|p| (hugging_face_name(POSITIONS), Parameter(p))));
-    let bytes = |tensors: Vec<(String, Parameter<'_>)>| {
+    model.backbone.visit(|_, (name, p)| all.push((name, StoredTensor(p))));
+    model.score.visit(|_, (name, p)| head.push((name, StoredTensor(p))));
+    if config.head.as_ref().is_some_and(config_json::is_theirs) {
+        all.append(&mut head);
+    }
+    all.extend(fixed.as_ref().map(|p| (format!("{BACKBONE}{POSITIONS}"), StoredTensor(p))));
+    let bytes = |tensors: Vec<(String, StoredTensor<'_>)>| {
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         safetensors::serialize(tensors, Some(metadata)).expect("each view has the length of its shape")
     };
@@ -69,62 +71,85 @@ fn fixed_positions(config: &ModelConfig) -> bool {
     config.gpt().is_some_and(|c| c.positions == Positions::Sinusoidal)
 }
 
-pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>>, CheckpointError> {
-    let path = &dir.join(WEIGHTS_FILE);
-    let bytes = std::fs::read(path).map_err(io(path, "read"))?;
-    let beside = dir.join(HEAD_FILE);
-    let head = match &config.head {
-        Some(head) if !config_json::is_theirs(head) => Some(std::fs::read(&beside).map_err(io(&beside, "read"))?),
-        _ => None,
-    };
-    let damaged = |path: &Path, problem: String| CheckpointError::Damaged { path: path.to_owned(), problem };
-    let mut views: HashMap<String, TensorView<'_>> = HashMap::new();
-    for (path, bytes) in [(path, &bytes)].into_iter().chain(head.as_ref().map(|bytes| (&beside, bytes))) {
-        let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(path, e.to_string()))?;
-        for (name, view) in file.iter() {
-            views.insert(name.strip_prefix("transformer.").unwrap_or(name).to_owned(), view);
-        }
+/// A file's tensors by name, and what is wrong with them.
+struct File<'a> {
+    path: &'a Path,
+    views: HashMap<String, TensorView<'a>>,
+    problems: Vec<String>,
+}
+
+impl<'a> File<'a> {
+    fn of(path: &'a Path, bytes: &'a [u8]) -> Result<Self, CheckpointError> {
+        let damaged = |e: SafeTensorError| CheckpointError::Damaged { path: path.to_owned(), problem: e.to_string() };
+        let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
+        let named = |(name, view): (&str, _)| (name.strip_prefix(BACKBONE).unwrap_or(name).to_owned(), view);
+        Ok(File { path, views: file.iter().map(named).collect(), problems: Vec::new() })
     }
-    let mut problems = Vec::new();
-    let mut table = None;
-    let model = Model::declare(config).map(|name, Param { shape, role, .. }| {
-        let found = views.remove(name);
-        let result = match &found {
+
+    /// The values of a declared parameter; an empty tensor where they are a problem.
+    fn take(&mut self, name: &str, Param { shape, .. }: &Param) -> Tensor<f32> {
+        let name = name.strip_prefix(BACKBONE).unwrap_or(name);
+        let result = match self.views.remove(name) {
             None => Err(format!("{name} is missing")),
             Some(view) if *view.shape() != shape[..] => {
-                Err(format!("{name}: config.json wants shape {shape}, found {:?}", view.shape()))
+                Err(format!("{name}: config.json expects shape {shape}, found {:?}", view.shape()))
             }
-            Some(view) => tensor(view).map_err(|dtype| format!("{name}: expected F32, F64, F16 or BF16, found {dtype:?}")),
+            Some(view) => tensor(&view).map_err(|dtype| format!("{name}: expected F32, F64, F16 or BF16, found {dtype:?}")),
         };
-        let value = result.map_err(|problem| problems.push(problem)).unwrap_or_else(|()| Tensor::zeros([0]));
-        if role == Role::TokenEmbedding {
+        result.map_err(|problem| self.problems.push(problem)).unwrap_or_else(|()| Tensor::zeros([0]))
+    }
+
+    /// Every parameter has its values, and nothing is left over.
+    fn finish(mut self) -> Result<(), CheckpointError> {
+        let mut left: Vec<_> = self.views.into_keys().collect();
+        left.sort();
+        self.problems.extend(left.into_iter().map(|name| format!("{name} is not a parameter of this model")));
+        let problem = match &self.problems[..] {
+            [] => return Ok(()),
+            [first, second, third, more @ ..] if !more.is_empty() => {
+                format!("{first}; {second}; {third}; and {} more", more.len())
+            }
+            few => few.join("; "),
+        };
+        Err(CheckpointError::Disagree { path: self.path.to_owned(), problem })
+    }
+}
+
+pub(super) fn read(dir: &Path, config: &ModelConfig) -> Result<Model<Tensor<f32>>, CheckpointError> {
+    let [path, head_path] = [WEIGHTS_FILE, HEAD_FILE].map(|name| dir.join(name));
+    let read = |path| std::fs::read(path).map_err(io(path, "read"));
+    let bytes = read(&path)?;
+    let beside = config.head.as_ref().is_some_and(|head| !config_json::is_theirs(head));
+    let head_bytes = beside.then(|| read(&head_path)).transpose()?;
+    let mut file = File::of(&path, &bytes)?;
+    let mut head_file = head_bytes.as_ref().map(|bytes| File::of(&head_path, bytes)).transpose()?;
+
+    let declared = Model::declare(config);
+    let named = hugging_face_names(&declared).zip(declared);
+    let mut table = None;
+    let backbone = named.backbone.map(|_, (name, p)| {
+        let value = file.take(&name, &p);
+        if p.role == Role::TokenEmbedding {
             table = Some(value.clone());
         }
         value
     });
-    if let Some(view) = views.remove("lm_head.weight") {
-        let same = tensor(&view).ok() == table;
-        if problems.is_empty() && !same {
-            problems.push("lm_head.weight differs from tokens_embed.weight, to which GPT-1's output is tied".into());
-        }
+    let in_file = head_file.as_mut().unwrap_or(&mut file);
+    let score = Tree::map(named.score, |_, (name, p)| in_file.take(&name, &p));
+    if let Some(view) = file.views.remove("lm_head.weight")
+        && tensor(&view).ok() != table
+        && file.problems.is_empty()
+    {
+        file.problems.push("lm_head.weight differs from tokens_embed.weight, to which GPT-1's output is tied".into());
     }
     if fixed_positions(config) {
-        views.remove(POSITIONS);
+        file.views.remove(POSITIONS);
     }
     // Buffers of the causal mask, as older versions saved them.
-    views.retain(|name, _| !name.ends_with(".attn.bias") && !name.ends_with(".attn.masked_bias") && name != "position_ids");
-    let mut left: Vec<_> = views.into_keys().collect();
-    left.sort();
-    problems.extend(left.into_iter().map(|name| format!("{name} is not a parameter of this model")));
-    if problems.is_empty() {
-        return Ok(model);
-    }
-    let of_head = head.is_some() && problems.iter().all(|problem| problem.starts_with(HEAD));
-    let path = if of_head { beside } else { path.clone() };
-    let more = problems.len().saturating_sub(3);
-    let shown = problems.into_iter().take(3).collect::<Vec<_>>().join("; ");
-    let problem = if more > 0 { format!("{shown}; and {more} more") } else { shown };
-    Err(CheckpointError::Disagree { path, problem })
+    file.views.retain(|name, _| !name.ends_with(".attn.bias") && !name.ends_with(".attn.masked_bias") && name != "position_ids");
+    file.finish()?;
+    head_file.map_or(Ok(()), File::finish)?;
+    Ok(Model { backbone, score })
 }
 
 /// The elements as f32; the dtype if it is one that is not read.

@@ -75,30 +75,3 @@ vectorized! {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::*;
-    use super::*;
-
-    fn agrees<T: Float>() {
-        let key = DropoutKey::new(0.3, [7, 8], 9, u64::from(u32::MAX) - 2);
-        for (rows, n) in [(0, 5), (3, 0), (5, 1), (7, 8), (3, 127), (2, 129), (100, 401), (1, 70_001)] {
-            let x: Vec<T> = normals(rows * n, 1);
-            let mut want = x.clone();
-            naive(&key, &x, &mut want, n);
-            let got = on_threads(|| {
-                let mut y = vec![T::one(); x.len()];
-                fast(&key, &x, &mut y, n);
-                y
-            });
-            assert_eq!(got, want);
-        }
-    }
-
-    #[test]
-    fn fast_is_naive_to_the_bit() {
-        agrees::<f32>();
-        agrees::<f64>();
-    }
-}

@@ -1,4 +1,4 @@
-//! Rows of a table by their ids, and the gradient's way back.
+//! Rows of a table by their ids, and their gradient scattered back.
 
 use rayon::prelude::*;
 
@@ -69,39 +69,4 @@ pub fn fast_scatter_add<T: Float>(table: &mut [T], d: usize, ids: &[u32], x: &[T
             }
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::*;
-    use super::*;
-
-    #[test]
-    fn fast_is_naive_to_the_bit() {
-        for (known, d, count) in [(1, 1, 0), (3, 0, 2), (4, 5, 3), (10, 33, 2000)] {
-            let table: Vec<f32> = normals(known * d, 1);
-            let ids: Vec<u32> = (0..count).map(|i| (i * i % known) as u32).collect();
-            let x: Vec<f32> = normals(count * d, 2);
-            let (mut want, mut want_table) = (x.clone(), table.clone());
-            naive(&table, d, &ids, &mut want);
-            naive_scatter_add(&mut want_table, d, &ids, &x);
-            let got = on_threads(|| {
-                let mut y = vec![1.0; x.len()];
-                fast(&table, d, &ids, &mut y);
-                y
-            });
-            let got_table = on_threads(|| {
-                let mut table = table.clone();
-                fast_scatter_add(&mut table, d, &ids, &x);
-                table
-            });
-            assert_eq!((got, got_table), (want, want_table));
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "id 4 at position 1 is outside the table's 4 rows")]
-    fn an_unknown_id_is_named() {
-        fast(&[0.0f32; 8], 2, &[3, 4], &mut [0.0; 4]);
-    }
 }

@@ -73,16 +73,16 @@ fn check<T>(x: &OutputOperands<'_, T>, loss: &[T], grads: &Option<OutputGrads<'_
     classes
 }
 
-/// Logits that live at a time, 83 MB of f32, unless 256 rows are more.
+/// Logits held at a time, 83 MB of f32, unless 256 rows need more.
 const LOGITS: usize = 512 * 40_478;
 
-/// Rows whose logits live at a time. w is read and w̄ read and written once for each such chunk, so it must not be small; a
+/// Rows whose logits are held at a time. Each such chunk reads w once and reads and writes w̄ once, so it must not be small; a
 /// multiple of the product's block along k.
 fn rows_at_once(classes: usize) -> usize {
     (LOGITS / classes.max(1)).clamp(256, 1024) / 256 * 256
 }
 
-/// [`naive`] as three products a chunk of rows, the logits turned into their gradients in place.
+/// [`naive`] as three products per chunk of rows, the logits turned into their gradients in place.
 pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
     let classes = check(x, loss, &grads);
     let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
@@ -98,10 +98,9 @@ pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<Ou
     with_scratch(most.min(targets.len()) * classes, |logits| {
         for (chunk, loss) in loss.chunks_mut(most).enumerate() {
             let (first, rows) = (chunk * most, loss.len());
-            let (h, logits) = (dense(&h[first * d..][..rows * d], rows, d), &mut logits[..rows * classes]);
+            let (h, logits) = (Mat::dense(&h[first * d..][..rows * d], rows, d), &mut logits[..rows * classes]);
             let (targets, weights) = (&targets[first..][..rows], &weights[first..][..rows]);
-            let w_transposed = Mat { data: w, rows: d, cols: classes, row_stride: 1, col_stride: d };
-            matmul::fast(h, w_transposed, MatMut { data: logits, rows, cols: classes, row_stride: classes }, onto);
+            matmul::fast(h, Mat::transposed(w, d, classes), MatMut::dense(logits, rows, classes), onto);
             let row = |(i, (z, loss)): (usize, (&mut [T], &mut T))| {
                 let (t, at_target) = (targets[i] as usize, z[targets[i] as usize]);
                 if grads.is_some() {
@@ -118,11 +117,10 @@ pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<Ou
                 logits.chunks_mut(classes).zip(loss).enumerate().for_each(row);
             }
             let Some(grads) = &mut grads else { continue };
-            let gh = MatMut { data: &mut grads.h[first * d..][..rows * d], rows, cols: d, row_stride: d };
-            matmul::fast(dense(logits, rows, classes), dense(w, classes, d), gh, Onto::Nothing);
-            let transposed = Mat { data: logits, rows: classes, cols: rows, row_stride: 1, col_stride: classes };
+            let gh = MatMut::dense(&mut grads.h[first * d..][..rows * d], rows, d);
+            matmul::fast(Mat::dense(logits, rows, classes), Mat::dense(w, classes, d), gh, Onto::Nothing);
             let onto = if chunk > 0 { Onto::Itself } else { Onto::Nothing };
-            matmul::fast(transposed, h, MatMut { data: grads.w, rows: classes, cols: d, row_stride: d }, onto);
+            matmul::fast(Mat::transposed(logits, classes, rows), h, MatMut::dense(grads.w, classes, d), onto);
             if let Some(bias) = &mut grads.bias {
                 add_rows(logits, bias);
             }
@@ -141,10 +139,6 @@ vectorized! {
     }
 }
 
-fn dense<T>(data: &[T], rows: usize, cols: usize) -> Mat<'_, T> {
-    Mat { data, rows, cols, row_stride: cols, col_stride: 1 }
-}
-
 vectorized! {
     /// One row: z ← weight·e^(z − lse); returns lse.
     fn loss_and_gradient<T: Gemm>(z: &mut [T], weight: T) -> T {
@@ -158,45 +152,5 @@ vectorized! {
             *z = *z * factor;
         }
         most + sum.ln()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::*;
-    use super::*;
-
-    fn agrees<T: Gemm>() {
-        for (n, d, classes) in [(0, 3, 0), (0, 3, 4), (1, 1, 1), (3, 5, 7), (1025, 8, 33), (70, 33, 301)] {
-            let h: Vec<T> = normals(n * d, 1);
-            let w: Vec<T> = normals(classes * d, 2);
-            let weights: Vec<T> = normals(n, 3);
-            let targets: Vec<u32> = (0..n).map(|i| (i * 5 % classes) as u32).collect();
-            let bias: Vec<T> = normals(classes, 4);
-            for bias in [None, Some(&bias[..])] {
-                let x = OutputOperands { h: &h, w: &w, bias, width: d, targets: &targets, weights: &weights };
-                let run = |with_grads: bool, is_fast: bool| {
-                    let mut out = vec![T::one(); n + n * d + classes * d + classes];
-                    let (loss, grads) = out.split_at_mut(n);
-                    let (gh, grads) = grads.split_at_mut(n * d);
-                    let (gw, gbias) = grads.split_at_mut(classes * d);
-                    let grads = OutputGrads { h: gh, w: gw, bias: bias.is_some().then_some(gbias) };
-                    let kernel = if is_fast { fast } else { naive };
-                    kernel(&x, loss, with_grads.then_some(grads));
-                    out
-                };
-                let want = run(true, false);
-                // Logits of size √d with an error of √d·ε, exponentiated; w̄ sums n rows of them.
-                let tolerance = 4.0 * epsilon::<T>() * (d as f64).sqrt() * (n as f64).sqrt().max(1.0);
-                assert_close(&on_threads(|| run(true, true)), &want, tolerance, 2.0);
-                assert_close(&on_threads(|| run(false, true))[..n], &want[..n], tolerance, 1.0);
-            }
-        }
-    }
-
-    #[test]
-    fn fast_agrees_with_naive() {
-        agrees::<f32>();
-        agrees::<f64>();
     }
 }

@@ -85,37 +85,3 @@ vectorized! {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::*;
-    use super::*;
-
-    fn agrees<T: Float>() {
-        for (rows, n) in [(0, 5), (3, 0), (1, 1), (5, 1), (7, 31), (3, 33), (200, 401)] {
-            let (x, gy): (Vec<T>, Vec<T>) = (normals(rows * n, 1), normals(rows * n, 2));
-            let (mut y, mut gx) = (x.clone(), x.clone());
-            naive(&x, &mut y, n);
-            naive_vjp(&y, &gy, &mut gx, n);
-            let fast_y = on_threads(|| {
-                let mut fast_y = vec![T::one(); x.len()];
-                fast(&x, &mut fast_y, n);
-                fast_y
-            });
-            let fast_gx = on_threads(|| {
-                let mut fast_gx = vec![T::one(); x.len()];
-                fast_vjp(&y, &gy, &mut fast_gx, n);
-                fast_gx
-            });
-            // Sums of n terms in another order: about √n·ε of their size (the logarithm's argument, or Σ|gy|).
-            assert_close(&fast_y, &y, 20.0 * epsilon::<T>(), 1.0);
-            assert_close(&fast_gx, &gx, 20.0 * epsilon::<T>(), 4.0);
-        }
-    }
-
-    #[test]
-    fn fast_agrees_with_naive() {
-        agrees::<f32>();
-        agrees::<f64>();
-    }
-}

@@ -11,8 +11,8 @@
 //! its VJP       h̄ₜ = ȳₜ + z̄ₜ₊₁ Wᵀ       x̄ₜ = z̄ₜ       W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ
 //! ```
 //!
-//! Each step waits for the one before, so the fast kernel packs W once and cuts the units between threads, all four gates of a
-//! unit together: one meeting of the threads a step. W̄ is one product over all steps.
+//! Each step waits for the one before, so the fast kernel packs W once and divides the units among threads, all four gates of
+//! a unit together: the threads synchronise once per step. W̄ is one product over all steps.
 
 use rayon::prelude::*;
 
@@ -70,8 +70,8 @@ pub fn naive<T: Scalar>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mu
     for (t, gates) in gates.chunks_exact_mut((4 * n).max(1)).enumerate() {
         let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
         if let Some(h) = h_before {
-            let to = MatMut { data: gates, rows: batch, cols: 4 * units, row_stride: 4 * units };
-            matmul::naive(dense(h, batch, units), dense(w, units, 4 * units), to, Onto::Itself);
+            let to = MatMut::dense(gates, batch, 4 * units);
+            matmul::naive(Mat::dense(h, batch, units), Mat::dense(w, units, 4 * units), to, Onto::Itself);
         }
         naive_cell(units, gates, c_before.unwrap_or(&zeros), c, h);
     }
@@ -96,32 +96,28 @@ pub fn naive_vjp<T: Scalar>(
         let (gz, later) = gx[4 * t * n..].split_at_mut(4 * n);
         let mut gh = gy[t * n..][..n].to_vec();
         if !later.is_empty() {
-            let to = MatMut { data: &mut gh, rows: batch, cols: units, row_stride: units };
-            matmul::naive(dense(later, batch, 4 * units), transposed(w, 4 * units, units), to, Onto::Itself);
+            let (later, w) = (Mat::dense(later, batch, 4 * units), Mat::transposed(w, 4 * units, units));
+            matmul::naive(later, w, MatMut::dense(&mut gh, batch, units), Onto::Itself);
         }
         let before = if t > 0 { &c[(t - 1) * n..][..n] } else { &zeros };
         naive_cell_vjp(units, &gates[4 * t * n..][..4 * n], before, &c[t * n..][..n], &gh, &mut gc, gz);
     }
     if let Some(gw) = gw {
-        let (a, b, c) = weight_gradient([batch, units], h, gx, gw);
-        matmul::naive(a, b, c, Onto::Nothing);
+        weight_gradient(matmul::naive, [batch, units], h, gx, gw);
     }
 }
 
-/// W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H), and where it goes.
-fn weight_gradient<'a, T>(
-    [batch, units]: [usize; 2],
-    h: &'a [T],
-    gx: &'a [T],
-    gw: &'a mut [T],
-) -> (Mat<'a, T>, Mat<'a, T>, MatMut<'a, T>) {
+/// W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H).
+fn weight_gradient<T>(product: Product<T>, [batch, units]: [usize; 2], h: &[T], gx: &[T], gw: &mut [T]) {
     let rows = (h.len() / units).saturating_sub(batch);
     let gz = &gx[(4 * batch * units).min(gx.len())..];
-    let to = MatMut { data: gw, rows: units, cols: 4 * units, row_stride: 4 * units };
-    (transposed(h, units, rows), dense(gz, rows, 4 * units), to)
+    let (h, gz) = (Mat::transposed(h, units, rows), Mat::dense(gz, rows, 4 * units));
+    product(h, gz, MatMut::dense(gw, units, 4 * units), Onto::Nothing);
 }
 
-/// Steps of n elements.
+type Product<T> = fn(Mat<'_, T>, Mat<'_, T>, MatMut<'_, T>, Onto<'_, T>);
+
+/// The number of steps of n elements.
 fn steps(len: usize, n: usize) -> usize {
     len.checked_div(n).unwrap_or(0)
 }
@@ -130,15 +126,6 @@ fn steps(len: usize, n: usize) -> usize {
 fn split<T>(x: &mut [T], t: usize, n: usize) -> (Option<&[T]>, &mut [T]) {
     let (before, now) = x.split_at_mut(t * n);
     (t.checked_sub(1).map(|t| &before[t * n..]), &mut now[..n])
-}
-
-fn dense<T>(data: &[T], rows: usize, cols: usize) -> Mat<'_, T> {
-    Mat { data, rows, cols, row_stride: cols, col_stride: 1 }
-}
-
-/// (rows, cols), stored (cols, rows).
-fn transposed<T>(data: &[T], rows: usize, cols: usize) -> Mat<'_, T> {
-    Mat { data, rows, cols, row_stride: 1, col_stride: rows }
 }
 
 /// Panics unless the lengths are those of whole rows of `units`, and of four times as many.
@@ -242,7 +229,7 @@ vectorized! {
 /// Multiplications in a step that are worth a second thread.
 const WORTH_IT: usize = 1 << 19;
 
-/// Bytes of a packed factor that the rows of a batch, a strip at a time, find in a core's own cache.
+/// Bytes of a packed factor that stay in a core's own cache while the rows of a batch pass, a strip at a time.
 const IN_CACHE: usize = 512 << 10;
 
 /// Units of one piece, in whole panels of the product.
@@ -251,7 +238,7 @@ fn piece_width<T>([batch, units]: [usize; 2]) -> usize {
     units.div_ceil(threads).next_multiple_of(32).min(IN_CACHE / K_BLOCK / size_of::<T>())
 }
 
-/// Some of the units, and columns of the packed factor for them: of each gate in W, their own in Wᵀ.
+/// Some of the units, and their columns of the packed factor: those of each gate in W, their own in Wᵀ.
 #[derive(Debug)]
 struct Piece<'a, T, const N: usize> {
     first: usize,
@@ -259,8 +246,8 @@ struct Piece<'a, T, const N: usize> {
     packed: [Packed<'a, T>; N],
 }
 
-/// Cuts the units of `sizes` into pieces. For the units from `first` on, part `part` of the right factor has `k` rows and as many
-/// columns, with these strides, from `w[start(first, part)]` on.
+/// Cuts the units of `sizes` into pieces. For the units from `first` on, part `part` of the right factor has `k` rows and a
+/// column per unit, with these strides, from `w[start(first, part)]` on.
 fn with_pieces<T: Gemm, const N: usize, R>(
     sizes: [usize; 2],
     w: &[T],
@@ -291,7 +278,7 @@ fn with_pieces<T: Gemm, const N: usize, R>(
     })
 }
 
-/// f on each piece; one alone stays on this thread.
+/// Applies f to each piece; a single one stays on this thread.
 fn each_piece<T: Gemm, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&Piece<'_, T, N>) + Sync + Send) {
     match pieces {
         [one] => f(one),
@@ -314,8 +301,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
                 let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
                 gates.copy_from_slice(x);
                 if let Some(h) = h_before {
-                    let to = MatMut { data: gates, rows: 1, cols: 4 * n, row_stride: 4 * n };
-                    matmul::fast(dense(h, 1, n), dense(w, n, 4 * n), to, Onto::Itself);
+                    matmul::fast(Mat::dense(h, 1, n), Mat::dense(w, n, 4 * n), MatMut::dense(gates, 1, 4 * n), Onto::Itself);
                 }
                 fast_cell(units, gates, c_before.unwrap_or(zeros), c, h);
             }
@@ -336,7 +322,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
                         let Some(h) = h_before else { continue };
                         let h = Strided { at: h.as_ptr(), strides: [units, 1] };
                         let to = gates.at(gate * units + first);
-                        // SAFETY: h holds (B, H) and nobody writes it; the columns written are this piece's alone.
+                        // SAFETY: h holds (B, H) and nothing writes it; the columns written are this piece's alone.
                         unsafe { packed.times([batch, units, count], h, 0, to, 4 * units, Onto::Itself) };
                     }
                     for b in 0..batch {
@@ -382,8 +368,8 @@ pub fn fast_vjp<T: Gemm>(
                 let ((gates, before, c), (gz, later)) = (step(t), gx[4 * t * n..].split_at_mut(4 * n));
                 gh.copy_from_slice(&gy[t * n..][..n]);
                 if !later.is_empty() {
-                    let to = MatMut { data: gh, rows: 1, cols: n, row_stride: n };
-                    matmul::fast(dense(later, 1, 4 * n), transposed(w, 4 * n, n), to, Onto::Itself);
+                    let (later, w) = (Mat::dense(later, 1, 4 * n), Mat::transposed(w, 4 * n, n));
+                    matmul::fast(later, w, MatMut::dense(gh, 1, n), Onto::Itself);
                 }
                 fast_cell_vjp(units, gates, before.unwrap_or(zeros), c, gh, gc, gz);
             }
@@ -410,7 +396,7 @@ pub fn fast_vjp<T: Gemm>(
                         }
                         if !later.is_empty() {
                             let later = Strided { at: later.as_ptr(), strides: [4 * units, 1] };
-                            // SAFETY: z̄ₜ₊₁ holds (B, 4H) and nobody writes it; the columns of h̄ are this piece's alone.
+                            // SAFETY: z̄ₜ₊₁ holds (B, 4H) and nothing writes it; the columns of h̄ are this piece's alone.
                             unsafe {
                                 piece.packed[0].times([batch, 4 * units, count], later, 0, gh.at(first), units, Onto::Itself)
                             };
@@ -432,8 +418,7 @@ pub fn fast_vjp<T: Gemm>(
         );
     });
     if let Some(gw) = gw {
-        let (a, b, c) = weight_gradient([batch, units], h, gx, gw);
-        matmul::fast(a, b, c, Onto::Nothing);
+        weight_gradient(matmul::fast, [batch, units], h, gx, gw);
     }
 }
 
@@ -441,82 +426,6 @@ pub fn fast_vjp<T: Gemm>(
 mod tests {
     use super::super::testing::*;
     use super::*;
-
-    fn cell_agrees<T: Gemm>() {
-        for (rows, units) in [(0, 3), (1, 1), (3, 7), (5, 33), (2, 64), (70, 300)] {
-            let n = rows * units;
-            let (z, before, gh, gc): (Vec<T>, Vec<T>, Vec<T>, Vec<T>) =
-                (normals(4 * n, 1), normals(n, 2), normals(n, 3), normals(n, 4));
-            // Gates, cell, output; then c̄ and z̄.
-            let run = |is_fast: bool| {
-                let (mut gates, mut states) = (z.clone(), vec![T::one(); 2 * n]);
-                let (c, h) = states.split_at_mut(n);
-                let (mut gc, mut gz) = (gc.clone(), vec![T::one(); 4 * n]);
-                if is_fast {
-                    fast_cell(units, &mut gates, &before, c, h);
-                    fast_cell_vjp(units, &gates, &before, c, &gh, &mut gc, &mut gz);
-                } else {
-                    naive_cell(units, &mut gates, &before, c, h);
-                    naive_cell_vjp(units, &gates, &before, c, &gh, &mut gc, &mut gz);
-                }
-                [gates, states, gc, gz].concat()
-            };
-            // A dozen roundings of numbers up to about 4, four units of the last place in the exponentials.
-            assert_close(&on_threads(|| run(true)), &run(false), 16.0 * epsilon::<T>(), 4.0);
-        }
-    }
-
-    #[test]
-    fn the_fast_cell_agrees_with_the_naive_one() {
-        cell_agrees::<f32>();
-        cell_agrees::<f64>();
-    }
-
-    fn sequence_agrees<T: Gemm>() {
-        // One unit, one row, one step; more rows than a tile; panels that hang over; several blocks along k; several pieces.
-        let sizes = [
-            (0, 2, 3),
-            (3, 0, 2),
-            (1, 3, 5),
-            (4, 1, 37),
-            (2, 1, 300),
-            (5, 2, 1),
-            (3, 17, 33),
-            (3, 5, 290),
-            (2, 40, 70),
-            (2, 3, 600),
-        ];
-        for (steps, batch, units) in sizes {
-            let n = steps * batch * units;
-            let (x, gy): (Vec<T>, Vec<T>) = (normals(4 * n, 1), normals(n, 2));
-            let w: Vec<T> = normals(4 * units * units, 3);
-            let w: Vec<T> = w.into_iter().map(|w| w * T::lit(0.5 / (units as f64).sqrt())).collect();
-            let sizes = [batch, units];
-            let run = |is_fast: bool| {
-                let (mut gates, mut states) = (vec![T::one(); 4 * n], vec![T::one(); 2 * n]);
-                let (c, h) = states.split_at_mut(n);
-                let (mut gx, mut gw, mut alone) = (vec![T::one(); 4 * n], vec![T::one(); w.len()], vec![T::one(); 4 * n]);
-                let (forward, vjp): (Forward<T>, Vjp<T>) = if is_fast { (fast, fast_vjp) } else { (naive, naive_vjp) };
-                forward(&x, &w, sizes, &mut gates, c, h);
-                vjp(&w, sizes, &gates, c, h, &gy, &mut gx, Some(&mut gw));
-                vjp(&w, sizes, &gates, c, h, &gy, &mut alone, None);
-                assert!(gx == alone, "x̄ does not depend on whether W̄ is wanted");
-                [gates, states, gx, gw].concat()
-            };
-            // Errors of √H·ε in the products pass through a few steps; W̄ sums over steps and rows.
-            let tolerance = 16.0 * epsilon::<T>() * (units.max(steps * batch) as f64).sqrt();
-            assert_close(&on_threads(|| run(true)), &run(false), tolerance, 4.0);
-        }
-    }
-
-    type Forward<T> = fn(&[T], &[T], [usize; 2], &mut [T], &mut [T], &mut [T]);
-    type Vjp<T> = fn(&[T], [usize; 2], &[T], &[T], &[T], &[T], &mut [T], Option<&mut [T]>);
-
-    #[test]
-    fn the_fast_sequence_agrees_with_the_naive_one() {
-        sequence_agrees::<f32>();
-        sequence_agrees::<f64>();
-    }
 
     fn rows_alone<T: Gemm>() {
         let (steps, batch, units) = (4, 3, 290);
@@ -550,11 +459,5 @@ mod tests {
         fast_cell(1, &mut [1e4, 1e4, 1e4, 1e4, 1e4, -1e4, 1e4, -1e4], &[3.0, 3.0], &mut c, &mut h);
         assert_eq!((c, h[1]), ([4.0, 1.0], 0.0));
         assert!((h[0] - Scalar::tanh(4f32)).abs() < 1e-6);
-    }
-
-    #[test]
-    #[should_panic(expected = "lstm: slices of one length expected, got [36, 35]")]
-    fn lengths_that_disagree_are_named() {
-        fast(&[0.0f32; 12], &[0.0; 35], [1, 3], &mut [0.0; 12], &mut [0.0; 3], &mut [0.0; 3]);
     }
 }

@@ -1,7 +1,7 @@
-//! c ← onto + x·B for a single row x: what generation spends its time on.
+//! c ← onto + x·B for a single row x: where generation spends its time.
 //!
-//! Every weight is read once and used once, so the memory sets the pace and the arithmetic must only keep up. A thread takes
-//! a stretch of columns and reads it as few long streams, asking for each cache line some kilobytes ahead: the hardware's
+//! Every weight is read once and used once, so memory sets the pace and arithmetic only has to keep up. A thread takes
+//! a stretch of columns and reads it as a few long streams, prefetching each cache line some kilobytes ahead: the hardware's
 //! own prefetching stops at every page.
 //!
 //! Each element is the chain of the matrix product (`matmul`): fused multiply-adds over k within blocks of `K_BLOCK`, the
@@ -53,7 +53,7 @@ const LINE: usize = 16;
 const WIDEST: usize = 1 << 12;
 /// Rows of B that are read side by side.
 const ROWS: usize = 8;
-/// Rows of B, or groups of [`LINE`] columns, between what is read and what is asked for.
+/// Rows of B, or groups of [`LINE`] columns, between what is read and what is prefetched.
 const AHEAD: usize = 8;
 
 vectorized! {
@@ -79,7 +79,7 @@ vectorized! {
     }
 }
 
-/// sums += Σᵣ xᵣ·rowᵣ, asking for the elements `ahead` of each.
+/// sums += Σᵣ xᵣ·rowᵣ, prefetching the elements `ahead` of each.
 #[inline(always)]
 fn add_rows<T: Gemm, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; R], ahead: usize, sums: &mut [T]) {
     let (lines, rest) = sums.as_chunks_mut::<LINE>();
@@ -104,8 +104,8 @@ fn add_rows<T: Gemm, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; R
 }
 
 vectorized! {
-    /// c ← x·B, or c + x·B with `accumulate`, for a B with dense columns: squares of eight by eight are turned, so that a
-    /// vector runs across columns.
+    /// c ← x·B, or c + x·B with `accumulate`, for a B with dense columns: eight-by-eight squares are transposed, so that
+    /// a vector runs across columns.
     fn dense_columns<T: Gemm>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
         for (group, c) in c.chunks_mut(LINE).enumerate() {
             // Past the last column the chains repeat it.
@@ -118,7 +118,7 @@ vectorized! {
                     for (sums, columns) in sums.iter_mut().zip(columns.as_chunks::<8>().0) {
                         // SAFETY: every column is as long as x.
                         let square = columns.map(|column| unsafe { &*column.as_ptr().add(8 * i).cast::<[T; 8]>() });
-                        // Two squares of f32 are a cache line: each asks for four columns of the next group.
+                        // Two squares of f32 make a cache line: each prefetches four columns of the next group.
                         for l in 0..4 {
                             prefetch(square[2 * l + i % 2].as_ptr().wrapping_add(LINE * ld));
                         }
@@ -141,45 +141,5 @@ vectorized! {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::matmul::naive;
-    use super::super::testing::*;
-    use super::*;
-
-    fn agrees<T: Gemm>() {
-        // Whole and broken lines, groups of rows and blocks of k; a stretch wider than the sums' cache; k and n of 1.
-        for (k, n) in [(1, 1), (7, 15), (8, 16), (9, 17), (255, 33), (256, 64), (517, 100), (600, 1100), (3, WIDEST + 21)] {
-            let (x, b): (Vec<T>, Vec<T>) = (normals(2 * k, 1), normals(k * (n + 5), 2));
-            let (from, row) = ((Onto::Nothing, Onto::Itself), normals::<T>(n, 3));
-            let cases =
-                [(1, true, from.0), (2, true, from.1), (2, false, from.0), (1, false, from.1), (1, true, Onto::Row(&row))];
-            for (x_stride, by_rows, onto) in cases {
-                let (row_stride, col_stride) = if by_rows { (n + 5, 1) } else { (1, k) };
-                let product = |threads: Option<usize>| {
-                    let x = Mat { data: &x, rows: 1, cols: k, row_stride: 1, col_stride: x_stride };
-                    let b = Mat { data: &b, rows: k, cols: n, row_stride, col_stride };
-                    let mut data = vec![T::one(); n];
-                    let c = MatMut { data: &mut data, rows: 1, cols: n, row_stride: n };
-                    match threads {
-                        Some(threads) => fast(x, b, c, onto, threads),
-                        None => naive(x, b, c, onto),
-                    }
-                    data
-                };
-                let got = on_threads(|| product(Some(rayon::current_num_threads())));
-                // k products of unit normals, rounded in another order: √k terms' worth of ε, k of them.
-                assert_close(&got, &product(None), epsilon::<T>() * (k as f64).sqrt(), (k as f64).sqrt());
-            }
-        }
-    }
-
-    #[test]
-    fn fast_agrees_with_naive_and_with_itself_on_any_number_of_threads() {
-        agrees::<f32>();
-        agrees::<f64>();
     }
 }

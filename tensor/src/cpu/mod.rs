@@ -21,6 +21,8 @@ pub mod rms_norm;
 pub mod softmax;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod twins;
 pub mod unary;
 
 /// Panics unless every length equals the first.
@@ -37,7 +39,7 @@ pub(crate) fn row_count(kernel: &str, len: usize, n: usize) -> usize {
     rows
 }
 
-/// The largest of a row; comparisons alone, NaN passed over.
+/// The largest of a row, by comparisons alone; NaN is passed over.
 pub(crate) fn largest<T: crate::Scalar>(row: &[T]) -> T {
     let mut most = row[0];
     for &x in row {

@@ -1,7 +1,10 @@
-//! Work in chunks on rayon's current pool. A chunk is cut by size alone and short work stays on the calling thread; no
+//! Work in chunks on rayon's current pool. Chunks are cut by size alone, and short work stays on the calling thread; no
 //! kernel's bits depend on where the cuts are.
 
 use rayon::prelude::*;
+
+use crate::Scalar;
+use crate::buffer::with_scratch;
 
 /// Runs `f` on a thread of rayon's current pool. Code that calls many kernels is best run there: from outside, each would
 /// wake the pool and wait for it.
@@ -9,7 +12,7 @@ pub fn on_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| f())
 }
 
-/// Elements in a chunk: some ten microseconds of work, well above the cost of handing it over.
+/// Elements in a chunk: about ten microseconds of work, well above the cost of handing it over.
 const CHUNK: usize = 1 << 14;
 
 /// Rows of n in a chunk of about [`CHUNK`] elements.
@@ -22,7 +25,7 @@ pub(crate) fn worth_it(elements: usize) -> bool {
     elements >= 2 * CHUNK && rayon::current_num_threads() > 1
 }
 
-/// f on whole rows of n of x and y.
+/// Applies f to whole rows of n of x and y.
 pub(crate) fn each_2<T: Send + Sync>(n: usize, x: &[T], y: &mut [T], f: impl Fn(&[T], &mut [T]) + Sync + Send) {
     if worth_it(y.len()) {
         let size = n * rows_per_chunk(n);
@@ -32,7 +35,7 @@ pub(crate) fn each_2<T: Send + Sync>(n: usize, x: &[T], y: &mut [T], f: impl Fn(
     }
 }
 
-/// f on whole rows of n of x, y and z.
+/// Applies f to whole rows of n of x, y and z.
 pub(crate) fn each_3<T: Send + Sync>(n: usize, x: &[T], y: &[T], z: &mut [T], f: impl Fn(&[T], &[T], &mut [T]) + Sync + Send) {
     if worth_it(z.len()) {
         let size = n * rows_per_chunk(n);
@@ -42,11 +45,41 @@ pub(crate) fn each_3<T: Send + Sync>(n: usize, x: &[T], y: &[T], z: &mut [T], f:
     }
 }
 
-/// A pointer that tasks share, each writing elements of its own.
+/// Rows per partial sum; fixed, so that the bits are.
+const BLOCK: usize = 64;
+
+/// Applies f to blocks of the rows of n of y: to the block's first row, its rows of y, and room for its partial `sums` (n each,
+/// one after the other), which f writes. The partial sums are added in order.
+pub(crate) fn each_with_sums<T: Scalar, const S: usize>(
+    n: usize,
+    y: &mut [T],
+    mut sums: [&mut [T]; S],
+    f: impl Fn(usize, &mut [T], &mut [T]) + Sync + Send,
+) {
+    sums.iter_mut().for_each(|sum| sum.fill(T::zero()));
+    if y.is_empty() {
+        return;
+    }
+    with_scratch((y.len() / n).div_ceil(BLOCK) * S * n, |shares| {
+        let block = |(i, (share, y)): (usize, (&mut [T], &mut [T]))| f(i * BLOCK, y, share);
+        if worth_it(y.len()) {
+            shares.par_chunks_mut(S * n).zip(y.par_chunks_mut(BLOCK * n)).enumerate().for_each(block);
+        } else {
+            shares.chunks_mut(S * n).zip(y.chunks_mut(BLOCK * n)).enumerate().for_each(block);
+        }
+        for share in shares.chunks_exact(S * n) {
+            for (sum, share) in sums.iter_mut().zip(share.chunks_exact(n)) {
+                sum.iter_mut().zip(share).for_each(|(sum, &share)| *sum += share);
+            }
+        }
+    });
+}
+
+/// A pointer that tasks share, each writing its own elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared<T>(*mut T);
 
-// SAFETY: the pointer itself may go anywhere; who dereferences it answers for the absence of overlap.
+// SAFETY: the pointer itself may go anywhere; whoever dereferences it answers for the absence of overlap.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
@@ -64,8 +97,8 @@ impl<T> Shared<T> {
     /// `len` elements from `offset` on.
     ///
     /// # Safety
-    /// They must lie in the slice that the pointer was made from, which must be borrowed still, and no other reference to
-    /// them may live as long as the result.
+    /// They must lie in the slice that the pointer was made from, which must still be borrowed, and no other reference to
+    /// them may exist while the result lives.
     pub(crate) unsafe fn slice<'a>(self, offset: usize, len: usize) -> &'a mut [T] {
         // SAFETY: the caller's.
         unsafe { std::slice::from_raw_parts_mut(self.at(offset), len) }

@@ -35,7 +35,7 @@ pub fn naive_sum_squares<T: Scalar>(x: &[T]) -> f64 {
     x.iter().map(|x| x.to_f64() * x.to_f64()).sum()
 }
 
-/// Rows that are summed before their sums are; fixed, so that bits are.
+/// Rows per partial sum; fixed, so that the bits are.
 const BLOCK: usize = 64;
 
 /// [`naive_sum_rows`], vectorised and parallel by blocks of rows.
@@ -112,42 +112,5 @@ vectorized! {
             *lane += x.to_f64() * x.to_f64();
         }
         add_lanes(lanes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::*;
-    use super::*;
-
-    fn agrees<T: Float>() {
-        for (rows, n) in [(0, 5), (3, 0), (5, 1), (7, 31), (65, 33), (129, 64), (200, 401), (1, 70_001)] {
-            let x: Vec<T> = normals(rows * n, 1);
-            let (mut want, mut want_cols) = (vec![T::one(); n], vec![T::one(); rows]);
-            naive_sum_rows(&x, &mut want, n);
-            naive_sum_cols(&x, &mut want_cols, n);
-            let got = on_threads(|| {
-                let mut y = vec![T::one(); n];
-                fast_sum_rows(&x, &mut y, n);
-                y
-            });
-            let got_cols = on_threads(|| {
-                let mut y = vec![T::one(); rows];
-                fast_sum_cols(&x, &mut y, n);
-                y
-            });
-            // Sums of N unit normals in another order: √N partial sums' worth of ε each, √N in size.
-            let tolerance = |terms: usize| epsilon::<T>() * (terms as f64).sqrt().max(1.0);
-            assert_close(&got, &want, tolerance(rows), (rows as f64).sqrt());
-            assert_close(&got_cols, &want_cols, tolerance(n), (n as f64).sqrt());
-            let squares = on_threads(|| vec![fast_sum_squares(&x)]);
-            assert_close(&squares, &[naive_sum_squares(&x)], 1e-13, 0.0);
-        }
-    }
-
-    #[test]
-    fn fast_agrees_with_naive() {
-        agrees::<f32>();
-        agrees::<f64>();
     }
 }

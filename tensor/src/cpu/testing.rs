@@ -1,16 +1,40 @@
 //! What the tests of kernels share.
 
+use crate::kernels::Kernels;
 use crate::rng::Philox;
 use crate::simd::Float;
 
-/// Lengths around the lanes of a reduction and past what one thread keeps to itself.
-pub(crate) const LENGTHS: [usize; 10] = [0, 1, 3, 31, 32, 33, 65, 127, 1000, 70_001];
+use super::gemm::Gemm;
 
-/// `n` normal numbers.
 pub(crate) fn normals<T: Float>(n: usize, seed: u64) -> Vec<T> {
     let mut out = vec![T::zero(); n];
     Philox::new(seed).fill_normal(1.0, &mut out);
     out
+}
+
+/// What a kernel writes into slices of these lengths, concatenated.
+pub(crate) fn written<T: Float, const N: usize>(lengths: [usize; N], kernel: impl FnOnce([&mut [T]; N])) -> Vec<T> {
+    let mut out = vec![T::one(); lengths.iter().sum()];
+    let mut rest = &mut out[..];
+    kernel(lengths.map(|n| rest.split_off_mut(..n).expect("as long as all of them")));
+    out
+}
+
+/// `x` as a kernel leaves it.
+pub(crate) fn changed<T: Float>(x: &[T], kernel: impl FnOnce(&mut [T])) -> Vec<T> {
+    written([x.len()], |[y]| {
+        y.copy_from_slice(x);
+        kernel(y);
+    })
+}
+
+/// Asserts that `run` gives with the fast kernels, on one, two and three threads, what it gives with the naive ones, to within
+/// tolerance·ε·(scale + |naive|). Returns it.
+#[track_caller]
+pub(crate) fn assert_twins<T: Gemm>(tolerance: f64, scale: f64, run: impl Fn(&Kernels<T>) -> Vec<T> + Sync) -> Vec<T> {
+    let fast = on_threads(|| run(&Kernels::FAST));
+    assert_close(&fast, &run(&Kernels::NAIVE), tolerance * epsilon::<T>(), scale);
+    fast
 }
 
 /// |got − want| ≤ tolerance·(scale + |want|), element by element.

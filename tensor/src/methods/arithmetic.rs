@@ -4,7 +4,7 @@ use crate::rng::DropoutKey;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// f of the elements that stand in one place, for tensors of one shape: the way of what has no kernel.
+    /// f of corresponding elements, for tensors of one shape: the route of functions without a kernel.
     ///
     /// ```
     /// # use gradus_tensor::Tensor;
@@ -40,7 +40,7 @@ impl<T: Real> Tensor<T> {
         self.unary(T::kernels().gelu)
     }
 
-    /// ȳ ∘ gelu′(x), of this x.
+    /// ȳ ∘ gelu′(x), for this x.
     #[track_caller]
     pub fn gelu_vjp(&self, gy: &Self) -> Self {
         self.binary(gy, T::kernels().gelu_vjp)
@@ -76,7 +76,7 @@ impl<T: Real> Tensor<T> {
         if factor == T::one() { self.clone() } else { self.scaled(factor, T::zero()) }
     }
 
-    /// This tensor where `mask` is not 0, `other` elsewhere; all of one shape. What is not selected is not read into the result.
+    /// This tensor where `mask` is not 0, `other` elsewhere; all of one shape. What is not selected never reaches the result.
     #[track_caller]
     pub fn select(&self, mask: &Self, other: &Self) -> Self {
         Self::elementwise([mask, self, other], |[mask, x, other]| if mask != T::zero() { x } else { other })
@@ -84,22 +84,23 @@ impl<T: Real> Tensor<T> {
 
     /// y = x ∘ m, mᵢⱼ = \[kept\]/(1 − p), the mask a function of the key, of the row over all leading axes, and of the column.
     pub fn dropout(&self, key: &DropoutKey) -> Self {
-        let (x, (_, n)) = (self.dense(), self.rows());
-        Self::write(*self.shape(), |y| (T::kernels().dropout)(key, x.as_slice(), y, n))
+        let n = self.rows().1;
+        self.unary(|x, y| (T::kernels().dropout)(key, x, y, n))
     }
 
     fn scaled(&self, scale: T, shift: T) -> Self {
-        let x = self.dense();
-        Self::write(*self.shape(), |y| (T::kernels().affine)(x.as_slice(), scale, shift, y))
+        self.unary(|x, y| (T::kernels().affine)(x, scale, shift, y))
     }
 
-    fn unary(&self, kernel: fn(&[T], &mut [T])) -> Self {
+    /// The kernel applied to all elements.
+    pub(super) fn unary(&self, kernel: impl FnOnce(&[T], &mut [T])) -> Self {
         let x = self.dense();
         Self::write(*self.shape(), |y| kernel(x.as_slice(), y))
     }
 
+    /// The same for two tensors of one shape.
     #[track_caller]
-    fn binary(&self, other: &Self, kernel: fn(&[T], &[T], &mut [T])) -> Self {
+    pub(super) fn binary(&self, other: &Self, kernel: impl FnOnce(&[T], &[T], &mut [T])) -> Self {
         assert_eq!(self.shape(), other.shape(), "tensors of one shape");
         let (x, y) = (self.dense(), other.dense());
         Self::write(*self.shape(), |z| kernel(x.as_slice(), y.as_slice(), z))

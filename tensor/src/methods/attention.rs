@@ -1,11 +1,11 @@
-//! Scaled dot-product attention, of heads apart and of a packed projection.
+//! Scaled dot-product attention, over separate heads and over a packed projection.
 
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Place, ScoreBias};
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// These queries (B, H, Tq, D) attend to keys and values (B, H, Tk, D), with a bias (B|1, H|1, Tq, Tk) on the scores or
-    /// none: o (B, H, Tq, D), in memory (B, Tq, H, D), so that joining the heads again is free; and each row's log-sum-exp
+    /// These queries (B, H, Tq, D) attend to keys and values (B, H, Tk, D), with an optional bias (B|1, H|1, Tq, Tk) on
+    /// the scores: o (B, H, Tq, D), in memory (B, Tq, H, D), so that joining the heads again is free; and each row's log-sum-exp
     /// (B, H, Tq).
     #[track_caller]
     pub fn attention(&self, k: &Self, v: &Self, bias: Option<&Self>, spec: &AttentionSpec) -> (Self, Self) {
@@ -31,18 +31,16 @@ impl<T: Real> Tensor<T> {
         let x = AttentionOperands { spec, q: q.heads(), k: k.heads(), v: v.heads(), bias: bias.as_ref().map(Tensor::score_bias) };
         let AttentionSpec { batch: b, heads: h, queries: tq, keys: tk, width: d, .. } = *spec;
         let (nq, nk) = (b * h * tq * d, b * h * tk * d);
-        let place = |offset, t: usize| Place { offset, strides: [t * h * d, d, h * d] };
-        let places = [place(0, tq), place(nq, tk), place(nq + nk, tk)];
         let mut gbias = bias.as_ref().filter(|_| wants_bias).map(|b| Self::unwritten(*b.shape()));
         let grads = Self::write([nq + 2 * nk], |data| {
-            let grads = AttentionGrads { data, places, gbias: gbias.as_mut().map(Tensor::write_all) };
+            let grads = AttentionGrads { data, packed: false, gbias: gbias.as_mut().map(Tensor::write_all) };
             (T::kernels().attention_vjp)(&x, o.as_slice(), lse.as_slice(), go.heads(), grads);
         });
         let part = |from: usize, n: usize, t: usize| grads.slice(0, from..from + n).reshape([b, t, h, d]).permute(&[0, 2, 1, 3]);
         ([part(0, nq, tq), part(nq, nk, tk), part(nq + nk, nk, tk)], gbias)
     }
 
-    /// Attention within each sequence of a packed [q | k | v] (B, T, 3·H·D), whose parts are read where they stand: o (B, T, H·D)
+    /// Attention within each sequence of a packed [q | k | v] (B, T, 3·H·D), whose parts are read in place: o (B, T, H·D)
     /// and each row's log-sum-exp (B, H, T).
     #[track_caller]
     pub fn self_attention(&self, spec: &AttentionSpec) -> (Self, Self) {
@@ -56,17 +54,15 @@ impl<T: Real> Tensor<T> {
         let (x, o, go, c) = (self.dense(), o.dense(), go.dense(), spec.heads * spec.width);
         let go = Heads { data: go.as_slice(), strides: [spec.queries * c, spec.width, c] };
         Self::write(*self.shape(), |data| {
-            let grads = AttentionGrads { data, places: [0, 1, 2].map(|i| part(spec, i)), gbias: None };
+            let grads = AttentionGrads { data, packed: true, gbias: None };
             (T::kernels().attention_vjp)(&x.packed(spec), o.as_slice(), lse.as_slice(), go, grads);
         })
     }
 
     /// The three parts of this dense, packed tensor.
     fn packed<'a>(&'a self, spec: &'a AttentionSpec) -> AttentionOperands<'a, T> {
-        let [q, k, v] = [0, 1, 2].map(|i| {
-            let Place { offset, strides } = part(spec, i);
-            Heads { data: &self.as_slice()[offset.min(self.len())..], strides }
-        });
+        let part = |place: Place| Heads { data: &self.as_slice()[place.offset.min(self.len())..], strides: place.strides };
+        let [q, k, v] = spec.places(true).map(part);
         AttentionOperands { spec, q, k, v, bias: None }
     }
 
@@ -93,10 +89,4 @@ impl<T: Real> AttentionOperands<'_, T> {
         let o = Tensor::write(shape, |o| (T::kernels().attention)(self, o, lse.write_all()));
         (o, lse)
     }
-}
-
-/// Where part i of a packed [q | k | v] stands.
-fn part(spec: &AttentionSpec, i: usize) -> Place {
-    let c = spec.heads * spec.width;
-    Place { offset: i * c, strides: [spec.queries * 3 * c, spec.width, 3 * c] }
 }

@@ -1,4 +1,4 @@
-//! Updates in place: of sums, rows and parameters. A tensor whose buffer somebody else sees is copied first.
+//! Updates in place: of sums, rows and parameters. A tensor whose buffer is shared is copied first.
 
 use rayon::prelude::*;
 
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!((x.to_vec(), seen.to_vec()), (vec![21.0, 42.0], vec![1.0, 2.0]));
         let at = x.as_slice().as_ptr();
         x.add_assign(&y);
-        assert_eq!((x.to_vec(), x.as_slice().as_ptr()), (vec![31.0, 62.0], at), "nobody else sees it");
+        assert_eq!((x.to_vec(), x.as_slice().as_ptr()), (vec![31.0, 62.0], at), "nobody shares it");
     }
 
     #[test]

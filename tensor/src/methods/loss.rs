@@ -4,7 +4,7 @@ use crate::operands::{OutputGrads, OutputOperands};
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// Of each row of these logits (n, V): −log softmax at its target, and lse = log Σ e^logit; both (n).
+    /// For each row of these logits (n, V): −log softmax at its target, and lse = log Σ e^logit; both (n).
     #[track_caller]
     pub fn cross_entropy(&self, targets: &[u32]) -> (Self, Self) {
         let (z, n) = (self.dense(), [targets.len()]);
@@ -13,7 +13,7 @@ impl<T: Real> Tensor<T> {
         (loss, lse)
     }
 
-    /// ȳ ∘ (softmax z − \[target\]) of these logits (n, V), whose lse [`Tensor::cross_entropy`] gave; ȳ (n).
+    /// ȳ ∘ (softmax z − \[target\]) for these logits (n, V), whose lse [`Tensor::cross_entropy`] gave; ȳ (n).
     #[track_caller]
     pub fn cross_entropy_vjp(&self, targets: &[u32], lse: &Self, gy: &Self) -> Self {
         let (z, gy) = (self.dense(), gy.dense());
@@ -22,7 +22,7 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// −log softmax(h wᵀ + bias) at each row's target (n), of these hidden states h (n, d), w (V, d), bias (V).
+    /// −log softmax(h wᵀ + bias) at each row's target (n), for these hidden states h (n, d), w (V, d), bias (V).
     #[track_caller]
     pub fn linear_cross_entropy(&self, w: &Self, bias: Option<&Self>, targets: &[u32], weights: &Self) -> Self {
         self.output_loss(w, bias, targets, weights, None)

@@ -1,7 +1,7 @@
 //! What tensors compute: each kernel as a method of [`Tensor`](crate::Tensor), a file per family.
 //!
-//! This is the one seam between the mathematics and a device: whoever writes with these methods alone does not know where the
-//! numbers stand. Inputs may be views; results are dense unless said otherwise. Shapes that do not fit panic.
+//! This is the one seam between the mathematics and a device: code written with these methods alone does not know where the
+//! numbers are. Inputs may be views; results are dense unless said otherwise. Shapes that do not fit panic.
 
 mod arithmetic;
 mod attention;
@@ -17,18 +17,18 @@ mod rows;
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// Values of `shape`, row-major, where this tensor is; panics where their number is not the shape's.
+    /// Values of `shape`, row-major, stored where this tensor is; panics unless `shape` has that many elements.
     #[track_caller]
     pub fn constant(&self, shape: impl Into<Shape>, values: Vec<T>) -> Self {
         Self::new(shape, values)
     }
 
-    /// Every element of `shape` `value`, where this tensor is.
+    /// A tensor of `shape` filled with `value`, stored where this one is.
     pub fn full_like(&self, shape: impl Into<Shape>, value: T) -> Self {
         Self::full(shape, value)
     }
 
-    /// Every element of `shape` 0, where this tensor is.
+    /// A tensor of `shape` filled with 0, stored where this one is.
     pub fn zeros_like(&self, shape: impl Into<Shape>) -> Self {
         Self::zeros(shape)
     }
@@ -39,13 +39,13 @@ impl<T: Real> Tensor<T> {
         self.constant(shape, holds.into_iter().map(|holds| if holds { T::one() } else { T::zero() }).collect())
     }
 
-    /// Elements of the last axis, and of all axes before it together.
+    /// The number of rows, over all axes but the last, and their length.
     fn rows(&self) -> (usize, usize) {
         let n = self.shape().last().copied().unwrap_or(1);
         (self.len().checked_div(n).unwrap_or(0), n)
     }
 
-    /// What is to be written whole.
+    /// The elements, every one of which is to be written.
     fn write_all(&mut self) -> &mut [T] {
         self.get_mut().expect("just made")
     }

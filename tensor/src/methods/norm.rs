@@ -5,31 +5,31 @@ use crate::{Real, Tensor};
 impl<T: Real> Tensor<T> {
     /// eˣ/Σ eˣ of each row.
     pub fn softmax(&self) -> Self {
-        let (x, (_, n)) = (self.dense(), self.rows());
-        Self::write(*self.shape(), |y| (T::kernels().softmax)(x.as_slice(), y, n))
+        let n = self.rows().1;
+        self.unary(|x, y| (T::kernels().softmax)(x, y, n))
     }
 
     /// y ∘ (ȳ − ⟨ȳ, y⟩), from this y of [`Tensor::softmax`].
     #[track_caller]
     pub fn softmax_vjp(&self, gy: &Self) -> Self {
-        let (y, gy, (_, n)) = (self.dense(), gy.dense(), self.rows());
-        Self::write(*self.shape(), |gx| (T::kernels().softmax_vjp)(y.as_slice(), gy.as_slice(), gx, n))
+        let n = self.rows().1;
+        self.binary(gy, |y, gy, gx| (T::kernels().softmax_vjp)(y, gy, gx, n))
     }
 
     /// x − log Σ eˣ of each row.
     pub fn log_softmax(&self) -> Self {
-        let (x, (_, n)) = (self.dense(), self.rows());
-        Self::write(*self.shape(), |y| (T::kernels().log_softmax)(x.as_slice(), y, n))
+        let n = self.rows().1;
+        self.unary(|x, y| (T::kernels().log_softmax)(x, y, n))
     }
 
     /// ȳ − eʸ Σ ȳ, from this y of [`Tensor::log_softmax`].
     #[track_caller]
     pub fn log_softmax_vjp(&self, gy: &Self) -> Self {
-        let (y, gy, (_, n)) = (self.dense(), gy.dense(), self.rows());
-        Self::write(*self.shape(), |gx| (T::kernels().log_softmax_vjp)(y.as_slice(), gy.as_slice(), gx, n))
+        let n = self.rows().1;
+        self.binary(gy, |y, gy, gx| (T::kernels().log_softmax_vjp)(y, gy, gx, n))
     }
 
-    /// Rows (…, n) to mean 0 and variance 1, then times gain (n) plus bias (n): y, and each row's mean μ and
+    /// Rows (…, n) brought to mean 0 and variance 1, times gain (n) plus bias (n): y, and each row's mean μ and
     /// r = (σ² + ε)^(−1/2).
     #[track_caller]
     pub fn layer_norm(&self, gain: &Self, bias: &Self, eps: f64) -> (Self, [Self; 2]) {
@@ -42,7 +42,7 @@ impl<T: Real> Tensor<T> {
         (y, [mean, rstd])
     }
 
-    /// x̄, and the gradients of gain and bias, of this x under [`Tensor::layer_norm`], which gave `stats`.
+    /// x̄, and the gradients of gain and bias, for this x under [`Tensor::layer_norm`], which gave `stats`.
     #[track_caller]
     pub fn layer_norm_vjp(&self, gain: &Self, stats: [&Self; 2], gy: &Self) -> [Self; 3] {
         let (x, gain, gy, [mean, rstd]) = (self.dense(), gain.dense(), gy.dense(), stats.map(Tensor::as_slice));
@@ -54,7 +54,7 @@ impl<T: Real> Tensor<T> {
         [gx, ggain, gbias]
     }
 
-    /// Rows (…, n) to mean square 1, then times gain (n): y, and each row's r = (mean x² + ε)^(−1/2).
+    /// Rows (…, n) brought to mean square 1, times gain (n): y, and each row's r = (mean x² + ε)^(−1/2).
     #[track_caller]
     pub fn rms_norm(&self, gain: &Self, eps: f64) -> (Self, Self) {
         let (x, gain, (rows, _)) = (self.dense(), gain.dense(), self.rows());
@@ -65,7 +65,7 @@ impl<T: Real> Tensor<T> {
         (y, rrms)
     }
 
-    /// x̄ and the gain's gradient, of this x under [`Tensor::rms_norm`], which gave `rrms`.
+    /// x̄ and the gain's gradient, for this x under [`Tensor::rms_norm`], which gave `rrms`.
     #[track_caller]
     pub fn rms_norm_vjp(&self, gain: &Self, rrms: &Self, gy: &Self) -> [Self; 2] {
         let (x, gain, gy) = (self.dense(), gain.dense(), gy.dense());

@@ -7,10 +7,16 @@ impl<T: Real> Tensor<T> {
     /// The last two axes exchanged; a view.
     #[track_caller]
     pub fn t(&self) -> Self {
+        self.permute(&self.transposition())
+    }
+
+    /// The axes in order, the last two exchanged.
+    #[track_caller]
+    pub fn transposition(&self) -> Vec<usize> {
         let mut axes: Vec<usize> = (0..self.shape().len()).collect();
         let r = axes.len();
         axes.swap(r - 1, r - 2);
-        self.permute(&axes)
+        axes
     }
 
     /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes. Views are read through their strides: nothing is copied to transpose.
@@ -41,7 +47,7 @@ impl<T: Real> Tensor<T> {
         Self::write(out, |y| self.flat().product(w, y, Onto::Row(b.as_slice())))
     }
 
-    /// All leading axes as one: (…, n) → (rows, n); a view of what is dense.
+    /// All leading axes as one: (…, n) → (rows, n); a view where this is dense.
     pub fn flat(&self) -> Self {
         let (rows, n, _) = self.shape().around(self.shape().len() - 1);
         if self.shape().len() == 2 { self.clone() } else { self.reshape([rows, n]) }

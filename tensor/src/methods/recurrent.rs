@@ -29,7 +29,7 @@ impl<T: Real> Tensor<T> {
         [gz, gc]
     }
 
-    /// All steps from a state of zeros, x (T, B, 4H) being what the inputs give to the pre-activations and w (H, 4H): the outputs
+    /// All steps from a state of zeros, x (T, B, 4H) being the inputs' share of the pre-activations and w (H, 4H): the outputs
     /// h (T, B, H), and gates (T, B, 4H) and cells (T, B, H).
     #[track_caller]
     pub fn lstm(&self, w: &Self) -> (Self, [Self; 2]) {

@@ -1,9 +1,9 @@
-//! Sums, maxima and questions.
+//! Sums, maxima and predicates.
 
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// Σ over `axes` (ascending), which stay with extent 1; itself where there are none.
+    /// Σ over `axes` (ascending), which stay with extent 1; this tensor itself where there are none.
     pub fn sum(&self, axes: &[usize]) -> Self {
         if axes.is_empty() {
             return self.clone();
@@ -39,7 +39,7 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// Of each line along `axis` of this dense tensor: where the first of its largest stands.
+    /// For each line along `axis` of this dense tensor, the position of the first of its largest.
     fn first_largest(&self, axis: usize) -> impl Iterator<Item = usize> {
         let (x, (outer, n, inner)) = (self.as_slice(), self.shape().around(axis));
         let starts = (0..outer).flat_map(move |o| (0..inner).map(move |i| o * n * inner + i));
@@ -53,7 +53,7 @@ impl<T: Real> Tensor<T> {
 
     /// Is every element finite?
     pub fn is_finite(&self) -> bool {
-        // A sum of x·0 is 0 then, and NaN if not; it is made in lanes, without a branch per element.
+        // Then the sum of x·0 is 0, otherwise NaN; it runs in lanes, without a branch per element.
         let x = self.dense();
         let mut lanes = [T::zero(); 16];
         let (chunks, rest) = x.as_slice().as_chunks::<16>();
@@ -77,7 +77,7 @@ impl<T: Real> Tensor<T> {
         a.as_slice().iter().zip(b.as_slice()).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
     }
 
-    /// Σ over all axes, without axes.
+    /// Σ over all axes: a tensor without axes.
     pub fn sum_all(&self) -> Self {
         self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape(Shape::new(&[]))
     }

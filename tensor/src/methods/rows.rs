@@ -1,4 +1,4 @@
-//! Rows: of a table by their ids, and tensors put together and cut apart.
+//! Rows of a table by their ids, and tensors joined and padded.
 
 use crate::{Real, Shape, Tensor};
 

@@ -20,7 +20,7 @@ const INVERSE_FACTORIALS: [f64; 15] = {
 /// eˣ − 1 = 2ⁿ(eʳ − 1) + (2ⁿ − 1)          tanh x = (e²ˣ − 1)/((e²ˣ − 1) + 2)
 /// ```
 ///
-/// n is rounded by adding and taking away 1.5·2^(bits of the mantissa), which leaves n in the low bits of the sum.
+/// n is rounded by adding and subtracting 1.5·2^(bits of the mantissa), which leaves n in the low bits of the sum.
 pub trait Elementary: Float {
     /// eˣ − 1 = 2ⁿ·m + (2ⁿ − 1): m, and n + ROUND.
     #[inline(always)]
@@ -71,7 +71,7 @@ impl<T: Float> Elementary for T {}
 mod tests {
     use super::*;
 
-    /// |got − want| in units of the last place of `want`, a value of higher precision.
+    /// |got − want| in units in the last place of `want`, a value of higher precision.
     fn ulps(got: f32, want: f64) -> f64 {
         let unit = f64::from(f32::EPSILON) * 2f64.powi((want.abs().log2().floor() as i32).max(-126));
         (f64::from(got) - want).abs() / unit

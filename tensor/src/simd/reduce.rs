@@ -50,7 +50,7 @@ pub fn sum_of_2<T: Float>(x: &[T], y: &[T], f: impl Fn(T, T) -> T) -> T {
     add_lanes(lanes)
 }
 
-/// The largest element, −∞ of none; NaN is passed over.
+/// The largest element, −∞ if there is none; NaN is passed over.
 #[inline(always)]
 pub fn largest_of<T: Float>(x: &[T]) -> T {
     let least = T::lit(f64::NEG_INFINITY);

@@ -1,6 +1,6 @@
 //! One function, compiled for each level of the CPU.
 
-/// Compiles a function of `T: Float` (or of what has more to ask of its scalar) once per [`Level`](super::Level) and calls the one for this CPU.
+/// Compiles a function of `T: Float` (or a stricter bound) once per [`Level`](super::Level) and calls the one for this CPU.
 ///
 /// The body must be a plain loop over `#[inline(always)]` arithmetic. In it, the constant `FMA` says whether this level has
 /// a fused multiply-add in hardware.

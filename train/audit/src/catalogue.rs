@@ -1,5 +1,5 @@
-//! The catalogue of ops and kernels, read from the list of ops and from the files themselves, so that it cannot say what they do
-//! not. [`syn`] parses them, as the compiler does.
+//! The catalogue of ops and kernels, read from the list of ops and from the files themselves, so that it cannot say anything
+//! else. [`syn`] parses them, as the compiler does.
 //!
 //! ```
 //! use gradus_audit::catalogue;
@@ -13,14 +13,11 @@
 use std::collections::BTreeSet;
 
 use gradus_autograd::{Entry, Samples, Saves, Shape, Tape, Var, Want, ops};
-use include_dir::{Dir, include_dir};
+use include_dir::{Dir, File, include_dir};
 use syn::Token;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-
-static OPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../autograd/src/ops");
-static TENSOR: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../tensor/src");
 
 /// One op, as its file has it.
 #[derive(Clone, Debug)]
@@ -31,17 +28,17 @@ pub struct Page {
     pub math: &'static str,
     /// Its file, from the root of the repository.
     pub file: String,
-    /// Its derivation: what stands at the head of the file.
+    /// Its derivation: the comment at the head of the file.
     pub derivation: String,
-    /// Shapes that it takes and gives, of each of its samples.
+    /// The shapes that it takes and gives, for each of its samples.
     pub shapes: Vec<String>,
     /// What is kept for its VJP, in words.
     pub saves: String,
-    /// Has it a definition in primitives?
+    /// Does it have a definition in primitives?
     pub fused: bool,
     /// Its functions: `shape`, `flops`, `f` of one element, `vjp`, `reference`.
     pub parts: Vec<Part>,
-    /// The kernels that it calls.
+    /// The kernels that it calls itself, not through another op.
     pub kernels: Vec<Kernel>,
 }
 
@@ -89,22 +86,41 @@ pub fn pages() -> Vec<Page> {
     ops::all().into_iter().map(|entry| page(entry, &kernels, &methods)).collect()
 }
 
-/// Every op's file: its path from the root of the repository, and its text.
-pub fn sources() -> Vec<(String, &'static str)> {
-    ops::all::<f64>().iter().map(|entry| (path_of(entry.name), text_of(entry.name))).collect()
+/// A file's path from the root of the repository, and its text.
+pub type Source = (String, &'static str);
+
+/// The folders whose files are read.
+static FOLDERS: [(&str, Dir<'_>); 2] = [
+    ("autograd/src", include_dir!("$CARGO_MANIFEST_DIR/../../autograd/src")),
+    ("tensor/src", include_dir!("$CARGO_MANIFEST_DIR/../../tensor/src")),
+];
+
+/// The files of `autograd` and `tensor` in this folder.
+pub fn files(folder: &str) -> Vec<Source> {
+    let path = |root: &str, file: &File<'_>| format!("{root}/{}", file.path().display());
+    let within =
+        |(root, dir): &'static (&str, Dir<'static>)| Some((root, dir.get_dir(folder.strip_prefix(root)?.strip_prefix('/')?)?));
+    let (root, dir) = FOLDERS.iter().find_map(within).unwrap_or_else(|| panic!("{folder}: no such folder"));
+    dir.files().map(|file| (path(root, file), file.contents_utf8().expect("Rust is UTF-8"))).collect()
+}
+
+/// One of them, where there is one.
+pub fn file(path: &str) -> Option<&'static str> {
+    let within = |(root, dir): &'static (&str, Dir<'static>)| dir.get_file(path.strip_prefix(root)?.strip_prefix('/')?);
+    FOLDERS.iter().find_map(within)?.contents_utf8()
+}
+
+/// Every op's file.
+pub fn sources() -> Vec<Source> {
+    ops::all::<f64>().iter().map(|op| (path_of(op.name), text(&path_of(op.name)))).collect()
 }
 
 fn path_of(op: &str) -> String {
     format!("autograd/src/ops/{op}.rs")
 }
 
-fn text_of(op: &str) -> &'static str {
-    text(&OPS, &format!("{op}.rs"))
-}
-
-fn text(dir: &Dir<'static>, path: &str) -> &'static str {
-    let file = dir.get_file(path).unwrap_or_else(|| panic!("{path}: no such file in {}", dir.path().display()));
-    file.contents_utf8().expect("Rust is UTF-8")
+fn text(path: &str) -> &'static str {
+    file(path).unwrap_or_else(|| panic!("{path}: no such file"))
 }
 
 fn parsed(text: &str) -> syn::File {
@@ -112,7 +128,7 @@ fn parsed(text: &str) -> syn::File {
 }
 
 fn page(entry: Entry<f64>, kernels: &[Kernel], methods: &[Function]) -> Page {
-    let source = text_of(entry.name);
+    let source = text(&path_of(entry.name));
     let file = parsed(source);
     let functions = functions(&file);
     let tape = Tape::off();
@@ -132,7 +148,7 @@ fn page(entry: Entry<f64>, kernels: &[Kernel], methods: &[Function]) -> Page {
         let residuals = sample.op.eval(&values, Want::Vjp).residuals;
         saves = kept(sample.op.saves(), ins.len(), residuals.len());
     }
-    let called = kernels_of(&functions, methods);
+    let called = kernels_of(&functions, methods, fused);
     let part = |name: &'static str| functions.iter().find(|f| f.name == name).map(|f| f.part(name, source));
     Page {
         name: entry.name,
@@ -147,7 +163,7 @@ fn page(entry: Entry<f64>, kernels: &[Kernel], methods: &[Function]) -> Page {
     }
 }
 
-/// What the VJP is handed, in words. Residuals are what one evaluation leaves besides.
+/// What the VJP is given, in words. Residuals are what an evaluation leaves besides.
 fn kept(saves: Saves, inputs: usize, residuals: usize) -> String {
     let kept: Vec<usize> = (0..inputs).filter(|&i| saves.keeps_input(i)).collect();
     let inputs = match kept.len() {
@@ -167,22 +183,22 @@ fn kept(saves: Saves, inputs: usize, residuals: usize) -> String {
     if all.is_empty() { "nothing".into() } else { all.join(" and ") }
 }
 
-/// The comment at the head of a file, without its title.
+/// The comment at the head of a file.
 fn head(file: &syn::File) -> String {
     let line = |attribute: &syn::Attribute| match &attribute.meta.require_name_value().ok()?.value {
         syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
         _ => None,
     };
-    let lines = file.attrs.iter().filter(|attribute| attribute.path().is_ident("doc")).filter_map(line).skip(1);
+    let lines = file.attrs.iter().filter(|attribute| attribute.path().is_ident("doc")).filter_map(line);
     let text: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect();
     text.join("\n").trim().to_owned()
 }
 
 // ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// Every kernel, in the order of the table: its fields in `Kernels::NAIVE` and `Kernels::FAST`, and where these functions stand.
+/// Every kernel, in the order of the table: its fields in `Kernels::NAIVE` and `Kernels::FAST`, and where these functions are.
 fn kernels() -> Vec<Kernel> {
-    let table = parsed(text(&TENSOR, "kernels.rs"));
+    let table = parsed(text("tensor/src/kernels.rs"));
     let (naive, fast) = (fields(&table, "NAIVE"), fields(&table, "FAST"));
     assert!(naive.iter().map(|(name, _)| name).eq(fast.iter().map(|(name, _)| name)), "both tables in one order");
     let both = naive.into_iter().zip(fast);
@@ -191,44 +207,47 @@ fn kernels() -> Vec<Kernel> {
 
 /// The fields of the constant `table`, each with the path of its function: `gelu_vjp` with `gelu::fast_vjp`.
 fn fields(file: &syn::File, table: &str) -> Vec<(String, Vec<String>)> {
-    struct Fields<'a>(&'a str, Vec<(String, Vec<String>)>);
-    impl<'a> Visit<'a> for Fields<'_> {
-        fn visit_impl_item_const(&mut self, item: &'a syn::ImplItemConst) {
-            let syn::Expr::Struct(fields) = &item.expr else { return };
-            for field in fields.fields.iter().filter(|_| item.ident == self.0) {
-                if let (syn::Member::Named(name), syn::Expr::Path(function)) = (&field.member, &field.expr) {
-                    let path = function.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-                    self.1.push((name.to_string(), path));
-                }
-            }
+    let items = file.items.iter().filter_map(|item| if let syn::Item::Impl(item) = item { Some(&item.items) } else { None });
+    let value = |item: &'_ syn::ImplItem| match item {
+        syn::ImplItem::Const(item) if item.ident == table => Some(item.expr.clone()),
+        _ => None,
+    };
+    let Some(syn::Expr::Struct(all)) = items.flatten().find_map(value) else { panic!("no table {table}") };
+    let field = |field: &syn::FieldValue| match (&field.member, &field.expr) {
+        (syn::Member::Named(name), syn::Expr::Path(function)) => {
+            (name.to_string(), function.path.segments.iter().map(|segment| segment.ident.to_string()).collect())
         }
-    }
-    let mut found = Fields(table, Vec::new());
-    found.visit_file(file);
-    found.1
+        _ => panic!("{table}: each field is the path of a function"),
+    };
+    all.fields.iter().map(field).collect()
 }
 
-/// Where the function `gelu::fast_vjp` of `tensor/src/cpu` stands.
+/// Where the function `gelu::fast_vjp` of `tensor/src/cpu` is.
 fn place(path: &[String]) -> Place {
     let (function, modules) = path.split_last().expect("a path has a last segment");
-    let module = format!("cpu/{}", modules.join("/"));
-    let file = [format!("{module}.rs"), format!("{module}/mod.rs")].into_iter().find(|file| TENSOR.contains(file));
-    let file = file.unwrap_or_else(|| panic!("tensor/src/{module}: no such module"));
-    let found = functions(&parsed(text(&TENSOR, &file))).into_iter().find(|f| f.name == *function);
-    let found = found.unwrap_or_else(|| panic!("tensor/src/{file}: no function {function}"));
-    Place { file: format!("tensor/src/{file}"), line: found.first }
+    let module = format!("tensor/src/cpu/{}", modules.join("/"));
+    let own = format!("{module}.rs");
+    let file = if file(&own).is_some() { own } else { format!("{module}/mod.rs") };
+    let found = functions(&parsed(text(&file))).into_iter().find(|f| f.name == *function);
+    let line = found.unwrap_or_else(|| panic!("{file}: no function {function}")).first;
+    Place { file, line }
 }
 
 /// The functions of `Tensor`, through which ops reach kernels.
 fn methods() -> Vec<Function> {
-    let files = TENSOR.get_dir("methods").expect("tensor/src/methods").files();
-    files.flat_map(|file| functions(&parsed(file.contents_utf8().expect("Rust is UTF-8")))).collect()
+    files("tensor/src/methods").iter().flat_map(|(_, text)| functions(&parsed(text))).collect()
 }
 
-/// The kernels that an op's evaluation and VJP reach, themselves or through functions of their own file and of `Tensor`. A function is
-/// known by its name and its number of arguments.
-fn kernels_of(op: &[Function], methods: &[Function]) -> BTreeSet<String> {
-    let begin = op.iter().filter(|f| ["eval", "map", "vjp", "add_vjp"].contains(&f.name.as_str()));
+/// The kernels that an op reaches, itself or through functions of its own file and of `Tensor`. A function is known by its name and
+/// its number of arguments.
+///
+/// Only what computes with tensors is followed, so that a method is `Tensor`'s and not the method of `Var` with the same name:
+/// evaluation, `add_vjp`, and the VJP of a fused op. Any other VJP is written in variables; its methods are ops with pages of
+/// their own. (A VJP that left the tape without a definition to differentiate instead would have no second derivatives; a witness
+/// refuses that.)
+fn kernels_of(op: &[Function], methods: &[Function], fused: bool) -> BTreeSet<String> {
+    let computes = |f: &&Function| matches!(&*f.name, "eval" | "map" | "add_vjp") || f.name == "vjp" && fused;
+    let begin = op.iter().filter(computes);
     let (mut next, mut seen, mut kernels) = (begin.collect::<Vec<_>>(), BTreeSet::new(), BTreeSet::new());
     while let Some(function) = next.pop() {
         kernels.extend(function.kernels.iter().cloned());
@@ -241,7 +260,7 @@ fn kernels_of(op: &[Function], methods: &[Function]) -> BTreeSet<String> {
 
 // ── Functions of a file ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A function or method: where it stands and what it calls.
+/// A function or method: where it is and what it calls.
 #[derive(Debug)]
 struct Function {
     name: String,
@@ -317,7 +336,7 @@ impl<'a> Visit<'a> for Body {
         }
         visit::visit_expr_call(self, call);
     }
-    /// `vec![…]` and the like: what stands in them is parsed where it is a list of expressions.
+    /// `vec![…]` and the like: their contents are parsed if they are a list of expressions.
     fn visit_macro(&mut self, call: &'a syn::Macro) {
         if let Ok(elements) = call.parse_body_with(Punctuated::<syn::Expr, Token![,]>::parse_terminated) {
             let mut inside = Body::default();
@@ -326,7 +345,7 @@ impl<'a> Visit<'a> for Body {
             self.kernels.extend(inside.kernels);
         }
     }
-    /// A method that is handed on, `Tensor::dense`.
+    /// A method passed as a value, `Tensor::dense`.
     fn visit_expr_path(&mut self, path: &'a syn::ExprPath) {
         if path.path.segments.len() > 1 {
             self.calls.extend(last(&path.path).map(|name| (name, 1)));
@@ -360,8 +379,8 @@ mod tests {
             assert!(vjp.code.starts_with("fn vjp<'t>(") && vjp.code.ends_with("\n}"), "{}: {}", page.name, vjp.code);
             assert_eq!(vjp.code.matches('{').count(), vjp.code.matches('}').count(), "{}", page.name);
             assert_eq!(page.fused, page.part("reference").is_some(), "{}", page.name);
-            // A function of one element has its shape and its cost from `Pointwise`.
-            assert_eq!(page.part("f").is_none(), page.part("shape").is_some() && page.part("flops").is_some(), "{}", page.name);
+            // A function of one element leaves the shape as it is.
+            assert!(page.part("f").is_none() || page.part("shape").is_none(), "{}", page.name);
             assert!(!page.shapes.is_empty() && !page.saves.is_empty(), "{}", page.name);
         }
     }
@@ -380,6 +399,8 @@ mod tests {
         assert_eq!(of("gather"), ["gather", "scatter_add"]); // the second by `add_vjp`
         assert_eq!(of("sum"), ["sum_rows", "sum_cols"]);
         assert_eq!(of("reshape"), [""; 0]);
+        assert_eq!(of("erf"), [""; 0]); // its VJP has the `exp` of `Var`, which is another op
+        assert_eq!(of("expand"), [""; 0]); // and this one's the `sum`
     }
 
     #[test]
@@ -389,8 +410,7 @@ mod tests {
         for Kernel { name, naive, fast } in &all {
             assert_ne!(naive, fast, "{name}");
             for Place { file, line } in [naive, fast] {
-                let text = text(&TENSOR, file.strip_prefix("tensor/src/").unwrap());
-                let begins = text.lines().nth(line - 1).unwrap();
+                let begins = text(file).lines().nth(line - 1).unwrap();
                 assert!(begins.starts_with("pub fn ") || begins.starts_with("pub(super) fn "), "{file}:{line}: {begins}");
             }
         }

@@ -1,4 +1,4 @@
-//! What a model's numbers are told by.
+//! A digest of a model's numbers.
 
 use gradus_io::hex;
 use gradus_model::{Model, Tree};

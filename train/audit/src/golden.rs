@@ -1,7 +1,7 @@
-//! Ops beside PyTorch's, at one input each: an extra witness, for those ops of which `golden.json` has a case.
+//! Ops against PyTorch's, at one input each: an extra witness for the ops with a case in `golden.json`.
 //!
 //! `tests/golden/ops.py` writes that file and needs PyTorch; an op without a case is checked by the witnesses of
-//! [`gradus_autograd::check`] alone, and its page says that it has none. Dropout can have none: its mask is this project's own.
+//! [`gradus_autograd::check`] alone, and its page says that it has none. Dropout cannot have one: its mask is this project's own.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,14 +14,14 @@ use serde::Deserialize;
 /// How far an op is from PyTorch's, in f64, relative to the largest entry of each tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Golden {
-    /// Of its value.
+    /// The error of its value.
     pub value: f64,
-    /// The worst of its gradients.
+    /// The worst error of its gradients.
     pub gradient: f64,
 }
 
 impl Golden {
-    /// The largest difference allowed: both sides round, in another order.
+    /// The largest difference allowed: both sides round, in different orders.
     pub const TOLERANCE: f64 = 1e-13;
 
     /// The larger of the two.
@@ -115,12 +115,12 @@ struct File {
 static FILE: LazyLock<File> =
     LazyLock::new(|| serde_json::from_str(include_str!("golden.json")).expect("the file that tests/golden/ops.py writes"));
 
-/// The version of PyTorch that the values are of.
+/// The version of PyTorch that gave the values.
 pub fn torch() -> &'static str {
     &FILE.torch
 }
 
-/// An op at PyTorch's input; `None` where `golden.json` has no case of it.
+/// An op at PyTorch's input; `None` if `golden.json` has no case of it.
 pub fn golden(name: &str) -> Option<Golden> {
     let (_, apply) = APPLY.iter().find(|(op, _)| *op == name)?;
     let case = FILE.ops.get(name)?;

@@ -1,11 +1,11 @@
-//! Every step shown, and proved: what `gradus audit` prints.
+//! Every step, shown and proved: what `gradus audit` prints.
 //!
 //! | module | |
 //! |-|-|
 //! | [`catalogue`] | what the files of ops and kernels say |
 //! | [`ops`] | every op with its evidence: witnesses, PyTorch's values ([`golden`]), [`mutants`] |
 //! | [`model`] | a model's gradients and properties |
-//! | [`step`] | one update, every number of it |
+//! | [`step`] | one training step, every number of it |
 //! | [`ledger`] | the paper against the code |
 
 pub mod catalogue;

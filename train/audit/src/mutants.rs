@@ -3,7 +3,7 @@
 //!
 //! [cargo-mutants](https://mutants.rs) plants them, one at a time; `.ci/mutants` runs it file by file and keeps what it found in
 //! `mutants.json` beside this file. A mutant that no test refuses is a hole in the tests, unless it is equivalent: what it changes
-//! cannot be seen from outside. Those stand in `equivalent.toml`, each with the reason.
+//! cannot be seen from outside. Those are in `equivalent.toml`, each with the reason.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use sha2::{Digest, Sha256};
 
 use crate::catalogue;
 
-/// Files whose mutants the same tests are to kill: those of their own crate, so that a mutant takes seconds.
+/// Files whose mutants the same tests should kill: those of their own crate, so that a mutant takes seconds.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// What they are.
     pub name: &'static str,
-    /// The crate whose tests are to kill them, where it is not their own.
+    /// The crate whose tests should kill them, if not their own.
     pub package: Option<&'static str>,
     /// Which of the crate's tests, as targets of `cargo test`.
     pub tests: &'static [&'static str],
@@ -28,39 +28,18 @@ pub struct Group {
     pub files: Vec<(String, &'static str)>,
 }
 
-/// The files whose mutants are to be killed: ops, reverse pass, optimizers.
+/// The files whose mutants should be killed: ops, reverse pass, optimizers.
 pub fn groups() -> Vec<Group> {
-    macro_rules! texts {
-        ($($path:literal),*) => { vec![$(($path.to_owned(), include_str!(concat!("../../../", $path)))),*] };
-    }
-    let derivatives = texts![
-        "autograd/src/tape/backward.rs",
-        "autograd/src/tape/mod.rs",
-        "autograd/src/tape/node.rs",
-        "autograd/src/tape/observer.rs",
-        "autograd/src/tape/op.rs",
-        "autograd/src/tape/pullback.rs",
-        "autograd/src/tape/reached.rs",
-        "autograd/src/tape/var.rs",
-        "autograd/src/derivatives.rs",
-        "autograd/src/ops/operators.rs",
-        "autograd/src/ops/pointwise.rs"
+    let file = |path: &str| catalogue::file(path).map(|text| (path.to_owned(), text)).expect("the file is in the catalogue");
+    let mut derivatives = catalogue::files("autograd/src/tape");
+    derivatives.extend(["derivatives", "ops/operators", "ops/pointwise"].map(|name| file(&format!("autograd/src/{name}.rs"))));
+    let optimizers = vec![
+        ("train/src/optim/clip.rs".to_owned(), include_str!("../../src/optim/clip.rs")),
+        ("train/src/optim/forms.rs".to_owned(), include_str!("../../src/optim/forms.rs")),
+        ("train/src/optim/schedule.rs".to_owned(), include_str!("../../src/optim/schedule.rs")),
     ];
-    let optimizers = texts!["train/src/optim/clip.rs", "train/src/optim/forms.rs", "train/src/optim/schedule.rs"];
     // What the ops call; the witnesses over the ops are its tests.
-    let methods = texts![
-        "tensor/src/methods/arithmetic.rs",
-        "tensor/src/methods/attention.rs",
-        "tensor/src/methods/in_place.rs",
-        "tensor/src/methods/loss.rs",
-        "tensor/src/methods/mod.rs",
-        "tensor/src/methods/norm.rs",
-        "tensor/src/methods/operators.rs",
-        "tensor/src/methods/product.rs",
-        "tensor/src/methods/recurrent.rs",
-        "tensor/src/methods/reduce.rs",
-        "tensor/src/methods/rows.rs"
-    ];
+    let methods = catalogue::files("tensor/src/methods");
     let lib: &[&str] = &["--lib"];
     let all: &[&str] = &["--lib", "--test=autograd"];
     vec![
@@ -68,7 +47,13 @@ pub fn groups() -> Vec<Group> {
         Group { name: "the methods of tensors", package: Some("gradus-autograd"), tests: all, filter: None, files: methods },
         Group { name: "the reverse pass", package: None, tests: all, filter: None, files: derivatives },
         Group { name: "the optimizers", package: None, tests: lib, filter: Some("optim::"), files: optimizers },
-        Group { name: "their kernel", package: None, tests: lib, filter: Some("adam"), files: texts!["tensor/src/cpu/adam.rs"] },
+        Group {
+            name: "their kernel",
+            package: None,
+            tests: lib,
+            filter: Some("adam"),
+            files: vec![file("tensor/src/cpu/adam.rs")],
+        },
     ]
 }
 
@@ -77,11 +62,11 @@ pub fn groups() -> Vec<Group> {
 pub struct Tested {
     /// [`digest`] of the file as it was.
     pub source: String,
-    /// Those that a test refused, or that no longer came to an end.
+    /// Those that a test refused, or that timed out.
     pub killed: usize,
     /// Those that the compiler refused.
     pub unviable: usize,
-    /// Those that nobody saw.
+    /// Those that no test refused.
     pub survivors: Vec<Mutant>,
 }
 
@@ -94,7 +79,7 @@ pub struct Mutant {
     pub line: String,
 }
 
-/// What is known of every file.
+/// What is known about every file.
 pub type Results = BTreeMap<String, Tested>;
 
 /// Why a mutant cannot be seen.
@@ -146,12 +131,12 @@ pub struct Score {
     pub killed: usize,
     /// Of them, equivalent.
     pub equivalent: usize,
-    /// Of them, unseen and not justified.
+    /// Of them, neither refused nor justified.
     pub open: Vec<String>,
 }
 
 impl Score {
-    /// Of these files.
+    /// The score of these files.
     pub fn of(files: &[(String, &str)], results: &Results, equivalents: &[Equivalent]) -> Self {
         let mut score = Score { files: files.len(), ..Score::default() };
         for (path, text) in files {
@@ -175,7 +160,7 @@ impl Score {
         score
     }
 
-    /// One line: files, mutants, killed, equivalent, open, and which files are not as they were.
+    /// One line: files, mutants, killed, equivalent, open, and which files have changed since.
     pub fn cells(&self) -> [String; 6] {
         let stale = match &self.stale[..] {
             [] => "none".to_owned(),

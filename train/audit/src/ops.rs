@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
-use gradus_autograd::check::{self, Evidence, Report as Seen};
+use gradus_autograd::check::{self, Evidence};
 use gradus_io::numbers::count;
-use gradus_report::{Block, Report, Row};
+use gradus_report::{Block, Document};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::catalogue::{Kernel, Page, Place, pages};
 use crate::golden::{self, Golden};
 use crate::mutants::{self, Score};
-use crate::pages::{OPS, linked};
+use crate::pages::{OPS, linked, table};
 
 /// Every op with its evidence.
 #[derive(Clone, Debug)]
@@ -19,17 +19,17 @@ pub struct Catalogue {
     /// Draws of each op's samples.
     pub draws: u64,
     /// The ops, in the order of the list.
-    pub ops: Vec<Audited>,
+    pub ops: Vec<AuditedOp>,
 }
 
 /// An op with its evidence.
 #[derive(Clone, Debug)]
-pub struct Audited {
+pub struct AuditedOp {
     /// What its file states.
     pub page: Page,
     /// What the witnesses say.
     pub evidence: Vec<Evidence>,
-    /// Does a planted error of 0.1 % go unseen, and where?
+    /// Does a planted error of 0.1 % go undetected, and where?
     pub toothless: Option<String>,
     /// How far it is from PyTorch's.
     pub golden: Option<Golden>,
@@ -44,23 +44,23 @@ impl Catalogue {
             let toothless = check::teeth(&op).err().map(|e| e.to_string());
             let golden = golden::golden(page.name);
             done();
-            Audited { page, evidence, toothless, golden }
+            AuditedOp { page, evidence, toothless, golden }
         };
         Catalogue { draws, ops: both.into_par_iter().map(audit).collect() }
     }
 
     /// What is wrong, one line each.
     pub fn faults(&self) -> Vec<String> {
-        self.ops.iter().flat_map(Audited::faults).collect()
+        self.ops.iter().flat_map(AuditedOp::faults).collect()
     }
 
     /// The worst of a witness over all ops: its error, and which op's.
     fn worst(&self, witness: &str) -> Option<(f64, &'static str)> {
-        let of = |op: &Audited| Some((op.of(witness)?.worst.as_ref()?.error(), op.page.name));
+        let of = |op: &AuditedOp| Some((op.of(witness)?.worst.as_ref()?.error(), op.page.name));
         self.ops.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// One line a witness: what it claims, over all ops.
+    /// One line per witness: what it claims, over all ops.
     pub fn summary(&self) -> Vec<[String; 5]> {
         let row = |(name, _): &(&'static str, check::Witness)| {
             let all = || self.ops.iter().filter_map(|op| op.of(name));
@@ -106,22 +106,22 @@ impl Catalogue {
             golden::torch(),
             self.ops.iter().filter(|op| op.golden.is_some()).count()
         );
-        table(&mut out, ["witness", "samples", "numbers compared", "worst error", "of"], &self.summary());
+        markdown_table(&mut out, ["witness", "samples", "numbers compared", "worst error", "of"], &self.summary());
         let _ = writeln!(out, "\n## Mutants\n\n{MUTANTS}\n");
-        table(&mut out, MUTANT_HEADS, &of_mutants());
+        markdown_table(&mut out, MUTANT_HEADS, &of_mutants());
         let _ = writeln!(out, "\n    .ci/mutants\n\n## The list\n");
-        let line = |op: &Audited| {
+        let line = |op: &AuditedOp| {
             let fused = if op.page.fused { "fused" } else { "" };
             [format!("[`{0}`](#{0})", op.page.name), op.page.math.replace('|', "\\|"), fused.to_owned()]
         };
-        table(&mut out, ["op", "function and VJP", ""], &self.ops.iter().map(line).collect::<Vec<_>>());
+        markdown_table(&mut out, ["op", "function and VJP", ""], &self.ops.iter().map(line).collect::<Vec<_>>());
         self.ops.iter().for_each(|op| op.markdown(&mut out));
         out
     }
 
     /// The catalogue as one HTML file.
-    pub fn report(&self) -> Report {
-        let mut report = Report {
+    pub fn report(&self) -> Document {
+        let mut report = Document {
             kicker: "Gradus · audit".into(),
             title: format!("The {} ops, and the evidence for each", self.ops.len()),
             lead: format!(
@@ -131,15 +131,11 @@ impl Catalogue {
                 self.verdict()
             ),
             foot: format!("Values and gradients of PyTorch {}.", golden::torch()),
-            ..Report::default()
+            ..Document::default()
         };
-        let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Of"].map(str::to_owned).to_vec();
-        report.section("Evidence", vec![Block::Table(heads, self.summary().into_iter().map(row).collect())]);
-        let heads = MUTANT_HEADS.map(str::to_owned).to_vec();
-        report.section(
-            "Mutants",
-            vec![Block::Text(MUTANTS.into()), Block::Table(heads, of_mutants().into_iter().map(row).collect())],
-        );
+        let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Of"];
+        report.section("Evidence", vec![table(heads, self.summary())]);
+        report.section("Mutants", vec![Block::Text(MUTANTS.into()), table(MUTANT_HEADS, of_mutants())]);
         for op in &self.ops {
             report.section(op.page.name, op.blocks());
         }
@@ -148,7 +144,7 @@ impl Catalogue {
 
     /// The catalogue as one JSON object.
     pub fn json(&self) -> Value {
-        let op = |op: &Audited| {
+        let op = |op: &AuditedOp| {
             let evidence: Vec<Value> = op.evidence.iter().map(evidence_json).collect();
             let at = |at: &Place| format!("{}:{}", at.file, at.line);
             let kernel = |k: &Kernel| json!({ "name": k.name, "loops": at(&k.naive), "vectorised": at(&k.fast) });
@@ -176,13 +172,13 @@ impl Catalogue {
 fn evidence_json(evidence: &Evidence) -> Value {
     json!({
         "witness": evidence.witness, "samples": evidence.cases, "compared": evidence.compared,
-        "error": evidence.worst.as_ref().map(Seen::error), "tolerance": evidence.worst.as_ref().map(|w| w.tolerance),
+        "error": evidence.worst.as_ref().map(check::Report::error), "tolerance": evidence.worst.as_ref().map(|w| w.tolerance),
         "seed": evidence.worst.as_ref().map(|w| w.seed), "size": evidence.worst.as_ref().map(|w| w.size),
         "sample": evidence.worst.as_ref().map(|w| w.sample), "refused": evidence.refused.as_ref().map(|f| f.to_string()),
     })
 }
 
-impl Audited {
+impl AuditedOp {
     fn of(&self, witness: &str) -> Option<&Evidence> {
         self.evidence.iter().find(|e| e.witness == witness)
     }
@@ -195,21 +191,19 @@ impl Audited {
         refused.chain(self.toothless.clone()).chain(far).collect()
     }
 
-    /// Names with what is said of them: shapes, cost, what is kept.
+    /// Facts by name: shapes, cost, what is kept.
     fn facts(&self) -> Vec<(String, String)> {
         let page = &self.page;
+        let definition = if page.fused { "in primitives, below; kernel and VJP are proved equal to it" } else { "a primitive" };
         let mut facts = vec![
             ("samples".to_owned(), page.shapes.join("; ")),
             ("kept for the VJP".into(), page.saves.clone()),
-            (
-                "definition".into(),
-                if page.fused { "in primitives, below; kernel and VJP are proved equal to it" } else { "a primitive" }.into(),
-            ),
+            ("definition".into(), definition.into()),
         ];
         if page.part("f").is_some() {
             facts.push((
                 "shape, cost".into(),
-                "element by element: y has the shape of x; `FLOPS` operations an element, 1 where the file says nothing".into(),
+                "element by element: y has the shape of x; `FLOPS` operations per element, 1 where the file says nothing".into(),
             ));
         }
         let golden = self
@@ -219,7 +213,7 @@ impl Audited {
         facts
     }
 
-    /// A line a witness: samples, numbers, error, tolerance, and how to see it again.
+    /// A line per witness: samples, numbers, error, tolerance, and how to see it again.
     fn lines(&self) -> Vec<[String; 6]> {
         let line = |e: &Evidence| {
             let (error, tolerance, place) = match (&e.refused, &e.worst) {
@@ -249,13 +243,13 @@ impl Audited {
             let _ = writeln!(out, "- kernels: {}", page.kernels.iter().map(kernel).collect::<Vec<_>>().join(", "));
         }
         let _ = writeln!(out);
-        table(out, ["witness", "samples", "numbers compared", "worst error", "allowed", "seen at"], &self.lines());
+        markdown_table(out, ["witness", "samples", "numbers compared", "worst error", "allowed", "seen at"], &self.lines());
         let code: Vec<&str> = page.parts.iter().map(|part| part.code.as_str()).collect();
         let _ = writeln!(out, "\n```rust\n{}\n```", code.join("\n"));
     }
 
     fn blocks(&self) -> Vec<Block> {
-        let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Allowed", "Seen at"].map(str::to_owned).to_vec();
+        let heads = ["Witness", "Samples", "Numbers compared", "Worst error", "Allowed", "Seen at"];
         let code: Vec<String> =
             self.page.parts.iter().map(|part| format!("// {}:{}\n{}", self.page.file, part.line, part.code)).collect();
         let kernel = |k: &Kernel| {
@@ -267,7 +261,7 @@ impl Audited {
         vec![
             Block::Listing(unfenced(&self.page.derivation)),
             Block::Pairs(self.facts().into_iter().chain(self.page.kernels.iter().map(kernel)).collect()),
-            Block::Table(heads, self.lines().into_iter().map(row).collect()),
+            table(heads, self.lines()),
             Block::Listing(code.join("\n\n")),
         ]
     }
@@ -279,7 +273,7 @@ const MUTANTS: &str = "Would the tests see an error? File by file, cargo-mutants
     train/audit/src/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted.";
 const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
 
-/// A line a group of files.
+/// A line per group of files.
 fn of_mutants() -> Vec<[String; 7]> {
     let (results, equivalents) = (mutants::results(), mutants::equivalents());
     let line = |group: &mutants::Group| {
@@ -294,14 +288,8 @@ pub(super) fn unfenced(derivation: &str) -> String {
     derivation.lines().filter(|line| !line.starts_with("```")).collect::<Vec<_>>().join("\n")
 }
 
-/// A row of a report.
-fn row<const N: usize>(cells: [String; N]) -> Row {
-    let mut cells = cells.into_iter();
-    Row { head: cells.next().unwrap_or_default(), cells: cells.collect(), own: false }
-}
-
 /// A table in Markdown.
-fn table<const N: usize>(out: &mut String, heads: [&str; N], rows: &[[String; N]]) {
+fn markdown_table<const N: usize>(out: &mut String, heads: [&str; N], rows: &[[String; N]]) {
     let line = |cells: &[&str]| format!("| {} |", cells.join(" | "));
     let _ = writeln!(out, "{}\n|{}", line(&heads), "-|".repeat(N));
     for row in rows {

@@ -1,14 +1,12 @@
-//! What evaluation costs beside the forward pass that it is made of.
-
-use std::time::Instant;
+//! What evaluation costs against its forward pass alone.
 
 use gradus_autograd::Tape;
 use gradus_model::{Model, Tree};
 use gradus_tensor::{Tensor, on_pool};
-use gradus_train::evaluate::{Windows, token_losses};
+use gradus_train::evaluate::{SlidingWindow, token_losses};
 use serde::Serialize;
 
-use crate::machine::{gemm_gflops, median};
+use crate::machine::{gemm_gflops, median, seconds};
 use crate::workload::{Workload, random_batch};
 
 /// What evaluating costs.
@@ -22,26 +20,26 @@ pub struct EvaluateReport {
     pub tokens: usize,
     /// Passes measured, after one of each kind to warm up.
     pub passes: usize,
-    /// Tokens a second of evaluation, by the median pass: windows, forward pass, the loss of every token.
+    /// Tokens per second of evaluation, by the median pass: windows, forward pass, the loss of every token.
     pub tokens_per_second: f64,
-    /// Tokens a second of the forward pass alone, from tokens to logits.
+    /// Tokens per second of the forward pass alone, from tokens to logits.
     pub forward_tokens_per_second: f64,
-    /// Tokens a second of the blocks alone, from tokens to the last hidden states: no output matrix.
+    /// Tokens per second of the blocks alone, from tokens to the last hidden states: no output matrix.
     pub hidden_tokens_per_second: f64,
     /// The first over the second.
     pub of_forward: f64,
-    /// 10⁹ FLOP/s of evaluation at a third of training's FLOPs: 24·L·d² + 2·d·V + 4·L·T·d a token.
+    /// 10⁹ FLOP/s of evaluation at a third of training's FLOPs: 24·L·d² + 2·d·V + 4·L·T·d per token.
     pub gflops: f64,
     /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
     pub gemm_gflops: f64,
-    /// The mean loss, in nats a token.
+    /// The mean loss, in nats per token.
     pub loss: f64,
 }
 
 /// Tokens of a pass, at least: a batch of evaluation.
 const TOKENS: usize = 4096;
 
-/// Evaluates random tokens, and beside it, in turn, runs the forward pass alone over the same. `after(pass)` follows each.
+/// Evaluates random tokens, and in turn runs the forward pass alone over the same tokens. `after(pass)` follows each.
 pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> EvaluateReport {
     let model: Model<Tensor<f32>> = Model::init(&workload.config.clone().into(), 0);
     let (t, batches) = (workload.config.context, TOKENS.div_ceil(workload.tokens()));
@@ -54,7 +52,7 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
     let tokens = sequences.len() * t;
     let mut loss = 0.0;
     let mut evaluation = || {
-        let losses = token_losses(&model, &sequences, Windows::apart(t), |_, _| {});
+        let losses = token_losses(&model, &sequences, SlidingWindow::apart(t), &mut |_| {});
         loss = losses.iter().flatten().sum::<f64>() / tokens as f64;
     };
     let forward = |logits: bool| {
@@ -68,21 +66,16 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
             }
         })
     };
-    let timed = |work: &mut dyn FnMut()| {
-        let begin = Instant::now();
-        work();
-        begin.elapsed()
-    };
     let mut times = [const { Vec::new() }; 3];
     for pass in 0..=passes {
         // In turn, so that a machine that slows down slows all three.
-        let all = [timed(&mut evaluation), timed(&mut || forward(true)), timed(&mut || forward(false))];
+        let all = [seconds(&mut evaluation), seconds(|| forward(true)), seconds(|| forward(false))];
         if pass > 0 {
             times.iter_mut().zip(all).for_each(|(times, time)| times.push(time));
         }
         after(pass + 1);
     }
-    let [evaluated, forward, hidden] = times.map(|mut times| tokens as f64 / median(&mut times).as_secs_f64());
+    let [evaluated, forward, hidden] = times.map(|mut times| tokens as f64 / median(&mut times));
     EvaluateReport {
         workload: workload.name,
         threads: rayon::current_num_threads(),

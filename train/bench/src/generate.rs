@@ -1,13 +1,11 @@
 //! How fast this machine generates.
 
-use std::time::Instant;
-
 use gradus_model::{Decoder, Gpt, Model, Param, Role, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use serde::Serialize;
 
-use crate::machine::{PASS_BYTES, median, product_gflops, read_through};
+use crate::machine::{PASS_BYTES, block_products, fastest_product, median, read_through, seconds};
 
 /// What generating costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,14 +26,13 @@ pub struct GenerateReport {
     pub tokens: usize,
     /// The median token, in milliseconds.
     pub token_ms: f64,
-    /// Tokens a second, by the median token.
+    /// Tokens per second, by the median token.
     pub tokens_per_second: f64,
     /// Bytes of weights that each token reads, keys and values not counted.
     pub weight_bytes_per_token: u64,
-    /// 10⁹ bytes of weights a second, by the median token.
+    /// 10⁹ bytes of weights per second, by the median token.
     pub weight_gb_per_second: f64,
-    /// 10⁹ bytes a second that the same threads read from memory and do no more than add up: the median of passes between
-    /// the tokens.
+    /// 10⁹ bytes per second that the same threads read from memory, only adding them up: the median of passes between the tokens.
     pub bandwidth_gb_per_second: f64,
     /// The weights' rate as a share of the bandwidth; more than 1 where they stay in cache.
     pub share_of_bandwidth: f64,
@@ -50,43 +47,39 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> Generat
     let mut decoder = Decoder::new(&model);
     let mut prompt_times = [(); 3].map(|()| {
         decoder = Decoder::new(&model);
-        let begin = Instant::now();
-        decoder.read(&ids);
-        begin.elapsed()
+        seconds(|| drop(decoder.read(&ids)))
     });
     let memory = vec![1.0; PASS_BYTES / size_of::<f32>()];
     let (mut times, mut passes) = (Vec::with_capacity(tokens), Vec::new());
     for at in 0..tokens {
-        // A pass empties the caches, but only one token in eight begins so: the median does not see it.
+        // A pass empties the caches, but only one token in eight begins so: the median ignores it.
         if at % 8 == 0 {
             passes.push(read_through(&memory));
         }
-        let (id, begin) = ([random()], Instant::now());
-        decoder.read(&id);
-        times.push(begin.elapsed());
+        let id = [random()];
+        times.push(seconds(|| drop(decoder.read(&id))));
     }
     drop(memory);
-    let (seconds, prompt_seconds) = (median(&mut times).as_secs_f64(), median(&mut prompt_times).as_secs_f64());
-    let bandwidth = PASS_BYTES as f64 / median(&mut passes).as_secs_f64();
+    let (token_seconds, prompt_seconds) = (median(&mut times), median(&mut prompt_times));
+    let bandwidth = PASS_BYTES as f64 / median(&mut passes);
     // Every block, and the output's matrix; of the position table a row.
     let mut weights = 0;
     let read = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
     Gpt::declare(config).visit(|_, p| weights += read(p));
     let weight_bytes_per_token = 4 * weights as u64;
-    let rate = weight_bytes_per_token as f64 / seconds;
+    let rate = weight_bytes_per_token as f64 / token_seconds;
     let (layers, d) = (config.layers, config.width);
     let flops = layers * (24 * prompt * d * d + 2 * prompt * (prompt + 1) * d) + 2 * d * config.output_rows();
-    let shapes = [(1024, 1024, 1024), (prompt, d, 3 * d), (prompt, d, d), (prompt, d, 4 * d), (prompt, 4 * d, d)];
     GenerateReport {
         threads: rayon::current_num_threads(),
         parameters: config.parameters(),
         prompt_tokens: prompt,
         prompt_ms: 1e3 * prompt_seconds,
         prompt_gflops: flops as f64 / prompt_seconds / 1e9,
-        gemm_gflops: shapes.into_iter().map(|(m, k, n)| product_gflops(m, k, n)).fold(0.0, f64::max),
+        gemm_gflops: fastest_product(block_products(prompt, d)),
         tokens,
-        token_ms: 1e3 * seconds,
-        tokens_per_second: 1.0 / seconds,
+        token_ms: 1e3 * token_seconds,
+        tokens_per_second: 1.0 / token_seconds,
         weight_bytes_per_token,
         weight_gb_per_second: rate / 1e9,
         bandwidth_gb_per_second: bandwidth / 1e9,

@@ -6,8 +6,8 @@
 //! y ≈ a·xᵖ        p = Σ (ln x − mean)(ln y − mean) / Σ (ln x − mean)²        least squares in log–log
 //! ```
 //!
-//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So beside the time's p stands that
-//! of the FLOPs over the same points: with every FLOP equally fast the two are equal. Bytes are exact, so that their
+//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So the time's p is shown with that of
+//! the FLOPs over the same points: if every FLOP were equally fast, the two would be equal. Bytes are exact, so that their
 //! constant can be taken away: p is fitted to the increments from point to point, which over doubling sizes grow as
 //!
 //! ```text
@@ -36,7 +36,7 @@ pub struct Sweep {
     pub of: &'static str,
     /// The sizes.
     pub values: &'static [usize],
-    /// What growth the size should cause, of time and of the memory saved for the derivative.
+    /// The growth to expect of time and of the memory saved for the derivative.
     pub expected: &'static str,
 }
 
@@ -174,7 +174,7 @@ fn attention(context: usize, repeats: usize) -> Point {
         Ok(())
     };
     let (ms, peak) = measure(repeats, work).expect("nothing here fails");
-    // Forward: q·kᵀ and p·v; backward: p again, and four products more. Each 2·T²·D a head.
+    // Forward: q·kᵀ and p·v; backward: p again, and four products more. Each 2·T²·D per head.
     let gflop = 14.0 * (context * context * WIDTH) as f64 / 1e9;
     Point { value: context, ms, gflop, saved_bytes, peak_bytes: peak - idle }
 }
@@ -194,7 +194,7 @@ fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
     let idle = buffer::stats().live_bytes;
     let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(&config, 0));
     let batch = random_batch(&config, sequences, 0);
-    let (ms, peak) = measure(repeats, || trainer.update(&batch).map(drop))?;
+    let (ms, peak) = measure(repeats, || trainer.step(&batch).map(drop))?;
     let tape = Tape::new();
     let leaves = trainer.params.leaves(&tape);
     let before = buffer::stats().live_bytes;

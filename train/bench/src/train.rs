@@ -20,37 +20,37 @@ pub struct TrainReport {
     pub threads: usize,
     /// Number of parameters.
     pub parameters: usize,
-    /// Tokens a step.
+    /// Tokens per step.
     pub tokens_per_step: usize,
     /// Parts of a step, one after the other.
     pub accumulate: usize,
     /// Logical shards of a part.
     pub shards: usize,
-    /// Whether activations were computed again, a block at a time.
+    /// Whether activations were recomputed, a block at a time.
     pub recompute: bool,
     /// Steps measured, after the warm-up.
     pub steps: usize,
     /// Dropout everywhere.
     pub dropout: f64,
-    /// Tokens a second, by the median step.
+    /// Tokens per second, by the median step.
     pub tokens_per_second: f64,
     /// The median step, in milliseconds.
     pub step_ms: f64,
-    /// The median step that is watched for numbers that are not finite, where every second one is.
+    /// The median step that is watched for non-finite numbers, where every second one is.
     pub watched_step_ms: Option<f64>,
     /// Most memory the process has held, in MB (10⁶ bytes); `None` where the system does not say.
     pub peak_rss_mb: Option<f64>,
-    /// 10⁹ FLOP/s at 72·L·d² + 6·d·V + 12·L·T·d a token, whatever a kernel manages to skip.
+    /// 10⁹ FLOP/s at 72·L·d² + 6·d·V + 12·L·T·d per token, whatever a kernel manages to skip.
     pub gflops: f64,
     /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
     pub gemm_gflops: f64,
-    /// The loss of the last step, in nats a token.
+    /// The loss of the last step, in nats per token.
     pub final_loss: f64,
     /// Where the memory was.
     pub memory: Memory,
 }
 
-/// Bytes of every class of buffer, and how they fit into one another: gradients take the place of activations as a backward
+/// Bytes of every class of buffer, and how they overlap: gradients take the place of activations as a backward
 /// pass goes on, so that the whole is less than the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Memory {
@@ -63,7 +63,7 @@ pub struct Memory {
     /// What the forward pass of a part left for its backward pass; when recomputing, the blocks' inputs and what one block
     /// leaves. Measured as the growth of the buffers in use.
     pub activations: usize,
-    /// Most that was lent to kernels as working space at once.
+    /// Most working space lent to kernels at once.
     pub scratch: usize,
     /// Most that buffers of all classes came to at once.
     pub live_peak: usize,
@@ -125,9 +125,9 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         trainer.watches = workload.anomaly && step % 2 == 1;
         let batch = random_batch(config, sequences, step as u64);
         let begin = Instant::now();
-        final_loss = trainer.update(&batch)?.loss;
+        final_loss = trainer.step(&batch)?.loss;
         if step >= warm_up {
-            if trainer.watches { &mut watched } else { &mut times }.push(begin.elapsed());
+            if trainer.watches { &mut watched } else { &mut times }.push(begin.elapsed().as_secs_f64());
         }
         after(step + 1);
     }
@@ -135,7 +135,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     let part = random_batch(config, sequences.div_ceil(accumulate), 0);
     let memory = Memory::measure(&trainer, &part, shards + usize::from(accumulate > 1), recompute);
     drop(trainer);
-    let seconds = median(&mut times).as_secs_f64();
+    let seconds = median(&mut times);
     let tokens_per_second = workload.tokens() as f64 / seconds;
     Ok(TrainReport {
         workload: workload.name,
@@ -149,7 +149,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         dropout: config.resid_dropout,
         tokens_per_second,
         step_ms: 1e3 * seconds,
-        watched_step_ms: workload.anomaly.then(|| 1e3 * median(&mut watched).as_secs_f64()),
+        watched_step_ms: workload.anomaly.then(|| 1e3 * median(&mut watched)),
         peak_rss_mb: memory.peak_rss.map(|bytes| bytes as f64 / 1e6),
         gflops: config.training_flops() as f64 * tokens_per_second / 1e9,
         gemm_gflops: gemm_gflops(workload),

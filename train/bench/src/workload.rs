@@ -12,7 +12,7 @@ pub struct Workload {
     pub name: &'static str,
     /// The model.
     pub config: GptConfig,
-    /// Sequences a batch, each as long as the context.
+    /// Sequences per batch, each as long as the context.
     pub sequences: usize,
     /// Parts that a batch is computed in, one after the other; at most as many as sequences.
     pub accumulate: usize,
@@ -20,7 +20,7 @@ pub struct Workload {
     pub shards: usize,
     /// Whether the activations of one block are held at a time.
     pub recompute: bool,
-    /// Whether every second step is watched for numbers that are not finite.
+    /// Whether every second step is watched for non-finite numbers.
     pub anomaly: bool,
 }
 
@@ -49,18 +49,18 @@ impl Workload {
         })
     }
 
-    /// Tokens a batch.
+    /// Tokens per batch.
     pub fn tokens(&self) -> usize {
         self.sequences * self.config.context
     }
 }
 
-/// A run that would never end.
+/// The recipe of a run far longer than any benchmark.
 pub fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
     Recipe {
         optimizer: Optimizer::default(),
         schedule: Schedule::default(),
-        updates: 100_000,
+        steps: 100_000,
         clip: Some(1.0),
         shards,
         at_once,

@@ -7,14 +7,14 @@ mod ops;
 mod replay;
 mod step;
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Subcommand;
-use gradus_io::files::{FileError, write_atomically};
 
-use crate::common::Threads;
+use crate::common::Talk;
 use crate::error::CliError;
+use crate::output;
+use crate::page::{free, write};
 
 /// Show every step, and prove it
 #[derive(Clone, Debug, Subcommand)]
@@ -27,32 +27,19 @@ pub enum Command {
     Replay(replay::Replay),
 }
 
-/// How it talks, and with how many threads it computes.
-#[derive(Clone, Copy, Debug, clap::Args)]
-struct Talk {
-    /// Say nothing but warnings
-    #[arg(long)]
-    quiet: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    threads: Threads,
-}
-
 /// A file to write.
 #[derive(Clone, Debug, clap::Args)]
 struct Page {
     /// Write it to this file as HTML
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Replace what stands there
+    /// Replace an existing file
     #[arg(long)]
     overwrite: bool,
 }
 
 impl Page {
-    /// Is the place free?
+    /// Checks that the file can be written.
     fn check(&self) -> Result<(), CliError> {
         self.html.as_deref().map_or(Ok(()), |path| free(path, self.overwrite))
     }
@@ -87,28 +74,6 @@ impl Pages {
     }
 }
 
-/// Can the file be written in the end: is there a folder for it, and does nothing stand there, or may it be replaced?
-fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let is_folder = folder.metadata().and_then(|m| if m.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) });
-    is_folder.map_err(|e| FileError::new("write into", folder, e))?;
-    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
-    if !overwrite {
-        return Err(CliError::Exists { path: path.to_owned(), found: "there is something of this name" });
-    }
-    if !found.is_file() {
-        return Err(CliError::Usage {
-            problem: format!("{}: no plain file, and not replaced; name another place", path.display()),
-        });
-    }
-    Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    Ok(write_atomically(path, |file| file.write_all(text.as_bytes()))?)
-}
-
-/// Runs it.
 pub fn run(command: &Command) -> Result<(), CliError> {
     match command {
         Command::Ops(args) => args.run(),
@@ -118,6 +83,14 @@ pub fn run(command: &Command) -> Result<(), CliError> {
         Command::Ledger(args) => args.run(),
         Command::Replay(args) => args.run(),
     }
+}
+
+/// A table as text: the first column and the others have these widths.
+fn columns<const N: usize>(widths: [usize; 2], lines: impl IntoIterator<Item = [String; N]>) -> Result<(), CliError> {
+    lines.into_iter().try_for_each(|line| {
+        let rest: String = line[1..].iter().map(|cell| format!("{cell:>0$}", widths[1])).collect();
+        output::line(&format!("{:<1$}{rest}", line[0], widths[0]))
+    })
 }
 
 fn refuse(faults: Vec<String>) -> Result<(), CliError> {

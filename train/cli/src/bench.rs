@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use gradus_bench::{Workload, generate, train};
 use gradus_io::numbers::figure;
-use gradus_io::progress::{Job, Monitor};
+use gradus_io::progress::Job;
 use gradus_model::Model;
 use gradus_train::trainer::default_shards;
 
-use crate::common::{Threads, flag, open_model};
+use crate::common::{Threads, at_least_one, flag, open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -38,32 +38,32 @@ pub enum Command {
         Workloads (sequences × tokens, vocabulary): tiny 16 × 128, 2,000; small 8 × 256, 8,000; gpt1 1 × 512, 40,478; each with \
         the preset of its name.\n\n\
         tokens_per_second and step_ms are those of the median step after the warm-up. gflops counts 72·L·d² + 6·d·V + 12·L·T·d \
-        FLOPs a token, whatever a kernel manages to skip. gemm_gflops is the best f32 rate in the same process, with the same \
+        FLOPs per token, whatever a kernel manages to skip. gemm_gflops is the best f32 rate in the same process, with the same \
         threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the peak memory \
-        (peak_rss_mb, 10⁶ bytes, null where the system does not tell) was read. memory lists the bytes of every class of buffer: \
+        (peak_rss_mb, 10⁶ bytes, null if the system does not report it) was read. memory lists the bytes of every class of buffer: \
         parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.",
     after_long_help = "Examples:\n  \
         gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
         gradus bench train --workload gpt1 --batch 64 --accumulate 64 --warm-up 0 --steps 1     # the paper's batch"
 )]
 pub struct Train {
-    /// The workload.
+    /// Workload to measure.
     #[arg(long, value_parser = Workload::NAMES, default_value = "tiny")]
     workload: String,
-    /// Sequences a step, instead of the workload's.
+    /// Sequences per step, instead of the workload's.
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
     /// Parts a step is computed in, one after the other, to save memory (gradient accumulation).
     #[arg(long, value_name = "N", default_value_t = 1)]
     accumulate: usize,
-    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 2, of a
-    /// part of one sequence 1]
+    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 2; 1 for a
+    /// part of one sequence]
     #[arg(long, value_name = "N")]
     shards: Option<usize>,
-    /// Keep each block's input alone and compute its activations again backward: less memory, more time, the same bits.
+    /// Keep only each block's input, and recompute its activations in the backward pass: less memory, more time, the same bits.
     #[arg(long)]
     recompute: bool,
-    /// Watch every second step for numbers that are not finite, as training does with --anomaly, and time those apart.
+    /// Watch every second step for non-finite numbers, as training does with --anomaly, and time those steps separately.
     #[arg(long)]
     anomaly: bool,
     /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
@@ -87,8 +87,8 @@ pub struct Train {
 #[command(
     long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. \
         weight_gb_per_second (10⁹ bytes) is what that takes from memory, which bounds it: bandwidth_gb_per_second is the rate \
-        at which the same threads, between the tokens, read memory and only add it up, and share_of_bandwidth the one over the \
-        other (above 1 where the weights stay in cache). The prompt is bounded by its matrix products: prompt_gflops counts \
+        at which the same threads, between the tokens, read memory and only add it up, and share_of_bandwidth is the ratio of \
+        the two (above 1 if the weights stay in cache). The prompt is bounded by its matrix products: prompt_gflops counts \
         24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a product of 1024³ and \
         those of the prompt's own shapes.",
     after_long_help = "Example:\n  gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json"
@@ -124,44 +124,31 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 
 fn bench_train(args: &Train) -> Result<(), CliError> {
     args.threads.start()?;
-    if args.steps == 0 {
-        return Err(flag("--steps", 0, "at least 1 step to time"));
-    }
+    at_least_one("--steps", args.steps, "step to time")?;
     if !(0.0..1.0).contains(&args.dropout) {
         return Err(flag("--dropout", args.dropout, "a probability from 0 to below 1"));
     }
     let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
     workload.config = workload.config.with_dropout(args.dropout);
-    workload.recompute = args.recompute;
-    workload.anomaly = args.anomaly;
+    (workload.recompute, workload.anomaly, workload.accumulate) = (args.recompute, args.anomaly, args.accumulate);
     if args.anomaly && args.steps < 2 {
-        return Err(flag("--steps", args.steps, "at least 2, of which --anomaly watches every second"));
+        return Err(flag("--steps", args.steps, "at least 2: --anomaly watches every second one"));
     }
-    workload.accumulate = args.accumulate;
     workload.sequences = args.batch.unwrap_or(workload.sequences);
-    if !(1..=1 << 20).contains(&workload.sequences) {
-        return Err(flag("--batch", workload.sequences, "a number of sequences from 1 to 1048576"));
-    }
-    if !(1..=workload.sequences).contains(&args.accumulate) {
-        let expected = format!("a number of parts from 1 to the {} sequences of a step", workload.sequences);
-        return Err(flag("--accumulate", args.accumulate, expected));
-    }
+    within("--batch", workload.sequences, 1..=1 << 20, "")?;
+    within("--accumulate", args.accumulate, 1..=workload.sequences, ", the sequences of a step")?;
     let part = workload.sequences / args.accumulate;
     workload.shards = args.shards.unwrap_or(default_shards(part));
-    if !(1..=part).contains(&workload.shards) {
-        return Err(flag("--shards", workload.shards, format!("a number from 1 to the {part} sequences of a part")));
-    }
-    let all = args.warm_up.saturating_add(args.steps) as u64;
-    let mut bar =
-        Display::choose(false).begin(Job::new(workload.name, all, "steps").counting("tokens", workload.tokens() as f64));
-    let report = train(&workload, args.steps, args.warm_up, |step| bar.reach(step as u64))?;
-    bar.finish();
+    within("--shards", workload.shards, 1..=part, ", the sequences of a part")?;
+    let steps = args.warm_up.saturating_add(args.steps) as u64;
+    let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);
+    let report = Display::choose(false).during(job, |reach| Ok(train(&workload, args.steps, args.warm_up, reach)?))?;
     if args.json {
         return output::json(&report);
     }
     let peak = report.peak_rss_mb.map_or("unknown".into(), |mb| format!("{} MB", figure(mb)));
     output::line(&format!(
-        "{} tokens/s ({} ms a step), {} GFLOP/s of {} in a matrix product, peak memory {peak}",
+        "{} tokens/s ({} ms per step), {} GFLOP/s of {} in a matrix product, peak memory {peak}",
         figure(report.tokens_per_second),
         figure(report.step_ms),
         figure(report.gflops),
@@ -169,7 +156,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     ))?;
     if let Some(watched) = report.watched_step_ms {
         let more = 100.0 * (watched / report.step_ms - 1.0);
-        output::line(&format!("watched for numbers that are not finite: {} ms a step, {more:+.1} %", figure(watched)))?;
+        output::line(&format!("watched for non-finite numbers: {} ms per step, {more:+.1} %", figure(watched)))?;
     }
     let m = report.memory;
     let mb = |bytes: usize| figure(bytes as f64 / 1e6);
@@ -196,11 +183,8 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
             Model::init(&config.into(), 0)
         }
     };
-    for (name, found) in [("--prompt-tokens", args.prompt_tokens), ("--tokens", args.tokens)] {
-        if found == 0 {
-            return Err(flag(name, 0, "at least 1 token"));
-        }
-    }
+    at_least_one("--prompt-tokens", args.prompt_tokens, "token")?;
+    at_least_one("--tokens", args.tokens, "token")?;
     let context = model.backbone.config().context();
     if args.prompt_tokens.saturating_add(args.tokens) > context {
         let expected =
@@ -215,7 +199,7 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
         return output::json(&report);
     }
     output::line(&format!(
-        "{} tokens/s ({} ms a token), {} GB/s of weights, memory gives {}; a prompt of {} tokens in {} ms, {} GFLOP/s of {} in a \
+        "{} tokens/s ({} ms per token), {} GB/s of weights, memory gives {}; a prompt of {} tokens in {} ms, {} GFLOP/s of {} in a \
          matrix product",
         figure(report.tokens_per_second),
         figure(report.token_ms),

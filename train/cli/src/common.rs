@@ -1,5 +1,7 @@
 //! Flags that several commands share.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
@@ -7,8 +9,9 @@ use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
-use gradus_train::finetune::RunFile;
+use gradus_train::finetune::FinetuneManifest;
 use gradus_train::model_dir::ModelDir;
+use gradus_train::run::Manifest;
 
 use crate::error::CliError;
 use crate::output;
@@ -16,7 +19,7 @@ use crate::output;
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Threads {
-    /// Number of threads that compute; by default one per core. The result's bits do not depend on it.
+    /// Number of threads; by default one per core. It does not change a bit of the result.
     #[arg(long, value_name = "K")]
     threads: Option<usize>,
 }
@@ -25,9 +28,7 @@ impl Threads {
     /// Starts them.
     pub fn start(self) -> Result<(), CliError> {
         let Some(threads) = self.threads else { return Ok(()) };
-        if !(1..=1024).contains(&threads) {
-            return Err(flag("--threads", threads, "a number from 1 to 1024"));
-        }
+        within("--threads", threads, 1..=1024, "")?;
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build_global()
@@ -35,12 +36,43 @@ impl Threads {
     }
 }
 
+/// How a command talks, and with how many threads it computes.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Talk {
+    /// Say nothing but warnings
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub threads: Threads,
+}
+
 /// An error about a flag's value.
 pub fn flag(flag: &'static str, found: impl ToString, expected: impl Into<String>) -> CliError {
     CliError::Flag { flag, found: found.to_string(), expected: expected.into() }
 }
 
-/// Finds the model of `--model`, and says so where it is not in the directory given itself.
+/// Refuses a flag's number outside `range`; `what` says more about its end: `, the model's context`.
+pub fn within<N: PartialOrd + Display>(
+    name: &'static str,
+    found: N,
+    range: RangeInclusive<N>,
+    what: &str,
+) -> Result<(), CliError> {
+    if range.contains(&found) {
+        return Ok(());
+    }
+    Err(flag(name, found, format!("a number from {} to {}{what}", range.start(), range.end())))
+}
+
+/// Refuses 0 for a flag that counts `what`.
+pub fn at_least_one(name: &'static str, found: usize, what: &str) -> Result<(), CliError> {
+    if found > 0 { Ok(()) } else { Err(flag(name, 0, format!("at least 1 {what}"))) }
+}
+
+/// Finds the model of `--model`; says so if it is not in that directory itself.
 pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     let dir = ModelDir::open(path)?;
     if dir.is_elsewhere() {
@@ -49,10 +81,10 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     Ok(dir)
 }
 
-/// A run that goes on takes everything from its directory, and these flags of `A` alone from the command line.
+/// A resumed run takes everything from its directory, and only these flags of `A` from the command line.
 ///
 /// # Errors
-/// The first other flag that was given, also at its default.
+/// The first other flag that was given, even at its default.
 pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Result<(), CliError> {
     let flags = A::augment_args(clap::Command::new("run"));
     let given = |arg: &&clap::Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -73,13 +105,13 @@ pub fn stop_on_ctrl_c() {
         if interrupt::request() {
             std::process::exit(130);
         }
-        output::say("\nending after this update with a checkpoint (Ctrl-C again: at once)");
+        output::say("\nending after this step with a checkpoint (Ctrl-C again: at once)");
     };
     // A handler that another part of the process has set already serves as well.
     let _ = ctrlc::set_handler(again);
 }
 
-/// Was the work that ended here stopped by Ctrl-C? Then the command ends with what continues it.
+/// If Ctrl-C stopped the work, the command ends by naming the one that continues it.
 ///
 /// # Errors
 /// [`CliError::Interrupted`].
@@ -87,11 +119,11 @@ pub fn unless_interrupted(finished: bool, next: impl FnOnce() -> String) -> Resu
     if finished || !interrupt::requested() { Ok(()) } else { Err(CliError::Interrupted { next: next() }) }
 }
 
-/// Says so where a model was fine-tuned on another task than it is asked: heads of one shape answer either.
+/// Says so if a model was fine-tuned on another task than the one asked: heads of the same shape answer either.
 pub fn warn_of_another_task(model: &Path, task: &Task) {
-    let run = [Some(model), model.parent()].into_iter().flatten().find_map(|dir| RunFile::read(dir).ok());
+    let run = [Some(model), model.parent()].into_iter().flatten().find_map(|dir| FinetuneManifest::read(dir).ok());
     if let Some(run) = run.filter(|run| run.task != task.name) {
-        output::say(&format!("note: this model was fine-tuned on {}, and is asked {}", run.task, task.name));
+        output::say(&format!("note: this model was fine-tuned on {}, but is asked {}", run.task, task.name));
     }
 }
 

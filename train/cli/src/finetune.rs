@@ -6,9 +6,10 @@ use clap::ArgMatches;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::numbers::many;
-use gradus_train::finetune::{self, Control, FinetuneError, Outcome, Seeds, Settings};
+use gradus_train::finetune::{self, FinetuneError, FinetuneOutcome, FinetuneSettings};
+use gradus_train::run::Control;
 
-use crate::common::{Threads, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{Talk, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -24,17 +25,13 @@ Examples:
   gradus finetune --model runs/novels --task rte --data glue/RTE --out runs/rte
   gradus finetune --model runs/novels --task mnli --data glue/MNLI --rows 10000 --seeds 3 --out runs/mnli
   gradus finetune --model runs/novels --task cola --data glue/CoLA --transfer none --out runs/cola-fresh     # no pre-training
-  gradus finetune --resume runs/mnli                  # after Ctrl-C or a crash: to the same bits; seeds that are done stay
+  gradus finetune --resume runs/mnli                  # after Ctrl-C or a crash: to the same bits; finished seeds are kept
 
-`gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes a model \
-directory: the model with the best dev score, which `gradus evaluate --task` and `gradus predict` read, the first \
-of equals; with --seeds each seed has such a directory in it, `seed-1`, …. Rows of an epoch that fill no last batch are left out \
-of it. A Transformer that \
-classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads stand in head.safetensors \
-beside their backbone."
+`gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes the \
+directory of the model with the best dev score (the first on a tie), which `gradus evaluate --task` and `gradus predict` read; with --seeds it holds one such directory per seed: `seed-1`, …. An epoch leaves out last rows that do not fill a batch. A Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads are in head.safetensors beside their backbone."
 )]
 pub struct Args {
-    /// Directory of the pre-trained model and its tokenizer; a head that it has is dropped
+    /// Directory of the pre-trained model and its tokenizer; any head is dropped
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     model: Option<PathBuf>,
     /// Task by name
@@ -43,7 +40,7 @@ pub struct Args {
     /// Folder of the task's files
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     data: Option<PathBuf>,
-    /// Directory to make
+    /// Directory to create
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     out: Option<PathBuf>,
     /// Continue the fine-tuning in this directory; everything is read from there
@@ -52,42 +49,35 @@ pub struct Args {
     /// Number of seeds, from --seed on: the score is their mean, with their sample deviation
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
-    /// End after this many updates, the schedule unchanged, so that --resume can go on
+    /// End after this many steps, the schedule unchanged, so that --resume can go on
     #[arg(long, value_name = "N")]
     stop_at: Option<u64>,
-    /// Look at every op's value and every summand of a gradient, and stop at the first NaN or infinity
+    /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
-    /// Say nothing but warnings
-    #[arg(long)]
-    quiet: bool,
-    /// Print one JSON object as the last line
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    threads: Threads,
+    talk: Talk,
     #[command(flatten)]
-    settings: Settings,
+    settings: FinetuneSettings,
 }
 
-/// Runs it.
 pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.resume.is_some() {
         resumes_with::<Args>(&["resume", "stop_at", "anomaly", "quiet", "json", "threads"], given)?;
     }
-    args.threads.start()?;
+    args.talk.threads.start()?;
     stop_on_ctrl_c();
     let control =
-        Control { stop_at: args.stop_at, monitor: &Display::choose(args.quiet), command: command(), anomaly: args.anomaly };
+        Control { stop_at: args.stop_at, monitor: &Display::choose(args.talk.quiet), command: command(), anomaly: args.anomaly };
     let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {
         (Some(dir), ..) => finetune::resume(dir, &control)?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {
             let task = Task::named(task).map_err(FinetuneError::from)?;
-            finetune::begin(model, task, data, out, &args.settings, Seeds(args.seeds), &control)?
+            finetune::begin(model, task, data, out, &args.settings, args.seeds, &control)?
         }
         _ => unreachable!("clap requires them without --resume"),
     };
-    if args.json {
+    if args.talk.json {
         output::json(&outcome)?
     } else {
         output::line(&summary(&outcome))?
@@ -95,11 +85,11 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
     unless_interrupted(outcome.finished, || format!("gradus finetune --resume {}", quoted(&outcome.out)))
 }
 
-/// One line: the score, over how many seeds, and what the data was.
-fn summary(outcome: &Outcome) -> String {
+/// One line: the score, the number of seeds, and facts about the data.
+fn summary(outcome: &FinetuneOutcome) -> String {
     let out = outcome.out.display();
     if !outcome.finished {
-        return format!("{out}: stopped on its way; `gradus finetune --resume {}` goes on", quoted(&outcome.out));
+        return format!("{out}: stopped early; continue with `gradus finetune --resume {}`", quoted(&outcome.out));
     }
     let deviation = outcome.deviation.map_or(String::new(), |d| format!(" ± {d:.4} over {} seeds", outcome.seeds.len()));
     let mut notes = vec![format!("{} to train on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];

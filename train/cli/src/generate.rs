@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use gradus_model::Model;
+use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
-use gradus_train::generate::{Choice, Overflow, generate};
+use gradus_train::generate::{Choice, Overflow, Slide, generate};
+use gradus_train::model_dir::ModelDir;
 use serde_json::json;
 
 use crate::common::{Threads, open_model};
@@ -16,11 +19,13 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Let a model continue a text (--prompt) or a sequence of token ids (--ids), one token at a time.\n\n\
-        The next token is drawn so, in f64: the logits are divided by the temperature; the --top-k largest stay; their softmax \
-        is taken; of these the fewest most probable with a total of at least --top-p stay; one of them is drawn in proportion, \
+        The next token is drawn as follows, in f64: the logits are divided by the temperature; the --top-k largest stay; their softmax \
+        is taken; of these, the fewest most probable with a total of at least --top-p stay; one of them is drawn in proportion, \
         by a counter-based generator (Philox) from --seed. The same seed gives the same tokens. With --greedy the largest \
-        logit is taken instead. Among equals the lower id comes first.\n\n\
-        Prompt and new tokens together must fit the model's context, unless --slide is given.\n\n\
+        logit is taken instead. Ties go to the lower id.\n\n\
+        Beyond the model's context the window slides: each time the context is full, its last half is read afresh, and the model \
+        no longer sees what came before. Where that happens, a note on stderr says from which token on. With --no-slide, prompt and \
+        new tokens together must fit the context.\n\n\
         Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
         tokenizer, else as ids. Ids that the tokenizer does not have are never drawn.",
     after_long_help = "Examples:\n  \
@@ -43,21 +48,25 @@ pub struct Args {
     /// Divisor of the logits, above 0: below 1 the probable become more probable.
     #[arg(long, value_name = "TAU", default_value_t = 1.0, allow_negative_numbers = true)]
     temperature: f64,
-    /// Draw from this many most probable tokens; by default from all.
+    /// Draw from the K most probable tokens; by default from all.
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
-    /// Draw from the fewest most probable tokens that have this probability together, above 0 to 1.
+    /// Draw from the fewest most probable tokens whose total probability is at least P, above 0 to 1.
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f64,
     /// Seed of the draws.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Go on beyond the context: each time it is full, read the last half of it afresh and forget what came before.
-    #[arg(long)]
+    /// Go on beyond the context: each time it is full, read the last half of it afresh and forget what came before (the default).
+    #[arg(long, overrides_with = "no_slide")]
     slide: bool,
+    /// Refuse to go beyond the context.
+    #[arg(long, overrides_with = "slide")]
+    no_slide: bool,
     #[command(flatten)]
     threads: Threads,
-    /// Print one JSON object: `ids`, prompt included, and `text` where there is a tokenizer.
+    /// Print one JSON object: `ids`, prompt included; `text` where there is a tokenizer; and where the window slid, `slid`: the
+    /// first of `ids`, counted from 0, chosen without seeing the beginning (`at`), and how many it did not see (`unseen`).
     #[arg(long)]
     json: bool,
 }
@@ -77,32 +86,26 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     let dir = open_model(&args.model)?;
     let model = dir.load()?;
-    let rows = model.backbone.config().vocab();
-    let (mut ids, tokenizer) = match (&args.input.ids, &args.input.prompt) {
-        (Some(path), _) => (read_ids(path, rows, "model")?, dir.tokenizer(&model)?),
-        (None, Some(text)) => {
-            let tokenizer = dir.required_tokenizer(&model)?;
-            (tokenizer.encode(text)?, Some(tokenizer))
-        }
-        (None, None) => unreachable!("clap asks for one of the two"),
-    };
-    // A model may have more rows than its tokenizer has ids: such ids are not drawn, and where the prompt holds some there is
-    // no text to print.
-    let known = tokenizer.as_ref().map_or(rows, Tokenizer::vocab_size);
-    let readable = ids.iter().all(|&id| (id as usize) < known);
-    if !readable {
-        output::say(&format!("the prompt holds ids that the tokenizer, of {known} ids, does not: ids are printed, not text"));
-    }
-    let (tokenizer, vocab) = if readable { (tokenizer, known) } else { (None, rows) };
+    let Prompt { mut ids, tokenizer, vocab } = Prompt::read(&args.input, &dir, &model)?;
     let choice = match args.greedy {
         true => Choice::Greedy,
         false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },
     };
-    let overflow = if args.slide { Overflow::Slide } else { Overflow::Refuse };
+    let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
+    let context = model.backbone.config().context();
+    let slid = Slide::first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
+    if let Some(Slide { at, unseen }) = slid {
+        output::say(&format!(
+            "note: the model's context is {context} tokens, so from token {} on, prompt included, the window slides: the model \
+             reads the last {} afresh and no longer sees tokens 1 to {unseen}, and so on each time the context is full",
+            at + 1,
+            at - unseen
+        ));
+    }
     let mut stream = Stream { tokenizer: tokenizer.as_ref(), written: 0 };
     let mut failed = None;
     let mut rng = Philox::new(args.seed);
-    generate(&model, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, |ids| {
+    generate(&model, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, &mut |ids| {
         if !args.json {
             failed = stream.write(ids, false).err();
         }
@@ -115,13 +118,47 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return stream.write(&ids, true);
     }
     let mut result = json!({ "ids": ids });
+    if let Some(slid) = slid {
+        result["slid"] = json!(slid);
+    }
     if let Some(tokenizer) = tokenizer {
         result["text"] = tokenizer.decode(&ids)?.into();
     }
     output::json(&result)
 }
 
-/// Prints a growing sequence, each time what is new.
+/// What is continued.
+struct Prompt {
+    ids: Vec<u32>,
+    /// `None` if there is no text to print.
+    tokenizer: Option<Tokenizer>,
+    /// Number of ids that may be drawn.
+    vocab: usize,
+}
+
+impl Prompt {
+    fn read(input: &Input, dir: &ModelDir, model: &Model<Tensor>) -> Result<Self, CliError> {
+        let rows = model.backbone.config().vocab();
+        let (ids, tokenizer) = match (&input.ids, &input.prompt) {
+            (Some(path), _) => (read_ids(path, rows, "model")?, dir.tokenizer(model)?),
+            (None, Some(text)) => {
+                let tokenizer = dir.required_tokenizer(model)?;
+                (tokenizer.encode(text)?, Some(tokenizer))
+            }
+            (None, None) => unreachable!("clap asks for one of the two"),
+        };
+        // A model may have more rows than its tokenizer has ids: such ids are not drawn, and where the prompt holds some there is
+        // no text to print.
+        let known = tokenizer.as_ref().map_or(rows, Tokenizer::vocab_size);
+        if ids.iter().all(|&id| (id as usize) < known) {
+            return Ok(Prompt { ids, tokenizer, vocab: known });
+        }
+        output::say(&format!("the prompt holds ids that the tokenizer, of {known} ids, lacks: printing ids, not text"));
+        Ok(Prompt { ids, tokenizer: None, vocab: rows })
+    }
+}
+
+/// Prints a growing sequence, each time only what is new.
 struct Stream<'a> {
     tokenizer: Option<&'a Tokenizer>,
     /// Bytes of text, or ids, written so far.

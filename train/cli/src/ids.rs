@@ -4,51 +4,24 @@ use std::path::{Path, PathBuf};
 
 use gradus_text::{TextError, read_text};
 
-/// Why a file is not one of token ids.
+/// Why a file does not hold token ids.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum IdsError {
-    /// The file cannot be read, or is no text.
     #[error(transparent)]
     Text(#[from] TextError),
     /// Nothing but white space.
     #[error("{path}: expected token ids separated by white space, found none; `gradus tokenizer encode` makes some")]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A word that is no id.
+    Empty { path: PathBuf },
+    /// A word that is not an id.
     #[error("{path}, line {line}: entry {position} (from 0) is {found:?}; expected a whole number, ids separated by white space")]
-    NotANumber {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The entry's index in the sequence.
-        position: usize,
-        /// What stands there.
-        found: String,
-    },
+    NotANumber { path: PathBuf, line: usize, position: usize, found: String },
     /// An id that the vocabulary does not have.
     #[error(
         "{path}, line {line}: entry {position} (from 0) is the id {found}; expected 0 to {}, the {owner}'s vocabulary; \
          encode the text with the tokenizer that belongs to it",
         vocab.saturating_sub(1)
     )]
-    Unknown {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The entry's index in the sequence.
-        position: usize,
-        /// The id.
-        found: u64,
-        /// Number of ids.
-        vocab: usize,
-        /// Whose vocabulary: `model` or `tokenizer`.
-        owner: &'static str,
-    },
+    Unknown { path: PathBuf, line: usize, position: usize, found: u64, vocab: usize, owner: &'static str },
 }
 
 /// Reads ids, each below `vocab`, the vocabulary of `owner` (`model` or `tokenizer`).

@@ -1,4 +1,4 @@
-//! The program `gradus`: one file a subcommand, each its flags and what it does with them.
+//! The program `gradus`: one file per subcommand, with its flags and what it does with them.
 //!
 //! Words for people go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong
 //! usage ends with exit code 2, Ctrl-C with 130 once the work is saved, every other error with 1.
@@ -12,6 +12,7 @@ mod finetune;
 mod generate;
 mod ids;
 mod output;
+mod page;
 mod predict;
 mod pretrain;
 mod progress;
@@ -32,9 +33,9 @@ use error::CliError;
     name = "gradus",
     version,
     long_about = "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) from first principles: train it, measure it, let it write.\n\n\
-        Every command tells people what it does on stderr and gives its result on stdout. With --json the last line of stdout \
+        Every command reports what it does on stderr and prints its result on stdout. With --json the last line of stdout \
         is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C and 1 for every other error.",
-    after_long_help = "A first round:\n  \
+    after_long_help = "To begin:\n  \
         gradus                          no command: the paper in miniature, in about a quarter of an hour, to runs/miniature\n  \
         gradus pretrain --corpus novel.txt --out runs/novel\n  \
         gradus evaluate --model runs/novel --corpus other.txt\n  \
@@ -88,7 +89,7 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     match run(cli, &matches) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever closed stdout (`gradus world | head`) has seen enough.
+        // A reader that closed stdout (`gradus world | head`) has seen enough.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::say(&format!("error: {}", error::with_causes(&error)));
@@ -100,7 +101,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::ValueEnum;
-    use gradus_train::finetune::Settings;
+    use gradus_train::finetune::FinetuneSettings;
     use gradus_train::optim::{OptimizerKind, ScheduleKind};
 
     use super::*;
@@ -113,10 +114,10 @@ mod tests {
     #[test]
     fn values_of_flags_are_named_as_in_files() {
         for kind in OptimizerKind::ALL {
-            assert_eq!(<OptimizerKind as ValueEnum>::from_str(kind.name(), false), Ok(kind));
+            assert_eq!(<OptimizerKind as ValueEnum>::from_str(&kind.to_string(), false), Ok(kind));
         }
         for kind in ScheduleKind::ALL {
-            assert_eq!(<ScheduleKind as ValueEnum>::from_str(kind.name(), false), Ok(kind));
+            assert_eq!(<ScheduleKind as ValueEnum>::from_str(&kind.to_string(), false), Ok(kind));
         }
     }
 
@@ -126,9 +127,9 @@ mod tests {
         #[derive(Parser)]
         struct Flags {
             #[command(flatten)]
-            settings: Settings,
+            settings: FinetuneSettings,
         }
-        assert_eq!(Flags::parse_from(["program"]).settings, Settings::default());
+        assert_eq!(Flags::parse_from(["program"]).settings, FinetuneSettings::default());
     }
 
     /// Help that teaches: every flag and command is explained.

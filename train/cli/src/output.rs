@@ -8,11 +8,11 @@ use crate::error::CliError;
 
 /// A line for people, on stderr.
 pub fn say(words: &str) {
-    // Without anybody to read it, the work still goes on.
+    // With nobody to read it, the work still goes on.
     let _ = writeln!(io::stderr(), "{words}");
 }
 
-/// A part of the result, on stdout, at once.
+/// A part of the result, on stdout, flushed.
 pub fn write(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -24,7 +24,7 @@ pub fn line(text: &str) -> Result<(), CliError> {
     write(&format!("{text}\n"))
 }
 
-/// The one JSON object of `--json`. Numbers that are not finite become null.
+/// The one JSON object of `--json`. Non-finite numbers become null.
 pub fn json(value: &impl Serialize) -> Result<(), CliError> {
     let text = serde_json::to_string(value).map_err(io::Error::from)?;
     line(&text)

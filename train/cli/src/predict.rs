@@ -1,15 +1,15 @@
 //! `gradus predict`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gradus_data::sets::{Answer, Label, Split, Task, submission};
 use gradus_io::numbers::many;
-use gradus_io::progress::{Job, Monitor};
-use gradus_train::finetune::{FinetuneError, Reader, answers, logits, score};
+use gradus_io::progress::Job;
+use gradus_train::finetune::{Data, FinetuneError, TaskModel, answers, logits, score};
 use gradus_train::tasks;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::common::{Threads, flag, warn_of_another_task};
+use crate::common::{Talk, flag, warn_of_another_task};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -45,84 +45,98 @@ pub struct Args {
     /// Write over a submission file in --glue
     #[arg(long, requires = "glue")]
     overwrite: bool,
-    /// Say nothing but warnings
-    #[arg(long)]
-    quiet: bool,
-    /// Print one JSON object instead of lines
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    threads: Threads,
+    talk: Talk,
 }
 
-/// Runs it.
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.threads.start()?;
+    args.talk.threads.start()?;
     let task = Task::named(&args.task).map_err(FinetuneError::from)?;
     if let Some(dir) = &args.glue {
-        // Before the long work: is this a split of GLUE's, and its place free?
-        let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
-        if !dir.is_dir() {
-            return Err(flag("--glue", dir.display(), "a folder that exists"));
-        }
-        if !args.overwrite && path.symlink_metadata().is_ok() {
-            return Err(CliError::Exists { path, found: "a submission stands there" });
-        }
+        check_place(args, task, dir)?; // before the long work
     }
-    let reader = Reader::finetuned(&args.model, task)?;
+    let task_model = TaskModel::finetuned(&args.model, task)?;
     warn_of_another_task(&args.model, task);
-    let data = reader.read(task, &args.data, args.split)?;
+    let data = task_model.read(task, &args.data, args.split)?;
     let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-    let mut progress = Display::choose(args.quiet).begin(Job::new(task.title, encoded.len() as u64, "examples"));
-    let z = logits(&reader.model, &encoded, |done| progress.reach(done as u64));
-    progress.finish();
+    let job = Job::new(task.title, encoded.len() as u64, "examples");
+    let z = Display::choose(args.talk.quiet).during(job, |reach| Ok(logits(&task_model.model, &encoded, reach)))?;
     let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
+    let cut = match data.truncated() {
+        0 => None,
+        n => Some(format!("{} had a text cut to the model's context", many(n, "example"))),
+    };
     if let Some(dir) = &args.glue {
-        let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
-        let file = submission(task, args.split, &examples, &answers).map_err(FinetuneError::from)?;
-        let path = file.write(dir).map_err(FinetuneError::from)?;
-        let cut = match data.truncated() {
-            0 => String::new(),
-            n => format!("; {n} had a text cut to the model's context"),
-        };
-        if !args.quiet {
+        let path = submit(args, task, &data, &answers, dir)?;
+        if !args.talk.quiet {
+            let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
             output::say(&format!("{}: {}{cut}", path.display(), many(answers.len(), "answer")));
         }
-        if !args.json {
-            return Ok(());
-        }
     }
-    let word = |label: Label| match (label, task.answer) {
+    if args.talk.json {
+        return output::json(&report(args, task, &data, &answers, &z)?);
+    }
+    if args.glue.is_none() {
+        print(task, &data, &answers, &z)?;
+        cut.iter().for_each(|cut| output::say(cut));
+        data.left_out().iter().for_each(|(reason, rows)| output::say(&format!("{rows} rows left out: {reason}")));
+    }
+    Ok(())
+}
+
+/// Writes the file that GLUE takes; its path.
+fn submit(args: &Args, task: &Task, data: &Data, answers: &[Label], dir: &Path) -> Result<PathBuf, FinetuneError> {
+    let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
+    Ok(submission(task, args.split, &examples, answers)?.write(dir)?)
+}
+
+/// Prints a line per row: id, answer, probabilities.
+fn print(task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64>]) -> Result<(), CliError> {
+    for ((row, &answer), z) in data.rows.iter().zip(answers).zip(z) {
+        let probabilities: String = tasks::probabilities(z).iter().map(|p| format!("\t{p:.6}")).collect();
+        output::line(&format!("{}\t{}{probabilities}", row.example.id, word(task, answer)))?;
+    }
+    Ok(())
+}
+
+/// Is this a split of GLUE's, and the place of its submission free?
+fn check_place(args: &Args, task: &Task, dir: &Path) -> Result<(), CliError> {
+    let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
+    if !dir.is_dir() {
+        return Err(flag("--glue", dir.display(), "a folder that exists"));
+    }
+    if !args.overwrite && path.symlink_metadata().is_ok() {
+        return Err(CliError::Exists { path, found: "a submission stands there" });
+    }
+    Ok(())
+}
+
+/// An answer in words.
+fn word(task: &Task, answer: Label) -> String {
+    match (answer, task.answer) {
         (Label::Class(class), Answer::Classes(names)) => names[class].to_owned(),
         (Label::Class(class), _) => class.to_string(),
         (Label::Score(score), _) => format!("{score:.3}"),
-    };
-    if args.json {
-        let rows = data.rows.iter().zip(&answers).zip(&z).map(|((row, &answer), z)| {
-            let answer = match answer {
-                Label::Score(score) => json!(score),
-                class => json!(word(class)),
-            };
-            json!({
-                "id": row.example.id, "answer": answer, "probabilities": tasks::probabilities(z),
-                "logits": z, "ids": row.encoded.rows,
-            })
-        });
-        let rows: Vec<_> = rows.collect();
-        let scored = data.check_labels().is_ok().then(|| score(task, &data.rows, &z)).transpose().map_err(FinetuneError::from)?;
-        return output::json(&json!({
-            "task": task.name, "split": args.split.name(), "metric": task.metric.name(),
-            "score": scored.as_ref().map(|s| s.score), "metrics": scored.map(|s| s.metrics),
-            "examples": rows.len(), "truncated": data.truncated(), "dropped": data.left_out(), "answers": rows,
-        }));
     }
-    for ((row, &answer), z) in data.rows.iter().zip(&answers).zip(&z) {
-        let probabilities: String = tasks::probabilities(z).iter().map(|p| format!("\t{p:.6}")).collect();
-        output::line(&format!("{}\t{}{probabilities}", row.example.id, word(answer)))?;
-    }
-    if data.truncated() > 0 {
-        output::say(&format!("{} examples had a text cut to the model's context", data.truncated()));
-    }
-    data.left_out().iter().for_each(|(reason, rows)| output::say(&format!("{rows} rows left out: {reason}")));
-    Ok(())
+}
+
+/// What `--json` prints: all answers, and their score where every row has a label.
+fn report(args: &Args, task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64>]) -> Result<Value, CliError> {
+    let scored = data.check_labels().is_ok().then(|| score(task, &data.rows, z)).transpose().map_err(FinetuneError::from)?;
+    let rows = data.rows.iter().zip(answers).zip(z).map(|((row, &answer), z)| {
+        let answer = match answer {
+            Label::Score(score) => json!(score),
+            class => json!(word(task, class)),
+        };
+        json!({
+            "id": row.example.id, "answer": answer, "probabilities": tasks::probabilities(z),
+            "logits": z, "ids": row.encoded.rows,
+        })
+    });
+    Ok(json!({
+        "task": task.name, "split": args.split.name(), "metric": task.metric.name(),
+        "score": scored.as_ref().map(|s| s.score), "metrics": scored.map(|s| s.metrics),
+        "examples": answers.len(), "truncated": data.truncated(), "dropped": data.left_out(),
+        "answers": rows.collect::<Vec<_>>(),
+    }))
 }

@@ -1,11 +1,11 @@
-//! `gradus pretrain`, and what the program does when it is asked for nothing.
+//! `gradus pretrain`.
 
 use std::path::PathBuf;
 
-use clap::ArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 use gradus_io::files::quoted;
-use gradus_train::pretrain::{self, Control, PretrainError};
-use gradus_train::settings::Options;
+use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainOptions};
+use gradus_train::run::Control;
 
 use crate::common::{Threads, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
@@ -24,28 +24,28 @@ Examples:
   gradus pretrain --resume runs/novels                            # goes on from the last checkpoint, to the same bits
 
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in \
-Hugging Face's format (with best/, the one of the lowest held-out loss), with metrics.jsonl and report.html."
+Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html."
 )]
 pub struct Args {
-    /// Text file, or folder of text files; without it the run is on stories of the micro-world
+    /// Text file, or folder of text files; without it the run trains on stories of the micro-world
     #[arg(long, conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
-    /// Directory to make, for the model, its tokenizer, metrics and report
+    /// Directory to create, for the model, its tokenizer, metrics and report
     #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
     /// Continue the run in this directory; everything is read from there
     #[arg(long, conflicts_with = "config")]
     pub resume: Option<PathBuf>,
-    /// TOML file of options; flags win over it
+    /// TOML file of options; flags override it
     #[arg(long)]
     pub config: Option<PathBuf>,
-    /// End after this many updates, the schedule unchanged, so that --resume can go on
+    /// End after this many steps, the schedule unchanged, so that --resume can go on
     #[arg(long)]
     pub stop_at: Option<u64>,
     /// Where tokenised corpora are kept [default: gradus in the user's cache directory]
     #[arg(long)]
     pub cache: Option<PathBuf>,
-    /// Look at every op's value and every summand of a gradient, and stop at the first NaN or infinity
+    /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     pub anomaly: bool,
     /// Print texts that the model writes as it learns
@@ -62,7 +62,7 @@ pub struct Args {
     pub threads: Threads,
     /// Sizes and hyperparameters
     #[command(flatten)]
-    pub options: Options,
+    pub options: PretrainOptions,
 }
 
 /// Runs it.
@@ -73,28 +73,22 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
     }
     args.threads.start()?;
     stop_on_ctrl_c();
-    let control = Control {
-        stop_at: args.stop_at,
-        within: None,
+    let monitor = &Display::choose(args.quiet);
+    let control = PretrainControl {
+        run: Control { stop_at: args.stop_at, monitor, command: command(), anomaly: args.anomaly },
         samples: args.samples,
-        monitor: &Display::choose(args.quiet),
         cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
-        command: command(),
-        threads: rayon::current_num_threads(),
         probe: None,
         recompute: args.options.recompute,
-        anomaly: args.anomaly,
     };
     let outcome = match &args.resume {
         Some(dir) => pretrain::resume(dir, &control)?,
         None => {
-            let file = args.config.as_deref().map(Options::read).transpose().map_err(PretrainError::from)?.unwrap_or_default();
-            let options = args.options.over(file);
-            let options = if args.corpus.is_none() {
-                options.over(Options { context: Options::micro_world().context, ..Options::default() })
-            } else {
-                options
-            };
+            let file = args.config.as_deref().map(PretrainOptions::read).transpose().map_err(PretrainError::from)?;
+            let mut options = over(file.unwrap_or_default(), &args.options, given);
+            if args.corpus.is_none() {
+                options.context = options.context.or(PretrainOptions::micro_world().context);
+            }
             let settings = options.settle().map_err(PretrainError::from)?;
             let out = args.out.as_deref().expect("clap requires it without --resume");
             pretrain::begin(settings, args.corpus.as_deref(), out, &control)?
@@ -103,8 +97,35 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
     let out = outcome.out.display();
     match &outcome.validation {
         _ if args.json => output::json(&outcome)?,
-        Some(v) => output::line(&format!("{out}: {} updates, held-out loss {:.4} nats a token", outcome.steps, v.nll))?,
-        None => output::line(&format!("{out}: {} updates", outcome.steps))?,
+        Some(v) => output::line(&format!("{out}: {} steps, held-out loss {:.4} nats per token", outcome.steps, v.nll))?,
+        None => output::line(&format!("{out}: {} steps", outcome.steps))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}", quoted(&outcome.out)))
+}
+
+/// The options of a file, overridden by those of the command line.
+fn over(mut file: PretrainOptions, flags: &PretrainOptions, given: &ArgMatches) -> PretrainOptions {
+    if flags.steps.is_some() || flags.epochs.is_some() {
+        (file.steps, file.epochs) = (None, None); // a length, given in either way
+    }
+    file.update_from_arg_matches(given).expect("flags that were read before");
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let command = PretrainOptions::augment_args(clap::Command::new("pretrain"));
+        let given = command.get_matches_from(["pretrain", "--lr", "nan", "--steps", "7"]);
+        let flags = PretrainOptions::from_arg_matches(&given).unwrap();
+        let file = PretrainOptions { lr: Some(0.01), epochs: Some(3.0), heads: Some(2), ..Default::default() };
+        let both = over(file, &flags, &given);
+        assert_eq!((both.steps, both.epochs, both.heads, both.beta2), (Some(7), None, Some(2), None));
+        assert!(both.lr.is_some_and(f64::is_nan), "NaN is not the default");
+    }
 }

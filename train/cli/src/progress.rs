@@ -8,6 +8,8 @@ use gradus_io::numbers::{count, duration, figure};
 use gradus_io::progress::{Job, Monitor, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::error::CliError;
+
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Display {
@@ -20,13 +22,21 @@ pub enum Display {
 }
 
 impl Display {
-    /// [`Display::Quiet`] if so wished; otherwise a bar if standard error is a terminal, and lines if not.
+    /// [`Display::Quiet`] if asked for; otherwise a bar if standard error is a terminal, and lines if not.
     pub fn choose(quiet: bool) -> Self {
         match quiet {
             true => Self::Quiet,
             false if io::stderr().is_terminal() => Self::Bar,
             false => Self::Lines,
         }
+    }
+
+    /// Shows the progress of `work`, which reports how many steps are done.
+    pub fn during<R>(self, job: Job, work: impl FnOnce(&mut dyn FnMut(usize)) -> Result<R, CliError>) -> Result<R, CliError> {
+        let mut progress = self.begin(job);
+        let result = work(&mut |done| progress.reach(done as u64))?;
+        progress.finish();
+        Ok(result)
     }
 }
 
@@ -171,7 +181,7 @@ impl Rate {
         self.at = at;
     }
 
-    /// Work per second; none before any was seen.
+    /// Work per second; `None` before the first observation.
     fn per_second(&self) -> Option<f64> {
         (self.work > 0.0 && self.time > 0.0).then(|| self.work / self.time)
     }

@@ -17,7 +17,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs it.
 pub fn run(args: &Args) -> Result<(), CliError> {
     if args.json {
         let tasks: Vec<_> = sets::ALL
@@ -26,8 +25,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
                 json!({
                     "name": task.name,
                     "title": task.title,
-                    "family": task.family.name(),
-                    "form": task.form.name(),
+                    "family": task.family.to_string(),
+                    "form": task.transformation.to_string(),
                     "answers": answers(task.answer),
                     "metric": task.metric.name(),
                     "also": task.also.iter().map(|m| m.name()).collect::<Vec<_>>(),
@@ -48,7 +47,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             task.name,
             task.title,
             task.family,
-            task.form,
+            task.transformation,
             answers(task.answer),
             task.metric,
             asked(task),

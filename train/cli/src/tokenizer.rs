@@ -6,11 +6,11 @@ use std::time::Instant;
 use clap::Subcommand;
 use gradus_io::numbers::{count, figure};
 use gradus_io::progress::{Job, Monitor, Progress};
-use gradus_text::{BpeTrainer, Model, TextError, Tokenizer, corpus_files, read_text, strip_gutenberg};
+use gradus_text::{BpeTrainer, TextError, Tokenizer, Vocabulary, each_document, read_text};
 use gradus_train::model_dir::holds_tokenizer;
 use serde_json::json;
 
-use crate::common::{Threads, flag};
+use crate::common::{Threads, at_least_one, within};
 use crate::error::CliError;
 use crate::ids::read_ids;
 use crate::output;
@@ -39,25 +39,25 @@ pub enum Command {
     after_long_help = "Example:\n  gradus tokenizer train --corpus novels/ --vocab 8000 --special \"<start>\" --out words --json"
 )]
 pub struct Train {
-    /// UTF-8 text: a file, or a folder of files. Project Gutenberg's licence is taken off.
+    /// UTF-8 text: a file, or a folder of files. Project Gutenberg's licence is removed.
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
     /// Number of ids in all, specials included.
     #[arg(long, value_name = "N")]
     vocab: usize,
-    /// Directory to write; made if need be. A tokenizer that stands there is kept unless --overwrite is given.
+    /// Directory to write, created if needed. A tokenizer in it is kept unless --overwrite is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// A control token that text never holds, such as <start>; may be given several times, and gets the last ids.
     #[arg(long, value_name = "TOKEN")]
     special: Vec<String>,
-    /// Merge only pairs that occur at least this often in the corpus.
+    /// Merge only pairs that occur at least N times in the corpus.
     #[arg(long, value_name = "N", default_value_t = 2)]
     min_frequency: u64,
-    /// Keep only this many characters, the commonest; the others become <unk>. By default all are kept.
+    /// Keep only this many characters, the most common; the others become <unk>. By default all are kept.
     #[arg(long, value_name = "N")]
     max_characters: Option<usize>,
-    /// Replace a tokenizer that stands in DIR.
+    /// Replace an existing tokenizer in DIR.
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
@@ -119,17 +119,11 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 
 fn train(args: &Train) -> Result<(), CliError> {
     args.threads.start()?;
-    if args.vocab == 0 || args.vocab > 1 << 24 {
-        return Err(flag("--vocab", args.vocab, format!("a number of ids from 1 to {}", 1 << 24)));
-    }
-    if args.min_frequency == 0 {
-        return Err(flag("--min-frequency", 0, "at least 1 (a pair that never occurs is not merged)"));
-    }
-    if args.max_characters == Some(0) {
-        return Err(flag("--max-characters", 0, "at least 1 character (leave it out to keep all)"));
-    }
+    within("--vocab", args.vocab, 1..=1 << 24, "")?;
+    at_least_one("--min-frequency", args.min_frequency as usize, "(a pair that never occurs is not merged)")?;
+    at_least_one("--max-characters", args.max_characters.unwrap_or(1), "character (leave it out to keep all)")?;
     if !args.overwrite && holds_tokenizer(&args.out) {
-        return Err(CliError::Exists { path: args.out.clone(), found: "there is a tokenizer already" });
+        return Err(CliError::Exists { path: args.out.clone(), found: "it already holds a tokenizer" });
     }
     let trainer = BpeTrainer {
         vocab_size: args.vocab,
@@ -139,17 +133,12 @@ fn train(args: &Train) -> Result<(), CliError> {
     };
     let begin = Instant::now();
     let mut words = trainer.word_counts();
-    let (mut bytes, mut blank) = (0, true);
-    for file in corpus_files(&args.corpus)? {
-        let raw = read_text(&file)?;
-        let text = strip_gutenberg(&raw);
+    let mut bytes = 0;
+    each_document(&args.corpus, |_, text| {
         bytes += text.len();
-        blank &= text.trim().is_empty();
-        words.add(&text);
-    }
-    if blank {
-        return Err(TextError::Empty { path: args.corpus.clone() }.into());
-    }
+        words.add(text);
+        Ok::<_, TextError>(())
+    })?;
     let mut bar: Option<Box<dyn Progress>> = None;
     let tokenizer = trainer.train(&words, |done, total| {
         let display = Display::choose(total < 1000);
@@ -160,7 +149,7 @@ fn train(args: &Train) -> Result<(), CliError> {
     }
     let seconds = begin.elapsed().as_secs_f64();
     tokenizer.save(&args.out)?;
-    let merges = if let Model::Bpe(bpe) = tokenizer.model() { bpe.merges().len() } else { 0 };
+    let merges = if let Vocabulary::Bpe(bpe) = tokenizer.vocabulary() { bpe.merges().len() } else { 0 };
     let vocab = tokenizer.vocab_size();
     if vocab < args.vocab {
         let words = "the corpus has no more pairs that repeat, so the vocabulary is smaller than asked for";
@@ -183,7 +172,7 @@ fn train(args: &Train) -> Result<(), CliError> {
 
 fn encode(args: &Encode) -> Result<(), CliError> {
     let tokenizer = Tokenizer::load(&args.tokenizer)?;
-    if let Model::Bpe(bpe) = tokenizer.model() {
+    if let Vocabulary::Bpe(bpe) = tokenizer.vocabulary() {
         debug_assert_eq!(bpe.mode().name(), args.mode, "the one mode there is");
     }
     let text = read_text(&args.file)?;
@@ -197,7 +186,7 @@ fn encode(args: &Encode) -> Result<(), CliError> {
     output::line(&ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))
 }
 
-/// How fast, in 10⁶ bytes a second: said of texts large enough to tell.
+/// How fast, in 10⁶ bytes per second; only for texts large enough to tell.
 fn pace(bytes: usize, seconds: f64) -> String {
     if bytes < 1_000_000 { String::new() } else { format!(" in {seconds:.2} s ({} MB/s)", figure(bytes as f64 / seconds / 1e6)) }
 }

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::files::write_atomically;
 use gradus_io::numbers::count;
-use gradus_io::progress::{Job, Monitor};
+use gradus_io::progress::Job;
 use gradus_paper::tasks;
 use gradus_tensor::rng::Philox;
 use gradus_text::{TextError, read_text};
 use gradus_world::{Measure, Story, World};
 use serde_json::json;
 
-use crate::common::flag;
+use crate::common::within;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -22,10 +22,10 @@ use crate::progress::Display;
     long_about = "Tell short English stories from the micro-world: a probabilistic grammar with memory, in which what is decided early comes \
         back sentences later. Because the exact log-probability of every story is known, a model's loss on them can be compared \
         with the smallest possible one.\n\n\
-        Prints one story a line. The log-probability of a story, its end included, is in nats; the limit in bits per byte is \
+        Prints one story per line. The log-probability of a story, its end included, is in nats; the limit in bits per byte is \
         the sum of −log2 p over the sum of bytes, line ends not counted.\n\n\
         With --tasks it writes the paper's fine-tuning tasks, made from such stories with exact labels, in the files of the \
-        original data sets; where those publish a test set without labels, they stand beside it in test_labels.tsv.",
+        original data sets; where those publish a test set without labels, the labels are in test_labels.tsv next to it.",
     after_long_help = "Examples:\n  \
         gradus world --stories 3 --seed 7\n  \
         gradus world --stories 20000 --out stories.txt\n  \
@@ -40,10 +40,10 @@ pub struct Args {
     /// Seed of the stories: the same seed tells the same ones on every machine.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Write the stories to this file instead, one per line; a file that stands there is kept unless --overwrite is given.
+    /// Write the stories to this file instead, one per line; an existing file is kept unless --overwrite is given.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace a file that stands at --out.
+    /// Replace an existing file at --out.
     #[arg(long, requires = "out")]
     overwrite: bool,
     /// Instead of telling stories, give the log-probability in nats of each line of this file, blank lines left out.
@@ -52,10 +52,11 @@ pub struct Args {
     /// Instead of telling stories, describe the world: lengths, entropy, the limit.
     #[arg(long, conflicts_with_all = ["stories", "seed", "out"])]
     describe: bool,
-    /// Instead of telling stories, write the paper's tasks made from them to this new folder, a folder each.
+    /// Instead of telling stories, write the paper's tasks made from them to this new folder, one folder per task.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["stories", "out", "overwrite", "log_prob", "describe"])]
     tasks: Option<PathBuf>,
-    /// Rows that a task has to learn from; three tenths as many to choose by, three fifths to report (tasks of long rows, and easy ones, have fewer to learn from).
+    /// Training rows per task; three tenths as many dev rows, three fifths as many test rows (tasks with long rows, and easy
+    /// ones, have fewer training rows).
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "tasks")]
     rows: usize,
     /// Print one JSON object: `limit`, and `stories` with text, log_prob, tokens and the facts behind each (not with --out).
@@ -74,9 +75,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(dir) = &args.tasks {
         return tasks(&world, dir, args);
     }
-    if !(1..=10_000_000).contains(&args.stories) {
-        return Err(flag("--stories", args.stories, "a number from 1 to 10000000"));
-    }
+    within("--stories", args.stories, 1..=10_000_000, "")?;
     let mut rng = Philox::new(args.seed);
     let Some(out) = &args.out else {
         if args.json {
@@ -89,7 +88,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return Ok(());
     };
     if !args.overwrite && out.symlink_metadata().is_ok() {
-        return Err(CliError::Exists { path: out.clone(), found: "there is something of this name" });
+        return Err(CliError::Exists { path: out.clone(), found: "this already exists" });
     }
     let stories = world.corpus(&mut rng, args.stories);
     write_atomically(out, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
@@ -99,16 +98,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn tasks(world: &World, dir: &Path, args: &Args) -> Result<(), CliError> {
-    let mut progress = Display::choose(args.rows < 10_000).begin(Job::new("tasks", tasks::names().count() as u64, "tasks"));
-    let sizes = tasks::Sizes::of(args.rows);
-    let written = tasks::write_observed(world, args.seed, dir, sizes, |done| progress.reach(done as u64))?;
-    progress.finish();
+    let job = Job::new("tasks", tasks::names().count() as u64, "tasks");
+    let write = |reach: &mut dyn FnMut(usize)| Ok(tasks::write(world, args.seed, dir, args.rows, reach)?);
+    let written = Display::choose(args.rows < 10_000).during(job, write)?;
     if args.json {
         return output::json(&json!(written));
     }
-    output::line(&format!("{:12} {:>6} {:>12} {:>8} {:>13}", "task", "rows", "words a row", "longest", "best possible"))?;
+    output::line(&format!("{:12} {:>6} {:>13} {:>8} {:>13}", "task", "rows", "words per row", "longest", "best possible"))?;
     for t in &written.tasks {
-        output::line(&format!("{:12} {:>6} {:>12.1} {:>8} {:>13}", t.name, t.rows, t.mean_words, t.max_words, t.bayes))?;
+        output::line(&format!("{:12} {:>6} {:>13.1} {:>8} {:>13}", t.name, t.rows, t.mean_words, t.max_words, t.bayes))?;
     }
     output::say(&format!("{} tasks → {}", written.tasks.len(), dir.display()));
     Ok(())

@@ -2,7 +2,7 @@
 
 /// Sequences of ids with what they should predict, (rows, length), row-major.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Batch {
+pub struct TokenBatch {
     /// Number of sequences.
     pub rows: usize,
     /// Positions of each.
@@ -11,34 +11,32 @@ pub struct Batch {
     pub inputs: Vec<u32>,
     /// What it should predict at each position; 0 where the weight is.
     pub targets: Vec<u32>,
-    /// 1 where the prediction counts; 0 on padding and on tokens that another row predicts.
+    /// 1 where there is something to predict; 0 on padding.
     pub weights: Vec<f32>,
 }
 
-impl Batch {
-    pub(crate) fn empty(rows: usize, length: usize) -> Self {
-        let n = rows * length;
-        Batch { rows, length, inputs: vec![0; n], targets: vec![0; n], weights: vec![0.0; n] }
+impl TokenBatch {
+    /// One row per window of T + 1 tokens: T inputs, and the same shifted by one as targets; as long as the longest.
+    pub fn of_windows<W: AsRef<[u32]>>(windows: &[W]) -> Self {
+        let length = windows.iter().map(|window| window.as_ref().len() - 1).max().unwrap_or(0);
+        TokenBatch::padded(windows, length)
     }
 
-    /// Windows of one length, T + 1 tokens each: T inputs, and the same shifted by one as targets.
-    pub fn of_windows(windows: &[&[u32]]) -> Self {
-        let length = windows.first().map_or(0, |w| w.len() - 1);
-        let mut batch = Batch::empty(windows.len(), length);
-        windows.iter().enumerate().for_each(|(row, window)| batch.fill(row, window, 0));
+    /// [`of_windows`](Self::of_windows), of a given length.
+    pub(crate) fn padded<W: AsRef<[u32]>>(windows: &[W], length: usize) -> Self {
+        let (rows, n) = (windows.len(), windows.len() * length);
+        let mut batch = TokenBatch { rows, length, inputs: vec![0; n], targets: vec![0; n], weights: vec![0.0; n] };
+        for (window, at) in windows.iter().map(W::as_ref).zip((0..).step_by(length.max(1))) {
+            let n = window.len() - 1;
+            batch.inputs[at..at + n].copy_from_slice(&window[..n]);
+            batch.targets[at..at + n].copy_from_slice(&window[1..]);
+            batch.weights[at..at + n].fill(1.0);
+        }
         batch
     }
 
     /// Predictions that count.
     pub fn predicted(&self) -> usize {
         self.weights.iter().filter(|&&w| w != 0.0).count()
-    }
-
-    /// Writes a row: `window` is one token longer than what it predicts, and its predictions count from `first` on.
-    pub(crate) fn fill(&mut self, row: usize, window: &[u32], first: usize) {
-        let (at, n) = (row * self.length, window.len() - 1);
-        self.inputs[at..at + n].copy_from_slice(&window[..n]);
-        self.targets[at + first..at + n].copy_from_slice(&window[1 + first..]);
-        self.weights[at + first..at + n].fill(1.0);
     }
 }

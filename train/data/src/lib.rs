@@ -1,17 +1,17 @@
 //! Token corpora for language modelling: from text on disk to batches of ids.
 //!
 //! ```text
-//! file or folder → TokenFile (cached, memory-mapped) → split → Windows     random, for training
-//!                                                            → Evaluation  sequential, every token once
-//! sequences of their own                                     → Rows        one a row
+//! file or folder → TokenFile (cached, memory-mapped) → split → RandomWindows  for training
+//!                                                            → Evaluation     sequential, every token once
+//! sequences of their own                                     → Rows           one per row
 //! ```
 //!
 //! Decided here, where the paper is silent:
 //!
 //! - **Documents.** The files of a corpus follow one another, in the order of their paths, and windows cross from one into
-//!   the next, so the model sees every token under full-length contexts. A separator may be put before each.
-//! - **Windows.** A window is T + 1 tokens: T inputs, and the same shifted by one as T targets. It begins at any token with
-//!   equal chance. No window crosses from the training part into the held-out part.
+//!   the next, so the model sees every token under full-length contexts.
+//! - **Windows.** A window is T + 1 tokens: T inputs, and the same shifted by one as T targets. It is equally likely to begin
+//!   at any token. No window crosses from the training part into the held-out part.
 //! - **An epoch** is as many predicted tokens drawn as the training part has tokens; since windows are random, it does not
 //!   show each token once.
 //! - **Held out** is the end of the corpus, not a random choice: random windows would overlap what was trained on.
@@ -25,9 +25,9 @@ mod token_file;
 mod tokens;
 mod windows;
 
-pub use batch::Batch;
+pub use batch::TokenBatch;
 pub use error::DataError;
 pub use rows::Rows;
-pub use token_file::{Phase, Progress, TokenFile};
-pub use tokens::{Encode, Memory, Tokens, check_ids, split};
-pub use windows::{Evaluation, Windows};
+pub use token_file::TokenFile;
+pub use tokens::{Memory, Tokens, split};
+pub use windows::{Evaluation, RandomWindows};

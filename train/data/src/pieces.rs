@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use gradus_text::{TextError, read_text, strip_gutenberg};
+use gradus_io::files::FileError;
+use gradus_text::{read_text, strip_gutenberg, utf8};
 
-/// Files up to this size are read whole, and freed of Project Gutenberg's licence; larger ones are read block by block, as
-/// they are.
+use crate::error::DataError;
+
+/// Files up to this size are read whole, without Project Gutenberg's licence; larger ones are read block by block, as they are.
 const WHOLE: u64 = 64 << 20;
 /// A block of a larger file, and the most it grows in search of a line's end.
 const BLOCK: usize = 8 << 20;
@@ -18,30 +20,27 @@ const PIECE: usize = 1 << 10;
 const LONGEST_LINE: usize = 64 << 10;
 
 /// Calls `block` with the text of a file, in order. A block ends with a line, unless lines are longer than a block.
-pub(crate) fn for_each_block<E: From<TextError>>(path: &Path, block: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
-    let open = |e| TextError::io(path, "read", e);
-    let file = File::open(path).map_err(open)?;
-    let length = file.metadata().map_err(open)?.len();
-    if length <= WHOLE { whole(path, block) } else { blocks(path, file, BLOCK, LONGEST_BLOCK, block) }
+pub(crate) fn for_each_block(path: &Path, mut block: impl FnMut(&str) -> Result<(), DataError>) -> Result<(), DataError> {
+    let failed = |e| FileError::new("read", path, e);
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() <= WHOLE {
+        return block(&strip_gutenberg(&read_text(path)?));
+    }
+    blocks(path, file, BLOCK, LONGEST_BLOCK, block)
 }
 
-fn whole<E: From<TextError>>(path: &Path, mut block: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
-    block(&strip_gutenberg(&read_text(path)?))
-}
-
-fn blocks<E: From<TextError>>(
+fn blocks(
     path: &Path,
     mut file: impl Read,
     size: usize,
     longest: usize,
-    mut block: impl FnMut(&str) -> Result<(), E>,
-) -> Result<(), E> {
-    const MARK: &[u8] = "\u{feff}".as_bytes();
+    mut block: impl FnMut(&str) -> Result<(), DataError>,
+) -> Result<(), DataError> {
     let mut buffer = Vec::new();
     let mut offset = 0; // of the buffer's first byte in the file
     loop {
         let before = buffer.len();
-        let read = file.by_ref().take(size as u64).read_to_end(&mut buffer).map_err(|e| TextError::io(path, "read", e))?;
+        let read = file.by_ref().take(size as u64).read_to_end(&mut buffer).map_err(|e| FileError::new("read", path, e))?;
         let end = read < size;
         let line_end = buffer[before..].iter().rposition(|&b| b == b'\n').map(|i| before + i + 1);
         let cut = match line_end {
@@ -50,8 +49,7 @@ fn blocks<E: From<TextError>>(
             None if buffer.len() < longest => continue,
             None => word_end(&buffer),
         };
-        let mark = if offset == 0 && buffer.starts_with(MARK) { MARK.len() } else { 0 };
-        block(checked(path, offset + mark, &buffer[mark..cut])?)?;
+        block(utf8(path, offset, &buffer[..cut])?)?;
         buffer.drain(..cut);
         offset += cut;
         if end {
@@ -64,16 +62,6 @@ fn blocks<E: From<TextError>>(
 fn word_end(bytes: &[u8]) -> usize {
     let blank = bytes.iter().rposition(u8::is_ascii_whitespace).map(|i| i + 1);
     blank.or_else(|| bytes.iter().rposition(|&b| b & 0xC0 != 0x80).filter(|&i| i > 0)).unwrap_or(bytes.len())
-}
-
-fn checked<'a>(path: &Path, at: usize, bytes: &'a [u8]) -> Result<&'a str, TextError> {
-    if let Some(i) = bytes.iter().position(|&b| b == 0) {
-        return Err(TextError::Binary { path: path.to_owned(), offset: at + i });
-    }
-    std::str::from_utf8(bytes).map_err(|e| {
-        let i = e.valid_up_to();
-        TextError::NotUtf8 { path: path.to_owned(), offset: at + i, byte: bytes[i] }
-    })
 }
 
 /// Cuts a block into pieces of about a kilobyte, each after a line's end.
@@ -101,11 +89,11 @@ fn piece_end(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn collect(text: &[u8], size: usize, longest: usize) -> Result<Vec<String>, TextError> {
+    fn collect(text: &[u8], size: usize, longest: usize) -> Result<Vec<String>, DataError> {
         let mut all = Vec::new();
         blocks(Path::new("file"), text, size, longest, |block| {
             all.push(block.to_owned());
-            Ok::<_, TextError>(())
+            Ok(())
         })?;
         Ok(all)
     }

@@ -1,8 +1,6 @@
-//! Sequences of unequal length, one a row.
+//! Sequences of unequal length, one per row.
 
-use std::ops::Range;
-
-use crate::batch::Batch;
+use crate::batch::TokenBatch;
 use crate::error::DataError;
 use crate::tokens::check_ids;
 
@@ -64,23 +62,15 @@ impl Rows {
         self.sequences.iter().map(|s| s.len() + usize::from(self.closed)).sum()
     }
 
-    /// Some of the rows, as long as the longest of them.
-    pub fn batch(&self, rows: Range<usize>) -> Batch {
-        self.batch_of(&rows.collect::<Vec<_>>())
-    }
-
     /// The rows of these numbers, as long as the longest of them.
-    pub fn batch_of(&self, rows: &[usize]) -> Batch {
-        let chosen: Vec<&[u32]> = rows.iter().map(|&row| &self.sequences[row][..]).collect();
-        let length = chosen.iter().map(|s| s.len() + usize::from(self.closed)).max().unwrap_or(0);
-        let mut batch = Batch::empty(chosen.len(), length);
-        for (row, &sequence) in chosen.iter().enumerate() {
+    pub fn batch(&self, rows: impl IntoIterator<Item = usize>) -> TokenBatch {
+        let window = |row: usize| {
             let mut window = vec![self.separator];
-            window.extend(sequence);
+            window.extend(&self.sequences[row]);
             window.extend(self.closed.then_some(self.separator));
-            batch.fill(row, &window, 0);
-        }
-        batch
+            window
+        };
+        TokenBatch::of_windows(&rows.into_iter().map(window).collect::<Vec<_>>())
     }
 }
 

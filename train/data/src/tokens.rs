@@ -1,44 +1,10 @@
-//! Long rows of token ids.
+//! Long sequences of token ids.
 
 use std::ops::Range;
 
-use gradus_text::{TextError, Tokenizer};
-
 use crate::error::DataError;
 
-/// What a token corpus asks of a tokenizer.
-pub trait Encode: Sync {
-    /// Why a text could not be encoded.
-    type Error: std::error::Error + Send + Sync + 'static;
-
-    /// Changes whenever the ids of some text would.
-    fn fingerprint(&self) -> String;
-    /// Number of ids, 0 to this less one.
-    fn vocab_size(&self) -> usize;
-    /// The ids of a text. Cutting a text after white space must not change them, so that pieces can be encoded in parallel.
-    ///
-    /// # Errors
-    /// Where some text has no ids.
-    fn encode(&self, text: &str) -> Result<Vec<u32>, Self::Error>;
-}
-
-impl Encode for Tokenizer {
-    type Error = TextError;
-
-    fn fingerprint(&self) -> String {
-        self.fingerprint()
-    }
-
-    fn vocab_size(&self) -> usize {
-        self.vocab_size()
-    }
-
-    fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
-        self.encode(text)
-    }
-}
-
-/// A long row of token ids.
+/// A long sequence of token ids.
 pub trait Tokens: Send + Sync {
     /// Number of tokens.
     fn len(&self) -> usize;
@@ -48,7 +14,7 @@ pub trait Tokens: Send + Sync {
     }
     /// Copies tokens `start..start + out.len()`, which must exist.
     fn read(&self, start: usize, out: &mut [u32]);
-    /// Bytes of text behind a range of tokens, for bits per byte.
+    /// Bytes of text for a range of tokens, for bits per byte.
     fn bytes(&self, range: Range<usize>) -> u64;
 }
 
@@ -88,7 +54,7 @@ impl Tokens for Memory {
 
 /// # Errors
 /// [`DataError::Id`] for the first id outside the vocabulary.
-pub fn check_ids(ids: &[u32], vocab_size: usize) -> Result<(), DataError> {
+pub(crate) fn check_ids(ids: &[u32], vocab_size: usize) -> Result<(), DataError> {
     match ids.iter().position(|&id| id as usize >= vocab_size) {
         Some(position) => Err(DataError::Id { id: ids[position], position, vocab_size }),
         None => Ok(()),

@@ -5,36 +5,33 @@ use std::sync::Arc;
 
 use gradus_tensor::rng::Philox;
 
-use crate::batch::Batch;
+use crate::batch::TokenBatch;
 use crate::error::DataError;
 use crate::tokens::Tokens;
 
-/// Tells the generator of windows from others with the same seed ("windows" in ASCII).
+/// Distinguishes the generator of windows from others with the same seed ("windows" in ASCII).
 const DOMAIN: u64 = 0x0077_696E_646F_7773;
 
-/// Random contiguous windows of T + 1 tokens. The window of (seed, update, row) is a function of these three, so a resumed
-/// run needs only the update's number, and shards that share a batch agree on it.
+/// Random contiguous windows of T + 1 tokens. The window of (seed, step, row) is a function of these three, so a resumed
+/// run needs only the step's number, and shards that share a batch agree on it.
 #[derive(Clone)]
-pub struct Windows {
+pub struct RandomWindows {
     tokens: Arc<dyn Tokens>,
     range: Range<usize>,
     context: usize,
     seed: u64,
 }
 
-impl Windows {
+impl RandomWindows {
     /// Windows of `context` inputs over a range of the tokens.
     ///
     /// # Errors
-    /// [`DataError::TooShort`] if the range does not hold one window, [`DataError::Size`] for a context of 0.
+    /// [`DataError::TooShort`] if the range does not hold one window, [`DataError::NoContext`] for a context of 0.
     ///
     /// # Panics
-    /// Where the range lies outside the tokens.
+    /// If the range is outside the tokens.
     pub fn new(tokens: Arc<dyn Tokens>, range: Range<usize>, context: usize, seed: u64) -> Result<Self, DataError> {
-        assert!(range.end <= tokens.len(), "windows over tokens {range:?} of {}", tokens.len());
-        if context == 0 {
-            return Err(DataError::context_is_0());
-        }
+        check(&*tokens, &range, context)?;
         let (found, needed) = (range.len(), context + 1);
         if found < needed {
             let remedy = match found {
@@ -43,7 +40,7 @@ impl Windows {
             };
             return Err(DataError::TooShort { part: "training part", tokens: found, needed, remedy });
         }
-        Ok(Windows { tokens, range, context, seed })
+        Ok(RandomWindows { tokens, range, context, seed })
     }
 
     /// T.
@@ -56,77 +53,67 @@ impl Windows {
         self.range.len()
     }
 
-    /// Updates of `batch` windows in an epoch: ⌈tokens/(batch·T)⌉.
-    pub fn updates_per_epoch(&self, batch: usize) -> u64 {
+    /// Steps of `batch` windows in an epoch: ⌈tokens/(batch·T)⌉.
+    pub fn steps_per_epoch(&self, batch: usize) -> u64 {
         self.range.len().div_ceil((batch * self.context).max(1)) as u64
     }
 
-    /// Index of the first token of the window of update `t` and row `row` of its batch.
+    /// Index of the first token of the window of step `t` and row `row` of its batch.
     pub fn start(&self, t: u64, row: usize) -> usize {
         let mut rng = Philox::with_stream(self.seed ^ DOMAIN, t);
-        rng.set_position(4 * row as u64); // a block each
+        rng.set_position(4 * row as u64); // a block per row
         let starts = self.range.len() - self.context;
         self.range.start + rng.below(starts as u64) as usize
     }
 
-    /// Rows `rows` of the batch of update `t`: all of them, or a shard's.
-    pub fn batch(&self, t: u64, rows: Range<usize>) -> Batch {
-        let mut batch = Batch::empty(rows.len(), self.context);
-        let mut window = vec![0; self.context + 1];
-        for (i, row) in rows.enumerate() {
-            self.tokens.read(self.start(t, row), &mut window);
-            batch.fill(i, &window, 0);
-        }
-        batch
+    /// Rows `rows` of the batch of step `t`: all of them, or a shard's.
+    pub fn batch(&self, t: u64, rows: Range<usize>) -> TokenBatch {
+        let windows: Vec<_> = rows.map(|row| read(&*self.tokens, self.start(t, row), self.context + 1)).collect();
+        TokenBatch::padded(&windows, self.context)
     }
 }
 
-/// Sequential windows that predict every token of a range exactly once, but for the first, which nothing precedes.
-///
-/// ```text
-/// window k reads tokens kS … kS + T − 1 and predicts the T that follow each; S = T: side by side
-/// S < T: windows overlap, and all but the first count only their last S predictions,
-///        so that each has at least T − S + 1 tokens of context, the token before it included
-/// ```
-///
-/// The last window may be shorter; it is padded on the right.
+fn check(tokens: &dyn Tokens, range: &Range<usize>, context: usize) -> Result<(), DataError> {
+    assert!(range.end <= tokens.len(), "windows over tokens {range:?} of {}", tokens.len());
+    if context == 0 { Err(DataError::NoContext) } else { Ok(()) }
+}
+
+fn read(tokens: &dyn Tokens, start: usize, length: usize) -> Vec<u32> {
+    let mut window = vec![0; length];
+    tokens.read(start, &mut window);
+    window
+}
+
+/// Sequential windows, side by side, that predict every token of a range exactly once, but for the first, which nothing
+/// precedes: window k reads tokens kT … kT + T − 1 and predicts the one that follows each. The last window may be shorter; it
+/// is padded on the right.
 #[derive(Clone)]
 pub struct Evaluation {
     tokens: Arc<dyn Tokens>,
     range: Range<usize>,
     context: usize,
-    stride: usize,
 }
 
 impl Evaluation {
-    /// Windows of `context` inputs, each `stride` further on, over a range of the tokens.
+    /// Windows of `context` inputs over a range of the tokens.
     ///
     /// # Errors
-    /// [`DataError::TooShort`] if nothing can be predicted, [`DataError::Size`] for a context of 0 or a stride that is not
-    /// in 1 to `context`.
+    /// [`DataError::TooShort`] if nothing can be predicted, [`DataError::NoContext`] for a context of 0.
     ///
     /// # Panics
-    /// Where the range lies outside the tokens.
-    pub fn new(tokens: Arc<dyn Tokens>, range: Range<usize>, context: usize, stride: usize) -> Result<Self, DataError> {
-        assert!(range.end <= tokens.len(), "windows over tokens {range:?} of {}", tokens.len());
-        if context == 0 {
-            return Err(DataError::context_is_0());
-        }
-        if !(1..=context).contains(&stride) {
-            let expected = format!("1 to the context, {context}");
-            let remedy = "A stride of the whole context evaluates windows side by side";
-            return Err(DataError::Size { field: "stride", expected, found: stride, remedy });
-        }
+    /// If the range is outside the tokens.
+    pub fn new(tokens: Arc<dyn Tokens>, range: Range<usize>, context: usize) -> Result<Self, DataError> {
+        check(&*tokens, &range, context)?;
         if range.len() < 2 {
             let remedy = "Give more text, or hold out more of it".to_owned();
             return Err(DataError::TooShort { part: "held-out part", tokens: range.len(), needed: 2, remedy });
         }
-        Ok(Evaluation { tokens, range, context, stride })
+        Ok(Evaluation { tokens, range, context })
     }
 
     /// Number of windows.
     pub fn windows(&self) -> usize {
-        1 + self.predicted().saturating_sub(self.context).div_ceil(self.stride)
+        self.predicted().div_ceil(self.context)
     }
 
     /// Number of predictions: the tokens less one.
@@ -134,27 +121,18 @@ impl Evaluation {
         self.range.len() - 1
     }
 
-    /// Bytes of text behind the predicted tokens.
+    /// Bytes of text of the predicted tokens.
     pub fn bytes(&self) -> u64 {
         self.tokens.bytes(self.range.start + 1..self.range.end)
     }
 
-    /// Windows `windows`, one a row, each (T,).
-    pub fn batch(&self, windows: Range<usize>) -> Batch {
-        self.batch_of(&windows.collect::<Vec<_>>())
-    }
-
-    /// The windows of these numbers, one a row, each (T,).
-    pub fn batch_of(&self, windows: &[usize]) -> Batch {
-        let mut batch = Batch::empty(windows.len(), self.context);
-        for (row, &k) in windows.iter().enumerate() {
-            let start = k * self.stride;
-            let n = self.context.min(self.predicted() - start);
-            let mut window = vec![0; n + 1];
-            self.tokens.read(self.range.start + start, &mut window);
-            batch.fill(row, &window, if k == 0 { 0 } else { self.context - self.stride });
-        }
-        batch
+    /// The windows of these numbers, one per row, each (T,).
+    pub fn batch(&self, windows: impl IntoIterator<Item = usize>) -> TokenBatch {
+        let window = |k| {
+            let start = k * self.context;
+            read(&*self.tokens, self.range.start + start, self.context.min(self.predicted() - start) + 1)
+        };
+        TokenBatch::padded(&windows.into_iter().map(window).collect::<Vec<_>>(), self.context)
     }
 }
 
@@ -170,7 +148,7 @@ mod tests {
 
     #[test]
     fn windows_are_contiguous_inside_their_range_and_reach_both_ends() {
-        let windows = Windows::new(count(100), 20..60, 8, 7).unwrap();
+        let windows = RandomWindows::new(count(100), 20..60, 8, 7).unwrap();
         let mut starts = [0; 100];
         for t in 1..=500 {
             let batch = windows.batch(t, 0..4);
@@ -188,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_depends_on_seed_update_and_row_alone() {
-        let windows = |seed| Windows::new(count(10_000), 0..10_000, 16, seed).unwrap();
+    fn a_window_depends_on_seed_step_and_row_alone() {
+        let windows = |seed| RandomWindows::new(count(10_000), 0..10_000, 16, seed).unwrap();
         let (a, b) = (windows(1), windows(2));
         let whole = a.batch(9, 0..8);
         let (left, right) = (a.batch(9, 0..3), a.batch(9, 3..8));
         assert_eq!(whole.inputs, [left.inputs, right.inputs].concat());
         assert_eq!(whole.targets, [left.targets, right.targets].concat());
-        let starts = |w: &Windows, t| (0..8).map(|row| w.start(t, row)).collect::<Vec<_>>();
+        let starts = |w: &RandomWindows, t| (0..8).map(|row| w.start(t, row)).collect::<Vec<_>>();
         assert_eq!(starts(&a, 9), starts(&windows(1), 9));
         assert_ne!(starts(&a, 9), starts(&a, 10));
         assert_ne!(starts(&a, 9), starts(&b, 9));
@@ -203,51 +181,42 @@ mod tests {
 
     #[test]
     fn an_epoch_draws_as_many_tokens_as_there_are() {
-        let windows = Windows::new(count(1000), 0..1000, 10, 0).unwrap();
-        assert_eq!((windows.updates_per_epoch(4), windows.updates_per_epoch(3)), (25, 34));
-        let exact = Windows::new(count(11), 0..11, 10, 0).unwrap();
+        let windows = RandomWindows::new(count(1000), 0..1000, 10, 0).unwrap();
+        assert_eq!((windows.steps_per_epoch(4), windows.steps_per_epoch(3)), (25, 34));
+        let exact = RandomWindows::new(count(11), 0..11, 10, 0).unwrap();
         assert_eq!((exact.start(1, 0), exact.start(99, 5)), (0, 0), "one window fits");
     }
 
     #[test]
-    fn evaluation_predicts_every_token_once_with_enough_context() {
+    fn evaluation_predicts_every_token_once() {
         for (n, context) in [(2, 5), (6, 5), (7, 5), (26, 5), (27, 5), (40, 7), (8, 1)] {
-            for stride in 1..=context {
-                let what = format!("{n} tokens, context {context}, stride {stride}");
-                let evaluation = Evaluation::new(count(n + 5), 3..3 + n, context, stride).unwrap();
-                let mut seen = vec![0; n + 5];
-                let mut predictions = 0;
-                for k in 0..evaluation.windows() {
-                    let batch = evaluation.batch(k..k + 1);
-                    assert!(batch.predicted() > 0, "{what}: window {k} is in vain");
-                    predictions += batch.predicted();
-                    for i in (0..context).filter(|&i| batch.weights[i] == 1.0) {
-                        assert_eq!(batch.targets[i], batch.inputs[i] + 1, "{what}");
-                        assert!(k == 0 || i + 1 > context - stride, "{what}: context of {}", i + 1);
-                        seen[batch.targets[i] as usize] += 1;
-                    }
+            let what = format!("{n} tokens, context {context}");
+            let evaluation = Evaluation::new(count(n + 5), 3..3 + n, context).unwrap();
+            assert_eq!((evaluation.predicted(), evaluation.bytes()), (n - 1, n as u64 - 1));
+            let mut targets = Vec::new();
+            for k in 0..evaluation.windows() {
+                let batch = evaluation.batch([k]);
+                assert!(batch.length == context && batch.predicted() > 0, "{what}: window {k} predicts nothing");
+                for i in (0..context).filter(|&i| batch.weights[i] == 1.0) {
+                    assert_eq!(batch.targets[i], batch.inputs[i] + 1, "{what}");
+                    targets.push(batch.targets[i] as usize);
                 }
-                assert!((4..3 + n).all(|i| seen[i] == 1), "{what}: {seen:?}");
-                assert_eq!((seen.iter().sum::<i32>(), predictions), (n as i32 - 1, evaluation.predicted()), "{what}");
-                assert_eq!(evaluation.bytes(), n as u64 - 1);
-                let batches = [evaluation.batch(0..1), evaluation.batch(1..evaluation.windows())];
-                let all = evaluation.batch(0..evaluation.windows());
-                assert_eq!(all.inputs, [&batches[0].inputs[..], &batches[1].inputs].concat(), "{what}");
             }
+            assert_eq!(targets, (4..3 + n).collect::<Vec<_>>(), "{what}");
+            let batches = [evaluation.batch(0..1), evaluation.batch(1..evaluation.windows())];
+            let all = evaluation.batch(0..evaluation.windows());
+            assert_eq!(all.inputs, [&batches[0].inputs[..], &batches[1].inputs].concat(), "{what}");
         }
     }
 
     #[test]
     fn too_little_text_says_how_much_is_needed() {
         let error = |e: DataError| e.to_string();
-        let short = error(Windows::new(count(50), 0..40, 64, 0).err().unwrap());
+        let short = error(RandomWindows::new(count(50), 0..40, 64, 0).err().unwrap());
         assert!(short.contains("has 40 tokens") && short.contains("needs 65") && short.contains("at most 39"), "{short}");
-        assert!(error(Windows::new(count(1), 0..0, 4, 0).err().unwrap()).contains("more text"));
-        assert!(error(Windows::new(count(9), 0..9, 0, 0).err().unwrap()).contains("context"));
-        assert!(error(Evaluation::new(count(9), 8..9, 4, 4).err().unwrap()).contains("held-out part"));
-        for stride in [0, 5] {
-            assert!(error(Evaluation::new(count(9), 0..9, 4, stride).err().unwrap()).contains("1 to the context, 4"));
-        }
-        assert!(Evaluation::new(count(9), 0..9, 0, 1).is_err());
+        assert!(error(RandomWindows::new(count(1), 0..0, 4, 0).err().unwrap()).contains("more text"));
+        assert!(error(RandomWindows::new(count(9), 0..9, 0, 0).err().unwrap()).contains("context"));
+        assert!(error(Evaluation::new(count(9), 8..9, 4).err().unwrap()).contains("held-out part"));
+        assert!(Evaluation::new(count(9), 0..9, 0).is_err());
     }
 }

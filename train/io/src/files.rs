@@ -1,6 +1,6 @@
 //! Files that are written whole or not at all.
 //!
-//! A run may be killed, or its disk fill up, at any instant; what stood on the disk before must then still stand.
+//! A run may be killed, or its disk fill up, at any instant; what was on the disk before must survive.
 //!
 //! ```text
 //! one file    write .NAME.tmp-PID-N │ fsync │ rename over NAME │ fsync the folder
@@ -8,12 +8,12 @@
 //! a folder    write .NAME.tmp-PID/, fsync all          crash: NAME is the old one
 //!             rename NAME → .NAME.old                  crash: .NAME.old is the old one, complete: recovered on load
 //!             rename .NAME.tmp-PID → NAME              crash: NAME is the new one, .NAME.old a leftover
-//!             rename .NAME.old → .NAME.tmp-PID         so that a half-removed folder never bears the name .NAME.old
+//!             rename .NAME.old → .NAME.tmp-PID         so that a half-removed folder is never named .NAME.old
 //!             remove .NAME.tmp-PID                     crash: NAME is the new one
 //! ```
 //!
-//! `rename` replaces a file in one step, but not a folder that holds files; hence the detour by `.NAME.old`, and hence
-//! [`resolve_directory`] for those who read and [`recover_directory`] for the one who writes.
+//! `rename` replaces a file in one step, but not a folder that holds files; hence the detour by `.NAME.old`, and
+//! [`resolve_directory`] for readers; a writer first puts back what a crash left.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -48,17 +48,17 @@ fn remedy(action: &str, cause: &io::Error) -> &'static str {
     use io::ErrorKind as Kind;
     match cause.kind() {
         Kind::StorageFull | Kind::QuotaExceeded => {
-            "free some space there, or name a folder on another disk; what stood there before is untouched"
+            "free some space there, or name a folder on another disk; what was there before is untouched"
         }
-        Kind::PermissionDenied if action == "read" => "check who may read it",
+        Kind::PermissionDenied if matches!(action, "read" | "list") => "check who may read it",
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
-            "check who may write there, or name a folder of your own; what stood there before is untouched"
+            "check who may write there, or name a folder of your own; what was there before is untouched"
         }
-        Kind::ResourceBusy => "another gradus works there: wait until it ends, or name another folder",
+        Kind::ResourceBusy => "another gradus is working there: wait until it ends, or name another folder",
         Kind::NotFound => "check the spelling of the path, and that the folders above it exist",
-        Kind::IsADirectory => "a folder bears that name: name a file",
-        Kind::NotADirectory => "a file bears that name where a folder is needed: name another path or move the file away",
-        Kind::AlreadyExists => "a file bears that name: name another path, or move the file away",
+        Kind::IsADirectory => "a folder has that name: name a file",
+        Kind::NotADirectory => "a file has that name where a folder is needed: name another path, or move the file away",
+        Kind::AlreadyExists => "a file has that name: name another path, or move the file away",
         Kind::InvalidInput => "name a path whose last part is a plain name",
         _ => "check the path and its disk",
     }
@@ -71,10 +71,10 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
     if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// Writes a value as JSON that people can read, whole or not at all.
+/// Writes a value as readable JSON, whole or not at all.
 ///
 /// # Errors
-/// Those of [`write_atomically`], and a value that JSON cannot hold: a path that is no Unicode.
+/// Those of [`write_atomically`], and a value that JSON cannot hold: a path that is not Unicode.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
     let mut text = serde_json::to_vec_pretty(value).map_err(|e| FileError::new("write", path, io::Error::other(e)))?;
     text.push(b'\n');
@@ -86,49 +86,47 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> 
 /// # Errors
 /// Whatever step fails, the temporary file is removed and the old file, if any, is untouched.
 pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), FileError> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let suffix = format!("tmp-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let temporary = Temporary { path: sibling(path, &suffix)?, keep: false };
-    if path.is_dir() {
-        return Err(FileError::new("write", path, io::ErrorKind::IsADirectory.into()));
-    }
-    let fill = || -> io::Result<()> {
-        let mut out = BufWriter::with_capacity(1 << 18, File::create(&temporary.path)?);
-        write(&mut out)?;
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
-    };
-    fill().map_err(|cause| FileError::new("write", path, cause))?;
-    fs::rename(&temporary.path, path).map_err(|cause| FileError::new("replace", path, cause))?;
-    temporary.keep();
-    sync_directory(parent(path))
+    replace_file(path, |file| write(file).map_err(|cause| FileError::new("write", path, cause)))
+}
+
+/// [`write_atomically`] for a writer that seeks or has errors of its own.
+pub fn replace_file<E: From<FileError>>(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>) -> Result<(), E> {
+    written(path, fill)?.take_name(path)?;
+    Ok(sync_directory(parent(path))?)
 }
 
 /// Writes files that belong together, such as a backbone and its head: all are on the disk before the first takes its name.
 ///
 /// # Errors
-/// As [`write_atomically`]: where a file cannot be written, none has taken its name.
+/// As for [`write_atomically`]: if a file cannot be written, none has taken its name.
 pub fn write_together(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(), FileError> {
     let mut fresh = Vec::new();
     for (name, bytes) in files {
         let path = folder.join(name);
-        let temporary = Temporary { path: sibling(&path, &format!("tmp-{}", process::id()))?, keep: false };
-        let fill = || {
-            let mut file = File::create(&temporary.path)?;
-            file.write_all(bytes)?;
-            file.sync_all()
-        };
-        fill().map_err(|cause| FileError::new("write", &path, cause))?;
-        fresh.push((temporary, path));
+        let write = |file: &mut BufWriter<File>| file.write_all(bytes).map_err(|cause| FileError::new("write", &path, cause));
+        fresh.push((written(&path, write)?, path));
     }
-    for (temporary, path) in fresh {
-        fs::rename(&temporary.path, &path).map_err(|cause| FileError::new("replace", &path, cause))?;
-        temporary.keep();
-    }
+    fresh.into_iter().try_for_each(|(temporary, path)| temporary.take_name(&path))?;
     sync_directory(folder)
 }
 
-/// Anything that stands in the folder at `path`, or the folder itself where it cannot be looked into; nothing if there is none or
-/// an empty one.
+/// A temporary file beside `path`, filled and synced.
+fn written<E: From<FileError>>(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>) -> Result<Temporary, E> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let suffix = format!("tmp-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let temporary = Temporary(sibling(path, &suffix)?);
+    let error = |cause| FileError::new("write", path, cause);
+    if path.is_dir() {
+        return Err(error(io::ErrorKind::IsADirectory.into()).into());
+    }
+    let mut out = BufWriter::with_capacity(1 << 18, File::create(&temporary.0).map_err(error)?);
+    fill(&mut out)?;
+    let file = out.into_inner().map_err(|e| error(e.into_error()))?;
+    file.sync_all().map_err(error)?;
+    Ok(temporary)
+}
+
+/// Something in the folder at `path`, or the folder itself if it cannot be listed; `None` if it is missing or empty.
 pub fn occupant(path: &Path) -> Option<PathBuf> {
     match fs::read_dir(path) {
         Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => Some(path.to_owned()),
@@ -137,23 +135,20 @@ pub fn occupant(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The name of what keeps a folder for one process.
+/// The file that locks a folder for one process.
 const LOCK: &str = ".gradus.lock";
 
-/// A folder that one process works in. Given back at the end, also that of a crash: the lock is the operating system's.
+/// A folder that one process works in. It is released at the end, even by a crash: the lock is the operating system's.
 #[derive(Debug)]
 pub struct Lock {
     folder: PathBuf,
-    /// The folder was not there before: it goes again where nothing comes of it.
+    /// The folder was created here: it is removed again if it stays empty.
     made: bool,
     _file: File,
 }
 
 impl Lock {
-    /// Makes the folder where there is none, and takes it.
-    ///
-    /// # Errors
-    /// The folder cannot be made or written to, or another process has it.
+    /// Creates the folder if needed, and takes it; an error if another process has it.
     pub fn take(folder: &Path) -> Result<Self, FileError> {
         let error = |action| move |cause| FileError::new(action, folder, cause);
         let made = !folder.exists();
@@ -202,16 +197,16 @@ fn replace_observed<E: From<FileError>>(
         return Err(FileError::new("write", path, io::ErrorKind::NotADirectory.into()).into());
     }
     fs::create_dir(&fresh).map_err(error("create a fresh folder beside"))?;
-    let temporary = Temporary { path: fresh, keep: false };
-    fill(&temporary.path)?;
-    sync_tree(&temporary.path)?;
+    let temporary = Temporary(fresh);
+    fill(&temporary.0)?;
+    sync_tree(&temporary.0)?;
     at();
     let replaces = path.exists();
     if replaces {
         fs::rename(path, &old).map_err(error("set aside"))?;
         at();
     }
-    if let Err(cause) = fs::rename(&temporary.path, path) {
+    if let Err(cause) = fs::rename(&temporary.0, path) {
         if replaces {
             fs::rename(&old, path).map_err(error("put back"))?;
         }
@@ -220,29 +215,23 @@ fn replace_observed<E: From<FileError>>(
     sync_directory(above)?;
     at();
     // The new folder is in place. A leftover does no harm, so its removal may fail; the next call tries again.
-    if replaces && fs::rename(&old, &temporary.path).is_ok() {
+    if replaces && fs::rename(&old, &temporary.0).is_ok() {
         at();
     }
     drop(temporary);
     Ok(())
 }
 
-/// The folder that holds the contents of `path` now: `path` itself or, after a crash between two renames, `.NAME.old`.
-/// Changes nothing on the disk, so it suits a reader while another process writes.
-///
-/// # Errors
-/// If `path` does not end in a name.
+/// The folder that holds the contents of `path`, which must end in a name: `path` itself or, after a crash between two renames,
+/// `.NAME.old`. Changes nothing on the disk, so it suits a reader while another process writes.
 pub fn resolve_directory(path: &Path) -> Result<PathBuf, FileError> {
     let old = sibling(path, "old")?;
     Ok(if !path.exists() && old.exists() { old } else { path.to_path_buf() })
 }
 
 /// Puts a folder that a crash left as `.NAME.old` back as `path` and removes unfinished leftovers; true if it put one
-/// back. Only for the process that writes `path`; those who read use [`resolve_directory`].
-///
-/// # Errors
-/// If `path` does not end in a name, or the operating system refuses.
-pub fn recover_directory(path: &Path) -> Result<bool, FileError> {
+/// back. Only for the process that writes `path`; readers use [`resolve_directory`].
+fn recover_directory(path: &Path) -> Result<bool, FileError> {
     let (old, above) = (sibling(path, "old")?, parent(path));
     let restored = !path.exists() && old.exists();
     if restored {
@@ -276,9 +265,9 @@ fn sibling(path: &Path, suffix: &str) -> Result<PathBuf, FileError> {
     Ok(path.with_file_name(hidden))
 }
 
-/// Brings every file and folder under `path` to the disk.
+/// Syncs every file and folder under `path` to the disk.
 fn sync_tree(path: &Path) -> Result<(), FileError> {
-    let error = |cause| FileError::new("bring to the disk", path, cause);
+    let error = |cause| FileError::new("sync", path, cause);
     for entry in fs::read_dir(path).map_err(error)? {
         let entry = entry.map_err(error)?.path();
         if entry.is_dir() {
@@ -286,40 +275,34 @@ fn sync_tree(path: &Path) -> Result<(), FileError> {
         } else {
             // Windows syncs only files opened for writing.
             let file = File::options().read(true).write(cfg!(windows)).open(&entry).map_err(error)?;
-            file.sync_all().map_err(|cause| FileError::new("bring to the disk", &entry, cause))?;
+            file.sync_all().map_err(|cause| FileError::new("sync", &entry, cause))?;
         }
     }
     sync_directory(path)
 }
 
-/// Brings the names in a folder to the disk. Windows has no such call and needs none.
+/// Syncs the names in a folder to the disk. Windows has no such call and needs none.
 fn sync_directory(path: &Path) -> Result<(), FileError> {
     if cfg!(unix) {
         let sync = File::open(path).and_then(|folder| folder.sync_all());
-        sync.map_err(|cause| FileError::new("bring to the disk", path, cause))?;
+        sync.map_err(|cause| FileError::new("sync", path, cause))?;
     }
     Ok(())
 }
 
-/// A file or folder that is removed when it goes out of scope, unless it was kept.
-struct Temporary {
-    path: PathBuf,
-    keep: bool,
-}
+/// A file or folder that is removed when this goes out of scope, unless it has another name by then.
+struct Temporary(PathBuf);
 
 impl Temporary {
-    /// It has become something that stays.
-    fn keep(mut self) {
-        self.keep = true;
+    fn take_name(self, path: &Path) -> Result<(), FileError> {
+        fs::rename(&self.0, path).map_err(|cause| FileError::new("replace", path, cause))
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.keep {
-            // Where it cannot be removed there is nobody left to tell: the error that brought us here is on its way.
-            let _ = if self.path.is_dir() { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
-        }
+        // If it cannot be removed there is nobody left to tell: the error that brought us here is on its way.
+        let _ = if self.0.is_dir() { fs::remove_dir_all(&self.0) } else { fs::remove_file(&self.0) };
     }
 }
 
@@ -374,21 +357,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole() {
+    fn a_file_is_replaced_whole_and_a_full_disk_leaves_the_old_one() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("report.html");
-        for content in ["first", "second, which is longer", "third"] {
+        let path = folder.path().join("model.safetensors");
+        for content in ["first", "second, which is longer", "old"] {
             write_atomically(&path, |out| out.write_all(content.as_bytes())).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }
-        assert_eq!(names(folder.path()), ["report.html"]);
-    }
-
-    #[test]
-    fn a_full_disk_leaves_the_old_file_and_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("model.safetensors");
-        fs::write(&path, "old").unwrap();
         let error = write_atomically(&path, |out| {
             out.write_all(&vec![1; 1 << 20])?;
             Err(io::ErrorKind::StorageFull.into())

@@ -1,10 +1,10 @@
-//! What every part of a training program shares with the world outside of it.
+//! What every part of a training program needs of the outside world.
 //!
 //! | module | |
 //! |-|-|
 //! | [`files`] | writes that are whole or absent, folders that one process works in |
-//! | [`progress`] | how far a long piece of work is, told to whoever shows it |
-//! | [`interrupt`] | the wish that the work should end |
+//! | [`progress`] | how far a long piece of work is, reported to what shows it |
+//! | [`interrupt`] | the request that the work should end |
 //! | [`numbers`] | counts, measurements and times as people read them |
 //! | [`hex`] | digests as they are written |
 

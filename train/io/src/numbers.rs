@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-/// A whole number with its thousands apart: `116,534,784`.
+/// A whole number with its thousands separated: `116,534,784`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);

@@ -1,6 +1,6 @@
-//! How far a long piece of work is: told by whoever works, shown by whoever watches.
+//! How far a long piece of work is: reported by the work, shown by a monitor.
 //!
-//! The work knows no terminal. It begins a [`Job`] with the [`Monitor`] it was given, and tells the [`Progress`] it gets for it.
+//! The work knows no terminal. It begins a [`Job`] with the [`Monitor`] it was given, and reports to the [`Progress`] it gets.
 //!
 //! ```
 //! use gradus_io::progress::{Job, Monitor, Progress, Silent};
@@ -23,7 +23,7 @@ pub struct Job {
     pub label: String,
     /// Number of steps.
     pub total: u64,
-    /// What the steps are: `updates`, `merges`, `bytes`.
+    /// What the steps are: `steps`, `merges`, `bytes`.
     pub unit: String,
     /// What the rate counts, and how many of it a step is worth: 2,048 tokens, say.
     pub counted: (String, f64),
@@ -37,7 +37,7 @@ impl Job {
         Job { label: label.into(), total, unit: unit.into(), counted: (unit.into(), 1.0), done: 0 }
     }
 
-    /// Gives the rate in something else than steps, of which each step is worth `each`: `tokens`, say.
+    /// Gives the rate in something other than steps, `each` per step: `tokens`, say.
     #[must_use]
     pub fn counting(mut self, what: &str, each: f64) -> Self {
         self.counted = (what.into(), each);
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// Whoever watches the work: a terminal, a log, nobody.
+/// What watches the work: a terminal, a log, nothing.
 pub trait Monitor: fmt::Debug + Sync {
     /// A piece of work begins.
     fn begin(&self, job: Job) -> Box<dyn Progress>;
@@ -70,7 +70,7 @@ pub trait Progress: Send {
     fn say(&mut self, words: &str);
     /// Says a line to the reader even when quiet.
     fn warn(&mut self, words: &str);
-    /// The work is done. Dropped without it, the work has failed.
+    /// The work is done. If dropped without this, the work has failed.
     fn finish(self: Box<Self>);
 }
 

@@ -9,7 +9,7 @@ use gradus_train::pretrain::PretrainError;
 
 use crate::tasks;
 
-/// Why a reproduction could not begin or go on; what is finished stays.
+/// Why a reproduction could not begin or continue; finished stages are kept.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -21,20 +21,20 @@ pub enum ReproduceError {
     #[error(transparent)]
     Set(#[from] SetError),
     #[error(transparent)]
-    World(#[from] tasks::TaskError),
+    World(#[from] tasks::WriteTasksError),
     #[error(transparent)]
     File(#[from] FileError),
     #[error("--{flag} {found}: expected {expected}")]
     Range { flag: &'static str, found: String, expected: &'static str },
-    #[error("{out} already holds a reproduction of other sizes, that of `{there}`; give another --out, or continue that one with --resume {again}", out = out.display(), again = quoted(out))]
+    #[error("{out} already holds a reproduction of other sizes, made by `{there}`; give another --out, or continue it with --resume {again}", out = out.display(), again = quoted(out))]
     Taken { out: PathBuf, there: String },
-    #[error("{out} already holds {found}, and no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
+    #[error("{out} already holds {found}, but no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
     Foreign { out: PathBuf, found: PathBuf },
     #[error("{path}: {problem}; --resume takes the directory of an earlier `gradus reproduce`", path = path.display())]
     NoPlan { path: PathBuf, problem: String },
-    #[error("{path}: {problem}; the file is damaged: delete it, and its stage is run again", path = path.display())]
+    #[error("{path}: {problem}; the file is damaged: delete it to run its stage again", path = path.display())]
     Damaged { path: PathBuf, problem: String },
-    #[error("stopped; what is finished stays, and `gradus reproduce --resume {out}` goes on from there", out = quoted(out))]
+    #[error("stopped; finished stages are kept: continue with `gradus reproduce --resume {out}`", out = quoted(out))]
     Interrupted { out: PathBuf },
 }
 

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use gradus_io::numbers::many;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReproduceError;
 use crate::results::{Body, Variant};
 use crate::tasks;
 
-/// The tasks that are fine-tuned, with the tokens of an example's sequences together (as seconds tell, special tokens included).
+/// The tasks that are fine-tuned, with the tokens of all of an example's sequences (as measured in time, special tokens
+/// included).
 pub const TASKS: [(&str, f64); 12] = [
     ("mnli", 25.0),
     ("snli", 23.0),
@@ -29,22 +31,22 @@ pub const TASKS: [(&str, f64); 12] = [
 pub const TRANSFERRED: [&str; 2] = ["mnli", "cola"];
 /// The tasks of the experiments behind `--full`.
 pub const EXPERIMENTS: [&str; 3] = ["mnli", "cola", "race"];
-/// One labelled row in so many, in the experiments by size of the labelled set.
+/// One labelled row in this many, in the experiments by size of the labelled set.
 pub const PARTS: [usize; 3] = [8, 4, 2];
 
-/// Counts up with every change of the world, the tasks, the rates or the order of work: results of two recipes do not mix.
+/// Increases with every change of the world, the tasks, the rates or the order of work: results of two recipes do not mix.
 pub const RECIPE: u32 = 4;
 
 /// Sizes of the miniature. Everything that a result depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sizes {
-    /// The recipe they are sizes of.
+    /// The recipe that the sizes belong to.
     pub recipe: u32,
     /// Number of seeds.
     pub seeds: u64,
     /// The first of them.
     pub first_seed: u64,
-    /// Updates of pre-training.
+    /// Steps of pre-training.
     pub updates: u64,
     /// Most training rows of a task.
     pub rows: usize,
@@ -54,9 +56,9 @@ pub struct Sizes {
     pub lr: f64,
     /// Blocks of the Transformer.
     pub layers: usize,
-    /// The experiments on the paper's claims in words too.
+    /// Also the experiments on the paper's claims in words?
     pub full: bool,
-    /// What updates and rows were made of: `--scale`.
+    /// The factor on steps and rows: `--scale`.
     pub scale: f64,
 }
 
@@ -83,10 +85,10 @@ impl Sizes {
         format!("gradus reproduce --seeds {} --seed {} --scale {}{full} --out DIR", self.seeds, self.first_seed, self.scale)
     }
 
-    /// Are these sizes of a miniature?
+    /// Checks that these are sizes of a miniature.
     ///
     /// # Errors
-    /// The flag that gives such a size, and what it may be.
+    /// The flag that is out of range, and its range.
     pub fn check(&self) -> Result<(), ReproduceError> {
         let range = |flag, found: String, expected| Err(ReproduceError::Range { flag, found, expected });
         let made = Sizes::new(self.seeds, self.first_seed, self.scale, self.full);
@@ -97,15 +99,15 @@ impl Sizes {
         } else if !(0.01..=100.0).contains(&self.scale) {
             range("scale", self.scale.to_string(), "a number from 0.01 to 100")
         } else if *self != made {
-            let found = format!("{}, with other updates, rows, epochs, rate or blocks than the recipe's", self.scale);
+            let found = format!("{}, with other steps, rows, epochs, rate or blocks than the recipe's", self.scale);
             range("scale", found, "all sizes to be those of the recipe")
         } else {
             Ok(())
         }
     }
 
-    /// What is asked for beside what is planned here: the more seeds, and the experiments of `--full` if either has them. `None` for
-    /// sizes that differ in anything else.
+    /// This plan joined with what is asked for: the larger number of seeds, and the experiments of `--full` if either has them.
+    /// `None` for sizes that differ in anything else.
     pub fn joined(&self, asked: &Sizes) -> Option<Sizes> {
         let both = Sizes { seeds: self.seeds.max(asked.seeds), full: self.full || asked.full, ..asked.clone() };
         (Sizes { seeds: both.seeds, full: both.full, ..self.clone() } == both).then_some(both)
@@ -122,38 +124,52 @@ impl Sizes {
     }
 }
 
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seeds, rows) = (many(self.seeds as usize, "seed"), many(self.rows, "training row"));
+        let (steps, epochs) = (many(self.updates as usize, "step"), many(self.epochs as usize, "epoch"));
+        let (first, lr) = (self.first_seed, self.lr);
+        write!(f, "{seeds} from {first} on; {steps} of pre-training; at most {rows} per task, {epochs} at a rate of {lr}")
+    }
+}
+
 /// A piece of work that is done whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
-    /// The tasks' files.
     World,
     /// Pre-training, with zero-shot scores on the way.
     Pretrain(Body),
-    /// Fine-tuning on a task.
     Finetune {
-        /// Its name.
         task: &'static str,
-        /// How.
         variant: Variant,
     },
 }
 
 impl Stage {
-    /// One of those that do not need one another.
+    /// Is it one of the stages that are independent of one another?
     pub fn is_fine_tuning(&self) -> bool {
         matches!(self, Stage::Finetune { .. })
     }
+
+    /// What kind of work it is.
+    pub fn kind(&self) -> &'static str {
+        use Variant::{Full, Lstm, NoAux, NoPretraining};
+        match self {
+            Stage::World => "tasks of the micro-world",
+            Stage::Pretrain(_) => "pre-training",
+            Stage::Finetune { variant: Full | NoPretraining | NoAux | Lstm, .. } => "fine-tuning: 12 tasks, 4 models each",
+            Stage::Finetune { .. } => "layers transferred and other experiments",
+        }
+    }
 }
 
-/// A stage of a seed, with the seconds it is expected to take.
+/// A stage of a seed, with what it is expected to cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// The seed.
     pub seed: u64,
-    /// The work.
     pub stage: Stage,
-    /// Expected seconds, on all threads.
-    pub seconds: f64,
+    /// The cost, in tokens of pre-training the Transformer.
+    pub tokens: f64,
 }
 
 impl fmt::Display for Stage {
@@ -168,19 +184,14 @@ impl fmt::Display for Stage {
     }
 }
 
-/// How fast this machine is.
-#[derive(Clone, Copy, Debug)]
-pub struct Speed {
-    /// Tokens a second in pre-training the Transformer.
-    pub tokens: f64,
-}
-
-/// Stories of an update of pre-training.
+/// Stories of a step of pre-training.
 pub const STORIES: usize = 8;
 /// Tokens of a story in a batch, padding included, on average.
 pub const STORY: usize = 155;
-/// Tokens of an update of pre-training.
-const UPDATE: f64 = (STORIES * STORY) as f64;
+/// Tokens of a step of pre-training.
+const STEP: f64 = (STORIES * STORY) as f64;
+/// What the tasks' files cost.
+const WORLD: f64 = 500.0;
 /// What probes and evaluations of a pre-training cost, in tokens of training.
 const PROBES: f64 = 120_000.0;
 /// What an LSTM's token costs, where the Transformer's costs one.
@@ -189,18 +200,17 @@ const LSTM: f64 = 0.9;
 const SHORT: f64 = 1.5;
 
 /// All stages, in the order in which they are run.
-pub fn plan(sizes: &Sizes, speed: Speed) -> Vec<Planned> {
+pub fn plan(sizes: &Sizes) -> Vec<Planned> {
     let mut all = Vec::new();
     for seed in sizes.first_seed..sizes.first_seed + sizes.seeds {
         let mut add = |stage: Stage, tokens: f64| {
-            let planned = Planned { seed, stage, seconds: tokens / speed.tokens };
-            // Of few rows a half and a quarter may be the same.
-            if !all.iter().any(|p: &Planned| (p.seed, &p.stage) == (seed, &planned.stage)) {
-                all.push(planned);
+            // With few rows, a half and a quarter may be the same.
+            if !all.iter().any(|p: &Planned| (p.seed, &p.stage) == (seed, &stage)) {
+                all.push(Planned { seed, stage, tokens });
             }
         };
-        let pretraining = sizes.updates as f64 * UPDATE + PROBES;
-        add(Stage::World, 0.05 * speed.tokens);
+        let pretraining = sizes.updates as f64 * STEP + PROBES;
+        add(Stage::World, WORLD);
         add(Stage::Pretrain(Body::Gpt), pretraining);
         add(Stage::Pretrain(Body::Lstm), LSTM * pretraining);
         if sizes.full {
@@ -242,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_plan_has_every_task_in_every_ablation() {
-        let count = |sizes: &Sizes| plan(sizes, Speed { tokens: 1e4 }).len();
+        let count = |sizes: &Sizes| plan(sizes).len();
         assert_eq!(count(&Sizes::new(1, 1, 1.0, false)), 3 + 4 * 12 + 2 * 4);
         assert_eq!(count(&Sizes::new(3, 1, 1.0, false)), 3 * (3 + 4 * 12 + 2 * 4));
         assert_eq!(count(&Sizes::new(1, 1, 1.0, true)), 4 + 4 * 12 + 2 * 4 + 3 * 8);
@@ -268,14 +278,16 @@ mod tests {
 
     #[test]
     fn what_is_needed_comes_first() {
-        let all = plan(&Sizes::new(2, 5, 0.1, true), Speed { tokens: 1e4 });
+        let all = plan(&Sizes::new(2, 5, 0.1, true));
         for seed in [5, 6] {
             let place = |stage: Stage| all.iter().position(|p| p.seed == seed && p.stage == stage).unwrap();
-            let first_task = all.iter().position(|p| p.seed == seed && matches!(p.stage, Stage::Finetune { .. })).unwrap();
+            let first_task = all.iter().position(|p| p.seed == seed && p.stage.is_fine_tuning()).unwrap();
             for body in [Body::Gpt, Body::Lstm, Body::Shuffled] {
                 assert!(place(Stage::World) < place(Stage::Pretrain(body)) && place(Stage::Pretrain(body)) < first_task);
             }
         }
-        assert!(all.iter().all(|p| p.seconds > 0.0));
+        assert!(all.iter().all(|p| p.tokens > 0.0));
+        let at_full_scale = plan(&Sizes::new(1, 1, 1.0, true)).into_iter().find(|p| p.stage == Stage::Pretrain(Body::Gpt));
+        assert_eq!(at_full_scale.expect("planned").tokens, 4000.0 * 8.0 * 155.0 + 120_000.0);
     }
 }

@@ -1,17 +1,17 @@
 //! What the stages measured, as they are kept on disk and read for the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::str::FromStr;
 
-use gradus_data::sets::scores::mean_and_deviation;
-use gradus_train::finetune::{Point, Scored};
+use gradus_data::sets::scores::{glue_average, mean_and_deviation};
+use gradus_train::finetune::{CurvePoint, Scored};
 use serde::{Deserialize, Serialize};
 
 /// How a task was fine-tuned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Variant {
-    /// As the paper: pre-trained Transformer, λ = 0.5.
+    /// As in the paper: pre-trained Transformer, λ = 0.5.
     Full,
     /// The same sizes from fresh parameters.
     NoPretraining,
@@ -19,11 +19,11 @@ pub enum Variant {
     NoAux,
     /// The pre-trained LSTM.
     Lstm,
-    /// Embeddings and so many blocks from the pre-trained Transformer.
+    /// Embeddings and this many blocks from the pre-trained Transformer.
     Layers(usize),
-    /// The pre-trained Transformer on so many labelled rows.
+    /// The pre-trained Transformer on this many labelled rows.
     Rows(usize),
-    /// Fresh parameters on so many labelled rows.
+    /// Fresh parameters on this many labelled rows.
     NoPretrainingRows(usize),
     /// Pre-trained on the same sentences in an order that no story has.
     Shuffled,
@@ -31,62 +31,54 @@ pub enum Variant {
     Frozen,
 }
 
+/// The names of the variants without a number.
+const NAMED: [(Variant, &str); 6] = [
+    (Variant::Full, "full"),
+    (Variant::NoPretraining, "no-pretraining"),
+    (Variant::NoAux, "no-aux"),
+    (Variant::Lstm, "lstm"),
+    (Variant::Shuffled, "shuffled"),
+    (Variant::Frozen, "frozen"),
+];
+
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Variant::Full => f.write_str("full"),
-            Variant::NoPretraining => f.write_str("no-pretraining"),
-            Variant::NoAux => f.write_str("no-aux"),
-            Variant::Lstm => f.write_str("lstm"),
             Variant::Layers(n) => write!(f, "layers-{n}"),
             Variant::Rows(n) => write!(f, "rows-{n}"),
             Variant::NoPretrainingRows(n) => write!(f, "no-pretraining-rows-{n}"),
-            Variant::Shuffled => f.write_str("shuffled"),
-            Variant::Frozen => f.write_str("frozen"),
+            named => NAMED.iter().filter(|(variant, _)| variant == named).try_for_each(|(_, name)| f.write_str(name)),
         }
     }
 }
 
-impl FromStr for Variant {
-    type Err = String;
-    fn from_str(name: &str) -> Result<Self, String> {
-        let number = |prefix: &str| name.strip_prefix(prefix).and_then(|n| n.parse().ok());
-        Ok(match name {
-            "full" => Variant::Full,
-            "no-pretraining" => Variant::NoPretraining,
-            "no-aux" => Variant::NoAux,
-            "lstm" => Variant::Lstm,
-            "shuffled" => Variant::Shuffled,
-            "frozen" => Variant::Frozen,
-            _ => match (number("layers-"), number("no-pretraining-rows-"), number("rows-")) {
-                (Some(n), ..) => Variant::Layers(n),
-                (_, Some(n), _) => Variant::NoPretrainingRows(n),
-                (.., Some(n)) => Variant::Rows(n),
-                _ => return Err(format!("no such variant: {name}")),
-            },
-        })
+impl From<Variant> for String {
+    fn from(variant: Variant) -> String {
+        variant.to_string()
     }
 }
 
-impl Serialize for Variant {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+impl TryFrom<String> for Variant {
+    type Error = String;
+    fn try_from(name: String) -> Result<Self, String> {
+        if let Some((variant, _)) = NAMED.iter().find(|(_, known)| *known == name) {
+            return Ok(*variant);
+        }
+        let (kind, number) = name.rsplit_once('-').unwrap_or_default();
+        match (kind, number.parse()) {
+            ("layers", Ok(n)) => Ok(Variant::Layers(n)),
+            ("rows", Ok(n)) => Ok(Variant::Rows(n)),
+            ("no-pretraining-rows", Ok(n)) => Ok(Variant::NoPretrainingRows(n)),
+            _ => Err(format!("no such variant: {name}")),
+        }
     }
 }
 
-impl<'de> Deserialize<'de> for Variant {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// What stands under the heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The model under the heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
-    /// The Transformer.
     Gpt,
-    /// The LSTM of as many parameters.
     Lstm,
     /// The Transformer, pre-trained on shuffled sentences.
     Shuffled,
@@ -103,14 +95,11 @@ impl Body {
     }
 }
 
-/// One fine-tuning.
+/// One fine-tuning, and the seconds it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// The seed.
     pub seed: u64,
-    /// The task's name.
     pub task: String,
-    /// How it was fine-tuned.
     pub variant: Variant,
     /// Rows trained on.
     pub rows: usize,
@@ -121,84 +110,87 @@ pub struct TaskResult {
     /// The same model on rows it was trained on.
     pub train: Scored,
     /// The dev split on the way.
-    pub curve: Vec<Point>,
-    /// Seconds it took.
+    pub curve: Vec<CurvePoint>,
     pub seconds: f64,
 }
 
 /// What a language model answers without being trained for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ZeroShotPoint {
-    /// Updates of pre-training.
     pub update: u64,
-    /// Tokens seen.
     pub tokens: u64,
     /// Scores by task.
     pub scores: BTreeMap<String, f64>,
 }
 
-/// One pre-training.
+/// One pre-training, and the seconds it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PretrainResult {
-    /// The seed.
     pub seed: u64,
-    /// What was pre-trained.
     pub body: Body,
-    /// Number of parameters.
     pub parameters: usize,
-    /// Loss on held-out stories, in nats a token.
+    /// Loss on held-out stories, in nats per token.
     pub loss: f64,
     /// The smallest that any model can have.
     pub limit: f64,
     /// Zero-shot scores on the way.
     pub zero_shot: Vec<ZeroShotPoint>,
-    /// Seconds it took.
     pub seconds: f64,
 }
 
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Pre-trainings.
     pub pretrained: Vec<PretrainResult>,
-    /// Fine-tunings.
     pub tasks: Vec<TaskResult>,
 }
 
 /// A mean over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
-    /// The mean.
     pub mean: f64,
     /// The sample deviation; `None` for one seed.
     pub deviation: Option<f64>,
-    /// Number of seeds.
-    pub seeds: usize,
 }
 
 impl Mean {
-    /// Of one value a seed; `None` for no values.
+    /// From one value per seed; `None` for no values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (mean, deviation) = mean_and_deviation(values);
-        (!values.is_empty()).then_some(Mean { mean, deviation, seeds: values.len() })
+        (!values.is_empty()).then_some(Mean { mean, deviation })
+    }
+
+    /// Multiplied by `times`, with `digits` digits: `81.2 ± 0.7`.
+    pub fn told(&self, times: f64, digits: usize) -> String {
+        let mean = format!("{:.digits$}", times * self.mean).replace('-', "−");
+        self.deviation.map_or(mean.clone(), |d| format!("{mean} ± {:.digits$}", times * d))
     }
 }
 
 impl fmt::Display for Mean {
-    /// In points of 100: `81.2 ± 0.7`.
+    /// In points of 100.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{:.1}", 100.0 * self.mean).replace('-', "−"))?;
-        self.deviation.map_or(Ok(()), |d| write!(f, " ± {:.1}", 100.0 * d))
+        f.write_str(&self.told(100.0, 1))
     }
 }
+
+/// The columns of the benchmark's average, task by task; without WNLI, which is not trained on here.
+const GLUE: [&[&str]; 8] = [
+    &["cola"],
+    &["sst-2"],
+    &["mrpc", "mrpc-accuracy"],
+    &["sts-b", "sts-b-spearman"],
+    &["qqp", "qqp-accuracy"],
+    &["mnli", "mnli-mm"],
+    &["qnli"],
+    &["rte"],
+];
 
 impl Results {
     /// The seeds, in order.
     pub fn seeds(&self) -> Vec<u64> {
-        let mut seeds: Vec<u64> = self.tasks.iter().map(|t| t.seed).chain(self.pretrained.iter().map(|p| p.seed)).collect();
-        seeds.sort_unstable();
-        seeds.dedup();
-        seeds
+        let seeds = self.tasks.iter().map(|t| t.seed).chain(self.pretrained.iter().map(|p| p.seed));
+        seeds.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The result of one fine-tuning.
@@ -206,7 +198,12 @@ impl Results {
         self.tasks.iter().find(|t| (t.seed, t.task.as_str(), t.variant) == (seed, task, variant))
     }
 
-    /// One value a seed, of the seeds that have it.
+    /// The result of one pre-training.
+    pub fn pretraining(&self, seed: u64, body: Body) -> Option<&PretrainResult> {
+        self.pretrained.iter().find(|p| (p.seed, p.body) == (seed, body))
+    }
+
+    /// One value per seed, of the seeds that have it.
     pub fn each(&self, value: impl Fn(u64) -> Option<f64>) -> Vec<f64> {
         self.seeds().into_iter().filter_map(value).collect()
     }
@@ -218,6 +215,7 @@ impl Results {
 
     /// The test score of a column in one seed.
     pub fn one(&self, seed: u64, column: &str, variant: Variant) -> Option<f64> {
+        let metric = |task, name| self.task(seed, task, variant)?.test.metrics.get(name).copied();
         match column {
             "mnli-mm" => Some(self.task(seed, "mnli", variant)?.mismatched.as_ref()?.score),
             // The mean of both test sets, as in table 5.
@@ -225,19 +223,21 @@ impl Results {
                 let both = [self.one(seed, "mnli", variant)?, self.one(seed, "mnli-mm", variant)?];
                 Some((both[0] + both[1]) / 2.0)
             }
-            "race-middle" | "race-high" => {
-                let name = format!("accuracy-{}", &column[5..]);
-                self.task(seed, "race", variant)?.test.metrics.get(&name).copied()
+            "glue" => {
+                let of = |columns: &&[&str]| columns.iter().map(|column| self.one(seed, column, variant)).collect();
+                let tasks: Vec<Vec<f64>> = GLUE.iter().map(of).collect::<Option<_>>()?;
+                Some(glue_average(&tasks.iter().map(Vec::as_slice).collect::<Vec<_>>()))
             }
-            "mrpc-accuracy" | "qqp-accuracy" => {
-                let (task, metric) = column.split_once('-')?;
-                self.task(seed, task, variant)?.test.metrics.get(metric).copied()
-            }
+            "race-middle" => metric("race", "accuracy-middle"),
+            "race-high" => metric("race", "accuracy-high"),
+            "mrpc-accuracy" => metric("mrpc", "accuracy"),
+            "qqp-accuracy" => metric("qqp", "accuracy"),
+            "sts-b-spearman" => metric("sts-b", "spearman"),
             task => Some(self.task(seed, task, variant)?.test.score),
         }
     }
 
-    /// The mean over a seed's tasks of something that each result tells; `None` where no task does.
+    /// The mean over a seed's tasks of a value of each result; `None` where no task has one.
     pub fn over_tasks(&self, seed: u64, variant: Variant, value: impl Fn(&TaskResult) -> Option<f64>) -> Option<f64> {
         let of = |result: &TaskResult| (result.seed, result.variant) == (seed, variant);
         let values: Vec<f64> = self.tasks.iter().filter(|result| of(result)).filter_map(value).collect();
@@ -257,13 +257,11 @@ mod tests {
 
     #[test]
     fn variants_are_read_as_they_are_written() {
-        use Variant::*;
-        for variant in
-            [Full, NoPretraining, NoAux, Lstm, Layers(0), Layers(4), Rows(125), NoPretrainingRows(250), Shuffled, Frozen]
-        {
-            assert_eq!(variant.to_string().parse(), Ok(variant));
+        let numbered = [Variant::Layers(0), Variant::Layers(4), Variant::Rows(125), Variant::NoPretrainingRows(250)];
+        for variant in NAMED.map(|(variant, _)| variant).into_iter().chain(numbered) {
+            assert_eq!(Variant::try_from(variant.to_string()), Ok(variant));
         }
-        assert!("half".parse::<Variant>().is_err());
+        assert!(Variant::try_from("half".to_owned()).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Stage after stage, and what they come to.
+//! Stage after stage, and their results.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,24 +8,27 @@ use std::time::Instant;
 use gradus_io::files::{Lock, occupant, write_json};
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
-use gradus_model::{Model, ModelConfig};
-use gradus_train::pretrain::PretrainError;
-use gradus_train::settings::Options;
+use gradus_model::{Batch, Model, ModelConfig};
+use gradus_train::pretrain::{PretrainError, PretrainOptions};
+use gradus_train::run::RunError;
 use gradus_train::trainer::Trainer;
 
 use crate::error::ReproduceError;
-use crate::plan::{Planned, Sizes, Speed, Stage};
+use crate::plan::{Planned, Sizes, Stage};
 use crate::results::Results;
-use crate::stage::{Places, Watch};
-use crate::{claims, plan, report, results, stage};
+use crate::stage::{Paths, Watch};
+use crate::{claims, plan, report, stage};
 
-/// What a reproduction came to.
+/// The outcome of a reproduction.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Outcome {
+pub struct Reproduction {
     /// Where it is.
     pub out: PathBuf,
     /// Its report.
     pub report: PathBuf,
+    /// The report as Markdown.
+    #[serde(skip)]
+    pub markdown: String,
     /// Seconds of this session.
     pub seconds: f64,
     /// Stages that were done before.
@@ -36,11 +39,11 @@ pub struct Outcome {
     pub claims: Vec<claims::Claim>,
 }
 
-/// Begins a reproduction, or goes on with one: more seeds and the experiments are added to what is there.
+/// Begins or continues a reproduction: more seeds and the experiments are added to what is there.
 ///
 /// # Errors
 /// A directory with another one, a stage's error, or Ctrl-C.
-pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Outcome, ReproduceError> {
+pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     sizes.check()?;
     let _lock = Lock::take(out)?;
     let file = out.join("plan.json");
@@ -59,11 +62,11 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Outcome, Re
     run(&sizes, out, watch)
 }
 
-/// Goes on with the reproduction of a directory.
+/// Continues the reproduction in a directory.
 ///
 /// # Errors
 /// No such directory, a stage's error, or Ctrl-C.
-pub fn resume(out: &Path, watch: &Watch<'_>) -> Result<Outcome, ReproduceError> {
+pub fn resume(out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     let sizes = read_plan(out)?;
     let _lock = Lock::take(out)?;
     run(&sizes, out, watch)
@@ -81,47 +84,23 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     Ok(sizes)
 }
 
-fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Outcome, ReproduceError> {
-    let (begin, places) = (Instant::now(), Places(out.to_owned()));
-    let stages = plan::plan(sizes, measure()?);
-    let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| places.result(p).exists());
-    watch.monitor.say(&announce(&stages, &done, sizes));
-    // Stages done, and seconds of those that are not.
-    let state = Mutex::new((done.len(), open.iter().map(|p| p.seconds).sum::<f64>()));
-    let one = |planned: &Planned, at_once: usize| {
-        if interrupt::requested() {
-            return Err(ReproduceError::Interrupted { out: out.to_owned() });
-        }
-        let start = Instant::now();
-        let found = stage::run(&places, sizes, planned, watch)?;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = (state.0 + 1, (state.1 - planned.seconds).max(0.0));
-        watch.monitor.say(&format!(
-            "[{:>3}/{}] seed {}: {}: {found} ({:.0} s, {:.0} s expected); about {} left",
-            state.0,
-            stages.len(),
-            planned.seed,
-            planned.stage,
-            start.elapsed().as_secs_f64(),
-            planned.seconds * at_once as f64,
-            duration(state.1)
-        ));
-        Ok(())
-    };
-    for group in open.chunk_by(|a, b| a.stage.is_fine_tuning() && b.stage.is_fine_tuning()) {
-        match group {
-            [alone] => one(alone, 1)?,
-            group => at_once(group, |planned, threads| one(planned, threads))?,
-        }
+fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
+    let (begin, paths) = (Instant::now(), Paths(out.to_owned()));
+    let stages = plan::plan(sizes);
+    let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| paths.result(p).exists());
+    if !open.is_empty() {
+        work(&stages, &done, &open, sizes, &paths, watch)?;
     }
-    let results = collect(&places, &stages)?;
+    let results = collect(&paths, &stages)?;
     let claims = claims::all(&results, sizes);
+    let page = report::report(&results, sizes, &claims);
     let report = out.join("report.html");
-    report::report(&results, sizes, &claims, begin.elapsed().as_secs_f64()).write(&report)?;
+    page.write(&report)?;
     write_json(&out.join("results.json"), &results)?;
-    Ok(Outcome {
+    Ok(Reproduction {
         out: out.to_owned(),
         report,
+        markdown: report::markdown(&page),
         seconds: begin.elapsed().as_secs_f64(),
         skipped: done.len(),
         done: open.len(),
@@ -129,9 +108,51 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Outcome, Reproduc
     })
 }
 
-/// Does pieces of work that do not need one another, as many at once as there are threads, each on one of them: nothing waits for
-/// another thread before each update is done, and no bit depends on the threads.
-fn at_once<W: Sync>(work: &[W], each: impl Fn(&W, usize) -> Result<(), ReproduceError> + Sync) -> Result<(), ReproduceError> {
+/// Runs the open stages.
+fn work(
+    stages: &[Planned],
+    done: &[&Planned],
+    open: &[&Planned],
+    sizes: &Sizes,
+    paths: &Paths,
+    watch: &Watch<'_>,
+) -> Result<(), ReproduceError> {
+    let speed = measure()?;
+    watch.monitor.say(&announce(stages, done, sizes, speed));
+    // Stages done, and the cost of those that are not.
+    let state = Mutex::new((done.len(), open.iter().map(|p| p.tokens).sum::<f64>()));
+    let one = |planned: &Planned, workers: usize| {
+        if interrupt::requested() {
+            return Err(ReproduceError::Interrupted { out: paths.0.clone() });
+        }
+        let start = Instant::now();
+        let found = stage::run(paths, sizes, planned, watch)?;
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = (state.0 + 1, (state.1 - planned.tokens).max(0.0));
+        watch.monitor.say(&format!(
+            "[{:>3}/{}] seed {}: {}: {found} ({:.0} s, {:.0} s expected); about {} left",
+            state.0,
+            stages.len(),
+            planned.seed,
+            planned.stage,
+            start.elapsed().as_secs_f64(),
+            planned.tokens / speed * workers as f64,
+            duration(state.1 / speed)
+        ));
+        Ok(())
+    };
+    open.chunk_by(|a, b| a.stage.is_fine_tuning() && b.stage.is_fine_tuning()).try_for_each(|group| match group {
+        [alone] => one(alone, 1),
+        group => side_by_side(group, |planned, workers| one(planned, workers)),
+    })
+}
+
+/// Does pieces of work that do not need one another, as many side by side as there are threads, each on one of them: nothing waits for
+/// another thread before each step is done, and no bit depends on the threads.
+fn side_by_side<W: Sync>(
+    work: &[W],
+    each: impl Fn(&W, usize) -> Result<(), ReproduceError> + Sync,
+) -> Result<(), ReproduceError> {
     let threads = rayon::current_num_threads().min(work.len());
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let worker = || {
@@ -150,62 +171,40 @@ fn at_once<W: Sync>(work: &[W], each: impl Fn(&W, usize) -> Result<(), Reproduce
 }
 
 /// The plan in words, kind by kind.
-fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes) -> String {
-    type Kind = (&'static str, fn(&Stage) -> bool);
-    let kinds: [Kind; 4] = [
-        ("tasks of the micro-world", |s| matches!(s, Stage::World)),
-        ("pre-training", |s| matches!(s, Stage::Pretrain(_))),
-        ("fine-tuning: 12 tasks, 4 models each", |s| {
-            use results::Variant::*;
-            matches!(s, Stage::Finetune { variant: Full | NoPretraining | NoAux | Lstm, .. })
-        }),
-        ("layers transferred and other experiments", |s| {
-            use results::Variant::*;
-            matches!(s, Stage::Finetune { variant, .. } if !matches!(variant, Full | NoPretraining | NoAux | Lstm))
-        }),
-    ];
-    let mut text = format!(
-        "The plan: {}, {} of pre-training, at most {} a task\n",
-        many(sizes.seeds as usize, "seed"),
-        many(sizes.updates as usize, "update"),
-        many(sizes.rows, "training row")
-    );
-    for (name, is) in kinds {
-        let of: Vec<&Planned> = stages.iter().filter(|p| is(&p.stage)).collect();
-        let ready = done.iter().filter(|p| is(&p.stage)).count();
-        let seconds: f64 = of.iter().map(|p| p.seconds).sum();
+fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes, speed: f64) -> String {
+    let mut text = format!("The plan: {sizes}\n");
+    let mut kinds: Vec<&str> = stages.iter().filter(|p| p.seed == sizes.first_seed).map(|p| p.stage.kind()).collect();
+    kinds.dedup();
+    for kind in kinds {
+        let of: Vec<&Planned> = stages.iter().filter(|p| p.stage.kind() == kind).collect();
+        let ready = done.iter().filter(|p| p.stage.kind() == kind).count();
+        let time = duration(of.iter().map(|p| p.tokens).sum::<f64>() / speed);
         let note = if ready > 0 { format!(", {ready} of them done") } else { String::new() };
-        text += &format!("  {:<42} {:>10}, about {}{note}\n", name, many(of.len(), "stage"), duration(seconds));
+        text += &format!("  {kind:<42} {:>10}, about {time}{note}\n", many(of.len(), "stage"));
     }
-    let left: f64 = stages.iter().map(|p| p.seconds).sum::<f64>() - done.iter().map(|p| p.seconds).sum::<f64>();
-    text + &format!("  in all about {}; Ctrl-C stops, and --resume goes on", duration(left))
+    let left = stages.iter().map(|p| p.tokens).sum::<f64>() - done.iter().map(|p| p.tokens).sum::<f64>();
+    text + &format!("  in all about {}; Ctrl-C stops, and --resume continues", duration(left / speed))
 }
 
-/// How fast this machine pre-trains the miniature: the median of a few updates that are thrown away.
-fn measure() -> Result<Speed, ReproduceError> {
-    let settings = Options::micro_world().settle().map_err(PretrainError::from)?;
+/// How many tokens per second this machine pre-trains the miniature on: the median of a few steps that are thrown away.
+fn measure() -> Result<f64, ReproduceError> {
+    let settings = PretrainOptions::micro_world().settle().map_err(PretrainError::from)?;
     let (rows, length, vocab) = (plan::STORIES, plan::STORY, gradus_train::pretrain::VOCABULARY);
     let config = ModelConfig::from(settings.model.clone().with_vocab(vocab));
     let recipe = settings.recipe(100);
     let mut trainer: Trainer = Trainer::new(recipe, Model::init(&config, 0));
     let ids: std::sync::Arc<[u32]> = (0..rows * length).map(|i| (i * 7919 % vocab) as u32).collect();
     let weights = vec![1.0 / ids.len() as f64; ids.len()].into();
-    let batch = gradus_model::Batch { sequences: rows, inputs: ids.clone(), targets: ids, weights, labels: None };
-    let mut times = Vec::new();
-    for _ in 0..9 {
-        let begin = Instant::now();
-        trainer.update(&batch).map_err(PretrainError::from)?;
-        times.push(begin.elapsed().as_secs_f64());
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(Speed { tokens: (rows * length) as f64 / times[times.len() / 2] })
+    let batch = Batch { sequences: rows, inputs: ids.clone(), targets: ids, weights, labels: None };
+    let seconds = trainer.seconds_per_step(&batch, 9).map_err(|e| PretrainError::from(RunError::from(e)))?;
+    Ok((rows * length) as f64 / seconds)
 }
 
 /// Reads what the stages left.
-fn collect(places: &Places, stages: &[Planned]) -> Result<Results, ReproduceError> {
+fn collect(paths: &Paths, stages: &[Planned]) -> Result<Results, ReproduceError> {
     let mut results = Results::default();
     for planned in stages {
-        let path = places.result(planned);
+        let path = paths.result(planned);
         match planned.stage {
             Stage::World => {}
             Stage::Pretrain(_) => results.pretrained.push(stage::read(&path)?),
@@ -228,14 +227,14 @@ mod tests {
             done[piece].fetch_add(1, Ordering::Relaxed);
             Ok(())
         };
-        at_once(&pieces, once).unwrap();
+        side_by_side(&pieces, once).unwrap();
         assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1));
         let (tried, out) = (AtomicUsize::new(0), PathBuf::from("x"));
         let fails = |_: &usize, _| {
             tried.fetch_add(1, Ordering::Relaxed);
             Err(ReproduceError::Interrupted { out: out.clone() })
         };
-        assert!(matches!(at_once(&pieces, fails), Err(ReproduceError::Interrupted { .. })));
+        assert!(matches!(side_by_side(&pieces, fails), Err(ReproduceError::Interrupted { .. })));
         assert!(tried.into_inner() <= rayon::current_num_threads());
     }
 }

@@ -7,12 +7,12 @@ use gradus_io::numbers::{count, duration};
 
 use crate::markup::escape;
 use crate::metrics::SampleRecord;
-use crate::svg::{self, Plot};
+use crate::svg::Plot;
 
 /// The looks of a page.
 pub const STYLE: &str = include_str!("page.css");
 
-/// A number with its name and a word on it.
+/// A number with its name and a hint.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// What it is.
@@ -26,7 +26,7 @@ pub struct Figure {
 /// A row of a table: its head and its cells.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What the row is of.
+    /// What the row is about.
     pub head: String,
     /// One cell for each further column.
     pub cells: Vec<String>,
@@ -34,7 +34,14 @@ pub struct Row {
     pub own: bool,
 }
 
-/// A text that leads to a row of the page.
+impl Row {
+    /// A row that is not the subject of the report.
+    pub fn new(head: impl Into<String>, cells: impl IntoIterator<Item: Into<String>>) -> Self {
+        Row { head: head.into(), cells: cells.into_iter().map(Into::into).collect(), own: false }
+    }
+}
+
+/// A text that links to a row of the page.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The text.
@@ -50,7 +57,7 @@ pub struct Part {
     pub name: String,
     /// What it does.
     pub text: String,
-    /// Where that is told.
+    /// Where to read about it.
     pub links: Vec<Link>,
 }
 
@@ -67,7 +74,7 @@ pub enum Block {
     Table(Vec<String>, Vec<Row>),
     /// A table of words, whose lines break.
     Words(Vec<String>, Vec<Row>),
-    /// The same; each row has an id, to which [`Block::Links`] and [`Block::Diagram`] lead.
+    /// The same; each row has an id, to which [`Block::Links`] and [`Block::Diagram`] link.
     Anchored(Vec<String>, Vec<(String, Row)>),
     /// A word, and where to read on: texts with ids.
     Links(String, Vec<Link>),
@@ -79,7 +86,7 @@ pub enum Block {
         framed: Range<usize>,
         /// The frame's title.
         title: String,
-        /// What stands beside them.
+        /// What is beside them.
         beside: Vec<Part>,
     },
     /// Names with their values.
@@ -91,6 +98,11 @@ pub enum Block {
 }
 
 impl Block {
+    /// A table of numbers.
+    pub fn table(heads: impl IntoIterator<Item: Into<String>>, rows: impl IntoIterator<Item = Row>) -> Self {
+        Self::Table(heads.into_iter().map(Into::into).collect(), rows.into_iter().collect())
+    }
+
     /// The block as HTML.
     pub fn html(&self) -> String {
         match self {
@@ -127,10 +139,10 @@ impl Block {
             }
             Self::Samples(samples) => {
                 let item = |sample: &SampleRecord| {
-                    let when = format!("{} tokens<br>{}", count(sample.tokens), duration(sample.elapsed));
+                    let when = format!("{} tokens<br>{}", count(sample.at.tokens), duration(sample.at.elapsed));
                     let text = format!("<span class=\"prompt\">{}</span>{}", escape(&sample.prompt), escape(&sample.text));
-                    let step = count(sample.step);
-                    format!("<li><div class=\"when\"><b>update {step}</b>{when}</div><blockquote>{text}</blockquote></li>\n")
+                    let step = count(sample.at.step);
+                    format!("<li><div class=\"when\"><b>step {step}</b>{when}</div><blockquote>{text}</blockquote></li>\n")
                 };
                 format!("<ol class=\"samples\">\n{}</ol>\n", each(samples, item))
             }
@@ -152,7 +164,7 @@ fn boxes(parts: &[Part]) -> String {
     each(parts, part)
 }
 
-/// A table whose cells but the first of a row have an attribute; a row may have an id.
+/// A table; all cells of a row but the first have an attribute, and a row may have an id.
 fn table<'a>(heads: &[String], rows: impl Iterator<Item = (&'a str, &'a Row)>, attribute: &str) -> String {
     let mut head = String::new();
     for (index, text) in heads.iter().enumerate() {
@@ -172,19 +184,4 @@ fn table<'a>(heads: &[String], rows: impl Iterator<Item = (&'a str, &'a Row)>, a
 /// The items one after another.
 fn each<T>(items: &[T], html: impl Fn(&T) -> String) -> String {
     items.iter().map(html).collect()
-}
-
-/// A whole page: one file that needs no other. The browser is told to load nothing from anywhere.
-pub fn page(kicker: &str, title: &str, lead: &str, body: &str, foot: &str) -> String {
-    let [kicker, title, lead, foot] = [kicker, title, lead, foot].map(escape);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{title}</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n\
-         <header>\n<p class=\"kicker\">{kicker}</p>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n</header>\n\
-         {body}<footer><p>{foot}</p></footer>\n</main>\n</body>\n</html>\n",
-        STYLE,
-        svg::STYLE
-    )
 }

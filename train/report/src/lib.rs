@@ -1,4 +1,4 @@
-//! Reports: one HTML file with everything in it, made from a run's records.
+//! Reports, made from a run's records: one HTML file with everything in it, or a page of Markdown.
 //!
 //! | module | |
 //! |-|-|
@@ -7,15 +7,16 @@
 //! | [`svg`] | curves |
 //! | [`markup`] | text in HTML and XML |
 
+mod document;
 pub mod html;
+mod markdown;
 pub mod markup;
 pub mod metrics;
-mod page;
 mod pretrain;
 mod scale;
 pub mod svg;
 
+pub use document::Document;
 pub use html::{Block, Figure, Link, Part, Row};
-pub use page::Report;
 pub use pretrain::{Baseline, PretrainReport};
 pub use scale::{Axis, Scale};

@@ -1,7 +1,7 @@
-//! What a run measured, as JSON lines: one record a line, appended as the run goes.
+//! What a run measured, as JSON lines: one record per line, appended as the run goes.
 //!
 //! The file is the run's memory of itself: the curves of the report, the table of the README and a continued run are all
-//! made from it. A run that resumes at update s first drops what was recorded after s, so no curve has double points.
+//! made from it. A run that resumes at step s first drops what was recorded after s, so no curve has double points.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ pub const VALIDATION: &str = "validation";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// An update of the parameters.
+    /// A step of the optimizer.
     Step(StepRecord),
     /// A measurement on a whole split.
     Evaluation(EvaluationRecord),
@@ -26,27 +26,24 @@ pub enum Record {
     Sample(SampleRecord),
     /// A checkpoint was written.
     Checkpoint {
-        /// Updates made so far.
+        /// Steps made so far.
         step: u64,
         /// Seconds of training so far.
         elapsed: f64,
         /// Where it was written.
         path: String,
     },
-    /// What the model can do that it is not trained for.
+    /// What the model can do without being trained for it.
     Probe {
-        /// Updates made so far.
-        step: u64,
-        /// Target tokens trained on so far.
-        tokens: u64,
-        /// Seconds of training so far.
-        elapsed: f64,
+        /// When.
+        #[serde(flatten)]
+        at: Moment,
         /// Scores by name.
         scores: BTreeMap<String, f64>,
     },
     /// Something the reader should know.
     Warning {
-        /// Updates made so far.
+        /// Steps made so far.
         step: u64,
         /// Seconds of training so far.
         elapsed: f64,
@@ -55,17 +52,17 @@ pub enum Record {
     },
 }
 
-/// One update of the parameters.
+/// One step of the optimizer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// Updates made so far, this one included.
+    /// Steps made so far, this one included.
     pub step: u64,
     /// Target tokens seen so far.
     pub tokens: u64,
-    /// Mean negative log-likelihood of the update's batch, dropout on, in nats per token.
+    /// Mean negative log-likelihood of the step's batch, dropout on, in nats per token.
     #[serde(with = "number")]
     pub loss: f64,
-    /// Learning rate of the update.
+    /// Learning rate of the step.
     pub lr: f64,
     /// L2 norm of the gradient before clipping.
     #[serde(with = "number")]
@@ -78,14 +75,11 @@ pub struct StepRecord {
 }
 
 /// A measurement on a whole split, dropout off.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EvaluationRecord {
-    /// Updates made so far.
-    pub step: u64,
-    /// Target tokens trained on so far.
-    pub tokens: u64,
-    /// Seconds of training so far.
-    pub elapsed: f64,
+    /// When.
+    #[serde(flatten)]
+    pub at: Moment,
     /// Which part of the data: [`VALIDATION`], `train`, `test`, …
     pub split: String,
     /// Mean negative log-likelihood in nats per predicted token.
@@ -109,20 +103,9 @@ pub struct EvaluationRecord {
 }
 
 impl EvaluationRecord {
-    /// A measurement of `nll` nats per predicted token on `split`, after the update `at`.
+    /// A measurement of `nll` nats per predicted token on `split`, after the step `at`.
     pub fn new(at: Moment, split: &str, nll: f64) -> Self {
-        Self {
-            step: at.step,
-            tokens: at.tokens,
-            elapsed: at.elapsed,
-            split: split.into(),
-            nll,
-            perplexity: nll.exp(),
-            bits_per_byte: None,
-            limit: None,
-            excess: None,
-            extra: BTreeMap::new(),
-        }
+        Self { at, split: split.into(), nll, perplexity: nll.exp(), ..Self::default() }
     }
 
     /// Adds bits per byte, from the number of `predicted` tokens and the `bytes` of text they stand for.
@@ -139,16 +122,16 @@ impl EvaluationRecord {
         self
     }
 
-    /// The limit in bits per byte: both measures count the same text, so they stand in the same proportion.
-    pub fn limit_bits_per_byte(&self) -> Option<f64> {
+    /// The limit in bits per byte: both measures count the same text, so they are proportional.
+    pub(crate) fn limit_bits_per_byte(&self) -> Option<f64> {
         Some(self.bits_per_byte? * self.limit? / self.nll)
     }
 }
 
-/// A place on the way of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A point in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
-    /// Updates made so far.
+    /// Steps made so far.
     pub step: u64,
     /// Target tokens trained on so far.
     pub tokens: u64,
@@ -156,15 +139,12 @@ pub struct Moment {
     pub elapsed: f64,
 }
 
-/// A text that the model wrote on its way.
+/// A text that the model wrote while training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleRecord {
-    /// Updates made so far.
-    pub step: u64,
-    /// Target tokens trained on so far.
-    pub tokens: u64,
-    /// Seconds of training so far.
-    pub elapsed: f64,
+    /// When.
+    #[serde(flatten)]
+    pub at: Moment,
     /// What it was given to begin with.
     pub prompt: String,
     /// What it wrote after the prompt.
@@ -172,13 +152,14 @@ pub struct SampleRecord {
 }
 
 impl Record {
-    /// The updates made when the record was written.
+    /// The steps made when the record was written.
     pub fn step(&self) -> u64 {
         match self {
             Self::Step(record) => record.step,
-            Self::Evaluation(record) => record.step,
-            Self::Sample(record) => record.step,
-            Self::Checkpoint { step, .. } | Self::Probe { step, .. } | Self::Warning { step, .. } => *step,
+            Self::Evaluation(EvaluationRecord { at, .. }) | Self::Sample(SampleRecord { at, .. }) | Self::Probe { at, .. } => {
+                at.step
+            }
+            Self::Checkpoint { step, .. } | Self::Warning { step, .. } => *step,
         }
     }
 }
@@ -198,22 +179,12 @@ mod number {
 
 /// Why a metrics file could not be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum MetricsError {
-    /// The operating system refused.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A line is not a record.
-    #[error("{}:{line}: expected one record as a JSON object, found `{found}` ({cause}); correct or remove that line", path.display())]
-    Malformed {
-        /// The metrics file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// How the line begins.
-        found: String,
-        /// What the JSON reader says.
-        cause: serde_json::Error,
-    },
+    #[error("{path}:{line}: expected one record as a JSON object, found `{found}` ({cause}); correct or remove that line")]
+    Malformed { path: PathBuf, line: usize, found: String, cause: serde_json::Error },
 }
 
 /// All records of a metrics file, in the order in which they were written.
@@ -248,14 +219,11 @@ pub struct MetricsLog {
 
 impl MetricsLog {
     /// Begins a metrics file, in place of any that was there.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn create(path: &Path) -> Result<Self, MetricsError> {
         Self::rewrite(path, &[])
     }
 
-    /// Continues the metrics file of a run that resumes after `step` updates: drops what was recorded later, and returns
+    /// Continues the metrics file of a run that resumes after `step` steps: drops what was recorded later, and returns
     /// what it kept beside the log. A missing file is begun.
     ///
     /// # Errors
@@ -274,17 +242,9 @@ impl MetricsLog {
     }
 
     /// Appends one record as one line, at once, so that a crash can tear no other line than the last.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn append(&mut self, record: &Record) -> Result<(), MetricsError> {
         let write = line(record).and_then(|line| self.file.write_all(&line));
         Ok(write.map_err(|cause| FileError::new("append to", &self.path, cause))?)
-    }
-
-    /// Where the records are.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -297,8 +257,8 @@ fn line(record: &Record) -> io::Result<Vec<u8>> {
 
 /// What the records of a run amount to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Summary {
-    /// Updates made.
+pub(crate) struct Summary {
+    /// Steps made.
     pub steps: u64,
     /// Target tokens trained on.
     pub tokens: u64,
@@ -310,36 +270,33 @@ pub struct Summary {
     pub train_loss: Option<f64>,
     /// The evaluation on [`VALIDATION`] with the least nll.
     pub best: Option<EvaluationRecord>,
-    /// The last evaluation on [`VALIDATION`].
-    pub last: Option<EvaluationRecord>,
 }
 
 impl Summary {
     /// How many of the last records make the final train loss: single batches are noisy.
-    pub const LAST: usize = 20;
+    pub(crate) const LAST: usize = 20;
 
     /// The summary of `records`.
-    pub fn of(records: &[Record]) -> Self {
+    pub(crate) fn of(records: &[Record]) -> Self {
         let steps: Vec<_> = steps(records).collect();
         let last = steps.last();
         let mut rates: Vec<_> = steps.iter().map(|record| record.tokens_per_second).filter(|rate| rate.is_finite()).collect();
         rates.sort_by(f64::total_cmp);
         let end = &steps[steps.len().saturating_sub(Self::LAST)..];
         let train_loss = end.iter().map(|record| record.loss).sum::<f64>() / end.len() as f64;
-        let evaluations = || evaluations(records, VALIDATION).filter(|record| record.nll.is_finite());
+        let evaluations = evaluations(records, VALIDATION).filter(|record| record.nll.is_finite());
         Self {
             steps: last.map_or(0, |record| record.step),
             tokens: last.map_or(0, |record| record.tokens),
             elapsed: last.map_or(0.0, |record| record.elapsed),
             tokens_per_second: rates.get(rates.len() / 2).copied(),
             train_loss: (!end.is_empty()).then_some(train_loss),
-            best: evaluations().min_by(|a, b| a.nll.total_cmp(&b.nll)).cloned(),
-            last: evaluations().next_back().cloned(),
+            best: evaluations.min_by(|a, b| a.nll.total_cmp(&b.nll)).cloned(),
         }
     }
 }
 
-/// The updates among `records`.
+/// The steps among `records`.
 pub fn steps(records: &[Record]) -> impl DoubleEndedIterator<Item = &StepRecord> {
     records.iter().filter_map(|record| if let Record::Step(step) = record { Some(step) } else { None })
 }
@@ -353,12 +310,12 @@ pub fn evaluations<'a>(records: &'a [Record], split: &'a str) -> impl DoubleEnde
 }
 
 /// The first evaluation on [`VALIDATION`] whose excess over the limit is at most `excess`.
-pub fn first_within(records: &[Record], excess: f64) -> Option<&EvaluationRecord> {
+pub(crate) fn first_within(records: &[Record], excess: f64) -> Option<&EvaluationRecord> {
     evaluations(records, VALIDATION).find(|record| record.excess.is_some_and(|reached| reached <= excess))
 }
 
 /// The samples among `records`.
-pub fn samples(records: &[Record]) -> impl DoubleEndedIterator<Item = &SampleRecord> {
+pub(crate) fn samples(records: &[Record]) -> impl DoubleEndedIterator<Item = &SampleRecord> {
     records.iter().filter_map(|record| if let Record::Sample(sample) = record { Some(sample) } else { None })
 }
 
@@ -383,9 +340,7 @@ mod tests {
             step(2, 7.1),
             Record::Evaluation(measured),
             Record::Sample(SampleRecord {
-                step: 2,
-                tokens: 200,
-                elapsed: 1.0,
+                at: Moment { step: 2, tokens: 200, elapsed: 1.0 },
                 prompt: "Once".into(),
                 text: " \"upon\"\na <time> ü".into(),
             }),
@@ -400,12 +355,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         let mut log = MetricsLog::create(&path).unwrap();
-        for record in all_kinds() {
-            log.append(&record).unwrap();
-        }
-        let read = read(&path).unwrap();
+        all_kinds().iter().for_each(|record| log.append(record).unwrap());
         // NaN is unequal to itself: the infinite loss is compared apart.
-        let (mut expected, mut found) = (all_kinds(), read);
+        let (mut expected, mut found) = (all_kinds(), read(&path).unwrap());
         let (Record::Step(_), Record::Step(infinite)) = (expected.remove(5), found.remove(5)) else { panic!("order") };
         assert!(infinite.loss.is_nan());
         assert_eq!(found, expected);
@@ -414,18 +366,16 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_has_no_double_points() {
+    fn a_resumed_run_has_no_double_points_and_no_torn_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         let mut log = MetricsLog::create(&path).unwrap();
         (1..=5).for_each(|index| log.append(&step(index, index as f64)).unwrap());
-        drop(log);
+        log.file.write_all(br#"{"record":"st"#).unwrap();
         let (mut log, kept) = MetricsLog::resume(&path, 3).unwrap();
         assert_eq!(kept, [step(1, 1.0), step(2, 2.0), step(3, 3.0)]);
         log.append(&step(4, 40.0)).unwrap();
-        let all = read(&path).unwrap();
-        let losses: Vec<_> = steps(&all).map(|record| record.loss).collect();
-        assert_eq!(losses, [1.0, 2.0, 3.0, 40.0]);
+        assert_eq!(read(&path).unwrap(), [&kept[..], &[step(4, 40.0)]].concat());
     }
 
     #[test]
@@ -447,17 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn resuming_mends_a_torn_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("metrics.jsonl");
-        fs::write(&path, [&line(&step(1, 3.0)).unwrap()[..], br#"{"record":"st"#].concat()).unwrap();
-        let (mut log, _) = MetricsLog::resume(&path, 9).unwrap();
-        log.append(&step(2, 2.0)).unwrap();
-        assert_eq!(read(&path).unwrap(), [step(1, 3.0), step(2, 2.0)]);
-    }
-
-    #[test]
-    fn the_summary_holds_the_best_and_the_end() {
+    fn the_summary_holds_the_best_evaluation_and_the_final_loss() {
         let mut records: Vec<_> = (1..=50).map(|index| step(index, 100.0 - index as f64)).collect();
         for (at, nll) in [(10, 4.0), (20, 2.1), (30, 2.2)] {
             records.push(Record::Evaluation(evaluation(at, nll).with_bytes(1, 4).with_limit(2.0)));
@@ -466,12 +406,11 @@ mod tests {
         assert_eq!((summary.steps, summary.tokens, summary.elapsed), (50, 5000, 25.0));
         assert_eq!(summary.train_loss, Some(59.5), "the mean of 50..=69");
         let best = summary.best.unwrap();
-        assert_eq!((best.step, best.perplexity), (20, 2.1f64.exp()));
+        assert_eq!((best.at.step, best.perplexity), (20, 2.1f64.exp()));
         assert!((best.excess.unwrap() - 0.05).abs() < 1e-12);
         assert!((best.bits_per_byte.unwrap() - 2.1 / (4.0 * 2f64.ln())).abs() < 1e-12);
         assert!((best.limit_bits_per_byte().unwrap() - 2.0 / (4.0 * 2f64.ln())).abs() < 1e-12);
-        assert_eq!(summary.last.unwrap().step, 30);
-        assert_eq!(first_within(&records, 0.10).unwrap().step, 20);
+        assert_eq!(first_within(&records, 0.10).unwrap().at.step, 20);
         assert_eq!(first_within(&records, 0.01), None);
         assert_eq!(Summary::of(&[]), Summary::default());
     }

@@ -1,13 +1,10 @@
 //! The report of a pre-training run.
 
-use std::path::Path;
-
-use gradus_io::files::FileError;
 use gradus_io::numbers::{count, duration, figure};
 
+use crate::document::Document;
 use crate::html::{Block, Figure, Row};
 use crate::metrics::{self, EvaluationRecord, Record, SampleRecord, Summary, VALIDATION};
-use crate::page::Report;
 use crate::scale::{Axis, Scale};
 use crate::svg::{self, Curve, Ink, Level, Plot};
 
@@ -32,7 +29,7 @@ pub struct Baseline {
     pub nll: f64,
 }
 
-/// Everything that a report of a pre-training run tells.
+/// Everything that a report of a pre-training run contains.
 #[derive(Clone, Debug, Default)]
 pub struct PretrainReport {
     /// The title.
@@ -60,48 +57,63 @@ pub struct PretrainReport {
 }
 
 impl PretrainReport {
-    /// The report as one HTML file that loads nothing.
-    pub fn render(&self) -> String {
-        self.report().render()
-    }
-
-    /// Writes [`PretrainReport::render`] to a file, whole or not at all.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        self.report().write(path)
-    }
-
-    /// The loss over the tokens seen beside the limit and the baselines; also a picture of its own.
+    /// The loss over the tokens seen, raw and smoothed, the validation loss, the limit and the baselines; also a picture of its
+    /// own. In nats per token, on a logarithmic axis, since what matters is how the loss nears its end.
     pub fn loss_plot(&self) -> Plot {
-        let limit = self.limit().map(|limit| Level { name: format!("exact limit: {limit:.3}"), y: limit, ink: Ink::Limit });
-        let levels: Vec<_> = limit.into_iter().chain(self.baselines.iter().map(Baseline::level)).collect();
-        svg::loss_plot("Loss over tokens seen", &self.records, &levels)
+        let level = |name: &str, y: f64, ink: Ink| Level { name: format!("{name}: {y:.3}"), y, ink };
+        let limit = self.limit().map(|limit| level("exact limit", limit, Ink::Limit));
+        let baselines = self.baselines.iter().map(|baseline| level(&baseline.name, baseline.nll, Ink::Baseline));
+        let levels: Vec<_> = limit.into_iter().chain(baselines).collect();
+        let train: Vec<_> = metrics::steps(&self.records).map(|step| (step.tokens as f64, step.loss)).collect();
+        let validation: Vec<_> = self.evaluations().map(|record| (record.at.tokens as f64, record.nll)).collect();
+        let smoothed = svg::smooth(&train);
+        let named = |name: &str, points: &[(f64, f64)]| {
+            let last = points.iter().rev().find(|point| point.1.is_finite());
+            last.map_or(name.to_string(), |last| format!("{name}: {:.3}", last.1))
+        };
+        let description = format!(
+            "Loss in nats per token over tokens seen: {}, {}{}.",
+            named("train ends at", &smoothed),
+            named("validation ends at", &validation),
+            levels.iter().map(|level| format!(", {}", level.name)).collect::<String>()
+        );
+        Plot {
+            title: "Loss over tokens seen".into(),
+            description,
+            x: Axis::new("tokens seen", Scale::Linear),
+            y: Axis::new("loss, nats per token", Scale::Log),
+            curves: vec![
+                Curve { name: String::new(), points: train, ink: Ink::Raw, dots: false },
+                Curve { name: named("train", &smoothed), points: smoothed, ink: Ink::Train, dots: false },
+                Curve { name: named("validation", &validation), points: validation, ink: Ink::Validation, dots: true },
+            ],
+            levels,
+            size: (960, 440),
+        }
     }
 
     /// The report, section by section.
-    pub fn report(&self) -> Report {
+    pub fn document(&self) -> Document {
         let summary = Summary::of(&self.records);
-        let mut report = Report {
+        let mut document = Document {
             kicker: "Gradus · pre-training".into(),
             title: self.title.clone(),
             lead: self.lead.clone(),
             foot: FOOT.into(),
-            ..Report::default()
+            ..Document::default()
         };
         if self.limit().is_some() {
-            report.foot.push_str(FOOT_LIMIT);
+            document.foot.push_str(FOOT_LIMIT);
         }
-        report.section("", vec![Block::Figures(self.figures(&summary))]);
-        report.section("How it learnt", self.curves());
-        report.section("Beside what is known", self.comparison(&summary));
-        report.section("What it wrote", self.samples());
-        report.section("How the training went", self.training());
-        report.section("Warnings", self.warnings());
-        report.section("Configuration", pairs(&self.configuration));
-        report.section("How to repeat it", self.repeat());
-        report
+        document.section("", vec![Block::Figures(self.figures(&summary))]);
+        document.section("How it learnt", self.curves());
+        document.section("Against what is known", self.comparison(&summary));
+        document.section("What it wrote", self.samples());
+        document.section("How the training went", self.training());
+        document.section("Warnings", self.warnings());
+        document.section("Configuration", pairs(&self.configuration));
+        document.section("How to repeat it", self.repeat());
+        document
     }
 
     fn evaluations(&self) -> impl DoubleEndedIterator<Item = &EvaluationRecord> {
@@ -117,7 +129,7 @@ impl PretrainReport {
         let mut figures = Vec::new();
         let mut add = |name: &str, value: String, hint: String| figures.push(Figure { name: name.into(), value, hint });
         if let Some(best) = &summary.best {
-            let at = format!("nats per token, at update {}", count(best.step));
+            let at = format!("nats per token, at step {}", count(best.at.step));
             add("Best validation loss", format!("{:.3}", best.nll), at);
             add("Perplexity", figure(best.perplexity), "on held-out text".into());
             if let Some(bits) = best.bits_per_byte {
@@ -128,7 +140,7 @@ impl PretrainReport {
                 let reached = self.goal.map_or(String::new(), |goal| {
                     let first = metrics::first_within(&self.records, goal);
                     first.map_or(format!("goal {} not reached", percent(goal)), |first| {
-                        format!("{} reached after {}", percent(goal), duration(first.elapsed))
+                        format!("{} reached after {}", percent(goal), duration(first.at.elapsed))
                     })
                 });
                 add("Over the exact limit", percent(excess), reached);
@@ -138,38 +150,30 @@ impl PretrainReport {
             add("Final train loss", format!("{loss:.3}"), format!("mean of the last {} records", Summary::LAST));
         }
         add("Parameters", count(self.parameters), String::new());
-        add("Tokens seen", count(summary.tokens), format!("in {} updates", count(summary.steps)));
+        add("Tokens seen", count(summary.tokens), format!("in {} steps", count(summary.steps)));
         let rate = summary.tokens_per_second.map_or(String::new(), |rate| format!("{} tokens/s (median)", figure(rate)));
         add("Time", duration(summary.elapsed), rate);
         figures
     }
 
     fn curves(&self) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        let loss = self.loss_plot();
-        if !loss.is_empty() {
-            let caption = "Each update's loss (faint), its moving mean, and the loss on held-out text (dots). The vertical axis is \
-                           logarithmic: equal heights are equal ratios.";
-            blocks.push(Block::Plots(vec![loss], caption.into()));
-        }
-        let time = self.time_plot();
-        if !time.is_empty() {
-            let caption = "The same held-out text over the time of training.";
-            blocks.push(Block::Plots(vec![time], caption.into()));
-        }
-        blocks
+        let loss = "Each step's loss (faint), its moving mean, and the loss on held-out text (dots). The vertical axis is \
+                    logarithmic: equal heights are equal ratios.";
+        let time = "The same held-out text over the time of training.";
+        let plots = [(self.loss_plot(), loss), (self.time_plot(), time)].into_iter().filter(|(plot, _)| !plot.is_empty());
+        plots.map(|(plot, caption)| Block::Plots(vec![plot], caption.into())).collect()
     }
 
     /// Excess over the limit over time or, where no limit is known, bits per byte.
     fn time_plot(&self) -> Plot {
-        let last = self.evaluations().last().map_or(0.0, |record| record.elapsed);
+        let last = self.evaluations().last().map_or(0.0, |record| record.at.elapsed);
         let (unit, seconds) = match last {
             _ if last < 180.0 => ("seconds", 1.0),
             _ if last < 10_800.0 => ("minutes", 60.0),
             _ => ("hours", 3600.0),
         };
         let points = |of: fn(&EvaluationRecord) -> Option<f64>| -> Vec<_> {
-            self.evaluations().filter_map(|record| Some((record.elapsed / seconds, of(record)?))).collect()
+            self.evaluations().filter_map(|record| Some((record.at.elapsed / seconds, of(record)?))).collect()
         };
         let (limit, last) = (self.limit(), self.evaluations().last());
         let baselines = self.baselines.iter();
@@ -185,7 +189,7 @@ impl PretrainReport {
             let levels: Vec<_> = baselines.map(named).chain(goal).collect();
             ("Excess over the exact limit", axis, points(|record| record.excess.map(|excess| 100.0 * excess)), levels)
         } else {
-            // The held-out text is one, so bits per byte and nats per token stand in one proportion.
+            // The held-out text is the same, so bits per byte and nats per token are proportional.
             let ratio = last.and_then(|record| Some(record.bits_per_byte? / record.nll));
             let named = |baseline: &Baseline| {
                 let y = baseline.nll * ratio?;
@@ -213,7 +217,7 @@ impl PretrainReport {
         let Some(best) = &summary.best else { return Vec::new() };
         let limit = self.limit();
         let bits_per_nat = best.bits_per_byte.map(|bits| bits / best.nll);
-        let mut models = vec![(format!("this model, at update {}", count(best.step)), best.nll, true)];
+        let mut models = vec![(format!("this model, at step {}", count(best.at.step)), best.nll, true)];
         models.extend(limit.map(|limit| ("exact limit".to_string(), limit, false)));
         models.extend(self.baselines.iter().map(|baseline| (baseline.name.clone(), baseline.nll, false)));
         models.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -239,9 +243,9 @@ impl PretrainReport {
         // Evenly spaced, the first and the last among them.
         let picked = (0..shown).map(|index| all[index * (all.len() - 1) / (shown - 1).max(1)].clone()).collect();
         let words = if shown < all.len() {
-            format!("{shown} of the {} texts that the model wrote on its way, the prompt in colour.", all.len())
+            format!("{shown} of the {} texts that the model wrote while training, the prompt in colour.", all.len())
         } else {
-            "The texts that the model wrote on its way, the prompt in colour.".to_string()
+            "The texts that the model wrote while training, the prompt in colour.".to_string()
         };
         vec![Block::Text(words), Block::Samples(picked)]
     }
@@ -249,8 +253,8 @@ impl PretrainReport {
     fn training(&self) -> Vec<Block> {
         let plot = |title: &str, unit: &str, scale: Scale, of: fn(&metrics::StepRecord) -> f64, ink: Ink| Plot {
             title: title.into(),
-            description: format!("{title} over updates."),
-            x: Axis::new("updates", Scale::Linear),
+            description: format!("{title} over steps."),
+            x: Axis::new("steps", Scale::Linear),
             y: Axis::new(unit, scale),
             curves: vec![Curve {
                 name: String::new(),
@@ -269,12 +273,12 @@ impl PretrainReport {
         if plots.is_empty() {
             return Vec::new();
         }
-        vec![Block::Plots(plots, "The schedule as it was followed, and the length of each update's gradient.".into())]
+        vec![Block::Plots(plots, "The schedule as it was followed, and the length of each step's gradient.".into())]
     }
 
     fn warnings(&self) -> Vec<Block> {
         let warning = |record: &Record| match record {
-            Record::Warning { step, text, .. } => Some(Block::Text(format!("Update {}: {text}", count(*step)))),
+            Record::Warning { step, text, .. } => Some(Block::Text(format!("Step {}: {text}", count(*step)))),
             _ => None,
         };
         self.records.iter().filter_map(warning).collect()
@@ -286,12 +290,6 @@ impl PretrainReport {
         let words = "The same command with the same seed gives the same parameters, bit for bit, on any number of threads.";
         let listing = format!("{}\n\n# SHA-256 of the parameters it ends with:\n# {}", self.command, self.parameters_sha256);
         vec![Block::Listing(listing), Block::Text(words.into()), Block::Pairs(facts)]
-    }
-}
-
-impl Baseline {
-    fn level(&self) -> Level {
-        Level { name: format!("{}: {:.3}", self.name, self.nll), y: self.nll, ink: Ink::Baseline }
     }
 }
 
@@ -313,29 +311,20 @@ mod tests {
     fn example(limit: Option<f64>) -> PretrainReport {
         let mut records = Vec::new();
         for step in 1..=1500u64 {
-            let (tokens, elapsed) = (step * 4096, step as f64 * 0.2);
-            let loss = 0.97 + 6.5 * (-(step as f64) / 60.0).exp() + 1.4 * (-(step as f64) / 420.0).exp();
-            let noise = 1.0 + 0.04 * (step as f64 * 12.9898).sin() * (step as f64 * 78.233).cos();
-            let lr = 1e-3 * (step as f64 / 100.0).min(0.5 + 0.5 * (step as f64 / 1500.0 * std::f64::consts::PI).cos());
-            let grad_norm = 0.4 + 3.0 * (-(step as f64) / 80.0).exp() * noise + 0.1 * noise * noise;
-            records.push(Record::Step(StepRecord {
-                step,
-                tokens,
-                loss: loss * noise,
-                lr,
-                grad_norm,
-                tokens_per_second: 20_480.0,
-                elapsed,
-            }));
+            let t = step as f64;
+            let (tokens, elapsed, tokens_per_second) = (step * 4096, t * 0.2, 20_480.0);
+            let smooth = 0.97 + 6.5 * (-t / 60.0).exp() + 1.4 * (-t / 420.0).exp();
+            let noise = 1.0 + 0.04 * (t * 12.9898).sin() * (t * 78.233).cos();
+            let lr = 1e-3 * (t / 100.0).min(0.5 + 0.5 * (t / 1500.0 * std::f64::consts::PI).cos());
+            let grad_norm = 0.4 + 3.0 * (-t / 80.0).exp() * noise + 0.1 * noise * noise;
+            let loss = smooth * noise;
+            records.push(Record::Step(StepRecord { step, tokens, loss, lr, grad_norm, tokens_per_second, elapsed }));
             if step % 100 == 0 {
                 let at = Moment { step, tokens, elapsed };
-                let record = EvaluationRecord::new(at, VALIDATION, loss * 1.01).with_bytes(1000, 4200);
-                records.push(Record::Evaluation(match limit {
-                    Some(limit) => record.with_limit(limit),
-                    None => record,
-                }));
+                let record = EvaluationRecord::new(at, VALIDATION, smooth * 1.01).with_bytes(1000, 4200);
+                records.push(Record::Evaluation(limit.map_or(record.clone(), |limit| record.with_limit(limit))));
                 let text = " was in the garden.\nShe had a <lamp> & was \"glad\".\u{0}".to_string();
-                records.push(Record::Sample(SampleRecord { step, tokens, elapsed, prompt: "Anna".into(), text }));
+                records.push(Record::Sample(SampleRecord { at, prompt: "Anna".into(), text }));
             }
         }
         records.push(Record::Warning { step: 700, elapsed: 140.0, text: "one <odd> thing".into() });
@@ -360,7 +349,7 @@ mod tests {
 
     #[test]
     fn the_report_tells_all_and_loads_nothing() {
-        let html = example(Some(0.93)).render();
+        let html = example(Some(0.93)).document().render();
         for words in [
             "<h1>A small world, learnt</h1>",
             "<svg ",
@@ -373,9 +362,9 @@ mod tests {
             "20,480 tokens/s",
             "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
             "cargo run --release -- pretrain --seed 7",
-            "update 1,500",
+            "step 1,500",
             "<dt>rustc</dt><dd>1.95.0</dd>",
-            "Update 700: one &lt;odd&gt; thing",
+            "Step 700: one &lt;odd&gt; thing",
         ] {
             assert!(html.contains(words), "missing: {words}");
         }
@@ -389,7 +378,7 @@ mod tests {
 
     #[test]
     fn every_element_is_closed() {
-        let html = example(Some(0.93)).render();
+        let html = example(Some(0.93)).document().render();
         let mut open: Vec<&str> = Vec::new();
         for part in html.split('<').skip(1) {
             let (tag, _) = part.split_once('>').expect("each < has its >");
@@ -405,14 +394,14 @@ mod tests {
 
     #[test]
     fn a_run_of_found_text_has_no_limit_and_says_nothing_of_it() {
-        let html = example(None).render();
+        let html = example(None).document().render();
         assert!(html.contains("<title>Bits per byte</title>"));
         assert!(!html.contains("exact limit") && !html.contains("above the limit"));
     }
 
     #[test]
     fn a_run_that_never_began_still_has_a_report() {
-        let html = PretrainReport { title: "empty".into(), ..PretrainReport::default() }.render();
+        let html = PretrainReport { title: "empty".into(), ..PretrainReport::default() }.document().render();
         assert!(html.contains("<h1>empty</h1>") && !html.contains("<svg "));
     }
 
@@ -420,27 +409,27 @@ mod tests {
     fn the_goal_tells_when_it_was_reached_or_that_it_was_not() {
         let mut report = example(Some(0.93));
         let first = metrics::first_within(&report.records, 0.10).expect("reached");
-        assert!(report.render().contains(&format!("10.0 % reached after {}", duration(first.elapsed))));
+        assert!(report.document().render().contains(&format!("10.0 % reached after {}", duration(first.at.elapsed))));
         report.goal = Some(0.001);
-        assert!(report.render().contains("goal 0.1 % not reached"));
+        assert!(report.document().render().contains("goal 0.1 % not reached"));
     }
 
     #[test]
     fn few_samples_of_many_are_shown_with_the_first_and_the_last() {
-        let html = example(Some(0.93)).render();
+        let html = example(Some(0.93)).document().render();
         assert_eq!(html.matches("<blockquote>").count(), SAMPLES);
         assert!(html.contains("12 of the 15 texts"));
-        assert!(html.contains("<b>update 100</b>") && html.contains("<b>update 1,500</b>"));
+        assert!(html.contains("<b>step 100</b>") && html.contains("<b>step 1,500</b>"));
     }
 
     #[test]
     fn files_are_written() {
         let folder = tempfile::tempdir().unwrap();
         let report = example(Some(0.93));
-        report.write(&folder.path().join("report.html")).unwrap();
+        report.document().write(&folder.path().join("report.html")).unwrap();
         report.loss_plot().write(&folder.path().join("loss.svg")).unwrap();
         let svg = std::fs::read_to_string(folder.path().join("loss.svg")).unwrap();
         assert!(svg.contains("<style>") && svg.contains("class=\"line limit\""));
-        assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).unwrap(), report.render());
+        assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).unwrap(), report.document().render());
     }
 }

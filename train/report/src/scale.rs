@@ -1,4 +1,4 @@
-//! Axes: where a value stands, which values get a tick, how a tick reads.
+//! Axes: where a value is placed, which values get a tick, how a tick reads.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ impl Scale {
         value.is_finite() && (self == Self::Linear || value > 0.0)
     }
 
-    /// Where the value stands, up to a linear map.
+    /// Where the value is placed, up to a linear map.
     pub fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
@@ -25,7 +25,7 @@ impl Scale {
         }
     }
 
-    /// The value that stands there.
+    /// The value at that place.
     fn value(self, place: f64) -> f64 {
         match self {
             Self::Linear => place,
@@ -119,10 +119,7 @@ mod tests {
         assert_eq!(linear.ticks(&(0.0..1.0), 5), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         assert_eq!(linear.ticks(&(3.0..2.1e6), 4), [1e6, 2e6]);
         let log = Axis::new("", Scale::Log);
-        assert_eq!(
-            log.ticks(&(0.9..8.0), 7),
-            [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0].into_iter().chain([8.0]).filter(|v| *v < 8.0).collect::<Vec<_>>()
-        );
+        assert_eq!(log.ticks(&(0.9..8.0), 7), [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0]);
         for (low, decades) in [(1e-3, 0.2), (0.5, 0.5), (2.0, 1.0), (7.0, 4.0), (1.0, 9.0)] {
             let range = low..low * 10f64.powf(decades);
             let ticks = log.ticks(&range, 6);

@@ -1,7 +1,7 @@
 //! Plots as SVG: drawn by `plotters`, coloured by a style sheet, so that they read in light, in dark and on paper.
 //!
-//! `plotters` knows colours alone and draws on whole pixels. So each [`Ink`] is drawn in a colour of its own that is then
-//! exchanged for a CSS class, and everything is drawn `FINE` times too large.
+//! `plotters` knows only colours and draws on whole pixels. So each [`Ink`] is drawn in a colour of its own that is then replaced
+//! by a CSS class, and everything is drawn `FINE` times too large.
 
 use std::path::Path;
 
@@ -11,8 +11,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::markup::escape;
-use crate::metrics::Record;
-use crate::scale::{Axis, Scale};
+use crate::scale::Axis;
 
 /// Units of the drawing to a pixel of the picture.
 const FINE: i32 = 10;
@@ -34,9 +33,9 @@ pub enum Ink {
     Muted,
     /// Lines behind the data.
     Grid,
-    /// Measured at every update, as it is.
+    /// Measured at every step, as it is.
     Raw,
-    /// Measured at every update, smoothed.
+    /// Measured at every step, smoothed.
     Train,
     /// Measured on held-out text.
     Validation,
@@ -69,7 +68,7 @@ impl Ink {
 pub struct Curve {
     /// Its label at the right edge, or beside its only point; none if empty.
     pub name: String,
-    /// (x, y) in the units of the axes, x rising. Points that are not finite are left out.
+    /// (x, y) in the units of the axes, x rising. Non-finite points are left out.
     pub points: Vec<(f64, f64)>,
     /// What it stands for.
     pub ink: Ink,
@@ -127,22 +126,14 @@ impl Plot {
 
     /// The plot as an SVG file of its own.
     pub fn standalone(&self) -> String {
-        let (width, height, pad) = (self.size.0 as i32 * FINE, self.size.1 as i32 * FINE, PADDING * FINE);
-        let paper = format!(
-            "<rect class=\"paper\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>",
-            -pad,
-            -pad,
-            width + 2 * pad,
-            height + 2 * pad,
-            pad / 2
-        );
+        let [width, height] = [self.size.0, self.size.1].map(|pixels| (pixels as i32 + 2 * PADDING) * FINE);
+        let (corner, round) = (-PADDING * FINE, PADDING * FINE / 2);
+        let paper =
+            format!("<rect class=\"paper\" x=\"{corner}\" y=\"{corner}\" width=\"{width}\" height=\"{height}\" rx=\"{round}\"/>");
         self.render(&format!("<style>{STYLE}</style>\n{paper}\n"), PADDING)
     }
 
     /// Writes [`Plot::standalone`] to a file.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         write_atomically(path, |out| out.write_all(self.standalone().as_bytes()))
     }
@@ -155,7 +146,7 @@ impl Plot {
         })
     }
 
-    /// The element, beginning with `head`, with so many pixels of room around the drawing.
+    /// The element, beginning with `head`, with this many pixels of room around the drawing.
     fn render(&self, head: &str, room: i32) -> String {
         let mut drawn = String::new();
         let size = (self.size.0 * FINE as u32, self.size.1 * FINE as u32);
@@ -303,7 +294,7 @@ fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 
 /// Each value's mean with its neighbours, up to a sixtieth of them to either side: no lag, and near the beginning, where
 /// a loss falls fastest, over as many to the right as there are to the left.
-pub fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(crate) fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let reach = points.len() / 60;
     let window = |index: usize| {
         let side = reach.min(index);
@@ -317,46 +308,10 @@ pub fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// The style sheet of all plots.
 pub const STYLE: &str = include_str!("plot.css");
 
-/// The loss over the tokens seen, raw and smoothed, the validation loss, and `levels` to compare with: in nats per token,
-/// the loss on a logarithmic axis, since what matters is how it nears its end.
-pub fn loss_plot(title: &str, records: &[Record], levels: &[Level]) -> Plot {
-    let train: Vec<_> = crate::metrics::steps(records).map(|step| (step.tokens as f64, step.loss)).collect();
-    let evaluations = crate::metrics::evaluations(records, crate::metrics::VALIDATION);
-    let validation: Vec<_> = evaluations.map(|record| (record.tokens as f64, record.nll)).collect();
-    let smoothed = smooth(&train);
-    let named = |name: &str, points: &[(f64, f64)]| {
-        let last = points.iter().rev().find(|point| point.1.is_finite());
-        last.map_or(name.to_string(), |last| format!("{name}: {:.3}", last.1))
-    };
-    let description = format!(
-        "Loss in nats per token over tokens seen: {}, {}{}.",
-        named("train ends at", &smoothed),
-        named("validation ends at", &validation),
-        levels.iter().map(|level| format!(", {}", level.name)).collect::<String>()
-    );
-    Plot {
-        title: title.into(),
-        description,
-        x: Axis::new("tokens seen", Scale::Linear),
-        y: Axis::new("loss, nats per token", Scale::Log),
-        curves: vec![
-            Curve { name: String::new(), points: train, ink: Ink::Raw, dots: false },
-            Curve { name: named("train", &smoothed), points: smoothed, ink: Ink::Train, dots: false },
-            Curve { name: named("validation", &validation), points: validation, ink: Ink::Validation, dots: true },
-        ],
-        levels: levels.to_vec(),
-        size: (960, 440),
-    }
-}
-
-/// [`loss_plot`] as an SVG file of its own.
-pub fn loss_curve(title: &str, records: &[Record], levels: &[Level]) -> String {
-    loss_plot(title, records, levels).standalone()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scale::Scale;
 
     #[test]
     fn labels_never_cover_each_other() {

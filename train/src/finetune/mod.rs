@@ -4,16 +4,16 @@
 //! L₃(C) = L₂(C) + λ·L₁(C)        λ = 0.5; batches of 32, 3 epochs, rate 6.25e-5, linear decay, warm-up over 0.2 %
 //! ```
 //!
-//! Decided here, where the paper is silent; OpenAI's code where it says something:
+//! Decided here where the paper is silent, after OpenAI's code where it has an answer:
 //!
-//! - **An epoch** is a permutation of the training rows of its own, from the seed; the last rows that fill no batch are left out
-//!   (OpenAI's code), so T = (rows ÷ batch)·epochs.
-//! - **The best model** is the one with the highest dev score, the first of equals. It is scored at the end of every epoch, and
-//!   in the first also after 1000·2ᵏ updates (OpenAI's code). Test sets are never scored here.
+//! - **An epoch** is its own permutation of the training rows, drawn from the seed; last rows that do not fill a batch are left
+//!   out (OpenAI's code), so T = (rows ÷ batch)·epochs.
+//! - **The best model** is the one with the highest dev score, the first on a tie. It is scored at the end of every epoch, and
+//!   in the first also after 1000·2ᵏ steps (OpenAI's code). Test sets are never scored here.
 //! - **L₁** is the mean over sequences of each sequence's mean (OpenAI's code); `--objective token_mean` is Hugging Face's.
 //! - **Rows** (`--rows`) are taken evenly over the file, the same for every seed.
 
-mod run;
+mod begin;
 mod score;
 mod seed;
 mod session;
@@ -26,23 +26,25 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{ConfigError, Head, Model, Tree};
+use gradus_model::{ConfigError, Head, Model};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
+use crate::hyperparameters::RangeError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
+use crate::run::RunError;
 use crate::tasks::{self, Encoded, Specials, TaskError};
-use crate::trainer::{StateError, TrainError};
+use crate::trainer::{StateError, non_finite};
 
-pub use run::{Control, Outcome, RunFile, Seeds, begin, resume};
+pub use begin::{FinetuneManifest, FinetuneOutcome, begin, resume};
 pub use score::{Scored, answers, labels, logits, metrics, score};
 pub use seed::SeedOutcome;
-pub use session::{Point, Session};
-pub use settings::Settings;
+pub use session::{CurvePoint, Session};
+pub use settings::FinetuneSettings;
 
-/// Why a fine-tuning could not begin, go on or end.
+/// Why a fine-tuning run could not begin, continue or end.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -57,66 +59,51 @@ pub enum FinetuneError {
     Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The dev split's logits are no numbers any more.
     #[error(
-        "after update {update} a logit of the dev split is not a number: training diverged; the best model before, if there was one, is as it \
-         was; begin another run with a lower --lr or a longer --warmup"
+        "after step {step} a logit of the dev split is non-finite: training diverged; the best model before, if any, is untouched; \
+         begin another run with a lower --lr or a longer --warmup"
     )]
-    Diverged {
-        /// Updates made.
-        update: u64,
-    },
+    Diverged { step: u64 },
     #[error(transparent)]
     Optimizer(#[from] OptimError),
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]
-    Train(#[from] TrainError),
-    #[error(transparent)]
-    State(#[from] StateError),
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
+    Run(#[from] RunError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{source}; what was done stays: go on with `gradus finetune --resume {}`", quoted(out))]
+    #[error("{source}; finished work is kept: continue with `gradus finetune --resume {}`", quoted(out))]
     Halted { source: Box<FinetuneError>, out: PathBuf },
     #[error("{title}, split `{split}` in {folder}: {source}", folder = folder.display())]
     Encode { title: &'static str, split: Split, folder: PathBuf, source: TaskError },
-    #[error("--{flag} {found}: expected {expected}")]
-    Range { flag: &'static str, found: String, expected: String },
+    #[error(transparent)]
+    Range(#[from] RangeError),
     #[error("{dir}: {problem}", dir = dir.display())]
     Unfit { dir: PathBuf, problem: String },
-    #[error("{dir} already holds {found}; nothing was changed: give another --out{}", continued(dir), dir = dir.display(), found = found.display())]
-    Taken { dir: PathBuf, found: PathBuf },
-    #[error("--labels: {title}, split `{split}` has labels of its own; give those of a split that is published without them")]
+    #[error("--labels: {title}, split `{split}` has labels of its own; --labels is for splits published without them")]
     Labelled { title: &'static str, split: Split },
-    #[error("cannot resume: {problem}")]
-    Resume { problem: String },
-}
-
-/// How the run of a directory goes on, if it is one.
-fn continued(dir: &Path) -> String {
-    if RunFile::read(dir).is_err() {
-        return String::new();
-    }
-    format!("; the run there is continued with --resume {}", quoted(dir))
 }
 
 impl FinetuneError {
-    /// Of a file that could not be written on the way: with the command that goes on.
-    fn halted(self, out: &Path) -> Self {
-        let file = match &self {
-            Self::File(_) | Self::State(StateError::File(_)) => true,
-            Self::Metrics(e) => matches!(e, MetricsError::File(_)),
-            _ => false,
-        };
-        if file { Self::Halted { source: Box::new(self), out: out.to_owned() } } else { self }
+    fn resume(problem: String) -> Self {
+        RunError::Resume { problem }.into()
     }
 
-    /// Is it a task, a split or a hyperparameter that cannot be, whatever the files hold?
+    /// Adds the command that continues to the error of a file that could not be written.
+    fn halted(self, out: &Path) -> Self {
+        match self {
+            Self::File(_)
+            | Self::Run(RunError::File(_) | RunError::State(StateError::File(_)) | RunError::Metrics(MetricsError::File(_))) => {
+                Self::Halted { source: Box::new(self), out: out.to_owned() }
+            }
+            other => other,
+        }
+    }
+
+    /// Is the task, the split or a hyperparameter invalid, whatever the files hold?
     pub fn is_of_settings(&self) -> bool {
         match self {
-            Self::Range { .. } | Self::Optimizer(_) | Self::Labelled { .. } => true,
+            Self::Range(_) | Self::Optimizer(_) | Self::Labelled { .. } => true,
             Self::Set(e) => matches!(e, SetError::Task { .. } | SetError::NoSplit { .. } | SetError::Submission { .. }),
             Self::Task(e) => matches!(e, TaskError::ZeroShotOnly { .. } | TaskError::NoHeuristic { .. }),
             _ => false,
@@ -126,8 +113,8 @@ impl FinetuneError {
 
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
 #[derive(Clone, Debug)]
-pub struct Reader {
-    /// Those tokens that the pre-trained model did not know.
+pub struct TaskModel {
+    /// The tokens that are new to the pre-trained model.
     fresh: Range<usize>,
     /// The model.
     pub model: Model<Tensor>,
@@ -137,42 +124,33 @@ pub struct Reader {
     pub specials: Specials,
 }
 
-impl Reader {
-    /// A pre-trained model with the special tokens appended, where it lacks them; a head that it has is dropped.
-    ///
-    /// # Errors
-    /// The tokenizer's.
+impl TaskModel {
+    /// A pre-trained model, with missing special tokens appended and any head dropped.
     pub fn prepare(model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.backbone.config();
         let known = tokenizer.vocab_size().min(config.vocab());
         let specials = Specials::append(&mut tokenizer)?;
-        // Rows that a larger vocabulary has for them already were trained as tokens that never come.
+        // Rows that a larger vocabulary already has for them were trained as tokens that never occur.
         let fresh = known..tokenizer.vocab_size();
         let model = Model { score: None, ..model }.with_tokens(fresh.clone(), config.initializer_range(), seed);
-        Ok(Reader { fresh, model, tokenizer, specials })
+        Ok(TaskModel { fresh, model, tokenizer, specials })
     }
 
     /// The same model with the special tokens' rows of another seed.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
         let std = self.model.backbone.config().initializer_range();
-        Reader { model: self.model.clone().with_tokens(self.fresh.clone(), std, seed), ..self.clone() }
+        TaskModel { model: self.model.clone().with_tokens(self.fresh.clone(), std, seed), ..self.clone() }
     }
 
     /// The same from a directory.
     ///
     /// # Errors
-    /// No model there, one that has a parameter which is no number, or no tokenizer.
+    /// No model there, one with a non-finite parameter, or no tokenizer.
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
         let model = dir.load().map_err(ModelDirError::from)?;
-        let mut broken = None;
-        model.as_ref().visit(|name, p| {
-            if broken.is_none() && !p.is_finite() {
-                broken = Some(name.to_owned());
-            }
-        });
-        if let Some(name) = broken {
+        if let Some(name) = non_finite(&model) {
             let problem = format!("{name} holds a NaN or an infinity: there is nothing to fine-tune; take an earlier checkpoint");
             return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
         }
@@ -180,7 +158,7 @@ impl Reader {
         Self::prepare(model, tokenizer, seed)
     }
 
-    /// A fine-tuned model as it is, for a task of its form.
+    /// A fine-tuned model as it is, for a task of the same form.
     ///
     /// # Errors
     /// No head, another task's head, or a tokenizer without the special tokens.
@@ -191,12 +169,12 @@ impl Reader {
         let tokenizer = tokenizer(&dir, &model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let Some(head) = model.score.as_ref().map(Head::config) else {
-            let problem = format!("a model without a head: expected one that `gradus finetune --task {}` made", task.name);
+            let problem = format!("the model has no head: expected one made by `gradus finetune --task {}`", task.name);
             return Err(error(problem));
         };
         if (head.form, head.classes) != (wanted.form, wanted.classes) {
             return Err(error(format!(
-                "its head is of form {:?} with {} classes, but {} takes {:?} with {}: this model was fine-tuned for another task",
+                "its head is of form {:?} with {} classes, but {} needs {:?} with {}: this model was fine-tuned for another task",
                 head.form, head.classes, task.name, wanted.form, wanted.classes
             )));
         }
@@ -204,7 +182,7 @@ impl Reader {
         if !head.labels.is_empty() && !wanted.labels.is_empty() && head.labels != wanted.labels {
             let (has, wants) = (head.labels.join(", "), wanted.labels.join(", "));
             return Err(error(format!(
-                "its head answers {has}; {} takes {wants}: this model was fine-tuned for another task",
+                "its head answers {has}; {} needs {wants}: this model was fine-tuned for another task",
                 task.name
             )));
         }
@@ -215,48 +193,35 @@ impl Reader {
                 Specials::NAMES.join(", ")
             ))
         })?;
-        Ok(Reader { fresh: 0..0, model, tokenizer, specials })
+        Ok(TaskModel { fresh: 0..0, model, tokenizer, specials })
     }
 
     /// A split of a task, read from the folder of its files.
-    ///
-    /// # Errors
-    /// The data set's, or a text without tokens.
     pub fn read(&self, task: &'static Task, folder: &Path, split: Split) -> Result<Data, FinetuneError> {
-        self.loaded(task, folder, split, task.load(folder, split)?)
+        self.encode(task, folder, split, task.load(folder, split)?)
     }
 
-    /// A split that is published without labels, with those of a file in the form of a submission ([`sets::label`]).
-    ///
-    /// # Errors
-    /// Those of [`Reader::read`], and labels that are not this split's.
+    /// A split published without labels, labelled from a file in the form of a submission ([`sets::label`]).
     pub fn read_labelled(&self, task: &'static Task, folder: &Path, split: Split, labels: &Path) -> Result<Data, FinetuneError> {
         let mut loaded = task.load(folder, split)?;
         if loaded.examples.iter().any(|example| example.label.is_some()) {
             return Err(FinetuneError::Labelled { title: task.title, split });
         }
         sets::label(task, split, &mut loaded.examples, labels)?;
-        self.loaded(task, folder, split, loaded)
+        self.encode(task, folder, split, loaded)
     }
 
-    fn loaded(&self, task: &'static Task, folder: &Path, split: Split, loaded: Loaded) -> Result<Data, FinetuneError> {
-        self.encode(task, loaded, split).map_err(|e| match e {
-            FinetuneError::Task(source @ TaskError::Text { .. }) => {
-                FinetuneError::Encode { title: task.title, split, folder: folder.to_owned(), source }
-            }
-            e => e,
-        })
-    }
-
-    /// A split that was loaded.
-    ///
-    /// # Errors
-    /// A text without tokens.
-    pub fn encode(&self, task: &'static Task, loaded: Loaded, split: Split) -> Result<Data, FinetuneError> {
+    fn encode(&self, task: &'static Task, folder: &Path, split: Split, loaded: Loaded) -> Result<Data, FinetuneError> {
         let context = self.model.backbone.config().context();
-        let encoded = tasks::encode_all(task, &loaded.examples, &self.tokenizer, self.specials, context)?;
-        let examples = loaded.examples.into_iter().zip(encoded).map(|(example, encoded)| Row { example, encoded }).collect();
-        Ok(Data { split, rows: examples, dropped: loaded.dropped })
+        let row = |example| match tasks::encode(task, &example, &self.tokenizer, self.specials, context) {
+            Ok(encoded) => Ok(EncodedRow { example, encoded }),
+            Err(source @ TaskError::Text { .. }) => {
+                Err(FinetuneError::Encode { title: task.title, split, folder: folder.to_owned(), source })
+            }
+            Err(e) => Err(e.into()),
+        };
+        let rows = loaded.examples.into_iter().map(row).collect::<Result<_, _>>()?;
+        Ok(Data { rows, dropped: loaded.dropped })
     }
 }
 
@@ -270,7 +235,7 @@ fn tokenizer(dir: &ModelDir, model: &Model<Tensor>) -> Result<Tokenizer, Finetun
 
 /// One row of a split, as it is and as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct EncodedRow {
     /// The data set's.
     pub example: gradus_data::sets::Example,
     /// Its sequences.
@@ -280,25 +245,20 @@ pub struct Row {
 /// A split of a task.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// Which.
-    pub split: Split,
     /// Its rows.
-    pub rows: Vec<Row>,
-    /// Rows that the file has and the data set leaves out, and why.
+    pub rows: Vec<EncodedRow>,
+    /// Rows of the file that the data set leaves out, and why.
     pub dropped: Vec<Dropped>,
 }
 
 impl Data {
-    /// At most so many rows, evenly over the split.
+    /// At most this many rows, evenly over the split.
     #[must_use]
     pub fn at_most(self, rows: Option<usize>) -> Self {
         Data { rows: evenly(self.rows, rows), ..self }
     }
 
-    /// Has every row a label, to be learnt from or scored by?
-    ///
-    /// # Errors
-    /// [`TaskError::NoLabel`] for the first that has none.
+    /// Checks that every row has a label, to learn from or to be scored by.
     pub fn check_labels(&self) -> Result<(), TaskError> {
         score::labels(self.rows.iter().map(|row| &row.example)).map(drop)
     }
@@ -308,7 +268,7 @@ impl Data {
         left_out(&self.dropped)
     }
 
-    /// Rows of which a text was cut.
+    /// Rows with a text cut.
     pub fn truncated(&self) -> usize {
         self.rows.iter().filter(|row| row.encoded.truncated).count()
     }
@@ -326,7 +286,7 @@ pub fn left_out(dropped: &[Dropped]) -> BTreeMap<String, usize> {
     all
 }
 
-/// At most so many of these, evenly over all.
+/// At most this many of these, evenly over all.
 pub fn evenly<R>(mut rows: Vec<R>, most: Option<usize>) -> Vec<R> {
     let n = rows.len();
     if let Some(most) = most.filter(|&most| most < n) {
@@ -347,7 +307,7 @@ mod tests {
     use super::*;
     use gradus_data::sets::{Example, Input};
 
-    /// Of a vocabulary that was made larger than the tokenizer, as of one that was not, the special tokens' rows are fresh.
+    /// The special tokens' rows are fresh, whether or not the vocabulary was made larger than the tokenizer.
     #[test]
     fn special_tokens_are_fresh_also_in_a_vocabulary_with_room() {
         for vocab in [256, 258, 300] {
@@ -358,26 +318,26 @@ mod tests {
                 let d = table.shape()[1];
                 table.to_vec().get(token as usize * d..).map(|rest| rest[..d.min(rest.len())].to_vec())
             };
-            let reader = Reader::prepare(model.clone(), Tokenizer::bytes(), 1).unwrap();
-            assert_eq!(reader.model.backbone.config().vocab(), vocab.max(259));
-            let other = reader.with_seed(2);
+            let task_model = TaskModel::prepare(model.clone(), Tokenizer::bytes(), 1).unwrap();
+            assert_eq!(task_model.model.backbone.config().vocab(), vocab.max(259));
+            let other = task_model.with_seed(2);
             for token in 0..259 {
                 let special = token >= 256;
-                assert_eq!(row(&reader.model, token) == row(&model, token), !special, "token {token} of {vocab}");
-                assert_eq!(row(&reader.model, token) == row(&other.model, token), !special, "token {token} of {vocab}");
+                assert_eq!(row(&task_model.model, token) == row(&model, token), !special, "token {token} of {vocab}");
+                assert_eq!(row(&task_model.model, token) == row(&other.model, token), !special, "token {token} of {vocab}");
             }
         }
     }
 
-    /// A text that the tokenizer cannot encode is told with the data set, the split, the folder and the row.
+    /// A text that the tokenizer cannot encode is reported with its data set, split, folder and row.
     #[test]
     fn what_cannot_be_encoded_is_named() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("dev.tsv"), "sentence\tlabel\nabba\t1\nabcba\t0\n").unwrap();
         let tokenizer = Tokenizer::characters(["ab"]);
         let config = GptConfig { vocab: tokenizer.vocab_size(), ..GptConfig::preset("tiny").unwrap() };
-        let reader = Reader::prepare(Model::init(&config.into(), 1), tokenizer, 1).unwrap();
-        let told = reader.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
+        let task_model = TaskModel::prepare(Model::init(&config.into(), 1), tokenizer, 1).unwrap();
+        let told = task_model.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
         for part in ["SST-2, split `dev`", &folder.path().display().to_string(), "example 1", "'c'"] {
             assert!(told.contains(part), "{part} in {told}");
         }
@@ -385,11 +345,11 @@ mod tests {
 
     #[test]
     fn rows_are_taken_evenly() {
-        let row = |i: usize| Row {
+        let row = |i: usize| EncodedRow {
             example: Example { id: i.to_string(), input: Input::One(String::new()), label: None, group: None },
             encoded: Encoded { rows: Vec::new(), target: None, truncated: false },
         };
-        let data = Data { split: Split::Dev, rows: (0..10).map(row).collect(), dropped: Vec::new() };
+        let data = Data { rows: (0..10).map(row).collect(), dropped: Vec::new() };
         let ids = |most| data.clone().at_most(most).rows.iter().map(|r| r.example.id.parse().unwrap()).collect::<Vec<usize>>();
         assert_eq!(ids(None).len(), 10);
         assert_eq!(ids(Some(10)).len(), 10);

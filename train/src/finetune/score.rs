@@ -7,7 +7,7 @@ use gradus_model::{Model, Objective};
 use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::Row;
+use super::EncodedRow;
 use crate::evaluate::by_length;
 use crate::tasks::{self, Encoded, TaskError};
 
@@ -20,15 +20,15 @@ pub struct Scored {
     pub score: f64,
     /// All metrics of the task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
     pub metrics: BTreeMap<String, f64>,
-    /// Mean cross-entropy L₂, in nats an example.
+    /// Mean cross-entropy L₂, in nats per example.
     pub loss: f64,
     /// Number of examples.
     pub examples: usize,
 }
 
-/// The logits of every example, in their order; no dropout. Examples of about one length are read together, so that little
-/// padding is. `progress(done)` counts examples.
-pub fn logits(model: &Model<Tensor>, examples: &[&Encoded], mut progress: impl FnMut(usize)) -> Vec<Vec<f64>> {
+/// The logits of every example, in order; no dropout. Examples of about equal length are read together, to save padding.
+/// `progress(done)` counts examples.
+pub fn logits(model: &Model<Tensor>, examples: &[&Encoded], progress: &mut dyn FnMut(usize)) -> Vec<Vec<f64>> {
     let tokens: Vec<usize> = examples.iter().map(|example| example.length() * example.rows.len()).collect();
     let mut all = vec![Vec::new(); examples.len()];
     let mut done = 0;
@@ -46,10 +46,7 @@ pub fn logits(model: &Model<Tensor>, examples: &[&Encoded], mut progress: impl F
 }
 
 /// The answer to each row.
-///
-/// # Errors
-/// [`TaskError::NotFinite`] for logits that are no numbers.
-pub fn answers(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Vec<Label>, TaskError> {
+pub fn answers(task: &Task, rows: &[EncodedRow], logits: &[Vec<f64>]) -> Result<Vec<Label>, TaskError> {
     let each = rows.iter().zip(logits).map(|(row, z)| match z.iter().find(|z| !z.is_finite()) {
         Some(&found) => Err(TaskError::NotFinite { id: row.example.id.clone(), found }),
         None => Ok(tasks::answer(task, z)),
@@ -58,10 +55,7 @@ pub fn answers(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Vec<Lab
 }
 
 /// Scores logits against labels.
-///
-/// # Errors
-/// [`TaskError::NoLabel`] for a row of an unlabelled test set, [`TaskError::NotFinite`] for logits that are no numbers.
-pub fn score(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Scored, TaskError> {
+pub fn score(task: &Task, rows: &[EncodedRow], logits: &[Vec<f64>]) -> Result<Scored, TaskError> {
     let examples = || rows.iter().map(|row| &row.example);
     let answers = answers(task, rows, logits)?;
     let metrics = metrics(task, examples(), &answers)?;
@@ -76,9 +70,6 @@ pub fn score(task: &Task, rows: &[Row], logits: &[Vec<f64>]) -> Result<Scored, T
 }
 
 /// All metrics of a task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
-///
-/// # Errors
-/// [`TaskError::NoLabel`] for a row of an unlabelled test set.
 pub fn metrics<'e>(
     task: &Task,
     examples: impl IntoIterator<Item = &'e Example>,
@@ -103,10 +94,7 @@ pub fn metrics<'e>(
     Ok(metrics)
 }
 
-/// The labels.
-///
-/// # Errors
-/// [`TaskError::NoLabel`] for the first row without one.
+/// The labels; every row must have one.
 pub fn labels<'e>(examples: impl IntoIterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
     let remedy = "this split is published without labels; score another, give `gradus evaluate` a file of its --labels, or write a fine-tuned \
          model's answers with `gradus predict`";

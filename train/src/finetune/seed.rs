@@ -1,4 +1,4 @@
-//! One seed of a fine-tuning on disk: done before, taken up where it was stopped, or begun.
+//! One seed of a fine-tuning run on disk: finished, resumed or new.
 //!
 //! ```text
 //! DIR/  config.json, model.safetensors (head.safetensors), tokenizer    the model with the best dev score
@@ -7,65 +7,68 @@
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gradus_io::files::{FileError, quoted, write_json, write_together};
-use gradus_io::progress::{Job, Progress};
-use gradus_io::{hex, interrupt};
-use gradus_model::checkpoint;
-use gradus_report::metrics::{MetricsLog, Record, StepRecord};
+use gradus_io::hex;
+use gradus_io::progress::Job;
+use gradus_model::{Batch, checkpoint};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::run::{Control, Work};
-use super::{FinetuneError, Point, Session, Settings};
+use super::begin::Prepared;
+use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
+use crate::run::{self, Control, Journal, METRICS_FILE, Run, load_state};
 use crate::tasks::TaskError;
 use crate::trainer::{TRAINER_FILE, Trainer};
 
-/// A state is written at least this often.
-const EVERY: Duration = Duration::from_secs(120);
-const METRICS: &str = "metrics.jsonl";
-
-/// What one seed came to.
+/// The outcome of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeedOutcome {
     /// The seed.
     pub seed: u64,
     /// The measurement with the best dev score.
-    pub best: Point,
+    pub best: CurvePoint,
     /// All measurements.
-    pub curve: Vec<Point>,
+    pub curve: Vec<CurvePoint>,
     /// Seconds of training in all sessions.
     pub seconds: f64,
 }
 
 impl SeedOutcome {
-    const NAME: &str = "seed.json";
+    const FILE: &str = "seed.json";
 
-    /// That of a directory whose seed is done, with these settings.
-    pub(super) fn read(dir: &Path, work: &Work, settings: &Settings) -> Result<Option<Self>, FinetuneError> {
-        let file = dir.join(Self::NAME);
+    /// Reads the outcome of a finished seed with these settings; `None` if it is not finished.
+    pub(super) fn read(dir: &Path, of: &Prepared, settings: &FinetuneSettings) -> Result<Option<Self>, FinetuneError> {
+        let file = dir.join(Self::FILE);
         if !file.exists() {
             return Ok(None);
         }
-        let damaged = |e: String| FinetuneError::Resume {
-            problem: format!("{}: {e}; to run this seed again, delete {}", file.display(), quoted(&file)),
-        };
+        let damaged = |e: String| FinetuneError::resume(format!("{}: {e}{}", file.display(), again(&file)));
         let text = std::fs::read_to_string(&file).map_err(|e| damaged(e.to_string()))?;
         checkpoint::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
         let done: Done = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
-        if done.run != identity(work, settings) {
-            return Err(damaged(ANOTHER.into()));
+        if done.run != identity(of, settings) {
+            let problem = "this is of another run (other settings, seed, task, data or model): put the run's own back";
+            return Err(damaged(problem.into()));
         }
         let _ = std::fs::remove_file(dir.join(TRAINER_FILE)); // a crash may have come between the two
         Ok(Some(done.outcome))
     }
 }
 
-/// Of a file whose run is not this one.
-const ANOTHER: &str = "this is of another run (other settings, seed, task, data or model): put the run's own back";
+/// The remedy for a seed's unusable file.
+fn again(file: &Path) -> String {
+    format!("; to run this seed again, delete {}", quoted(file))
+}
 
-/// What stands in `seed.json`.
+/// Identifies the state: changes with the task, the data, the pre-trained model, and every setting.
+fn identity(of: &Prepared, settings: &FinetuneSettings) -> String {
+    let settings = serde_json::to_string(settings).expect("plain values");
+    hex::encode(Sha256::digest(format!("{} {} {settings}", of.task.name, of.digest)))
+}
+
+/// The contents of `seed.json`.
 #[derive(Serialize, Deserialize)]
 struct Done {
     /// [`identity`].
@@ -74,189 +77,128 @@ struct Done {
     outcome: SeedOutcome,
 }
 
-/// What is kept beside a trainer's state.
+/// What a resumed seed needs besides the trainer's state.
 #[derive(Serialize, Deserialize)]
-struct Extra {
-    /// [`identity`].
-    run: String,
-    curve: Vec<Point>,
-    /// Losses of the updates since the last point.
+struct SeedProgress {
+    curve: Vec<CurvePoint>,
+    /// Losses of the steps since the last point.
     losses: Vec<f64>,
     tokens: u64,
-    seconds: f64,
 }
 
-/// A seed on its way.
-pub struct Seed<'w> {
-    work: &'w Work,
-    settings: Settings,
+/// A seed in progress.
+pub(super) struct Seed<'w> {
+    of: &'w Prepared,
+    settings: FinetuneSettings,
     dir: PathBuf,
     session: Session<'w>,
-    log: MetricsLog,
     /// Tokens read so far.
     tokens: u64,
     /// Seconds of training in earlier sessions.
     before: f64,
-    began: Instant,
-    /// It had begun, but there is no state to go on from.
-    lost: bool,
 }
 
 impl<'w> Seed<'w> {
-    /// A seed at its beginning, or where it was stopped.
-    pub fn open(work: &'w Work, dir: PathBuf, settings: Settings) -> Result<Self, FinetuneError> {
+    /// A new seed, or one where it was stopped.
+    pub fn open(of: &'w Prepared, dir: PathBuf, settings: FinetuneSettings) -> Result<Self, FinetuneError> {
         std::fs::create_dir_all(&dir).map_err(|e| FileError::new("make the directory", &dir, e))?;
-        let reader = work.reader.with_seed(settings.seed);
-        let mut session = Session::new(&reader, work.task, &work.train, &work.dev, &settings)?;
-        let state = dir.join(TRAINER_FILE);
-        let (mut tokens, mut before, mut lost) = (0, 0.0, false);
-        if state.exists() {
-            let extra = take_up(&mut session, work, &dir, &settings)?;
-            (tokens, before) = (extra.tokens, extra.seconds);
-        } else {
-            lost = dir.join(METRICS).metadata().is_ok_and(|m| m.len() > 0);
+        let task_model = of.task_model.with_seed(settings.seed);
+        let session = Session::new(&task_model, of.task, &of.train, &of.dev, &settings)?;
+        let mut seed = Seed { of, settings, dir, session, tokens: 0, before: 0.0 };
+        if seed.state().exists() {
+            seed.take_up()?;
         }
-        let (log, _) = MetricsLog::resume(&dir.join(METRICS), session.trainer.done())?;
-        Ok(Seed { work, settings, dir, session, log, tokens, before, began: Instant::now(), lost })
-    }
-
-    /// Trains to the end; `None` if it was stopped on its way.
-    pub fn run(mut self, name: &str, control: &Control<'_>) -> Result<Option<SeedOutcome>, FinetuneError> {
-        self.session.trainer.watches = control.anomaly;
-        let total = self.session.updates();
-        let stop = control.stop_at.map_or(total, |s| s.min(total));
-        let mut progress = control.monitor.begin(Job::new(name, total, "updates").starting_at(self.session.trainer.done()));
-        self.session.trainer.recipe.doubt().iter().for_each(|doubt| progress.warn(doubt));
-        if self.lost {
-            progress.warn(&format!("{} is not there: seed {} begins again", self.state().display(), self.settings.seed));
-        }
-        let mut saved = Instant::now();
-        while self.session.trainer.done() < stop && !interrupt::requested() {
-            self.update(&mut *progress)?;
-            let due = self.session.is_due();
-            if due {
-                self.score(&mut *progress)?;
-            }
-            if due || saved.elapsed() > EVERY {
-                self.save()?;
-                saved = Instant::now();
-            }
-        }
-        progress.finish();
-        if self.session.trainer.done() < total {
-            self.save()?;
-            return Ok(None);
-        }
-        let best = self.session.best_point().expect("the last update ends an epoch").clone();
-        let outcome = SeedOutcome { seed: self.settings.seed, best, curve: self.session.curve.clone(), seconds: self.seconds() };
-        let done = Done { run: identity(self.work, &self.settings), outcome };
-        write_json(&self.dir.join(SeedOutcome::NAME), &done)?;
-        let state = self.state();
-        std::fs::remove_file(&state).map_err(|e| FileError::new("remove", &state, e))?; // nothing is left to continue
-        Ok(Some(done.outcome))
-    }
-
-    /// One update, written down.
-    fn update(&mut self, progress: &mut dyn Progress) -> Result<(), FinetuneError> {
-        let at = Instant::now();
-        let (step, tokens) = match self.session.step() {
-            Ok(made) => made,
-            Err(e) => {
-                self.write(Record::Warning {
-                    step: self.session.trainer.done() + 1,
-                    elapsed: self.seconds(),
-                    text: e.to_string(),
-                })?;
-                if let FinetuneError::Train(error) = &e {
-                    let batch = self.session.batch(self.session.trainer.done() + 1);
-                    self.session.trainer.keep(&batch, error, &self.dir).iter().for_each(|kept| progress.warn(kept));
-                }
-                return Err(e);
-            }
-        };
-        self.tokens += tokens;
-        let done = self.session.trainer.done();
-        for text in self.session.trainer.alarms.take() {
-            progress.warn(&format!("update {done}: {text}"));
-            self.write(Record::Warning { step: done, elapsed: self.seconds(), text })?;
-        }
-        self.write(Record::Step(StepRecord {
-            step: done,
-            tokens: self.tokens,
-            loss: step.loss,
-            lr: step.rate,
-            grad_norm: step.gradient_norm,
-            tokens_per_second: tokens as f64 / at.elapsed().as_secs_f64(),
-            elapsed: self.seconds(),
-        }))?;
-        progress.note(format!("loss {:.3}", step.loss));
-        progress.reach(done);
-        Ok(())
-    }
-
-    /// Scores the dev split, and keeps the model if it is the best so far.
-    fn score(&mut self, progress: &mut dyn Progress) -> Result<(), FinetuneError> {
-        let update = self.session.trainer.done();
-        let better = self.session.evaluate().map_err(|e| match e {
-            FinetuneError::Task(TaskError::NotFinite { .. }) => FinetuneError::Diverged { update },
-            e => e,
-        })?;
-        let Point { epoch, dev, .. } = self.session.curve.last().expect("just measured");
-        let best = if better { ", the best so far" } else { "" };
-        progress.say(&format!("epoch {epoch:.2}: dev {} {:.4}, loss {:.4}{best}", dev.metric, dev.score, dev.loss));
-        let Some(best) = self.session.best.as_ref().filter(|_| better) else { return Ok(()) };
-        self.work.reader.tokenizer.save(&self.dir)?;
-        Ok(write_together(&self.dir, &checkpoint::files(best))?)
-    }
-
-    fn write(&mut self, record: Record) -> Result<(), FinetuneError> {
-        Ok(self.log.append(&record)?)
-    }
-
-    fn save(&self) -> Result<(), FinetuneError> {
-        let extra = Extra {
-            run: identity(self.work, &self.settings),
-            curve: self.session.curve.clone(),
-            losses: self.session.losses().to_vec(),
-            tokens: self.tokens,
-            seconds: self.seconds(),
-        };
-        Ok(self.session.trainer.save(&self.state(), &serde_json::to_string(&extra).expect("plain values"))?)
+        Ok(seed)
     }
 
     fn state(&self) -> PathBuf {
         self.dir.join(TRAINER_FILE)
     }
 
-    /// Seconds of training in all sessions.
-    fn seconds(&self) -> f64 {
-        self.before + self.began.elapsed().as_secs_f64()
+    /// Restores the saved state.
+    fn take_up(&mut self) -> Result<(), FinetuneError> {
+        let state = self.state();
+        let error = |problem: String| FinetuneError::resume(problem + &again(&state));
+        let (config, recipe) = (self.session.trainer.params.config(), self.session.trainer.recipe.clone());
+        let loaded = load_state(&self.dir, config, recipe, &identity(self.of, &self.settings));
+        let (trainer, progress, before): (_, SeedProgress, _) = loaded.map_err(|e| error(e.to_string()))?;
+        let damaged = |problem: String| error(format!("{}: {problem}; the file is damaged", state.display()));
+        self.session.go_on(trainer, progress.curve, progress.losses).map_err(damaged)?;
+        if !self.session.curve.is_empty() {
+            checkpoint::load(&self.dir).map_err(|e| error(format!("the best model so far: {e}; put it back")))?;
+        }
+        (self.tokens, self.before) = (progress.tokens, before);
+        Ok(())
+    }
+
+    /// Trains to the end; `None` if it was stopped before.
+    pub fn run(mut self, name: &str, control: &Control<'_>) -> Result<Option<SeedOutcome>, FinetuneError> {
+        let (state, total, done) = (self.state(), self.session.steps(), self.session.trainer.done());
+        // It had begun, but there is no state to continue from.
+        let lost = !state.exists() && self.dir.join(METRICS_FILE).metadata().is_ok_and(|m| m.len() > 0);
+        let job = Job::new(name, total, "steps").starting_at(done);
+        let (mut journal, _) = Journal::open(&self.dir, job, self.before, control.monitor)?;
+        if lost {
+            journal.progress.warn(&format!("{} is missing: seed {} begins again", state.display(), self.settings.seed));
+        }
+        run::train(&mut self, &mut journal, control)?;
+        let (finished, seconds) = (self.session.trainer.done() == total, journal.seconds());
+        if !finished {
+            self.save(&mut journal)?;
+        }
+        journal.progress.finish();
+        if !finished {
+            return Ok(None);
+        }
+        let best = self.session.best_point().expect("the last step ends an epoch").clone();
+        let outcome = SeedOutcome { seed: self.settings.seed, best, curve: self.session.curve, seconds };
+        let done = Done { run: identity(self.of, &self.settings), outcome };
+        write_json(&self.dir.join(SeedOutcome::FILE), &done)?;
+        std::fs::remove_file(&state).map_err(|e| FileError::new("remove", &state, e))?; // nothing is left to continue
+        Ok(Some(done.outcome))
     }
 }
 
-/// Puts a fresh session where the state in `dir` left it.
-fn take_up<'w>(session: &mut Session<'w>, work: &'w Work, dir: &Path, settings: &Settings) -> Result<Extra, FinetuneError> {
-    let state = dir.join(TRAINER_FILE);
-    let error = |problem: String| FinetuneError::Resume {
-        problem: format!("{problem}; to run this seed again, delete {}", quoted(&state)),
-    };
-    let damaged = |problem: String| error(format!("{}: {problem}; the file is damaged", state.display()));
-    let (config, recipe) = (session.trainer.params.config(), session.trainer.recipe.clone());
-    let (trainer, extra) = Trainer::load(&state, config, recipe).map_err(|e| error(e.to_string()))?;
-    let extra: Extra = serde_json::from_str(&extra).map_err(|e| damaged(e.to_string()))?;
-    if extra.run != identity(work, settings) {
-        return Err(error(format!("{}: {ANOTHER}", state.display())));
-    }
-    *session = Session::with(trainer, work.task, &work.train, &work.dev, settings)?;
-    session.go_on(extra.curve.clone(), extra.losses.clone()).map_err(damaged)?;
-    if !session.curve.is_empty() {
-        checkpoint::load(dir).map_err(|e| error(format!("the best model so far: {e}; put it back")))?;
-    }
-    Ok(extra)
-}
+impl Run for Seed<'_> {
+    type Error = FinetuneError;
+    const SAVE_EVERY: Duration = Duration::from_secs(120);
 
-/// Whose state it is: changes with the task, the data, the pre-trained model, and every setting.
-fn identity(work: &Work, settings: &Settings) -> String {
-    let settings = serde_json::to_string(settings).expect("plain values");
-    hex::encode(Sha256::digest(format!("{} {} {settings}", work.task.name, work.digest)))
+    fn trainer(&mut self) -> &mut Trainer {
+        &mut self.session.trainer
+    }
+
+    fn batch(&self, t: u64) -> Batch {
+        self.session.batch(t)
+    }
+
+    fn made(&mut self, batch: &Batch, loss: f64) -> (f64, u64) {
+        let read = self.session.made(batch, loss);
+        self.tokens += read;
+        (read as f64, self.tokens)
+    }
+
+    fn is_due(&self, _: u64) -> bool {
+        self.session.is_due()
+    }
+
+    /// Scores the dev split, and keeps the model if it is the best so far.
+    fn evaluate(&mut self, journal: &mut Journal) -> Result<(), FinetuneError> {
+        let step = self.session.trainer.done();
+        let better = self.session.evaluate().map_err(|e| match e {
+            FinetuneError::Task(TaskError::NotFinite { .. }) => FinetuneError::Diverged { step },
+            e => e,
+        })?;
+        let CurvePoint { epoch, dev, .. } = self.session.curve.last().expect("just measured");
+        let best = if better { ", the best so far" } else { "" };
+        journal.progress.say(&format!("epoch {epoch:.2}: dev {} {:.4}, loss {:.4}{best}", dev.metric, dev.score, dev.loss));
+        let Some(best) = self.session.best.as_ref().filter(|_| better) else { return Ok(()) };
+        self.of.task_model.tokenizer.save(&self.dir)?;
+        Ok(write_together(&self.dir, &checkpoint::files(best))?)
+    }
+
+    fn save(&mut self, journal: &mut Journal) -> Result<(), FinetuneError> {
+        let (curve, losses) = (self.session.curve.clone(), self.session.losses.clone());
+        let progress = SeedProgress { curve, losses, tokens: self.tokens };
+        Ok(journal.save(&self.session.trainer, identity(self.of, &self.settings), progress)?)
+    }
 }

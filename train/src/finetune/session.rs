@@ -1,4 +1,4 @@
-//! The loop: batches in an order of their own, an update each, and the best model by its dev score.
+//! Fine-tuning in memory: shuffled batches, one step each, and the best model by dev score.
 
 use gradus_data::sets::Task;
 use gradus_model::{Batch, Model};
@@ -6,119 +6,97 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use serde::{Deserialize, Serialize};
 
-use super::{Data, FinetuneError, Reader, Scored, Settings, logits, score};
+use super::{Data, FinetuneError, FinetuneSettings, Scored, TaskModel, logits, score};
+use crate::run::RunError;
 use crate::tasks::{self, Encoded};
-use crate::trainer::{Step, Trainer};
+use crate::trainer::Trainer;
 
-/// Updates of the first epoch after which it is scored: this times 1, 2, 4, … (OpenAI's code).
+/// The first epoch is also scored after this many steps times 1, 2, 4, … (OpenAI's code).
 const FIRST: u64 = 1000;
 
 /// A measurement on the way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// Updates made.
-    pub update: u64,
-    /// Epochs, in part.
+pub struct CurvePoint {
+    /// Steps made.
+    #[serde(rename = "update")]
+    pub step: u64,
+    /// Epochs so far, as a fraction.
     pub epoch: f64,
-    /// Mean loss L₃ of the updates since the point before, dropout on.
+    /// Mean loss L₃ of the steps since the previous point, dropout on.
     pub train_loss: f64,
     /// The dev split.
     pub dev: Scored,
 }
 
-/// A fine-tuning in memory.
+/// A fine-tuning run in memory.
 #[derive(Debug)]
 pub struct Session<'d> {
     /// The task.
     pub task: &'static Task,
-    settings: Settings,
+    settings: FinetuneSettings,
     train: Vec<&'d Encoded>,
     dev: &'d Data,
     /// The trainer, with the model as it is now.
     pub trainer: Trainer,
     /// What was measured.
-    pub curve: Vec<Point>,
+    pub curve: Vec<CurvePoint>,
     /// The model with the best dev score so far.
     pub best: Option<Model<Tensor>>,
-    losses: Vec<f64>,
+    /// The losses of the steps since the last point.
+    pub(super) losses: Vec<f64>,
 }
 
 impl<'d> Session<'d> {
-    /// A model under a fresh head, at its first update.
-    ///
-    /// # Errors
-    /// Settings that do not fit the model, or a task that is not fine-tuned on.
+    /// A model with a fresh head, before its first step.
     pub fn new(
-        reader: &Reader,
+        task_model: &TaskModel,
         task: &'static Task,
         train: &'d Data,
         dev: &'d Data,
-        settings: &Settings,
+        settings: &FinetuneSettings,
     ) -> Result<Self, FinetuneError> {
-        settings.check(&reader.model.backbone.config())?;
+        settings.check(&task_model.model.backbone.config())?;
+        train.check_labels()?;
+        dev.check_labels()?;
         let head = settings.head(tasks::head(task)?);
-        let mut model = reader.model.clone().with_head(head, settings.transfer, settings.seed);
+        let mut model = task_model.model.clone().with_head(head, settings.transfer, settings.seed);
         let mut config = model.config();
         if let Some(p) = settings.dropout {
             config.backbone = config.backbone.with_dropout(p);
             model = model.with_config(&config);
         }
         config.check()?;
-        let (batch, updates) = plan(train.rows.len(), settings);
-        let trainer = Trainer::new(settings.recipe(batch, updates), model);
-        Self::with(trainer, task, train, dev, settings)
-    }
-
-    /// The same from a trainer on its way.
-    ///
-    /// # Errors
-    /// A row without a label.
-    pub fn with(
-        trainer: Trainer,
-        task: &'static Task,
-        train: &'d Data,
-        dev: &'d Data,
-        settings: &Settings,
-    ) -> Result<Self, FinetuneError> {
-        train.check_labels()?;
-        dev.check_labels()?;
+        let (batch, steps) = plan(train.rows.len(), settings);
+        let trainer = Trainer::new(settings.recipe(batch, steps), model);
         let train = train.rows.iter().map(|row| &row.encoded).collect();
         let (curve, best, losses) = (Vec::new(), None, Vec::new());
         Ok(Session { task, settings: settings.clone(), train, dev, trainer, curve, best, losses })
     }
 
-    /// Number of updates T.
-    pub fn updates(&self) -> u64 {
-        self.trainer.recipe.updates
+    /// Number of steps T.
+    pub fn steps(&self) -> u64 {
+        self.trainer.recipe.steps
     }
 
-    /// The losses of the updates since the last point.
-    pub fn losses(&self) -> &[f64] {
-        &self.losses
-    }
-
-    /// Takes up what was measured before a stop.
-    ///
-    /// # Errors
-    /// What does not fit the number of updates made.
-    pub fn go_on(&mut self, curve: Vec<Point>, losses: Vec<f64>) -> Result<(), String> {
-        let (done, all) = (self.trainer.done(), self.updates());
-        let measured = curve.last().map_or(0, |p| p.update);
-        let increasing = curve.windows(2).all(|pair| pair[0].update < pair[1].update);
+    /// Restores a stopped session; the error says what does not fit the number of steps made.
+    pub(super) fn go_on(&mut self, trainer: Trainer, curve: Vec<CurvePoint>, losses: Vec<f64>) -> Result<(), String> {
+        let (done, all) = (trainer.done(), trainer.recipe.steps);
+        let measured = curve.last().map_or(0, |p| p.step);
+        let increasing = curve.windows(2).all(|pair| pair[0].step < pair[1].step);
         if done > all || !increasing || measured + losses.len() as u64 != done || done == all && measured != all {
             let losses = losses.len();
-            return Err(format!("{done} of {all} updates made, {measured} of them up to the last score, {losses} losses since"));
+            return Err(format!("{done} of {all} steps made, {measured} of them up to the last score, {losses} losses since"));
         }
-        (self.curve, self.losses) = (curve, losses);
+        (self.trainer, self.curve, self.losses) = (trainer, curve, losses);
         Ok(())
     }
 
     fn an_epoch(&self) -> u64 {
-        self.updates() / self.settings.epochs
+        self.steps() / self.settings.epochs
     }
 
-    /// The batch of update `t` (from 1): a function of the seed and t. Short examples stand first, so that a shard has examples of
-    /// about one length and little padding.
+    /// The batch of step `t` (from 1): a function of the seed and t. Short examples come first, so that a shard has examples of
+    /// about equal length and little padding.
     pub fn batch(&self, t: u64) -> Batch {
         let (size, _) = plan(self.train.len(), &self.settings);
         let (epoch, number) = ((t - 1) / self.an_epoch(), ((t - 1) % self.an_epoch()) as usize);
@@ -128,52 +106,42 @@ impl<'d> Session<'d> {
         tasks::batch(&chosen, self.task.answers(), self.settings.aux, self.settings.objective)
     }
 
-    /// One update, and the tokens that it read, padding not counted.
-    ///
-    /// # Errors
-    /// The trainer's; nothing has changed then.
-    pub fn step(&mut self) -> Result<(Step, u64), FinetuneError> {
-        let batch = self.batch(self.trainer.done() + 1);
-        let step = self.trainer.update(&batch)?;
-        self.losses.push(step.loss);
-        let tokens = batch.labels.iter().flat_map(|labels| labels.extract.iter()).map(|&end| u64::from(end) + 1).sum();
-        Ok((step, tokens))
+    /// Records a step made on `batch` with this loss; returns the tokens that it read, padding not counted.
+    pub(super) fn made(&mut self, batch: &Batch, loss: f64) -> u64 {
+        self.losses.push(loss);
+        batch.labels.iter().flat_map(|labels| labels.extract.iter()).map(|&end| u64::from(end) + 1).sum()
     }
 
-    /// Is the dev split to be scored now?
+    /// Is the dev split due to be scored?
     pub fn is_due(&self) -> bool {
         is_due(self.trainer.done(), self.an_epoch())
     }
 
     /// Scores the dev split and keeps the model if it is the best so far; says whether it is.
-    ///
-    /// # Errors
-    /// A dev row without a label.
     pub fn evaluate(&mut self) -> Result<bool, FinetuneError> {
         let encoded: Vec<&Encoded> = self.dev.rows.iter().map(|row| &row.encoded).collect();
-        let z = logits(&self.trainer.params, &encoded, |_| {});
+        let z = logits(&self.trainer.params, &encoded, &mut |_| {});
         let dev = score(self.task, &self.dev.rows, &z)?;
         let better = self.best_point().is_none_or(|best| dev.score > best.dev.score);
-        let update = self.trainer.done();
+        let step = self.trainer.done();
         let train_loss = self.losses.iter().sum::<f64>() / self.losses.len().max(1) as f64;
         self.losses.clear();
-        self.curve.push(Point { update, epoch: update as f64 / self.an_epoch() as f64, train_loss, dev });
+        self.curve.push(CurvePoint { step, epoch: step as f64 / self.an_epoch() as f64, train_loss, dev });
         if better {
             self.best = Some(self.trainer.params.clone());
         }
         Ok(better)
     }
 
-    /// All updates and evaluations that are left, until `stops`; were they all made?
-    ///
-    /// # Errors
-    /// The trainer's.
-    pub fn run(&mut self, stops: impl Fn() -> bool) -> Result<bool, FinetuneError> {
-        while self.trainer.done() < self.updates() {
+    /// Makes the remaining steps and evaluations, until `stops`; true if all were made.
+    pub fn run(&mut self, stops: &dyn Fn() -> bool) -> Result<bool, FinetuneError> {
+        while self.trainer.done() < self.steps() {
             if stops() {
                 return Ok(false);
             }
-            self.step()?;
+            let batch = self.batch(self.trainer.done() + 1);
+            let loss = self.trainer.step(&batch).map_err(RunError::from)?.loss;
+            self.made(&batch, loss);
             if self.is_due() {
                 self.evaluate()?;
             }
@@ -181,25 +149,25 @@ impl<'d> Session<'d> {
         Ok(true)
     }
 
-    /// The best measurement so far, the first of equals.
-    pub fn best_point(&self) -> Option<&Point> {
+    /// The best measurement so far, the first on a tie.
+    pub fn best_point(&self) -> Option<&CurvePoint> {
         self.curve.iter().reduce(|best, p| if p.dev.score > best.dev.score { p } else { best })
     }
 }
 
-/// Is the dev split scored after update `t`? At the end of each epoch, and in the first after 1,000, 2,000, 4,000, … updates.
+/// Is the dev split scored after step `t`? At the end of each epoch, and in the first after 1,000, 2,000, 4,000, … steps.
 fn is_due(t: u64, epoch: u64) -> bool {
     let doubled = t.is_multiple_of(FIRST) && (t / FIRST).is_power_of_two();
     t > 0 && (t.is_multiple_of(epoch) || t < epoch && doubled)
 }
 
-/// Examples per update, and updates in all.
-fn plan(rows: usize, settings: &Settings) -> (usize, u64) {
+/// Examples per step, and steps in all.
+fn plan(rows: usize, settings: &FinetuneSettings) -> (usize, u64) {
     let batch = settings.batch.min(rows).max(1);
     (batch, (rows / batch) as u64 * settings.epochs)
 }
 
-/// The order of the rows in an epoch (Fisher & Yates, from a stream of random numbers of its own).
+/// The order of the rows in an epoch (Fisher & Yates, from its own stream of random numbers).
 fn permutation(n: usize, seed: u64, epoch: u64) -> Vec<usize> {
     let mut rng = Philox::with_stream(seed, 0x6f72_6465_7200_0000 + epoch);
     let mut order: Vec<usize> = (0..n).collect();
@@ -232,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_last_partial_batch_is_left_out() {
-        let with = |batch, epochs| Settings { batch, epochs, ..Settings::default() };
+        let with = |batch, epochs| FinetuneSettings { batch, epochs, ..FinetuneSettings::default() };
         assert_eq!(plan(100, &with(32, 3)), (32, 9));
         assert_eq!(plan(31, &with(32, 3)), (31, 3), "fewer rows than a batch");
     }

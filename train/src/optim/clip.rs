@@ -14,8 +14,8 @@ pub fn global_norm<'a, T: Real>(gradients: impl IntoIterator<Item = &'a Tensor<T
     gradients.into_iter().map(Tensor::sum_squares).sum::<f64>().sqrt()
 }
 
-/// The factor on every gradient: 1 up to `max`, max/‖g‖ beyond. A norm that is not a number stays one, so that it is not
-/// taken for a small gradient.
+/// The factor on every gradient: 1 up to `max`, max/‖g‖ beyond. A NaN norm gives NaN, so that it is not taken for a small
+/// gradient.
 pub fn factor(norm: f64, max: f64) -> f64 {
     if norm <= max { 1.0 } else { max / norm }
 }

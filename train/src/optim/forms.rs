@@ -1,27 +1,19 @@
 //! The optimizers, side by side.
 //!
-//! With g the clipped gradient, s the schedule's factor, λ the decay (0 where it does not fall on the parameter), and
+//! With g the clipped gradient, s the schedule's factor, λ the decay (0 on parameters without decay), and
 //!
 //! ```text
 //! m ← β₁m + (1 − β₁)g        m̂ = m/(1 − β₁ᵗ)
 //! v ← β₂v + (1 − β₂)g²       v̂ = v/(1 − β₂ᵗ)        (Kingma and Ba 2015, algorithm 1)
 //! ```
 //!
-//! | name | update |
-//! |-|-|
-//! | `openai` | p ← p − lr·s·√(1−β₂ᵗ)/(1−β₁ᵗ) · (m/(√v + ε) + λp) |
-//! | `paper37` | p ← p − s·(lr·m̂/(√v̂ + ε) + λp) |
-//! | `adamw` | p ← p − lr·s·λp − lr·s·m̂/(√v̂ + ε) |
-//! | `adam_l2` | g ← g + λp before m and v, then p ← p − lr·s·m̂/(√v̂ + ε) |
-//! | `sgd` | p ← p − lr·s·(g + λp) |
-//!
-//! All four Adams are one kernel, p ← p − step·m/(√v·v_scale + ε) − decay·p with g ← g·clip + l2·p, by
+//! each has its formula at its [name](OptimizerKind). All four Adams are one kernel, p ← p − step·m/(√v·v_scale + ε) − decay·p with g ← g·clip + l2·p, by
 //!
 //! ```text
 //!            step                       v_scale          decay        l2
 //! openai     lr·s·√(1−β₂ᵗ)/(1−β₁ᵗ)      1                step·λ       0        ε outside the correction
-//! paper37    lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       s·λ          0        decay does not know lr
-//! adamw      lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       lr·s·λ       0        decay does not know the correction
+//! paper37    lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       s·λ          0        decay independent of lr
+//! adamw      lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       lr·s·λ       0        decay independent of the correction
 //! adam_l2    lr·s/(1−β₁ᵗ)               1/√(1−β₂ᵗ)       0            λ        decay passes through m and v
 //! ```
 
@@ -44,7 +36,7 @@ pub enum OptimizerKind {
     /// p ← p − lr·s·√(1−β₂ᵗ)/(1−β₁ᵗ) · (m/(√v + ε) + λp)
     /// ```
     ///
-    /// Source: `opt.py` of `openai/finetune-transformer-lm`. ε stands outside the bias correction.
+    /// Source: `opt.py` of `openai/finetune-transformer-lm`. ε is outside the bias correction.
     #[default]
     #[serde(rename = "openai")]
     #[cfg_attr(feature = "clap", value(name = "openai"))]
@@ -56,7 +48,7 @@ pub enum OptimizerKind {
     /// ```
     ///
     /// Source: Loshchilov and Hutter, "Fixing Weight Decay Regularization in Adam" (2017), algorithm 2. Its λ acts whole in
-    /// every update, so it wants a far smaller one than the other forms do.
+    /// every step, so it wants a far smaller one than the other forms do.
     Paper37,
     /// PyTorch's AdamW: decay by the plain rate.
     ///
@@ -90,26 +82,16 @@ impl OptimizerKind {
     /// Every form.
     pub const ALL: [Self; 5] = [Self::OpenAi, Self::Paper37, Self::AdamW, Self::AdamL2, Self::Sgd];
 
-    /// The name in files and on the command line: `adam_l2`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Paper37 => "paper37",
-            Self::AdamW => "adamw",
-            Self::AdamL2 => "adam_l2",
-            Self::Sgd => "sgd",
-        }
-    }
-
     /// Whether it keeps m and v.
     pub fn has_moments(self) -> bool {
         self != OptimizerKind::Sgd
     }
 }
 
+/// The name in files and on the command line: `adam_l2`.
 impl fmt::Display for OptimizerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.serialize(f)
     }
 }
 
@@ -139,10 +121,10 @@ impl Default for Optimizer {
     }
 }
 
-/// What differs from one update to the next, the same for all parameters.
+/// What differs from one step to the next, the same for all parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Update {
-    /// Number of the update, from 1.
+pub struct StepFactors {
+    /// Number of the step, from 1.
     pub t: u64,
     /// s, the schedule's factor on the rate.
     pub schedule: f64,
@@ -151,21 +133,21 @@ pub struct Update {
 }
 
 impl Optimizer {
-    /// Updates one parameter in place. `decays`: whether λ falls on it, as it does on all that is neither bias nor
-    /// gain (§4.1, `Role::decays` of gradus-model). `moments`: m and v, zero before the first update; not looked at by
-    /// [`Sgd`](OptimizerKind::Sgd). All are of one shape.
+    /// Updates one parameter in place. `decays`: whether λ applies to it, as to all but biases and gains (§4.1, `Role::decays` of
+    /// gradus-model). `moments`: m and v, zero before the first step; ignored by [`Sgd`](OptimizerKind::Sgd). All have the same
+    /// shape.
     ///
     /// # Panics
     /// Where shapes differ, t is 0, or an Adam is given no moments.
     pub fn update<T: Real>(
         &self,
-        at: Update,
+        at: StepFactors,
         decays: bool,
         p: &mut Tensor<T>,
         moments: Option<(&mut Tensor<T>, &mut Tensor<T>)>,
         g: &Tensor<T>,
     ) {
-        assert!(at.t > 0, "updates count from 1: at t = 0 the bias corrections 1 − βᵗ are 0");
+        assert!(at.t > 0, "steps count from 1: at t = 0 the bias corrections 1 − βᵗ are 0");
         let lambda = if decays { self.decay } else { 0.0 };
         if self.name == OptimizerKind::Sgd {
             // p ← p − rate·(clip·g + λp)
@@ -177,7 +159,7 @@ impl Optimizer {
     }
 
     /// The table at the head of this file.
-    fn adam_step(&self, at: Update, lambda: f64) -> AdamStep {
+    fn adam_step(&self, at: StepFactors, lambda: f64) -> AdamStep {
         let t = i32::try_from(at.t).unwrap_or(i32::MAX); // βᵗ is 0 long before
         let (c1, c2) = (1.0 - self.beta1.powi(t), 1.0 - self.beta2.powi(t));
         let rate = self.lr * at.schedule;
@@ -194,36 +176,25 @@ impl Optimizer {
         AdamStep { grad_scale: at.clip, beta1: self.beta1, beta2: self.beta2, step, v_scale, eps: self.eps, decay, l2 }
     }
 
-    /// # Errors
-    /// The first number that no run can use.
+    /// Refuses the first number that no run can use.
     pub fn validate(&self) -> Result<(), OptimError> {
         let check = |field, value: f64, fits: bool, expected, remedy| match fits {
             true => Ok(()),
             false => Err(OptimError { field, expected, found: value.to_string(), remedy }),
         };
         let beta = |field, value: f64| {
-            let remedy = "It is the share of the moment that an update keeps; at 1 nothing would be learnt";
+            let remedy = "It is the share of the moment that a step keeps; at 1 nothing would be learnt";
             check(field, value, (0.0..1.0).contains(&value), "a number from 0 to below 1", remedy)
         };
-        let positive = |x: f64| x > 0.0 && x.is_finite();
-        check(
-            "lr",
-            self.lr,
-            positive(self.lr),
-            "a learning rate above 0",
-            "The paper pre-trains at 2.5e-4 and fine-tunes at 6.25e-5",
-        )?;
+        let Optimizer { lr, eps, decay, .. } = *self;
+        let remedy = "The paper pre-trains at 2.5e-4 and fine-tunes at 6.25e-5";
+        check("lr", lr, lr > 0.0 && lr.is_finite(), "a learning rate above 0", remedy)?;
         beta("beta1", self.beta1)?;
         beta("beta2", self.beta2)?;
-        check(
-            "adam_eps",
-            self.eps,
-            positive(self.eps),
-            "a number above 0",
-            "It keeps Adam from dividing by 0; the paper's is 1e-8",
-        )?;
-        let decay = self.decay >= 0.0 && self.decay.is_finite();
-        check("decay", self.decay, decay, "a decay of 0 or more", "The paper's is 0.01; 0 switches it off")
+        let remedy = "It keeps Adam from dividing by 0; the paper's is 1e-8";
+        check("adam_eps", eps, eps > 0.0 && eps.is_finite(), "a number above 0", remedy)?;
+        let remedy = "The paper's is 0.01; 0 switches it off";
+        check("decay", decay, decay >= 0.0 && decay.is_finite(), "a decay of 0 or more", remedy)
     }
 }
 
@@ -232,27 +203,27 @@ mod tests {
     use super::*;
     use OptimizerKind::*;
 
-    const UPDATES: u64 = 10;
+    const STEPS: u64 = 10;
 
     fn settings(name: OptimizerKind) -> Optimizer {
         Optimizer { name, lr: 1e-2, beta1: 0.8, beta2: 0.99, eps: 1e-3, decay: 0.1 }
     }
 
-    /// The gradient of update t at a parameter: any function will do.
+    /// The gradient of step t at a parameter: any function will do.
     fn gradient(t: u64, p: f64) -> f64 {
         p.sin() + 0.3 * t as f64 - 1.0
     }
 
-    fn at(t: u64) -> Update {
-        Update { t, schedule: (t - 1) as f64 / 7.0, clip: 1.0 / t as f64 } // the first rate is 0, as after a warm-up's start
+    fn at(t: u64) -> StepFactors {
+        StepFactors { t, schedule: (t - 1) as f64 / 7.0, clip: 1.0 / t as f64 } // the first rate is 0, as after a warm-up's start
     }
 
     /// Each form written out, as its source has it.
     fn restated(o: &Optimizer, decays: bool, mut p: f64) -> f64 {
         let (mut m, mut v) = (0.0, 0.0);
         let lambda = if decays { o.decay } else { 0.0 };
-        for t in 1..=UPDATES {
-            let Update { schedule: s, clip, .. } = at(t);
+        for t in 1..=STEPS {
+            let StepFactors { schedule: s, clip, .. } = at(t);
             let mut g = clip * gradient(t, p);
             if o.name == AdamL2 {
                 g += lambda * p;
@@ -278,7 +249,7 @@ mod tests {
     fn run<T: Real>(o: &Optimizer, decays: bool, start: &[f64]) -> Vec<f64> {
         let mut p = Tensor::new([start.len()], start.iter().map(|&x| T::lit(x)).collect());
         let (mut m, mut v) = (Tensor::zeros([p.len()]), Tensor::zeros([p.len()]));
-        for t in 1..=UPDATES {
+        for t in 1..=STEPS {
             let g = p.map(|p| T::lit(gradient(t, p.to_f64())));
             o.update(at(t), decays, &mut p, o.name.has_moments().then_some((&mut m, &mut v)), &g);
         }
@@ -286,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_its_formula_for_ten_updates() {
+    fn every_form_is_its_formula_for_ten_steps() {
         let start: Vec<f64> = (0..37).map(|i| (f64::from(i) * 0.7).cos() * 2.0).collect();
         for name in OptimizerKind::ALL {
             for decays in [false, true] {
                 let (o, expected) = (settings(name), start.iter().map(|&p| restated(&settings(name), decays, p)));
                 let (double, single) = (run::<f64>(&o, decays, &start), run::<f32>(&o, decays, &start));
                 for (i, e) in expected.enumerate() {
-                    // Ten updates of a few roundings each, of numbers of order 1.
+                    // Ten steps of a few roundings each, of numbers of order 1.
                     assert!((double[i] - e).abs() < 1e-14, "{name} {decays} [{i}]: {} for {e}", double[i]);
                     assert!((single[i] - e).abs() < 5e-6, "{name} {decays} [{i}] in f32: {} for {e}", single[i]);
                 }
@@ -320,7 +291,7 @@ mod tests {
         for name in OptimizerKind::ALL.into_iter().filter(|n| n.has_moments()) {
             let one = |x: f64| Tensor::new([1], vec![x]);
             let (mut p, mut m, mut v) = (one(2.0), one(0.0), one(0.0));
-            let still = Update { t: 1, schedule: 0.0, clip: 1.0 };
+            let still = StepFactors { t: 1, schedule: 0.0, clip: 1.0 };
             Optimizer { decay: 0.0, ..settings(name) }.update(still, true, &mut p, Some((&mut m, &mut v)), &one(1.0));
             assert_eq!(p.item(), 2.0);
             assert!((m.item() - 0.2).abs() < 1e-15 && (v.item() - 0.01).abs() < 1e-15, "{name}: {m:?} {v:?}");
@@ -329,11 +300,7 @@ mod tests {
 
     #[test]
     fn names_are_the_documented_ones() {
-        let names = ["openai", "paper37", "adamw", "adam_l2", "sgd"];
-        for (kind, name) in OptimizerKind::ALL.into_iter().zip(names) {
-            assert_eq!(kind.to_string(), name);
-            assert_eq!(serde_json::to_value(kind).unwrap(), name);
-        }
+        assert_eq!(OptimizerKind::ALL.map(|kind| kind.to_string()), ["openai", "paper37", "adamw", "adam_l2", "sgd"]);
         assert_eq!(toml::from_str::<Optimizer>("").unwrap(), Optimizer::default());
         let partial: Optimizer = toml::from_str("optimizer = 'adamw'\nlr = 1e-3").unwrap();
         assert_eq!(partial, Optimizer { name: AdamW, lr: 1e-3, ..Optimizer::default() });

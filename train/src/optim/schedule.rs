@@ -1,10 +1,10 @@
 //! The factor s on the learning rate.
 //!
 //! ```text
-//! updates t = 1 … T        x = (t − 1)/T        w = warm-up as a share of T
+//! steps t = 1 … T        x = (t − 1)/T        w = warm-up as a share of T
 //! ```
 //!
-//! so the first update of a warm-up has rate 0 (Adam's moments still move), and no update reaches x = 1. With w = 0 there
+//! so the first step of a warm-up has rate 0 (Adam's moments still move), and no step reaches x = 1. With w = 0 there
 //! is no warm-up: s starts from its value after it.
 
 use std::fmt;
@@ -20,7 +20,7 @@ use super::OptimError;
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum), value(rename_all = "snake_case"))]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleKind {
-    /// Linear up, then cosine down to 0 over the updates that are left (the paper's pre-training, §4.1).
+    /// Linear up, then cosine down to 0 over the steps that are left (the paper's pre-training, §4.1).
     ///
     /// ```text
     /// s = x/w                                x < w
@@ -31,7 +31,7 @@ pub enum ScheduleKind {
     /// Linear up, then linear down to 0 (the paper's fine-tuning; its code's `warmup_linear`).
     ///
     /// ```text
-    /// s = x/w · (1 − x)        x ≤ w        the descent bears on the warm-up too: the peak is 1 − w
+    /// s = x/w · (1 − x)        x ≤ w        the decay applies to the warm-up too: the peak is 1 − w
     /// s = 1 − x                x > w
     /// ```
     WarmupLinear,
@@ -56,32 +56,22 @@ pub enum ScheduleKind {
 impl ScheduleKind {
     /// Every shape.
     pub const ALL: [Self; 5] = [Self::Paper, Self::WarmupLinear, Self::WarmupCosine, Self::WarmupConstant, Self::Constant];
-
-    /// The name in files and on the command line: `warmup_linear`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "paper",
-            Self::WarmupLinear => "warmup_linear",
-            Self::WarmupCosine => "warmup_cosine",
-            Self::WarmupConstant => "warmup_constant",
-            Self::Constant => "constant",
-        }
-    }
 }
 
+/// The name in files and on the command line: `warmup_linear`.
 impl fmt::Display for ScheduleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.serialize(f)
     }
 }
 
-/// Length of the warm-up. Written as a whole number it counts updates (`2000`), with a decimal point it is a share of all
-/// updates (`0.002`).
+/// Length of the warm-up. Written as a whole number it counts steps (`2000`), with a decimal point it is a share of all
+/// steps (`0.002`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Warmup {
-    /// N updates, w = N/T.
-    Updates(u64),
+    /// N steps, w = N/T.
+    Steps(u64),
     /// w itself, 0 to 1.
     Share(f64),
 }
@@ -90,8 +80,8 @@ impl FromStr for Warmup {
     type Err = OptimError;
 
     fn from_str(text: &str) -> Result<Self, OptimError> {
-        if let Ok(updates) = text.parse() {
-            return Ok(Warmup::Updates(updates));
+        if let Ok(steps) = text.parse() {
+            return Ok(Warmup::Steps(steps));
         }
         let share = text.parse().ok().map(Warmup::Share).filter(|w| w.share(1).is_finite());
         share.ok_or_else(|| refuse_warmup(text.to_owned())).and_then(Warmup::checked)
@@ -101,17 +91,17 @@ impl FromStr for Warmup {
 impl fmt::Display for Warmup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Warmup::Updates(n) => write!(f, "{n}"),
+            Warmup::Steps(n) => write!(f, "{n}"),
             Warmup::Share(w) => write!(f, "{w:?}"),
         }
     }
 }
 
 impl Warmup {
-    /// w, for a run of `total` updates.
+    /// w, for a run of `total` steps.
     pub fn share(self, total: u64) -> f64 {
         match self {
-            Warmup::Updates(n) => n as f64 / total.max(1) as f64,
+            Warmup::Steps(n) => n as f64 / total.max(1) as f64,
             Warmup::Share(w) => w,
         }
     }
@@ -127,13 +117,13 @@ impl Warmup {
 fn refuse_warmup(found: String) -> OptimError {
     OptimError {
         field: "warmup",
-        expected: "a whole number of updates (2000), or with a decimal point a share of them from 0.0 to 1.0 (0.002)",
+        expected: "a whole number of steps (2000), or with a decimal point a share of them from 0.0 to 1.0 (0.002)",
         found,
-        remedy: "Leave the decimal point out to count updates",
+        remedy: "Leave the decimal point out to count steps",
     }
 }
 
-/// A schedule: the factor on the rate as a function of the update.
+/// A schedule: the factor on the rate as a function of the step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Schedule {
@@ -145,14 +135,14 @@ pub struct Schedule {
 }
 
 impl Default for Schedule {
-    /// The paper's pre-training: 2,000 updates up, then a cosine down to 0.
+    /// The paper's pre-training: 2,000 steps up, then a cosine down to 0.
     fn default() -> Self {
-        Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Updates(2000) }
+        Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Steps(2000) }
     }
 }
 
 impl Schedule {
-    /// s for update t = 1 … `total`. An update beyond the last has the rate that x = 1 gives.
+    /// s for step t = 1 … `total`. A step beyond the last has the rate that x = 1 gives.
     pub fn factor(&self, t: u64, total: u64) -> f64 {
         let x = (t.saturating_sub(1) as f64 / total.max(1) as f64).min(1.0);
         let w = self.warmup.share(total);
@@ -162,27 +152,16 @@ impl Schedule {
             ScheduleKind::Paper if x < w => up,
             ScheduleKind::Paper if w < 1.0 => cosine((x - w) / (1.0 - w)),
             ScheduleKind::Paper => 1.0, // x = w = 1
-            ScheduleKind::WarmupLinear => (if x <= w { up } else { 1.0 }) * (1.0 - x),
-            ScheduleKind::WarmupCosine => {
-                if x <= w {
-                    up
-                } else {
-                    cosine(x)
-                }
-            }
-            ScheduleKind::WarmupConstant => {
-                if x <= w {
-                    up
-                } else {
-                    1.0
-                }
-            }
-            ScheduleKind::Constant => 1.0,
+            ScheduleKind::WarmupLinear if x <= w => up * (1.0 - x),
+            ScheduleKind::WarmupLinear => 1.0 - x,
+            ScheduleKind::WarmupCosine if x <= w => up,
+            ScheduleKind::WarmupCosine => cosine(x),
+            ScheduleKind::WarmupConstant if x <= w => up,
+            ScheduleKind::WarmupConstant | ScheduleKind::Constant => 1.0,
         }
     }
 
-    /// # Errors
-    /// A warm-up share that is not in 0 to 1.
+    /// Refuses a warm-up share that is not in 0 to 1.
     pub fn validate(&self) -> Result<(), OptimError> {
         self.warmup.checked().map(drop)
     }
@@ -193,7 +172,7 @@ mod tests {
     use super::*;
     use ScheduleKind::*;
 
-    /// Ten updates by hand; √½ = 0.7071… and cos 36° = 0.8090….
+    /// Ten steps by hand; √½ = 0.7071… and cos 36° = 0.8090….
     #[test]
     fn tables() {
         let c = |degrees: f64| 0.5 * (1.0 + degrees.to_radians().cos());
@@ -216,8 +195,8 @@ mod tests {
                 assert!((found - s).abs() < 1e-15, "{kind} w = {w}, t = {}: {found}, expected {s}", i + 1);
             }
             if (w * 10.0).fract() == 0.0 {
-                let by_updates = Schedule { kind, warmup: Warmup::Updates((w * 10.0) as u64) };
-                assert!((1..=10).all(|t| by_updates.factor(t, 10) == by_share.factor(t, 10)), "{kind} w = {w}");
+                let by_steps = Schedule { kind, warmup: Warmup::Steps((w * 10.0) as u64) };
+                assert!((1..=10).all(|t| by_steps.factor(t, 10) == by_share.factor(t, 10)), "{kind} w = {w}");
             }
         }
     }
@@ -225,26 +204,26 @@ mod tests {
     #[test]
     fn the_end_is_0_and_stays_there() {
         for (kind, end) in [(Paper, 0.0), (WarmupLinear, 0.0), (WarmupCosine, 0.0), (WarmupConstant, 1.0)] {
-            let schedule = Schedule { kind, warmup: Warmup::Updates(3) };
+            let schedule = Schedule { kind, warmup: Warmup::Steps(3) };
             assert_eq!([schedule.factor(11, 10), schedule.factor(99, 10)], [end; 2], "{kind}");
         }
-        let long = Schedule { kind: Paper, warmup: Warmup::Updates(2000) };
+        let long = Schedule { kind: Paper, warmup: Warmup::Steps(2000) };
         assert_eq!(long.factor(51, 100), 0.025, "a warm-up longer than the run");
-        assert_eq!(long.factor(1, 0), 0.0, "no updates at all");
+        assert_eq!(long.factor(1, 0), 0.0, "no steps at all");
         let whole = Schedule { kind: Paper, warmup: Warmup::Share(1.0) };
-        assert_eq!([whole.factor(11, 10), whole.factor(99, 10)], [1.0; 2], "a warm-up of the whole run has no cosine behind it");
+        assert_eq!([whole.factor(11, 10), whole.factor(99, 10)], [1.0; 2], "a warm-up of the whole run has no cosine after it");
     }
 
     #[test]
     fn written_forms() {
-        assert_eq!("2000".parse(), Ok(Warmup::Updates(2000)));
+        assert_eq!("2000".parse(), Ok(Warmup::Steps(2000)));
         assert_eq!("0.002".parse(), Ok(Warmup::Share(0.002)));
         assert_eq!("1.0".parse(), Ok(Warmup::Share(1.0)));
         for wrong in ["-1", "1.5", "NaN", "ten", ""] {
             let error = wrong.parse::<Warmup>().unwrap_err().to_string();
             assert!(error.contains("warmup") && error.contains(wrong), "{error}");
         }
-        for warmup in [Warmup::Updates(1), Warmup::Share(1.0)] {
+        for warmup in [Warmup::Steps(1), Warmup::Share(1.0)] {
             let schedule = Schedule { kind: WarmupCosine, warmup };
             assert_eq!(warmup.to_string().parse(), Ok(warmup));
             let json = serde_json::to_string(&schedule).unwrap();

@@ -1,6 +1,6 @@
-//! A run on the micro-world: stories without end, and the exact limit of what can be learnt from them.
+//! A run on the micro-world: stories, and the exact limit of what can be learnt from them.
 
-use gradus_data::Rows;
+use gradus_data::{Rows, TokenBatch};
 use gradus_model::{KneserNey, Model};
 use gradus_report::Baseline;
 use gradus_tensor::Tensor;
@@ -8,16 +8,16 @@ use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, Tokenizer};
 use gradus_world::{Story, World};
 
-use super::PretrainError;
-use super::source::{self, Source, Validation};
-use crate::settings::Settings;
+use super::source::{self, TextSource, Validation};
+use super::{PretrainError, PretrainSettings};
+use crate::run::RunError;
 
 /// Opens every story.
 pub const SEPARATOR: &str = "<story>";
 /// Stories to train on.
-pub const TRAINING_STORIES: usize = 60_000;
+const TRAINING_STORIES: usize = 60_000;
 /// Stories to measure on.
-pub const HELD_OUT_STORIES: usize = 500;
+const HELD_OUT_STORIES: usize = 500;
 /// Vocabulary of the world's BPE: enough for every word to be one token.
 pub const VOCABULARY: usize = 1000;
 /// Positions that hold every story and its separator: the least context of a run on the micro-world.
@@ -25,8 +25,7 @@ pub const CONTEXT: usize = 207;
 /// Rows of an evaluation batch.
 const ROWS: usize = 25;
 
-/// Stories, one a row, opened and closed by the separator: some to train on, in the order they were told, others held out.
-#[derive(Debug)]
+/// Stories, one per row, opened and closed by the separator: some to train on, in the order they were told, others held out.
 pub struct WorldSource {
     tokenizer: Tokenizer,
     separator: u32,
@@ -40,7 +39,7 @@ pub struct WorldSource {
 
 impl WorldSource {
     /// Tells the stories of a seed and trains their tokenizer, or takes the one given.
-    pub fn new(settings: &Settings, tokenizer: Option<Tokenizer>) -> Result<Self, PretrainError> {
+    pub fn new(settings: &PretrainSettings, tokenizer: Option<Tokenizer>) -> Result<Self, PretrainError> {
         let world = World::default();
         let tell = |stream, n| world.corpus(&mut Philox::with_stream(settings.seed, stream), n);
         let (train, stories) = (tell(1, TRAINING_STORIES), tell(2, HELD_OUT_STORIES));
@@ -54,7 +53,7 @@ impl WorldSource {
                 trainer.train(&words, |_, _| {})?
             }
         };
-        let separator = tokenizer.token_id(SEPARATOR).ok_or_else(|| PretrainError::Resume {
+        let separator = tokenizer.token_id(SEPARATOR).ok_or_else(|| RunError::Resume {
             problem: format!("the tokenizer of the run lacks {SEPARATOR}, which opens a story"),
         })?;
         let encode = |stories: &[Story]| -> Result<Vec<Vec<u32>>, PretrainError> {
@@ -73,17 +72,12 @@ impl WorldSource {
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, train, held_out, stories, baseline })
     }
-
-    /// Bytes of the first `n` held-out stories.
-    fn bytes(&self, n: usize) -> u64 {
-        self.stories[..n].iter().map(|s| s.text.len() as u64).sum()
-    }
 }
 
-/// One story in this many is told from a random sentence on.
+/// One story in this many begins at a random sentence.
 const OPENED_ANYWHERE: usize = 4;
 
-/// Some stories from a random sentence on: sentences that stand alone, as tasks have them, are then nothing unheard of.
+/// Begins some stories at a random sentence: sentences on their own, as tasks have them, are then nothing new.
 fn opened_anywhere(mut stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> Vec<Vec<u32>> {
     let mut rng = Philox::with_stream(seed, 4);
     for story in stories.iter_mut().step_by(OPENED_ANYWHERE) {
@@ -102,39 +96,36 @@ fn shuffled(stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> Vec<Vec<u32
     let split: Vec<Vec<Vec<u32>>> = stories.iter().map(|story| sentences(story)).collect();
     let counts: Vec<usize> = split.iter().map(Vec::len).collect();
     let mut all: Vec<Vec<u32>> = split.into_iter().flatten().collect();
-    let mut rng = Philox::with_stream(seed, 3);
-    for i in (1..all.len()).rev() {
-        all.swap(i, rng.below(i as u64 + 1) as usize);
-    }
+    Philox::with_stream(seed, 3).shuffle(&mut all);
     let mut all = all.into_iter();
     counts.into_iter().map(|n| all.by_ref().take(n).flatten().collect()).collect()
 }
 
-impl Source for WorldSource {
+impl TextSource for WorldSource {
     fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
     fn tokens(&self) -> u64 {
         self.train.predicted() as u64
     }
-    fn tokens_an_update(&self, batch: usize) -> f64 {
+    fn tokens_per_step(&self, batch: usize) -> f64 {
         batch as f64 * self.train.predicted() as f64 / self.train.len() as f64
     }
     fn digest(&self) -> String {
         format!("world-{}-{}", self.seed, self.tokenizer.fingerprint())
     }
-    fn batch(&self, t: u64, batch: usize) -> gradus_data::Batch {
+    fn batch(&self, t: u64, batch: usize) -> TokenBatch {
         let first = (t.saturating_sub(1) as usize).wrapping_mul(batch);
-        let rows: Vec<usize> = (0..batch).map(|row| first.wrapping_add(row) % self.train.len()).collect();
-        self.train.batch_of(&rows)
+        self.train.batch((0..batch).map(|row| first.wrapping_add(row) % self.train.len()))
     }
     fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
         let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
         let n = limit.div_ceil(mean).clamp(1, self.held_out.len());
         let batches = (0..n).step_by(ROWS).map(|from| self.held_out.batch(from..(from + ROWS).min(n)));
-        let nll = source::nll(model, batches);
-        let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / nll.tokens as f64;
-        Some(Validation { nll, bytes: self.bytes(n), limit: Some(limit) })
+        let (nll, tokens) = source::nll(model, batches);
+        let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / tokens as f64;
+        let bytes = self.stories[..n].iter().map(|s| s.text.len() as u64).sum();
+        Some(Validation { nll, tokens, bytes, limit: Some(limit) })
     }
     fn prompt(&self) -> Vec<u32> {
         vec![self.separator]
@@ -151,7 +142,7 @@ impl Source for WorldSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Options;
+    use crate::pretrain::PretrainOptions;
 
     /// Sentences of one, two and three tokens, each with a stop (9) at its end.
     const STORY: [u32; 9] = [1, 9, 2, 2, 9, 3, 3, 3, 9];
@@ -159,7 +150,7 @@ mod tests {
     #[test]
     fn the_least_context_is_that_of_the_longest_story() {
         assert_eq!(CONTEXT, World::default().properties().max_tokens + 1);
-        assert!(Options::micro_world().context >= Some(CONTEXT));
+        assert!(PretrainOptions::micro_world().context >= Some(CONTEXT));
     }
 
     #[test]

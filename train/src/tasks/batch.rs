@@ -6,8 +6,8 @@ use super::Encoded;
 
 /// A batch of examples, as long as their longest row: the label of each weighs 1/N, the next tokens λ in all.
 ///
-/// Every token after the first is a target, the delimiter and the extract token too; nothing is predicted from the extract
-/// token, nor on padding. Examples without a label get a target of zeros, for predictions.
+/// Every token after the first is a target, the delimiter and the extract token too; nothing is predicted from the extract token
+/// or on padding. Examples without a label get a target of zeros, for predictions.
 ///
 /// Panics on no examples, or on examples with unequal numbers of rows.
 pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Objective) -> Batch {
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
     }
 
-    /// Padding has the id of a real token: who counts the tokens that are not 0 stops short where a text has that one.
+    /// Padding has the id of a real token: counting the tokens that are not 0 falls short in a text that has it.
     #[test]
     fn the_extract_token_is_found_by_its_place() {
         let example = encoded(&[&[7, 9, 0, 9], &[7, 0, 0, 0, 9]], 0);

@@ -7,16 +7,16 @@
 //! choose        [start; document; question; delimiter; answerₖ; extract]  for each k
 //! ```
 //!
-//! Decided here, where the paper is silent or its code covers one task alone:
+//! Decided here where the paper is silent or its code covers only one task:
 //!
 //! - **Length.** With a context of n, a single text is cut to n − 2 tokens and each of two to n/2 − 2, whatever the other's
-//!   length (OpenAI's code, for Story Cloze). Behind a long document that rule would cut off RACE's question; so there
-//!   question, delimiter and answer stay whole and the document is shortened, to the same length for every answer. Only if
-//!   these alone are too long, answers are cut to n/2 − 2 and the question to what is left. Cut examples are counted.
-//! - **Between document and question** stands no delimiter ([z; q; $; aₖ]).
+//!   length (OpenAI's code, for Story Cloze). After a long document that rule would cut off RACE's question, so there question,
+//!   delimiter and answer stay whole and the document is shortened, to the same length for every answer. Only if these alone are
+//!   too long are answers cut to n/2 − 2 and the question to what is left. Cut examples are counted.
+//! - **Between document and question** there is no delimiter ([z; q; $; aₖ]).
 //! - **Padding** is to the right, with id 0, up to the longest row of a batch. Causality keeps it out of what is read before
 //!   it, so there is no mask; only the loss of the next tokens is weighted.
-//! - **The extract token** is found by its place, the end of the row, not by its id or by what is no padding: a text may hold
+//! - **The extract token** is found by its place, the end of the row, not by its id or by what is not padding: a text may hold
 //!   either.
 //! - **STS-B's** scores become distributions over 0 … 5: y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher & Manning 2015;
 //!   so does a helper in OpenAI's code). What is predicted is Σ i·pᵢ.
@@ -24,19 +24,19 @@
 mod batch;
 mod transform;
 
-use gradus_data::sets::{Answer, Form, Label, Task};
-use gradus_model::{Form as HeadForm, HeadConfig};
+use gradus_data::sets::{Answer, Label, Task, Transformation};
+use gradus_model::{Form, HeadConfig};
 use gradus_text::{TextError, Tokenizer};
 
 pub use batch::batch;
-pub use transform::{Encoded, encode, encode_all};
+pub use transform::{Encoded, encode};
 
-/// The ids of the three tokens that only fine-tuning knows.
+/// The ids of the three tokens that only fine-tuning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Specials {
     /// Opens a sequence.
     pub start: u32,
-    /// Stands between two texts.
+    /// Separates two texts.
     pub delimiter: u32,
     /// Closes it; the head reads here (OpenAI's `_classify_`).
     pub extract: u32,
@@ -53,82 +53,45 @@ impl Specials {
     }
 
     /// Those of a tokenizer, appended where they are missing.
-    ///
-    /// # Errors
-    /// The tokenizer's.
     pub fn append(tokenizer: &mut Tokenizer) -> Result<Self, TextError> {
         let mut add = |i: usize| tokenizer.add_special(Self::NAMES[i]);
         Ok(Specials { start: add(0)?, delimiter: add(1)?, extract: add(2)? })
     }
 }
 
-/// Why a task cannot be fine-tuned on or an example not be read.
+/// Why a task cannot be fine-tuned on, or an example cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum TaskError {
-    /// A text that the tokenizer cannot encode.
     #[error("example {id}: {source}")]
-    Text {
-        /// The example.
-        id: String,
-        /// Why not.
-        source: Box<TextError>,
-    },
-    /// A data set without a training objective in the paper.
+    Text { id: String, source: Box<TextError> },
     #[error(
         "{task}: the paper uses it zero-shot only, so there is nothing to fine-tune; score it with `gradus evaluate --task \
          {task} --zero-shot`"
     )]
-    ZeroShotOnly {
-        /// Its name.
-        task: &'static str,
-    },
-    /// A data set without a zero-shot heuristic in the paper.
+    ZeroShotOnly { task: &'static str },
     #[error(
         "{task}: the paper has no zero-shot heuristic for it; it has some for cola, sst-2, race, story-cloze, dprd and wsc273"
     )]
-    NoHeuristic {
-        /// Its name.
-        task: &'static str,
-    },
-    /// Too short a context for the special tokens.
+    NoHeuristic { task: &'static str },
     #[error("the model's context of {context} tokens is too short for this task: it takes at least {least}; use another model")]
-    Context {
-        /// What it is.
-        context: usize,
-        /// What it must be.
-        least: usize,
-    },
-    /// A row without a label where one is needed.
+    Context { context: usize, least: usize },
     #[error("example {id} has no label: {remedy}")]
-    NoLabel {
-        /// The example.
-        id: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// A logit that is no number.
+    NoLabel { id: String, remedy: &'static str },
     #[error(
         "example {id}: a logit of the model is {found}: its weights are not those of a trained model; take another checkpoint"
     )]
-    NotFinite {
-        /// The example.
-        id: String,
-        /// What it is.
-        found: f64,
-    },
+    NotFinite { id: String, found: f64 },
 }
 
 /// The head of a task.
-///
-/// # Errors
-/// [`TaskError::ZeroShotOnly`].
 pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
-    let form = match task.form {
-        Form::Classify | Form::Entail => HeadForm::Classify,
-        Form::Similar => HeadForm::Similar,
-        Form::Choose => HeadForm::Choose,
-        Form::Refer => return Err(TaskError::ZeroShotOnly { task: task.name }),
+    let form = match task.transformation {
+        Transformation::Classify | Transformation::Entail => Form::Classify,
+        Transformation::Similar => Form::Similar,
+        Transformation::Choose => Form::Choose,
+        Transformation::Refer => return Err(TaskError::ZeroShotOnly { task: task.name }),
     };
     let labels = match task.answer {
         Answer::Classes(names) => names.iter().map(|&name| name.into()).collect(),
@@ -137,7 +100,7 @@ pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
     Ok(HeadConfig { labels, ..HeadConfig::new(form, task.answers()) })
 }
 
-/// What a label should make of the probabilities: all on one class, or a score shared by its two neighbours.
+/// The target distribution of a label: all on one class, or a score shared by its two neighbours.
 pub fn target(task: &Task, label: Label) -> Vec<f64> {
     let mut target = vec![0.0; task.answers()];
     match label {
@@ -153,8 +116,7 @@ pub fn target(task: &Task, label: Label) -> Vec<f64> {
     target
 }
 
-/// What is answered, given the logits of the classes or choices: the most probable, or the expected score Σ i·pᵢ. Among equals
-/// the first.
+/// The answer, given the logits of the classes or choices: the most probable (the first on a tie), or the expected score Σ i·pᵢ.
 pub fn answer(task: &Task, logits: &[f64]) -> Label {
     match task.answer {
         Answer::Score { .. } => Label::Score(probabilities(logits).iter().enumerate().map(|(i, p)| i as f64 * p).sum()),
@@ -162,8 +124,8 @@ pub fn answer(task: &Task, logits: &[f64]) -> Label {
     }
 }
 
-/// Where the largest value stands; among equals the first.
-pub(crate) fn largest(values: &[f64]) -> usize {
+/// Index of the largest value; the first on a tie.
+pub(crate) fn largest<T: PartialOrd>(values: &[T]) -> usize {
     values.iter().enumerate().fold(0, |best, (i, x)| if *x > values[best] { i } else { best })
 }
 
@@ -184,7 +146,7 @@ mod tests {
     use super::*;
     use gradus_text::BpeTrainer;
 
-    /// All of them mapped to id 0 is what happens where a vocabulary is asked for tokens it does not have.
+    /// A vocabulary asked for tokens that it lacks would map them all to id 0.
     #[test]
     fn specials_have_ids_of_their_own_behind_the_vocabulary() {
         let mut tokenizer = Tokenizer::bytes();

@@ -1,6 +1,6 @@
 //! One example's sequences.
 
-use gradus_data::sets::{Example, Input, Task};
+use gradus_data::sets::{Example, Input, Task, Transformation};
 use gradus_text::Tokenizer;
 
 use super::{Specials, TaskError, target};
@@ -8,7 +8,7 @@ use super::{Specials, TaskError, target};
 /// An example as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
-    /// One row a sequence: one, both orders, or one an answer.
+    /// One row per sequence: one, both orders, or one per answer.
     pub rows: Vec<Vec<u32>>,
     /// The probability that each class or answer should have; `None` without a label.
     pub target: Option<Vec<f64>>,
@@ -23,18 +23,10 @@ impl Encoded {
     }
 }
 
-/// The texts of an example as tokens.
-enum Segments {
-    One(Vec<u32>),
-    Ordered(Vec<u32>, Vec<u32>),
-    Unordered(Vec<u32>, Vec<u32>),
-    Choices { document: Vec<u32>, question: Vec<u32>, answers: Vec<Vec<u32>> },
-}
-
 /// Reads an example for a model with this context.
 ///
 /// # Errors
-/// A text without tokens for it, a context too short, or a data set that is not fine-tuned on.
+/// A text that the tokenizer cannot encode, a context too short, or a data set that is only zero-shot.
 pub fn encode(
     task: &'static Task,
     example: &Example,
@@ -48,38 +40,18 @@ pub fn encode(
     }
     let ids =
         |text: &str| tokenizer.encode_plain(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
-    let similar = task.form == gradus_data::sets::Form::Similar;
-    let segments = match &example.input {
-        Input::One(text) => Segments::One(ids(text)?),
-        Input::Pair(a, b) if similar => Segments::Unordered(ids(a)?, ids(b)?),
-        Input::Pair(a, b) => Segments::Ordered(ids(a)?, ids(b)?),
-        Input::Choices { document, question, answers } => Segments::Choices {
-            document: ids(document)?,
-            question: ids(question)?,
-            answers: answers.iter().map(|a| ids(a)).collect::<Result<_, _>>()?,
-        },
-        Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: task.name }),
-    };
-    let (rows, truncated) = assemble(segments, specials, context);
+    let (rows, truncated) = assemble(task, &example.input, ids, specials, context)?;
     Ok(Encoded { rows, target: example.label.map(|label| target(task, label)), truncated })
 }
 
-/// All examples of a split.
-///
-/// # Errors
-/// The first one's, as [`encode`].
-pub fn encode_all(
-    task: &'static Task,
-    examples: &[Example],
-    tokenizer: &Tokenizer,
-    specials: Specials,
-    context: usize,
-) -> Result<Vec<Encoded>, TaskError> {
-    examples.iter().map(|example| encode(task, example, tokenizer, specials, context)).collect()
-}
-
 /// The rows, each within the context, and whether something was cut.
-fn assemble(segments: Segments, s: Specials, context: usize) -> (Vec<Vec<u32>>, bool) {
+fn assemble(
+    task: &'static Task,
+    input: &Input,
+    ids: impl Fn(&str) -> Result<Vec<u32>, TaskError>,
+    s: Specials,
+    context: usize,
+) -> Result<(Vec<Vec<u32>>, bool), TaskError> {
     let mut truncated = false;
     let mut cut = |mut ids: Vec<u32>, most: usize| {
         truncated |= ids.len() > most;
@@ -88,31 +60,31 @@ fn assemble(segments: Segments, s: Specials, context: usize) -> (Vec<Vec<u32>>, 
     };
     let half = context / 2 - 2;
     let pair = |a: &[u32], b: &[u32]| [&[s.start], a, &[s.delimiter], b, &[s.extract]].concat();
-    let rows = match segments {
-        Segments::One(x) => vec![[&[s.start], &cut(x, context - 2)[..], &[s.extract]].concat()],
-        Segments::Ordered(a, b) => vec![pair(&cut(a, half), &cut(b, half))],
-        Segments::Unordered(a, b) => {
-            let (a, b) = (cut(a, half), cut(b, half));
-            vec![pair(&a, &b), pair(&b, &a)]
+    let rows = match input {
+        Input::One(x) => vec![[&[s.start], &cut(ids(x)?, context - 2)[..], &[s.extract]].concat()],
+        Input::Pair(a, b) => {
+            let (a, b) = (cut(ids(a)?, half), cut(ids(b)?, half));
+            let both = task.transformation == Transformation::Similar;
+            if both { vec![pair(&a, &b), pair(&b, &a)] } else { vec![pair(&a, &b)] }
         }
-        Segments::Choices { document, question, answers } if question.is_empty() => {
-            let document = cut(document, half);
-            answers.into_iter().map(|a| pair(&document, &cut(a, half))).collect()
-        }
-        Segments::Choices { document, question, answers } => {
+        Input::Choices { document, question, answers } => {
+            let (document, question) = (ids(document)?, ids(question)?);
+            let answers: Vec<Vec<u32>> = answers.iter().map(|a| ids(a)).collect::<Result<_, _>>()?;
             let whole = |answers: &[Vec<u32>]| 3 + answers.iter().map(Vec::len).max().unwrap_or(0);
-            let answers: Vec<_> = if question.len() + whole(&answers) > context {
+            let asked = !question.is_empty();
+            let answers: Vec<_> = if !asked || question.len() + whole(&answers) > context {
                 answers.into_iter().map(|a| cut(a, half)).collect()
             } else {
                 answers
             };
             let question = cut(question, context - whole(&answers));
-            let document = cut(document, context - whole(&answers) - question.len());
+            let document = cut(document, if asked { context - whole(&answers) - question.len() } else { half });
             let first = [document, question].concat();
             answers.iter().map(|a| pair(&first, a)).collect()
         }
+        Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: task.name }),
     };
-    (rows, truncated)
+    Ok((rows, truncated))
 }
 
 #[cfg(test)]

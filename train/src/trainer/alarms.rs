@@ -1,4 +1,4 @@
-//! Signs of a training that goes wrong though every number is finite.
+//! Signs that training goes wrong although every number is finite.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,70 +8,53 @@ use gradus_tensor::{Real, Tensor};
 
 use super::Gradient;
 
-/// Updates over which a unit must have had no gradient to be called dead, and over which norms are compared.
+/// Steps over which a unit must have had no gradient to be called dead, and over which norms are compared.
 const WINDOW: usize = 100;
-/// Updates in a row in which a parameter's gradient must have been 0 everywhere.
+/// Steps in a row in which a parameter's gradient must have been 0 everywhere.
 const IDLE: usize = 10;
-/// A norm this many times the median of those before is an alarm, if it is also far above all there ever were: where training
+/// A norm this many times the median of those before is an alarm, if it is also far above every earlier one: where training
 /// converges the median falls, and a hard batch is no explosion.
 const EXPLODES: f64 = 10.0;
-/// How far.
+/// How far above.
 const RECORD: f64 = 2.0;
-/// Norms that a median is taken of at least.
+/// The fewest norms to take a median of.
 const NORMS: usize = 20;
-/// A mean loss of so many updates that is this many times the first: nothing is learnt, and what was known is lost.
+/// How many steps' mean loss is compared with the first loss.
 const LOSSES: usize = 10;
-/// How many times.
+/// How many times the first: nothing is learnt, and what was known is lost.
 const DIVERGES: f64 = 3.0;
 
-/// What was seen of the last updates. It changes nothing, and is not part of a checkpoint: after a resume it begins anew.
-#[derive(Clone, Debug)]
+/// What the last steps showed. It changes nothing, and is not part of a checkpoint: after a resume it begins anew.
+#[derive(Clone, Debug, Default)]
 pub struct Alarms<T: Real> {
     norms: VecDeque<f64>,
     /// The largest norm of all.
     largest: f64,
     first_loss: Option<f64>,
     losses: VecDeque<f64>,
-    /// Has it been told that the loss diverges?
+    /// Has divergence of the loss been reported?
     diverged: bool,
-    /// Updates in a row that a parameter's gradient was 0 everywhere.
+    /// Steps in a row that a parameter's gradient was 0 everywhere.
     idle: BTreeMap<String, usize>,
     /// Of parameters with one axis, one element per unit: 1 where it had a gradient in this window.
     alive: BTreeMap<String, Tensor<T>>,
-    updates: usize,
-    /// Parameters that an alarm was raised for: one each.
+    steps: usize,
+    /// Parameters already reported: once each.
     told: BTreeSet<String>,
     raised: Vec<String>,
 }
 
-impl<T: Real> Default for Alarms<T> {
-    fn default() -> Self {
-        Alarms {
-            norms: VecDeque::new(),
-            largest: 0.0,
-            first_loss: None,
-            losses: VecDeque::new(),
-            diverged: false,
-            idle: BTreeMap::new(),
-            alive: BTreeMap::new(),
-            updates: 0,
-            told: BTreeSet::new(),
-            raised: Vec::new(),
-        }
-    }
-}
-
 impl<T: Real> Alarms<T> {
-    /// Looks at an update's gradient, before clipping.
+    /// Observes a step's gradient, before clipping.
     pub(super) fn look(&mut self, gradient: &Gradient<T>, norm: f64) {
-        self.updates += 1;
-        let ends = self.updates.is_multiple_of(WINDOW);
+        self.steps += 1;
+        let ends = self.steps.is_multiple_of(WINDOW);
         gradient.as_ref().visit(|name, g| {
             let Some(g) = g else { return };
             let idle = self.idle.entry(name.to_owned()).or_default();
             *idle = if g.any_nonzero() { 0 } else { *idle + 1 };
             if *idle == IDLE && self.told.insert(name.to_owned()) {
-                self.raised.push(format!("{name}: its gradient was 0 everywhere in {IDLE} updates; nothing is learnt there"));
+                self.raised.push(format!("{name}: its gradient was 0 everywhere in {IDLE} steps; nothing is learnt there"));
             }
             if g.shape().len() != 1 {
                 return;
@@ -84,8 +67,7 @@ impl<T: Real> Alarms<T> {
             let alive = self.alive.remove(name).map_or(0.0, |alive| alive.sum_squares()) as usize;
             let dead = g.len() - alive;
             if dead > 0 && self.told.insert(name.to_owned()) {
-                self.raised
-                    .push(format!("{name}: {dead} of {} units had no gradient in {WINDOW} updates; they are dead", g.len()));
+                self.raised.push(format!("{name}: {dead} of {} units had no gradient in {WINDOW} steps; they are dead", g.len()));
             }
         });
         let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
@@ -107,7 +89,7 @@ impl<T: Real> Alarms<T> {
         }
     }
 
-    /// Looks at an update's loss.
+    /// Observes a step's loss.
     pub(super) fn look_at_loss(&mut self, loss: f64) {
         let first = *self.first_loss.get_or_insert(loss);
         self.losses.push_back(loss);
@@ -118,7 +100,7 @@ impl<T: Real> Alarms<T> {
         if self.losses.len() == LOSSES && mean > DIVERGES * first && !self.diverged {
             self.diverged = true;
             self.raised.push(format!(
-                "the loss of the last {LOSSES} updates is {}, the first was {}: training diverges; stop it and begin another run with a \
+                "the loss of the last {LOSSES} steps is {}, the first was {}: training diverges; stop it and begin another run with a \
                  lower --lr or a longer --warmup",
                 figure(mean),
                 figure(first)
@@ -157,10 +139,10 @@ mod tests {
         let weight = "h.0.mlp.c_fc.weight";
         (0..9).for_each(|_| alarms.look(&gradient(weight, |_| 0.0), 1.0));
         alarms.look(&gradient(weight, |i| if i == 7 { 1e-30 } else { 0.0 }), 1.0);
-        assert!(alarms.take().is_empty(), "nine in a row are none");
+        assert!(alarms.take().is_empty(), "nine in a row are no alarm");
         (0..30).for_each(|_| alarms.look(&gradient(weight, |_| 0.0), 1.0));
         let raised = alarms.take();
-        assert!(raised.len() == 1 && raised[0].contains(weight) && raised[0].contains("10 updates"), "{raised:?}");
+        assert!(raised.len() == 1 && raised[0].contains(weight) && raised[0].contains("10 steps"), "{raised:?}");
     }
 
     #[test]
@@ -195,7 +177,7 @@ mod tests {
     #[test]
     fn a_loss_that_runs_away_is_told_once() {
         let mut alarms = Alarms::<f64>::default();
-        // Hard batches are none, nor is a loss that rises and stays below three times the first.
+        // Hard batches are no alarm, nor is a loss that rises but stays below three times the first.
         (0..100).for_each(|t| alarms.look_at_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));
         (0..50).for_each(|_| alarms.look_at_loss(5.0));
         assert!(alarms.take().is_empty());

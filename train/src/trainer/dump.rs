@@ -1,8 +1,8 @@
-//! An update that could not be made, kept so that it can be made again alone.
+//! A step that failed, kept so that it can be repeated on its own.
 //!
 //! ```text
 //! DIR/  config.json, model.safetensors     the parameters before it, in Hugging Face's format
-//!       step.json                          its number, the recipe with the seed of its noise, its batch, and what was wrong
+//!       step.json                          its number, the recipe with the seed of its noise, its batch, and the error
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -18,123 +18,73 @@ use super::{Recipe, TrainError, Trainer};
 pub const ANOMALY: &str = "anomaly";
 const STEP: &str = "step.json";
 
-/// Why a kept update could not be read or written.
+/// Why a kept step could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum DumpError {
-    /// The file system said no.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The parameters are damaged.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The step is damaged.
-    #[error("{path}: {problem}; give the `anomaly` directory of a run that stopped at a number that is not finite")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        problem: String,
-    },
+    #[error("{path}: {problem}; give the `anomaly` directory of a run that stopped at a non-finite number")]
+    Damaged { path: PathBuf, problem: String },
 }
 
+/// The contents of `step.json`.
 #[derive(Serialize, Deserialize)]
-struct Step {
-    update: u64,
+struct KeptStep {
+    #[serde(rename = "update")]
+    step: u64,
     error: String,
     recipe: Recipe,
-    sequences: usize,
-    inputs: Vec<u32>,
-    targets: Vec<u32>,
-    weights: Vec<f64>,
-    labels: Option<StepLabels>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StepLabels {
-    per_example: usize,
-    extract: Vec<u32>,
-    targets: Vec<f64>,
-    weights: Vec<f64>,
+    #[serde(flatten)]
+    batch: Batch,
 }
 
 impl Trainer {
-    /// Keeps the update that ended with this error. What stood in the directory is replaced, whole or not at all.
-    ///
-    /// # Errors
-    /// [`DumpError::File`].
+    /// Keeps the step that ended with this error. The directory's contents are replaced, whole or not at all.
     pub fn dump(&self, batch: &Batch, error: &TrainError, dir: &Path) -> Result<(), DumpError> {
-        let labels = batch.labels.as_ref().map(|l| StepLabels {
-            per_example: l.per_example,
-            extract: l.extract.to_vec(),
-            targets: l.targets.to_vec(),
-            weights: l.weights.to_vec(),
-        });
-        let step = Step {
-            update: self.done + 1,
-            error: error.to_string(),
-            recipe: self.recipe.clone(),
-            sequences: batch.sequences,
-            inputs: batch.inputs.to_vec(),
-            targets: batch.targets.to_vec(),
-            weights: batch.weights.to_vec(),
-            labels,
-        };
-        let text = serde_json::to_vec(&step).expect("plain values");
+        let (error, recipe, batch) = (error.to_string(), self.recipe.clone(), batch.clone());
+        let text = serde_json::to_vec(&KeptStep { step: self.done + 1, error, recipe, batch }).expect("plain values");
         replace_directory(dir, |fresh| -> Result<(), DumpError> {
             write_atomically(&fresh.join(STEP), |file| file.write_all(&text))?;
             Ok(checkpoint::save(fresh, &self.params)?)
         })
     }
 
-    /// [`Trainer::dump`] beside a run's files where a number was not finite on the way, and a line that says so: how to see the
-    /// update again, or why it was not kept.
+    /// [`Trainer::dump`] beside a run's files if a number was non-finite, and a line that says so: how to repeat the step, or why
+    /// it was not kept.
     pub fn keep(&self, batch: &Batch, error: &TrainError, run: &Path) -> Option<String> {
         if !matches!(error, TrainError::NotFinite { .. } | TrainError::Anomaly { .. }) {
             return None;
         }
         let dir = run.join(ANOMALY);
         Some(match self.dump(batch, error, &dir) {
-            Ok(()) => format!("the update is kept in {0}; `gradus audit replay {0}` makes it again", dir.display()),
-            Err(e) => format!("the update could not be kept: {e}"),
+            Ok(()) => format!("the step is kept in {0}; `gradus audit replay {0}` repeats it", dir.display()),
+            Err(e) => format!("the step could not be kept: {e}"),
         })
     }
 
-    /// The trainer before a kept update, its batch, and what was said of it. The moments are not kept: they come after the gradient.
-    ///
-    /// # Errors
-    /// Files that are not there, or damaged.
+    /// The trainer before a kept step, its batch, and its error. Moments are not kept: they matter only after the gradient.
     pub fn replay(dir: &Path) -> Result<(Self, Batch, String), DumpError> {
         let path = dir.join(STEP);
         if !path.exists() && dir.join(ANOMALY).join(STEP).exists() {
-            let problem = format!("the run's own directory, whose update is in {}", dir.join(ANOMALY).display());
+            let problem = format!("this is the run's own directory; its step is in {}", dir.join(ANOMALY).display());
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
         let text = std::fs::read_to_string(&path).map_err(|e| FileError::new("read", &path, e))?;
         let damaged = |problem: String| DumpError::Damaged { path: path.clone(), problem };
-        let step: Step = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        let kept: KeptStep = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
         let params = checkpoint::load(dir)?;
-        let labels = step.labels.map(|l| Labels {
-            per_example: l.per_example,
-            extract: l.extract.into(),
-            targets: l.targets.into(),
-            weights: l.weights.into(),
-        });
-        let batch = Batch {
-            sequences: step.sequences,
-            inputs: step.inputs.into(),
-            targets: step.targets.into(),
-            weights: step.weights.into(),
-            labels,
-        };
-        fits(&batch, &params.config()).map_err(damaged)?;
-        let mut trainer = Trainer::new(step.recipe, params);
-        trainer.done = step.update.saturating_sub(1);
-        Ok((trainer, batch, step.error))
+        fits(&kept.batch, &params.config()).map_err(damaged)?;
+        let mut trainer = Trainer::new(kept.recipe, params);
+        trainer.done = kept.step.saturating_sub(1);
+        Ok((trainer, kept.batch, kept.error))
     }
 }
 
-/// Is it a batch that this model can read?
+/// Checks that this model can read the batch.
 fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     let (n, vocab) = (batch.inputs.len(), config.backbone.vocab());
     let whole = batch.sequences > 0 && n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context();

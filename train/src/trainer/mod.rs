@@ -1,4 +1,4 @@
-//! One update of the parameters, and all that it depends on.
+//! One step of the optimizer, and all that it depends on.
 //!
 //! ```text
 //! batch → logical shards → a tape each → loss, gradients → summed in order → clipped → optimizer
@@ -12,6 +12,7 @@ mod dump;
 mod state;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use gradus_autograd::anomaly::{Anomaly, Watch};
 use gradus_autograd::observer::Observer;
@@ -20,24 +21,25 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::optim::{Optimizer, Schedule, ScheduleKind, Update, clip};
+use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;
 pub use dump::{ANOMALY, DumpError};
 pub use state::{StateError, TRAINER_FILE};
 
-/// What an update needs to know besides its batch.
+/// What a step needs to know besides its batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The update rule.
     pub optimizer: Optimizer,
-    /// The factor on the rate over the updates.
+    /// The factor on the rate over the steps.
     pub schedule: Schedule,
-    /// Number of updates T of the whole run.
-    pub updates: u64,
-    /// Most the global norm of the gradient may be; longer ones are scaled down to it. `None`: as they are.
+    /// Number of steps T of the whole run.
+    #[serde(rename = "updates")]
+    pub steps: u64,
+    /// The largest global norm of a gradient; larger ones are scaled down to it. `None`: no clipping.
     pub clip: Option<f64>,
-    /// Logical shards an update is cut into.
+    /// Number of logical shards of a step.
     pub shards: usize,
     /// Shards whose activations are held at once; the others wait (gradient accumulation).
     pub at_once: usize,
@@ -48,24 +50,24 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// What update t is made with, whose gradient has this norm.
-    pub fn update(&self, t: u64, norm: f64) -> Update {
+    /// The factors of step t, whose gradient has this norm.
+    pub fn factors(&self, t: u64, norm: f64) -> StepFactors {
         let clip = self.clip.map_or(1.0, |max| clip::factor(norm, max));
-        Update { t, schedule: self.schedule.factor(t, self.updates), clip }
+        StepFactors { t, schedule: self.schedule.factor(t, self.steps), clip }
     }
 
-    /// What is allowed, and hardly meant: a warm-up that never ends.
+    /// What is allowed but hardly intended: a warm-up that never ends.
     pub fn doubt(&self) -> Option<String> {
-        let endless = self.schedule.kind != ScheduleKind::Constant && self.schedule.warmup.share(self.updates) > 1.0;
-        let (warmup, updates) = (self.schedule.warmup, self.updates);
+        let endless = self.schedule.kind != ScheduleKind::Constant && self.schedule.warmup.share(self.steps) > 1.0;
+        let (warmup, steps) = (self.schedule.warmup, self.steps);
         endless.then(|| {
-            format!("a warm-up of {warmup} updates, of a run of {updates}: the rate never reaches --lr; give a shorter --warmup")
+            format!("a warm-up of {warmup} steps in a run of {steps}: the rate never reaches --lr; give a shorter --warmup")
         })
     }
 }
 
-/// Logical shards of a part of so many sequences, unless told otherwise: two, since a thread with a half of its own waits for
-/// the other once a step.
+/// The default number of logical shards of a part with this many sequences: two, since a thread with its own half waits for the
+/// other once per step.
 pub fn default_shards(sequences: usize) -> usize {
     sequences.clamp(1, 2)
 }
@@ -83,84 +85,74 @@ pub struct Trainer<T: Real = f32> {
     v: Model<Tensor<T>>,
     /// Whether weight decay falls on each parameter, in their order.
     decays: Vec<bool>,
-    /// Updates made.
+    /// Steps made.
     done: u64,
-    /// Whether every op's value and every summand is looked at, not only the loss and its gradient.
+    /// Whether every op's value and every summand is watched, not only the loss and its gradient.
     pub watches: bool,
-    /// What looks wrong though it is finite.
+    /// What looks wrong although it is finite.
     pub alarms: Alarms<T>,
 }
 
 /// A gradient of each parameter that is trained.
 pub type Gradient<T> = Model<Option<Tensor<T>>>;
 
-/// What an update saw.
+/// The measurements of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
-    /// The loss before the update.
+pub struct StepSummary {
+    /// The loss before the step.
     pub loss: f64,
     /// The gradient's global norm before clipping.
     pub gradient_norm: f64,
-    /// The rate of the update, schedule included.
+    /// The learning rate, schedule included.
     pub rate: f64,
 }
 
-/// Why an update was not made; the parameters are as they were.
+/// Why a step, counted from 1, was not made; the parameters are unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum TrainError {
-    /// The loss or its gradient is NaN or infinite.
+    /// `anomaly` is found by computing the gradient again on an observed tape; `None` where each shard's gradient is finite, but
+    /// their sum is not.
     #[error(
-        "update {update}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this update; \
-         the checkpoint before it, if any, is as it was; \
-         begin another run with a lower --lr, a longer --warmup or a smaller --clip{}", first(.anomaly)
+        "step {step}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this step; the last \
+         checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip{}", first(.anomaly)
     )]
-    NotFinite {
-        /// The update that was not made, from 1.
-        update: u64,
-        /// Its loss.
-        loss: f64,
-        /// Its gradient's norm.
-        norm: f64,
-        /// The first number that was not finite, found by making the gradient again on a tape that watches; `None` where
-        /// each shard's gradient is finite, and their sum is not.
-        anomaly: Option<Box<Anomaly>>,
-    },
-    /// A number on the way is NaN or infinite, though the loss and its gradient may be finite.
+    NotFinite { step: u64, loss: f64, norm: f64, anomaly: Option<Box<Anomaly>> },
+    /// The loss and its gradient may be finite all the same.
     #[error(
-        "update {update}: a number that is not finite, and with --anomaly training stops before this update; the checkpoint before it, if \
-         any, is as it was; begin another run with a lower --lr, a longer --warmup or a smaller --clip. {anomaly}"
+        "step {step}: a non-finite number, and with --anomaly training stops before this step; the last checkpoint, if any, is \
+         untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip. {anomaly}"
     )]
-    Anomaly {
-        /// The update that was not made, from 1.
-        update: u64,
-        /// The first such number.
-        anomaly: Box<Anomaly>,
-    },
-    /// The model was broken before the first update.
-    #[error("parameter {name} of the model to begin with holds numbers that are not finite; begin from another checkpoint")]
-    Broken {
-        /// The first such parameter.
-        name: String,
-    },
-    /// A parameter takes no part in the loss.
-    #[error("update {update}: no gradient reaches parameter {name}: the model does not use it; nothing can be learnt there")]
-    NoGradient {
-        /// The update.
-        update: u64,
-        /// The parameter.
-        name: String,
-    },
+    Anomaly { step: u64, anomaly: Box<Anomaly> },
+    #[error("parameter {name} of the initial model holds non-finite numbers; begin from another checkpoint")]
+    Broken { name: String },
+    #[error("step {step}: no gradient reaches parameter {name}: the model does not use it; nothing can be learnt there")]
+    NoGradient { step: u64, name: String },
 }
 
 fn first(anomaly: &Option<Box<Anomaly>>) -> String {
     match anomaly {
-        Some(a) => format!(". The first number that is not finite: {a}"),
-        None => ". Within each shard of the batch every number is finite: it is their sum that is not".to_owned(),
+        Some(a) => format!(". The first non-finite number: {a}"),
+        None => ". Within each shard of the batch every number is finite; only their sum is not".to_owned(),
+    }
+}
+
+impl Trainer {
+    /// Median time of `steps` steps on one batch, at least one, in seconds. Not generic, so that a crate that times a trainer
+    /// compiles none of its own.
+    pub fn seconds_per_step(&mut self, batch: &Batch, steps: usize) -> Result<f64, TrainError> {
+        let time = |_| {
+            let begin = Instant::now();
+            self.step(batch).map(|_| begin.elapsed().as_secs_f64())
+        };
+        let mut times: Vec<f64> = (0..steps).map(time).collect::<Result<_, _>>()?;
+        times.sort_by(f64::total_cmp);
+        Ok(times[steps / 2])
     }
 }
 
 impl<T: Real> Trainer<T> {
-    /// A trainer at its first update.
+    /// A trainer before its first step.
     pub fn new(recipe: Recipe, params: impl Into<Model<Tensor<T>>>) -> Self {
         let params = params.into();
         let zeros = || params.as_ref().map(|_, p| p.zeros_like(*p.shape()));
@@ -177,7 +169,7 @@ impl<T: Real> Trainer<T> {
         Trainer { recipe, params, m, v, decays, done: self.done, watches: self.watches, alarms: Alarms::default() }
     }
 
-    /// Number of updates made.
+    /// Number of steps made.
     pub fn done(&self) -> u64 {
         self.done
     }
@@ -196,7 +188,7 @@ impl<T: Real> Trainer<T> {
         for group in shards.chunks(self.recipe.at_once.max(1)) {
             let work =
                 |(first, batch): &(usize, Batch)| self.shard(batch, dropout.map(|seed| seed.from_sequence(*first as u64)), None);
-            // The longest come last and are begun first, so that no thread waits for one of them.
+            // The longest come last and are started first, so that no thread waits for one of them.
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
             for result in done.into_iter().rev() {
                 let (shard_loss, gradient) = result?;
@@ -221,7 +213,7 @@ impl<T: Real> Trainer<T> {
         let observer = observer.or_else(|| watch.clone().map(|watch| watch as _));
         let (loss, mut gradient) = self.params.observed_gradient(observer, batch, dropout, self.recipe.backward);
         if let Some(anomaly) = watch.and_then(|watch| watch.anomaly()) {
-            return Err(TrainError::Anomaly { update: self.done + 1, anomaly: Box::new(anomaly) });
+            return Err(TrainError::Anomaly { step: self.done + 1, anomaly: Box::new(anomaly) });
         }
         let mut missing = None;
         let mut check = |name: &str, g: &mut Option<Tensor<T>>| match g {
@@ -235,33 +227,33 @@ impl<T: Real> Trainer<T> {
             GradientMode::Head => gradient.score.iter_mut().for_each(|head| head.as_mut().visit(&mut check)),
         }
         match missing {
-            Some(name) => Err(TrainError::NoGradient { update: self.done + 1, name }),
+            Some(name) => Err(TrainError::NoGradient { step: self.done + 1, name }),
             None => Ok((loss.to_f64(), gradient)),
         }
     }
 
-    /// One update: forward, backward, clip, optimizer. On an error nothing has changed.
-    pub fn update(&mut self, batch: &Batch) -> Result<Step, TrainError> {
+    /// One step: forward, backward, clip, optimizer. On an error nothing changes.
+    pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
         on_pool(|| {
             let (loss, gradient) = self.gradient(batch, Some(self.dropout()))?;
-            self.step(batch, loss, gradient)
+            self.apply(batch, loss, gradient)
         })
     }
 
     /// The same with an observer, on one tape, however many shards the recipe has.
-    pub fn observed_update(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<Step, TrainError> {
+    pub fn observed_step(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<StepSummary, TrainError> {
         on_pool(|| {
             let (loss, gradient) = self.shard(batch, Some(self.dropout()), Some(observer))?;
-            self.step(batch, loss, gradient)
+            self.apply(batch, loss, gradient)
         })
     }
 
-    /// The dropouts of the next update.
+    /// The dropouts of the next step.
     fn dropout(&self) -> DropoutSeed {
         DropoutSeed::new(self.recipe.seed, self.done + 1)
     }
 
-    /// The first number that is not finite in making the next update's gradient, to the same bits.
+    /// The first non-finite number on the way to the next step's gradient, computed to the same bits.
     pub fn anomaly(&self, batch: &Batch) -> Option<Anomaly> {
         let dropout = self.dropout();
         batch.split(self.recipe.shards).iter().find_map(|(first, batch)| {
@@ -271,33 +263,22 @@ impl<T: Real> Trainer<T> {
         })
     }
 
-    /// The first parameter with a number that is not finite.
-    fn broken_parameter(&self) -> Option<String> {
-        let mut broken = None;
-        self.params.as_ref().visit(|name, p| {
-            if broken.is_none() && !p.is_finite() {
-                broken = Some(name.to_owned());
-            }
-        });
-        broken
-    }
-
-    /// Makes the update of a gradient, that of `batch`.
-    fn step(&mut self, batch: &Batch, loss: f64, gradient: Gradient<T>) -> Result<Step, TrainError> {
+    /// Applies the gradient of `batch`.
+    fn apply(&mut self, batch: &Batch, loss: f64, gradient: Gradient<T>) -> Result<StepSummary, TrainError> {
         let t = self.done + 1;
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g));
         let gradient_norm = clip::global_norm(all);
         if !loss.is_finite() || !gradient_norm.is_finite() {
-            if let Some(name) = self.broken_parameter().filter(|_| self.done == 0) {
+            if let Some(name) = non_finite(&self.params).filter(|_| self.done == 0) {
                 return Err(TrainError::Broken { name });
             }
             let anomaly = self.anomaly(batch).map(Box::new);
-            return Err(TrainError::NotFinite { update: t, loss, norm: gradient_norm, anomaly });
+            return Err(TrainError::NotFinite { step: t, loss, norm: gradient_norm, anomaly });
         }
         self.alarms.look(&gradient, gradient_norm);
         self.alarms.look_at_loss(loss);
-        let at = self.recipe.update(t, gradient_norm);
+        let at = self.recipe.factors(t, gradient_norm);
         let optimizer = &self.recipe.optimizer;
         let moments = self.m.as_mut().zip(self.v.as_mut());
         let mut decays = self.decays.iter();
@@ -307,11 +288,22 @@ impl<T: Real> Trainer<T> {
             optimizer.update(at, decays, p, optimizer.name.has_moments().then_some((m, v)), &g);
         });
         self.done = t;
-        Ok(Step { loss, gradient_norm, rate: optimizer.lr * at.schedule })
+        Ok(StepSummary { loss, gradient_norm, rate: optimizer.lr * at.schedule })
     }
 }
 
 fn add<T: Real>(mut sum: Tensor<T>, g: &Tensor<T>) -> Tensor<T> {
     sum.add_assign(g);
     sum
+}
+
+/// The first parameter that holds a non-finite number.
+pub fn non_finite<T: Real>(model: &Model<Tensor<T>>) -> Option<String> {
+    let mut found = None;
+    model.as_ref().visit(|name, p| {
+        if found.is_none() && !p.is_finite() {
+            found = Some(name.to_owned());
+        }
+    });
+    found
 }

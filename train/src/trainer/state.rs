@@ -1,15 +1,15 @@
-//! The trainer's own state in one file, so that it is whole or absent: parameters, both moments, the number of updates.
+//! The trainer's own state in one file, so that it is whole or absent: parameters, both moments, the number of steps.
 //!
 //! Everything else a run depends on (data order, dropout, schedule) is a function of the seed and that number.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use gradus_io::files::{FileError, write_atomically};
+use gradus_model::checkpoint::StoredTensor;
 use gradus_model::{Model, ModelConfig, Param, Tree};
 use gradus_tensor::Tensor;
-use safetensors::{Dtype, SafeTensors, View};
+use safetensors::{Dtype, SafeTensors};
 
 use super::{Recipe, Trainer};
 
@@ -18,36 +18,12 @@ pub const TRAINER_FILE: &str = "trainer.safetensors";
 
 /// Why a trainer's state could not be saved or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum StateError {
-    /// The file system said no.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file is damaged or another run's.
     #[error("{path}: {problem}; this run cannot be continued from it; the model beside it can be evaluated and used")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        problem: String,
-    },
-}
-
-struct Stored<'a>(&'a Tensor<f32>);
-
-impl View for Stored<'_> {
-    fn dtype(&self) -> Dtype {
-        Dtype::F32
-    }
-    fn shape(&self) -> &[usize] {
-        self.0.shape()
-    }
-    #[expect(clippy::disallowed_methods, reason = "a file holds the elements themselves")]
-    fn data(&self) -> Cow<'_, [u8]> {
-        self.0.dense().as_slice().iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into()
-    }
-    fn data_len(&self) -> usize {
-        4 * self.0.len()
-    }
+    Damaged { path: PathBuf, problem: String },
 }
 
 impl Trainer {
@@ -55,7 +31,7 @@ impl Trainer {
     pub fn save(&self, path: &Path, extra: &str) -> Result<(), StateError> {
         let mut all = Vec::new();
         for (kind, tree) in [("params", &self.params), ("m", &self.m), ("v", &self.v)] {
-            tree.as_ref().visit(|name, t| all.push((format!("{kind}.{name}"), Stored(t))));
+            tree.as_ref().visit(|name, t| all.push((format!("{kind}.{name}"), StoredTensor(t))));
         }
         let metadata = HashMap::from([("updates".to_owned(), self.done.to_string()), ("extra".to_owned(), extra.to_owned())]);
         let bytes = safetensors::serialize(all, Some(metadata))
@@ -92,6 +68,6 @@ impl Trainer {
 
 fn metadata(found: &Option<HashMap<String, String>>) -> Result<(u64, String), String> {
     let fields = found.as_ref().ok_or("no metadata in the header")?;
-    let updates = fields.get("updates").and_then(|n| n.parse().ok()).ok_or("metadata without a number of updates")?;
-    Ok((updates, fields.get("extra").cloned().unwrap_or_default()))
+    let steps = fields.get("updates").and_then(|n| n.parse().ok()).ok_or("metadata without a number of steps")?;
+    Ok((steps, fields.get("extra").cloned().unwrap_or_default()))
 }

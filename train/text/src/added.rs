@@ -1,13 +1,12 @@
-//! Added tokens: pieces of text, such as `<start>`, that are one token whole, found before any other processing.
+//! Added tokens: pieces of text, such as `<start>`, that are one token each, found before any other processing.
 
 use crate::error::TextError;
 
 /// A token that is matched in the text itself and kept whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddedToken {
+pub(crate) struct AddedToken {
     /// The text that it matches.
     pub content: String,
-    /// Its id.
     pub id: u32,
     /// Whether it is a control token (`<start>`), rather than a word of the language.
     pub special: bool,
@@ -33,7 +32,7 @@ impl AddedTokens {
             return refuse("it matches nothing, since it is empty (after normalisation). Give it visible characters");
         }
         if self.tokens.iter().any(|t| t.content == token.content) {
-            return refuse("it is there twice. Remove one");
+            return refuse("it is listed twice. Remove one");
         }
         let matcher = if token.normalized { &mut self.normalized } else { &mut self.raw };
         matcher.insert(pattern, token.id);
@@ -87,45 +86,30 @@ impl Matcher {
     }
 
     /// Cuts `text` into its tokens and the text between them. Each piece comes with its byte offset.
-    pub(crate) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, Piece<'a>)> + 'a {
-        let mut at = 0;
-        let mut found = None;
-        std::iter::from_fn(move || {
-            if let Some((start, id, len)) = found.take() {
-                at = start + len;
-                return Some((start, Piece::Token(id)));
+    pub(crate) fn split<'a>(&self, text: &'a str) -> Vec<(usize, Piece<'a>)> {
+        let (mut pieces, mut from) = (Vec::new(), 0);
+        while let Some((at, id, length)) = self.find(text, from) {
+            if from < at {
+                pieces.push((from, Piece::Text(&text[from..at])));
             }
-            if at == text.len() {
-                return None;
-            }
-            let start = at;
-            match self.find(text, at) {
-                Some((0, id, len)) => {
-                    at += len;
-                    Some((start, Piece::Token(id)))
-                }
-                Some((distance, id, len)) => {
-                    found = Some((start + distance, id, len));
-                    Some((start, Piece::Text(&text[start..start + distance])))
-                }
-                None => {
-                    at = text.len();
-                    Some((start, Piece::Text(&text[start..])))
-                }
-            }
-        })
+            pieces.push((at, Piece::Token(id)));
+            from = at + length;
+        }
+        if from < text.len() {
+            pieces.push((from, Piece::Text(&text[from..])));
+        }
+        pieces
     }
 
-    /// (distance from `from`, id, length in bytes) of the next match.
+    /// (place, id, length in bytes) of the next match from byte `from` on.
     fn find(&self, text: &str, from: usize) -> Option<(usize, u32, usize)> {
-        let bytes = &text.as_bytes()[from..];
         if self.is_empty() {
             return None;
         }
-        let candidates = bytes.iter().enumerate().filter(|&(_, &b)| self.starts[b as usize]);
-        candidates.into_iter().find_map(|(i, _)| {
-            let (pattern, id) = self.patterns.iter().find(|(p, _)| bytes[i..].starts_with(p.as_bytes()))?;
-            Some((i, *id, pattern.len()))
+        let bytes = text.as_bytes();
+        (from..bytes.len()).filter(|&at| self.starts[bytes[at] as usize]).find_map(|at| {
+            let (pattern, id) = self.patterns.iter().find(|(p, _)| bytes[at..].starts_with(p.as_bytes()))?;
+            Some((at, *id, pattern.len()))
         })
     }
 }
@@ -140,10 +124,12 @@ mod tests {
         for (id, p) in ["<a>", "<a><b>", "é"].into_iter().enumerate() {
             matcher.insert(p.to_owned(), id as u32);
         }
-        let pieces: Vec<_> = matcher.split("x<a><b><a>é<a").collect();
         use Piece::{Text, Token};
-        assert_eq!(pieces, [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]);
-        assert_eq!(matcher.split("").count(), 0);
-        assert_eq!(Matcher::default().split("<a>").collect::<Vec<_>>(), [(0, Text("<a>"))]);
+        assert_eq!(
+            matcher.split("x<a><b><a>é<a"),
+            [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]
+        );
+        assert!(matcher.split("").is_empty());
+        assert_eq!(Matcher::default().split("<a>"), [(0, Text("<a>"))]);
     }
 }

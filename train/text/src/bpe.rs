@@ -42,18 +42,26 @@ impl Mode {
     }
 }
 
+/// The tokens of a vocabulary in the order of their ids, before any merge: `<unk>`, the characters, the same at a word's end.
+pub(crate) fn alphabet(characters: &[char]) -> Vec<String> {
+    let inner = characters.iter().map(char::to_string);
+    let last = characters.iter().map(|c| format!("{c}{END_OF_WORD}"));
+    [UNKNOWN.to_owned()].into_iter().chain(inner).chain(last).collect()
+}
+
 /// A vocabulary with its merges.
 ///
 /// It can be used from several threads at once; the words met are remembered in a cache that all share, which changes the
-/// speed and never the result.
-#[derive(Debug)]
+/// speed and never the result. A clone begins with an empty one.
+#[derive(Clone, Debug)]
 pub struct Bpe {
     mode: Mode,
     tokens: Vec<String>,
     ids: HashMap<String, u32>,
     merges: Vec<(u32, u32)>,
     ranks: HashMap<(u32, u32), Merge>,
-    symbols: HashMap<char, Symbol>,
+    /// The id of a character, within a word (`false`) and at its end (`true`).
+    symbols: HashMap<(char, bool), u32>,
     unknown: u32,
     cache: Cache,
 }
@@ -65,40 +73,27 @@ struct Merge {
     into: u32,
 }
 
-/// The ids of a character within a word and at its end.
-#[derive(Clone, Copy, Debug)]
-struct Symbol {
-    inner: u32,
-    last: u32,
-}
-
 impl Bpe {
     /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks.
     ///
     /// # Errors
-    /// [`TextError::Vocabulary`] if a token is there twice, `<unk>` is missing, or a merge's parts or result are not
-    /// tokens.
+    /// [`TextError::Vocabulary`] if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
+        let inconsistent = |place, expected: &str, found| TextError::Vocabulary { place, expected: expected.into(), found };
         let mut ids = HashMap::with_capacity(tokens.len());
         for (id, token) in tokens.iter().enumerate() {
             if let Some(first) = ids.insert(token.clone(), id as u32) {
-                return Err(TextError::Vocabulary {
-                    place: format!("token {token:?}"),
-                    expected: "one id for each token".into(),
-                    found: format!("ids {first} and {id}"),
-                });
+                return Err(inconsistent(format!("token {token:?}"), "one id for each token", format!("ids {first} and {id}")));
             }
         }
-        let unknown = *ids.get(UNKNOWN).ok_or_else(|| TextError::Vocabulary {
-            place: format!("token {UNKNOWN:?}"),
-            expected: "a token for unknown symbols".into(),
-            found: format!("{} tokens without it", tokens.len()),
+        let unknown = *ids.get(UNKNOWN).ok_or_else(|| {
+            let found = format!("{} tokens without it", tokens.len());
+            inconsistent(format!("token {UNKNOWN:?}"), "a token for unknown symbols", found)
         })?;
         let id_of = |token: &str, rank: usize, (a, b): &(String, String)| {
-            ids.get(token).copied().ok_or_else(|| TextError::Vocabulary {
-                place: format!("merge {} ({a:?} + {b:?})", rank + 1),
-                expected: "its two parts and its result among the tokens".into(),
-                found: format!("no token {token:?}"),
+            ids.get(token).copied().ok_or_else(|| {
+                let place = format!("merge {} ({a:?} + {b:?})", rank + 1);
+                inconsistent(place, "its two parts and its result among the tokens", format!("no token {token:?}"))
             })
         };
         let mut pairs = Vec::with_capacity(merges.len());
@@ -117,8 +112,7 @@ impl Bpe {
             };
             let mut chars = body.chars();
             if let (Some(c), None) = (chars.next(), chars.next()) {
-                let symbol = symbols.entry(c).or_insert(Symbol { inner: unknown, last: unknown });
-                *(if last { &mut symbol.last } else { &mut symbol.inner }) = id as u32;
+                symbols.insert((c, last), id as u32);
             }
         }
         Ok(Bpe { mode: Mode::Basic, tokens, ids, merges: pairs, ranks, symbols, unknown, cache: Cache::default() })
@@ -180,13 +174,9 @@ impl Bpe {
     /// A pair that has changed since it was pushed is passed over.
     fn merge_word(&self, word: &str, ids: &mut Vec<u32>) {
         const NONE: usize = usize::MAX;
-        let mut symbols: Vec<u32> = Vec::with_capacity(word.len());
-        let mut chars = word.chars().peekable();
-        while let Some(c) = chars.next() {
-            let last = chars.peek().is_none();
-            let id = self.symbols.get(&c).map_or(self.unknown, |s| if last { s.last } else { s.inner });
-            symbols.push(id);
-        }
+        let end = word.char_indices().next_back().map_or(0, |(at, _)| at);
+        let symbol = |(at, c)| self.symbols.get(&(c, at == end)).copied().unwrap_or(self.unknown);
+        let mut symbols: Vec<u32> = word.char_indices().map(symbol).collect();
         let n = symbols.len();
         let mut next: Vec<usize> = (1..=n).map(|i| if i < n { i } else { NONE }).collect();
         let mut previous: Vec<usize> = (0..n).map(|i| if i > 0 { i - 1 } else { NONE }).collect();
@@ -220,23 +210,7 @@ impl Bpe {
     }
 }
 
-impl Clone for Bpe {
-    /// The same vocabulary with an empty cache.
-    fn clone(&self) -> Self {
-        Bpe {
-            mode: self.mode,
-            tokens: self.tokens.clone(),
-            ids: self.ids.clone(),
-            merges: self.merges.clone(),
-            ranks: self.ranks.clone(),
-            symbols: self.symbols.clone(),
-            unknown: self.unknown,
-            cache: Cache::default(),
-        }
-    }
-}
-
-/// Words met and their ids: a table of fixed size, by hash, whose slots are written once and never change. So threads read it
+/// Words met and their ids: a hash table of fixed size, whose slots are written once and never change. So threads read it
 /// without waiting for one another, and once a word's slots are taken by others it is merged afresh each time.
 struct Cache {
     slots: Box<[OnceLock<Known>]>,
@@ -250,7 +224,7 @@ impl Cache {
     const PROBES: usize = 8;
     const LONGEST_WORD: usize = 64; // bytes; longer ones are seldom met twice
 
-    /// The slots in which a word may stand.
+    /// The slots that a word may take.
     fn slots(&self, word: &str) -> impl Iterator<Item = &OnceLock<Known>> {
         // FNV-1a, 64 bits
         let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
@@ -283,6 +257,12 @@ impl Default for Cache {
     }
 }
 
+impl Clone for Cache {
+    fn clone(&self) -> Self {
+        Cache::default()
+    }
+}
+
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cache({} words)", self.slots.iter().filter(|slot| slot.get().is_some()).count())
@@ -294,9 +274,7 @@ mod tests {
     use super::*;
 
     fn bpe(characters: &str, merges: &[(&str, &str)]) -> Bpe {
-        let mut tokens = vec![UNKNOWN.to_owned()];
-        tokens.extend(characters.chars().map(String::from));
-        tokens.extend(characters.chars().map(|c| format!("{c}{END_OF_WORD}")));
+        let mut tokens = alphabet(&characters.chars().collect::<Vec<_>>());
         for (a, b) in merges {
             let token = format!("{a}{b}");
             if !tokens.contains(&token) {

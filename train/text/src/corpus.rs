@@ -4,38 +4,28 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::FileError;
+
 use crate::error::TextError;
 
-/// One file of a corpus.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
-    /// Where it was read.
-    pub path: PathBuf,
-    /// Its text, without byte-order mark, and without Project Gutenberg's licence if it had one.
-    pub text: String,
-}
-
 /// The files of a corpus: the file itself, or every file of the folder and its subfolders, sorted by path. Names that
-/// begin with a dot are passed over, and so are links to folders (they could lead round in circles).
+/// begin with a dot are passed over, and so are links to folders (they could form loops).
 ///
 /// # Errors
-/// [`TextError::Io`] if nothing is at `path`; [`TextError::Missing`] if it is neither file nor folder, or holds no file.
+/// [`TextError::File`] if nothing is at `path`; [`TextError::Missing`] if it is neither file nor folder, or holds no file.
 pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
-    let metadata = fs::metadata(path).map_err(|e| TextError::io(path, "read", e))?;
+    let metadata = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?;
     if metadata.is_file() {
         return Ok(vec![path.to_owned()]);
     }
     if !metadata.is_dir() {
-        return Err(TextError::Missing {
-            path: path.to_owned(),
-            found: "neither a file nor a folder, but a device or a pipe, which may never end".into(),
-            remedy: "Write its text to a file".into(),
-        });
+        let found = "neither a file nor a folder, but a device or a pipe, which may never end";
+        return Err(TextError::missing(path, found, "Write its text to a file"));
     }
     let mut files = Vec::new();
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
-        let failed = |e| TextError::io(&folder, "list", e);
+        let failed = |e| FileError::new("list", &folder, e);
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
@@ -51,52 +41,49 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
     }
     files.sort_unstable();
     if files.is_empty() {
-        return Err(TextError::Missing {
-            path: path.to_owned(),
-            found: "the folder holds no files".into(),
-            remedy: "Put UTF-8 text files into it".into(),
-        });
+        return Err(TextError::missing(path, "the folder holds no files", "Put UTF-8 text files into it"));
     }
     Ok(files)
 }
 
-/// Reads a UTF-8 text file. A byte-order mark is taken off; nothing else is changed.
+/// Reads a UTF-8 text file. A byte-order mark is removed; nothing else is changed.
 ///
 /// # Errors
-/// [`TextError::Io`], [`TextError::Binary`] (a NUL byte) or [`TextError::NotUtf8`], with the byte offset.
+/// [`TextError::File`], and those of [`utf8`].
 pub fn read_text(path: &Path) -> Result<String, TextError> {
-    let bytes = fs::read(path).map_err(|e| TextError::io(path, "read", e))?;
-    if let Some(offset) = bytes.iter().position(|&b| b == 0) {
-        return Err(TextError::Binary { path: path.to_owned(), offset });
-    }
-    let mut text = String::from_utf8(bytes).map_err(|error| {
-        let offset = error.utf8_error().valid_up_to();
-        TextError::NotUtf8 { path: path.to_owned(), offset, byte: error.as_bytes()[offset] }
-    })?;
-    if text.starts_with('\u{feff}') {
-        text.drain(..'\u{feff}'.len_utf8());
-    }
-    Ok(text)
+    let bytes = fs::read(path).map_err(|e| FileError::new("read", path, e))?;
+    Ok(utf8(path, 0, &bytes)?.to_owned())
 }
 
-/// Reads a whole corpus into memory: each file of [`corpus_files`] by [`read_text`], then [`strip_gutenberg`]. For a
-/// corpus larger than memory, do the same file by file.
+/// `bytes`, found at byte `offset` of a file, as text; without a byte-order mark at the file's beginning.
 ///
 /// # Errors
-/// Theirs, and [`TextError::Empty`] if no file holds anything but white space.
-pub fn read_corpus(path: &Path) -> Result<Vec<Document>, TextError> {
-    let mut documents = Vec::new();
+/// [`TextError::Binary`] (a NUL byte) or [`TextError::NotUtf8`], with the offset in the file.
+pub fn utf8<'a>(path: &Path, offset: usize, bytes: &'a [u8]) -> Result<&'a str, TextError> {
+    if let Some(at) = bytes.iter().position(|&b| b == 0) {
+        return Err(TextError::Binary { path: path.to_owned(), offset: offset + at });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        TextError::NotUtf8 { path: path.to_owned(), offset: offset + at, byte: bytes[at] }
+    })?;
+    Ok(if offset == 0 { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text })
+}
+
+/// Reads the files of a corpus one after another, each by [`read_text`] and [`strip_gutenberg`], and calls `document` with its
+/// path and text.
+///
+/// # Errors
+/// Those of [`corpus_files`], [`read_text`] and `document`, and [`TextError::Empty`] if no file holds anything but white space.
+pub fn each_document<E: From<TextError>>(path: &Path, mut document: impl FnMut(&Path, &str) -> Result<(), E>) -> Result<(), E> {
+    let mut blank = true;
     for file in corpus_files(path)? {
-        let text = match strip_gutenberg(&read_text(&file)?) {
-            Cow::Borrowed(text) => text.to_owned(),
-            Cow::Owned(text) => text,
-        };
-        documents.push(Document { path: file, text });
+        let raw = read_text(&file)?;
+        let text = strip_gutenberg(&raw);
+        blank &= text.trim().is_empty();
+        document(&file, &text)?;
     }
-    if documents.iter().all(|d| d.text.trim().is_empty()) {
-        return Err(TextError::Empty { path: path.to_owned() });
-    }
-    Ok(documents)
+    if blank { Err(TextError::Empty { path: path.to_owned() }.into()) } else { Ok(()) }
 }
 
 /// What a line of a Project Gutenberg file says about the lines after it.
@@ -132,8 +119,7 @@ impl Marker {
 }
 
 /// The text between a Project Gutenberg file's start and end markers, with `\r\n` as `\n` and the blank lines at both
-/// ends removed. Several books in one text are each stripped. A text without markers is returned as it is, byte for
-/// byte.
+/// ends removed. Several books in one text are each stripped. A text without markers is returned as it is, byte for byte.
 pub fn strip_gutenberg(text: &str) -> Cow<'_, str> {
     const NOTICE_TO_END: usize = 10; // lines
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -192,6 +178,15 @@ mod tests {
         assert!(strip_gutenberg(&text).starts_with("End of Project Gutenberg is discussed.\n"));
     }
 
+    fn texts(path: &Path) -> Result<Vec<String>, TextError> {
+        let mut texts = Vec::new();
+        each_document(path, |_, text| {
+            texts.push(text.to_owned());
+            Ok::<_, TextError>(())
+        })?;
+        Ok(texts)
+    }
+
     #[test]
     fn folders_in_sorted_order() {
         let dir = tempfile::tempdir().unwrap();
@@ -199,16 +194,15 @@ mod tests {
         for (name, text) in [("c.txt", "three"), ("a.txt", "\u{feff}one"), ("b/x.txt", "two"), (".hidden", "\0")] {
             fs::write(dir.path().join(name), text).unwrap();
         }
-        let texts: Vec<_> = read_corpus(dir.path()).unwrap().into_iter().map(|d| d.text).collect();
-        assert_eq!(texts, ["one", "two", "three"]);
-        assert_eq!(read_corpus(&dir.path().join("c.txt")).unwrap()[0].text, "three");
+        assert_eq!(texts(dir.path()).unwrap(), ["one", "two", "three"]);
+        assert_eq!(texts(&dir.path().join("c.txt")).unwrap(), ["three"]);
     }
 
     #[test]
     fn bad_corpora() {
         let dir = tempfile::tempdir().unwrap();
-        let message = |path: &Path| read_corpus(path).unwrap_err().to_string();
-        assert!(message(&dir.path().join("none")).contains("Check the path"));
+        let message = |path: &Path| texts(path).unwrap_err().to_string();
+        assert!(message(&dir.path().join("none")).contains("check the spelling"));
         assert!(message(dir.path()).contains("holds no files"));
         #[cfg(unix)]
         assert!(message(Path::new("/dev/zero")).contains("neither a file nor a folder"));

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use gradus_io::files;
+use gradus_io::files::{FileError, write_json};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,9 +16,8 @@ use crate::added::{AddedToken, AddedTokens};
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::corpus::read_text;
 use crate::error::TextError;
-use crate::plain::Bytes;
 use crate::plain::Characters;
-use crate::tokenizer::{Model, Tokenizer};
+use crate::tokenizer::{Tokenizer, Vocabulary};
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
@@ -28,90 +27,64 @@ const GRADUS_FORMAT: &str = "gradus-tokenizer";
 const PAIRS: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")];
 
 impl Tokenizer {
-    /// Writes the tokenizer into a folder, which is made if need be. A file is replaced whole or not at all.
+    /// Writes the tokenizer into a folder, created if needed. A file is replaced whole or not at all.
     ///
     /// # Errors
-    /// [`TextError::Io`]; [`TextError::Missing`] if the folder holds a tokenizer of the other form, which would leave two.
+    /// [`TextError::File`]; [`TextError::Missing`] if the folder holds a tokenizer of the other form, which would leave two.
     pub fn save(&self, folder: &Path) -> Result<(), TextError> {
-        fs::create_dir_all(folder).map_err(|e| TextError::io(folder, "make", e))?;
-        let other = if matches!(self.model, Model::Bpe(_)) { GRADUS } else { TOKENIZER };
+        fs::create_dir_all(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
+        let other = if matches!(self.vocabulary, Vocabulary::Bpe(_)) { GRADUS } else { TOKENIZER };
         if folder.join(other).exists() {
-            return Err(TextError::Missing {
-                path: folder.to_owned(),
-                found: format!("the folder holds a tokenizer of another form ({other})"),
-                remedy: "Choose another folder, or remove that file first".into(),
-            });
+            let found = format!("the folder holds a tokenizer of another form ({other})");
+            return Err(TextError::missing(folder, found, "Choose another folder, or remove that file first"));
         }
-        match &self.model {
-            Model::Bpe(bpe) => {
-                let roles = json!({
-                    "backend": "tokenizers",
-                    "tokenizer_class": "OpenAIGPTTokenizer",
-                    "unk_token": UNKNOWN,
-                });
-                write_json(&folder.join(CONFIG), &roles)?;
-                write_json(&folder.join(TOKENIZER), &Saved::of(bpe, &self.added))
-            }
-            Model::Byte(_) => write_json(&folder.join(GRADUS), &self.as_gradus(None)),
-            Model::Char(characters) => write_json(&folder.join(GRADUS), &self.as_gradus(Some(characters))),
-        }
+        let Vocabulary::Bpe(bpe) = &self.vocabulary else {
+            return Ok(write_json(&folder.join(GRADUS), &Gradus::of(self))?);
+        };
+        let roles = json!({
+            "backend": "tokenizers",
+            "tokenizer_class": "OpenAIGPTTokenizer",
+            "unk_token": UNKNOWN,
+        });
+        write_json(&folder.join(CONFIG), &roles)?;
+        Ok(write_json(&folder.join(TOKENIZER), &Saved::of(bpe, &self.added))?)
     }
 
-    /// Reads a tokenizer: a folder, or the file in it that says most (`tokenizer.json`, `gradus_tokenizer.json`,
+    /// Reads a tokenizer: a folder, or its main file (`tokenizer.json`, `gradus_tokenizer.json`,
     /// `vocab.json`, `encoder_bpe_40000.json`).
     ///
     /// # Errors
-    /// [`TextError::Missing`], [`TextError::Io`], or [`TextError::Format`] with the file, the place in it and the remedy.
+    /// [`TextError::Missing`], [`TextError::File`], or [`TextError::Format`] with the file, the place in it and the remedy.
     pub fn load(path: &Path) -> Result<Self, TextError> {
-        let metadata = fs::metadata(path).map_err(|e| TextError::io(path, "read", e))?;
-        if metadata.is_dir() { load_folder(path) } else { load_file(path) }
-    }
-
-    fn as_gradus(&self, characters: Option<&Characters>) -> Gradus {
-        Gradus {
-            format: GRADUS_FORMAT.into(),
-            version: 1,
-            note: "Made by Gradus for teaching; no other program reads this file.".into(),
-            kind: self.kind().into(),
-            characters: characters.map(|c| c.as_slice().to_vec()),
-            added_tokens: self.added.as_slice().iter().map(SavedToken::of).collect(),
+        let metadata = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?;
+        let file = if metadata.is_dir() { path.join(main_file(path)?) } else { path.to_owned() };
+        let name = file.file_name().unwrap_or_default();
+        match PAIRS.iter().find(|(vocabulary, merges)| name == *vocabulary || name == *merges) {
+            Some((vocabulary, merges)) => load_pair(&file.with_file_name(vocabulary), &file.with_file_name(merges)),
+            None if name == GRADUS => load_gradus(&file),
+            None => load_hugging_face(&file),
         }
     }
 }
 
-fn load_folder(folder: &Path) -> Result<Tokenizer, TextError> {
+/// The main file of a folder.
+fn main_file(folder: &Path) -> Result<&'static str, TextError> {
     let has = |name: &str| folder.join(name).is_file();
     match (has(TOKENIZER), has(GRADUS)) {
-        (true, true) => Err(TextError::Missing {
-            path: folder.to_owned(),
-            found: format!("the folder holds two tokenizers, {TOKENIZER} and {GRADUS}"),
-            remedy: "Remove one, or name the file instead of the folder".into(),
-        }),
-        (true, false) => load_hugging_face(&folder.join(TOKENIZER)),
-        (false, true) => load_gradus(&folder.join(GRADUS)),
-        (false, false) => match PAIRS.iter().find(|(vocabulary, merges)| has(vocabulary) || has(merges)) {
-            Some((vocabulary, merges)) => load_pair(&folder.join(vocabulary), &folder.join(merges)),
-            None => Err(TextError::Missing {
-                path: folder.to_owned(),
-                found: "the folder holds no tokenizer".into(),
-                remedy: format!(
-                    "It needs {TOKENIZER}, {GRADUS}, {} + {}, or {} + {}",
-                    PAIRS[0].0, PAIRS[0].1, PAIRS[1].0, PAIRS[1].1
-                ),
-            }),
-        },
+        (true, true) => {
+            let found = format!("the folder holds two tokenizers, {TOKENIZER} and {GRADUS}");
+            Err(TextError::missing(folder, found, "Remove one, or name the file instead of the folder"))
+        }
+        (true, false) => Ok(TOKENIZER),
+        (false, true) => Ok(GRADUS),
+        (false, false) => {
+            let pair = PAIRS.iter().find(|(vocabulary, merges)| has(vocabulary) || has(merges));
+            let [(a, b), (c, d)] = PAIRS;
+            let remedy = format!("It needs {TOKENIZER}, {GRADUS}, {a} + {b}, or {c} + {d}");
+            pair.map(|pair| pair.0).ok_or_else(|| TextError::missing(folder, "the folder holds no tokenizer", remedy))
+        }
     }
 }
-
-fn load_file(file: &Path) -> Result<Tokenizer, TextError> {
-    let name = file.file_name().unwrap_or_default();
-    if let Some((vocabulary, merges)) = PAIRS.iter().find(|(v, m)| name == *v || name == *m) {
-        return load_pair(&file.with_file_name(vocabulary), &file.with_file_name(merges));
-    }
-    if name == GRADUS { load_gradus(file) } else { load_hugging_face(file) }
-}
-
-// ───────────────────────────── tokenizer.json ─────────────────────────────
 
 /// `tokenizer.json`, field for field and in the order in which `transformers` writes it.
 #[derive(Serialize)]
@@ -142,7 +115,7 @@ struct SavedModel<'a> {
     merges: Vec<(&'a str, &'a str)>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct SavedToken {
     id: u32,
     content: String,
@@ -163,11 +136,9 @@ impl SavedToken {
         SavedToken {
             id: token.id,
             content: token.content.clone(),
-            single_word: false,
-            lstrip: false,
-            rstrip: false,
             normalized: token.normalized,
             special: token.special,
+            ..SavedToken::default()
         }
     }
 }
@@ -272,15 +243,12 @@ fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
     let listed = document.pointer("/model/merges").unwrap_or(&Value::Null);
     let bad = |place: &str, found| format_error(path, place, "merges: [\"a\", \"b\"] or \"a b\"", found, DAMAGED);
     for (i, merge) in listed.as_array().ok_or_else(|| bad("/model/merges", short(listed)))?.iter().enumerate() {
-        let parts: Vec<&str> = match merge {
-            Value::String(line) => line.split(' ').collect(),
-            Value::Array(parts) => parts.iter().map(|p| p.as_str().unwrap_or_default()).collect(),
-            _ => Vec::new(),
+        let symbols = match merge {
+            Value::String(line) => two(line.split(' ')),
+            Value::Array(parts) => two(parts.iter().map(|p| p.as_str().unwrap_or_default())),
+            _ => None,
         };
-        match parts[..] {
-            [a, b] if !a.is_empty() && !b.is_empty() => merges.push((a.to_owned(), b.to_owned())),
-            _ => return Err(bad(&format!("/model/merges/{i}"), short(merge))),
-        }
+        merges.push(symbols.ok_or_else(|| bad(&format!("/model/merges/{i}"), short(merge)))?);
     }
     let added = match document.get("added_tokens") {
         None | Some(Value::Null) => Vec::new(),
@@ -294,34 +262,22 @@ fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
     assemble(path, ids, &merges, added)
 }
 
-// ───────────────────────────── a pair of files ─────────────────────────────
-
 fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
     for (file, other) in [(vocabulary, merges), (merges, vocabulary)] {
         if !file.is_file() {
-            return Err(TextError::Missing {
-                path: file.to_owned(),
-                found: format!("there is no such file beside {}", other.display()),
-                remedy: "The two belong together: copy it there, too".into(),
-            });
+            let found = format!("there is no such file beside {}", other.display());
+            return Err(TextError::missing(file, found, "The two belong together: copy it there too"));
         }
     }
     let ids: HashMap<String, u32> = read_json(vocabulary)?;
     let text = read_text(merges)?;
     let mut pairs = Vec::new();
-    for (i, line) in text.lines().enumerate() {
-        if line.starts_with("#version") {
-            continue;
-        }
-        match line.split(' ').collect::<Vec<_>>()[..] {
-            [a, b] if !a.is_empty() && !b.is_empty() => pairs.push((a.to_owned(), b.to_owned())),
-            _ => {
-                let expected = "two symbols with one space between";
-                return Err(format_error(merges, &format!("line {}", i + 1), expected, format!("{line:?}"), DAMAGED));
-            }
-        }
+    for (line, symbols) in (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with("#version")) {
+        let (place, expected) = (format!("line {line}"), "two symbols with one space between");
+        let bad = || format_error(merges, &place, expected, format!("{symbols:?}"), DAMAGED);
+        pairs.push(two(symbols.split(' ')).ok_or_else(bad)?);
     }
-    // Specials of `transformers` 4 stand in the configuration.
+    // `transformers` 4 keeps specials in the configuration.
     let config = vocabulary.with_file_name(CONFIG);
     let mut added = Vec::new();
     if config.is_file() {
@@ -337,7 +293,15 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
     assemble(vocabulary, ids.into_iter().collect(), &pairs, added)
 }
 
-/// A tokenizer from the contents of its files, once ids are seen to be 0 to n − 1, each once.
+/// The two symbols of a merge, if these are two.
+fn two<'a>(symbols: impl Iterator<Item = &'a str>) -> Option<(String, String)> {
+    match symbols.collect::<Vec<_>>()[..] {
+        [a, b] if !a.is_empty() && !b.is_empty() => Some((a.to_owned(), b.to_owned())),
+        _ => None,
+    }
+}
+
+/// A tokenizer from the contents of its files, whose ids must be 0 to n − 1, each once.
 fn assemble(
     path: &Path,
     ids: Vec<(String, u32)>,
@@ -351,9 +315,7 @@ fn assemble(
         let place = format!("the vocabulary, token {token:?}");
         match tokens.get_mut(id as usize) {
             Some(slot @ None) => *slot = Some(token),
-            Some(Some(other)) => {
-                return Err(damaged(&place, &range, format!("id {id}, which {other:?} has, too")));
-            }
+            Some(Some(other)) => return Err(damaged(&place, &range, format!("id {id}, which {other:?} has, too"))),
             None => return Err(damaged(&place, &range, format!("id {id}"))),
         }
     }
@@ -390,8 +352,7 @@ fn insert_added(path: &Path, tokenizer: &mut Tokenizer, mut added: Vec<SavedToke
     Ok(())
 }
 
-// ───────────────────────────── gradus_tokenizer.json ─────────────────────────────
-
+/// `gradus_tokenizer.json`.
 #[derive(Serialize, Deserialize)]
 struct Gradus {
     format: String,
@@ -403,6 +364,23 @@ struct Gradus {
     added_tokens: Vec<SavedToken>,
 }
 
+impl Gradus {
+    fn of(tokenizer: &Tokenizer) -> Self {
+        let characters = match &tokenizer.vocabulary {
+            Vocabulary::Char(characters) => Some(characters.as_slice().to_vec()),
+            _ => None,
+        };
+        Gradus {
+            format: GRADUS_FORMAT.into(),
+            version: 1,
+            note: "Made by Gradus for teaching; no other program reads this file.".into(),
+            kind: tokenizer.kind().into(),
+            characters,
+            added_tokens: tokenizer.added.as_slice().iter().map(SavedToken::of).collect(),
+        }
+    }
+}
+
 fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
     let saved: Gradus = read_json(path)?;
     if (saved.format.as_str(), saved.version) != (GRADUS_FORMAT, 1) {
@@ -410,8 +388,8 @@ fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
         let remedy = "Use the version of Gradus that wrote it";
         return Err(format_error(path, "/format", &format!("{GRADUS_FORMAT:?}, version 1"), found, remedy));
     }
-    let model = match (saved.kind.as_str(), saved.characters) {
-        ("byte", None) => Model::Byte(Bytes),
+    let vocabulary = match (saved.kind.as_str(), saved.characters) {
+        ("byte", None) => Vocabulary::Byte,
         ("char", Some(listed)) => {
             let text: String = listed.iter().collect();
             let characters = Characters::of([text.as_str()]);
@@ -419,19 +397,17 @@ fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
                 let found = "another order, or one of them twice".to_owned();
                 return Err(format_error(path, "/characters", "characters by code point, each once", found, DAMAGED));
             }
-            Model::Char(characters)
+            Vocabulary::Char(characters)
         }
         (kind, characters) => {
             let found = format!("{kind:?} {} characters", if characters.is_some() { "with" } else { "without" });
             return Err(format_error(path, "/kind", "\"byte\", or \"char\" with characters", found, DAMAGED));
         }
     };
-    let mut tokenizer = Tokenizer { model, added: AddedTokens::default() };
+    let mut tokenizer = Tokenizer { vocabulary, added: AddedTokens::default() };
     insert_added(path, &mut tokenizer, saved.added_tokens)?;
     Ok(tokenizer)
 }
-
-// ───────────────────────────── reading and writing ─────────────────────────────
 
 fn format_error(path: &Path, place: &str, expected: &str, found: String, remedy: &str) -> TextError {
     TextError::Format { path: path.to_owned(), place: place.into(), expected: expected.into(), found, remedy: remedy.into() }
@@ -453,10 +429,6 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TextError> {
         let place = format!("line {}, column {}", error.line(), error.column());
         format_error(path, &place, "JSON of a tokenizer", error.to_string(), DAMAGED)
     })
-}
-
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TextError> {
-    files::write_json(path, value).map_err(|e| TextError::io(path, e.action, e.cause))
 }
 
 #[cfg(test)]

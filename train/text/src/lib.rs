@@ -1,13 +1,13 @@
 //! Text: from characters to token ids and back.
 //!
-//! A [`Tokenizer`] is a [`Model`] (BPE, bytes or characters) and its added tokens, such as `<start>`, which are found in
+//! A [`Tokenizer`] is a [`Vocabulary`] (BPE, bytes or characters) and its added tokens, such as `<start>`, which are found in
 //! the raw text first and kept whole.
 //!
-//! | model | words | ids | round trip |
+//! | vocabulary | words | ids | round trip |
 //! |-|-|-|-|
 //! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
-//! | [`Bytes`] | none | one a byte, 256 | lossless |
-//! | [`Characters`] | none | one a character of the corpus | lossless; other characters are an error |
+//! | bytes | none | one per byte, 256 | lossless |
+//! | [`Characters`] | none | one per character of the corpus | lossless; other characters are an error |
 //!
 //! BPE is GPT-1's own (the paper's §4.1) with the words of Hugging Face's `OpenAIGPTTokenizer`, and gives its ids:
 //!
@@ -35,17 +35,16 @@
 mod added;
 pub mod basic;
 mod bpe;
-pub mod corpus;
+mod corpus;
 mod error;
 mod files;
 mod plain;
 mod tokenizer;
 mod train;
 
-pub use added::AddedToken;
 pub use bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
-pub use corpus::{Document, corpus_files, read_corpus, read_text, strip_gutenberg};
+pub use corpus::{corpus_files, each_document, read_text, strip_gutenberg, utf8};
 pub use error::TextError;
-pub use plain::{Bytes, Characters};
-pub use tokenizer::{Model, Tokenizer};
+pub use plain::Characters;
+pub use tokenizer::{Tokenizer, Vocabulary};
 pub use train::{BpeTrainer, WordCounts};

@@ -1,24 +1,15 @@
-//! The two tokenizers for teaching: one id a byte, one id a character. Both are lossless, and both are Gradus-only:
+//! The two tokenizers for teaching: one id per byte, one id per character. Both are lossless, and both are Gradus-only:
 //! Hugging Face has no such form, so they are kept in a file of our own.
 
 use std::collections::BTreeSet;
 
 use crate::error::TextError;
 
-/// One id for each of the 256 bytes: nothing is unknown, and nothing is learned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bytes;
-
-impl Bytes {
-    /// Number of ids.
-    pub const SIZE: usize = 256;
-
-    /// How a byte is shown as a token: as itself if it is a visible ASCII character or a space, else as `<0x0A>`.
-    pub fn name(byte: u8) -> String {
-        match byte {
-            b' '..=b'~' => char::from(byte).to_string(),
-            _ => format!("<0x{byte:02X}>"),
-        }
+/// How a byte is shown as a token: as itself if it is a visible ASCII character or a space, else as `<0x0A>`.
+pub(crate) fn byte_name(byte: u8) -> String {
+    match byte {
+        b' '..=b'~' => char::from(byte).to_string(),
+        _ => format!("<0x{byte:02X}>"),
     }
 }
 
@@ -31,10 +22,7 @@ pub struct Characters {
 impl Characters {
     /// The alphabet of these texts.
     pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut seen = BTreeSet::new();
-        for text in texts {
-            seen.extend(text.chars());
-        }
+        let seen: BTreeSet<char> = texts.into_iter().flat_map(str::chars).collect();
         Characters { sorted: seen.into_iter().collect() }
     }
 
@@ -49,9 +37,6 @@ impl Characters {
     }
 
     /// Appends the ids of `text`, which starts at byte `offset` of what the caller gave.
-    ///
-    /// # Errors
-    /// [`TextError::UnknownCharacter`].
     pub(crate) fn encode_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
         for (i, c) in text.char_indices() {
             let unknown = || TextError::UnknownCharacter { character: c, offset: offset + i, known: self.sorted.len() };

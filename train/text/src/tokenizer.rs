@@ -7,26 +7,26 @@ use crate::added::{AddedToken, AddedTokens, Piece};
 use crate::basic;
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::error::TextError;
-use crate::plain::{Bytes, Characters};
+use crate::plain::{Characters, byte_name};
 
 /// How text that is not an added token becomes ids.
 #[derive(Clone, Debug)]
-pub enum Model {
+pub enum Vocabulary {
     /// Byte-pair encoding as in GPT-1.
     Bpe(Bpe),
-    /// One id a byte. For teaching; Gradus-only.
-    Byte(Bytes),
-    /// One id a character. For teaching; Gradus-only.
+    /// One id per byte, 0 to 255. For teaching; Gradus-only.
+    Byte,
+    /// One id per character. For teaching; Gradus-only.
     Char(Characters),
 }
 
-impl Model {
+impl Vocabulary {
     /// Appends the ids of a text, which begins at this byte of a longer one.
     fn encode_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
         match self {
-            Model::Bpe(bpe) => bpe.encode_into(text, ids),
-            Model::Byte(_) => ids.extend(text.bytes().map(u32::from)),
-            Model::Char(characters) => characters.encode_into(text, offset, ids)?,
+            Vocabulary::Bpe(bpe) => bpe.encode_into(text, ids),
+            Vocabulary::Byte => ids.extend(text.bytes().map(u32::from)),
+            Vocabulary::Char(characters) => characters.encode_into(text, offset, ids)?,
         }
         Ok(())
     }
@@ -35,7 +35,7 @@ impl Model {
 /// Text to ids and back. Usable from several threads at once.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    pub(crate) model: Model,
+    pub(crate) vocabulary: Vocabulary,
     pub(crate) added: AddedTokens,
 }
 
@@ -45,53 +45,49 @@ impl Tokenizer {
         let unknown = AddedToken { content: UNKNOWN.into(), id: bpe.unknown(), special: true, normalized: false };
         let mut added = AddedTokens::default();
         added.insert(unknown, str::to_owned).expect("the first token, and not empty");
-        Tokenizer { model: Model::Bpe(bpe), added }
+        Tokenizer { vocabulary: Vocabulary::Bpe(bpe), added }
     }
 
     /// The byte tokenizer: ids 0 to 255.
     pub fn bytes() -> Self {
-        Tokenizer { model: Model::Byte(Bytes), added: AddedTokens::default() }
+        Tokenizer { vocabulary: Vocabulary::Byte, added: AddedTokens::default() }
     }
 
     /// The character tokenizer of a corpus.
     pub fn characters<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        Tokenizer { model: Model::Char(Characters::of(texts)), added: AddedTokens::default() }
+        Tokenizer { vocabulary: Vocabulary::Char(Characters::of(texts)), added: AddedTokens::default() }
     }
 
     /// What this tokenizer is made of.
-    pub fn model(&self) -> &Model {
-        &self.model
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
     }
 
     /// `bpe`, `byte` or `char`.
     pub fn kind(&self) -> &'static str {
-        match self.model {
-            Model::Bpe(_) => "bpe",
-            Model::Byte(_) => "byte",
-            Model::Char(_) => "char",
+        match self.vocabulary {
+            Vocabulary::Bpe(_) => "bpe",
+            Vocabulary::Byte => "byte",
+            Vocabulary::Char(_) => "char",
         }
     }
 
     /// Number of ids, added tokens included: the rows of a model's token embedding. Ids are 0 to this less one.
     pub fn vocab_size(&self) -> usize {
-        let beyond = self.added.as_slice().last().map_or(0, |t| t.id as usize + 1);
-        self.model_size().max(beyond)
-    }
-
-    fn model_size(&self) -> usize {
-        match &self.model {
-            Model::Bpe(bpe) => bpe.tokens().len(),
-            Model::Byte(_) => Bytes::SIZE,
-            Model::Char(characters) => characters.as_slice().len(),
-        }
+        let own = match &self.vocabulary {
+            Vocabulary::Bpe(bpe) => bpe.tokens().len(),
+            Vocabulary::Byte => 256,
+            Vocabulary::Char(characters) => characters.as_slice().len(),
+        };
+        own.max(self.added.as_slice().last().map_or(0, |t| t.id as usize + 1))
     }
 
     /// The id of a token, added tokens first. For bytes and characters, tokens are as [`token`](Self::token) shows them.
     pub fn token_id(&self, token: &str) -> Option<u32> {
-        self.added.id(token).or_else(|| match &self.model {
-            Model::Bpe(bpe) => bpe.id(token),
-            Model::Byte(_) => (0..=255).find(|&b| Bytes::name(b) == token).map(u32::from),
-            Model::Char(characters) => {
+        self.added.id(token).or_else(|| match &self.vocabulary {
+            Vocabulary::Bpe(bpe) => bpe.id(token),
+            Vocabulary::Byte => (0..=255).find(|&b| byte_name(b) == token).map(u32::from),
+            Vocabulary::Char(characters) => {
                 let mut chars = token.chars();
                 chars.next().filter(|_| chars.next().is_none()).and_then(|c| characters.id(c))
             }
@@ -100,17 +96,12 @@ impl Tokenizer {
 
     /// The token of an id as text: a BPE's with its `</w>`, a byte as `A` or `<0x0A>`. `None` outside the vocabulary.
     pub fn token(&self, id: u32) -> Option<String> {
-        let of_model = || match &self.model {
-            Model::Bpe(bpe) => bpe.tokens().get(id as usize).cloned(),
-            Model::Byte(_) => u8::try_from(id).ok().map(Bytes::name),
-            Model::Char(characters) => characters.as_slice().get(id as usize).map(char::to_string),
+        let own = || match &self.vocabulary {
+            Vocabulary::Bpe(bpe) => bpe.tokens().get(id as usize).cloned(),
+            Vocabulary::Byte => u8::try_from(id).ok().map(byte_name),
+            Vocabulary::Char(characters) => characters.as_slice().get(id as usize).map(char::to_string),
         };
-        self.added.get(id).map(|t| t.content.clone()).or_else(of_model)
-    }
-
-    /// The added tokens, by id: `<unk>` of a BPE, and what [`add_special`](Self::add_special) or a file added.
-    pub fn specials(&self) -> &[AddedToken] {
-        self.added.as_slice()
+        self.added.get(id).map(|t| t.content.clone()).or_else(own)
     }
 
     /// Adds a special token and gives its id: the next free one, or the one it has if it is in the vocabulary already.
@@ -127,20 +118,20 @@ impl Tokenizer {
     }
 
     pub(crate) fn insert(&mut self, token: AddedToken) -> Result<(), TextError> {
-        let is_bpe = matches!(self.model, Model::Bpe(_));
+        let is_bpe = matches!(self.vocabulary, Vocabulary::Bpe(_));
         self.added.insert(token, |text| if is_bpe { basic::normalize(text) } else { text.to_owned() })
     }
 
-    /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the model's.
+    /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the vocabulary's.
     ///
     /// # Errors
     /// [`TextError::UnknownCharacter`] from a character tokenizer. The other two encode any text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
         for (offset, piece) in self.added.raw.split(text) {
-            match (piece, &self.model) {
+            match (piece, &self.vocabulary) {
                 (Piece::Token(id), _) => ids.push(id),
-                (Piece::Text(text), Model::Bpe(bpe)) if !self.added.normalized.is_empty() => {
+                (Piece::Text(text), Vocabulary::Bpe(bpe)) if !self.added.normalized.is_empty() => {
                     for (_, piece) in self.added.normalized.split(&basic::normalize(text)) {
                         match piece {
                             Piece::Token(id) => ids.push(id),
@@ -148,19 +139,17 @@ impl Tokenizer {
                         }
                     }
                 }
-                (Piece::Text(text), model) => model.encode_into(text, offset, &mut ids)?,
+                (Piece::Text(text), vocabulary) => vocabulary.encode_into(text, offset, &mut ids)?,
             }
         }
         Ok(ids)
     }
 
-    /// The ids of a text in which added tokens are words like any other: `<extract>` in a data set is no control token.
-    ///
-    /// # Errors
-    /// As [`encode`](Self::encode).
+    /// [`encode`](Self::encode) for a text in which added tokens are words like any other: `<extract>` in a data set is not a
+    /// control token.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
-        self.model.encode_into(text, 0, &mut ids)?;
+        self.vocabulary.encode_into(text, 0, &mut ids)?;
         Ok(ids)
     }
 
@@ -173,30 +162,16 @@ impl Tokenizer {
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         for (position, &id) in ids.iter().enumerate() {
             let unknown = || TextError::UnknownId { id, position, vocab_size: self.vocab_size() };
-            if let Some(token) = self.added.get(id) {
-                match (&self.model, token.normalized) {
-                    (Model::Bpe(_), true) => bytes.extend(basic::normalize(&token.content).bytes()),
-                    _ => bytes.extend(token.content.bytes()),
-                }
-                continue;
-            }
-            match &self.model {
-                Model::Bpe(bpe) => {
-                    let token = bpe.tokens().get(id as usize).ok_or_else(unknown)?;
-                    let space = if position + 1 == ids.len() { "" } else { " " };
-                    bytes.extend(token.replace(END_OF_WORD, space).bytes());
-                }
-                Model::Byte(_) => bytes.push(u8::try_from(id).map_err(|_| unknown())?),
-                Model::Char(characters) => {
-                    let c = characters.as_slice().get(id as usize).ok_or_else(unknown)?;
-                    bytes.extend(c.encode_utf8(&mut [0; 4]).bytes());
-                }
+            let space = if position + 1 == ids.len() { "" } else { " " };
+            let token = || self.token(id).ok_or_else(unknown);
+            match (&self.vocabulary, self.added.get(id)) {
+                (Vocabulary::Byte, None) => bytes.push(u8::try_from(id).map_err(|_| unknown())?),
+                (Vocabulary::Bpe(_), None) => bytes.extend(token()?.replace(END_OF_WORD, space).bytes()),
+                (Vocabulary::Bpe(_), Some(added)) if added.normalized => bytes.extend(basic::normalize(&added.content).bytes()),
+                _ => bytes.extend(token()?.bytes()),
             }
         }
-        Ok(match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        })
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// SHA-256, in hexadecimal, of everything that decides the ids: kind and mode, tokens, merges, added tokens. Two
@@ -209,8 +184,8 @@ impl Tokenizer {
         };
         field("gradus tokenizer 1");
         field(self.kind());
-        match &self.model {
-            Model::Bpe(bpe) => {
+        match &self.vocabulary {
+            Vocabulary::Bpe(bpe) => {
                 field(bpe.mode().name());
                 bpe.tokens().iter().for_each(|t| field(t));
                 field("merges");
@@ -219,8 +194,8 @@ impl Tokenizer {
                     field(b);
                 }
             }
-            Model::Byte(_) => {}
-            Model::Char(characters) => characters.as_slice().iter().for_each(|c| field(c.encode_utf8(&mut [0; 4]))),
+            Vocabulary::Byte => {}
+            Vocabulary::Char(characters) => characters.as_slice().iter().for_each(|c| field(c.encode_utf8(&mut [0; 4]))),
         }
         field("added");
         for token in self.added.as_slice() {

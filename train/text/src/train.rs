@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::added::{Matcher, Piece};
 use crate::basic;
-use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
+use crate::bpe::{Bpe, UNKNOWN, alphabet};
 use crate::error::TextError;
 use crate::tokenizer::Tokenizer;
 
@@ -32,11 +32,11 @@ pub struct BpeTrainer {
     /// Number of ids in all: `<unk>`, characters twice (within a word, at its end), merges and specials. A corpus with too
     /// few repeated pairs gives fewer.
     pub vocab_size: usize,
-    /// Control tokens, such as `<start>`. They get the last ids, in this order, and are no words of the corpus.
+    /// Control tokens, such as `<start>`. They get the last ids, in this order, and are not words of the corpus.
     pub specials: Vec<String>,
     /// A pair that occurs less often is not merged. Default 2.
     pub min_frequency: u64,
-    /// Keep only this many characters, the commonest (ties: the smaller code point); the others become `<unk>`. Default:
+    /// Keep only this many characters, the most common (ties: the smaller code point); the others become `<unk>`. Default:
     /// keep all.
     pub max_characters: Option<usize>,
 }
@@ -54,7 +54,7 @@ impl BpeTrainer {
             specials.insert(special.clone(), 0);
         }
         specials.insert(UNKNOWN.to_owned(), 0);
-        WordCounts { specials, counts: HashMap::new() }
+        WordCounts { specials, counts: Counts::new() }
     }
 
     /// Learns the vocabulary from the words counted. `progress(done, total)` is called now and then with the number of
@@ -67,7 +67,7 @@ impl BpeTrainer {
     /// [`TextError::TooSmall`] if `vocab_size` cannot hold the characters; [`TextError::Special`] for an empty or repeated
     /// special.
     pub fn train(&self, words: &WordCounts, mut progress: impl FnMut(usize, usize)) -> Result<Tokenizer, TextError> {
-        let characters = self.alphabet(words);
+        let characters = self.characters(words);
         let needed = 1 + 2 * characters.len() + self.specials.len();
         if self.vocab_size < needed {
             return Err(TextError::TooSmall {
@@ -77,10 +77,7 @@ impl BpeTrainer {
                 specials: self.specials.len(),
             });
         }
-        let mut tokens = vec![UNKNOWN.to_owned()];
-        tokens.extend(characters.iter().map(char::to_string));
-        tokens.extend(characters.iter().map(|c| format!("{c}{END_OF_WORD}")));
-
+        let mut tokens = alphabet(&characters);
         let mut pairs = Pairs::new(words, &characters);
         let mut ids: HashMap<String, u32> = tokens.iter().cloned().zip(0..).collect();
         let mut merges = Vec::new();
@@ -99,7 +96,7 @@ impl BpeTrainer {
             pairs.merge((a, b), new);
             merges.push((left, right));
             let done = tokens.len() - first_merge;
-            if done % 256 == 0 {
+            if done.is_multiple_of(256) {
                 progress(done, total);
             }
         }
@@ -116,7 +113,7 @@ impl BpeTrainer {
     }
 
     /// The characters to keep, by code point.
-    fn alphabet(&self, words: &WordCounts) -> Vec<char> {
+    fn characters(&self, words: &WordCounts) -> Vec<char> {
         let mut counts: BTreeMap<char, u64> = BTreeMap::new();
         for (word, n) in &words.counts {
             for c in word.chars() {
@@ -137,64 +134,33 @@ impl BpeTrainer {
 #[derive(Clone, Debug)]
 pub struct WordCounts {
     specials: Matcher,
-    counts: HashMap<Box<str>, u64>,
+    counts: Counts,
 }
+
+type Counts = HashMap<Box<str>, u64>;
 
 impl WordCounts {
     /// Counts the words of one text, on all threads. Specials, and `<unk>` itself, are cut out first.
     pub fn add(&mut self, text: &str) {
-        const PIECE: usize = 1 << 20; // bytes
         for (_, piece) in self.specials.split(text) {
             let Piece::Text(text) = piece else { continue };
-            let counts = pieces(text, PIECE).into_par_iter().map(count).reduce(HashMap::new, |a, b| {
-                let (mut large, small) = if a.len() < b.len() { (b, a) } else { (a, b) };
-                for (word, n) in small {
-                    *large.entry(word).or_default() += n;
-                }
-                large
-            });
-            for (word, n) in counts {
-                *self.counts.entry(word).or_default() += n;
-            }
+            // No word crosses a blank or a line's end.
+            let counts = text.par_split([' ', '\n']).fold(Counts::new, counted).reduce(Counts::new, merged);
+            self.counts = merged(std::mem::take(&mut self.counts), counts);
         }
-    }
-
-    /// Number of different words.
-    pub fn len(&self) -> usize {
-        self.counts.len()
-    }
-
-    /// Whether no word was counted.
-    pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
-    }
-
-    /// How often a word (normalised) occurs.
-    pub fn get(&self, word: &str) -> u64 {
-        self.counts.get(word).copied().unwrap_or(0)
     }
 }
 
-/// Cuts text into pieces of about `size` bytes, at spaces or line ends, where no word is cut.
-fn pieces(text: &str, size: usize) -> Vec<&str> {
-    let mut rest = text;
-    let mut pieces = Vec::new();
-    while rest.len() > size {
-        match rest.as_bytes()[size..].iter().position(|b| matches!(b, b' ' | b'\n')) {
-            Some(i) => {
-                let (piece, tail) = rest.split_at(size + i);
-                pieces.push(piece);
-                rest = tail;
-            }
-            None => break,
-        }
+fn merged(a: Counts, b: Counts) -> Counts {
+    let (mut large, small) = if a.len() < b.len() { (b, a) } else { (a, b) };
+    for (word, n) in small {
+        *large.entry(word).or_default() += n;
     }
-    pieces.push(rest);
-    pieces
+    large
 }
 
-fn count(text: &str) -> HashMap<Box<str>, u64> {
-    let mut counts: HashMap<Box<str>, u64> = HashMap::new();
+/// `counts` with the words of `text`.
+fn counted(mut counts: Counts, text: &str) -> Counts {
     basic::for_each_word(text, |word| match counts.get_mut(word) {
         Some(n) => *n += 1,
         None => _ = counts.insert(word.into(), 1),
@@ -290,7 +256,7 @@ impl Pairs {
     }
 }
 
-/// The pairs of neighbours in a word; those with an unknown symbol are none.
+/// The pairs of neighbours in a word, but for those with an unknown symbol.
 fn neighbours(symbols: &[u32]) -> impl Iterator<Item = Pair> + '_ {
     symbols.windows(2).map(|w| (w[0], w[1])).filter(|&(a, b)| a != 0 && b != 0)
 }
@@ -313,7 +279,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::Model;
+    use crate::Vocabulary;
 
     const CORPUS: &str = "low low low low low lower lower newest newest newest newest newest newest widest widest widest \
                           aaaa aaa aaaaa abab baba banana ananas aaab aab ab <start> Änd über 日本";
@@ -325,17 +291,15 @@ mod tests {
     }
 
     fn bpe(tokenizer: &Tokenizer) -> &Bpe {
-        match tokenizer.model() {
-            Model::Bpe(bpe) => bpe,
+        match tokenizer.vocabulary() {
+            Vocabulary::Bpe(bpe) => bpe,
             other => panic!("expected a BPE, got {other:?}"),
         }
     }
 
     /// The definition: count all pairs of all words afresh for every merge.
     fn naive(words: &WordCounts, characters: &[char], merges: usize) -> Vec<(String, String)> {
-        let mut tokens = vec![UNKNOWN.to_owned()];
-        tokens.extend(characters.iter().map(char::to_string));
-        tokens.extend(characters.iter().map(|c| format!("{c}{END_OF_WORD}")));
+        let mut tokens = alphabet(characters);
         let mut words = Pairs::new(words, characters).words;
         let mut out = Vec::new();
         for _ in 0..merges {
@@ -366,7 +330,7 @@ mod tests {
         words.add(&corpus);
         let tokenizer = trainer.train(&words, |_, _| {}).unwrap();
         let learned: Vec<_> = bpe(&tokenizer).merge_tokens().map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
-        assert_eq!(learned, naive(&words, &trainer.alphabet(&words), 400));
+        assert_eq!(learned, naive(&words, &trainer.characters(&words), 400));
         assert!(learned.len() > 15, "{}", learned.len());
     }
 
@@ -421,13 +385,5 @@ mod tests {
         };
         assert_eq!(on(1), on(4));
         assert_eq!(trained(&trainer, &texts).fingerprint(), trained(&trainer, &reversed).fingerprint());
-    }
-
-    #[test]
-    fn pieces_lose_nothing() {
-        let text = "one two\nthree fourfive six";
-        for size in 1..30 {
-            assert_eq!(pieces(text, size).concat(), text);
-        }
     }
 }

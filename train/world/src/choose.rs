@@ -1,10 +1,8 @@
 //! Who decides how a story goes on: a generator when it is told, the text when it is read.
 //!
-//! The story itself is written once, in [`tell`](crate::tell::tell), against [`Choose`]. Whatever
-//! makes the decisions sees each of them as a list of phrases with weights. The phrases of one
-//! decision are *prefix-free* (no phrase begins with another), so a text can have taken only one
-//! of them: the grammar is unambiguous, and a story's probability is the product over its
-//! decisions
+//! The story itself is written once, in [`tell`](crate::tell::tell), against [`Choose`]. Each decision is a list of phrases with
+//! weights. The phrases of one decision are *prefix-free* (no phrase begins with another), so a text can have taken only one of
+//! them: the grammar is unambiguous, and a story's probability is the product over its decisions
 //!
 //! ```text
 //! p(story) = ∏ᵢ wᵢ(chosen) / Σⱼ wᵢⱼ        log p = Σᵢ ln(wᵢ / Wᵢ)
@@ -28,8 +26,7 @@ pub(crate) trait Choose {
         self.branch(phrases).map(drop)
     }
 
-    /// Takes one of several words with equal probability. Later words may depend on it, but
-    /// never how many there are nor how probable.
+    /// Takes one of several words with equal probability. Later words may depend on it, but not their number or probabilities.
     fn pick(&mut self, words: &[&'static str]) -> Result<&'static str, WorldError> {
         let phrases: Vec<Phrase<'_>> = words.iter().map(|&word| (word, 1)).collect();
         Ok(words[self.branch(&phrases)?])
@@ -112,8 +109,8 @@ impl<R: Rng> Choose for Sampler<'_, R> {
     }
 }
 
-/// An integer in `0..bound`, exactly uniform, by Lemire's multiplication with rejection
-/// (arXiv:1805.10941): integers alone, so every machine tells the same stories.
+/// An integer in `0..bound`, exactly uniform, by Lemire's multiplication with rejection (arXiv:1805.10941): integers alone, so
+/// every machine tells the same stories.
 fn below(rng: &mut impl Rng, bound: u32) -> u32 {
     let threshold = bound.wrapping_neg() % bound;
     loop {
@@ -144,8 +141,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// How many words of `phrase` the text repeats from here, and the next word of the phrase
-    /// where it does not repeat them all.
+    /// How many words of `phrase` the text repeats from here, and the next word of the phrase where it does not repeat them all.
     fn agreement<'p>(&self, phrase: &'p str) -> (usize, Option<&'p str>) {
         let mut agreed = 0;
         for word in phrase.split_ascii_whitespace() {
@@ -161,11 +157,8 @@ impl<'t> Reader<'t> {
     fn refusal(&self, phrases: &[Phrase<'_>]) -> WorldError {
         let agreements: Vec<_> = phrases.iter().map(|&(p, _)| self.agreement(p)).collect();
         let furthest = agreements.iter().map(|&(agreed, _)| agreed).max().unwrap_or(0);
-        let mut words: Vec<String> = agreements
-            .iter()
-            .filter_map(|&(agreed, next)| next.filter(|_| agreed == furthest))
-            .map(|next| format!("\"{next}\""))
-            .collect();
+        let best = agreements.iter().filter(|(agreed, _)| *agreed == furthest);
+        let mut words: Vec<String> = best.filter_map(|(_, next)| Some(format!("\"{}\"", (*next)?))).collect();
         words.dedup();
         let expected = words.join(" or ");
         let token = self.at + furthest;

@@ -43,10 +43,7 @@ pub enum Mood {
 impl Mood {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Mood::Positive => "positive",
-            Mood::Negative => "negative",
-        }
+        if self == Mood::Positive { "positive" } else { "negative" }
     }
 }
 
@@ -128,17 +125,6 @@ impl Facts {
     /// Who travels: they, she or he.
     pub fn travellers(&self) -> &'static str {
         if self.friend_tool.is_some() { "they" } else { self.hero.gender.subject() }
-    }
-
-    /// What the hero or the friend has in the end.
-    pub fn has(&self, who: Who) -> Vec<&'static str> {
-        let tool = match who {
-            Who::Hero => Some(self.hero_tool),
-            Who::Friend => self.friend_tool,
-        };
-        let kept = tool.filter(|&tool| self.price != Price::Tool(tool));
-        let thing = (self.longing == who).then_some(self.thing);
-        kept.into_iter().chain(thing).collect()
     }
 }
 

@@ -1,17 +1,17 @@
 //! The micro-world: short English stories whose exact probability is known.
 //!
-//! A story is told by an unambiguous probabilistic grammar with memory: who the two friends are,
-//! what is longed for, where it is, who took which tool, … are decided early and
-//! come back, or have consequences, several sentences later. A language model that reads far
-//! enough can know these words; one with a short memory must guess them. Since −log p of each
-//! story is known, a model's loss can be compared with the smallest possible one, its *limit*.
+//! A story is told by an unambiguous probabilistic grammar with memory: who the two friends are, what is longed for, where it
+//! is, who took which tool, … are decided early and come back, or have consequences, several sentences later. A language model
+//! that reads far enough can know these words; one with a short memory must guess them. Since −log p of each story is known, a
+//! model's loss can be compared with the smallest possible one, its *limit*.
 //!
 //! Stories also teach what the paper's tasks ask for: a mood that says with noise how it went (*very positive*), remarks,
-//! questions and answers, names repeated where people would use a pronoun. And the teller makes slips of the tongue and mends them
-//! (*took his, no, her rope*): to expect the *no*, a reader must notice what does not fit. The crate of the paper in miniature makes these tasks.
+//! questions and answers, names repeated where people would use a pronoun. And the teller makes slips of the tongue and mends
+//! them (*took his, no, her rope*): to expect the *no*, a reader must notice what does not fit. The paper in miniature
+//! (`train/paper`) makes these tasks.
 //!
-//! The grammar is written once (in `tell.rs` and `recall.rs`) and used in three ways: to tell stories by chance, to
-//! read a text back and find its probability, and to visit all courses for exact properties.
+//! The grammar is written once (in `tell.rs` and `recall.rs`) and used in three ways: to tell stories by chance, to read a text
+//! back and find its probability, and to visit all courses for exact properties.
 
 mod choose;
 mod error;

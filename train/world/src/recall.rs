@@ -1,10 +1,9 @@
 //! What the story has told already, told again: words that can be known, slips of the tongue, remarks, questions.
 //!
-//! Nothing of this is new, and nothing later depends on it. It is there so that a reader of stories learns to *compare*: once in
-//! a while a word that can be known is said wrong, and mended at once within a sentence ([`SURE`]: *her, no, his rope*), or after it
-//! where the whole sentence can be known ([`SURE_OF_A_SENTENCE`]: *Once the blue kite lay at the lake. No, red.*). Whoever wants to
-//! know that *no* comes next must notice that the word before it does not fit — which is what entailment, paraphrase and multiple
-//! choice ask for.
+//! None of this is new, and nothing later depends on it. It makes a reader of stories learn to *compare*: now and then a word
+//! that can be known is said wrong, and mended at once within a sentence ([`SURE`]: *her, no, his rope*), or after it where the
+//! whole sentence can be known ([`SURE_OF_A_SENTENCE`]: *Once the blue kite lay at the lake. No, red.*). To expect the *no*, a
+//! reader must notice that the word before it does not fit, which is what entailment, paraphrase and multiple choice ask for.
 
 use crate::choose::{Choose, Phrase};
 use crate::error::WorldError;
@@ -13,7 +12,7 @@ use crate::words::Words;
 
 /// How many times a word that can be known is said right within a sentence, for one slip.
 const SURE: u32 = 15;
-/// The same of each word of a whole sentence.
+/// The same for each word of a whole sentence.
 const SURE_OF_A_SENTENCE: u32 = 5;
 
 /// A word that can be known, and the list of words it is one of.
@@ -22,8 +21,8 @@ pub(crate) type Slot<'a> = (&'a str, &'a [&'a str]);
 /// Divisible by the number of wrong words in every list.
 const SHARES: u32 = 27_720;
 
-/// Tells what can be known: `template`, its braces filled with `slots`. At most one slip; a sentence, which ends with a full stop,
-/// is mended after its end: *Once the blue kite lay at the lake. No, red.*
+/// Tells what can be known: `template`, its braces filled with `slots`. At most one slip; a whole sentence is mended after its
+/// full stop: *Once the blue kite lay at the lake. No, red.*
 pub(crate) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
     let fill = |at: usize, word: &str| {
         let mut words = (0..slots.len()).map(|i| if i == at { word } else { slots[i].0 });

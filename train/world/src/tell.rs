@@ -1,10 +1,9 @@
 //! The one description of the world: how a story is told, decision by decision.
 //!
-//! A hero and a friend; one of them longs for a thing; somebody knows where it is; the hero sets
-//! out, alone or with the friend; an obstacle meets them with or without the right tool, and the
-//! mood (with noise) says which; the keeper of the thing names a price; home again, a question
-//! is asked about what happened, and the longing is over. Nearly everything is decided early and comes back much later; what has
-//! been told and comes back is in [`recall`].
+//! A hero and a friend; one of them longs for a thing; somebody knows where it is; the hero sets out, alone or with the friend;
+//! an obstacle meets them with or without the right tool, and the mood (with noise) tells which; the keeper of the thing names a
+//! price; home again, a question is asked about what happened, and the longing is over. Nearly everything is decided early and
+//! comes back much later; what comes back is in [`recall`].
 
 use crate::choose::{Choose, Phrase};
 use crate::error::WorldError;
@@ -133,16 +132,12 @@ fn helper(
 fn departure(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(&'static str, Option<&'static str>), WorldError> {
     c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
     recall(c, "{}", &[(known.hero.name, &words.names)])?;
-    c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
-    recall(c, "{}", &[(known.hero.gender.possessive(), &["his", "her"])])?;
-    let hero_tool = c.pick(&words.tool_names)?;
+    let hero_tool = taken(known.hero, &words.tool_names, c)?;
     recall(c, "to the {}", &[(known.place, words.places)])?;
     let together = c.branch(&[(", and", 1), (", but", 1)])? == 0;
     recall(c, "{}", &[(known.friend.name, &words.names)])?;
     let friend_tool = if together {
-        c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
-        recall(c, "{}", &[(known.friend.gender.possessive(), &["his", "her"])])?;
-        Some(c.pick(&without(&words.tool_names, hero_tool))?)
+        Some(taken(known.friend, &without(&words.tool_names, hero_tool), c)?)
     } else {
         c.vary(&[("stayed", 2), ("waited", 1)])?;
         c.say("behind")?;
@@ -150,6 +145,13 @@ fn departure(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(&'sta
     };
     c.say(".")?;
     Ok((hero_tool, friend_tool))
+}
+
+/// … took her rope.
+fn taken(one: Character, tools: &[&'static str], c: &mut impl Choose) -> Result<&'static str, WorldError> {
+    c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
+    recall(c, "{}", &[(one.gender.possessive(), &["his", "her"])])?;
+    c.pick(tools)
 }
 
 /// Soon a dark tunnel stopped them: the tool that overcomes it.
@@ -179,7 +181,7 @@ fn outcome(
         return recall(c, "{} {} .", &slots);
     }
     let got = format!("{} got", if known.are_two() { "they" } else { known.hero.gender.subject() });
-    // Names are repeated where people would say "it": so the reader learns which of the two is meant.
+    // Names are repeated where people would say "it", so that the reader learns which of the two is meant.
     let ((adjective, obstacle), tool) = (needed.obstacle_words(), known.carried[0].1);
     let failed = format!("the {tool} failed at the {obstacle} because the");
     let (dark, wrong) = (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {tool} was no {}", needed.name));

@@ -1,7 +1,7 @@
 //! The written form of a story: words and marks to text, and back.
 //!
-//! Capitals and blanks follow from the words, so the text and its lower-cased words and marks
-//! carry the same information, and both have the same probability.
+//! Capitals and blanks follow from the words, so the text and its lower-cased words and marks carry the same information, and
+//! both have the same probability.
 
 use crate::error::WorldError;
 use crate::words::NAMES;

@@ -1,5 +1,4 @@
-//! Who and what there is in the world. A [`WorldConfig`] takes the first few
-//! of each list; no word stands in two lists.
+//! Who and what there is in the world. A [`WorldConfig`] takes the first few of each list; no word is in two lists.
 
 /// How many of each list of words the world uses: more of them make more to remember.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -57,30 +56,22 @@ pub enum Gender {
 }
 
 impl Gender {
-    /// That of the character of this name.
+    /// That of the character with this name.
     pub fn of(name: &str) -> Self {
         if NAMES.contains(&(name, He)) { He } else { She }
     }
+
     /// `she` or `he`.
     pub fn subject(self) -> &'static str {
-        match self {
-            Gender::She => "she",
-            Gender::He => "he",
-        }
+        if self == She { "she" } else { "he" }
     }
     /// `her` or `him`.
     pub fn object(self) -> &'static str {
-        match self {
-            Gender::She => "her",
-            Gender::He => "him",
-        }
+        if self == She { "her" } else { "him" }
     }
     /// `her` or `his`.
     pub fn possessive(self) -> &'static str {
-        match self {
-            Gender::She => "her",
-            Gender::He => "his",
-        }
+        if self == She { "her" } else { "his" }
     }
 }
 
@@ -176,7 +167,7 @@ pub struct Tool {
     pub article: &'static str,
     /// The obstacle that the tool overcomes, with its article.
     pub obstacle: &'static str,
-    /// What one becomes who meets the obstacle without the tool.
+    /// What becomes of those who meet the obstacle without the tool.
     pub mishap: &'static str,
 }
 

@@ -84,8 +84,7 @@ impl World {
         (0..n).map(|_| self.story(rng)).collect()
     }
 
-    /// Reads a story back from its text, or from its lower-cased words and marks separated by
-    /// blanks.
+    /// Reads a story back from its text, or from its lower-cased words and marks separated by blanks.
     ///
     /// # Errors
     /// If the text is not one complete story of this world, with the first wrong place.
@@ -96,14 +95,6 @@ impl World {
         Ok(story(reader.finish()?, facts))
     }
 
-    /// ln p of a story (nats), found by reading its text.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub fn log_prob(&self, text: &str) -> Result<f64, WorldError> {
-        self.read(text).map(|story| story.log_prob)
-    }
-
     /// The exact length and entropy of the stories, by visiting every course they can take.
     pub fn properties(&self) -> Properties {
         match explore::explore(|c| tell::tell(&self.config, c).map(drop)) {
@@ -112,8 +103,7 @@ impl World {
         }
     }
 
-    /// A few lines about the world for a report; the figures in bits per byte are estimated from
-    /// 4,000 stories.
+    /// A few lines about the world for a report; the figures in bits per byte are estimated from 4,000 stories.
     pub fn describe(&self) -> String {
         let exact = self.properties();
         let sample = self.corpus(&mut Xoshiro256PlusPlus::seed_from_u64(0), 4000);
@@ -121,7 +111,7 @@ impl World {
             sample.iter().filter_map(|story| tokens::split(&story.text).ok()).flatten().map(|token| token.word).collect();
         format!(
             "Stories of {:.1} words and marks on average and at most {}, from {} different ones.\n\
-             Entropy {:.2} nats a story (exact), {:.3} nats a word or mark.\n\
+             Entropy {:.2} nats per story (exact), {:.3} nats per word or mark.\n\
              Sampled: {}.",
             exact.mean_tokens,
             exact.max_tokens,
@@ -138,7 +128,7 @@ fn story(told: choose::Told, facts: Facts) -> Story {
     Story { text: told.writer.into_text(), log_prob, tokens, facts }
 }
 
-/// The limit on a set of stories: what their true probabilities say.
+/// The limit on a set of stories, from their true probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Measure {
     /// The number of stories.
@@ -178,7 +168,7 @@ impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:.4} ± {:.4} bits per byte, {:.2} ± {:.2} nats a story ({} stories)",
+            "{:.4} ± {:.4} bits per byte, {:.2} ± {:.2} nats per story ({} stories)",
             self.bits_per_byte, self.bits_per_byte_error, self.nats_per_story, self.nats_per_story_error, self.stories
         )
     }

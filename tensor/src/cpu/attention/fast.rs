@@ -11,12 +11,12 @@ use crate::buffer::with_scratch;
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, Place};
 use crate::simd::{Elementary, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
-/// Queries that are scored at a time. Under a causal mask their scores stop at the last of them, so at most this much is
-/// computed in vain a row; whole tiles of the product, and little enough for the nearest cache.
+/// Queries scored at a time. Under a causal mask their scores stop at the last query, so no row computes more than this many
+/// in vain. A whole number of the product's tiles, and small enough for the nearest cache.
 const STEP: usize = 28;
-/// Queries whose scores are held at once backward, where keys and values take sums over queries.
+/// Queries whose scores are held together in the VJP, where the gradients of keys and values sum over queries.
 const BLOCK: usize = 4 * STEP;
-/// Queries of a task forward; each packs the keys and values for itself.
+/// Queries per task in the forward pass; each task packs the keys and values for itself.
 const SHARE: usize = 9 * STEP;
 
 /// Queries of sequence `b`: the first, how many, and how many keys the last of them reaches.
@@ -46,7 +46,7 @@ impl Span {
     }
 }
 
-/// Splits the row of scores of query i in sequence b: the whole lanes that hold the keys it reaches, with `fill` past the last, and zeros.
+/// Of the scores of query i in sequence b, the whole lanes that hold the keys it reaches, with `fill` past the last; zeros the rest.
 fn split<'a, T: Gemm>(spec: &AttentionSpec, [b, i]: [usize; 2], s: &'a mut [T], fill: T) -> &'a mut [T] {
     let seen = spec.reach(b, i);
     let (s, beyond) = s.split_at_mut(seen.next_multiple_of(LANES));
@@ -139,7 +139,7 @@ fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: 
     (most + sum.ln(), T::one() / sum)
 }
 
-/// The attention of a single query, as while generating: packing the keys would cost more than their product with it.
+/// The attention of a single query, as in generation: packing the keys would cost more than their product with it.
 fn one_query<T: Gemm>(x: &AttentionOperands<'_, T>, pair: usize, o: &mut [T], lse: &mut T) {
     let AttentionOperands { spec, q, k, v, .. } = *x;
     let [b, h] = [pair / spec.heads, pair % spec.heads];
@@ -186,7 +186,7 @@ fn run(spec: &AttentionSpec, tasks: usize, task: impl Fn(usize) + Sync + Send) {
 }
 
 vectorized! {
-    /// s ← e^(scale·s + bias − max), 0 where not allowed; the maximum and the sum. An empty bias or mask is none.
+    /// s ← e^(scale·s + bias − max), 0 where not allowed; the maximum and the sum. An empty bias or mask means none.
     fn exponentials<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) -> (T, T) {
         finish_scores(s, scale, bias, allowed);
         let most = largest_of(s);
@@ -217,19 +217,19 @@ vectorized! {
     }
 }
 
-/// [Its VJP](super::naive::attention_vjp) by blocks of queries; a task owns the keys of its (b, h), and all (b, h) that share a bias whose gradient
-/// is asked.
+/// [Its VJP](super::naive::attention_vjp) by blocks of queries; a task owns the keys of its (b, h), or of all
+/// (b, h) that share a slice of a bias whose gradient is wanted.
 pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>) {
     x.check(o, lse);
     x.check_grads(go, &grads);
     let AttentionOperands { spec, bias, .. } = *x;
-    let places = grads.places;
+    let places = spec.places(grads.packed);
     let data = Shared::new(grads.data);
     let gbias = grads.gbias.map(|gbias| {
         gbias.fill(T::zero());
         Shared::new(gbias)
     });
-    // The (b, h) of a task: one, or those whose scores one slice of the bias is added to, in order.
+    // The (b, h) of a task: one, or, in order, all that share a slice of the bias.
     let (batches, heads) = match (bias, gbias) {
         (Some(bias), Some(_)) => (bias.batch, bias.heads),
         _ => (spec.batch, spec.heads),
@@ -388,7 +388,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// From p and p̄/c = ⟨ō, v⟩: gs ← p·(c·gs − mean), p ← c·p. No factors c are all 1.
+    /// From p and p̄/c = ⟨ō, v⟩: gs ← p·(c·gs − mean), p ← c·p. Empty `factors` mean that every c is 1.
     fn row_vjp<T: Gemm>(p: &mut [T], gs: &mut [T], factors: &[T], mean: T) {
         if factors.is_empty() {
             for (&mut p, gs) in p.iter_mut().zip(gs) {

@@ -50,7 +50,8 @@ pub fn attention_vjp<T: Scalar>(
     x.check_grads(go, &grads);
     let AttentionOperands { spec, q, k, v, bias } = *x;
     let d = spec.width;
-    let AttentionGrads { data, places, mut gbias } = grads;
+    let AttentionGrads { data, packed, mut gbias } = grads;
+    let places = spec.places(packed);
     if let Some(gbias) = &mut gbias {
         gbias.fill(T::zero());
     }

@@ -2,10 +2,9 @@ use std::sync::Arc;
 
 use super::super::gemm::Gemm;
 use super::super::testing::*;
-use super::check::disjoint;
-use super::{fast, naive};
+use super::fast;
 use crate::kernels::Kernels;
-use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Place, ScoreBias};
+use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, ScoreBias};
 use crate::rng::DropoutKey;
 
 /// q, k, v interleaved in one buffer, as a packed projection leaves them: (B, T, 3, H, D).
@@ -31,31 +30,19 @@ fn agrees<T: Gemm>(spec: &AttentionSpec, bias_sizes: Option<[usize; 2]>) {
     let x = AttentionOperands { spec, q, k, v, bias };
     let go_data: Vec<T> = normals(rows * width, 3);
     let go = Heads { data: &go_data, strides: [queries * heads * width, width, heads * width] };
-    let forward = |is_fast: bool| {
-        let mut out = vec![T::one(); rows * width + rows];
-        let (o, lse) = out.split_at_mut(rows * width);
-        let kernel = if is_fast { fast::attention } else { naive::attention };
-        kernel(&x, o, lse);
-        out
-    };
-    let want = forward(false);
-    let (o, lse) = want.split_at(rows * width);
-    let backward = |is_fast: bool| {
-        // The places of the packed gradient; what lies between them must stay untouched.
-        let mut out = vec![T::lit(7.0); data.len() + bias_data.len()];
-        let (data, gbias) = out.split_at_mut(data.len());
-        let c = heads * width;
-        let t = queries.max(keys);
-        let places = [0, 1, 2].map(|i| Place { offset: i * c, strides: [t * 3 * c, width, 3 * c] });
-        let gbias = bias.is_some().then_some(gbias);
-        let kernel = if is_fast { fast::attention_vjp } else { naive::attention_vjp };
-        kernel(&x, o, lse, go, AttentionGrads { data, places, gbias });
-        out
-    };
     // Sums of up to 200 products and exponentials of errors of a few ε: 40ε of values of size 1; the bias's gradient and
     // k̄, v̄ sum over queries (and over what is broadcast).
-    assert_close(&on_threads(|| forward(true)), &want, 40.0 * epsilon::<T>(), 1.0);
-    assert_close(&on_threads(|| backward(true)), &backward(false), 80.0 * epsilon::<T>(), 2.0);
+    let out = assert_twins(40.0, 1.0, |k| written([rows * width, rows], |[o, lse]| (k.attention)(&x, o, lse)));
+    let (o, lse) = out.split_at(rows * width);
+    for packed in [false, true].into_iter().take(if keys == queries { 2 } else { 1 }) {
+        let lengths = [batch * (queries + 2 * keys) * heads * width, bias_data.len()];
+        assert_twins(80.0, 2.0, |k| {
+            written(lengths, |[data, gbias]| {
+                let grads = AttentionGrads { data, packed, gbias: bias.is_some().then_some(gbias) };
+                (k.attention_vjp)(&x, o, lse, go, grads);
+            })
+        });
+    }
 }
 
 fn agrees_both(spec: &AttentionSpec, bias: Option<[usize; 2]>) {
@@ -107,7 +94,7 @@ fn a_query_alone_has_the_bits_of_the_query_among_others() {
 
 #[test]
 fn lengths_and_masks_per_sequence() {
-    // Sequences of no key, of some and of all; queries that see none of theirs; more than one block and one share of queries.
+    // Sequences with no keys, some and all; queries that see none of theirs; more than one block and one share of queries.
     let allowed: Vec<bool> = (0..3 * 300 * 310).map(|at| at / 310 % 7 != 3 && at * 7 % 5 < 2).collect();
     let one: Arc<[bool]> = allowed[..300 * 310].into();
     for mask in [Mask::Full, Mask::Causal, Mask::Allowed(one), Mask::Allowed(allowed.into())] {
@@ -129,7 +116,7 @@ fn lengths_and_masks_per_sequence() {
 
 #[test]
 fn padding_is_not_read() {
-    // What stands behind a sequence's length may be anything, and the bits are those of the sequence without it.
+    // Whatever follows a sequence's end, the bits are those of the sequence alone.
     let [n, heads, width] = [90, 2, 8];
     let whole = spec([1, heads, 40, n, width], Mask::Full, 0.0);
     let (mut k, v): (Vec<f32>, Vec<f32>) = (normals(n * heads * width, 1), normals(n * heads * width, 2));
@@ -152,28 +139,14 @@ fn a_query_without_keys_has_no_output_and_no_gradient() {
     let data = [3.0f64, 1.0, 4.0, 1.0, 5.0, 9.0];
     let [q, k, v] = packed(&data, &spec);
     let x = AttentionOperands { spec: &spec, q, k, v, bias: None };
-    let places = [0, 1, 2].map(|i| Place { offset: i, strides: [6, 1, 3] });
     for kernels in [Kernels::<f64>::NAIVE, Kernels::FAST] {
         let (mut o, mut lse, mut grads) = ([7.0; 2], [7.0; 2], [7.0; 6]);
         (kernels.attention)(&x, &mut o, &mut lse);
         assert_eq!((o, lse), ([4.0, 0.0], [3.0, f64::NEG_INFINITY])); // v₀ and q₀k₀
         let go = Heads { data: &[1.0, 1.0], strides: [2, 1, 1] };
-        (kernels.attention_vjp)(&x, &o, &lse, go, AttentionGrads { data: &mut grads, places, gbias: None });
+        (kernels.attention_vjp)(&x, &o, &lse, go, AttentionGrads { data: &mut grads, packed: true, gbias: None });
         assert_eq!(grads, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]); // all of ō₀ to v₀
     }
-}
-
-#[test]
-fn places_that_overlap_are_told_from_those_that_interleave() {
-    let sizes = [[2, 3, 5]; 3]; // (B, H, T), heads of 4
-    let places = |offsets: [usize; 3], strides| offsets.map(|offset| Place { offset, strides });
-    assert!(disjoint(places([0, 12, 24], [180, 4, 36]), sizes, 4), "packed: (B, T, 3, H, D)");
-    assert!(disjoint(places([0, 120, 240], [60, 20, 4]), sizes, 4), "one after the other: (B, H, T, D)");
-    assert!(!disjoint(places([0, 8, 24], [180, 4, 36]), sizes, 4), "k begins in q's heads");
-    assert!(!disjoint(places([0, 12, 28], [180, 4, 36]), sizes, 4), "v runs into the next position");
-    assert!(!disjoint(places([0, 120, 240], [60, 0, 4]), sizes, 4), "heads share");
-    assert!(!disjoint(places([0, 0, 240], [60, 20, 4]), sizes, 4), "q is k");
-    assert!(disjoint(places([0, 0, 0], [0, 0, 0]), [[0, 3, 5]; 3], 4), "nothing is held");
 }
 
 #[test]

@@ -1,36 +1,28 @@
-//! What products ask of a scalar besides arithmetic.
+//! What products need of a scalar besides arithmetic.
 
-use super::tile::{Tiles, tiles_f32, tiles_f64};
-use crate::simd::Float;
+use super::Strided;
+use super::tile::{self, Tiles};
+use crate::simd::{Float, Level, level};
 
-/// A float whose products have tiles, or `matrixmultiply`.
+/// A float whose products are computed by tiles or by `matrixmultiply`.
 pub trait Gemm: Float {
     /// A square with rows and columns exchanged.
     ///
     /// # Safety
     /// With `AVX` the CPU must have it.
-    unsafe fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8];
+    #[inline(always)]
+    unsafe fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8] {
+        turn(square)
+    }
 
     /// The tiles of this CPU; `None`: its products are [`Gemm::gemm`]'s.
     fn tiles() -> Option<&'static Tiles<Self>>;
 
-    /// C ← A·B + beta·C by `matrixmultiply`, on one thread; strides in elements, C's columns dense.
+    /// C (m, n) ← A·B + beta·C by `matrixmultiply`, on one thread; C's columns are dense, its rows `ld` apart.
     ///
     /// # Safety
     /// Every element that the sizes and strides reach must lie in its allocation, and C's may not be aliased.
-    #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-    unsafe fn gemm(
-        m: usize,
-        k: usize,
-        n: usize,
-        a: *const Self,
-        a_strides: [usize; 2],
-        b: *const Self,
-        b_strides: [usize; 2],
-        beta: Self,
-        c: *mut Self,
-        c_row_stride: usize,
-    );
+    unsafe fn gemm(sizes: [usize; 3], a: Strided<Self>, b: Strided<Self>, beta: Self, c: *mut Self, ld: usize);
 }
 
 #[inline(always)]
@@ -47,7 +39,7 @@ fn turn<T: Copy>(square: [&[T; 8]; 8]) -> [[T; 8]; 8] {
 unsafe fn turn_f32(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
     use std::arch::x86_64::*;
     let mut turned = [[0.0; 8]; 8];
-    // Written out: a closure would not have the caller's instructions.
+    // Written out: a closure would not inherit the caller's target features.
     // SAFETY: AVX by the caller; every row holds eight numbers.
     unsafe {
         for half in 0..2 {
@@ -72,51 +64,43 @@ unsafe fn turn_f32(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
 }
 
 macro_rules! gemm {
-    ($t:ident, $gemm:ident, $tiles:ident) => {
+    ($t:ident, $gemm:ident, $avx2:ident, $avx512:ident, { $($turn:tt)* }) => {
         impl Gemm for $t {
+            $($turn)*
+
             fn tiles() -> Option<&'static Tiles<$t>> {
-                $tiles()
+                match level() {
+                    Level::Baseline => None,
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => Some(&tile::$avx2::TILES),
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => Some(&tile::$avx512::TILES),
+                    #[cfg(not(target_arch = "x86_64"))]
+                    _ => unreachable!("only x86-64 has levels"),
+                }
             }
+
             #[inline]
-            unsafe fn gemm(
-                m: usize,
-                k: usize,
-                n: usize,
-                a: *const $t,
-                a_strides: [usize; 2],
-                b: *const $t,
-                b_strides: [usize; 2],
-                beta: $t,
-                c: *mut $t,
-                c_row_stride: usize,
-            ) {
-                let ([ra, ca], [rb, cb]) = (a_strides.map(|s| s as isize), b_strides.map(|s| s as isize));
+            unsafe fn gemm([m, k, n]: [usize; 3], a: Strided<$t>, b: Strided<$t>, beta: $t, c: *mut $t, ld: usize) {
+                let [[ra, ca], [rb, cb]] = [a, b].map(|x| x.strides.map(|s| s as isize));
                 // SAFETY: the caller's; alpha is 1, so that splitting rows or columns does not change bits.
-                unsafe { matrixmultiply::$gemm(m, k, n, 1.0, a, ra, ca, b, rb, cb, beta, c, c_row_stride as isize, 1) }
-            }
-            #[inline(always)]
-            unsafe fn turn<const AVX: bool>(square: [&[$t; 8]; 8]) -> [[$t; 8]; 8] {
-                gemm!(turn $t AVX square)
+                unsafe { matrixmultiply::$gemm(m, k, n, 1.0, a.at, ra, ca, b.at, rb, cb, beta, c, ld as isize, 1) }
             }
         }
-    };
-    (turn f32 $avx:ident $square:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        if $avx {
-            // SAFETY: the caller's.
-            return unsafe { turn_f32($square) };
-        }
-        turn($square)
-    }};
-    (turn $t:ident $avx:ident $square:ident) => {
-        turn($square)
     };
 }
 
-gemm!(f32, sgemm, tiles_f32);
-gemm!(f64, dgemm, tiles_f64);
+gemm!(f32, sgemm, avx2_f32, avx512_f32, {
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn turn<const AVX: bool>(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+        // SAFETY: the caller's.
+        if AVX { unsafe { turn_f32(square) } } else { turn(square) }
+    }
+});
+gemm!(f64, dgemm, avx2_f64, avx512_f64, {});
 
-/// Asks for the cache line of an address, whatever is there; nothing on architectures whose hint is not stable.
+/// Prefetches the cache line of an address, valid or not; does nothing on architectures whose hint is not stable.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

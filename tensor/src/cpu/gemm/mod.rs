@@ -10,10 +10,10 @@
 //!      └────────┘ └──┴──┴──┘
 //! ```
 //!
-//! B is copied into panels whose rows follow one another; A is read where it stands, through its strides. An element of C is
-//! one chain of fused multiply-adds over k inside each block of [`K_BLOCK`], and the blocks
-//! are added in order, wherever the tile is cut and whatever its size. So are those of the crate `matrixmultiply`, which has
-//! the CPUs for which there is no tile here: the bits are equal wherever a CPU fuses.
+//! B is copied into panels whose rows follow one another; A is read in place, through its strides. An element of C is one
+//! chain of fused multiply-adds over k inside each block of [`K_BLOCK`], and the blocks are added in order, wherever the tile
+//! is cut and whatever its size. The crate `matrixmultiply`, which serves the CPUs without tiles here, computes in the same
+//! order: the bits are equal wherever a CPU fuses.
 
 mod float;
 mod tile;
@@ -31,9 +31,9 @@ const PACKED_BYTES: usize = 512 << 10;
 
 /// A matrix in memory: element (i, j) is at `at + i·strides[0] + j·strides[1]`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Strided<T> {
-    pub at: *const T,
-    pub strides: [usize; 2],
+pub struct Strided<T> {
+    pub(crate) at: *const T,
+    pub(crate) strides: [usize; 2],
 }
 
 impl<T> Strided<T> {
@@ -46,8 +46,8 @@ impl<T> Strided<T> {
 /// C (m, n), rows dense and `ld` apart, ← onto + A (m, k)·B (k, n).
 ///
 /// # Safety
-/// Every element that sizes and strides reach lies in its allocation; nothing writes between the first and the last of A's or
-/// B's meanwhile, and nothing else aliases C's. (A row to add to that is too short panics.)
+/// Every element that sizes and strides reach lies in its allocation; nothing writes between the first and the last of A or
+/// B meanwhile, and nothing else aliases C. (Too short a row to add panics.)
 pub(crate) unsafe fn product<T: Gemm>(
     [m, k, n]: [usize; 3],
     a: Strided<T>,
@@ -64,7 +64,7 @@ pub(crate) unsafe fn product<T: Gemm>(
     unsafe { product_by(tiles, [m, k, n], a, b, c, ld, onto) }
 }
 
-/// [`product`] by given tiles.
+/// [`product`] with given tiles.
 ///
 /// # Safety
 /// As for [`product`].
@@ -136,7 +136,7 @@ impl<'a, T: Gemm> Packed<'a, T> {
         Packed { panels: space, k, n }
     }
 
-    /// C (m, n) ← onto + A (m, k)·B[first .. first + k, .. n]. A first row other than 0 only where B has at most [`K_BLOCK`].
+    /// C (m, n) ← onto + A (m, k)·B[first .. first + k, .. n]. `first` is 0 unless B has at most [`K_BLOCK`] rows.
     ///
     /// # Safety
     /// As for [`product`].
@@ -168,7 +168,7 @@ impl<'a, T: Gemm> Packed<'a, T> {
     }
 }
 
-/// The product by `matrixmultiply`, for CPUs that have no tile here.
+/// The product by `matrixmultiply`, for CPUs without tiles here.
 ///
 /// # Safety
 /// As for [`product`].
@@ -181,7 +181,7 @@ unsafe fn elsewhere<T: Gemm>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>
     }
     let beta = if let Onto::Nothing = onto { T::zero() } else { T::one() };
     // SAFETY: the caller's.
-    unsafe { T::gemm(m, k, n, a.at, a.strides, b.at, b.strides, beta, c, ld) }
+    unsafe { T::gemm([m, k, n], a, b, beta, c, ld) }
 }
 
 /// Panels of B (k ≤ K_BLOCK, n): panel q holds columns q·cols on, row after row, zeros past the last column.
@@ -198,13 +198,13 @@ unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pan
     }
     if row == 1 {
         for (q, panel) in panels.chunks_exact_mut((k * width).max(1)).enumerate() {
-            // SAFETY: the caller's: so many columns of k, `col` apart.
+            // SAFETY: the caller's: that many columns of length k, `col` apart.
             let b = unsafe { std::slice::from_raw_parts(b.from(0, q * width).at, (columns(q) - 1) * col + k) };
             pack_columns(b, col, columns(q), k, panel, width);
         }
         return;
     }
-    // Row by row of B, whole: memory is read as it lies.
+    // Whole rows of B, one by one: memory is read in order.
     for p in 0..k {
         for q in 0..n.div_ceil(width) {
             let (from, to) = (b.from(p, q * width).at, &mut panels[(q * k + p) * width..][..columns(q)]);
@@ -222,7 +222,7 @@ unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pan
 }
 
 vectorized! {
-    /// A panel of `cols` columns that are dense, `ld` apart (0: one column, broadcast): squares of eight by eight are turned.
+    /// A panel of `cols` columns that are dense, `ld` apart (0: one column, broadcast): eight-by-eight squares are transposed.
     fn pack_columns<T: Gemm>(columns: &[T], ld: usize, cols: usize, k: usize, panel: &mut [T], width: usize) {
         let (turned, deep) = (cols / 8 * 8, k / 8 * 8);
         for j in (0..turned).step_by(8) {
@@ -268,7 +268,7 @@ unsafe fn block<T: Gemm>(
         let (rows, a) = (height.min(m - i), a.from(i, 0));
         for (q, j) in (0..n).step_by(width).enumerate() {
             let panel = panels[(q * depth + first) * width..].as_ptr();
-            // Once a strip: the rows that come next are asked for in time.
+            // Once per strip: the next rows are prefetched.
             let ahead = if q == 0 && i + height < m { a.from(height, 0).at } else { std::ptr::null() };
             // SAFETY: the caller's: the tile lies inside C, and its rows of A and its panel hold k.
             unsafe { tiles.run(rows, width.min(n - j), k, a, ahead, panel, c.add(i * ld + j), ld, onto.columns_from(j)) }

@@ -2,19 +2,19 @@
 
 use super::Strided;
 use crate::operands::Onto;
-use crate::simd::{Float, Level, level};
+use crate::simd::Float;
 
 /// A tile of some number of rows and whole vectors of columns: (k, A, the rows of A after these, a panel of B, C, its row
 /// stride, onto).
 type TileFn<T> = unsafe fn(usize, Strided<T>, *const T, *const T, *mut T, usize, Onto<'_, T>);
 
-/// The tiles of one level of the CPU, every number of rows up to the largest.
+/// The tiles of one level of the CPU, for every number of rows up to the largest.
 #[derive(Debug)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only x86-64 has tiles
 pub struct Tiles<T: 'static> {
-    /// Rows of the largest.
+    /// Rows of the largest tile.
     pub(super) rows: usize,
-    /// Columns of the largest, and of a panel: two vectors.
+    /// Columns of the largest tile, and of a panel: two vectors.
     pub(super) cols: usize,
     /// `table[r − 1][v − 1]`: r rows, v vectors.
     table: &'static [[TileFn<T>; 2]],
@@ -48,7 +48,7 @@ impl<T: Float> Tiles<T> {
             // SAFETY: the caller's, and the tables of a level are taken only on CPUs that have it.
             return unsafe { tile(k, a, ahead, panel, c, ld, onto) };
         }
-        // The last vector hangs over C's edge: the tile is made aside.
+        // The last vector reaches past C's edge: the tile is computed aside.
         let mut aside = [T::zero(); LARGEST];
         // SAFETY: as above; `aside` holds the largest tile.
         unsafe { tile(k, a, ahead, panel, aside.as_mut_ptr(), self.cols, Onto::Nothing) };
@@ -68,33 +68,7 @@ impl<T: Float> Tiles<T> {
     }
 }
 
-/// The tiles for `f32`; `None` where the CPU has no vector unit known here.
-pub(crate) fn tiles_f32() -> Option<&'static Tiles<f32>> {
-    match level() {
-        Level::Baseline => None,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => Some(&avx2_f32::TILES),
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => Some(&avx512_f32::TILES),
-        #[cfg(not(target_arch = "x86_64"))]
-        _ => unreachable!("only x86-64 has levels"),
-    }
-}
-
-/// The tiles for `f64`.
-pub(crate) fn tiles_f64() -> Option<&'static Tiles<f64>> {
-    match level() {
-        Level::Baseline => None,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => Some(&avx2_f64::TILES),
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => Some(&avx512_f64::TILES),
-        #[cfg(not(target_arch = "x86_64"))]
-        _ => unreachable!("only x86-64 has levels"),
-    }
-}
-
-/// One kind of vector: its tiles of two vectors by up to as many rows as leave registers for the factors.
+/// Tiles of one kind of vector: one or two of them wide, with as many rows as leave registers for the factors.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tiles {
     ($name:ident: $t:ty, $features:literal, $lanes:literal, rows [$($rows:literal)*],
@@ -131,7 +105,7 @@ macro_rules! tiles {
                     let mut sums = [[$zero(); V]; R];
                     let (mut a, mut panel) = (a, panel);
                     for p in 0..k {
-                        // The lines of A that the next tile down begins with: a column is one, or rows have one for LANES columns.
+                        // Prefetch A for the next tile down: a line per column, or a line per row and LANES columns.
                         if !ahead.is_null() {
                             let ahead = ahead.wrapping_add(p * col);
                             if col != 1 {
@@ -187,6 +161,7 @@ tiles!(avx2_f64: f64, "avx2,fma", 4, rows [1 2 3 4 5 6],
 /// Every kind of tile that this CPU can run, for tests.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(super) fn available() -> (Vec<&'static Tiles<f32>>, Vec<&'static Tiles<f64>>) {
+    use crate::simd::{Level, level};
     match level() {
         Level::Baseline => (vec![], vec![]),
         Level::Avx2 => (vec![&avx2_f32::TILES], vec![&avx2_f64::TILES]),

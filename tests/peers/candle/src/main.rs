@@ -1,4 +1,4 @@
-//! The workloads of `gradus bench train` in candle, f32 on a CPU; one JSON object a run.
+//! The workloads of `gradus bench train` in candle, f32 on a CPU; one JSON object per run.
 //!
 //! ```text
 //! RAYON_NUM_THREADS=2 gpt1-candle --workload small --dropout 0.1 --steps 5 --warm-up 1
@@ -38,7 +38,7 @@ impl Workload {
     }
 }
 
-/// Weights (in, out), as the paper writes x·W; no transpose then in the forward pass.
+/// Weights (in, out), as the paper writes x·W; so the forward pass needs no transpose.
 struct Linear {
     weight: Tensor,
     bias: Tensor,
@@ -67,7 +67,7 @@ impl Norm {
         Ok(Norm { weight, bias: vars.get_with_hints(width, "bias", Init::Const(0.0))? })
     }
 
-    /// Of candle's two layer norms this one has a derivative.
+    /// Of candle's two layer norms this is the one with a derivative.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         layer_norm_slow(x, &self.weight, &self.bias, 1e-5)
     }

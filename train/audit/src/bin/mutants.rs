@@ -1,8 +1,8 @@
 //! Mutation testing, file by file: what `.ci/mutants` runs.
 //!
-//! A copy of the working tree stands in `target/mutants/tree`; cargo-mutants plants its changes there, so that work goes on here.
-//! A file's result is written when it is done, with the file's digest: a run can be stopped, and goes on with the files that have
-//! none or have changed.
+//! A copy of the working tree is in `target/mutants/tree`; cargo-mutants plants its changes there, so that work here can go on. A
+//! file's result is written when it is done, with the file's digest: a stopped run continues with the files that have none or
+//! have changed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn run() -> Result<(), Failure> {
         }
     }
     if !wanted.is_empty() && !known {
-        return Err(format!("{}: no file whose mutants are run; --list names those that are due", wanted.join(", ")).into());
+        return Err(format!("{}: not a file whose mutants are run; --list names those that are due", wanted.join(", ")).into());
     }
     Ok(())
 }
@@ -76,14 +76,15 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
     command.arg("--").args(group.filter);
     command.env("CARGO_TARGET_DIR", dir.join("target")).stdin(Stdio::null());
-    // 0: all killed, 2: some survived, 3: some did not come to an end; others are failures of its own, 4 among them: the tests
-    // fail without a mutant, and would seem to kill every one.
+    // 0: all killed, 2: some survived, 3: some timed out; others are failures of its own, 4 among them: the tests
+    // fail without a mutant, and would seem to kill every mutant.
     let code = command.status()?.code();
     if !matches!(code, Some(0 | 2 | 3)) {
         return Err(format!("cargo mutants ended with {code:?}; `{command:?}`").into());
     }
     let outcomes = dir.join("mutants.out/outcomes.json");
-    let outcomes = std::fs::read(&outcomes).map_err(|e| format!("{}: {e}; cargo mutants was to write it", outcomes.display()))?;
+    let outcomes =
+        std::fs::read(&outcomes).map_err(|e| format!("{}: {e}; cargo mutants should have written it", outcomes.display()))?;
     let outcomes: Value = serde_json::from_slice(&outcomes)?;
     let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
     let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
@@ -100,7 +101,7 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     Ok(tested)
 }
 
-/// `path:line:column: change`, as what can be recognised when lines have moved.
+/// `path:line:column: change`, in a form that can be recognised after lines have moved.
 fn mutant(name: &str, outcome: &Value, text: &str) -> Result<Mutant, Failure> {
     let change = name.split_once(": ").map(|(_, change)| change.to_owned());
     let line = outcome["scenario"]["Mutant"]["span"]["start"]["line"].as_u64();
@@ -111,14 +112,14 @@ fn mutant(name: &str, outcome: &Value, text: &str) -> Result<Mutant, Failure> {
     }
 }
 
-/// The files that git knows of, or does not ignore, copied where they differ; what is no longer there is taken away.
+/// The files that git knows of, or does not ignore, copied where they differ; what is no longer there is removed.
 fn copy(root: &Path, tree: &Path) -> Result<(), Failure> {
     let listed =
         Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root).output()?;
     let names = String::from_utf8(listed.stdout)?;
     let names: Vec<&str> = names.split('\0').filter(|name| root.join(name).is_file()).collect();
     if names.is_empty() {
-        return Err(format!("{}: git lists no files; mutants want a clone", root.display()).into());
+        return Err(format!("{}: git lists no files; mutants need a clone", root.display()).into());
     }
     for name in &names {
         let (from, to) = (root.join(name), tree.join(name));

@@ -3,29 +3,29 @@
 use gradus_autograd::ops::Attention;
 use gradus_autograd::{Tape, Tensor, Var};
 use gradus_tensor::Mask;
-use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Update, Warmup};
+use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, StepFactors, Warmup};
 use gradus_train::tasks;
 
 /// An equation with numbers.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// Which.
+    /// Its name.
     pub title: &'static str,
     /// What is done.
     pub text: &'static str,
-    /// How the statements of the ledger begin that it is about.
+    /// How the ledger's statements that it is about begin.
     pub rows: &'static [&'static str],
     /// What is computed, how by hand, by this project, and by hand.
-    pub values: Vec<(String, f64, f64)>,
+    pub values: Vec<(&'static str, f64, f64)>,
 }
 
 impl Example {
-    /// A line a value.
+    /// A line per value.
     pub fn lines(&self) -> Vec<String> {
-        // A bar over a letter takes no place of its own.
+        // A combining bar takes no column of its own.
         let width = |what: &str| what.chars().filter(|&c| c != '\u{304}').count();
         let widest = self.values.iter().map(|(what, ..)| width(what)).max().unwrap_or(0);
-        let line = |(what, found, _): &(String, f64, f64)| format!("{what}{} = {found:+.12}", " ".repeat(widest - width(what)));
+        let line = |(what, found, _): &(&str, f64, f64)| format!("{what}{} = {found:+.12}", " ".repeat(widest - width(what)));
         self.values.iter().map(line).collect()
     }
 }
@@ -45,13 +45,13 @@ pub fn all() -> Vec<Example> {
     ]
 }
 
-fn example(title: &'static str, text: &'static str, rows: &'static [&'static str], values: &[(&str, f64, f64)]) -> Example {
-    Example {
-        title,
-        text,
-        rows,
-        values: values.iter().map(|(what, found, by_hand)| ((*what).to_owned(), *found, *by_hand)).collect(),
-    }
+fn example(
+    title: &'static str,
+    text: &'static str,
+    rows: &'static [&'static str],
+    values: &[(&'static str, f64, f64)],
+) -> Example {
+    Example { title, text, rows, values: values.to_vec() }
 }
 
 /// A matrix of these rows.
@@ -162,12 +162,12 @@ fn equation_5() -> Example {
 fn adam() -> Example {
     let optimizer = Optimizer { name: OptimizerKind::OpenAi, lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 };
     let (mut p, mut m, mut v) = (Tensor::scalar(2.0), Tensor::scalar(0.0), Tensor::scalar(0.0));
-    optimizer.update(Update { t: 1, schedule: 1.0, clip: 1.0 }, true, &mut p, Some((&mut m, &mut v)), &Tensor::scalar(0.5));
+    optimizer.update(StepFactors { t: 1, schedule: 1.0, clip: 1.0 }, true, &mut p, Some((&mut m, &mut v)), &Tensor::scalar(0.5));
     let root = (0.001f64 * 0.25).sqrt();
     let step = 0.1 * (1.0f64 - 0.999).sqrt() / (1.0 - 0.9);
     example(
         "Adam, as OpenAI's code has it",
-        "The first update of p = 2 with g = 0.5, rate 0.1, β = (0.9, 0.999), ε = 1e-8, w = 0.01: m = 0.05, v = 0.00025, and \
+        "The first step of p = 2 with g = 0.5, rate 0.1, β = (0.9, 0.999), ε = 1e-8, w = 0.01: m = 0.05, v = 0.00025, and \
          p − lr·√(1 − β₂)/(1 − β₁)·(m/(√v + ε) + w·p).",
         &["A modified L2", "The paper cites [37]"],
         &[
@@ -179,18 +179,18 @@ fn adam() -> Example {
 }
 
 fn schedule() -> Example {
-    let paper = Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Updates(2000) };
+    let paper = Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Steps(2000) };
     let at = |t: u64| 2.5e-4 * paper.factor(t, 10_001);
     let cosine = 0.5 * (1.0 + (std::f64::consts::PI * (6000.0 / 10_001.0 - 2000.0 / 10_001.0) / (1.0 - 2000.0 / 10_001.0)).cos());
     example(
         "The rate",
-        "2.5e-4 at most, 2,000 updates of warm-up, 10,001 updates in all; update t takes x = (t − 1)/T.",
+        "2.5e-4 at most, 2,000 steps of warm-up, 10,001 steps in all; step t takes x = (t − 1)/T.",
         &["Adam, largest rate", "OpenAI's schedules take"],
         &[
-            ("update 1", at(1), 0.0),
-            ("update 1001 = half of it", at(1001), 1.25e-4),
-            ("update 2001 = all of it", at(2001), 2.5e-4),
-            ("update 6001 = ½(1 + cos π(x − w)/(1 − w)) of it", at(6001), 2.5e-4 * cosine),
+            ("step 1", at(1), 0.0),
+            ("step 1001 = half of it", at(1001), 1.25e-4),
+            ("step 2001 = all of it", at(2001), 2.5e-4),
+            ("step 6001 = ½(1 + cos π(x − w)/(1 − w)) of it", at(6001), 2.5e-4 * cosine),
         ],
     )
 }

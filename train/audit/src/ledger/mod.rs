@@ -1,73 +1,24 @@
 //! Paper against code: every statement of the paper that is implemented, every place where the codes differ from it or it from
 //! itself, and every choice where it is silent; each with its source line and the test that pins it.
 
-pub mod examples;
-pub mod figure;
-mod rows;
+mod contents;
+mod examples;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use gradus_report::{Block, Link, Report};
+use gradus_report::{Block, Document, Link};
 use serde_json::{Value, json};
 
-use crate::pages::{LEDGER, linked};
+use crate::pages::{self, LEDGER, linked};
 
-pub use rows::ROWS;
+use contents::{Part, Row, Section, figure, row, sections};
 
-/// What a row is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// What the paper states and this project does.
-    Paper,
-    /// OpenAI's code or Hugging Face's does something else, or more.
-    Differs,
-    /// The paper does not say.
-    Silent,
-    /// The paper contradicts itself.
-    Slip,
-    /// A common reading of it that is wrong.
-    Gloss,
-}
-
-impl Kind {
-    /// All of them, in the order in which they are shown.
-    pub const ALL: [Kind; 5] = [Kind::Paper, Kind::Differs, Kind::Silent, Kind::Slip, Kind::Gloss];
-
-    /// A heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Kind::Paper => "What the paper states",
-            Kind::Differs => "Where the codes differ",
-            Kind::Silent => "Where the paper is silent",
-            Kind::Slip => "The paper against itself",
-            Kind::Gloss => "Common glosses that are wrong",
-        }
-    }
-}
-
-/// One row.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// What it is about.
-    pub kind: Kind,
-    /// Where in the paper.
-    pub section: &'static str,
-    /// The statement, or the difference.
-    pub statement: &'static str,
-    /// What Gradus does.
-    pub here: &'static str,
-    /// A file, and the item in it that does it: `name`, or `Type::name`.
-    pub source: (&'static str, &'static str),
-    /// Files, and the tests in them that pin it.
-    pub tests: &'static [(&'static str, &'static str)],
-}
-
-/// What became of a test.
+/// The outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Nobody said.
+    /// Unknown.
     NotRun,
     /// It passed.
     Passed,
@@ -85,11 +36,11 @@ impl fmt::Display for Status {
     }
 }
 
-/// What became of the tests, by the binary they are in and their path in it.
+/// The outcomes of tests, by their binary and their path in it.
 pub type Outcomes = BTreeMap<(String, String), Status>;
 
 /// The outcomes in what `cargo test` printed: a line that says which binary runs, such as
-/// `Running tests/bits.rs (target/debug/deps/bits-0123456789abcdef)`, and a line a test.
+/// `Running tests/bits.rs (target/debug/deps/bits-0123456789abcdef)`, and a line per test.
 pub fn outcomes(printed: &str) -> Outcomes {
     let (mut all, mut binary) = (Outcomes::new(), String::new());
     for line in printed.lines().map(str::trim) {
@@ -108,7 +59,7 @@ pub fn outcomes(printed: &str) -> Outcomes {
     all
 }
 
-/// What became of the test of this name in this file: `train/src/optim/clip.rs` is the module `optim::clip` of its crate,
+/// The outcome of the test with this name in this file: `train/src/optim/clip.rs` is the module `optim::clip` of its crate,
 /// `tests/tests/bits.rs` the module `bits` of the binary `tests` or a binary of its own, `train/cli/tests/cli/audit.rs` the module
 /// `audit` of the binary `cli`.
 fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
@@ -155,15 +106,16 @@ fn declared(content: &str, item: &str) -> Option<usize> {
     line.map(|line| line + 1)
 }
 
-/// The ledger beside a checkout.
+/// The ledger with its places in a checkout.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     rows: Vec<Placed>,
 }
 
-/// A row with its places.
+/// A row with the heading of its section and its places.
 #[derive(Clone, Debug)]
 struct Placed {
+    title: &'static str,
     row: &'static Row,
     /// The line of its source; `None`: the item is not there.
     line: Option<usize>,
@@ -175,22 +127,24 @@ impl Ledger {
     /// Finds every row's source and tests in a checkout of the repository.
     pub fn of(root: &Path, outcomes: &Outcomes) -> Self {
         let mut files: BTreeMap<&str, Option<String>> = BTreeMap::new();
-        let mut line = |file: &'static str, item: &str| {
+        let mut line = |(file, item): &'static (String, String)| {
             declared(files.entry(file).or_insert_with(|| std::fs::read_to_string(root.join(file)).ok()).as_ref()?, item)
         };
-        let place = |row: &'static Row| {
-            let test = |(file, name): &(&'static str, &'static str)| (line(file, name), outcome(outcomes, file, name));
-            let tests = row.tests.iter().map(test).collect();
-            Placed { row, line: line(row.source.0, row.source.1), tests }
-        };
-        Ledger { rows: ROWS.iter().map(place).collect() }
+        let mut all = Vec::new();
+        for Section { title, row: rows } in sections() {
+            for row in rows {
+                let tests = row.tests.iter().map(|test| (line(test), outcome(outcomes, &test.0, &test.1))).collect();
+                all.push(Placed { title, row, line: line(&row.source), tests });
+            }
+        }
+        Ledger { rows: all }
     }
 
-    /// Sources and tests that are not where a row says, and tests that failed.
+    /// Sources and tests that are not where their row says, and tests that failed.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for placed in &self.rows {
-            let (row, head) = (placed.row, format!("{}: {}", placed.row.section, placed.row.statement));
+            let (row, head) = (placed.row, format!("{}: {}", placed.row.place, placed.row.statement));
             if placed.line.is_none() {
                 faults.push(format!("{head} — {}: no item `{}`", row.source.0, row.source.1));
             }
@@ -215,8 +169,8 @@ impl Ledger {
              To make this page again: `cargo run --release -- audit ledger --markdown {LEDGER} --overwrite`.\n"
         );
         let _ = writeln!(out, "\n## Figure 1\n\n| part | | source | tests |\n|-|-|-|-|");
-        for part in figure::MODEL.iter().chain(&figure::TASKS) {
-            let [sources, tests] = evidence(part.rows);
+        for part in figure().model.iter().chain(&figure().tasks) {
+            let [sources, tests] = evidence(&part.rows);
             let _ = writeln!(out, "| {} | {} | {sources} | {tests} |", part.name, part.text.replace('|', "\\|"));
         }
         let _ = writeln!(
@@ -228,14 +182,13 @@ impl Ledger {
             let [sources, tests] = evidence(example.rows);
             let _ = writeln!(out, "Implemented in {sources}; pinned by {tests}.\n");
         }
-        for kind in Kind::ALL {
-            let _ = writeln!(out, "## {}\n\n| where | | here | source | tests |\n|-|-|-|-|-|", kind.title());
-            for Placed { row, .. } in self.rows.iter().filter(|placed| placed.row.kind == kind) {
-                let tests: Vec<String> =
-                    row.tests.iter().map(|(file, name)| format!("[`{name}`]({})", linked(LEDGER, file))).collect();
-                let [section, statement, here] = [row.section, row.statement, row.here].map(|text| text.replace('|', "\\|"));
-                let (file, tests) = (row.source.0, tests.join(", "));
-                let _ = writeln!(out, "| {section} | {statement} | {here} | [`{file}`]({}) | {tests} |", linked(LEDGER, file));
+        for Section { title, row: rows } in sections() {
+            let _ = writeln!(out, "## {title}\n\n| where | | here | source | tests |\n|-|-|-|-|-|");
+            for row in rows {
+                let [place, statement, here] = [&row.place, &row.statement, &row.here].map(|text| text.replace('|', "\\|"));
+                let tests: Vec<String> = row.tests.iter().map(|(file, name)| link(name, file)).collect();
+                let (source, tests) = (link(&row.source.0, &row.source.0), tests.join(", "));
+                let _ = writeln!(out, "| {place} | {statement} | {here} | {source} | {tests} |");
             }
             let _ = writeln!(out);
         }
@@ -244,44 +197,36 @@ impl Ledger {
     }
 
     /// The ledger as one HTML file.
-    pub fn report(&self) -> Report {
-        let mut report = Report {
+    pub fn report(&self) -> Document {
+        let mut report = Document {
             kicker: "Gradus · audit".into(),
             title: "Paper against code".into(),
             lead: format!(
                 "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) in {} rows: what the paper states, where the codes differ, where it is \
-                 silent, where it contradicts itself; each with the line that does it and the test that pins it.",
+                 silent, where it contradicts itself; each with the line that implements it and the test that pins it.",
                 self.rows.len()
             ),
-            foot: "Tests: the line, and what became of it in the run whose output was given with --results.".into(),
-            ..Report::default()
+            foot: "Tests: the line, and the outcome in the run whose output was given with --results.".into(),
+            ..Document::default()
         };
-        let (stack, beside) = (parts(&figure::MODEL), parts(&figure::TASKS));
-        let title = "n times, l = 1 … n".to_owned();
-        report.section("Figure 1", vec![Block::Diagram { stack, framed: figure::BLOCK, title, beside }]);
+        let (stack, beside, framed) = (parts(&figure().model), parts(&figure().tasks), figure().repeated.clone());
+        report.section("Figure 1", vec![Block::Diagram { stack, framed, title: "n times, l = 1 … n".to_owned(), beside }]);
         let worked = examples::all().into_iter().flat_map(|example| {
             let head = format!("{}. {}", example.title, example.text);
             let told = Block::Links("Source and tests:".into(), links(example.rows));
             [Block::Text(head), Block::Listing(example.lines().join("\n")), told]
         });
         report.section("The equations, by hand", worked.collect());
-        for kind in Kind::ALL {
+        for Section { title, .. } in sections() {
             let heads = ["Where", "", "Here", "Source", "Tests"].map(str::to_owned).to_vec();
             let line = |(number, placed): (usize, &Placed)| {
-                let row = gradus_report::Row {
-                    head: format!("{}. {}", number + 1, placed.row.section),
-                    cells: vec![
-                        placed.row.statement.into(),
-                        placed.row.here.into(),
-                        breakable(&placed.source()),
-                        breakable(&placed.tests().join("; ")),
-                    ],
-                    own: false,
-                };
-                (id(number), row)
+                let row = placed.row;
+                let head = format!("{}. {}", number + 1, row.place);
+                let [source, tests] = [placed.source(), placed.tests().join("; ")].map(|text| breakable(&text));
+                (id(number), pages::row([head, row.statement.clone(), row.here.clone(), source, tests]))
             };
-            let rows = self.rows.iter().enumerate().filter(|(_, placed)| placed.row.kind == kind).map(line).collect();
-            report.section(kind.title(), vec![Block::Anchored(heads, rows)]);
+            let rows = self.rows.iter().enumerate().filter(|(_, placed)| placed.title == title).map(line).collect();
+            report.section(title, vec![Block::Anchored(heads, rows)]);
         }
         report
     }
@@ -293,25 +238,19 @@ impl Ledger {
                 json!({ "file": file, "name": name, "line": line, "status": status.to_string() })
             });
             json!({
-                "kind": placed.row.kind.title(), "section": placed.row.section, "statement": placed.row.statement,
+                "kind": placed.title, "section": placed.row.place, "statement": placed.row.statement,
                 "here": placed.row.here, "file": placed.row.source.0, "line": placed.line, "tests": tests.collect::<Vec<_>>(),
             })
         };
         json!({ "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "faults": self.faults() })
     }
 
-    /// A line a row, for a terminal.
+    /// A line per row, for a terminal.
     pub fn lines(&self) -> Vec<String> {
         let line = |placed: &Placed| {
             let row = placed.row;
-            format!(
-                "{}: {}\n    {}\n    {}; {}",
-                row.section,
-                row.statement,
-                row.here,
-                placed.source(),
-                placed.tests().join("; ")
-            )
+            let (source, tests) = (placed.source(), placed.tests().join("; "));
+            format!("{}: {}\n    {}\n    {source}; {tests}", row.place, row.statement, row.here)
         };
         self.rows.iter().map(line).collect()
     }
@@ -319,14 +258,12 @@ impl Ledger {
 
 impl Placed {
     fn source(&self) -> String {
-        at(self.row.source.0, self.line)
+        at(&self.row.source.0, self.line)
     }
 
     fn tests(&self) -> Vec<String> {
-        let test = |((file, name), (line, status)): (&(&str, &str), &(Option<usize>, Status))| {
-            format!("{name} ({}, {status})", at(file, *line))
-        };
-        self.row.tests.iter().zip(&self.tests).map(test).collect()
+        let told = self.row.tests.iter().zip(&self.tests);
+        told.map(|((file, name), (line, status))| format!("{name} ({}, {status})", at(file, *line))).collect()
     }
 }
 
@@ -339,45 +276,42 @@ fn breakable(text: &str) -> String {
     text.replace('/', "/\u{200b}").replace('_', "_\u{200b}")
 }
 
-/// A row's number, by how its statement begins.
-fn number(begins: &str) -> usize {
-    ROWS.iter().position(|row| row.statement.starts_with(begins)).expect("a row of the ledger")
-}
-
 /// A row's id in the page.
 fn id(number: usize) -> String {
     format!("row-{}", number + 1)
 }
 
-/// Where to read on about a part of the figure or an equation.
-fn links(rows: &[&str]) -> Vec<Link> {
-    let link = |begins: &&str| {
-        let number = number(begins);
-        Link { text: format!("row {}, {}", number + 1, ROWS[number].section), to: id(number) }
-    };
-    rows.iter().map(link).collect()
+/// The rows about a part of the figure or an equation.
+fn links(begins: &[impl AsRef<str>]) -> Vec<Link> {
+    let found = begins.iter().map(|begins| row(begins.as_ref()));
+    found.map(|(n, row)| Link { text: format!("row {}, {}", n + 1, row.place), to: id(n) }).collect()
 }
 
-fn parts(parts: &[figure::Part]) -> Vec<gradus_report::Part> {
-    parts.iter().map(|p| gradus_report::Part { name: p.name.into(), text: p.text.into(), links: links(p.rows) }).collect()
+fn parts(parts: &[Part]) -> Vec<gradus_report::Part> {
+    let part = |p: &Part| gradus_report::Part { name: p.name.clone(), text: p.text.clone(), links: links(&p.rows) };
+    parts.iter().map(part).collect()
 }
 
-/// Where rows are done and what pins them, in Markdown.
-fn evidence(rows: &[&str]) -> [String; 2] {
-    let rows: Vec<&Row> = rows.iter().map(|begins| &ROWS[number(begins)]).collect();
-    let mut sources: Vec<String> =
-        rows.iter().map(|row| format!("[`{0}`]({1})", row.source.0, linked(LEDGER, row.source.0))).collect();
-    let mut tests: Vec<String> =
-        rows.iter().flat_map(|row| row.tests).map(|(file, name)| format!("[`{name}`]({})", linked(LEDGER, file))).collect();
-    for list in [&mut sources, &mut tests] {
+/// A file, or something in it, in Markdown.
+fn link(name: &str, file: &str) -> String {
+    format!("[`{name}`]({})", linked(LEDGER, file))
+}
+
+/// Where rows are implemented and what pins them, in Markdown.
+fn evidence(begins: &[impl AsRef<str>]) -> [String; 2] {
+    let rows: Vec<&Row> = begins.iter().map(|begins| row(begins.as_ref()).1).collect();
+    let sources = rows.iter().map(|row| link(&row.source.0, &row.source.0));
+    let tests = rows.iter().flat_map(|row| &row.tests).map(|(file, name)| link(name, file));
+    [sources.collect::<Vec<_>>(), tests.collect()].map(|mut list| {
         let mut seen = BTreeSet::new();
         list.retain(|one| seen.insert(one.clone()));
-    }
-    [sources.join(", "), tests.join(", ")]
+        list.join(", ")
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::contents::rows;
     use super::*;
 
     #[test]
@@ -414,7 +348,7 @@ mod tests {
     fn what_is_gone_is_a_fault() {
         let empty = tempfile::tempdir().unwrap();
         let faults = Ledger::of(empty.path(), &Outcomes::new()).faults();
-        assert_eq!(faults.len(), ROWS.iter().map(|row| 1 + row.tests.len()).sum::<usize>());
+        assert_eq!(faults.len(), rows().map(|row| 1 + row.tests.len()).sum::<usize>());
         let failed =
             outcomes("Running unittests src/lib.rs (deps/gradus_train-0)\ntest optim::clip::tests::one_norm_for_all ... FAILED");
         let found = Ledger::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &failed).faults();
@@ -428,16 +362,6 @@ mod tests {
         assert!(targets.len() > 25, "{}", targets.len());
         for target in targets {
             assert_eq!(page.matches(&format!("<tr id=\"{target}\"")).count(), 1, "{target}");
-        }
-    }
-
-    #[test]
-    fn every_row_is_pinned() {
-        for row in ROWS {
-            assert!(!row.tests.is_empty() && !row.here.is_empty(), "{}", row.statement);
-        }
-        for kind in Kind::ALL {
-            assert!(ROWS.iter().any(|row| row.kind == kind));
         }
     }
 }

@@ -5,17 +5,15 @@ use gradus_autograd::trace::{Argument, Traced};
 use gradus_autograd::{Shape, Tensor};
 use serde::Serialize;
 
-use super::update::Moved;
+use super::update::{Moved, Parameter};
 use super::view::View;
 
-/// Operations of one evaluation above which an application is not checked by differences: that takes fifteen of them.
+/// Operations of one evaluation above which an application is not checked by differences, which take fifteen evaluations.
 const PROVED: u64 = 4_000_000_000;
-/// Operations above which a fused op is not opened: its definition holds what the kernel never makes, scores and logits.
+/// Operations above which a fused op is not opened: its definition holds what the kernel never stores, scores and logits.
 const OPENED: u64 = 10_000_000_000;
-/// Letters of an op's fields.
+/// The most characters of an op's fields.
 const DETAILS: usize = 300;
-/// The parameter with a row a token.
-const TOKENS: &str = "tokens_embed.weight";
 
 /// A leaf, or an application of an op.
 #[derive(Clone, Debug, Serialize)]
@@ -78,7 +76,7 @@ pub struct Input {
 pub struct Term {
     /// The node that gave it.
     pub from: usize,
-    /// As which of its inputs.
+    /// Which of its inputs gave it.
     pub input: usize,
     /// Its norm.
     pub norm: f64,
@@ -99,31 +97,20 @@ pub struct Proof {
     pub step: f64,
 }
 
-/// What the page says of a step's nodes besides the trace.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// The names of the first leaves, the parameters.
-    pub names: &'a [String],
-    /// What the optimizer made of their gradients.
-    pub updates: &'a [Moved],
-    /// Rows of the tokens' embedding whose numbers are wanted first: of the tokens that are read and predicted.
-    pub tokens: &'a [usize],
-    /// Seed of the directions in which derivatives are compared.
-    pub seed: u64,
-}
-
-/// The nodes of a step, its fused ops opened.
-pub fn nodes(trace: &[Traced<f64>], subject: Subject<'_>) -> Vec<Node> {
+/// The nodes of a step, its fused ops opened. The first leaves are the parameters; `seed` draws the directions in which derivatives
+/// are compared.
+pub fn nodes(trace: &[Traced<f64>], parameters: &[Parameter<'_>], seed: u64) -> Vec<Node> {
     let node = |(id, it): (usize, &Traced<f64>)| {
         let (inside, closed) = match flops(it) {
             many if many > OPENED => {
                 (None, Some("its definition would hold far larger tensors than its kernel; fewer --tokens open it"))
             }
-            _ => (it.inside().map(|trace| definition(&trace, subject.seed)), None),
+            _ => (it.inside().map(|trace| definition(&trace, seed)), None),
         };
-        let (name, update) = (subject.names.get(id).cloned().unwrap_or_default(), subject.updates.get(id).cloned());
-        let rows = if name == TOKENS { subject.tokens } else { &[] };
-        Node { inside, closed, update, name, ..plain(trace, id, it, subject.seed, rows) }
+        let parameter = parameters.get(id);
+        let node = plain(trace, id, it, seed, parameter.map_or(&[], |p| p.rows));
+        let name = parameter.map_or(String::new(), |p| p.name.clone());
+        Node { inside, closed, name, update: parameter.map(|p| p.update.clone()), ..node }
     };
     trace.iter().enumerate().map(node).collect()
 }
@@ -194,7 +181,7 @@ fn proof(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Resul
         return Ok(None);
     }
     if flops(it) > PROVED {
-        return Err("not checked here: fifteen evaluations of it would take long");
+        return Err("not checked here: fifteen evaluations of it would take too long");
     }
     let to = |(i, x): (usize, &Argument<f64>)| {
         let summands = &trace[x.node?.index()].summands;

@@ -2,14 +2,14 @@
 //! is right, as one HTML file.
 
 mod graph;
-mod scene;
+mod inputs;
+mod tokens;
 mod update;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use gradus_autograd::check;
@@ -24,7 +24,8 @@ use crate::catalogue;
 use crate::ops::unfenced;
 
 pub use graph::{Node, Proof};
-pub use scene::{Scene, SceneError, Size};
+pub use inputs::{Size, StepInputs, StepInputsError};
+pub use tokens::Tokens;
 pub use update::{Moved, Rule};
 pub use view::View;
 
@@ -38,13 +39,13 @@ pub struct Opened {
     pub title: String,
     /// What there is to see.
     pub lead: String,
-    /// What makes it again, and what came out.
+    /// How to repeat it, and what came out.
     pub facts: Vec<(String, String)>,
     /// What was read.
     pub tokens: Tokens,
     /// Its loss.
     pub loss: f64,
-    /// How the optimizer makes an update of a gradient.
+    /// How the optimizer turns a gradient into an update.
     pub rule: Rule,
     /// Draws of samples behind the evidence of the ops.
     pub draws: u64,
@@ -54,92 +55,45 @@ pub struct Opened {
     pub nodes: Vec<Node>,
 }
 
-/// The batch in words.
-#[derive(Clone, Debug, Serialize)]
-pub struct Tokens {
-    /// Number of sequences.
-    pub sequences: usize,
-    /// What is read (B·T).
-    pub inputs: Vec<String>,
-    /// What is to be predicted (B·T).
-    pub targets: Vec<String>,
-    /// Both in words by their row of the embedding, in the order of the text.
-    pub rows: Vec<(usize, String)>,
-}
-
-impl Tokens {
-    /// What a scene reads.
-    fn of(scene: &Scene) -> Self {
-        let batch = &scene.batch;
-        let named = |ids: &[u32], words: &[String]| -> Vec<(usize, String)> {
-            ids.iter().zip(words).map(|(&id, word)| (id as usize, word.clone())).filter(|(_, word)| !word.is_empty()).collect()
-        };
-        let mut seen = HashSet::new();
-        let all = [named(&batch.inputs, &scene.inputs), named(&batch.targets, &scene.targets)].concat();
-        let rows = all.into_iter().filter(|(id, _)| seen.insert(*id)).collect();
-        Tokens { sequences: batch.sequences, inputs: scene.inputs.clone(), targets: scene.targets.clone(), rows }
-    }
-
-    /// A line a sequence: what is read, and what is to be predicted where that is not what is read next.
-    fn html(&self) -> String {
-        let length = self.inputs.len() / self.sequences.max(1);
-        let word = |i: usize| {
-            let (input, target) = (&self.inputs[i], &self.targets[i]);
-            let goes_on = !(i + 1).is_multiple_of(length) && self.inputs[i + 1] == *target;
-            let next = if goes_on || target.is_empty() { String::new() } else { format!(" <em>→ {}</em>", escape(target)) };
-            format!("<span>{}{next}</span>", escape(input))
-        };
-        let line = |s: usize| format!("<p class=\"words\">{}</p>", (s * length..(s + 1) * length).map(word).collect::<String>());
-        (0..self.sequences).map(line).collect()
-    }
-}
-
 impl Opened {
-    /// Makes the step and keeps everything. `command` is what makes it again.
+    /// Makes the step and keeps everything. `command` repeats it.
     ///
     /// # Errors
     /// Where the update cannot be made.
-    pub fn of(scene: Scene, command: &str) -> Result<Self, TrainError> {
-        let (trainer, seed) = (&scene.trainer, scene.trainer.recipe.seed);
+    pub fn of(step: StepInputs, command: &str) -> Result<Self, TrainError> {
+        let (trainer, seed) = (&step.trainer, step.trainer.recipe.seed);
         let recorder = Arc::new(Recorder::default());
         let dropout = Some(DropoutSeed::new(seed, trainer.done() + 1));
         let (loss, gradient) =
-            trainer.params.observed_gradient(Some(recorder.clone()), &scene.batch, dropout, GradientMode::Whole);
+            trainer.params.observed_gradient(Some(recorder.clone()), &step.batch, dropout, GradientMode::Whole);
         let mut after = trainer.clone();
-        let step = after.update(&scene.batch)?;
-        let tokens = Tokens::of(&scene);
-        let read: Vec<usize> = tokens.rows.iter().map(|(row, _)| *row).collect();
-        let at = trainer.recipe.update(trainer.done() + 1, step.gradient_norm);
-        let (names, updates) = update::shares(trainer, &after, &gradient, at, &read);
-        let trace = recorder.trace();
-        let nodes = graph::nodes(&trace, graph::Subject { names: &names, updates: &updates, tokens: &read, seed });
+        let made = after.step(&step.batch)?;
+        let read: Vec<usize> = step.tokens.rows.iter().map(|(row, _)| *row).collect();
+        let at = trainer.recipe.factors(trainer.done() + 1, made.gradient_norm);
+        let parameters = update::parameters(trainer, &after, &gradient, at, &read);
+        let nodes = graph::nodes(&recorder.trace(), &parameters, seed);
         let config = serde_json::to_string(&trainer.params.config()).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
+        let unit = if step.batch.labels.is_some() { ": L₂ per example, and λ·L₁ per token" } else { " per token" };
         let facts = [
-            (
-                "loss",
-                format!(
-                    "{loss:?} nats{}",
-                    if scene.batch.labels.is_some() { ": L₂ an example, and λ·L₁ a token" } else { " a token" }
-                ),
-            ),
-            ("norm of the gradient", format!("{:?}, times {:?} by clipping", step.gradient_norm, at.clip)),
-            ("update", format!("{}, at a rate of {:?}", at.t, step.rate)),
-            ("seed", format!("{seed}: {}", scene.drawn)),
-            ("data", scene.data.clone()),
-            ("SHA-256 of the batch", scene.data_digest()),
-            ("SHA-256 of the parameters", scene.parameters_digest()),
-            ("SHA-256 of the moments", scene.moments_digest()),
+            ("loss", format!("{loss:?} nats{unit}")),
+            ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.gradient_norm, at.clip)),
+            ("update", format!("{}, at a rate of {:?}", at.t, made.rate)),
+            ("seed", format!("{seed}: {}", step.drawn)),
+            ("data", step.data.clone()),
+            ("SHA-256 of the batch", step.data_digest()),
+            ("SHA-256 of the parameters", step.parameters_digest()),
+            ("SHA-256 of the moments", step.moments_digest()),
             ("model", config),
             ("recipe", recipe),
             ("arithmetic", format!("f64, {} threads; the bits do not depend on them", rayon::current_num_threads())),
             ("made by", format!("Gradus {}: {command}", env!("CARGO_PKG_VERSION"))),
         ];
         Ok(Opened {
-            title: scene.title,
-            lead: scene.lead,
+            title: step.title,
+            lead: step.lead,
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
-            tokens,
+            tokens: step.tokens,
             loss,
             rule: Rule::of(&trainer.recipe.optimizer, at),
             draws: DRAWS,
@@ -148,7 +102,7 @@ impl Opened {
         })
     }
 
-    /// Where the evidence does not hold, one line each: a derivative at the step's own numbers that differences contradict.
+    /// Where the evidence fails, one line each: a derivative at the step's own numbers that differences contradict.
     pub fn faults(&self) -> Vec<String> {
         fn of(nodes: &[Node], within: &str, faults: &mut Vec<String>) {
             for node in nodes {
@@ -186,7 +140,7 @@ impl Opened {
             .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)))
             .collect();
         let style = [gradus_report::html::STYLE, include_str!("page.css")].concat();
-        // In the order in which they stand in the page, so that nothing is looked for in what has been put in.
+        // In the order of the page, so that nothing is looked for in what has been put in.
         let places = [
             ("{title}", escape(&self.title)),
             ("{style}", style),
@@ -207,10 +161,10 @@ impl Opened {
     }
 }
 
-/// At the best of seven steps, whatever the lengths of the inputs.
+/// The largest error at the best of seven steps, whatever the lengths of the inputs.
 const TOLERANCE: f64 = 1e-7;
 
-/// What the page says of each op that is used.
+/// What the page says about each op that is used.
 fn ops(nodes: &[Node]) -> serde_json::Map<String, Value> {
     let used = |name: &str| nodes.iter().any(|n| n.op == name || n.inside.iter().flatten().any(|n| n.op == name));
     let both = catalogue::pages().into_iter().zip(check::subjects()).filter(|(page, _)| used(page.name));

@@ -75,14 +75,14 @@ const outlet = (place) => place.node || place.list[place.nodes[place.nodes.lengt
 
 // ── Numbers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// A number that is not finite comes as a word, and where none is finite as null.
+// A non-finite number comes as a word, and if none is finite as null.
 const short = (x) => {
   if (typeof x !== "number") return x ?? "none";
   if (x === 0) return "0";
   const size = Math.abs(x);
   return size >= 1e5 || size < 1e-3 ? x.toExponential(3) : String(Number(x.toPrecision(4)));
 };
-const exact = (x) => String(x ?? "not finite");
+const exact = (x) => String(x ?? "non-finite");
 const count = (n) => n.toLocaleString("en-US");
 const bytes = (n) => (n < 1e4 ? `${count(n)} B` : n < 1e7 ? `${(n / 1e3).toFixed(1)} kB` : `${(n / 1e6).toFixed(1)} MB`);
 const seconds = (s) => (s < 1e-3 ? `${(s * 1e6).toFixed(1)} µs` : s < 1 ? `${(s * 1e3).toFixed(2)} ms` : `${s.toFixed(2)} s`);
@@ -284,7 +284,7 @@ function tensor(view, node, title) {
   if (!view) return make("p", {}, "The loss does not depend on it.");
   const out = make("section", { class: "tensor" }, title ? make("h3", {}, title) : null);
   const summary = [["shape", shapeOf(view)], ["norm", exact(view.norm)], ["from … to", `${short(view.least)} … ${short(view.most)}`],
-    ["mean", short(view.mean)], ["zeros", view.zeros ? count(view.zeros) : "none"], ["not finite", view.odd ? count(view.odd) : null]];
+    ["mean", short(view.mean)], ["zeros", view.zeros ? count(view.zeros) : "none"], ["non-finite", view.odd ? count(view.odd) : null]];
   out.append(facts(summary));
   if (!view.slices.length) return out;
   const top = topOf(view);
@@ -438,7 +438,7 @@ function evidence(place) {
     const p = node.proof;
     out.push(make("h3", {}, "At these numbers"),
       make("p", {}, "The derivative of ⟨ȳ, f(x + hv)⟩ in h along a random direction v of length 1: what the VJP gave, and central differences. Their error is relative to Σ|x̄ᵢvᵢ| + Σ|ȳⱼyⱼ|, the terms that were added."),
-      facts([["VJP, Σ⟨x̄, v⟩", exact(p.value)], [`differences, h = ${p.step.toExponential(0)}`, exact(p.expected)], ["relative error", p.error === null ? "not finite" : p.error.toExponential(1)]]));
+      facts([["VJP, Σ⟨x̄, v⟩", exact(p.value)], [`differences, h = ${p.step.toExponential(0)}`, exact(p.expected)], ["relative error", p.error === null ? "non-finite" : p.error.toExponential(1)]]));
   } else out.push(make("p", {}, node.unproved ?? "Nothing flows back through it."));
   if (op) {
     out.push(make("h3", {}, "The op"), make("p", {}, `What the witnesses found on ${count(step.draws)} draws of its samples, the worst error of each, relative to the terms that it adds but for taylor (what the slope lacks of 2):`),
@@ -608,5 +608,5 @@ addEventListener("hashchange", () => { const place = placeOfHash(); if (place &&
 const asked = placeOfHash();
 enter(root);
 if (asked && asked !== root) go(asked);
-else if (!asked && location.hash.length > 1) { $("find").value = location.hash.slice(1); find(); } // no such place: what is like it
+else if (!asked && location.hash.length > 1) { $("find").value = location.hash.slice(1); find(); } // no such place: list similar ones
 document.documentElement.dataset.ready = "yes";

@@ -6,9 +6,9 @@ use gradus_train::optim::OptimizerKind;
 use super::*;
 
 /// The parameters of the step by hand, by name, as rows of numbers.
-fn tables(scene: &Scene) -> BTreeMap<String, Vec<Vec<f64>>> {
+fn tables(step: &StepInputs) -> BTreeMap<String, Vec<Vec<f64>>> {
     let mut all = BTreeMap::new();
-    scene.trainer.params.as_ref().visit(|name, p| {
+    step.trainer.params.as_ref().visit(|name, p| {
         let width = p.shape().last().copied().unwrap_or(1);
         all.insert(name.to_owned(), p.to_vec().chunks(width).map(<[f64]>::to_vec).collect());
     });
@@ -36,7 +36,7 @@ fn plus(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// The loss as it is done with pen and paper, one number after the other: no tensor, no tape.
+/// The loss as computed with pen and paper, one number after another: no tensor, no tape.
 fn by_pen(p: &BTreeMap<String, Vec<Vec<f64>>>) -> (f64, Vec<f64>) {
     let x: Vec<Vec<f64>> = (0..2).map(|t| plus(&p["tokens_embed.weight"][t], &p["positions_embed.weight"][t])).collect();
     let of = |name: &str| &p[&format!("h.0.{name}")];
@@ -66,9 +66,9 @@ fn numbers(view: &View) -> Vec<f64> {
 
 #[test]
 fn every_number_by_hand_is_the_one_on_the_page() {
-    let scene = Scene::by_hand();
-    let mut tables = tables(&scene);
-    let opened = Opened::of(scene, "test").unwrap();
+    let step = StepInputs::by_hand();
+    let mut tables = tables(&step);
+    let opened = Opened::of(step, "test").unwrap();
     let (loss, probabilities) = by_pen(&tables);
     assert!((loss - opened.loss).abs() < 1e-14, "{loss} by pen, {} on the page", opened.loss);
     let attention = opened.nodes.iter().find(|n| n.op == "self_attention").unwrap();
@@ -98,17 +98,17 @@ fn every_number_by_hand_is_the_one_on_the_page() {
 
 #[test]
 fn the_step_is_that_of_the_trainer() {
-    let scene = Scene::standard(2, |_| {}).unwrap();
-    let (trainer, batch) = (scene.trainer.clone(), scene.batch.clone());
-    assert_eq!(scene.inputs.len(), batch.inputs.len());
-    let opened = Opened::of(scene, "test").unwrap();
+    let step = StepInputs::standard(2, |_| {}).unwrap();
+    let (trainer, batch) = (step.trainer.clone(), step.batch.clone());
+    assert_eq!(step.tokens.inputs.len(), batch.inputs.len());
+    let opened = Opened::of(step, "test").unwrap();
     assert_eq!(opened.faults(), Vec::<String>::new());
     assert!(opened.proved() > 150, "{}", opened.proved());
-    let dropout = Some(DropoutSeed::new(2, Scene::UPDATES + 1));
+    let dropout = Some(DropoutSeed::new(2, StepInputs::STEPS + 1));
     let (loss, gradient) = trainer.params.gradient(&batch, dropout, GradientMode::Whole);
     assert_eq!(opened.loss, loss);
     let mut after = trainer.clone();
-    assert_eq!(after.update(&batch).unwrap().loss, loss);
+    assert_eq!(after.step(&batch).unwrap().loss, loss);
     let mut leaves = opened.nodes.iter();
     let pairs = trainer.params.as_ref().zip(after.params.as_ref()).zip(gradient.as_ref());
     pairs.visit(|name, ((before, after), gradient)| {
@@ -124,7 +124,7 @@ fn the_step_is_that_of_the_trainer() {
         let tied = name == "tokens_embed.weight";
         assert_eq!(node.summands.len(), if tied { 2 } else { 1 }, "{name}");
     });
-    // Of every op that has a definition there is one to zoom into, and what flows in from it adds up.
+    // Every op with a definition can be zoomed into, and what flows in from it adds up.
     let fused: Vec<&str> = opened.nodes.iter().filter(|n| n.inside.is_some()).map(|n| n.op).collect();
     for op in ["gather", "self_attention", "linear", "layer_norm", "gelu", "linear_cross_entropy"] {
         let primitive = !catalogue::pages().iter().find(|page| page.name == op).unwrap().fused;
@@ -132,23 +132,23 @@ fn the_step_is_that_of_the_trainer() {
     }
 }
 
-/// Whatever the update depends on has its fact: another label or another moment is another step.
+/// Whatever the step depends on has its fact: another label or another moment is another step.
 #[test]
 fn digests_tell_steps_apart() {
-    let mut scene = Scene::by_hand();
-    let digests = |scene: &Scene| [scene.data_digest(), scene.parameters_digest(), scene.moments_digest()];
-    let first = digests(&scene);
+    let mut step = StepInputs::by_hand();
+    let digests = |step: &StepInputs| [step.data_digest(), step.parameters_digest(), step.moments_digest()];
+    let first = digests(&step);
     let labels = |right: [f64; 2]| Labels { per_example: 1, extract: [1].into(), targets: right.into(), weights: [1.0].into() };
     let mut data = vec![first[0].clone()];
     for labels in [labels([1.0, 0.0]), labels([0.0, 1.0]), Labels { extract: [0].into(), ..labels([1.0, 0.0]) }] {
-        scene.batch.labels = Some(labels);
-        data.push(scene.data_digest());
+        step.batch.labels = Some(labels);
+        data.push(step.data_digest());
     }
     assert_eq!(data.iter().collect::<BTreeSet<_>>().len(), 4);
-    scene.batch.labels = None;
-    let batch = scene.batch.clone();
-    scene.trainer.update(&batch).unwrap();
-    let later = digests(&scene);
+    step.batch.labels = None;
+    let batch = step.batch.clone();
+    step.trainer.step(&batch).unwrap();
+    let later = digests(&step);
     assert_eq!(first[0], later[0]);
     assert!(first[1] != later[1] && first[2] != later[2]);
 }
@@ -165,13 +165,13 @@ fn what_flows_back_is_the_sum_of_what_is_shown() {
         nodes.iter().flat_map(|node| &node.inside).for_each(|inside| of(inside, seen));
     }
     let mut seen = 0;
-    of(&Opened::of(Scene::by_hand(), "test").unwrap().nodes, &mut seen);
+    of(&Opened::of(StepInputs::by_hand(), "test").unwrap().nodes, &mut seen);
     assert!(seen > 10, "{seen} sums");
 }
 
 #[test]
 fn a_wrong_derivative_is_a_fault() {
-    let mut opened = Opened::of(Scene::by_hand(), "test").unwrap();
+    let mut opened = Opened::of(StepInputs::by_hand(), "test").unwrap();
     assert_eq!(opened.faults(), Vec::<String>::new());
     let norm = opened.nodes.iter_mut().find(|n| n.op == "layer_norm").unwrap();
     let inner = norm.inside.as_mut().unwrap().iter_mut().find(|n| n.proof.is_some()).unwrap();
@@ -182,7 +182,7 @@ fn a_wrong_derivative_is_a_fault() {
 
 #[test]
 fn what_is_held_constant_says_whose_value_it_is() {
-    let opened = Opened::of(Scene::by_hand(), "test").unwrap();
+    let opened = Opened::of(StepInputs::by_hand(), "test").unwrap();
     let inside = opened.nodes.iter().find_map(|n| n.inside.as_ref().filter(|_| n.op == "self_attention")).unwrap();
     let most = inside.iter().find(|n| n.op == "max").unwrap();
     assert!(most.grad.is_none());
@@ -192,9 +192,9 @@ fn what_is_held_constant_says_whose_value_it_is() {
 
 #[test]
 fn what_a_text_says_cannot_break_the_page() {
-    let mut scene = Scene::by_hand();
-    scene.inputs[0] = "</script><b>{data}".into();
-    let page = Opened::of(scene, "gradus audit step --text '<i>'").unwrap().html();
+    let mut step = StepInputs::by_hand();
+    step.tokens.inputs[0] = "</script><b>{data}".into();
+    let page = Opened::of(step, "gradus audit step --text '<i>'").unwrap().html();
     assert_eq!((page.matches("</script>").count(), page.matches("<b>").count(), page.matches("<i>").count()), (2, 0, 0));
     assert!(page.contains("&lt;/script&gt;&lt;b&gt;{data}"));
     let data = page.split_once("type=\"application/json\">").unwrap().1.split_once("</script>").unwrap().0;
@@ -222,15 +222,15 @@ fn moved_by_pen(kind: OptimizerKind, n: &BTreeMap<&str, f64>, gradient: f64, the
     [g, m, v, delta]
 }
 
-/// In every form, at the first update, whose moments begin at 0, and at the second.
+/// In every form, at the first step, whose moments begin at 0, and at the second.
 #[test]
 fn every_update_by_hand_is_the_one_on_the_page() {
     for kind in OptimizerKind::ALL {
-        let mut scene = Scene::by_hand();
-        scene.trainer.recipe.optimizer.name = kind;
-        scene.trainer.recipe.clip = Some(0.1); // below the norm: the factor takes part
+        let mut step = StepInputs::by_hand();
+        step.trainer.recipe.optimizer.name = kind;
+        step.trainer.recipe.clip = Some(0.1); // below the norm: the factor takes part
         for t in 1..=2 {
-            let opened = Opened::of(scene.clone(), "test").unwrap();
+            let opened = Opened::of(step.clone(), "test").unwrap();
             let n: BTreeMap<&str, f64> = opened.rule.numbers.iter().copied().collect();
             assert!(n["t"] == f64::from(t) && n["c, by clipping"] < 1.0);
             for node in opened.nodes.iter().filter(|n| n.op == "leaf") {
@@ -251,8 +251,8 @@ fn every_update_by_hand_is_the_one_on_the_page() {
                     assert_eq!(after[i] - theta[i], delta[i]);
                 }
             }
-            let batch = scene.batch.clone();
-            scene.trainer.update(&batch).unwrap();
+            let batch = step.batch.clone();
+            step.trainer.step(&batch).unwrap();
         }
     }
 }

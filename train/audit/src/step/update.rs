@@ -1,9 +1,9 @@
-//! What the optimizer made of a gradient: every number on the way from θ̄ to the θ that the next update begins with.
+//! What the optimizer made of a gradient: every number on the way from θ̄ to the θ that the next step begins with.
 
 use gradus_autograd::Tensor;
 use gradus_model::{Model, Role, Tree};
 use gradus_train::optim::OptimizerKind::{AdamL2, AdamW, OpenAi, Paper37, Sgd};
-use gradus_train::optim::{Optimizer, OptimizerKind, Update};
+use gradus_train::optim::{Optimizer, OptimizerKind, StepFactors};
 use gradus_train::trainer::{Gradient, Trainer};
 use serde::Serialize;
 
@@ -21,8 +21,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Of an update.
-    pub fn of(optimizer: &Optimizer, at: Update) -> Self {
+    /// The rule of an update.
+    pub fn of(optimizer: &Optimizer, at: StepFactors) -> Self {
         let mut numbers =
             vec![("t", at.t as f64), ("c, by clipping", at.clip), ("lr", optimizer.lr), ("s, the schedule's", at.schedule)];
         let moments = [("β₁", optimizer.beta1), ("β₂", optimizer.beta2), ("ε", optimizer.eps)];
@@ -45,6 +45,17 @@ fn lines(form: OptimizerKind) -> Vec<&'static str> {
     }
 }
 
+/// A parameter of the step: one of the first leaves of its tape.
+#[derive(Clone, Debug)]
+pub struct Parameter<'a> {
+    /// Its name.
+    pub name: String,
+    /// Rows whose numbers are wanted first: those of the tokens that are read and predicted, where a row is a token's.
+    pub rows: &'a [usize],
+    /// What the optimizer made of its gradient.
+    pub update: Moved,
+}
+
 /// One parameter's share of the update.
 #[derive(Clone, Debug, Serialize)]
 pub struct Moved {
@@ -62,26 +73,26 @@ fn states(trainer: &Trainer<f64>) -> Model<State<'_>> {
     trainer.params.as_ref().zip(m.as_ref().zip(v.as_ref()))
 }
 
-/// What an update did to each parameter, by name. `gradient` is θ̄; `tokens` are the rows of the tokens' embedding whose numbers are
-/// wanted ([`View::with_rows`]).
-pub fn shares(
+/// What an update did to each parameter. `gradient` is θ̄; `tokens` are the rows of the tokens' embedding whose numbers are wanted
+/// ([`View::with_rows`]).
+pub fn parameters<'a>(
     before: &Trainer<f64>,
     after: &Trainer<f64>,
     gradient: &Gradient<f64>,
-    at: Update,
-    tokens: &[usize],
-) -> (Vec<String>, Vec<Moved>) {
-    let (mut names, mut shares) = (Vec::new(), Vec::new());
+    at: StepFactors,
+    tokens: &'a [usize],
+) -> Vec<Parameter<'a>> {
+    let mut parameters = Vec::new();
     let declared = Model::declare(&before.params.config());
     let all = declared.zip(states(before)).zip(states(after)).zip(gradient.as_ref());
     all.visit(|name, (((declared, before_it), after_it), gradient)| {
         let rows = if declared.role == Role::TokenEmbedding { tokens } else { &[] };
         let optimizer = &before.recipe.optimizer;
         let decay = if declared.role.decays() { optimizer.decay } else { 0.0 };
-        shares.push(Moved::of(optimizer, decay, at.clip, [before_it, after_it], gradient.as_ref(), rows));
-        names.push(name.to_owned());
+        let update = Moved::of(optimizer, decay, at.clip, [before_it, after_it], gradient.as_ref(), rows);
+        parameters.push(Parameter { name: name.to_owned(), rows, update });
     });
-    (names, shares)
+    parameters
 }
 
 impl Moved {

@@ -1,4 +1,4 @@
-//! A tensor for the eye: all of its numbers where they are few; else means of its parts and a corner, and it says so.
+//! A tensor to look at: all of its numbers if they are few, else means of its parts and a corner, and it says so.
 
 use gradus_autograd::Tensor;
 use gradus_tensor::Real;
@@ -10,9 +10,9 @@ const WHOLE: usize = 4096;
 const MAP: usize = 40;
 /// Rows and columns of the corner whose numbers are given exactly.
 const CORNER: usize = 8;
-/// Rows that the corner may have where they are asked for.
+/// Rows that the corner may have if they are asked for.
 const PICKED: usize = 32;
-/// Slices that are shown of a large tensor.
+/// Slices shown of a large tensor.
 const SLICES: usize = 4;
 
 /// A tensor in numbers and slices of its last two axes.
@@ -40,7 +40,7 @@ pub struct View {
     pub slices: Vec<Slice>,
 }
 
-/// A matrix for the eye.
+/// A matrix to look at.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slice {
     /// Its place along the leading axes.
@@ -57,7 +57,7 @@ pub struct Slice {
     pub rows: Vec<usize>,
 }
 
-/// Numbers of which JSON has no word for some: NaN and the infinities are written as text.
+/// Numbers for JSON, which lacks NaN and the infinities: these are written as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers(pub Vec<f64>);
 
@@ -81,13 +81,13 @@ impl Serialize for Numbers {
 }
 
 impl View {
-    /// Of a tensor.
+    /// The numbers of a tensor.
     pub fn of<T: Real>(x: &Tensor<T>) -> Self {
         View::with_rows(x, &[])
     }
 
-    /// Of a tensor of which, if it is too large to be shown whole, the numbers of these rows are wanted: of the first 32. Of none:
-    /// its first eight.
+    /// The view of a tensor. If it is too large to be shown whole, these rows are given in numbers, the first 32 of them; by
+    /// default its first eight.
     pub fn with_rows<T: Real>(x: &Tensor<T>, wanted: &[usize]) -> Self {
         let values: Vec<f64> = x.to_vec().into_iter().map(T::to_f64).collect();
         let shape = x.shape().to_vec();
@@ -197,7 +197,7 @@ mod tests {
         let corner = &slice.corner.as_ref().unwrap().0;
         assert_eq!((slice.map.0.len(), corner.len()), (MAP * MAP, CORNER * CORNER));
         assert_eq!(corner[9], ((first + cols + 1) % 7) as f64 - 3.0);
-        // Other rows where they are asked for; one that it does not have is not there.
+        // Other rows if they are asked for; one that it does not have is left out.
         let view = View::with_rows(&x, &[129, 4, 130]);
         let slice = &view.slices[3];
         assert_eq!(slice.rows, [129, 4]);

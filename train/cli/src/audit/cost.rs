@@ -1,12 +1,12 @@
 //! `gradus audit cost`.
 
 use gradus_bench::Workload;
-use gradus_bench::cost::{self, Line};
+use gradus_bench::cost;
 use gradus_io::numbers::figure;
-use gradus_io::progress::{Job, Monitor};
+use gradus_io::progress::Job;
 
-use super::{Page, Talk};
-use crate::common::flag;
+use super::{Page, Talk, columns};
+use crate::common::within;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -19,14 +19,13 @@ Examples:
   gradus audit cost --workload small --threads 2 --html cost.html
   gradus audit cost --workload gpt1 --steps 3 --json
 
-The workloads are those of `gradus bench train`. A step is made on one tape, whose kernels share its work; training itself cuts a \
-batch into shards, so that its steps are somewhat faster. FLOPs are what the ops state, which the audit of ops proves; the rate counts \
-both ways as thrice the forward's. The report has the ops under the roof of product and memory, and the memory held over the step.")]
+The workloads are those of `gradus bench train`. A step is made on one tape, and its kernels use all threads; training itself \
+cuts a batch into shards, so its steps are somewhat faster. FLOPs are what the ops state, which `gradus audit ops` proves; the rate counts forward and backward together as three times the forward FLOPs. The report has a roofline of the ops, and the memory held over the step.")]
 pub struct Cost {
-    /// Which piece of work
+    /// Workload to measure
     #[arg(long, value_name = "NAME", default_value = "tiny", value_parser = Workload::NAMES)]
     workload: String,
-    /// Steps, of which medians are taken
+    /// Number of steps; times are medians over them
     #[arg(long, value_name = "N", default_value_t = 5)]
     steps: usize,
     #[command(flatten)]
@@ -36,34 +35,23 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Runs it.
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
-        if !(1..=10_000).contains(&self.steps) {
-            return Err(flag("--steps", self.steps, "a number from 1 to 10000"));
-        }
+        within("--steps", self.steps, 1..=10_000, "")?;
         self.page.check()?;
         let workload = Workload::named(&self.workload).expect("clap knows the names");
-        let mut progress = Display::choose(self.talk.quiet).begin(Job::new("measuring", self.steps as u64, "steps"));
-        let cost = cost::cost(&workload, self.steps, |step| progress.reach(step as u64))?;
-        progress.finish();
+        let job = Job::new("measuring", self.steps as u64, "steps");
+        let cost = Display::choose(self.talk.quiet).during(job, |reach| Ok(cost::cost(&workload, self.steps, reach)?))?;
         self.page.write(|| cost.report().render())?;
         if self.talk.json {
             return output::json(&cost);
         }
-        let print = |lines: &[Line]| {
-            let line = |[name, rest @ ..]: [String; 10]| {
-                let rest: String = rest.iter().map(|cell| format!("{cell:>17}")).collect();
-                output::line(&format!("{name:<22}{rest}"))
-            };
-            line(cost::Cost::HEADS.map(str::to_owned))?;
-            cost.rows(lines).into_iter().try_for_each(line)
-        };
-        print(&cost.ops)?;
+        let heads = || [cost::Cost::HEADS.map(str::to_owned)];
+        columns([22, 17], heads().into_iter().chain(cost.rows(&cost.ops)))?;
         output::line("")?;
-        print(&cost.places)?;
+        columns([22, 17], heads().into_iter().chain(cost.rows(&cost.places)))?;
         output::line(&format!(
-            "\n{} ms a step, {} ms of it around the ops; at most {} MB; the fastest product {} GFLOP/s, memory {} GB/s",
+            "\n{} ms per step, {} ms of it around the ops; at most {} MB; the fastest product {} GFLOP/s, memory {} GB/s",
             figure(cost.step_ms),
             figure(cost.rest_ms),
             figure(cost.peak_mb()),

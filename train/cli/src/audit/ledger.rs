@@ -10,19 +10,19 @@ use crate::common::flag;
 use crate::error::CliError;
 use crate::output;
 
-/// Paper against code: each statement with the line that does it and the test that pins it
+/// Paper against code: each statement with the line that implements it and the test that pins it
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  gradus audit ledger                                       # in a checkout; exit code 1 where a source or a test is gone
+  gradus audit ledger                                       # in a checkout; exit code 1 if a source or a test is gone
   cargo test --workspace 2>&1 | tee tests.log
-  gradus audit ledger --results tests.log --html ledger.html   # with what became of each test
+  gradus audit ledger --results tests.log --html ledger.html   # with the outcome of each test
   gradus audit ledger --markdown model/LEDGER.md --overwrite      # the page in the repository")]
 pub struct Ledger {
     /// Root of a checkout of Gradus
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
-    /// What `cargo test` printed, to say which tests passed
+    /// Output of `cargo test`, to show which tests passed
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
     #[command(flatten)]
@@ -33,7 +33,6 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Runs it.
     pub fn run(&self) -> Result<(), CliError> {
         self.pages.check()?;
         if !self.root.join("autograd/src/ops/mod.rs").is_file() {
@@ -47,7 +46,7 @@ impl Ledger {
             self.results.as_ref().map(|path| std::fs::read_to_string(path).map_err(|e| FileError::new("read", path, e)));
         let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
         if let Some(path) = self.results.as_ref().filter(|_| outcomes.is_empty()) {
-            return Err(flag("--results", path.display(), "what `cargo test` printed, with a line a test"));
+            return Err(flag("--results", path.display(), "what `cargo test` printed, one line per test"));
         }
         let ledger = ledger::Ledger::of(&self.root, &outcomes);
         self.pages.write(|| ledger.markdown(), || ledger.report().render())?;

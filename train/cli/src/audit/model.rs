@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_audit::model::{self, Audited, Depth, Subject};
+use gradus_audit::model::{self, AuditedModel, Depth};
 use gradus_io::progress::{Job, Monitor};
+use gradus_model::check::{Loss, labelled_batch};
 use gradus_model::{DropoutSeed, Objective, Tree};
 use serde_json::json;
 
-use super::{Page, Talk, refuse};
-use crate::common::{flag, open_model};
+use super::{Page, Talk, columns, refuse};
+use crate::common::{flag, open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -22,23 +23,23 @@ Examples:
   gradus audit model --model runs/novels --coordinates 2   # a checkpoint: a minute for a million parameters or so
 
 Per parameter tensor: the derivative along a random direction against central differences, the slope of the Taylor remainder (2, \
-or 1 where a gradient is wrong), single elements, the gradient's norm, the share of zeros. Of the whole: exact forward mode and \
-second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 where \
-anything fails.")]
+or 1 if a gradient is wrong), single elements, the gradient's norm, the share of zeros. Of the whole model: exact forward mode and \
+second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 if anything \
+fails.")]
 pub struct Model {
-    /// Directory of a model, with a head or without; without this the standard ones are audited
+    /// Directory of a model, with or without a head [default: the standard models]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Elements of each parameter tensor that are moved alone
+    /// Elements of each parameter tensor to perturb one by one
     #[arg(long, value_name = "N", default_value_t = 4)]
     coordinates: usize,
     /// Sequences of random tokens
     #[arg(long, value_name = "B", default_value_t = 4, requires = "model")]
     sequences: usize,
-    /// Tokens a sequence
+    /// Tokens per sequence
     #[arg(long, value_name = "T", default_value_t = 8, requires = "model")]
     tokens: usize,
-    /// With the model's dropouts
+    /// Keep the model's dropout on
     #[arg(long, requires = "model")]
     dropout: bool,
     /// Seed of tokens, directions, elements and dropout
@@ -51,37 +52,30 @@ pub struct Model {
 }
 
 impl Model {
-    /// Runs it.
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
-        if !(0..=1000).contains(&self.coordinates) {
-            return Err(flag("--coordinates", self.coordinates, "a number from 0 to 1000"));
-        }
+        within("--coordinates", self.coordinates, 0..=1000, "")?;
         self.page.check()?;
         let depth = Depth { coordinates: self.coordinates, seed: self.seed };
-        let subjects = match &self.model {
+        let models = match &self.model {
             Some(path) => vec![self.checkpoint(path, depth)?],
             None => model::standard(depth),
         };
         let mut all = Vec::new();
-        for subject in &subjects {
+        for (name, loss) in &models {
             let mut tensors = 0;
-            subject.model.as_ref().visit(|_, _| tensors += 1);
-            let mut progress = Display::choose(self.talk.quiet).begin(Job::new(&subject.name, tensors, "tensors"));
-            all.push(model::audit(subject, depth, |done| progress.reach(done)));
+            loss.model.as_ref().visit(|_, _| tensors += 1);
+            let mut progress = Display::choose(self.talk.quiet).begin(Job::new(name, tensors, "tensors"));
+            all.push(model::audit(name, loss, depth, |done| progress.reach(done)));
             progress.finish();
         }
         self.page.write(|| model::report(&all, depth).render())?;
-        let faults: Vec<String> = all.iter().flat_map(Audited::faults).collect();
+        let faults: Vec<String> = all.iter().flat_map(AuditedModel::faults).collect();
         if self.talk.json {
-            output::json(&json!({ "models": all.iter().map(Audited::json).collect::<Vec<_>>(), "faults": faults }))?;
+            output::json(&json!({ "models": all.iter().map(AuditedModel::json).collect::<Vec<_>>(), "faults": faults }))?;
         } else {
-            let line = |[name, rest @ ..]: [String; 8]| {
-                let rest: String = rest.iter().map(|cell| format!("{cell:>16}")).collect();
-                output::line(&format!("{name:<30}{rest}"))
-            };
-            line(Audited::HEADS.map(str::to_owned))?;
-            all.iter().try_for_each(|audited| line(audited.line()))?;
+            let heads = [AuditedModel::HEADS.map(str::to_owned)];
+            columns([30, 16], heads.into_iter().chain(all.iter().map(AuditedModel::line)))?;
             if faults.is_empty() {
                 output::line(&format!("\n{}", model::ALL_HOLDS))?;
             }
@@ -90,24 +84,22 @@ impl Model {
     }
 
     /// A model from a directory, on random tokens.
-    fn checkpoint(&self, path: &Path, depth: Depth) -> Result<Subject, CliError> {
+    fn checkpoint(&self, path: &Path, depth: Depth) -> Result<(String, Loss), CliError> {
         let dir = open_model(path)?;
         let model = dir.load()?;
         let config = model.config();
         let context = config.backbone.context();
         if context < 2 {
-            let problem = format!("{}: a context of {context}; two tokens are the least that can be mixed up", path.display());
+            let problem = format!("{}: a context of {context}; the audit needs at least two tokens", path.display());
             return Err(CliError::Usage { problem });
         }
-        if !(2..=context).contains(&self.tokens) {
-            return Err(flag("--tokens", self.tokens, format!("a number from 2 to {context}, the model's context")));
-        }
+        within("--tokens", self.tokens, 2..=context, ", the model's context")?;
         if !(2..=1024).contains(&self.sequences) || !self.sequences.is_multiple_of(2) {
-            return Err(flag("--sequences", self.sequences, "an even number from 2 to 1024: an example may have two"));
+            return Err(flag("--sequences", self.sequences, "an even number from 2 to 1024: an example may take two"));
         }
         let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
-        let batch = model::batch(&config, Objective::SequenceMean, lambda, (self.sequences, self.tokens), depth.seed);
+        let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (self.sequences, self.tokens), depth.seed);
         let dropout = self.dropout.then(|| DropoutSeed::new(depth.seed, 1));
-        Ok(Subject { name: dir.path().display().to_string(), model: model.cast(), batch, dropout })
+        Ok((dir.path().display().to_string(), Loss { model: model.cast(), batch, dropout }))
     }
 }

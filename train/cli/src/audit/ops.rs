@@ -7,7 +7,7 @@ use gradus_audit::ops::Catalogue;
 use gradus_io::progress::{Job, Monitor};
 
 use super::{Pages, Talk, refuse};
-use crate::common::flag;
+use crate::common::within;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -16,14 +16,14 @@ use crate::progress::Display;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  gradus audit ops                                    # a line a witness; exit code 1 where one refuses an op
+  gradus audit ops                                    # one line per witness; exit code 1 if one refuses an op
   gradus audit ops --html ops.html
   gradus audit ops --markdown autograd/OPS.md --overwrite      # the page in the repository
 
 Each op's samples are drawn from seeds 0, 1, … at sizes 1 to 5. A failure names the op, the sample, the seed and the size, and \
 `check::Subject::cases(seed, size)` draws it again.")]
 pub struct Ops {
-    /// Draws of each op's samples
+    /// Number of draws of each op's samples
     #[arg(long, value_name = "N", default_value_t = 256)]
     draws: u64,
     #[command(flatten)]
@@ -33,12 +33,9 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Runs it.
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
-        if !(1..=100_000).contains(&self.draws) {
-            return Err(flag("--draws", self.draws, "a number from 1 to 100000"));
-        }
+        within("--draws", self.draws, 1..=100_000, "")?;
         self.pages.check()?;
         let total = gradus_autograd::ops::all::<f64>().len() as u64;
         let progress = Mutex::new(Display::choose(self.talk.quiet).begin(Job::new("ops", total, "ops")));

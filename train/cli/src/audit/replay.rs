@@ -9,14 +9,14 @@ use super::{Talk, refuse};
 use crate::error::CliError;
 use crate::output;
 
-/// Make an update again that stopped a training: the first number that is not finite, its op, and what went into it
+/// Make a step again that stopped a training: the first non-finite number, its op, and what went into it
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   gradus audit replay runs/novels/anomaly
   gradus audit replay runs/novels/anomaly --json
 
-A run that stops at a NaN or an infinity keeps the update in `anomaly` of its directory: the parameters before it, its batch, and the \
+A run that stops at a NaN or an infinity keeps the step in `anomaly` of its directory: the parameters before it, its batch, and the \
 seed of its dropout. Nothing else is needed to make it again, to the same bits. Exit code 0 where the number is found again.")]
 pub struct Replay {
     /// The `anomaly` directory of a run
@@ -27,37 +27,36 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Runs it.
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
         let (trainer, batch, error) = Trainer::replay(&self.dir)?;
         if !self.talk.quiet {
             output::say(&format!("the run said: {error}"));
         }
-        let update = trainer.done() + 1;
+        let step = trainer.done() + 1;
         let Some(anomaly) = trainer.anomaly(&batch) else {
             // Finite in every shard: then it is their sum that is not.
-            if let Err(e @ TrainError::NotFinite { .. }) = trainer.clone().update(&batch) {
+            if let Err(e @ TrainError::NotFinite { .. }) = trainer.clone().step(&batch) {
                 return match self.talk.json {
-                    true => output::json(&json!({ "update": update, "direction": "Shards", "error": e.to_string() })),
+                    true => output::json(&json!({ "update": step, "direction": "Shards", "error": e.to_string() })),
                     false => output::line(&e.to_string()),
                 };
             }
-            return refuse(vec![format!("{}: update {update} has no number that is not finite, here", self.dir.display())]);
+            return refuse(vec![format!("{}: step {step} has no non-finite number, here", self.dir.display())]);
         };
         if !error.contains(&anomaly.to_string()) {
             return refuse(vec![format!(
-                "{}: this is not what the run said; here update {update} meets another number: {anomaly}",
+                "{}: this is not what the run said; here step {step} meets another number: {anomaly}",
                 self.dir.display()
             )]);
         }
         if self.talk.json {
             return output::json(&json!({
-                "update": update, "op": anomaly.op, "details": anomaly.details, "place": &*anomaly.site.scope,
+                "update": step, "op": anomaly.op, "details": anomaly.details, "place": &*anomaly.site.scope,
                 "source": anomaly.site.at.to_string(), "direction": format!("{:?}", anomaly.direction), "made": anomaly.made.to_string(),
                 "from": anomaly.from.iter().map(|(name, s)| json!({ "what": name, "is": s.to_string() })).collect::<Vec<_>>(),
             }));
         }
-        output::line(&format!("update {update}: {anomaly}"))
+        output::line(&format!("step {step}: {anomaly}"))
     }
 }

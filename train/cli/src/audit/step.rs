@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gradus_audit::step::{Opened, Scene, Size};
+use gradus_audit::step::{Opened, Size, StepInputs};
 use gradus_data::sets::Task;
 use gradus_io::files::FileError;
 use gradus_io::numbers::count;
@@ -11,10 +11,11 @@ use gradus_train::finetune::FinetuneError;
 use gradus_train::pretrain::Stored;
 use serde_json::json;
 
-use super::{Talk, free, refuse, write};
-use crate::common::{cache, command, flag, open_model};
+use super::{Talk, refuse};
+use crate::common::{cache, command, open_model, within};
 use crate::error::CliError;
 use crate::output;
+use crate::page::{free, write};
 use crate::progress::Display;
 
 /// One training step, opened: every number, what flowed back and from where, and the evidence
@@ -24,13 +25,13 @@ Examples:
   gradus audit step                                   # a small GPT in the micro-world: step.html, in a few seconds
   gradus audit step --by-hand --html by-hand.html     # two tokens and three dimensions, for pen and paper
   gradus audit step --model runs/novels --text \"It was a bright cold day in April\" --tokens 8 --html novels.html
-  gradus audit step --run runs/shakespeare            # the next update of a pre-training stopped by Ctrl-C or --stop-at
-  gradus audit step --model runs/novels --task rte --data glue/RTE --html rte.html     # an update of a fine-tuning
+  gradus audit step --run runs/shakespeare            # the next step of a pre-training stopped by Ctrl-C or --stop-at
+  gradus audit step --model runs/novels --task rte --data glue/RTE --html rte.html     # a step of a fine-tuning
   gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
 
 The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a \
 fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside \
-central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; with --run the update \
+central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; with --run the step \
 is the run's, with its own optimizer, rate and moments, else that of GPT-1's optimizer at its defaults. A page of 512 tokens has \
 about 30 MB; size and time grow with --sequences. \
 Exit code 1 where a derivative is contradicted.")]
@@ -39,7 +40,7 @@ pub struct Step {
     /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
     #[arg(long, value_name = "DIR", conflicts_with = "by_hand")]
     model: Option<PathBuf>,
-    /// Directory of a pre-training on its way: its next update
+    /// Directory of a pre-training on its way: its next step
     #[arg(long, value_name = "DIR", conflicts_with_all = ["by_hand", "seed", "text", "corpus", "task", "data", "tokens"])]
     run: Option<PathBuf>,
     /// Text that the model reads
@@ -54,7 +55,7 @@ pub struct Step {
     /// Folder of the task's files
     #[arg(long, value_name = "DIR", requires = "task")]
     data: Option<PathBuf>,
-    /// Tokens a sequence [default: as many as text and context allow, at most 16]
+    /// Tokens per sequence [default: as many as text and context allow, at most 16]
     #[arg(long, value_name = "T", requires = "model")]
     tokens: Option<usize>,
     /// Sequences, one after the other in the text; examples of a task [default: 1]; of a run's batch the first [default: all, or
@@ -78,13 +79,12 @@ pub struct Step {
 }
 
 impl Step {
-    /// Runs it.
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
         free(&self.html, self.overwrite)?;
-        let scene = self.scene()?;
-        let digests = (scene.parameters_digest(), scene.data_digest());
-        let opened = Opened::of(scene, &command())?;
+        let step = self.inputs()?;
+        let digests = (step.parameters_digest(), step.data_digest());
+        let opened = Opened::of(step, &command())?;
         write(&self.html, &opened.html())?;
         let faults = opened.faults();
         if self.talk.json {
@@ -104,27 +104,25 @@ impl Step {
         refuse(faults)
     }
 
-    fn scene(&self) -> Result<Scene, CliError> {
+    fn inputs(&self) -> Result<StepInputs, CliError> {
         if let Some(path) = &self.run {
             let stored = Stored::read(path, &cache(Some(path)), &Display::choose(self.talk.quiet))?;
-            return Ok(Scene::of_run(&stored, self.sequences)?);
+            return Ok(StepInputs::of_run(&stored, self.sequences)?);
         }
         let Some(path) = &self.model else {
             if self.by_hand {
-                return Ok(Scene::by_hand());
+                return Ok(StepInputs::by_hand());
             }
-            let mut progress = Display::choose(self.talk.quiet).begin(Job::new("learning", Scene::UPDATES, "updates"));
-            let scene = Scene::standard(self.seed, |done| progress.reach(done))?;
+            let mut progress = Display::choose(self.talk.quiet).begin(Job::new("learning", StepInputs::STEPS, "steps"));
+            let step = StepInputs::standard(self.seed, |done| progress.reach(done))?;
             progress.finish();
-            return Ok(scene);
+            return Ok(step);
         };
         let sequences = self.sequences.unwrap_or(1);
-        if !(1..=1024).contains(&sequences) {
-            return Err(flag("--sequences", sequences, "a number from 1 to 1024"));
-        }
+        within("--sequences", sequences, 1..=1024, "")?;
         if let (Some(task), Some(data)) = (&self.task, &self.data) {
             let task = Task::named(task).map_err(FinetuneError::from)?;
-            return Ok(Scene::of_task(path, task, data, sequences, self.seed)?);
+            return Ok(StepInputs::of_task(path, task, data, sequences, self.seed)?);
         }
         let (text, data) = match (&self.text, &self.corpus) {
             (Some(text), _) => (text.clone(), format!("“{text}”")),
@@ -139,6 +137,6 @@ impl Step {
             }
         };
         let size = Size { sequences, tokens: self.tokens };
-        Ok(Scene::of_model(&open_model(path)?, &text, data, size, self.seed)?)
+        Ok(StepInputs::of_model(&open_model(path)?, &text, data, size, self.seed)?)
     }
 }

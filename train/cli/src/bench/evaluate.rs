@@ -2,25 +2,25 @@
 
 use gradus_bench::{Workload, evaluate};
 use gradus_io::numbers::figure;
-use gradus_io::progress::{Job, Monitor};
+use gradus_io::progress::Job;
 
-use crate::common::{Threads, flag};
+use crate::common::{Threads, at_least_one};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
 
-/// Time evaluation beside the forward pass alone.
+/// Time evaluation against the forward pass alone.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Time evaluation beside the forward pass alone, in turns over the same random tokens, 4,096 a pass.\n\n\
+    long_about = "Time evaluation against the forward pass alone, in turns over the same random tokens, 4,096 per pass.\n\n\
         tokens_per_second is evaluation as `gradus evaluate` does it: windows, forward pass, the loss of every token. \
         forward_tokens_per_second is the forward pass to the logits, hidden_tokens_per_second to the last hidden states, without \
-        the output's product. All by the median pass after one to warm up; of_forward is the first over the second. gflops counts \
-        24·L·d² + 2·d·V + 4·L·T·d FLOPs a token, a third of training's; gemm_gflops is that of `gradus bench train`.",
+        the output's product. All are medians over the passes, after a warm-up pass; of_forward is the first over the second. gflops counts \
+        24·L·d² + 2·d·V + 4·L·T·d FLOPs per token, a third of training's; gemm_gflops is that of `gradus bench train`.",
     after_long_help = "Example:\n  gradus bench evaluate --workload small --passes 5 --threads 2 --json"
 )]
 pub struct Evaluate {
-    /// The workload: a model, and a vocabulary, as in `gradus bench train`.
+    /// Workload to measure: a model and a vocabulary, as in `gradus bench train`.
     #[arg(long, value_parser = Workload::NAMES, default_value = "tiny")]
     workload: String,
     /// Number of passes to time.
@@ -35,13 +35,10 @@ pub struct Evaluate {
 
 pub fn run(args: &Evaluate) -> Result<(), CliError> {
     args.threads.start()?;
-    if args.passes == 0 {
-        return Err(flag("--passes", 0, "at least 1 pass to time"));
-    }
+    at_least_one("--passes", args.passes, "pass to time")?;
     let workload = Workload::named(&args.workload).expect("clap lets these names pass");
-    let mut bar = Display::choose(false).begin(Job::new(workload.name, args.passes as u64 + 1, "passes"));
-    let report = evaluate(&workload, args.passes, |pass| bar.reach(pass as u64));
-    bar.finish();
+    let job = Job::new(workload.name, args.passes as u64 + 1, "passes");
+    let report = Display::choose(false).during(job, |reach| Ok(evaluate(&workload, args.passes, reach)))?;
     if args.json {
         return output::json(&report);
     }

@@ -2,10 +2,10 @@
 
 use gradus_bench::{Growth, SWEEPS, Sweep, scaling};
 use gradus_io::numbers::figure;
-use gradus_io::progress::{Job, Monitor};
+use gradus_io::progress::Job;
 use serde::Serialize;
 
-use crate::common::{Threads, flag};
+use crate::common::{Threads, at_least_one};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -13,12 +13,11 @@ use crate::progress::Display;
 /// Measure how time and memory grow with context, width, depth and vocabulary.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Measure how time and memory grow with context, width, depth and vocabulary: each is doubled four times by itself \
-        around a small model (2 blocks, d 128, heads of 64, 4 × 128 tokens, a vocabulary of 500, no dropout; against the context 1 \
-        sequence, against the vocabulary 1 sequence and 1 block), and a power of it is fitted to the cost by least squares in \
-        log–log. `attention` is that op alone, forward and backward, 2 heads of 64.\n\n\
+    long_about = "Measure how time and memory grow with context, width, depth and vocabulary: each alone is doubled four times, \
+        around a small model (2 blocks, d 128, heads of 64, 4 × 128 tokens, a vocabulary of 500, no dropout; 1 sequence for the \
+        context, 1 sequence and 1 block for the vocabulary), and a power law is fitted to the cost by least squares in log–log. `attention` is that op alone, forward and backward, 2 heads of 64.\n\n\
         ms is the fastest repetition of a whole training step, or of the op. The power of the FLOPs, masked scores counted too, is \
-        what the power of the time would be were each FLOP equally fast. Powers of memory are those of its increments from point to \
+        what the power of the time would be if every FLOP were equally fast. Powers of memory are those of its increments from point to \
         point, in which a constant drops out. saved is what the forward pass keeps for the derivative, peak the most that buffers \
         held at once, parameters and moments included (MB are 10⁶ bytes). Prints Markdown.",
     after_long_help = "Examples:\n  \
@@ -26,10 +25,10 @@ use crate::progress::Display;
         gradus bench scaling --sweep attention --sweep width --repeats 10 --json"
 )]
 pub struct Scaling {
-    /// What grows; may be given several times; by default all of them.
+    /// What to grow; may be given several times; by default all.
     #[arg(long, value_name = "NAME", value_parser = SWEEPS.map(|s| s.name))]
     sweep: Vec<String>,
-    /// Number of repetitions of each point, of which the fastest counts.
+    /// Number of repetitions of each point; the fastest counts.
     #[arg(long, value_name = "N", default_value_t = 7)]
     repeats: usize,
     #[command(flatten)]
@@ -48,15 +47,12 @@ struct Report {
 
 pub fn run(args: &Scaling) -> Result<(), CliError> {
     args.threads.start()?;
-    if args.repeats == 0 {
-        return Err(flag("--repeats", 0, "at least 1 repetition"));
-    }
+    at_least_one("--repeats", args.repeats, "repetition")?;
     let chosen = |sweep: &Sweep| args.sweep.is_empty() || args.sweep.iter().any(|name| name == sweep.name);
     let mut sweeps = Vec::new();
     for sweep in SWEEPS.into_iter().filter(chosen) {
-        let mut bar = Display::choose(false).begin(Job::new(sweep.name, sweep.values.len() as u64, "points"));
-        sweeps.push(scaling(sweep, args.repeats, |point| bar.reach(point as u64))?);
-        bar.finish();
+        let job = Job::new(sweep.name, sweep.values.len() as u64, "points");
+        sweeps.push(Display::choose(false).during(job, |reach| Ok(scaling(sweep, args.repeats, reach)?))?);
     }
     let report = Report { threads: rayon::current_num_threads(), sweeps };
     if args.json { output::json(&report) } else { output::write(&markdown(&report.sweeps)) }

@@ -17,79 +17,104 @@ fn greedy(model: &Model<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
 
 #[test]
 fn greedy_is_the_argmax_of_full_passes() {
-    let dir = tempfile::tempdir().unwrap();
+    let desk = Desk::new();
+    desk.write_ids("ids", &[3, 1, 4]);
     for model in ["l2-d12-h3", "l3-d16-h4-relu"] {
         let loaded = checkpoint::load(&golden(model)).unwrap();
         let tokens = loaded.backbone.config().context() - 3;
-        let ids = write(dir.path(), "ids", "3 1\n4");
         let mut expected = vec![3, 1, 4];
         greedy(&loaded, &mut expected, tokens);
-        let run = gradus(&format!("generate --model {{}} --ids {{}} --tokens {tokens} --greedy --json"), &[&golden(model), &ids]);
-        let json = run.json();
+        let json = desk.gradus(&format!("generate --model golden/{model} --ids ids --tokens {tokens} --greedy --json")).json();
         assert_eq!(ids_of(&json["ids"]), expected);
-        assert_eq!(json.get("text"), None, "there is no tokenizer");
+        assert_eq!((json.get("text"), json.get("slid")), (None, None), "no tokenizer, and room for all");
     }
 }
 
 #[test]
 fn text_is_streamed_as_the_whole_decodes() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = byte_model(dir.path(), |_| {});
+    let desk = Desk::new();
+    let model = desk.byte_model("model", |_| {});
     let mut expected: Vec<u32> = b"Hey".iter().map(|&b| b.into()).collect();
     greedy(&model, &mut expected, 5);
     let text = Tokenizer::bytes().decode(&expected).unwrap();
-    let json = gradus("generate --model {} --prompt Hey --tokens 5 --greedy --json", &[dir.path()]).json();
+    let json = desk.gradus("generate --model model --prompt Hey --tokens 5 --greedy --json").json();
     assert_eq!((ids_of(&json["ids"]), json["text"].as_str()), (expected, Some(text.as_str())));
-    for flags in ["--greedy", "--seed 3", "--seed 4 --slide"] {
-        let json = gradus(&format!("generate --model {{}} --prompt Hey --tokens 5 {flags} --json"), &[dir.path()]).json();
-        let run = gradus(&format!("generate --model {{}} --prompt Hey --tokens 5 {flags}"), &[dir.path()]);
-        assert_eq!(run.stdout, format!("{}\n", json["text"].as_str().unwrap()), "{flags}");
+    for flags in ["--tokens 5 --greedy", "--tokens 5 --seed 3", "--tokens 20 --seed 4"] {
+        let line = format!("generate --model model --prompt Hey {flags}");
+        let json = desk.gradus(&format!("{line} --json")).json();
+        assert_eq!(desk.gradus(&line).printed(), format!("{}\n", json["text"].as_str().unwrap()), "{flags}");
     }
 }
 
+/// Context 10, and a prompt of three tokens.
 #[test]
-fn a_seed_decides_and_the_context_limits() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = golden("l2-d12-h3"); // context 10
-    let ids = write(dir.path(), "ids", "3 1 4");
-    let run = |flags: &str| gradus(&format!("generate --model {{}} --ids {{}} {flags}"), &[&model, &ids]);
+fn the_window_slides_beyond_the_context_and_says_so() {
+    let desk = Desk::new();
+    desk.write_ids("ids", &[3, 1, 4]);
+    let run = |flags: &str| desk.gradus(&format!("generate --model golden/l2-d12-h3 --ids ids --greedy --json {flags}"));
+    let long = run("--tokens 30");
+    assert_eq!(ids_of(&long.json()["ids"]).len(), 33);
+    // The eleventh token sees all ten before it, the twelfth the last five.
+    assert_eq!(long.json()["slid"], serde_json::json!({ "at": 11, "unseen": 6 }));
+    assert_holds(
+        &long.stderr,
+        &["context is 10 tokens", "from token 12 on", "the last 5 afresh", "no longer sees tokens 1 to 6"],
+    );
+    assert_eq!(run("--tokens 30 --slide").json(), long.json(), "the flag asks for the default");
+    let fits = run("--tokens 8");
+    assert_eq!((fits.json().get("slid"), fits.stderr.as_str()), (None, ""));
+    run("--tokens 8 --no-slide").fails_with(&["context is 10", "--tokens 7", "leave out --no-slide"]);
+    assert_eq!(ids_of(&run("--tokens 7 --no-slide").json()["ids"]), ids_of(&long.json()["ids"])[..10]);
+}
+
+#[test]
+fn a_seed_decides_what_is_drawn() {
+    let desk = Desk::new();
+    desk.write("ids", "3 1\n4");
+    let run = |flags: &str| desk.gradus(&format!("generate --model golden/l2-d12-h3 --ids ids {flags}"));
     let sample = |seed: u64| {
         ids_of(&run(&format!("--tokens 7 --temperature 2 --top-k 9 --top-p 0.95 --seed {seed} --json")).json()["ids"])
     };
     assert_eq!(sample(1), sample(1));
     assert!((2..12).any(|seed| sample(seed) != sample(1)), "seeds differ");
     let plain = run("--tokens 3 --greedy");
-    assert_eq!(plain.stdout.split_whitespace().count(), 6);
+    assert_eq!(plain.printed().split_whitespace().count(), 6);
     assert!(plain.stdout.starts_with("3 1 4 ") && plain.stdout.ends_with('\n'), "{}", plain.stdout);
     assert_eq!(ids_of(&run("--tokens 0 --json").json()["ids"]), [3, 1, 4]);
+}
 
-    run("--tokens 8 --greedy").fails_with(&["context is 10", "--tokens 7", "--slide"]);
-    assert_eq!(ids_of(&run("--tokens 30 --slide --json").json()["ids"]).len(), 33);
-    run("--tokens 1 --temperature 0").misused(&["--temperature 0", "--greedy"]);
-    run("--tokens 1 --temperature -1").misused(&["--temperature -1"]);
-    run("--tokens 1 --temperature NaN").misused(&["--temperature NaN"]);
-    run("--tokens 1 --top-k 0").misused(&["--top-k 0"]);
-    run("--tokens 1 --top-p 1.5").misused(&["--top-p 1.5", "at most 1"]);
-    let unknown = write(dir.path(), "unknown", "3 17");
-    gradus("generate --model {} --ids {} --tokens 1", &[&model, &unknown]).fails_with(&["entry 1", "0 to 16"]);
-    gradus("generate --model {} --prompt hey --tokens 1", &[&model]).fails_with(&["no tokenizer", "--ids"]);
-    byte_model(&dir.path().join("own"), |_| {});
-    gradus("generate --model {} --prompt= --tokens 1", &[&dir.path().join("own")]).fails_with(&["the prompt has no tokens"]);
+#[test]
+fn what_cannot_be_generated_is_refused() {
+    let desk = Desk::new();
+    desk.write_ids("ids", &[3, 1, 4]);
+    for (flags, words) in [
+        ("--temperature 0", &["--temperature 0", "--greedy"][..]),
+        ("--temperature -1", &["--temperature -1"]),
+        ("--temperature NaN", &["--temperature NaN"]),
+        ("--top-k 0", &["--top-k 0"]),
+        ("--top-p 1.5", &["--top-p 1.5", "at most 1"]),
+    ] {
+        desk.gradus(&format!("generate --model golden/l2-d12-h3 --ids ids --tokens 1 {flags}")).misused(words);
+    }
+    desk.write_ids("ids", &[3, 17]);
+    desk.gradus("generate --model golden/l2-d12-h3 --ids ids --tokens 1").fails_with(&["entry 1", "0 to 16"]);
+    desk.gradus("generate --model golden/l2-d12-h3 --prompt hey --tokens 1").fails_with(&["no tokenizer", "--ids"]);
+    desk.byte_model("own", |_| {});
+    desk.gradus("generate --model own --prompt= --tokens 1").fails_with(&["the prompt has no tokens"]);
 }
 
 #[test]
 fn ids_that_the_tokenizer_lacks_are_never_drawn() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = byte_model(dir.path(), |c| (c.vocab, c.context) = (300, 64));
-    Tokenizer::characters(["abc"]).save(dir.path()).unwrap();
-    let json = gradus("generate --model {} --prompt ab --tokens 62 --seed 3 --json", &[dir.path()]).json();
+    let desk = Desk::new();
+    desk.byte_model("model", |c| (c.vocab, c.context) = (300, 64));
+    desk.tokenizer("model", &Tokenizer::characters(["abc"]));
+    let json = desk.gradus("generate --model model --prompt ab --tokens 62 --seed 3 --json").json();
     let ids = ids_of(&json["ids"]);
-    let context = model.backbone.config().context();
-    assert!(ids.len() == context && ids.iter().all(|&id| id < 3), "{ids:?}");
-    assert_eq!(json["text"].as_str().unwrap().len(), context);
+    assert!(ids.len() == 64 && ids.iter().all(|&id| id < 3), "{ids:?}");
+    assert_eq!(json["text"].as_str().unwrap().len(), 64);
     // A prompt of the model's own ids is continued in ids.
-    let beyond = write(dir.path(), "ids", "1 299");
-    let run = gradus("generate --model {} --ids {} --tokens 3", &[dir.path(), &beyond]);
-    assert!(run.code == Some(0) && run.stdout.starts_with("1 299 "), "{} {}", run.stdout, run.stderr);
-    assert!(run.stderr.contains("of 3 ids"), "{}", run.stderr);
+    desk.write_ids("ids", &[1, 299]);
+    let run = desk.gradus("generate --model model --ids ids --tokens 3");
+    assert!(run.printed().starts_with("1 299 "), "{}", run.stdout);
+    assert_holds(&run.stderr, &["of 3 ids"]);
 }

@@ -11,10 +11,13 @@ mod resume;
 mod tokenizer;
 mod world;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use gradus_model::{GptConfig, Model, ModelConfig, checkpoint};
+use gradus_model::{GptConfig, Model, Tree, checkpoint};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use serde_json::Value;
@@ -26,23 +29,19 @@ struct Run {
     stderr: String,
 }
 
-/// `gradus` with these arguments, separated by spaces; `{}` stands for each of `paths` in turn.
-#[track_caller]
-fn command(line: &str, paths: &[&Path]) -> Command {
-    let mut paths = paths.iter();
-    let arguments = line.split_whitespace().map(|word| match word {
-        "{}" => paths.next().expect("a path for each {}").as_os_str().to_owned(),
-        word => word.into(),
-    });
+/// `gradus` with the arguments of a line; `golden/NAME` is the directory of a fixture that `transformers` made.
+fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gradus"));
-    command.args(arguments);
+    command.args(line.split_whitespace().map(|word| match word.strip_prefix("golden/") {
+        Some(name) => golden(name).into_os_string(),
+        None => OsString::from(word),
+    }));
     command
 }
 
-/// Runs [`command`] to its end.
-#[track_caller]
-fn gradus(line: &str, paths: &[&Path]) -> Run {
-    command(line, paths).output().expect("the program starts").into()
+/// Runs [`command`] to its end, for what reads and writes no files.
+fn gradus(line: &str) -> Run {
+    command(line).output().expect("the program starts").into()
 }
 
 impl From<Output> for Run {
@@ -53,7 +52,14 @@ impl From<Output> for Run {
 }
 
 impl Run {
-    /// The JSON object of a run that succeeded: the last line of stdout.
+    /// What a successful run printed.
+    #[track_caller]
+    fn printed(&self) -> &str {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        &self.stdout
+    }
+
+    /// The JSON object of a successful run: the last line of stdout.
     #[track_caller]
     fn json(&self) -> Value {
         self.json_with(0)
@@ -85,68 +91,208 @@ impl Run {
         assert_eq!((self.code, self.stdout.as_str()), (Some(code), ""), "{}", self.stderr);
         let named = self.stderr.lines().any(|line| line.starts_with("error: "));
         assert!(named && !self.stderr.contains("panicked"), "{}", self.stderr);
-        for word in words {
-            assert!(self.stderr.contains(word), "{word:?} in {}", self.stderr);
+        assert_holds(&self.stderr, words);
+    }
+}
+
+/// A folder in which the program works.
+struct Desk {
+    folder: PathBuf,
+    /// Removes it at the end.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Desk {
+    /// A folder of a test's own.
+    fn new() -> Self {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        Desk { folder: temporary.path().to_owned(), _temporary: Some(temporary) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Makes `command` work here, and nowhere else.
+    fn prepare(&self, mut command: Command) -> Command {
+        command.env("XDG_CACHE_HOME", self.path("cache")).current_dir(&self.folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs [`command`] here, to its end.
+    fn gradus(&self, line: &str) -> Run {
+        self.prepare(command(line)).output().expect("the program starts").into()
+    }
+
+    /// The same with a limit on the size of files, which stands in for a full disk: none is longer than this many of the shell's
+    /// blocks. A trainer's state does not fit, the model does.
+    #[cfg(unix)]
+    fn on_a_full_disk(&self, blocks: usize, line: &str) -> Run {
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_gradus")]).args(line.split_whitespace());
+        self.prepare(shell).output().expect("a shell").into()
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).expect("UTF-8")
+    }
+
+    /// A file of JSON.
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.read(name)).expect("JSON")
+    }
+
+    /// The records of a run's metrics.
+    #[cfg(unix)]
+    fn records(&self, run: &str) -> Vec<Value> {
+        let log = self.text(&format!("{run}/metrics.jsonl"));
+        log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Writes a file, and makes the folders that it needs.
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, content).expect("a file in a temporary directory");
+    }
+
+    /// Writes token ids, as `--ids` takes them.
+    fn write_ids(&self, name: &str, ids: &[u32]) {
+        self.write(name, words(ids));
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+
+    /// Every file below a folder, with its bytes.
+    fn files(&self, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.path(name)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    files.insert(path.clone(), fs::read(path).unwrap());
+                }
+            }
         }
+        files
+    }
+
+    /// A random byte-level model of context 8, with its tokenizer.
+    fn byte_model(&self, name: &str, change: impl FnOnce(&mut GptConfig)) -> Model<Tensor<f32>> {
+        let mut config =
+            GptConfig { vocab: 256, context: 8, width: 12, layers: 2, heads: 3, initializer_range: 0.4, ..Default::default() };
+        change(&mut config);
+        let model = Model::init(&config.into(), 5);
+        fs::create_dir_all(self.path(name)).expect("a directory");
+        self.save(name, &model);
+        self.tokenizer(name, &Tokenizer::bytes());
+        model
+    }
+
+    fn load(&self, name: &str) -> Model<Tensor<f32>> {
+        checkpoint::load(&self.path(name)).expect("a model")
+    }
+
+    fn save(&self, name: &str, model: &Model<Tensor<f32>>) {
+        checkpoint::save(&self.path(name), model).expect("saved");
+    }
+
+    fn tokenizer(&self, name: &str, tokenizer: &Tokenizer) {
+        tokenizer.save(&self.path(name)).expect("saved");
+    }
+
+    /// Spoils an element of one of a model's parameters.
+    fn spoil(&self, model: &str, parameter: &str, value: f32) {
+        let mut params = self.load(model);
+        params.as_mut().visit(|name, p| {
+            if name == parameter {
+                p.set(0, value);
+            }
+        });
+        self.save(model, &params);
     }
 }
 
 /// The directory of a fixture that `transformers` made.
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+    gradus_tests::golden().join(name)
+}
+
+#[track_caller]
+fn assert_holds(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} in {} bytes: {}", text.len(), text.chars().take(2000).collect::<String>());
+    }
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("a number, found {value}"))
+}
+
+#[track_caller]
+fn assert_near(found: &Value, expected: f64, tolerance: f64) {
+    let found = number(found);
+    assert!((found - expected).abs() <= tolerance, "{found} for {expected}");
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().expect("an array")
 }
 
 fn ids_of(value: &Value) -> Vec<u32> {
-    value.as_array().expect("ids").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
+    items(value).iter().map(|id| id.as_u64().expect("an id") as u32).collect()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().expect("numbers").iter().map(|x| x.as_f64().expect("a number")).collect()
+    items(value).iter().map(number).collect()
 }
 
-fn write(dir: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-    let path = dir.join(name);
-    std::fs::write(&path, content).expect("a file in a temporary directory");
-    path
+/// Ids with spaces between.
+fn words(ids: &[u32]) -> String {
+    ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// A rate in 10⁹ operations or bytes per second, that some computer of this decade may have.
 #[track_caller]
 fn giga(json: &Value, field: &str) -> f64 {
-    let rate = json[field].as_f64().unwrap_or_else(|| panic!("{field} in {json}"));
+    let rate = number(&json[field]);
     assert!((1e-4..1e6).contains(&rate), "{field}: {rate}");
     rate
 }
 
 /// Copies what a folder holds into another.
 fn copy(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).unwrap() {
+    for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let to = to.join(entry.file_name());
         if entry.path().is_dir() {
-            std::fs::create_dir(&to).unwrap();
+            fs::create_dir(&to).unwrap();
             copy(&entry.path(), &to);
         } else {
-            std::fs::copy(entry.path(), &to).unwrap();
+            fs::copy(entry.path(), &to).unwrap();
         }
     }
 }
 
-/// A random byte-level model of context 8, saved with its tokenizer.
-fn byte_model(dir: &Path, change: impl FnOnce(&mut GptConfig)) -> Model<Tensor<f32>> {
-    let mut config =
-        GptConfig { vocab: 256, context: 8, width: 12, layers: 2, heads: 3, initializer_range: 0.4, ..Default::default() };
-    change(&mut config);
-    let model = Model::init(&config.into(), 5);
-    std::fs::create_dir_all(dir).expect("a directory");
-    checkpoint::save(dir, &model).expect("saved");
-    Tokenizer::bytes().save(dir).expect("saved");
-    model
-}
-
 #[test]
 fn wrong_usage_ends_with_2_and_help_with_0() {
-    let wrong = [
+    for line in [
         "evaluate",
         "evaluate --model m",
         "generate --model m --ids i",
@@ -155,15 +301,37 @@ fn wrong_usage_ends_with_2_and_help_with_0() {
         "bench train --workload huge",
         "generate --model m --ids i --tokens x",
         "generate --model m --ids i --tokens 1 --greedy --seed 1",
-    ];
-    for line in wrong {
-        let run = gradus(line, &[]);
-        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{line}: {}", run.stderr);
+        "reproduce --resume mini --seeds 2",
+        "world --rows 10",
+        "world --tasks x --rows 10 --overwrite",
+        "tokenizer encode --tokenizer t --mode spacy --file f",
+        "finetune",
+        "finetune --model m --task rte --data d",
+        "finetune --resume d --batch 3",
+        "finetune --resume d --batch 32",
+        "finetune --resume d --seeds 1",
+        "finetune --model m --task rte --data d --out o --transfer some",
+        "finetune --model m --task rte --data d --out o --objective mean",
+        "finetune --model m --task rte --data d --out o --warmup x",
+        "finetune --model m --task rte --data d --out o --optimizer adam",
+        "finetune --model m --task rte --data d --out o --batch x",
+        "finetune --model m --task rte --data d --out o --resume",
+        "evaluate --model m --task rte",
+        "evaluate --model m --task rte --data d --context 3",
+        "evaluate --model m --task rte --data d --stride 3",
+        "evaluate --model m --task rte --data d --gradients",
+        "evaluate --model m --task rte --data d --dtype f64",
+        "evaluate --model m --task rte --data d --opening x",
+        "evaluate --model m --corpus c --zero-shot",
+        "evaluate --model m --corpus c --data d",
+        "evaluate --model m --task rte --data d --split never",
+        "predict --model m --task rte --data d --overwrite",
+    ] {
+        gradus(line).misused(&[]);
     }
     for line in ["--help", "evaluate --help", "generate --help", "tokenizer train --help", "world --help", "bench train --help"] {
-        let run = gradus(line, &[]);
-        assert_eq!(run.code, Some(0), "{line}");
-        assert!(run.stdout.contains("gradus "), "{line} has an example");
+        let help = gradus(line);
+        assert_holds(help.printed(), &["gradus "]); // an example
     }
-    assert!(gradus("evaluate --help", &[]).stdout.contains("in nats"));
+    assert_holds(gradus("evaluate --help").printed(), &["in nats"]);
 }

@@ -1,42 +1,37 @@
-use std::fs;
 use std::sync::LazyLock;
 
-use gradus_paper::plan::RECIPE;
+use gradus_paper::RECIPE;
 
 use super::*;
 
 #[test]
-fn bad_sizes_and_places_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("mini");
+fn bad_sizes_are_refused() {
+    let desk = Desk::new();
     for (flags, words) in [
         ("--scale 0", ["--scale 0", "0.01 to 100"]),
         ("--scale NaN", ["--scale NaN", "0.01 to 100"]),
         ("--seeds 0", ["--seeds 0", "1 to 100"]),
         ("--seed 18446744073709551615", ["--seed 18446744073709551615", "leaves room"]),
     ] {
-        gradus(&format!("reproduce --out {{}} {flags}"), &[&out]).misused(&words);
-        assert!(!out.exists(), "{flags}");
+        desk.gradus(&format!("reproduce --out mini {flags}")).misused(&words);
+        assert!(!desk.exists("mini"), "{flags}");
     }
-    gradus("reproduce --resume {}", &[&out]).fails_with(&["plan.json"]);
-    assert_eq!(gradus("reproduce --resume {} --seeds 2", &[&out]).code, Some(2));
+}
 
-    fs::create_dir(&out).unwrap();
-    let plan = write(&out, "plan.json", "{ \"seeds\": 1, ");
+#[test]
+fn a_bad_plan_is_refused_and_left_as_it_is() {
+    let desk = Desk::new();
+    desk.gradus("reproduce --resume mini").fails_with(&["plan.json"]);
+    let torn = "{ \"seeds\": 1, ";
+    desk.write("mini/plan.json", torn);
     for flags in ["--out", "--resume"] {
-        gradus(&format!("reproduce {flags} {{}}"), &[&out]).fails_with(&["plan.json"]);
+        desk.gradus(&format!("reproduce {flags} mini")).fails_with(&["plan.json"]);
     }
-    assert_eq!(fs::read_to_string(&plan).unwrap(), "{ \"seeds\": 1, ");
+    assert_eq!(desk.text("mini/plan.json"), torn);
 
     // Sizes that no flag gives, in the plan of a finished reproduction.
-    write(&out, "report.html", "mine");
-    let plan = |change: (&str, u64)| {
-        let mut plan = serde_json::json!({"recipe": RECIPE, "seeds": 1, "first_seed": 1, "updates": 4000, "rows": 1000, "epochs": 7, "scale": 1.0,
-            "lr": 7e-4, "layers": 4, "full": false});
-        plan[change.0] = change.1.into();
-        write(&out, "plan.json", plan.to_string());
-    };
-    for change in [
+    desk.write("mini/report.html", "mine");
+    for (name, size) in [
         ("seeds", 0),
         ("first_seed", u64::MAX),
         ("updates", 0),
@@ -45,48 +40,46 @@ fn bad_sizes_and_places_are_refused() {
         ("layers", 4_000_000),
         ("scale", 2),
     ] {
-        plan(change);
-        gradus("reproduce --resume {}", &[&out]).fails_with(&["plan.json", "expected"]);
+        let mut plan = serde_json::json!({"recipe": RECIPE, "seeds": 1, "first_seed": 1, "updates": 4000, "rows": 1000, "epochs": 7, "scale": 1.0,
+            "lr": 7e-4, "layers": 4, "full": false});
+        plan[name] = size.into();
+        desk.write("mini/plan.json", plan.to_string());
+        desk.gradus("reproduce --resume mini").fails_with(&["plan.json", "expected"]);
     }
-    fs::remove_file(out.join("plan.json")).unwrap();
-    gradus("reproduce --out {}", &[&out]).fails_with(&["report.html", "--out"]);
-    assert_eq!(fs::read_to_string(out.join("report.html")).unwrap(), "mine");
+    desk.remove("mini/plan.json");
+    desk.gradus("reproduce --out mini").fails_with(&["report.html", "--out"]);
+    assert_eq!(desk.text("mini/report.html"), "mine");
 }
 
 /// The smallest miniature, made once for all tests: from the first stage to the report, then with the experiments.
 struct Miniature {
-    out: PathBuf,
+    desk: Desk,
     /// What the program printed of the first run, and of the one with the experiments.
     plain: Value,
     full: Value,
 }
 
 impl Miniature {
-    const SIZES: &str = "--scale 0.01 --seed 3";
+    const BEGIN: &str = "reproduce --out mini --scale 0.01 --seed 3 --quiet --json";
 
     fn get() -> &'static Self {
         static MADE: LazyLock<Miniature> = LazyLock::new(|| {
-            let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("miniature");
-            let _ = fs::remove_dir_all(&out); // of an earlier run of the tests
-            let run =
-                |more: &str| gradus(&format!("reproduce {} {more} --quiet --json --out {{}}", Miniature::SIZES), &[&out]).json();
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("miniature");
+            let _ = fs::remove_dir_all(&folder); // of an earlier run of the tests
+            fs::create_dir_all(&folder).unwrap();
+            let desk = Desk { folder, _temporary: None };
+            let run = |more: &str| desk.gradus(&format!("{} {more}", Miniature::BEGIN)).json();
             let (plain, full) = (run(""), run("--full"));
-            Miniature { out, plain, full }
+            Miniature { desk, plain, full }
         });
         &MADE
     }
 
-    /// A copy in a folder of its own.
-    fn copy(&self) -> (tempfile::TempDir, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().join("mini");
-        fs::create_dir(&out).unwrap();
-        copy(&self.out, &out);
-        (dir, out)
-    }
-
-    fn results(out: &Path) -> Vec<u8> {
-        fs::read(out.join("results.json")).unwrap()
+    /// A copy on a desk of its own.
+    fn copy() -> Desk {
+        let desk = Desk::new();
+        copy(&Self::get().desk.folder, &desk.folder);
+        desk
     }
 }
 
@@ -104,8 +97,7 @@ fn the_experiments_add_to_what_is_there() {
 
 #[test]
 fn the_report_has_the_papers_tables_and_statements() {
-    let report = fs::read_to_string(Miniature::get().out.join("report.html")).unwrap();
-    for told in [
+    let told = [
         "Table 2",
         "Table 3",
         "Table 4",
@@ -117,16 +109,44 @@ fn the_report_has_the_papers_tables_and_statements() {
         "… and 3 blocks",
         "shown where its mean",
         "Convergence and generalisation",
-    ] {
-        assert!(report.contains(told), "{told} is missing in the report");
-    }
+    ];
+    assert_holds(&Miniature::get().desk.text("mini/report.html"), &told);
 }
 
-/// Not of the dev rows that chose the model: 16 · 3/5 rows, not 16 · 3/10.
+#[test]
+fn the_report_is_written_as_markdown_from_the_records() {
+    let desk = Miniature::copy();
+    let write = |more: &str| desk.gradus(&format!("reproduce --resume mini --markdown PAGE.md --quiet --json {more}"));
+    let made = write("").json();
+    let page = desk.text("PAGE.md");
+    assert!(page.starts_with("<!-- Written by `gradus reproduce --resume DIR --markdown FILE --overwrite`"), "{page}");
+    assert!(page.contains("    gradus reproduce --seeds 1 --seed 3 --scale 0.01 --full --out DIR\n"), "{page}");
+    for claim in items(&made["claims"]) {
+        let [statement, paper, ours] = ["statement", "paper", "ours"].map(|key| claim[key].as_str().unwrap());
+        let row = page.lines().find(|line| line.starts_with(&format!("| {statement} |"))).expect(statement);
+        assert!(row.contains(&format!("| {paper} | {ours} |")), "{row}");
+    }
+    let results = desk.json("mini/results.json");
+    let score = |variant: &str| {
+        let result = items(&results["tasks"]).iter().find(|t| t["task"] == "rte" && t["variant"] == variant).unwrap();
+        format!("{:.1}", 100.0 * number(&result["test"]["score"]))
+    };
+    let row = ["full", "no-pretraining", "no-aux", "lstm"].map(score).join(" | ");
+    assert!(page.contains(&format!("| RTE, accuracy | 50.0 | {row} | 100.0 |")), "{row} is not in {page}");
+
+    write("").fails_with(&["PAGE.md", "--overwrite"]);
+    desk.write("PAGE.md", "old");
+    assert_eq!(write("--overwrite").json()["done"], 0);
+    assert_eq!(desk.text("PAGE.md"), page, "the same from the same records");
+    desk.gradus("reproduce --scale 0.01 --out new --markdown PAGE.md").fails_with(&["--overwrite"]);
+    assert!(!desk.exists("new"), "refused before the work");
+}
+
+/// Not on the dev rows that chose the model: 16 · 3/5 rows, not 16 · 3/10.
 #[test]
 fn scores_are_of_the_test_rows() {
-    let results: Value = serde_json::from_slice(&Miniature::results(&Miniature::get().out)).unwrap();
-    let tasks = results["tasks"].as_array().unwrap();
+    let results = Miniature::get().desk.json("mini/results.json");
+    let tasks = items(&results["tasks"]);
     assert!(tasks.len() > 56, "those of the plain run, and the experiments: {}", tasks.len());
     for task in tasks {
         assert_eq!(task["test"]["examples"], 9, "{}", task["task"]);
@@ -135,44 +155,43 @@ fn scores_are_of_the_test_rows() {
 
 #[test]
 fn a_reproduction_of_other_sizes_is_refused() {
-    let (_dir, out) = Miniature::get().copy();
+    let desk = Miniature::copy();
     for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 2 --seeds 2"] {
         let said = ["mini", "other sizes", "--seed 3 --scale 0.01 --full"];
-        gradus(&format!("reproduce {other} --out {{}}"), &[&out]).fails_with(&said);
+        desk.gradus(&format!("reproduce {other} --out mini")).fails_with(&said);
     }
 }
 
 #[test]
 fn what_is_done_is_not_done_again() {
-    let made = Miniature::get();
-    let (_dir, out) = made.copy();
-    let less = gradus(&format!("reproduce {} --quiet --json --out {{}}", Miniature::SIZES), &[&out]).json();
+    let desk = Miniature::copy();
+    let less = desk.gradus(Miniature::BEGIN).json();
     assert_eq!(stages(&less), (Some(80), Some(0)), "what is there stays");
-    let again = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
+    let again = desk.gradus("reproduce --resume mini --quiet --json").json();
     assert_eq!(stages(&again), (Some(80), Some(0)));
+    let made = Miniature::get();
     assert_eq!(again["claims"], made.full["claims"]);
-    assert!(Miniature::results(&out) == Miniature::results(&made.out), "the same results");
+    assert!(desk.read("mini/results.json") == made.desk.read("mini/results.json"), "the same results");
 }
 
 #[test]
 fn a_lost_stage_is_run_again_to_the_same_result() {
-    let (_dir, out) = Miniature::get().copy();
-    let lost = out.join("seed-3/results/rte.full.json");
-    let read = || -> Value { serde_json::from_slice(&fs::read(&lost).unwrap()).unwrap() };
-    let kept = read();
-    fs::remove_file(&lost).unwrap();
-    let mended = gradus("reproduce --resume {} --quiet --json", &[&out]).json();
+    let desk = Miniature::copy();
+    let lost = "mini/seed-3/results/rte.full.json";
+    let kept = desk.json(lost);
+    desk.remove(lost);
+    let mended = desk.gradus("reproduce --resume mini --quiet --json").json();
     assert_eq!(stages(&mended), (Some(79), Some(1)));
-    assert_eq!(read()["test"], kept["test"]);
+    assert_eq!(desk.json(lost)["test"], kept["test"]);
 }
 
 #[test]
 fn results_of_another_recipe_and_damaged_ones_are_refused() {
-    let (_dir, out) = Miniature::get().copy();
-    let plan = fs::read_to_string(out.join("plan.json")).unwrap();
-    write(&out, "plan.json", plan.replace(&format!("\"recipe\": {RECIPE}"), "\"recipe\": 0"));
-    gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["recipe 0", "plan.json"]);
-    write(&out, "plan.json", &plan);
-    fs::write(out.join("seed-3/results/rte.full.json"), "{").unwrap();
-    gradus("reproduce --resume {} --quiet", &[&out]).fails_with(&["rte.full.json"]);
+    let desk = Miniature::copy();
+    let plan = desk.text("mini/plan.json");
+    desk.write("mini/plan.json", plan.replace(&format!("\"recipe\": {RECIPE}"), "\"recipe\": 0"));
+    desk.gradus("reproduce --resume mini --quiet").fails_with(&["recipe 0", "plan.json"]);
+    desk.write("mini/plan.json", &plan);
+    desk.write("mini/seed-3/results/rte.full.json", "{");
+    desk.gradus("reproduce --resume mini --quiet").fails_with(&["rte.full.json"]);
 }

@@ -1,67 +1,60 @@
-use std::fs;
-
 use super::*;
 
 #[test]
 fn train_encode_decode() {
-    let dir = tempfile::tempdir().unwrap();
-    let corpus = write(dir.path(), "corpus.txt", "the cat sat on the mat and the rat sat on the hat\n".repeat(3));
-    let out = dir.path().join("deep/words");
-    let json = gradus("tokenizer train --corpus {} --vocab 40 --special <start> --out {} --json", &[&corpus, &out]).json();
+    let desk = Desk::new();
+    desk.write("corpus.txt", "the cat sat on the mat and the rat sat on the hat\n".repeat(3));
+    let json = desk.gradus("tokenizer train --corpus corpus.txt --vocab 40 --special <start> --out deep/words --json").json();
     let vocab = json["vocab"].as_u64().unwrap();
-    assert!(vocab <= 40 && json["merges"].as_u64().unwrap() > 5, "{json}");
+    assert!(vocab <= 40 && json["merges"].as_u64() > Some(5), "{json}");
 
-    let page = write(dir.path(), "page.txt", "<start>The  Cat sat!");
-    let json = gradus("tokenizer encode --tokenizer {} --mode basic --file {} --json", &[&out, &page]).json();
-    let ids = ids_of(&json["ids"]);
-    assert_eq!(ids[0] as u64, vocab - 1, "the special is the last id");
+    desk.write("page.txt", "<start>The  Cat sat!");
+    let encode = "tokenizer encode --tokenizer deep/words --file page.txt";
+    let ids = ids_of(&desk.gradus(&format!("{encode} --mode basic --json")).json()["ids"]);
+    assert_eq!(u64::from(ids[0]), vocab - 1, "the special is the last id");
     assert_eq!(*ids.last().unwrap(), 0, "! is unknown");
-    let plain = gradus("tokenizer encode --tokenizer {} --file {}", &[&out, &page]);
-    let file = write(dir.path(), "ids", &plain.stdout);
-    assert_eq!(plain.stdout, format!("{}\n", ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")));
-    let json = gradus("tokenizer decode --tokenizer {} --ids {} --json", &[&out, &file]).json();
-    assert_eq!(json["text"], "<start>the cat sat <unk>");
-    assert_eq!(gradus("tokenizer decode --tokenizer {} --ids {}", &[&out, &file]).stdout, "<start>the cat sat <unk>\n");
+    let plain = desk.gradus(encode);
+    assert_eq!(plain.printed(), words(&ids) + "\n");
+    desk.write("ids", plain.printed());
+    let decode = "tokenizer decode --tokenizer deep/words --ids ids";
+    assert_eq!(desk.gradus(&format!("{decode} --json")).json()["text"], "<start>the cat sat <unk>");
+    assert_eq!(desk.gradus(decode).printed(), "<start>the cat sat <unk>\n");
 }
 
 #[test]
 fn nothing_is_written_over() {
-    let dir = tempfile::tempdir().unwrap();
-    let corpus = write(dir.path(), "corpus.txt", "one two one two three");
-    let out = dir.path().join("words");
-    let train = |vocab: usize, flags: &str| {
-        gradus(&format!("tokenizer train --corpus {{}} --vocab {vocab} --out {{}} {flags}--json"), &[&corpus, &out])
-    };
-    let first = train(25, "").json();
-    let before = fs::read(out.join("tokenizer.json")).unwrap();
-    train(26, "").fails_with(&["words", "there is a tokenizer already", "--overwrite"]);
-    assert_eq!(fs::read(out.join("tokenizer.json")).unwrap(), before);
-    assert_ne!(train(16, "--overwrite ").json()["fingerprint"], first["fingerprint"]);
+    let desk = Desk::new();
+    desk.write("corpus.txt", "one two one two three");
+    let train = |flags: &str| desk.gradus(&format!("tokenizer train --corpus corpus.txt --out words --json {flags}"));
+    let first = train("--vocab 25").json();
+    let before = desk.read("words/tokenizer.json");
+    train("--vocab 26").fails_with(&["words", "it already holds a tokenizer", "--overwrite"]);
+    assert_eq!(desk.read("words/tokenizer.json"), before);
+    assert_ne!(train("--vocab 16 --overwrite").json()["fingerprint"], first["fingerprint"]);
 }
 
 #[test]
 fn bad_input() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("words");
-    let train = |corpus: &Path, vocab: usize| {
-        gradus(&format!("tokenizer train --corpus {{}} --vocab {vocab} --out {{}}"), &[corpus, &out])
-    };
-    let text = write(dir.path(), "text", "some text");
-    train(&dir.path().join("none"), 100).fails_with(&["none", "Check the path"]);
-    train(&write(dir.path(), "empty", ""), 100).fails_with(&["holds no text"]);
-    train(&write(dir.path(), "binary", b"a\0b"), 100).fails_with(&["byte 1 is NUL"]);
-    train(&write(dir.path(), "latin1", b"caf\xe9"), 100).fails_with(&["byte 3 (0xe9)"]);
-    train(&text, 0).misused(&["--vocab 0"]);
-    for flag in ["--min-frequency 0", "--max-characters 0"] {
-        gradus(&format!("tokenizer train --corpus {{}} --vocab 100 {flag} --out {{}}"), &[&text, &out])
-            .misused(&[flag, "at least 1"]);
+    let desk = Desk::new();
+    let train = |flags: &str| desk.gradus(&format!("tokenizer train --out words {flags}"));
+    for (corpus, content, words) in
+        [("empty", &b""[..], "holds no text"), ("binary", b"a\0b", "byte 1 is NUL"), ("latin1", b"caf\xe9", "byte 3 (0xe9)")]
+    {
+        desk.write(corpus, content);
+        train(&format!("--corpus {corpus} --vocab 100")).fails_with(&[words]);
     }
-    train(&text, 3).fails_with(&["a vocabulary of 3 is too small"]);
-    assert!(!out.exists(), "nothing was written");
-    gradus("tokenizer encode --tokenizer {} --file {}", &[&out, &text]).fails_with(&["words", "Check the path"]);
-    Tokenizer::characters(["abc"]).save(&out).unwrap();
-    gradus("tokenizer encode --tokenizer {} --file {}", &[&out, &text]).fails_with(&["'s'", "3 characters"]);
-    let ids = write(dir.path(), "ids", "0 1 3");
-    gradus("tokenizer decode --tokenizer {} --ids {}", &[&out, &ids]).fails_with(&["entry 2", "0 to 2", "tokenizer's"]);
-    assert_eq!(gradus("tokenizer encode --tokenizer {} --mode spacy --file {}", &[&out, &text]).code, Some(2));
+    train("--corpus none --vocab 100").fails_with(&["none", "check the spelling of the path"]);
+    desk.write("text", "some text");
+    train("--corpus text --vocab 3").fails_with(&["a vocabulary of 3 is too small"]);
+    train("--corpus text --vocab 0").misused(&["--vocab 0"]);
+    for flag in ["--min-frequency 0", "--max-characters 0"] {
+        train(&format!("--corpus text --vocab 100 {flag}")).misused(&[flag, "at least 1"]);
+    }
+    assert!(!desk.exists("words"), "nothing was written");
+    let encode = "tokenizer encode --tokenizer words --file text";
+    desk.gradus(encode).fails_with(&["words", "check the spelling of the path"]);
+    desk.tokenizer("words", &Tokenizer::characters(["abc"]));
+    desk.gradus(encode).fails_with(&["'s'", "3 characters"]);
+    desk.write_ids("ids", &[0, 1, 3]);
+    desk.gradus("tokenizer decode --tokenizer words --ids ids").fails_with(&["entry 2", "0 to 2", "tokenizer's"]);
 }

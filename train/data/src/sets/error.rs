@@ -9,94 +9,47 @@ use super::task::{Split, Task};
 
 /// An error in reading a data set. Its message says what was expected, what was found, where, and what to do.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum SetError {
-    /// A task of that name there is not.
     #[error("task: expected one of {names}; found `{name}`")]
-    Task {
-        /// What was given.
-        name: String,
-        /// Those there are.
-        names: String,
-    },
-    /// A split of that name there is not.
+    Task { name: String, names: String },
     #[error("split: expected one of {}; found `{name}`", split_names(&Split::ALL))]
-    SplitName {
-        /// What was given.
-        name: String,
-    },
-    /// A split that this data set does not have.
+    SplitName { name: String },
     #[error("{title} has no split `{split}`. Choose one of: {}", split_names(splits))]
-    NoSplit {
-        /// The data set.
-        title: &'static str,
-        /// What was asked for.
-        split: Split,
-        /// What it has.
-        splits: &'static [Split],
-    },
-    /// A file that should be there is not.
-    #[error("{}: there is no such {what}. The folder of {title} must hold {folder}", path.display())]
-    Missing {
-        /// The file or folder.
-        path: PathBuf,
-        /// `file` or `folder`.
-        what: &'static str,
-        /// The data set.
-        title: &'static str,
-        /// What its folder must hold.
-        folder: &'static str,
-    },
-    /// The operating system refused.
+    NoSplit { title: &'static str, split: Split, splits: &'static [Split] },
+    /// `what` is `file` or `folder`; `folder` says what the data set's folder must hold.
+    #[error("{path}: there is no such {what}. The folder of {title} must hold {folder}")]
+    Missing { path: PathBuf, what: &'static str, title: &'static str, folder: &'static str },
     #[error(transparent)]
     File(#[from] FileError),
-    /// A place in a file that is not as the data set has it.
-    #[error("{}, line {line}, column {column}: expected {expected}, found {found}. {remedy}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The column, from 1: of tables the field, else the character.
-        column: usize,
-        /// What should stand there.
-        expected: String,
-        /// What stands there.
-        found: String,
-        /// What to do.
-        remedy: String,
-    },
-    /// A split without a row.
+    /// Line and column count from 1; the column is the field of a table, else the character.
+    #[error("{path}, line {line}, column {column}: expected {expected}, found {found}. {remedy}")]
+    Malformed { path: PathBuf, line: usize, column: usize, expected: String, found: String, remedy: String },
     #[error(
         "{title}, split `{split}`: expected at least one row, found none (passed over: {dropped}) in {}. \
              Check that the files are whole, or download them again",
         list(files)
     )]
-    Empty {
-        /// The data set.
-        title: &'static str,
-        /// The split.
-        split: Split,
-        /// The files that were read.
-        files: Vec<PathBuf>,
-        /// Rows passed over.
-        dropped: usize,
-    },
-    /// Predictions that make no submission to GLUE.
+    Empty { title: &'static str, split: Split, files: Vec<PathBuf>, dropped: usize },
+    /// Predictions that do not make a submission to GLUE.
     #[error("{title}: expected {expected}, found {found}. {remedy}")]
-    Submission {
-        /// The data set.
-        title: &'static str,
-        /// What a submission takes.
-        expected: String,
-        /// What was given.
-        found: String,
-        /// What to do.
-        remedy: &'static str,
-    },
+    Submission { title: &'static str, expected: String, found: String, remedy: &'static str },
 }
 
 impl SetError {
+    /// Something wrong at a line and column of a file.
+    pub(super) fn malformed(
+        path: &Path,
+        (line, column): (usize, usize),
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let (expected, found, remedy) = (expected.into(), found.into(), remedy.into());
+        SetError::Malformed { path: path.into(), line, column, expected, found, remedy }
+    }
+
     /// A file operation that failed on one of a data set's files.
     pub(super) fn io(task: &Task, path: &Path, what: &'static str, cause: std::io::Error) -> Self {
         match cause.kind() {

@@ -1,11 +1,10 @@
-//! JSON objects, one a file or one a line.
+//! JSON objects, one per file or one per line.
 
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use super::error::SetError;
-use super::error::quote;
+use super::error::{SetError, quote};
 use super::task::Task;
 use super::tsv::{place, wrong_folder};
 
@@ -20,27 +19,14 @@ pub(super) fn parse<T: DeserializeOwned>(
     serde_json::from_str(text).map_err(|cause| {
         let message = cause.to_string();
         let reason = message.rsplit_once(" at line ").map_or(&*message, |(reason, _)| reason); // it counts from `text`
-        SetError::Malformed {
-            path: path.into(),
-            line: first + cause.line().saturating_sub(1),
-            column: cause.column().max(1),
-            expected: format!("a JSON object with {fields}"),
-            found: format!("{} ({reason})", quote(text)),
-            remedy: wrong_folder(task),
-        }
+        let at = (first + cause.line().saturating_sub(1), cause.column().max(1));
+        let found = format!("{} ({reason})", quote(text));
+        SetError::malformed(path, at, format!("a JSON object with {fields}"), found, wrong_folder(task))
     })
 }
 
 /// A value that is not as it should be, at the place of its `key` in `text`.
 pub(super) fn malformed(path: &Path, first: usize, text: &str, key: &str, expected: String, found: String) -> SetError {
     let before = text.find(&format!("\"{key}\"")).map_or("", |at| &text[..at]);
-    let (line, column) = place(before, first);
-    SetError::Malformed {
-        path: path.into(),
-        line,
-        column,
-        expected,
-        found,
-        remedy: format!("Correct `{key}`, or load the file anew"),
-    }
+    SetError::malformed(path, place(before, first), expected, found, format!("Correct `{key}`, or download the file again"))
 }

@@ -1,12 +1,12 @@
 //! The data sets of the paper, read from the files of their original distributions.
 //!
-//! | task | form | the paper | metric | file |
+//! | task | transformation | the paper | metric | file |
 //! |-|-|-|-|-|
-//! | MultiNLI, SNLI, SciTail, QNLI, RTE, WNLI | [`Form::Entail`] | table 2 (WNLI: GLUE only) | accuracy | [`mnli`], [`snli`], [`scitail`], [`qnli`], [`rte`], [`wnli`] |
-//! | RACE, Story Cloze | [`Form::Choose`] | table 3 | accuracy | [`race`], [`story_cloze`] |
-//! | MRPC, QQP, STS-B | [`Form::Similar`] | table 4 | F1, F1, Pearson | [`mrpc`], [`qqp`], [`stsb`] |
-//! | CoLA, SST-2 | [`Form::Classify`] | table 4 | Matthews, accuracy | [`cola`], [`sst2`] |
-//! | DPRD, WSC273 | [`Form::Refer`] | figure 2, zero-shot | accuracy | [`dprd`], [`wsc273`] |
+//! | MultiNLI, SNLI, SciTail, QNLI, RTE, WNLI | [`Transformation::Entail`] | table 2 (WNLI: GLUE only) | accuracy | [`mnli`], [`snli`], [`scitail`], [`qnli`], [`rte`], [`wnli`] |
+//! | RACE, Story Cloze | [`Transformation::Choose`] | table 3 | accuracy | [`race`], [`story_cloze`] |
+//! | MRPC, QQP, STS-B | [`Transformation::Similar`] | table 4 | F1, F1, Pearson | [`mrpc`], [`qqp`], [`stsb`] |
+//! | CoLA, SST-2 | [`Transformation::Classify`] | table 4 | Matthews, accuracy | [`cola`], [`sst2`] |
+//! | DPRD, WSC273 | [`Transformation::Refer`] | figure 2, zero-shot | accuracy | [`dprd`], [`wsc273`] |
 //!
 //! ```
 //! use gradus_data::sets::{Input, Label, Split, Task};
@@ -22,13 +22,13 @@
 //!
 //! Decided here:
 //!
-//! - **Texts** are handed on as they stand in the file, trailing blanks included; the tokenizer standardises them.
+//! - **Texts** are passed on as they are in the file, trailing blanks included; the tokenizer normalises them.
 //! - **A malformed row is an error**, with file, line and column. Rows are passed over for two reasons only, each counted in
 //!   [`Loaded::dropped`]: annotators without a majority (SNLI, MultiNLI: label `-`), and the torn rows in GLUE's QQP.
 //! - **An empty text** is a text: its row is kept, and the model reads the special tokens alone.
 //! - **Columns** are found by their names where the file has a header, so their order does not matter.
-//! - **The wrong folder** is told by its columns and labels. Where these are alike, it cannot be: the unlabelled test files of
-//!   CoLA and SST-2 have the same columns, and so have those of RTE and WNLI.
+//! - **A wrong folder** is recognised by its columns and labels. Where these are alike, it cannot be: the unlabelled test files
+//!   of CoLA and SST-2 have the same columns, and so have those of RTE and WNLI.
 //! - **No dev set of its own** (Story Cloze, DPRD): the end of the training file is held out, never the test set.
 
 pub mod cola;
@@ -57,8 +57,9 @@ pub mod wnli;
 pub mod wsc273;
 
 pub use error::SetError;
+pub use scores::Metric;
 pub use submission::{Submission, label, submission};
-pub use task::{Answer, Dropped, Example, Family, Form, Input, Label, Loaded, Split, Task};
+pub use task::{Answer, Dropped, Example, Family, Input, Label, Loaded, Split, Task, Transformation};
 
 /// Every data set, in the order of the paper's tables 2, 3 and 4; those of the zero-shot analysis last.
 pub static ALL: [&Task; 15] = [
@@ -80,7 +81,7 @@ pub static ALL: [&Task; 15] = [
 ];
 
 impl Task {
-    /// The data set of that name.
+    /// The data set with this name.
     ///
     /// # Errors
     /// [`SetError::Task`], with the names there are.

@@ -8,18 +8,16 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::error::SetError;
 use super::error::quote;
-use super::scores::Metric;
-use super::task::{Answer, Family, Form, Loaded, Split, Task};
 use super::tsv::{self, Columns, Written};
+use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
 /// 3,668 / 408 / 1,725 pairs.
 pub static MRPC: Task = Task {
     name: "mrpc",
     title: "MRPC",
     family: Family::Similarity,
-    form: Form::Similar,
+    transformation: Transformation::Similar,
     answer: Answer::Classes(&["not_equivalent", "equivalent"]),
     metric: Metric::F1,
     also: &[Metric::Accuracy],
@@ -47,14 +45,8 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
         let dev = dev_ids(&path)?;
         let known: HashSet<&String> = loaded.examples.iter().map(|example| &example.id).collect();
         if let Some((id, &line)) = dev.iter().filter(|(id, _)| !known.contains(id)).min_by_key(|(_, line)| **line) {
-            return Err(SetError::Malformed {
-                path,
-                line,
-                column: 1,
-                expected: format!("the ids of a pair of {}", original.display()),
-                found: quote(id),
-                remedy: tsv::wrong_folder(&MRPC),
-            });
+            let expected = format!("the ids of a pair of {}", original.display());
+            return Err(SetError::malformed(&path, (line, 1), expected, quote(id), tsv::wrong_folder(&MRPC)));
         }
         loaded.examples.retain(|example| dev.contains_key(&example.id) == (split == Split::Dev));
         loaded.files.push(path);
@@ -66,7 +58,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     Ok(loaded)
 }
 
-/// The ids of the pairs in the dev set, two a line, each with its line.
+/// The ids of the pairs in the dev set, two per line, each with its line.
 fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
     let mut ids = HashMap::new();
     tsv::each_line(&MRPC, path, |line, text| {
@@ -74,14 +66,8 @@ fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
             [first, second] => drop(ids.insert(format!("{}-{}", first.trim(), second.trim()), line)),
             _ if text.trim().is_empty() => {}
             _ => {
-                return Err(SetError::Malformed {
-                    path: path.into(),
-                    line,
-                    column: 1,
-                    expected: "two ids with a tab between".into(),
-                    found: quote(text),
-                    remedy: tsv::wrong_folder(&MRPC),
-                });
+                let (expected, remedy) = ("two ids with a tab between", tsv::wrong_folder(&MRPC));
+                return Err(SetError::malformed(path, (line, 1), expected, quote(text), remedy));
             }
         }
         Ok(())
@@ -91,39 +77,34 @@ fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Label;
-    use super::super::testing::{folder, message, texts};
+    use super::super::testing::{load, refused};
     use super::*;
 
     const MSR: &str = "\u{feff}Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n\
                        1\t10\t11\tHe said \" no .\tHe refused .\r\n0\t12\t13\tRain fell .\tSnow fell .\r\n";
 
+    /// The test set's rows are numbered, as in a submission to GLUE.
     #[test]
     fn the_original_files_serve_where_those_of_glue_are_absent() {
-        let folder = folder(&[("msr_paraphrase_train.txt", MSR), ("msr_paraphrase_test.txt", MSR), ("dev_ids.tsv", "12\t13\n")]);
-        let load = |split| MRPC.load(folder.path(), split).unwrap();
-        assert_eq!(texts(&load(Split::Train)), ["He said \" no .|He refused ."]);
-        assert_eq!(texts(&load(Split::Dev)), ["Rain fell .|Snow fell ."]);
-        assert_eq!(load(Split::Dev).examples[0].id, "12-13");
-        assert_eq!(load(Split::Test).examples[0].label, Some(Label::Class(1)));
-        assert_eq!(load(Split::Test).examples[0].id, "0", "as a submission to GLUE numbers it");
-
-        std::fs::write(folder.path().join("test.tsv"), "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t10\t11\tA .\tB .").unwrap();
-        assert_eq!((&*load(Split::Test).examples[0].id, load(Split::Test).examples[0].label), ("0", None), "GLUE's comes first");
+        let mut files = vec![("msr_paraphrase_train.txt", MSR), ("msr_paraphrase_test.txt", MSR), ("dev_ids.tsv", "12\t13\n")];
+        let [said, fell] = ["He said \" no .|He refused . = 1", "Rain fell .|Snow fell . = 0"];
+        assert_eq!(load(&MRPC, &files, Split::Train), [format!("10-11: {said}")]);
+        assert_eq!(load(&MRPC, &files, Split::Dev), [format!("12-13: {fell}")]);
+        assert_eq!(load(&MRPC, &files, Split::Test), [format!("0: {said}"), format!("1: {fell}")]);
+        files.push(("test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t10\t11\tA .\tB ."));
+        assert_eq!(load(&MRPC, &files, Split::Test), ["0: A .|B . = ?"], "GLUE's comes first");
     }
 
     #[test]
     fn without_the_list_of_dev_pairs_no_split_is_guessed() {
-        let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR)], Split::Train);
-        assert!(found.contains("dev_ids.tsv: there is no such file"), "{found}");
-        for (ids, expected) in [
+        let train = ("msr_paraphrase_train.txt", MSR);
+        refused(&MRPC, &[train], Split::Train, "dev_ids.tsv: there is no such file");
+        for (ids, words) in [
             ("12\t13\tx", "line 1, column 1: expected two ids"),
             ("12\t13\n12\t14", "line 2, column 1: expected the ids of a pair"),
+            ("12\t13\n14", "dev_ids.tsv, line 2, column 1: expected two ids with a tab between, found `14`"),
         ] {
-            let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR), ("dev_ids.tsv", ids)], Split::Train);
-            assert!(found.contains(expected), "{found}");
+            refused(&MRPC, &[train, ("dev_ids.tsv", ids)], Split::Train, words);
         }
-        let found = message(&MRPC, &[("msr_paraphrase_train.txt", MSR), ("dev_ids.tsv", "12\t13\n14")], Split::Dev);
-        assert!(found.contains("dev_ids.tsv, line 2, column 1: expected two ids with a tab between, found `14`"), "{found}");
     }
 }

@@ -4,42 +4,36 @@
 //! In GLUE's first release a few questions of `train.tsv` hold a line break, which tears their row in two: such rows have too
 //! few columns, and are passed over and counted, while they are few.
 
-use std::path::Path;
-
-use super::error::SetError;
-use super::scores::Metric;
-use super::task::{Answer, Family, Form, Loaded, Split, Task};
 use super::tsv::{self, Columns, Written};
+use super::{Answer, Family, Metric, Split, Task, Transformation};
 
 /// About 364,000 / 40,000 / 391,000 pairs.
 pub static QQP: Task = Task {
     name: "qqp",
     title: "QQP",
     family: Family::Similarity,
-    form: Form::Similar,
+    transformation: Transformation::Similar,
     answer: Answer::Classes(&["not_duplicate", "duplicate"]),
     metric: Metric::F1,
     also: &[Metric::Accuracy],
     folder: "`train.tsv`, `dev.tsv` and `test.tsv` of GLUE's QQP",
     splits: &[Split::Train, Split::Dev, Split::Test],
-    read,
+    read: |folder, split| {
+        let columns = Columns {
+            id: &["id"],
+            texts: &["question1", "question2"],
+            label: "is_duplicate",
+            written: Written::Numbers,
+            torn: split != Split::Test, // the test set is sound, and a submission needs each of its rows
+            ..Columns::GLUE
+        };
+        tsv::glue(&QQP, folder, split, &columns)
+    },
 };
-
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
-    let columns = Columns {
-        id: &["id"],
-        texts: &["question1", "question2"],
-        label: "is_duplicate",
-        written: Written::Numbers,
-        torn: split != Split::Test, // the test set is sound, and a submission needs each of its rows
-        ..Columns::GLUE
-    };
-    tsv::read(&QQP, &folder.join(format!("{split}.tsv")), split, &columns)
-}
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, message, texts};
+    use super::super::testing::{folder, refused, rows};
     use super::*;
 
     #[test]
@@ -48,22 +42,20 @@ mod tests {
                      5\t1\t2\tWhat is rain?\tHow does rain form?\t0\n\
                      6\t3\t4\tIs \"soup\" a drink?\n\n\tIs soup drunk?\t1\n\
                      7\t5\t6\tWho sings?\tWhich one sings?\t1\n";
-        let test = "id\tquestion1\tquestion2\n0\tWhy?\tHow?\n";
-        let folder = folder(&[("train.tsv", train), ("test.tsv", test)]);
+        let folder = folder(&[("train.tsv", train), ("test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\tHow?\n")]);
         let train = QQP.load(folder.path(), Split::Train).unwrap();
-        assert_eq!(texts(&train), ["What is rain?|How does rain form?", "Who sings?|Which one sings?"]);
+        assert_eq!(rows(&train), ["5: What is rain?|How does rain form? = 0", "7: Who sings?|Which one sings? = 1"]);
         assert_eq!(train.dropped.len(), 1);
         assert_eq!((train.dropped[0].rows, train.dropped[0].reason.contains("tears its row")), (3, true));
-        assert_eq!(texts(&QQP.load(folder.path(), Split::Test).unwrap()), ["Why?|How?"]);
+        assert_eq!(rows(&QQP.load(folder.path(), Split::Test).unwrap()), ["0: Why?|How? = ?"]);
     }
 
     #[test]
     fn many_torn_rows_or_one_of_the_test_set_are_an_error() {
         let row = "5\t1\t2\tWhy?\tHow?\n";
         let dev = format!("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n{}{}\t0\n", row.repeat(11), row.trim_end());
-        let found = message(&QQP, &[("dev.tsv", &dev)], Split::Dev);
-        assert!(found.contains("line 2, column 6: expected 6 columns"), "{found}");
-        let found = message(&QQP, &[("test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\n")], Split::Test);
-        assert!(found.contains("line 2, column 3: expected 3 columns"), "{found}");
+        refused(&QQP, &[("dev.tsv", &dev)], Split::Dev, "line 2, column 6: expected 6 columns");
+        let test = [("test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\n")];
+        refused(&QQP, &test, Split::Test, "line 2, column 3: expected 3 columns");
     }
 }

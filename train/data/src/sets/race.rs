@@ -1,7 +1,7 @@
 //! RACE (Lai et al. 2017): English examinations of Chinese middle and high schools. Which of four answers fits the passage?
 //!
-//! `train/`, `dev/` and `test/`, each with `middle/` and `high/`, of files `*.txt`, one JSON object a passage: `article`,
-//! `questions`, `options` (four to each question), `answers` as letters A to D. Every question is an example; examples are
+//! `train/`, `dev/` and `test/`, each with `middle/` and `high/`, of files `*.txt`, one JSON object per passage: `article`,
+//! `questions`, `options` (four for each question), `answers` as letters A to D. Every question is an example; examples are
 //! ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as they are.
 
 use std::fs;
@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::error::{SetError, quote};
-use super::scores::Metric;
-use super::task::{Answer, Example, Family, Form, Input, Label, Loaded, Split, Task};
+use super::error::quote;
+use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 use super::{json, tsv};
 
 const LETTERS: [&str; 4] = ["A", "B", "C", "D"];
@@ -21,11 +20,11 @@ pub static RACE: Task = Task {
     name: "race",
     title: "RACE",
     family: Family::QuestionAnswering,
-    form: Form::Choose,
+    transformation: Transformation::Choose,
     answer: Answer::Choice { of: LETTERS.len() },
     metric: Metric::Accuracy,
     also: &[],
-    folder: "`train/`, `dev/` and `test/`, each with `middle/` and `high/` of `*.txt`, one JSON object a passage",
+    folder: "`train/`, `dev/` and `test/`, each with `middle/` and `high/` of `*.txt`, one JSON object per passage",
     splits: &[Split::Train, Split::Dev, Split::Test],
     read,
 };
@@ -97,7 +96,7 @@ fn read_passage(path: &Path, school: &'static str, examples: &mut Vec<Example>) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, message};
+    use super::super::testing::{folder, refused, rows};
     use super::*;
 
     const MIDDLE: &str = r#"{"id": "m", "article": "Tom ran.\nHe fell.", "questions": ["Who ran?", "He _ ."],
@@ -107,47 +106,41 @@ mod tests {
 
     #[test]
     fn every_question_is_an_example_of_its_school() {
-        let other = HIGH.replace("It", "Rain");
         let folder = folder(&[
             ("dev/middle/10.txt", MIDDLE),
-            ("dev/high/10.txt", &other),
+            ("dev/high/10.txt", &HIGH.replace("It", "Rain")),
             ("dev/high/9.txt", &format!("\u{feff}{HIGH}\n")),
             ("dev/high/._9.txt", "\u{0}"),
             ("dev/high/readme.md", "no passage"),
         ]);
         let loaded = RACE.load(folder.path(), Split::Dev).unwrap();
-        let ids: Vec<_> = loaded.examples.iter().map(|example| (example.id.as_str(), example.group.unwrap())).collect();
-        assert_eq!(ids, [("middle10-0", "middle"), ("middle10-1", "middle"), ("high9-0", "high"), ("high10-0", "high")]);
-        assert_eq!(
-            loaded.examples[1].input,
-            Input::Choices {
-                document: "Tom ran.\nHe fell.".into(),
-                question: "He _ .".into(),
-                answers: ["fell", "slept", "sang", "ate"].map(String::from).into(),
-            }
-        );
-        let labels: Vec<_> = loaded.examples.iter().filter_map(|example| example.label).collect();
-        assert_eq!(labels, [1, 0, 3, 3].map(Label::Class));
+        let expected = [
+            "middle10-0: Tom ran.\nHe fell.|Who ran?|Ann|Tom|Bob|Eve = 1",
+            "middle10-1: Tom ran.\nHe fell.|He _ .|fell|slept|sang|ate = 0",
+            "high9-0: It rained.|What fell?|Hail|Snow|Fog|Rain = 3",
+            "high10-0: Rain rained.|What fell?|Hail|Snow|Fog|Rain = 3",
+        ];
+        assert_eq!(rows(&loaded), expected);
+        let groups: Vec<_> = loaded.examples.iter().filter_map(|example| example.group).collect();
+        assert_eq!(groups, ["middle", "middle", "high", "high"]);
     }
 
     #[test]
     fn faults_are_named_with_file_line_and_column() {
-        let cases = [
+        for (content, words) in [
             (
                 MIDDLE.replace("\"A\"]", "\"E\"]"),
-                "line 2, column 86: expected a letter from A to D as the answer to question 2, found `E`",
+                "3.txt, line 2, column 86: expected a letter from A to D as the answer to question 2, found `E`",
             ),
             (MIDDLE.replace("\"A\"]", "\"a\"]"), "found `a`"),
             (MIDDLE.replace(", \"A\"]", "]"), "expected 2 answers, one for each question, found 1"),
             (MIDDLE.replace(", \"Eve\"", ""), "line 2, column 9: expected 4 answers to question 1 to choose from, found 3"),
             (MIDDLE.replace("article", "text"), "missing field `article`"),
-            (MIDDLE[..MIDDLE.len() - 4].into(), "line 2, column"),
-        ];
-        for (content, expected) in cases {
-            let found = message(&RACE, &[("dev/middle/3.txt", &content), ("dev/high/1.txt", HIGH)], Split::Dev);
-            assert!(found.contains(expected) && found.contains("3.txt"), "{found}");
+            (MIDDLE[..MIDDLE.len() - 4].into(), "3.txt, line 2, column"),
+        ] {
+            refused(&RACE, &[("dev/middle/3.txt", &content), ("dev/high/1.txt", HIGH)], Split::Dev, words);
         }
-        let found = message(&RACE, &[("dev/middle/3.txt", MIDDLE)], Split::Dev);
-        assert!(found.contains("high: there is no such folder. The folder of RACE must hold `train/`"), "{found}");
+        let words = "high: there is no such folder. The folder of RACE must hold `train/`";
+        refused(&RACE, &[("dev/middle/3.txt", MIDDLE)], Split::Dev, words);
     }
 }

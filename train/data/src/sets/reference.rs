@@ -1,13 +1,12 @@
-//! Pronouns to resolve, four lines an example and a blank line between: sentence, pronoun, the two candidates with a comma
-//! between, the candidate that is meant.
+//! Pronouns to resolve, four lines per example and a blank line between examples: sentence, pronoun, the two candidates separated
+//! by a comma, the one that is meant.
 
 use std::ops::Range;
 use std::path::Path;
 
-use super::error::SetError;
 use super::error::quote;
-use super::task::{Example, Input, Label, Loaded, Task};
 use super::tsv::each_line;
+use super::{Example, Input, Label, Loaded, SetError, Task};
 
 /// Reads a whole file.
 pub(super) fn read(task: &Task, path: &Path) -> Result<Loaded, SetError> {
@@ -34,14 +33,8 @@ pub(super) fn read(task: &Task, path: &Path) -> Result<Loaded, SetError> {
 
 /// One example from its lines and their numbers.
 fn example(task: &Task, path: &Path, id: String, block: &[(usize, String)]) -> Result<Example, SetError> {
-    let malformed = |line, expected: &str, found| SetError::Malformed {
-        path: path.into(),
-        line,
-        column: 1,
-        expected: expected.into(),
-        found,
-        remedy: format!("Correct the example, or check that the folder is {}'s: it must hold {}", task.title, task.folder),
-    };
+    let remedy = format!("Correct the example, or check that the folder is {}'s: it must hold {}", task.title, task.folder);
+    let malformed = |line, expected: &str, found| SetError::malformed(path, (line, 1), expected, found, remedy);
     let [(_, sentence), (second, pronoun), (third, both), (fourth, answer)] = block else {
         let expected = "four lines (sentence, pronoun, two candidates with a comma between, answer), then a blank one";
         return Err(malformed(block[0].0, expected, format!("{} lines", block.len())));
@@ -71,7 +64,7 @@ fn example(task: &Task, path: &Path, id: String, block: &[(usize, String)]) -> R
     })
 }
 
-/// The first place where `word` stands by itself in `sentence`; in another case only where it does not stand as written.
+/// The first place where `word` is a word of `sentence`; in another case only if it does not occur as written.
 fn find_word(sentence: &str, word: &str) -> Option<Range<usize>> {
     let alone = |sentence: &str, word: &str| {
         sentence.match_indices(word).map(|(start, _)| start..start + word.len()).find(|at| {
@@ -82,14 +75,12 @@ fn find_word(sentence: &str, word: &str) -> Option<Range<usize>> {
     alone(sentence, word).or_else(|| alone(&sentence.to_ascii_lowercase(), &word.to_ascii_lowercase()))
 }
 
-/// Runs of blanks made one.
+/// With each run of blanks as one.
 fn single_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_whitespace() {
-            true if out.ends_with(' ') => {}
-            true => out.push(' '),
-            false => out.push(c),
+    for c in text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }) {
+        if c != ' ' || !out.ends_with(' ') {
+            out.push(c);
         }
     }
     out

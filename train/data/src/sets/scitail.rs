@@ -5,17 +5,15 @@
 
 use std::path::Path;
 
-use super::error::SetError;
-use super::scores::Metric;
-use super::task::{Answer, Family, Form, Loaded, Split, Task};
 use super::tsv::{self, Columns};
+use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
 /// 23,596 / 1,304 / 2,126 pairs.
 pub static SCITAIL: Task = Task {
     name: "scitail",
     title: "SciTail",
     family: Family::Inference,
-    form: Form::Entail,
+    transformation: Transformation::Entail,
     answer: Answer::Classes(&["entails", "neutral"]),
     metric: Metric::Accuracy,
     also: &[],
@@ -33,24 +31,21 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Label;
-    use super::super::testing::{folder, message, texts};
+    use super::super::testing::{load, refused};
     use super::*;
 
     #[test]
     fn in_tsv_format_or_in_the_folder_itself() {
         let rows = "Owls \"see\" at night.\tOwls see.\tentails\nOwls see.\tOwls sing.\tneutral";
         for place in ["tsv_format/scitail_1.0_dev.tsv", "scitail_1.0_dev.tsv"] {
-            let folder = folder(&[(place, rows)]);
-            let loaded = SCITAIL.load(folder.path(), Split::Dev).unwrap();
-            assert_eq!(texts(&loaded), ["Owls \"see\" at night.|Owls see.", "Owls see.|Owls sing."]);
-            assert_eq!(loaded.examples[1].label, Some(Label::Class(1)));
+            let expected = ["0: Owls \"see\" at night.|Owls see. = 0", "1: Owls see.|Owls sing. = 1"];
+            assert_eq!(load(&SCITAIL, &[(place, rows)], Split::Dev), expected);
         }
     }
 
     #[test]
     fn other_labels_are_refused() {
-        let found = message(&SCITAIL, &[("scitail_1.0_test.tsv", "A.\tB.\tentailment")], Split::Test);
-        assert!(found.contains("line 1, column 3: expected one of the labels entails, neutral, found `entailment`"), "{found}");
+        let words = "line 1, column 3: expected one of the labels entails, neutral, found `entailment`";
+        refused(&SCITAIL, &[("scitail_1.0_test.tsv", "A.\tB.\tentailment")], Split::Test, words);
     }
 }

@@ -141,7 +141,7 @@ pub fn matthews_of_counts(right: f64, p: &[f64], l: &[f64]) -> f64 {
 /// ```
 ///
 /// 0 where all predictions, or all labels, are equal (0/0): such predictions say nothing, and a run can still be compared
-/// with others. SciPy has NaN there. NaN for no predictions at all, and where one is not finite.
+/// with others. SciPy gives NaN there. NaN for no predictions at all, and where one is non-finite.
 pub fn pearson(predictions: &[f64], labels: &[f64]) -> f64 {
     if pairs(predictions, labels) == 0 || predictions.iter().chain(labels).any(|value| !value.is_finite()) {
         return f64::NAN;
@@ -171,7 +171,7 @@ pub fn spearman(predictions: &[f64], labels: &[f64]) -> f64 {
     pearson(&ranks(predictions), &ranks(labels))
 }
 
-/// The place of each of these finite values in their order, from 1; equal values share the mean of their places.
+/// The rank of each of these finite values, from 1; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).expect("finite values"));
@@ -192,7 +192,7 @@ fn mean(values: &[f64]) -> f64 {
 /// GLUE's average: the mean over tasks of the mean over each task's scores.
 ///
 /// The benchmark gives F1 and accuracy for MRPC and QQP, Pearson and Spearman for STS-B, matched and mismatched accuracy for
-/// MNLI, and counts WNLI, nine tasks in all. The average of the paper's table 5 is another: one score a task, MNLI's the mean
+/// MNLI, and counts WNLI, nine tasks in all. The average of the paper's table 5 is another: one score per task, MNLI's the mean
 /// of its two, without WNLI. NaN for no tasks, or a task without scores.
 ///
 /// ```

@@ -1,6 +1,6 @@
 //! SNLI, the Stanford Natural Language Inference corpus (Bowman et al. 2015): entailment between captions of pictures.
 //!
-//! The corpus as published: `snli_1.0_train.jsonl`, `snli_1.0_dev.jsonl`, `snli_1.0_test.jsonl`, one object a line with
+//! The corpus as published: `snli_1.0_train.jsonl`, `snli_1.0_dev.jsonl`, `snli_1.0_test.jsonl`, one object per line with
 //! `sentence1` (premise), `sentence2` (hypothesis), `gold_label`, `pairID`. Else GLUE's copy, `train.tsv` and so on, whose rows
 //! may have more columns than the header: there the gold label is a row's last field. Where it is `-`, the annotators had no
 //! majority; such rows are passed over and counted.
@@ -9,12 +9,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::error::SetError;
 use super::error::quote;
 use super::json;
-use super::scores::Metric;
-use super::task::{Answer, Example, Family, Form, Input, Label, Loaded, Split, Task};
 use super::tsv::{self, Columns, UNDECIDED};
+use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
 const LABELS: &[&str] = &["entailment", "neutral", "contradiction"];
 
@@ -23,7 +21,7 @@ pub static SNLI: Task = Task {
     name: "snli",
     title: "SNLI",
     family: Family::Inference,
-    form: Form::Entail,
+    transformation: Transformation::Entail,
     answer: Answer::Classes(LABELS),
     metric: Metric::Accuracy,
     also: &[],
@@ -73,7 +71,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, message, texts};
+    use super::super::testing::{folder, load, refused, rows};
     use super::*;
 
     fn row(label: &str) -> String {
@@ -85,35 +83,30 @@ mod tests {
         let dev = ["neutral", "-", "contradiction", "-"].map(row).join("\r\n");
         let folder = folder(&[("snli_1.0_dev.jsonl", &format!("\u{feff}{dev}\n\n")), ("dev.tsv", "not read")]);
         let loaded = SNLI.load(folder.path(), Split::Dev).unwrap();
-        assert_eq!(texts(&loaded), ["A \"man\" sits.|He sits."; 2]);
-        assert_eq!(loaded.examples[1].label, Some(Label::Class(2)));
+        assert_eq!(rows(&loaded), ["7#1: A \"man\" sits.|He sits. = 1", "7#1: A \"man\" sits.|He sits. = 2"]);
         assert_eq!(loaded.dropped[0].rows, 2);
     }
 
+    /// Rows may have more annotators than the header has columns for, or fewer, but not none.
     #[test]
     fn the_copy_in_glue_serves_too() {
-        let dev = "index\tcaptionID\tpairID\tsentence1\tsentence2\tlabel1\tgold_label\n\
-                   0\t7#\t7#1\tA.\tB.\tneutral\tentailment\tneutral\tneutral\n";
-        let folder = folder(&[("dev.tsv", dev)]);
-        let loaded = SNLI.load(folder.path(), Split::Dev).unwrap();
-        assert_eq!((&*loaded.examples[0].id, loaded.examples[0].label), ("7#1", Some(Label::Class(1))));
-        // Fewer annotators than the header has columns, but not without a label.
-        let fewer = |row: &str| format!("{}{row}\n", dev.split_inclusive('\n').next().unwrap());
-        let folder = super::super::testing::folder(&[("dev.tsv", &fewer("0\t7#\t7#1\tA.\tB.\tneutral"))]);
-        assert_eq!(SNLI.load(folder.path(), Split::Dev).unwrap().examples[0].label, Some(Label::Class(1)));
-        let found = message(&SNLI, &[("dev.tsv", &fewer("0\t7#\t7#1\tA.\tneutral"))], Split::Dev);
-        assert!(found.contains("line 2, column 6: expected 7 columns"), "{found}");
-        let found = message(&SNLI, &[("dev.tsv", &dev.replace("captionID", "genre"))], Split::Dev);
-        assert!(found.contains("expected a header with the columns captionID, sentence1, sentence2, gold_label"), "{found}");
+        const HEADER: &str = "index\tcaptionID\tpairID\tsentence1\tsentence2\tlabel1\tgold_label\n";
+        let dev = |row: &str| format!("{HEADER}{row}\n");
+        for labels in ["neutral\tentailment\tneutral\tneutral", "neutral"] {
+            let dev = dev(&format!("0\t7#\t7#1\tA.\tB.\t{labels}"));
+            assert_eq!(load(&SNLI, &[("dev.tsv", &dev)], Split::Dev), ["7#1: A.|B. = 1"]);
+        }
+        let wrong = dev("0\t7#\t7#1\tA.\tneutral");
+        refused(&SNLI, &[("dev.tsv", &wrong)], Split::Dev, "line 2, column 6: expected 7 columns");
+        let words = "expected a header with the columns captionID, sentence1, sentence2, gold_label";
+        refused(&SNLI, &[("dev.tsv", &wrong.replace("captionID", "genre"))], Split::Dev, words);
     }
 
     #[test]
     fn faults_are_named_with_line_and_column() {
-        let cases = [
-            (
-                row("maybe"),
-                "line 2, column 2: expected one of the labels entailment, neutral, contradiction, or -, found `maybe`",
-            ),
+        let labels = "expected one of the labels entailment, neutral, contradiction, or -, found `maybe`";
+        for (line, words) in [
+            (row("maybe"), &*format!("snli_1.0_train.jsonl, line 2, column 2: {labels}")),
             (row("neutral").replace("sentence2", "sentence3"), "missing field `sentence2`"),
             (
                 row("neutral").replace("He sits.", "He\tsits."),
@@ -121,10 +114,8 @@ mod tests {
             ),
             ("[".repeat(500), "line 2, column"),
             (String::new(), "expected at least one row, found none (passed over: 1)"),
-        ];
-        for (line, expected) in cases {
-            let found = message(&SNLI, &[("snli_1.0_train.jsonl", &format!("{}\n{line}\n", row("-")))], Split::Train);
-            assert!(found.contains(expected) && found.contains("snli_1.0_train.jsonl"), "{found}");
+        ] {
+            refused(&SNLI, &[("snli_1.0_train.jsonl", &format!("{}\n{line}\n", row("-")))], Split::Train, words);
         }
     }
 }

@@ -10,18 +10,16 @@
 
 use std::path::Path;
 
-use super::error::SetError;
 use super::error::quote;
-use super::scores::Metric;
-use super::task::{Answer, Example, Family, Form, Input, Label, Loaded, Split, Task};
 use super::tsv::{text, wrong_folder};
+use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
 /// 1,497 / 374 / 1,871 stories.
 pub static STORY_CLOZE: Task = Task {
     name: "story-cloze",
     title: "Story Cloze",
     family: Family::QuestionAnswering,
-    form: Form::Choose,
+    transformation: Transformation::Choose,
     answer: Answer::Choice { of: 2 },
     metric: Metric::Accuracy,
     also: &[],
@@ -54,13 +52,8 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 
 fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
     let text = text(&STORY_CLOZE, path)?;
-    let malformed = |line, column, expected, found| SetError::Malformed {
-        path: path.into(),
-        line,
-        column,
-        expected,
-        found,
-        remedy: wrong_folder(&STORY_CLOZE),
+    let malformed = |line, column, expected: String, found: String| {
+        SetError::malformed(path, (line, column), expected, found, wrong_folder(&STORY_CLOZE))
     };
     let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
     // `flexible`: the number of fields is checked below.
@@ -82,12 +75,8 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
         let line = row.position().map_or(1, |position| position.line() as usize);
         if row.len() != header.len() {
             let column = row.len().min(header.len()) + 1;
-            return Err(malformed(
-                line,
-                column,
-                format!("{} columns separated by commas, and every quote closed", header.len()),
-                row.len().to_string(),
-            ));
+            let expected = format!("{} columns separated by commas, and every quote closed", header.len());
+            return Err(malformed(line, column, expected, row.len().to_string()));
         }
         let label = |column: usize| match row[column].trim() {
             "1" => Ok(Label::Class(0)),
@@ -115,7 +104,7 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, message};
+    use super::super::testing::{load, refused};
     use super::*;
 
     const HEADER: &str = "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,\
@@ -128,25 +117,19 @@ mod tests {
     #[test]
     fn quoted_fields_and_both_names_of_a_file() {
         for name in ["test.csv", "cloze_test_test__spring2016 - cloze_test_ALL_test.csv"] {
-            let folder = folder(&[(name, &format!("\u{feff}{HEADER}{}", stories(1).trim_end().replace('\n', "\r\n")))]);
-            let loaded = STORY_CLOZE.load(folder.path(), Split::Test).unwrap();
-            let example = &loaded.examples[0];
-            let input = Input::Choices {
-                document: "One. Two, \"ha\". Three. Four.".into(),
-                question: String::new(),
-                answers: vec!["Sad.".into(), "Glad, so.".into()],
-            };
-            assert_eq!((&*example.id, &example.input, example.label), ("s0", &input, Some(Label::Class(1))));
+            let file = format!("\u{feff}{HEADER}{}", stories(1).trim_end().replace('\n', "\r\n"));
+            let expected = ["s0: One. Two, \"ha\". Three. Four.||Sad.|Glad, so. = 1"];
+            assert_eq!(load(&STORY_CLOZE, &[(name, &file)], Split::Test), expected);
         }
     }
 
     #[test]
     fn the_end_of_the_validation_file_is_the_dev_set() {
         for (n, held_out) in [(2, 1), (10, 2), (1870, 374), (1871, 374), (2000, 374)] {
-            let folder = folder(&[("val.csv", &format!("{HEADER}{}", stories(n)))]);
-            let load = |split| STORY_CLOZE.load(folder.path(), split).unwrap().examples;
-            assert_eq!((load(Split::Train).len(), load(Split::Dev).len()), (n - held_out, held_out));
-            assert_eq!((&*load(Split::Train)[0].id, load(Split::Dev)[0].id.clone()), ("s0", format!("s{}", n - held_out)));
+            let file = format!("{HEADER}{}", stories(n));
+            let [train, dev] = [Split::Train, Split::Dev].map(|split| load(&STORY_CLOZE, &[("val.csv", &file)], split));
+            assert_eq!((train.len(), dev.len()), (n - held_out, held_out));
+            assert!(train[0].starts_with("s0: ") && dev[0].starts_with(&format!("s{}: ", n - held_out)), "{}", dev[0]);
         }
     }
 
@@ -154,32 +137,25 @@ mod tests {
     fn a_test_set_may_lack_its_answers() {
         let rows: String =
             [HEADER, &stories(1)].concat().lines().map(|row| format!("{}\n", row.rsplit_once(',').unwrap().0)).collect();
-        let folder = folder(&[("test.csv", &rows)]);
-        assert_eq!(STORY_CLOZE.load(folder.path(), Split::Test).unwrap().examples[0].label, None);
-        let found = message(&STORY_CLOZE, &[("val.csv", &rows)], Split::Train);
-        assert!(found.contains("line 1, column 1: expected a header with the columns InputStoryid, InputSentence1"), "{found}");
+        assert!(load(&STORY_CLOZE, &[("test.csv", &rows)], Split::Test)[0].ends_with(" = ?"));
+        let words = "line 1, column 1: expected a header with the columns InputStoryid, InputSentence1";
+        refused(&STORY_CLOZE, &[("val.csv", &rows)], Split::Train, words);
     }
 
     #[test]
     fn faults_are_named_with_line_and_column() {
-        let cases = [
+        let width = "line 3, column 8: expected 8 columns separated by commas, and every quote closed, found 7";
+        for (row, words) in [
             (stories(1).replace(",2\n", ",3\n"), "line 3, column 8: expected 1 or 2, the number of the right ending, found `3`"),
-            (
-                stories(1).replace(",2\n", "\n"),
-                "line 3, column 8: expected 8 columns separated by commas, and every quote closed, found 7",
-            ),
+            (stories(1).replace(",2\n", "\n"), width),
             (
                 "a,\"One.,Two.,Three.,Four.,Sad.,Glad.,2\nb,One.\",Two.,Three.,Four.,Sad.,Glad.,1\n".into(),
                 "line 3, column 2: expected a text within one line",
             ),
-            (
-                stories(1).replace("so.\"", "so."),
-                "line 3, column 8: expected 8 columns separated by commas, and every quote closed, found 7",
-            ),
-        ];
-        for (row, expected) in cases {
-            let found = message(&STORY_CLOZE, &[("val.csv", &format!("{HEADER}{}{row}", stories(1)))], Split::Train);
-            assert!(found.contains(expected) && found.contains("val.csv"), "{found}");
+            (stories(1).replace("so.\"", "so."), width),
+        ] {
+            let file = format!("{HEADER}{}{row}", stories(1));
+            refused(&STORY_CLOZE, &[("val.csv", &file)], Split::Train, words);
         }
     }
 }

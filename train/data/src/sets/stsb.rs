@@ -7,17 +7,15 @@
 
 use std::path::Path;
 
-use super::error::SetError;
-use super::scores::Metric;
-use super::task::{Answer, Family, Form, Loaded, Split, Task};
 use super::tsv::{self, Columns, Written};
+use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
 /// 5,749 / 1,500 / 1,379 pairs.
 pub static STSB: Task = Task {
     name: "sts-b",
     title: "STS-B",
     family: Family::Similarity,
-    form: Form::Similar,
+    transformation: Transformation::Similar,
     answer: Answer::Score { max: 5 },
     metric: Metric::Pearson,
     also: &[Metric::Spearman],
@@ -42,8 +40,8 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, message, texts};
-    use super::super::{Label, rte::RTE};
+    use super::super::rte::RTE;
+    use super::super::testing::{load, refused};
     use super::*;
 
     const HEADER: &str = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
@@ -51,34 +49,27 @@ mod tests {
     #[test]
     fn the_files_of_glue_and_the_original_ones() {
         let glue = format!("{HEADER}4\tg\tf\t2012\t1\tnone\tnone\tA dog runs.\tA dog is running.\t4.750\n");
-        let folder = folder(&[
-            ("train.tsv", &glue),
-            ("sts-train.tsv", "not read"),
-            ("sts-test.csv", "g\tf\t2012\t1\t2.5\tA cat.\tA hat.\ng\tf\t2012\t2\t0\tOne.\tTwo.\tsource\tsource\n"),
-        ]);
-        let train = STSB.load(folder.path(), Split::Train).unwrap();
-        assert_eq!((&*train.examples[0].id, train.examples[0].label), ("4", Some(Label::Score(4.75))));
-        let test = STSB.load(folder.path(), Split::Test).unwrap();
-        assert_eq!(texts(&test), ["A cat.|A hat.", "One.|Two."]);
-        assert_eq!(test.examples[1].label, Some(Label::Score(0.0)));
+        let original = "g\tf\t2012\t1\t2.5\tA cat.\tA hat.\ng\tf\t2012\t2\t0\tOne.\tTwo.\tsource\tsource\n";
+        let files = [("train.tsv", &*glue), ("sts-train.tsv", "not read"), ("sts-test.csv", original)];
+        assert_eq!(load(&STSB, &files, Split::Train), ["4: A dog runs.|A dog is running. = 4.75"]);
+        assert_eq!(load(&STSB, &files, Split::Test), ["0: A cat.|A hat. = 2.5", "1: One.|Two. = 0.0"]);
     }
 
-    /// The test files of both have no labels to be told by.
+    /// The test files of both have no labels to tell them apart.
     #[test]
     fn sts_b_is_not_taken_for_rte() {
         let test = format!("{}0\tg\tf\t2012\t1\tnone\tnone\tA.\tB.\n", HEADER.replace("\tscore", ""));
-        let found = message(&RTE, &[("test.tsv", &test)], Split::Test);
-        assert!(found.contains("expected a header with the columns sentence1, sentence2 and no texts but these"), "{found}");
-        let found = message(&STSB, &[("test.tsv", "index\tsentence1\tsentence2\n0\tA.\tB.\n")], Split::Test);
-        assert!(found.contains("expected a header with the columns genre, sentence1, sentence2"), "{found}");
+        let words = "expected a header with the columns sentence1, sentence2 and no texts but these";
+        refused(&RTE, &[("test.tsv", &test)], Split::Test, words);
+        let words = "expected a header with the columns genre, sentence1, sentence2";
+        refused(&STSB, &[("test.tsv", "index\tsentence1\tsentence2\n0\tA.\tB.\n")], Split::Test, words);
     }
 
     #[test]
     fn scores_are_numbers_from_0_to_5() {
         for wrong in ["5.001", "-1", "NaN", "inf", "high", ""] {
             let row = format!("{HEADER}0\tg\tf\t2012\t1\tnone\tnone\tA.\tB.\t{wrong}\n");
-            let found = message(&STSB, &[("dev.tsv", &row)], Split::Dev);
-            assert!(found.contains("line 2, column 10: expected a score from 0 to 5, found"), "{found}");
+            refused(&STSB, &[("dev.tsv", &row)], Split::Dev, "line 2, column 10: expected a score from 0 to 5, found");
         }
     }
 }

@@ -1,14 +1,13 @@
-//! Predictions as GLUE's server takes them: one file a test set, `index` and `prediction` with a tab between. Labels that were kept
-//! apart from a test set are read in the same form.
+//! Predictions as GLUE's server takes them: one file per test set, `index` and `prediction` separated by a tab. Labels kept apart
+//! from a test set are read in the same form.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use gradus_io::files::write_atomically;
 
-use super::error::SetError;
-use super::task::{Answer, Example, Label, Split, Task};
 use super::tsv::{Written, each_line};
+use super::{Answer, Example, Label, SetError, Split, Task};
 
 /// GLUE's file for each of its test sets, and whether its labels are words.
 const FILES: [(&str, Split, &str, bool); 10] = [
@@ -29,7 +28,7 @@ const HEADER: &str = "index\tprediction";
 /// One file of a submission to GLUE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The name that the server knows it by: `MNLI-mm.tsv`.
+    /// The name that the server expects: `MNLI-mm.tsv`.
     pub file: &'static str,
     /// What it holds.
     pub text: String,
@@ -37,9 +36,6 @@ pub struct Submission {
 
 impl Submission {
     /// Writes the file into `folder`, whole or not at all, and says where.
-    ///
-    /// # Errors
-    /// [`SetError::File`] where the operating system refuses.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, SetError> {
         let path = folder.join(self.file);
         write_atomically(&path, |out| out.write_all(self.text.as_bytes()))?;
@@ -51,8 +47,8 @@ impl Submission {
 /// others, scores with three decimals. The index is the example's id.
 ///
 /// # Errors
-/// [`SetError::Submission`] for what is no test set of GLUE's, for predictions that are not one for each example, for one
-/// that is no answer to the task, and for examples that share an id.
+/// [`SetError::Submission`] for anything but a test set of GLUE's, unless there is one prediction per example, for one that does
+/// not answer the task, and for examples that share an id.
 pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: &[Label]) -> Result<Submission, SetError> {
     let refuse = |expected: String, found: String, remedy| SetError::Submission { title: task.title, expected, found, remedy };
     let Some(&(.., file, words)) = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)) else {
@@ -75,7 +71,7 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
             }
         };
         if !seen.insert(&example.id) {
-            let remedy = "Load the test file anew: two of its rows have this index";
+            let remedy = "Download the test file again: two of its rows have this index";
             return Err(refuse("an index of its own for each row".into(), format!("`{}` twice", example.id), remedy));
         }
         text += &format!("{}\t{answer}\n", example.id);
@@ -87,8 +83,7 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
 /// example, with its id, in their order.
 ///
 /// # Errors
-/// A file that cannot be read, a line that is no label or another example's, too few or too
-/// many of them.
+/// A file that cannot be read, a line that is not a label or is another example's, too few or too many of them.
 pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -> Result<(), SetError> {
     let words = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)).is_some_and(|row| row.3);
     let written = match task.answer {
@@ -96,18 +91,18 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
         _ if words => Written::Words,
         _ => Written::Numbers,
     };
-    let malformed = |line, column, expected: String, found: &str| SetError::Malformed {
-        path: path.into(),
-        line,
-        column,
-        expected,
-        found: format!("`{found}`"),
-        remedy: "Give the labels of this test set, as a submission would have them".into(),
+    let malformed = |line, column, expected: String, found: &str| {
+        let remedy = "Give the labels of this test set, as a submission would have them";
+        SetError::malformed(path, (line, column), expected, format!("`{found}`"), remedy)
     };
     let mut count = 0;
     each_line(task, path, |number, line| {
         if number == 1 {
-            return if line == HEADER { Ok(()) } else { Err(malformed(1, 1, "index and prediction, by a tab".into(), line)) };
+            return if line == HEADER {
+                Ok(())
+            } else {
+                Err(malformed(1, 1, "index and prediction, separated by a tab".into(), line))
+            };
         }
         count += 1;
         let Some(example) = examples.get_mut(number - 2) else {

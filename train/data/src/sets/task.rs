@@ -17,7 +17,7 @@ pub struct Task {
     /// Its row in the paper's table 1.
     pub family: Family,
     /// Which input transformation it takes (paper §3.3, figure 1).
-    pub form: Form,
+    pub transformation: Transformation,
     /// What an answer is.
     pub answer: Answer,
     /// The metric that the paper reports.
@@ -78,28 +78,22 @@ pub enum Family {
     Commonsense,
 }
 
-impl Family {
+impl fmt::Display for Family {
     /// As table 1 calls it.
-    pub fn name(self) -> &'static str {
-        match self {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
             Family::Inference => "natural language inference",
             Family::QuestionAnswering => "question answering",
             Family::Similarity => "sentence similarity",
             Family::Classification => "classification",
             Family::Commonsense => "commonsense reasoning",
-        }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        })
     }
 }
 
 /// The input transformations of the paper's figure 1, and pronoun resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Form {
+pub enum Transformation {
     /// `[start; x; extract]`, of an [`Input::One`].
     Classify,
     /// `[start; premise; delimiter; hypothesis; extract]`, of an [`Input::Pair`].
@@ -112,22 +106,16 @@ pub enum Form {
     Refer,
 }
 
-impl Form {
+impl fmt::Display for Transformation {
     /// One word: `classify`, `entail`, …
-    pub fn name(self) -> &'static str {
-        match self {
-            Form::Classify => "classify",
-            Form::Entail => "entail",
-            Form::Similar => "similar",
-            Form::Choose => "choose",
-            Form::Refer => "refer",
-        }
-    }
-}
-
-impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(match self {
+            Transformation::Classify => "classify",
+            Transformation::Entail => "entail",
+            Transformation::Similar => "similar",
+            Transformation::Choose => "choose",
+            Transformation::Refer => "refer",
+        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! What the tests of the data sets share, and what holds for all of them.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use proptest::{prelude::*, test_runner::TestRunner};
 use tempfile::TempDir;
 
-use super::{ALL, Answer, Form, Input, Loaded, Split, Task};
+use super::{ALL, Answer, Example, Input, Label, Loaded, Split, Task, Transformation};
 
 /// A folder with these files.
 pub(super) fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -21,77 +22,59 @@ fn write(folder: &TempDir, name: &str, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
-/// The error that loading from these files ends in.
-pub(super) fn message(task: &Task, files: &[(&str, &str)], split: Split) -> String {
-    task.load(folder(files).path(), split).unwrap_err().to_string()
-}
-
-/// The texts of each example, `|` between two.
-pub(super) fn texts(loaded: &Loaded) -> Vec<String> {
-    let text = |input: &Input| match input {
-        Input::One(text) => text.clone(),
-        Input::Pair(a, b) => format!("{a}|{b}"),
-        other => panic!("one text or two, not {other:?}"),
+/// The rows of a split: id, texts with `|` between two (`_` for a pronoun), label (`?` where it is not known).
+pub(super) fn rows(loaded: &Loaded) -> Vec<String> {
+    let row = |example: &Example| {
+        let texts = match &example.input {
+            Input::One(text) => text.clone(),
+            Input::Pair(a, b) => format!("{a}|{b}"),
+            Input::Choices { document, question, answers } => format!("{document}|{question}|{}", answers.join("|")),
+            Input::Reference { before, after, candidates: [a, b] } => format!("{before}_{after}|{a}|{b}"),
+        };
+        let label = match example.label {
+            Some(Label::Class(class)) => class.to_string(),
+            Some(Label::Score(score)) => format!("{score:?}"),
+            None => "?".into(),
+        };
+        format!("{}: {texts} = {label}", example.id)
     };
-    loaded.examples.iter().map(|example| text(&example.input)).collect()
+    loaded.examples.iter().map(row).collect()
 }
 
-/// Sound files of each data set, whose every split has a row.
-fn sound(task: &Task) -> Vec<(&'static str, String)> {
-    let glue = |train: &str, test: &str| vec![("train.tsv", train.into()), ("dev.tsv", train.into()), ("test.tsv", test.into())];
-    let nli = "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n0\tx\tA.\tB.\tneutral\tneutral\n1\tx\tA.\tB.\t-\t-\n";
-    let pairs = "index\tsentence1\tsentence2";
-    let blocks = "The cup fell off the shelf as it shook.\nit\nThe cup,the shelf\nthe shelf\n\n".repeat(10);
-    match task.name {
-        "cola" => glue("x\t1\t\tAn owl.\nx\t0\t*\tOwl an.\n", "index\tsentence\n0\tOwls.\n"),
-        "sst-2" => glue("sentence\tlabel\na \"joy \t1\n", "index\tsentence\n0\ta bore \n"),
-        "mrpc" => {
-            let columns = "#1 ID\t#2 ID\t#1 String\t#2 String";
-            glue(
-                &format!("\u{feff}Quality\t{columns}\n1\t5\t6\tA \" .\tB .\n"),
-                &format!("index\t{columns}\n0\t5\t6\tA .\tB .\n"),
-            )
+/// The [`rows`] of a split of these files.
+#[track_caller]
+pub(super) fn load(task: &Task, files: &[(&str, &str)], split: Split) -> Vec<String> {
+    rows(&task.load(folder(files).path(), split).unwrap())
+}
+
+/// Loading from these files must end in an error with these words.
+#[track_caller]
+pub(super) fn refused(task: &Task, files: &[(&str, &str)], split: Split, words: &str) {
+    let message = task.load(folder(files).path(), split).unwrap_err().to_string();
+    assert!(message.contains(words), "{message}");
+}
+
+/// A folder of a data set's, all of it sound; every split has a row.
+fn fixtures(task: &Task) -> PathBuf {
+    Path::new("tests/data/sets").join(task.name)
+}
+
+/// The files of [`fixtures`], by name.
+fn sound(task: &Task) -> Vec<(String, Vec<u8>)> {
+    let root = fixtures(task);
+    let (mut files, mut folders) = (Vec::new(), vec![root.clone()]);
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                files.push((name.to_owned(), fs::read(&path).unwrap()));
+            }
         }
-        "sts-b" => glue(&format!("{pairs}\tscore\n0\tA.\tB.\t2.5\n"), &format!("{pairs}\tgenre\n0\tA.\tB.\tx\n")),
-        "qqp" => glue(
-            "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\tA?\tB?\t1\n1\t3\ttorn\n",
-            "id\tquestion1\tquestion2\n0\tA?\tB?\n",
-        ),
-        "mnli" => ["train.tsv", "dev_matched.tsv", "dev_mismatched.tsv", "test_matched.tsv", "test_mismatched.tsv"]
-            .map(|file| (file, nli.to_owned()))
-            .into(),
-        "qnli" => glue("index\tquestion\tsentence\tlabel\n0\tA?\tB.\tentailment\n", "index\tquestion\tsentence\n0\tA?\tB.\n"),
-        "rte" => glue(&format!("{pairs}\tlabel\n0\tA.\tB.\tentailment\n"), &format!("{pairs}\n0\tA.\tB.\n")),
-        "wnli" => glue(&format!("{pairs}\tlabel\n0\tA.\tB.\t1\n"), &format!("{pairs}\n0\tA.\tB.\n")),
-        "snli" => ["snli_1.0_train.jsonl", "snli_1.0_dev.jsonl", "snli_1.0_test.jsonl"]
-            .map(|file| (file, r#"{"gold_label":"neutral","pairID":"1","sentence1":"A.","sentence2":"B."}"#.to_owned()))
-            .into(),
-        "scitail" => ["scitail_1.0_train.tsv", "scitail_1.0_dev.tsv", "scitail_1.0_test.tsv"]
-            .map(|file| (file, "A.\tB.\tentails\n".to_owned()))
-            .into(),
-        "race" => {
-            let passage = r#"{"article":"A.","questions":["B?"],"options":[["a","b","c","d"]],"answers":["C"]}"#;
-            [
-                "train/middle/1.txt",
-                "train/high/1.txt",
-                "dev/middle/1.txt",
-                "dev/high/1.txt",
-                "test/middle/1.txt",
-                "test/high/1.txt",
-            ]
-            .map(|file| (file, passage.to_owned()))
-            .into()
-        }
-        "story-cloze" => {
-            let header = "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,\
-                          RandomFifthSentenceQuiz2,AnswerRightEnding\n";
-            let file = format!("{header}{}", "s,A.,\"B, \"\"b\"\".\",C.,D.,E.,F.,1\n".repeat(5));
-            vec![("val.csv", file.clone()), ("test.csv", file)]
-        }
-        "dprd" => vec![("train.c.txt", blocks.clone()), ("test.c.txt", blocks)],
-        "wsc273" => vec![("wsc273.txt", blocks)],
-        other => panic!("no files for {other}"),
     }
+    files.sort();
+    files
 }
 
 #[test]
@@ -100,10 +83,10 @@ fn names_and_answers_are_consistent() {
         assert!(std::ptr::eq(Task::named(task.name).unwrap(), *task));
         assert!(ALL[..k].iter().all(|other| other.name != task.name && other.title != task.title));
         assert!(!task.also.contains(&task.metric));
-        let fits = match task.form {
-            Form::Classify | Form::Entail => matches!(task.answer, Answer::Classes(_)),
-            Form::Similar => matches!(task.answer, Answer::Classes(_) | Answer::Score { .. }),
-            Form::Choose | Form::Refer => matches!(task.answer, Answer::Choice { .. }),
+        let fits = match task.transformation {
+            Transformation::Classify | Transformation::Entail => matches!(task.answer, Answer::Classes(_)),
+            Transformation::Similar => matches!(task.answer, Answer::Classes(_) | Answer::Score { .. }),
+            Transformation::Choose | Transformation::Refer => matches!(task.answer, Answer::Choice { .. }),
         };
         assert!(fits, "{}", task.name);
     }
@@ -119,24 +102,39 @@ fn names_and_answers_are_consistent() {
 #[test]
 fn every_split_of_sound_files_loads_and_fits_the_task() {
     for task in ALL {
-        let folder = tempfile::tempdir().unwrap();
-        sound(task).iter().for_each(|(name, content)| write(&folder, name, content.as_bytes()));
         for &split in task.splits {
-            let loaded = task.load(folder.path(), split).unwrap();
+            let loaded = task.load(&fixtures(task), split).unwrap();
             assert!(loaded.files.iter().all(|file| file.exists()), "{}", task.name);
             for example in loaded.examples {
                 assert!(example.label.is_some() || split.is_test(), "{} {split}", task.name);
                 assert!(example.label.is_none_or(|label| label.value() < task.answers() as f64));
                 let fits = match &example.input {
-                    Input::One(_) => task.form == Form::Classify,
-                    Input::Pair(..) => matches!(task.form, Form::Entail | Form::Similar),
-                    Input::Choices { answers, .. } => task.form == Form::Choose && answers.len() == task.answers(),
-                    Input::Reference { .. } => task.form == Form::Refer,
+                    Input::One(_) => task.transformation == Transformation::Classify,
+                    Input::Pair(..) => matches!(task.transformation, Transformation::Entail | Transformation::Similar),
+                    Input::Choices { answers, .. } => {
+                        task.transformation == Transformation::Choose && answers.len() == task.answers()
+                    }
+                    Input::Reference { .. } => task.transformation == Transformation::Refer,
                 };
                 assert!(fits, "{}", task.name);
             }
         }
     }
+}
+
+/// QNLI's sentence is the premise, class 1 of WNLI entailment, and a set without labels or ids still has rows.
+#[test]
+fn texts_and_labels_stand_where_each_set_has_them() {
+    for (name, split, expected) in [
+        ("qnli", Split::Dev, "0: B.|A? = 1"),
+        ("wnli", Split::Dev, "0: A.|B. = 1"),
+        ("sst-2", Split::Dev, "0: a \"joy  = 1"),
+        ("sst-2", Split::Test, "0: a bore  = ?"),
+    ] {
+        let task = Task::named(name).unwrap();
+        assert_eq!(rows(&task.load(&fixtures(task), split).unwrap()), [expected]);
+    }
+    assert_eq!(Task::named("wnli").unwrap().answer, Answer::Classes(&["not_entailment", "entailment"]));
 }
 
 #[test]
@@ -178,13 +176,13 @@ fn mutated(mut content: Vec<u8>, edits: &[(usize, u8, usize)]) -> Vec<u8> {
 fn no_bytes_make_a_reader_panic() {
     let noise = proptest::collection::vec(any::<u8>(), 0..200);
     let edits = proptest::collection::vec((any::<usize>(), any::<u8>(), 0..8usize), 0..6);
-    let folders = ALL.map(|task| (task, tempfile::tempdir().unwrap()));
+    let folders = ALL.map(|task| (task, sound(task), tempfile::tempdir().unwrap()));
     let mut runner = TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) });
     let result = runner.run(&(noise, edits), |(noise, edits)| {
-        for (task, folder) in &folders {
+        for (task, files, folder) in &folders {
             for content in [None, Some(&noise)] {
-                for (name, sound) in sound(task) {
-                    write(folder, name, &content.cloned().unwrap_or_else(|| mutated(sound.into_bytes(), &edits)));
+                for (name, sound) in files {
+                    write(folder, name, &content.cloned().unwrap_or_else(|| mutated(sound.clone(), &edits)));
                 }
                 for &split in task.splits {
                     match task.load(folder.path(), split) {

@@ -4,7 +4,7 @@
 //! CR LF, lack the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::error::{SetError, quote};
@@ -13,7 +13,6 @@ use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
 /// The label where annotators found no majority, and why such rows are passed over.
 pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority (label `-`)");
 const TORN: &str = "lines with fewer columns than the header: a line break inside a text tears its row";
-const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Opens a file that ends: a pipe could keep its reader waiting for ever.
 fn open(path: &Path) -> io::Result<File> {
@@ -24,23 +23,15 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Calls `row` with each line of a file, without its end, and its number from 1.
+/// Calls `row` with each line of a file, without its end, and its number from 1. Blank lines at the end of the file are passed
+/// over.
 pub(super) fn each_line(
     task: &Task,
     path: &Path,
     mut row: impl FnMut(usize, &str) -> Result<(), SetError>,
 ) -> Result<(), SetError> {
-    let io = |cause| SetError::io(task, path, "file", cause);
-    let (mut input, mut bytes) = (BufReader::new(open(path).map_err(io)?), Vec::new());
-    for number in 1.. {
-        bytes.clear();
-        if input.read_until(b'\n', &mut bytes).map_err(io)? == 0 {
-            break;
-        }
-        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let line = if number == 1 { line.strip_prefix(BOM).unwrap_or(line) } else { line };
-        row(number, utf8(path, number, line)?)?;
+    for (number, line) in (1..).zip(text(task, path)?.trim_end_matches(['\r', '\n']).split_terminator('\n')) {
+        row(number, line.strip_suffix('\r').unwrap_or(line))?;
     }
     Ok(())
 }
@@ -50,23 +41,14 @@ pub(super) fn text(task: &Task, path: &Path) -> Result<String, SetError> {
     let mut bytes = Vec::new();
     let read = open(path).and_then(|mut file| file.read_to_end(&mut bytes));
     read.map_err(|cause| SetError::io(task, path, "file", cause))?;
-    Ok(utf8(path, 1, bytes.strip_prefix(BOM).unwrap_or(&bytes))?.to_owned())
-}
-
-/// `bytes`, which begin on line `first`, as text.
-fn utf8<'a>(path: &Path, first: usize, bytes: &'a [u8]) -> Result<&'a str, SetError> {
-    std::str::from_utf8(bytes).map_err(|error| {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
+    let text = std::str::from_utf8(bytes).map_err(|error| {
         let (sound, rest) = bytes.split_at(error.valid_up_to());
-        let (line, column) = place(&String::from_utf8_lossy(sound), first);
-        SetError::Malformed {
-            path: path.into(),
-            line,
-            column,
-            expected: "text in UTF-8".into(),
-            found: format!("the byte 0x{:02X} as character {column} of the line", rest[0]),
-            remedy: "Load the file anew, or convert it to UTF-8".into(),
-        }
-    })
+        let at = place(&String::from_utf8_lossy(sound), 1);
+        let found = format!("the byte 0x{:02X} as character {} of the line", rest[0], at.1);
+        SetError::malformed(path, at, "text in UTF-8", found, "Download the file again, or convert it to UTF-8")
+    })?;
+    Ok(text.to_owned())
 }
 
 /// Line and column of the character after `text`, which begins on line `first`.
@@ -113,7 +95,7 @@ impl Written {
     }
 }
 
-/// Where a table has what.
+/// The columns of a table.
 pub(super) struct Columns {
     /// The names of all columns, for a file without a header.
     pub names: Option<&'static [&'static str]>,
@@ -125,15 +107,15 @@ pub(super) struct Columns {
     pub label: &'static str,
     /// How it is written.
     pub written: Written,
-    /// Columns that are not read, but tell this data set from its likes. Where there are none, a file without labels has the
-    /// id and the texts alone: that tells it from the likes that have marks.
+    /// Columns that are not read, but tell this data set from similar ones. Without such columns, a file without labels has the
+    /// id and the texts alone: that tells it from similar ones with marks.
     pub marks: &'static [&'static str],
-    /// A row may have more labels, one an annotator, than the header has columns for: then the gold one, the header's last column,
+    /// A row may have more labels, one per annotator, than the header has columns for: then the gold one, the header's last column,
     /// is the row's last field. Undecided rows are passed over.
     pub wide: bool,
     /// A wide row may have fewer fields than the header, down to its texts and a label: not every one has five annotators.
     pub narrow: bool,
-    /// A row may have more fields than there are names; what is beyond them is not read.
+    /// A row may have more fields than there are names; the rest is not read.
     pub longer: bool,
     /// Rows with too few fields are passed over, while they are few: ten, or one in a hundred.
     pub torn: bool,
@@ -155,7 +137,7 @@ impl Columns {
     };
 }
 
-/// Where the columns stand in one file.
+/// Where the columns are in one file.
 struct Layout {
     names: Vec<String>,
     id: Vec<usize>,
@@ -175,14 +157,8 @@ impl Layout {
         if missing || foreign {
             let these = needed.copied().collect::<Vec<_>>().join(", ");
             let alone = if foreign { " and no texts but these" } else { "" };
-            return Err(SetError::Malformed {
-                path: path.into(),
-                line: 1,
-                column: 1,
-                expected: format!("a header with the columns {these}{alone}"),
-                found: quote(&names.join("\t")),
-                remedy: wrong_folder(task),
-            });
+            let expected = format!("a header with the columns {these}{alone}");
+            return Err(SetError::malformed(path, (1, 1), expected, quote(&names.join("\t")), wrong_folder(task)));
         }
         Ok(Layout {
             names: names.iter().map(|name| name.trim().to_owned()).collect(),
@@ -191,50 +167,31 @@ impl Layout {
             label,
         })
     }
-
-    /// A line with so many fields, 0 for a blank one.
-    fn wrong_width(&self, task: &Task, path: &Path, line: usize, found: usize) -> SetError {
-        let width = self.names.len();
-        SetError::Malformed {
-            path: path.into(),
-            line,
-            column: found.min(width) + 1,
-            expected: format!("{width} columns separated by tabs ({})", self.names.join(", ")),
-            found: if found == 0 { "a blank line".into() } else { found.to_string() },
-            remedy: wrong_folder(task),
-        }
-    }
 }
 
-/// So many torn rows are too few to tell of another kind of file.
+/// Up to this many torn rows do not point to another kind of file.
 const FEW: usize = 10;
 
-/// A line of a table that is none of its header, at its place.
+/// A line of a table below its header, at its place.
 struct Line<'a> {
     task: &'a Task,
     path: &'a Path,
     columns: &'a Columns,
     layout: &'a Layout,
     number: usize,
+    /// Empty for a blank line.
     fields: Vec<&'a str>,
-}
-
-/// What a line gives.
-enum Gold {
-    /// A row of a split that is published without labels.
-    Unknown,
-    /// The label.
-    Is(Label),
-    /// The annotators found none.
-    Undecided,
 }
 
 impl Line<'_> {
     fn wrong_width(&self) -> SetError {
-        self.layout.wrong_width(self.task, self.path, self.number, self.fields.len())
+        let (found, width) = (self.fields.len(), self.layout.names.len());
+        let expected = format!("{width} columns separated by tabs ({})", self.layout.names.join(", "));
+        let what = if found == 0 { "a blank line".into() } else { found.to_string() };
+        SetError::malformed(self.path, (self.number, found.min(width) + 1), expected, what, wrong_folder(self.task))
     }
 
-    /// Has it fewer fields than it should, in a file of which such lines are passed over?
+    /// Does it have fewer fields than it should, in a file whose torn lines are passed over?
     ///
     /// # Errors
     /// Fewer or more fields than a row of this table may have.
@@ -253,9 +210,29 @@ impl Line<'_> {
         }
     }
 
-    /// Its label. In a row of another width than the header, what follows the texts must be labels: a tab in a text is an error.
-    fn gold(&self) -> Result<Gold, SetError> {
-        let Some(named) = self.layout.label else { return Ok(Gold::Unknown) };
+    /// The example, the file's `row`th from 0, unless the annotators were undecided. In a row of another width than the header,
+    /// what follows the texts must be labels: a tab in a text is an error.
+    fn example(&self, row: usize) -> Result<Option<Example>, SetError> {
+        let (fields, layout) = (&self.fields, self.layout);
+        let label = match layout.label.map(|named| self.gold(named)).transpose()? {
+            Some((_, text)) if self.columns.wide && text == UNDECIDED.0 => return Ok(None),
+            Some((place, text)) => Some(self.columns.written.parse(self.task, text).ok_or_else(|| self.no_label(place, text))?),
+            None => None,
+        };
+        let id = match &layout.id[..] {
+            [] => row.to_string(),
+            id => id.iter().map(|&place| fields[place].trim()).collect::<Vec<_>>().join("-"),
+        };
+        let input = match layout.texts[..] {
+            [a, b] => Input::Pair(fields[a].into(), fields[b].into()),
+            _ => Input::One(layout.texts.iter().map(|&place| fields[place]).collect()),
+        };
+        Ok(Some(Example { id, input, label, group: None }))
+    }
+
+    /// Place and text of the label, whose column the header has at `named`; in a wide row those of the first field that is not a
+    /// label, if any.
+    fn gold(&self, named: usize) -> Result<(usize, &str), SetError> {
         let (fields, written) = (&self.fields, self.columns.written);
         let (last, first) = match self.columns.wide && fields.len() != self.layout.names.len() {
             true if named + 1 < self.layout.names.len() => return Err(self.wrong_width()),
@@ -264,66 +241,41 @@ impl Line<'_> {
         };
         let is_label = |text: &str| text.is_empty() || text == UNDECIDED.0 || written.parse(self.task, text).is_some();
         let place = (first..last).find(|&at| !is_label(fields[at].trim())).unwrap_or(last);
-        let found = fields[place].trim();
-        if self.columns.wide && found == UNDECIDED.0 {
-            return Ok(Gold::Undecided);
-        }
-        written.parse(self.task, found).map(Gold::Is).ok_or_else(|| SetError::Malformed {
-            path: self.path.into(),
-            line: self.number,
-            column: place + 1,
-            expected: written.expected(self.task),
-            found: quote(found),
-            remedy: format!("Correct the row's `{}`, or check that the folder is {}'s", self.columns.label, self.task.title),
-        })
+        Ok((place, fields[place].trim()))
     }
 
-    /// The example, the file's `row`th from 0.
-    fn example(&self, row: usize, label: Option<Label>) -> Example {
-        let fields = &self.fields;
-        let id = match &self.layout.id[..] {
-            [] => row.to_string(),
-            id => id.iter().map(|&place| fields[place].trim()).collect::<Vec<_>>().join("-"),
-        };
-        let input = match self.layout.texts[..] {
-            [a, b] => Input::Pair(fields[a].into(), fields[b].into()),
-            _ => Input::One(self.layout.texts.iter().map(|&place| fields[place]).collect()),
-        };
-        Example { id, input, label, group: None }
+    fn no_label(&self, place: usize, found: &str) -> SetError {
+        let remedy = format!("Correct the row's `{}`, or check that the folder is {}'s", self.columns.label, self.task.title);
+        let expected = self.columns.written.expected(self.task);
+        SetError::malformed(self.path, (self.number, place + 1), expected, quote(found), remedy)
     }
+}
+
+/// Reads the table that GLUE's folders have for a split.
+pub(super) fn glue(task: &Task, folder: &Path, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
+    read(task, &folder.join(format!("{split}.tsv")), split, columns)
 }
 
 /// Reads a table.
 pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
     let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
     let mut layout = columns.names.map(|names| Layout::of(task, path, split, columns, names)).transpose()?;
-    let (mut rows, mut blank, mut torn) = (0, Vec::new(), Vec::new());
+    let (mut rows, mut torn) = (0, Vec::new());
     each_line(task, path, |number, text| {
-        if text.is_empty() {
-            blank.push(number);
-            return Ok(());
-        }
-        let fields: Vec<&str> = text.split('\t').collect();
+        let fields: Vec<&str> = if text.is_empty() { Vec::new() } else { text.split('\t').collect() };
         let Some(layout) = &layout else {
             layout = Some(Layout::of(task, path, split, columns, &fields)?);
             return Ok(());
         };
-        // Blank lines are the file's end, or torn rows.
-        let blanks = blank.drain(..).map(|number| layout.wrong_width(task, path, number, 0));
-        torn.extend(blanks);
-        if !columns.torn && !torn.is_empty() {
-            return Err(torn.remove(0));
-        }
         let line = Line { task, path, columns, layout, number, fields };
-        rows += 1;
+        rows += usize::from(!text.is_empty());
         if line.is_torn()? {
             torn.push(line.wrong_width());
             return Ok(());
         }
-        match line.gold()? {
-            Gold::Unknown => loaded.examples.push(line.example(rows - 1, None)),
-            Gold::Is(label) => loaded.examples.push(line.example(rows - 1, Some(label))),
-            Gold::Undecided => loaded.drop_row(UNDECIDED.1),
+        match line.example(rows - 1)? {
+            Some(example) => loaded.examples.push(example),
+            None => loaded.drop_row(UNDECIDED.1),
         }
         Ok(())
     })?;
@@ -341,19 +293,18 @@ pub(super) fn wrong_folder(task: &Task) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, message, texts};
-    use super::super::{Label, Split, sst2::SST2};
+    use super::super::sst2::SST2;
+    use super::super::testing::{folder, load, refused};
+    use super::*;
 
+    /// The table has no column of ids: the id is the row's number.
     #[test]
     fn bare_quotes_byte_order_mark_and_every_line_end() {
         let rows = ["sentence\tlabel", "a \"bare quote \t1", "\"\t0", " \"whole\" \t1"];
         for (end, last) in [("\n", ""), ("\n", "\n"), ("\r\n", ""), ("\r\n", "\r\n"), ("\r\n", "\r"), ("\n", "\n\n\n")] {
-            let folder = folder(&[("dev.tsv", &format!("\u{feff}{}{last}", rows.join(end)))]);
-            let loaded = SST2.load(folder.path(), Split::Dev).unwrap();
-            assert_eq!(texts(&loaded), ["a \"bare quote ", "\"", " \"whole\" "]);
-            let labels: Vec<_> = loaded.examples.iter().map(|example| example.label).collect();
-            assert_eq!(labels, [1, 0, 1].map(|class| Some(Label::Class(class))));
-            assert_eq!(loaded.examples[2].id, "2", "no column of ids: the row's number");
+            let file = format!("\u{feff}{}{last}", rows.join(end));
+            let expected = ["0: a \"bare quote  = 1", "1: \" = 0", "2:  \"whole\"  = 1"];
+            assert_eq!(load(&SST2, &[("dev.tsv", &file)], Split::Dev), expected);
         }
     }
 
@@ -368,16 +319,15 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_name() {
-        let folder = folder(&[("dev.tsv", "label\tnotes\tsentence\n1\tx\tfine")]);
-        assert_eq!(texts(&SST2.load(folder.path(), Split::Dev).unwrap()), ["fine"]);
+        assert_eq!(load(&SST2, &[("dev.tsv", "label\tnotes\tsentence\n1\tx\tfine")], Split::Dev), ["0: fine = 1"]);
     }
 
     #[test]
     fn malformed_rows_are_named_with_line_and_column() {
-        let cases = [
+        for (content, words) in [
             (
                 "sentence\tlabel\nfine\t1\n\nbad\t0",
-                "line 3, column 1: expected 2 columns separated by tabs (sentence, label), found a",
+                "dev.tsv, line 3, column 1: expected 2 columns separated by tabs (sentence, label), found a",
             ),
             ("sentence\tlabel\nfine", "line 2, column 2: expected 2 columns separated by tabs (sentence, label), found 1"),
             ("sentence\tlabel\nfine\t1\t1", "line 2, column 3: expected 2 columns separated by tabs (sentence, label), found 3"),
@@ -386,15 +336,13 @@ mod tests {
             ("sentence\nfine", "line 1, column 1: expected a header with the columns sentence, label, found `sentence`"),
             ("sentence\tlabel\n", "SST-2, split `dev`: expected at least one row, found none (passed over: 0)"),
             ("", "SST-2, split `dev`: expected at least one row, found none"),
-        ];
-        for (content, expected) in cases {
-            let found = message(&SST2, &[("dev.tsv", content)], Split::Dev);
-            assert!(found.contains(expected) && found.contains("dev.tsv"), "{found}");
+        ] {
+            refused(&SST2, &[("dev.tsv", content)], Split::Dev, words);
         }
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_named() {
+    fn bytes_that_are_not_text_are_named() {
         let folder = folder(&[]);
         std::fs::write(folder.path().join("dev.tsv"), b"sentence\tlabel\nna\xC3\xAFve \xFF\t1").unwrap();
         let found = SST2.load(folder.path(), Split::Dev).unwrap_err().to_string();
@@ -403,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_answered_with_what_the_folder_must_hold() {
-        let found = message(&SST2, &[], Split::Train);
-        assert!(found.contains("train.tsv: there is no such file. The folder of SST-2 must hold `train.tsv`"), "{found}");
+        let words = "train.tsv: there is no such file. The folder of SST-2 must hold `train.tsv`";
+        refused(&SST2, &[], Split::Train, words);
     }
 }

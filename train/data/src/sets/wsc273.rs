@@ -1,23 +1,21 @@
 //! WSC273, the Winograd Schema Challenge (Levesque, Davis, Morgenstern 2012): which of two candidates does the pronoun mean?
 //!
-//! `wsc273.txt`, only a test set: four lines an example (the sentence with `[MASK]` for the pronoun, `[MASK]`, the two
-//! candidates with a comma between, the right one), then a blank line. Lines may end in blanks, and `[MASK]` may stand
-//! between two of them, which are made one. The right candidate always stands first in the file; here the two are put in the
-//! order of the alphabet, so that neither a model that sees their order nor a tie between them is scored by that.
+//! `wsc273.txt`, only a test set: four lines per example (the sentence with `[MASK]` for the pronoun, `[MASK]`, the two
+//! candidates separated by a comma, the right one), then a blank line. Lines may end in blanks, and `[MASK]` may have one on each
+//! side, which become one. The right candidate always comes first in the file; here the two are in alphabetical order, so that
+//! neither a model that sees their order nor a tie gains by it.
 
 use std::path::Path;
 
-use super::error::SetError;
 use super::reference;
-use super::scores::Metric;
-use super::task::{Answer, Family, Form, Input, Label, Loaded, Split, Task};
+use super::{Answer, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
 /// 273 sentences.
 pub static WSC273: Task = Task {
     name: "wsc273",
     title: "WSC273",
     family: Family::Commonsense,
-    form: Form::Refer,
+    transformation: Transformation::Refer,
     answer: Answer::Choice { of: 2 },
     metric: Metric::Accuracy,
     also: &[],
@@ -43,36 +41,27 @@ fn read(folder: &Path, _: Split) -> Result<Loaded, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, message};
+    use super::super::testing::{load, refused};
     use super::*;
-
-    fn load(text: &str) -> (Input, Option<Label>) {
-        let mut loaded = WSC273.load(folder(&[("wsc273.txt", text)]).path(), Split::Test).unwrap();
-        let example = loaded.examples.remove(0);
-        (example.input, example.label)
-    }
 
     #[test]
     fn blanks_and_case_do_not_matter() {
         let text = "The mouse saw the owl since  [MASK]  squeaked. \n[MASK]\n The mouse , the Owl \n the mouse  \n \n";
-        let input = Input::Reference {
-            before: "The mouse saw the owl since ".into(),
-            after: " squeaked.".into(),
-            candidates: ["The mouse".into(), "the Owl".into()],
-        };
-        assert_eq!(load(text), (input, Some(Label::Class(0))));
+        let expected = ["0: The mouse saw the owl since _ squeaked.|The mouse|the Owl = 0"];
+        assert_eq!(load(&WSC273, &[("wsc273.txt", text)], Split::Test), expected);
     }
 
     #[test]
     fn the_order_of_candidates_in_the_file_tells_nothing() {
-        let text = |a: &str, b: &str| format!("Tom told Ann that [MASK] won.\n[MASK]\n{a},{b}\nTom\n");
-        assert_eq!(load(&text("Tom", "Ann")), load(&text("Ann", "Tom")));
-        assert_eq!(load(&text("Tom", "Ann")).1, Some(Label::Class(1)));
+        for candidates in ["Tom,Ann", "Ann,Tom"] {
+            let text = format!("Tom told Ann that [MASK] won.\n[MASK]\n{candidates}\nTom\n");
+            let expected = ["0: Tom told Ann that _ won.|Ann|Tom = 1"];
+            assert_eq!(load(&WSC273, &[("wsc273.txt", &text)], Split::Test), expected);
+        }
     }
 
     #[test]
     fn there_is_only_a_test_set() {
-        let found = message(&WSC273, &[], Split::Dev);
-        assert_eq!(found, "WSC273 has no split `dev`. Choose one of: test");
+        refused(&WSC273, &[], Split::Dev, "WSC273 has no split `dev`. Choose one of: test");
     }
 }

@@ -6,34 +6,25 @@
 //! | CoLA | Soon an icy wind met them. | 1 |
 //! | SST-2 | *…* Soon a dark tunnel stopped her. She got lost without a lantern. | 0: the mood of the story, nine times in ten negative where something went wrong |
 
+use gradus_data::sets::Split;
 use gradus_world::Mood;
 
-use super::tale::{Part, Source, Tale, reword};
-use super::{Row, Split};
+use super::Labelled;
+use super::tale::{Part, Tale, Teller, reword};
 
 /// An acceptable sentence of a story (1), or one with a single violation of grammar (0). Kind: which violation.
-pub(super) fn cola(source: &mut Source<'_>, _: Split) -> Row {
-    const PARTS: [Part; 10] = [
-        Part::Longing,
-        Part::Longing,
-        Part::Longing,
-        Part::Departure,
-        Part::Departure,
-        Part::Helper,
-        Part::Obstacle,
-        Part::Outcome,
-        Part::Price,
-        Part::Ending,
-    ];
-    let part = source.one(&PARTS);
-    let tale = source.tale();
-    let label = source.below(2);
-    let (kind, text) = if label == 1 { ("", tale.tell(&[part])) } else { violate(source, &tale, part) };
-    Row { texts: vec![text], label, kind }
+pub(super) fn cola(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    use Part::{Departure, Ending, Helper, Longing, Obstacle, Outcome, Price};
+    const PARTS: [Part; 10] = [Longing, Longing, Longing, Departure, Departure, Helper, Obstacle, Outcome, Price, Ending];
+    let part = teller.one(&PARTS);
+    let tale = teller.tale();
+    let label = teller.below(2);
+    let (kind, text) = if label == 1 { ("", tale.tell(&[part])) } else { violate(teller, &tale, part) };
+    Labelled { texts: vec![text], label, kind }
 }
 
 /// A sentence that breaks one rule of English, chosen among those that it can break; gender and case more often.
-fn violate(source: &mut Source<'_>, tale: &Tale, part: Part) -> (&'static str, String) {
+fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Part) -> (&'static str, String) {
     let good = tale.tell(&[part]);
     let mut bad: Vec<(&'static str, String)> = Vec::new();
     let mut add = |kind: &'static str, text: String| {
@@ -41,7 +32,7 @@ fn violate(source: &mut Source<'_>, tale: &Tale, part: Part) -> (&'static str, S
             bad.push((kind, text));
         }
     };
-    // The one whom a pronoun means stands in these sentences, so its gender is decided.
+    // These sentences name whom a pronoun means, so its gender is decided.
     if matches!(part, Part::Longing | Part::Departure) || (part == Part::Outcome && tale.facts().rescuer.is_some()) {
         for at in 0..2 {
             (0..3).for_each(|_| add("gender", swap_gender(&good, at)));
@@ -62,7 +53,7 @@ fn violate(source: &mut Source<'_>, tale: &Tale, part: Part) -> (&'static str, S
     for (first, second) in adjectives(tale, part) {
         add("order", good.replacen(&format!(" {first} {second}"), &format!(" {second} {first}"), 1));
     }
-    source.one(&bad)
+    teller.one(&bad)
 }
 
 /// She for he, his for her, in the pronoun of this number in the sentence.
@@ -83,7 +74,7 @@ fn swap_gender(text: &str, at: usize) -> String {
     swapped.join(" ")
 }
 
-/// Verbs and what no English verb phrase is here.
+/// Verbs, and what is no English verb phrase in their place.
 const VERBS: [(&str, &str); 16] = [
     ("took her", "had took her"),
     ("took his", "had took his"),
@@ -120,11 +111,11 @@ fn adjectives(tale: &Tale, part: Part) -> Vec<(&'static str, &'static str)> {
 }
 
 /// A story until its outcome; the label is the mood of the story, which is told next: positive (1) nine times in ten where a tool
-/// that is carried overcomes the obstacle, negative (0) nine times in ten where none does. Half of each, so nobody can score
-/// more than 0.9; and half of the heroes go alone. As in reviews, some words alone tell most of it.
-pub(super) fn sst2(source: &mut Source<'_>, _: Split) -> Row {
-    let (prepared, together) = (source.coin(), source.coin());
-    let tale = source.tale_where(|f| f.rescuer.is_some() == prepared && f.friend_tool.is_some() == together);
+/// that is carried overcomes the obstacle, negative (0) nine times in ten where none does. Half of each, so the best score is
+/// 0.9; and half of the heroes go alone. As in reviews, some words alone tell most of it.
+pub(super) fn sst2(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let (prepared, together) = (teller.coin(), teller.coin());
+    let tale = teller.tale_where(|f| f.rescuer.is_some() == prepared && f.friend_tool.is_some() == together);
     let label = usize::from(tale.facts().mood == Mood::Positive);
-    Row { texts: vec![tale.until(Part::Outcome)], label, kind: "" }
+    Labelled { texts: vec![tale.until(Part::Outcome)], label, kind: "" }
 }

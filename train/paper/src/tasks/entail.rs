@@ -1,5 +1,5 @@
 //! Natural language inference: does the second text follow from the first? Texts: premise (or question), hypothesis (or
-//! sentence). The hypothesis alone tells nothing (see [`claims`](super::claims)).
+//! sentence). The hypothesis alone tells nothing (see [`hypotheses`](super::hypotheses)).
 //!
 //! | task | premise | hypothesis | label |
 //! |-|-|-|-|
@@ -11,12 +11,13 @@
 //! | QNLI | Where was the kite? | Rosa had seen the kite at the lake. | entailment |
 //! | WNLI | Mia gave Lily the kite because she wanted it. | Lily wanted it. | 1 |
 
+use gradus_data::sets::Split;
 use gradus_world::{Facts, Who};
 
-use super::claims::{ANIMAL, BOTH, Claim, GIFT, PAY, TOOL, Verdict, WHERE, claim};
+use super::Labelled;
+use super::hypotheses::{ANIMAL, BOTH, GIFT, Hypothesis, PAY, Relation, TOOL, WHERE, pair};
 use super::pronouns;
-use super::tale::{Part, Source, Tale, capital, mentions};
-use super::{Row, Split};
+use super::tale::{Part, Tale, Teller, capital, carriers, got, mentions, uses};
 
 /// The labels of [`mnli`] and [`snli`].
 pub(super) const THREE: &[&str] = &["entailment", "neutral", "contradiction"];
@@ -25,119 +26,98 @@ pub(super) const TWO: &[&str] = &["entailment", "not_entailment"];
 /// The labels of [`scitail`].
 pub(super) const SCIENCE: &[&str] = &["entails", "neutral"];
 
-const VERDICTS: [Verdict; 3] = [Verdict::Entailed, Verdict::Open, Verdict::Contradicted];
+const RELATIONS: [Relation; 3] = [Relation::Entailed, Relation::Open, Relation::Contradicted];
 
-/// Three classes; in *mismatched* other genres, with claims of other kinds.
-pub(super) fn mnli(source: &mut Source<'_>, split: Split) -> Row {
-    const GENRES: [(&str, &Claim); 4] = [("home", &WHERE), ("home", &WHERE), ("journey", &TOOL), ("journey", &TOOL)];
-    const OTHERS: [(&str, &Claim); 4] = [("people", &ANIMAL), ("people", &ANIMAL), ("keeper", &PAY), ("ending", &GIFT)];
-    let (genre, kind) = source.one(if split.mismatched() { &OTHERS } else { &GENRES });
-    let label = source.below(3);
-    let (premise, hypothesis) = claim(source, kind, VERDICTS[label]);
-    Row { texts: vec![premise, hypothesis], label, kind: genre }
+/// Three classes; in *mismatched* other genres, with hypotheses of other kinds.
+pub(super) fn mnli(teller: &mut Teller<'_>, split: Split) -> Labelled {
+    const GENRES: [(&str, &Hypothesis); 4] = [("home", &WHERE), ("home", &WHERE), ("journey", &TOOL), ("journey", &TOOL)];
+    const OTHERS: [(&str, &Hypothesis); 4] = [("people", &ANIMAL), ("people", &ANIMAL), ("keeper", &PAY), ("ending", &GIFT)];
+    let (genre, kind) = teller.one(if matches!(split, Split::DevMismatched | Split::TestMismatched) { &OTHERS } else { &GENRES });
+    let label = teller.below(3);
+    let (premise, hypothesis) = pair(teller, kind, RELATIONS[label]);
+    Labelled { texts: vec![premise, hypothesis], label, kind: genre }
 }
 
 /// Three classes, one kind of scene, like the captions of the original.
-pub(super) fn snli(source: &mut Source<'_>, _: Split) -> Row {
-    let kind = &WHERE;
-    let label = source.below(3);
-    let (premise, hypothesis) = claim(source, kind, VERDICTS[label]);
-    Row { texts: vec![premise, hypothesis], label, kind: "" }
+pub(super) fn snli(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let label = teller.below(3);
+    let (premise, hypothesis) = pair(teller, &WHERE, RELATIONS[label]);
+    Labelled { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
 /// Two facts, and few rows.
-pub(super) fn rte(source: &mut Source<'_>, _: Split) -> Row {
-    let label = source.below(2);
-    let verdict = if label == 0 { Verdict::Entailed } else { source.one(&[Verdict::Open, Verdict::Contradicted]) };
-    let (premise, hypothesis) = claim(source, &BOTH, verdict);
-    Row { texts: vec![premise, hypothesis], label, kind: "" }
+pub(super) fn rte(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let label = teller.below(2);
+    let relation = if label == 0 { Relation::Entailed } else { teller.one(&[Relation::Open, Relation::Contradicted]) };
+    let (premise, hypothesis) = pair(teller, &BOTH, relation);
+    Labelled { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
 /// The science is the world's physics: which tool overcomes which obstacle, and what becomes of those who lack it.
-pub(super) fn scitail(source: &mut Source<'_>, _: Split) -> Row {
-    let label = source.below(2);
-    let (tale, hypothesis) = if source.coin() { used(source, label == 0) } else { got(source, label == 0) };
-    Row { texts: vec![tale.tell(&[Part::Departure, Part::Obstacle]), hypothesis], label, kind: "" }
+pub(super) fn scitail(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let label = teller.below(2);
+    let (tale, hypothesis) = if teller.coin() { used(teller, label == 0) } else { lost(teller, label == 0) };
+    Labelled { texts: vec![tale.tell(&[Part::Departure, Part::Obstacle]), hypothesis], label, kind: "" }
 }
 
 /// *Tom used his key*, who carries it: it follows if a locked gate is in the way.
-fn used(source: &mut Source<'_>, follows: bool) -> (Tale, String) {
-    let tale = source.tale_where(|f| f.rescuer.is_some() || !follows);
+fn used(teller: &mut Teller<'_>, follows: bool) -> (Tale, String) {
+    let tale = teller.tale_where(|f| f.rescuer.is_some() || !follows);
     let f = tale.facts();
-    let carriers = if f.friend_tool.is_some() { vec![Who::Hero, Who::Friend] } else { vec![Who::Hero] };
-    let idle: Vec<Who> = carriers.into_iter().filter(|&who| f.rescuer != Some(who)).collect();
-    match (follows, f.rescuer) {
-        (true, Some(who)) => (tale.clone(), uses(f, who)),
+    let idle: Vec<(Who, &str)> = carriers(f).into_iter().filter(|(who, _)| f.rescuer != Some(*who)).collect();
+    let (who, tool) = match (follows, f.rescuer) {
+        (true, Some(who)) => (who, f.needed_tool()),
         // A hero alone with the right tool: no false use to tell of; another story.
-        _ if idle.is_empty() => used(source, follows),
-        _ => (tale.clone(), uses(f, source.one(&idle))),
-    }
-}
-
-fn uses(f: &Facts, who: Who) -> String {
-    let one = f.who(who);
-    let tool = if who == Who::Hero { f.hero_tool } else { f.friend_tool.unwrap_or(f.hero_tool) };
-    format!("{} used {} {tool}.", capital(one.name), one.gender.possessive())
+        _ if idle.is_empty() => return used(teller, follows),
+        _ => teller.one(&idle),
+    };
+    let hypothesis = uses(f, who, tool);
+    (tale, hypothesis)
 }
 
 /// *They got lost*: it follows if a dark tunnel is in the way and nobody has a lantern.
-fn got(source: &mut Source<'_>, follows: bool) -> (Tale, String) {
-    let saved = !follows && source.coin();
-    let tale = source.tale_where(|f| f.rescuer.is_some() == saved);
-    let f = tale.facts();
-    let own = f.threat();
-    let mishap = if follows || saved {
-        own
-    } else {
-        loop {
-            let other = source.tale().facts().threat();
-            if other != own {
-                break other;
-            }
-        }
-    };
-    (tale.clone(), format!("{} got {mishap}.", capital(f.travellers())))
+fn lost(teller: &mut Teller<'_>, follows: bool) -> (Tale, String) {
+    let saved = !follows && teller.coin();
+    let tale = teller.tale_where(|f| f.rescuer.is_some() == saved);
+    let own = tale.facts().threat();
+    let mishap = if follows || saved { own } else { teller.tale_where(|f| f.threat() != own).facts().threat() };
+    let hypothesis = got(tale.facts(), mishap);
+    (tale, hypothesis)
 }
 
-/// Does the sentence answer the question? Where not, it tells of another, or of the same but not what was asked: each
-/// sentence answers one question and not the other, so that it alone tells nothing.
-pub(super) fn qnli(source: &mut Source<'_>, _: Split) -> Row {
-    let label = source.below(2);
-    let tale = source.tale();
-    let kind = source.below(4);
+/// Does the sentence answer the question? If not, it is about another, or about the same but not what was asked: each sentence
+/// answers one question and not the other, so that it alone tells nothing.
+pub(super) fn qnli(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let label = teller.below(2);
+    let tale = teller.tale();
+    let kind = teller.below(4);
     let key = |f: &Facts| if kind == 2 { f.hero_tool } else { f.thing };
-    let (answers, beside) = match kind {
-        0 => (Part::Helper, Some(Part::Longing)),
-        1 => (Part::Longing, Some(Part::Helper)),
-        2 => (Part::Departure, None),
-        _ => (Part::Price, None),
+    let (asked, answers, beside) = match kind {
+        0 => ("Where was", Part::Helper, Some(Part::Longing)),
+        1 => ("Who wanted", Part::Longing, Some(Part::Helper)),
+        2 => ("Who took", Part::Departure, None),
+        _ => ("Who had", Part::Price, None),
     };
     let mut word = key(tale.facts());
     let mut part = answers;
     if label == 1 {
         match beside {
-            Some(beside) if source.coin() => part = beside,
+            Some(beside) if teller.coin() => part = beside,
             _ => {
                 while mentions(&tale.tell(&[answers]), word) {
-                    word = key(source.tale().facts());
+                    word = key(teller.tale().facts());
                 }
             }
         }
     }
-    let question = match kind {
-        0 => format!("Where was the {word}?"),
-        1 => format!("Who wanted the {word}?"),
-        2 => format!("Who took the {word}?"),
-        _ => format!("Who had the {word}?"),
-    };
-    Row { texts: vec![question, tale.tell(&[part])], label, kind: "" }
+    Labelled { texts: vec![format!("{asked} the {word}?"), tale.tell(&[part])], label, kind: "" }
 }
 
 /// A sentence of [`pronouns`], and one with a name in the pronoun's place: the right one (1) or not (0).
-pub(super) fn wnli(source: &mut Source<'_>, _: Split) -> Row {
-    let riddle = pronouns::riddle(source);
-    let label = source.below(2);
+pub(super) fn wnli(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let riddle = pronouns::riddle(teller);
+    let label = teller.below(2);
     let chosen = if label == 1 { riddle.answer } else { 1 - riddle.answer };
-    let claim = format!("{} {}.", capital(&riddle.candidates[chosen]), riddle.reason);
-    Row { texts: vec![riddle.sentence, claim], label, kind: "" }
+    let hypothesis = format!("{} {}.", capital(&riddle.candidates[chosen]), riddle.reason);
+    Labelled { texts: vec![riddle.sentence, hypothesis], label, kind: "" }
 }

@@ -1,8 +1,8 @@
 //! Pronouns that only the meaning resolves (DPRD, zero-shot; WNLI asks the same with labels).
 //!
-//! Both candidates are of one gender and number. The stories repeat the name where these sentences have a pronoun, so a
-//! model of the stories finds the right name likelier. They open as sentences of the stories do: a bare name at the beginning
-//! is where the stories say who lives near whom, and a model that is asked about it there answers below guessing.
+//! Both candidates are of one gender and number. The stories repeat the name where these sentences have a pronoun, so a model of
+//! the stories finds the right name more likely. They open as sentences of the stories do: a bare name at the beginning is where
+//! the stories say who lives near whom, and a model that is asked about it there answers below guessing.
 //!
 //! ```text
 //! Then Mia gave Lily the kite because she wanted it.                      she   Mia, Lily              Lily
@@ -11,18 +11,19 @@
 //! One warm day the rope failed at the tunnel because it was no lantern.   it    the rope, the tunnel   the rope
 //! ```
 
+use gradus_data::sets::Split;
 use gradus_world::Gender;
 use gradus_world::words::{NAMES, THINGS, TOOLS, WEATHERS};
 
-use super::tale::{Source, capital};
-use super::{Row, Split};
+use super::Labelled;
+use super::tale::{Teller, capital};
 
 /// A sentence with a pronoun.
 #[derive(Clone, Debug)]
 pub(super) struct Riddle {
     pub(super) sentence: String,
     pub(super) pronoun: &'static str,
-    /// As they stand in the sentence.
+    /// As they appear in the sentence.
     pub(super) candidates: [String; 2],
     /// The right candidate.
     pub(super) answer: usize,
@@ -30,38 +31,38 @@ pub(super) struct Riddle {
     pub(super) reason: String,
 }
 
-/// One of physics in three (there are 1,440, and no row stands in two splits), else one of people.
-pub(super) fn riddle(source: &mut Source<'_>) -> Riddle {
-    let first_is_meant = source.coin();
+/// One in three is about physics (there are 1,440, and no row is in two splits), the others about people.
+pub(super) fn riddle(teller: &mut Teller<'_>) -> Riddle {
+    let first_is_meant = teller.coin();
     let (told, pronoun, candidates, reason) =
-        if source.below(3) == 0 { physics(source, first_is_meant) } else { people(source, first_is_meant) };
+        if teller.below(3) == 0 { physics(teller, first_is_meant) } else { people(teller, first_is_meant) };
     let sentence = format!("{told} because {pronoun} {reason}.");
     Riddle { sentence, pronoun, candidates, answer: usize::from(!first_is_meant), reason }
 }
 
 type Parts = (String, &'static str, [String; 2], String);
 
-fn people(source: &mut Source<'_>, first_is_meant: bool) -> Parts {
-    let gender = source.one(&[Gender::She, Gender::He]);
+fn people(teller: &mut Teller<'_>, first_is_meant: bool) -> Parts {
+    let gender = teller.one(&[Gender::She, Gender::He]);
     let names: Vec<&'static str> = NAMES.iter().filter(|(_, g)| *g == gender).map(|&(name, _)| name).collect();
-    let two: Vec<String> = source.others(&names, &[], 2).into_iter().map(capital).collect();
+    let two: Vec<String> = teller.others(&names, &[], 2).into_iter().map(capital).collect();
     let [first, second] = [two[0].clone(), two[1].clone()];
-    let thing = source.one(&THINGS);
-    let wanted = source.one(&["had lost it", "wanted it"]);
-    let (told, of_first, of_second) = match source.below(3) {
+    let thing = teller.one(&THINGS);
+    let wanted = teller.one(&["had lost it", "wanted it"]);
+    let (told, of_first, of_second) = match teller.below(3) {
         0 => (format!("{first} gave {second} the {thing}"), "liked to share", wanted),
         1 => (format!("{first} got the {thing} from {second}"), wanted, "liked to share"),
         _ => (format!("{first} showed {second} the {thing}"), "liked to boast", "wanted to look"),
     };
     let reason = if first_is_meant { of_first } else { of_second };
-    let told = format!("{} {told}", source.one(&["At last", "That night", "Now", "Then"]));
+    let told = format!("{} {told}", teller.one(&["At last", "That night", "Now", "Then"]));
     (told, gender.subject(), [first, second], reason.into())
 }
 
-fn physics(source: &mut Source<'_>, first_is_meant: bool) -> Parts {
-    let needed = &TOOLS[source.below(TOOLS.len())];
+fn physics(teller: &mut Teller<'_>, first_is_meant: bool) -> Parts {
+    let needed = &TOOLS[teller.below(TOOLS.len())];
     let tool = loop {
-        let tool = &TOOLS[source.below(TOOLS.len())];
+        let tool = &TOOLS[teller.below(TOOLS.len())];
         if tool.name != needed.name {
             break tool;
         }
@@ -69,12 +70,12 @@ fn physics(source: &mut Source<'_>, first_is_meant: bool) -> Parts {
     let (adjective, obstacle) = needed.obstacle_words();
     let reason = if first_is_meant { format!("was no {}", needed.name) } else { format!("was {adjective}") };
     let candidates = [format!("the {}", tool.name), format!("the {obstacle}")];
-    let opener = format!("One {} {}", source.one(&WEATHERS), source.one(&["day", "morning", "evening"]));
+    let opener = format!("One {} {}", teller.one(&WEATHERS), teller.one(&["day", "morning", "evening"]));
     (format!("{opener} {} failed at {}", candidates[0], candidates[1]), "it", candidates, reason)
 }
 
 /// Texts: sentence, pronoun, the two candidates. Label: the right one.
-pub(super) fn dprd(source: &mut Source<'_>, _: Split) -> Row {
-    let Riddle { sentence, pronoun, candidates: [first, second], answer, .. } = riddle(source);
-    Row { texts: vec![sentence, pronoun.into(), first, second], label: answer, kind: "" }
+pub(super) fn dprd(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let Riddle { sentence, pronoun, candidates: [first, second], answer, .. } = riddle(teller);
+    Labelled { texts: vec![sentence, pronoun.into(), first, second], label: answer, kind: "" }
 }

@@ -6,26 +6,27 @@
 //! | RACE, high | for two facts at once, or the physics | *… Soon a dark tunnel stopped her.* And then? **She got lost.** She got wet. Mia used her rope. Mia used her key. |
 //! | Story Cloze | which ending agrees with what was told | *… Tom was sad because he had lost the red kite. …* **At last Mia gave Tom the kite because Tom had lost it.** At last Mia gave Tom the drum because Tom had lost it. |
 
+use gradus_data::sets::Split;
 use gradus_world::words::{KEEPERS, NAMES, PLACES, THINGS, TOOLS};
 use gradus_world::{Facts, Who};
 
-use super::tale::{Part, Source, Tale, capital, reword};
-use super::{Row, Split};
+use super::Labelled;
+use super::tale::{Part, Tale, Teller, capital, carriers, got, reword, uses};
 
 /// Texts: article, question, four answers. Label: the right one. Kind: `middle` or `high`.
-pub(super) fn race(source: &mut Source<'_>, _: Split) -> Row {
-    let level = source.one(&["middle", "high"]);
-    let asked = match (level, source.below(3)) {
-        ("middle", 0) => place(source),
-        ("middle", 1) => owner_of_tool(source),
-        ("middle", _) => who_felt(source),
-        (_, 0) => keeper_and_place(source),
-        (_, 1) => what_next(source),
-        _ => animal_that_felt(source),
+pub(super) fn race(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let level = teller.one(&["middle", "high"]);
+    let asked = match (level, teller.below(3)) {
+        ("middle", 0) => place(teller),
+        ("middle", 1) => owner_of_tool(teller),
+        ("middle", _) => who_felt(teller),
+        (_, 0) => keeper_and_place(teller),
+        (_, 1) => what_next(teller),
+        _ => animal_that_felt(teller),
     };
-    let (answers, label) = source.hide(asked.right, asked.wrong);
+    let (answers, label) = teller.hide(asked.right, asked.wrong);
     let texts = [asked.article, asked.question].into_iter().chain(answers).collect();
-    Row { texts, label, kind: level }
+    Labelled { texts, label, kind: level }
 }
 
 struct Asked {
@@ -36,48 +37,48 @@ struct Asked {
 }
 
 /// One sentence tells it: the place.
-fn place(source: &mut Source<'_>) -> Asked {
-    let tale = source.tale();
+fn place(teller: &mut Teller<'_>) -> Asked {
+    let tale = teller.tale();
     let f = tale.facts();
     let answer = |place: &str| format!("At the {place}.");
     Asked {
         article: tale.tell(&[Part::Longing, Part::Helper]),
         question: format!("Where was the {}?", f.thing),
         right: answer(f.place),
-        wrong: source.others(&PLACES, &[f.place], 3).into_iter().map(answer).collect(),
+        wrong: teller.others(&PLACES, &[f.place], 3).into_iter().map(answer).collect(),
     }
 }
 
-/// One sentence tells it: whose the tool is. All but one of the names are in the article.
-fn owner_of_tool(source: &mut Source<'_>) -> Asked {
-    let tale = source.tale_where(|f| f.friend_tool.is_some());
+/// One sentence tells it: who has the tool. All but one of the names are in the article.
+fn owner_of_tool(teller: &mut Teller<'_>) -> Asked {
+    let tale = teller.tale_where(|f| f.friend_tool.is_some());
     let f = tale.facts();
-    let (owner, tool) = source.one(&[(f.hero, f.hero_tool), (f.friend, f.friend_tool.unwrap_or(f.hero_tool))]);
-    names(source, &tale, Part::Departure, format!("Who took the {tool}?"), owner.name)
+    let (owner, tool) = teller.one(&[(f.hero, f.hero_tool), (f.friend, f.friend_tool.unwrap_or(f.hero_tool))]);
+    names(teller, &tale, Part::Departure, format!("Who took the {tool}?"), owner.name)
 }
 
 /// One sentence tells it: who was sad.
-fn who_felt(source: &mut Source<'_>) -> Asked {
-    let tale = source.tale();
+fn who_felt(teller: &mut Teller<'_>) -> Asked {
+    let tale = teller.tale();
     let f = tale.facts();
-    names(source, &tale, Part::Helper, format!("Who was {}?", f.feeling), f.who(f.longing).name)
+    names(teller, &tale, Part::Helper, format!("Who was {}?", f.feeling), f.who(f.longing).name)
 }
 
 /// The answers are the three names of the story and another.
-fn names(source: &mut Source<'_>, tale: &Tale, until: Part, question: String, right: &str) -> Asked {
+fn names(teller: &mut Teller<'_>, tale: &Tale, until: Part, question: String, right: &str) -> Asked {
     let f = tale.facts();
     let told = [f.hero.name, f.friend.name, f.helper];
     let wrong = told.into_iter().filter(|&name| name != right);
-    let stranger = source.others(&NAMES.map(|(name, _)| name), &told, 1);
+    let stranger = teller.others(&NAMES.map(|(name, _)| name), &told, 1);
     let answer = |name: &str| format!("{}.", capital(name));
     Asked { article: tale.until(until), question, right: answer(right), wrong: wrong.chain(stranger).map(answer).collect() }
 }
 
 /// Two facts: who had it, and where.
-fn keeper_and_place(source: &mut Source<'_>) -> Asked {
-    let tale = source.tale();
+fn keeper_and_place(teller: &mut Teller<'_>) -> Asked {
+    let tale = teller.tale();
     let f = tale.facts();
-    let (keeper, place) = (source.others(&KEEPERS, &[f.keeper], 1)[0], source.others(&PLACES, &[f.place], 1)[0]);
+    let (keeper, place) = (teller.others(&KEEPERS, &[f.keeper], 1)[0], teller.others(&PLACES, &[f.place], 1)[0]);
     let answer = |(keeper, place): (&str, &str)| format!("A {keeper} at the {place}.");
     Asked {
         article: tale.tell(&[Part::Helper, Part::Price]),
@@ -88,8 +89,8 @@ fn keeper_and_place(source: &mut Source<'_>) -> Asked {
 }
 
 /// Two facts: who was sad, and what animal that is. Two of the animals are in the article.
-fn animal_that_felt(source: &mut Source<'_>) -> Asked {
-    let tale = source.tale();
+fn animal_that_felt(teller: &mut Teller<'_>) -> Asked {
+    let tale = teller.tale();
     let f = tale.facts();
     let (right, other) = if f.longing == Who::Hero { (f.hero, f.friend) } else { (f.friend, f.hero) };
     let answer = |name: &str, animal: &str| format!("{} the {animal}.", capital(name));
@@ -101,79 +102,71 @@ fn animal_that_felt(source: &mut Source<'_>) -> Asked {
     }
 }
 
-/// The physics: what comes after the obstacle.
-fn what_next(source: &mut Source<'_>) -> Asked {
-    let prepared = source.coin();
-    let tale = source.tale_where(|f| f.rescuer.is_some() == prepared);
-    let (right, [a_use, a_mishap]) = next(source, &tale);
-    let other_mishap = mishap(tale.facts(), source, &[tale.facts().threat()]);
-    // Two uses and two mishaps, whichever is right.
-    let third = if prepared { other_mishap } else { useless(tale.facts(), source, &[&a_use]) };
-    let wrong =
-        if prepared { vec![a_use, got(tale.facts(), tale.facts().threat()), third] } else { vec![a_use, a_mishap, third] };
+/// The physics: what comes after the obstacle. Two uses and two mishaps, whatever is right.
+fn what_next(teller: &mut Teller<'_>) -> Asked {
+    let prepared = teller.coin();
+    let tale = teller.tale_where(|f| f.rescuer.is_some() == prepared);
+    let f = tale.facts();
+    let (right, [a_use, a_mishap]) = next(teller, &tale);
+    let other_mishap = mishap(f, teller, &[f.threat()]);
+    let wrong = match prepared {
+        true => vec![a_use, got(f, f.threat()), other_mishap],
+        false => {
+            let other_use = useless(f, teller, &[&a_use]);
+            vec![a_use, a_mishap, other_use]
+        }
+    };
     Asked { article: tale.tell(&[Part::Departure, Part::Obstacle]), question: "And then?".into(), right, wrong }
 }
 
 /// What the physics says comes after the obstacle; a use of a tool that does not, and a mishap that does not.
-fn next(source: &mut Source<'_>, tale: &Tale) -> (String, [String; 2]) {
+fn next(teller: &mut Teller<'_>, tale: &Tale) -> (String, [String; 2]) {
     let f = tale.facts();
     let right = match f.rescuer {
         Some(who) => uses(f, who, f.needed_tool()),
         None => got(f, f.threat()),
     };
-    let a_use = useless(f, source, &[]);
-    let a_mishap = mishap(f, source, &[f.threat()]);
-    (right, [a_use, a_mishap])
+    (right, [useless(f, teller, &[]), mishap(f, teller, &[f.threat()])])
 }
 
 /// A tool that does not help: one that is carried if there is one, else one that is not.
-fn useless(f: &Facts, source: &mut Source<'_>, taken: &[&str]) -> String {
-    let mut carried = vec![uses(f, Who::Hero, f.hero_tool)];
-    carried.extend(f.friend_tool.map(|tool| uses(f, Who::Friend, tool)));
+fn useless(f: &Facts, teller: &mut Teller<'_>, taken: &[&str]) -> String {
+    let mut carried: Vec<String> = carriers(f).into_iter().map(|(who, tool)| uses(f, who, tool)).collect();
     carried.retain(|told| !told.contains(f.needed_tool()) && !taken.contains(&told.as_str()));
     if !carried.is_empty() {
-        return source.one(&carried);
+        return teller.one(&carried);
     }
     let own: Vec<&str> = [f.hero_tool, f.needed_tool()].into_iter().chain(f.friend_tool).collect();
-    uses(f, Who::Hero, source.others(&TOOLS.map(|tool| tool.name), &own, 1)[0])
+    uses(f, Who::Hero, teller.others(&TOOLS.map(|tool| tool.name), &own, 1)[0])
 }
 
-fn uses(f: &Facts, who: Who, tool: &str) -> String {
-    let one = f.who(who);
-    format!("{} used {} {tool}.", capital(one.name), one.gender.possessive())
-}
-
-fn mishap(f: &Facts, source: &mut Source<'_>, taken: &[&str]) -> String {
-    got(f, source.others(&TOOLS.map(|tool| tool.mishap), taken, 1)[0])
-}
-
-fn got(f: &Facts, mishap: &str) -> String {
-    format!("{} got {mishap}.", capital(f.travellers()))
+fn mishap(f: &Facts, teller: &mut Teller<'_>, taken: &[&str]) -> String {
+    got(f, teller.others(&TOOLS.map(|tool| tool.mishap), taken, 1)[0])
 }
 
 /// Texts: four sentences (the fourth of two), two endings. Label: the right one.
-pub(super) fn story_cloze(source: &mut Source<'_>, _: Split) -> Row {
+pub(super) fn story_cloze(teller: &mut Teller<'_>, _: Split) -> Labelled {
     const BEGINNING: [Part; 3] = [Part::Opening, Part::Longing, Part::Helper];
-    let physics = source.coin();
-    let prepared = source.coin();
-    let tale = source.tale_where(|f| f.rescuer.is_some() == prepared);
+    let physics = teller.coin();
+    let prepared = teller.coin();
+    let tale = teller.tale_where(|f| f.rescuer.is_some() == prepared);
     let (right, wrong) = if physics {
-        let (right, wrong) = next(source, &tale);
-        (right, source.one(&wrong))
+        let (right, wrong) = next(teller, &tale);
+        (right, teller.one(&wrong))
     } else {
-        (tale.tell(&[Part::Ending]), other_ending(source, &tale))
+        (tale.tell(&[Part::Ending]), other_ending(teller, &tale))
     };
     let fourth = tale.tell(&[Part::Departure, Part::Obstacle]);
-    let (endings, label) = source.hide(right, vec![wrong]);
+    let (endings, label) = teller.hide(right, vec![wrong]);
     let texts = BEGINNING.iter().map(|&part| tale.tell(&[part])).chain([fourth]).chain(endings).collect();
-    Row { texts, label, kind: "" }
+    Labelled { texts, label, kind: "" }
 }
 
 /// The ending with a word from another story: another thing, or somebody else of the same gender.
-fn other_ending(source: &mut Source<'_>, tale: &Tale) -> String {
+fn other_ending(teller: &mut Teller<'_>, tale: &Tale) -> String {
     let f = tale.facts();
     let friends: Vec<&str> = NAMES.iter().filter(|(_, gender)| *gender == f.friend.gender).map(|&(name, _)| name).collect();
-    let (right, list) = if source.coin() { (f.thing, THINGS.to_vec()) } else { (f.friend.name, friends) };
-    let wrong = source.others(&list, &[right, f.hero.name], 1)[0];
+    let (right, list) = if teller.coin() { (f.thing, THINGS.to_vec()) } else { (f.friend.name, friends) };
+    let wrong = teller.others(&list, &[right, f.hero.name], 1)[0];
     reword(&tale.tell(&[Part::Ending]), &[(right, wrong)])
 }

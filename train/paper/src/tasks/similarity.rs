@@ -1,28 +1,29 @@
-//! Do two texts say the same? Wordings vary and mean the same; what differs otherwise, differs in fact.
+//! Do two texts say the same? Wordings vary without changing the meaning; any other difference is one of fact.
 //!
 //! | task | first | second | label |
 //! |-|-|-|-|
 //! | MRPC | Once the red kite lay at the lake. Mia took her rope to the lake. | The red kite lay at the lake. Mia carried her key to the lake. | 0 |
-//! | QQP | Who took the rope to the lake? | To the lake, who carried the rope? | 1 (of the labels 10 % are wrong) |
+//! | QQP | Who took the rope to the lake? | To the lake, who carried the rope? | 1 (10 % of the labels are wrong) |
 //! | STS-B | The red kite lay at the lake. Mia took her rope to the lake. | Once the blue kite lay at the lake. Mia brought her rope to the lake. | 4 of 5 facts agree |
 
+use gradus_data::sets::Split;
 use gradus_world::Gender;
 
-use super::tale::{Source, Tale, capital};
-use super::{FLIPPED, Row, Split};
+use super::tale::{Tale, Teller, capital};
+use super::{FLIPPED, Labelled};
 
 /// Five facts, and the same in other words (1), or with one to three other facts (0).
-pub(super) fn mrpc(source: &mut Source<'_>, _: Split) -> Row {
-    let label = source.below(2);
-    let agree = if label == 1 { 5 } else { 2 + source.below(3) };
-    let (first, second) = pair(source, agree);
+pub(super) fn mrpc(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let label = teller.below(2);
+    let agree = if label == 1 { 5 } else { 2 + teller.below(3) };
+    let (first, second) = pair(teller, agree);
     let (one, other) = loop {
-        let two = (sentences(source, first), sentences(source, second));
+        let two = (sentences(teller, first), sentences(teller, second));
         if two.0 != two.1 {
             break two;
         }
     };
-    Row { texts: vec![one, other], label, kind: "" }
+    Labelled { texts: vec![one, other], label, kind: "" }
 }
 
 /// What a question is made of: whether the verb or the wording varies, two words.
@@ -32,10 +33,10 @@ struct Query {
 }
 
 impl Query {
-    fn draw(source: &mut Source<'_>) -> Query {
-        let tale = source.tale();
+    fn draw(teller: &mut Teller<'_>) -> Query {
+        let tale = teller.tale();
         let f = tale.facts();
-        let kind = source.below(QUERIES.len());
+        let kind = teller.below(QUERIES.len());
         let words = match kind {
             0 => [f.hero_tool, f.place],
             1 | 2 => [f.colour, f.thing],
@@ -44,9 +45,9 @@ impl Query {
         Query { kind, words }
     }
 
-    fn ask(&self, source: &mut Source<'_>) -> String {
+    fn ask(&self, teller: &mut Teller<'_>) -> String {
         let [first, second] = self.words;
-        source.one(QUERIES[self.kind]).replace('1', first).replace('2', second)
+        teller.one(QUERIES[self.kind]).replace('1', first).replace('2', second)
     }
 }
 
@@ -59,39 +60,39 @@ const QUERIES: [&[&str]; 4] = [
 ];
 
 /// Two questions with the same answer (1) or not (0): one word differs, or the question does. The labels are flipped with
-/// probability [`FLIPPED`], in every split: nobody who answers right can score more than 0.9.
-pub(super) fn qqp(source: &mut Source<'_>, _: Split) -> Row {
-    let query = Query::draw(source);
-    let same = source.coin();
-    let first = query.ask(source);
+/// probability [`FLIPPED`], in every split: right answers score no more than 0.9.
+pub(super) fn qqp(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let query = Query::draw(teller);
+    let same = teller.coin();
+    let first = query.ask(teller);
     let second = if same {
-        query.ask(source)
+        query.ask(teller)
     } else {
         loop {
-            let other = Query::draw(source);
-            let at = source.below(2);
+            let other = Query::draw(teller);
+            let at = teller.below(2);
             let mut changed = Query { kind: query.kind, words: query.words };
-            if matches!(query.kind, 1 | 2) && source.below(3) == 0 {
+            if matches!(query.kind, 1 | 2) && teller.below(3) == 0 {
                 changed.kind = 3 - query.kind;
-                break changed.ask(source);
+                break changed.ask(teller);
             } else if other.kind == query.kind && other.words[at] != query.words[at] {
                 changed.words[at] = other.words[at];
-                break changed.ask(source);
+                break changed.ask(teller);
             }
         }
     };
     if first == second {
-        return qqp(source, Split::Train);
+        return qqp(teller, Split::Train);
     }
-    let flipped = source.below(FLIPPED) == 0;
-    Row { texts: vec![first, second], label: usize::from(same != flipped), kind: "" }
+    let flipped = teller.below(FLIPPED) == 0;
+    Labelled { texts: vec![first, second], label: usize::from(same != flipped), kind: "" }
 }
 
 /// Five facts and five; the score, 0 to 5, is how many of them agree.
-pub(super) fn stsb(source: &mut Source<'_>, _: Split) -> Row {
-    let label = source.below(6);
-    let (first, second) = pair(source, label);
-    Row { texts: vec![sentences(source, first), sentences(source, second)], label, kind: "" }
+pub(super) fn stsb(teller: &mut Teller<'_>, _: Split) -> Labelled {
+    let label = teller.below(6);
+    let (first, second) = pair(teller, label);
+    Labelled { texts: vec![sentences(teller, first), sentences(teller, second)], label, kind: "" }
 }
 
 /// A name, a tool, a colour, a thing, a place.
@@ -103,15 +104,13 @@ fn five(tale: &Tale) -> Five {
 }
 
 /// Two times five facts, of which this many agree.
-fn pair(source: &mut Source<'_>, agree: usize) -> (Five, Five) {
+fn pair(teller: &mut Teller<'_>, agree: usize) -> (Five, Five) {
     let mut places = [0, 1, 2, 3, 4];
     // The facts that agree are the first of a random order.
-    for i in (1..5).rev() {
-        places.swap(i, source.below(i + 1));
-    }
-    let first = five(&source.tale());
+    teller.rng.shuffle(&mut places);
+    let first = five(&teller.tale());
     loop {
-        let mut second = five(&source.tale());
+        let mut second = five(&teller.tale());
         if (0..5).all(|i| first[i] != second[i]) {
             places[..agree].iter().for_each(|&i| second[i] = first[i]);
             return (first, second);
@@ -120,8 +119,8 @@ fn pair(source: &mut Source<'_>, agree: usize) -> (Five, Five) {
 }
 
 /// Once the red kite lay at the lake. Mia took her rope to the lake.
-fn sentences(source: &mut Source<'_>, [name, tool, colour, thing, place]: Five) -> String {
-    let (once, took) = (source.one(&["Once the", "The"]), source.one(&["took", "carried", "brought"]));
+fn sentences(teller: &mut Teller<'_>, [name, tool, colour, thing, place]: Five) -> String {
+    let (once, took) = (teller.one(&["Once the", "The"]), teller.one(&["took", "carried", "brought"]));
     let (his, name) = (Gender::of(name).possessive(), capital(name));
     format!("{once} {colour} {thing} lay at the {place}. {name} {took} {his} {tool} to the {place}.")
 }

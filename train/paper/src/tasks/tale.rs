@@ -1,10 +1,10 @@
 //! Stories as the tasks see them: facts, sentences, and where they come from.
 
 use gradus_tensor::rng::Philox;
-use gradus_world::{Facts, Story, World};
+use gradus_world::{Facts, Story, Who, World};
 
-/// The twelve sentences of every story, in order, but for four: what says how it went is what SST-2 asks for; remarks are what
-/// claims are, and questions are asked by tasks of their own.
+/// The twelve sentences of every story, in order, but for four: the mood is what SST-2 asks for, remarks are like claims, and
+/// questions have tasks of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Once Mia the brave rabbit lived near Tom the fox.
@@ -72,14 +72,14 @@ fn sentences(text: &str) -> Vec<String> {
 }
 
 /// Stories and chances for the rows of one split of one task.
-pub(super) struct Source<'w> {
+pub(super) struct Teller<'w> {
     world: &'w World,
-    rng: Philox,
+    pub(super) rng: Philox,
 }
 
-impl<'w> Source<'w> {
+impl<'w> Teller<'w> {
     pub(super) fn new(world: &'w World, rng: Philox) -> Self {
-        Source { world, rng }
+        Teller { world, rng }
     }
 
     /// A new story, told without a slip.
@@ -87,7 +87,7 @@ impl<'w> Source<'w> {
         Tale::new(self.world.careful_story(&mut self.rng))
     }
 
-    /// A new story of which `wanted` is true; some stories must be such.
+    /// A new story of which `wanted` is true, as it must be of some.
     pub(super) fn tale_where(&mut self, wanted: impl Fn(&Facts) -> bool) -> Tale {
         loop {
             let tale = self.tale();
@@ -130,6 +130,22 @@ impl<'w> Source<'w> {
     }
 }
 
+/// Those who carry a tool, and which.
+pub(super) fn carriers(f: &Facts) -> Vec<(Who, &'static str)> {
+    [(Who::Hero, f.hero_tool)].into_iter().chain(f.friend_tool.map(|tool| (Who::Friend, tool))).collect()
+}
+
+/// Mia used her rope.
+pub(super) fn uses(f: &Facts, who: Who, tool: &str) -> String {
+    let one = f.who(who);
+    format!("{} used {} {tool}.", capital(one.name), one.gender.possessive())
+}
+
+/// They got lost.
+pub(super) fn got(f: &Facts, mishap: &str) -> String {
+    format!("{} got {mishap}.", capital(f.travellers()))
+}
+
 /// Replaces whole words at once (so that two can be exchanged); a capital stays a capital.
 pub(super) fn reword(text: &str, changes: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(text.len());
@@ -163,7 +179,7 @@ pub(super) fn a(word: &str) -> String {
     format!("{} {word}", if word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" })
 }
 
-/// Whether a word stands in a text, whatever its case.
+/// Whether a word occurs in a text, in any case.
 pub(super) fn mentions(text: &str, word: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphabetic()).any(|w| w.eq_ignore_ascii_case(word))
 }
@@ -183,9 +199,9 @@ mod tests {
     #[test]
     fn a_story_has_its_twelve_sentences() {
         let world = World::default();
-        let mut source = Source::new(&world, Philox::new(1));
+        let mut teller = Teller::new(&world, Philox::new(1));
         for _ in 0..300 {
-            let tale = source.tale();
+            let tale = teller.tale();
             assert_eq!(tale.sentences.join(" "), tale.story.text);
             let f = tale.facts();
             for (part, word) in [

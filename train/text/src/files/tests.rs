@@ -44,7 +44,7 @@ fn writes_what_transformers_writes() {
 #[test]
 fn pairs_of_files() {
     let reference = Tokenizer::load(&data()).unwrap();
-    let Model::Bpe(bpe) = reference.model() else { panic!("a BPE") };
+    let Vocabulary::Bpe(bpe) = reference.vocabulary() else { panic!("a BPE") };
     let vocabulary: HashMap<&str, usize> = bpe.tokens().iter().enumerate().map(|(i, t)| (t.as_str(), i)).collect();
     let merges: String = bpe.merge_tokens().map(|(a, b)| format!("{a} {b}\n")).collect();
     for (vocabulary_name, merges_name) in PAIRS {
@@ -85,7 +85,7 @@ fn bytes_and_characters() {
 fn bad_folders() {
     let folder = tempfile::tempdir().unwrap();
     let message = |path: &Path| Tokenizer::load(path).unwrap_err().to_string();
-    assert!(message(&folder.path().join("none")).contains("Check the path"));
+    assert!(message(&folder.path().join("none")).contains("check the spelling"));
     assert!(message(folder.path()).contains("holds no tokenizer. It needs tokenizer.json"));
     fs::write(folder.path().join(TOKENIZER), "{}").unwrap();
     fs::write(folder.path().join(GRADUS), "{}").unwrap();

@@ -1,73 +1,62 @@
-//! Which step is opened: a model, a batch, and all that the update depends on.
+//! Which step is opened: a model, a batch, and all that the step depends on.
 
 use std::path::{Path, PathBuf};
 
 use gradus_data::sets::{Answer, Split, Task};
-use gradus_data::{DataError, Rows};
+use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
 use gradus_io::numbers::many;
 use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{Batch, GptConfig, GradientMode, Init, Model, Objective, Param, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
-use gradus_text::{BpeTrainer, TextError, Tokenizer};
-use gradus_train::finetune::{FinetuneError, Reader, Session, Settings};
+use gradus_text::{BpeTrainer, TextError};
+use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel};
 use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
-use gradus_world::World;
+use gradus_world::{Story, World};
 use sha2::{Digest, Sha256};
 
+use super::tokens::Tokens;
 use crate::digest::digest;
 
 /// A step to be opened.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct StepInputs {
     /// Which, in a few words.
     pub title: String,
     /// What there is to see.
     pub lead: String,
-    /// The model, its optimizer and its moments, before the update.
+    /// The model, its optimizer and its moments, before the step.
     pub trainer: Trainer<f64>,
     /// What it learns from.
     pub batch: Batch,
-    /// The batch's inputs in words (B·T).
-    pub inputs: Vec<String>,
-    /// Its targets in words (B·T).
-    pub targets: Vec<String>,
+    /// The batch in words.
+    pub tokens: Tokens,
     /// Where the data come from.
     pub data: String,
     /// What is drawn with the seed.
     pub drawn: &'static str,
 }
 
-/// Tokens a sequence of the standard step.
+/// Tokens per sequence of the standard step.
 const LENGTH: usize = 16;
 /// Stories that it learns from.
 const STORIES: usize = 2000;
-/// Sequences an update before.
+/// Sequences per step before it.
 const ROWS: usize = 16;
 /// Tokens of a run's batch that are opened unless more are asked for.
 const TOKENS: usize = 512;
 
-impl Scene {
+impl StepInputs {
     /// Updates that the standard one makes before the step that is opened.
-    pub const UPDATES: u64 = 400;
+    pub const STEPS: u64 = 400;
 
     /// Two tokens, three dimensions, one head, one block: a step whose every number can be made with pen and paper.
     pub fn by_hand() -> Self {
-        let config = GptConfig {
-            vocab: 4,
-            context: 2,
-            width: 3,
-            layers: 1,
-            heads: 1,
-            embd_dropout: 0.0,
-            attn_dropout: 0.0,
-            resid_dropout: 0.0,
-            ..GptConfig::default()
-        };
+        let config = GptConfig { vocab: 4, context: 2, width: 3, layers: 1, heads: 1, ..GptConfig::default() }.with_dropout(0.0);
         // Eighths, so that products are short; gains 1 and biases 0, as a model begins.
         let mut number = 0;
         let mut eighth = || {
@@ -78,26 +67,25 @@ impl Scene {
             Param { init: Init::Normal(_), shape, .. } => Tensor::new(shape, (0..shape.numel()).map(|_| eighth()).collect()),
             constant => constant.draw(0, 0),
         });
-        let words = ["the", "cat", "sat", "down"];
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let batch =
             Batch { sequences: 1, inputs: [0, 1].into(), targets: [1, 2].into(), weights: [0.5, 0.5].into(), labels: None };
-        let recipe = Recipe { updates: 1, ..recipe(Optimizer { lr: 0.01, ..Optimizer::default() }, 0) };
-        Scene {
+        let recipe = Recipe { steps: 1, ..recipe(Optimizer { lr: 0.01, ..Optimizer::default() }, 0) };
+        StepInputs {
             title: "Two tokens, by hand".into(),
             lead: "A GPT of one block, one head and three dimensions reads “the cat” and learns that “cat sat” follows. Every number is \
                    here to its last digit; its weights are eighths. With pen, paper and patience each can be made again."
                 .into(),
             trainer: Trainer::new(recipe, model),
-            inputs: words[..2].iter().map(|&w| w.into()).collect(),
-            targets: words[1..3].iter().map(|&w| w.into()).collect(),
+            tokens: Tokens::new(&batch, words(&["the", "cat"]), words(&["cat", "sat"])),
             batch,
             data: "“the cat” → “cat sat”; the vocabulary is the, cat, sat, down".into(),
             drawn: "of the directions in which derivatives are compared; nothing else is drawn",
         }
     }
 
-    /// A small GPT that has learnt from the micro-world for a while, at its next update. `done` counts the updates before.
-    pub fn standard(seed: u64, mut done: impl FnMut(u64)) -> Result<Self, SceneError> {
+    /// A small GPT that has learnt from the micro-world for a while, at its next step. `done` counts the steps before.
+    pub fn standard(seed: u64, mut done: impl FnMut(u64)) -> Result<Self, StepInputsError> {
         let stories = World::default().corpus(&mut Philox::with_stream(seed, 1), STORIES);
         let mut words = BpeTrainer::new(VOCABULARY);
         words.specials.push(START.into());
@@ -105,53 +93,40 @@ impl Scene {
         stories.iter().for_each(|story| counts.add(&story.text));
         let tokenizer = words.train(&counts, |_, _| {})?;
         let start = tokenizer.token_id(START).expect("just made");
-        let rows = stories.iter().map(|story| {
-            let mut ids = tokenizer.encode(&story.text)?;
-            ids.truncate(LENGTH);
-            Ok(ids)
-        });
-        let rows = rows.collect::<Result<Vec<_>, TextError>>()?;
-        let rows = Rows::new(rows, start, false, LENGTH, tokenizer.vocab_size())?;
-        let config = GptConfig {
-            vocab: tokenizer.vocab_size(),
-            context: LENGTH,
-            width: 32,
-            layers: 2,
-            heads: 4,
-            initializer_range: 0.1,
-            ..GptConfig::default()
-        };
-        let model = Model::init(&config.into(), seed);
+        let beginning = |story: &Story| Ok(tokenizer.encode(&story.text)?.into_iter().take(LENGTH).collect());
+        let rows = stories.iter().map(beginning).collect::<Result<Vec<_>, TextError>>()?;
+        let vocab = tokenizer.vocab_size();
+        let rows = Rows::new(rows, start, false, LENGTH, vocab)?;
+        let sizes = GptConfig { vocab, context: LENGTH, width: 32, layers: 2, heads: 4, ..GptConfig::default() };
+        let model = Model::init(&GptConfig { initializer_range: 0.1, ..sizes }.into(), seed);
         let mut trainer = Trainer::new(recipe(Optimizer { lr: 3e-3, ..Optimizer::default() }, seed), model);
         let mut rng = Philox::with_stream(seed, 2);
         let mut draw = |n: usize| {
-            let chosen: Vec<usize> = (0..n).map(|_| rng.below(rows.len() as u64) as usize).collect();
-            weighted(rows.batch_of(&chosen), Objective::TokenMean)
+            let chosen = (0..n).map(|_| rng.below(rows.len() as u64) as usize);
+            weighted(rows.batch(chosen), Objective::TokenMean)
         };
-        for t in 1..=Self::UPDATES {
-            trainer.update(&draw(ROWS)).map_err(|e| SceneError::Trainer(Box::new(e)))?;
+        for t in 1..=Self::STEPS {
+            trainer.step(&draw(ROWS)).map_err(|e| StepInputsError::Trainer(Box::new(e)))?;
             done(t);
         }
         let batch = draw(1);
-        let (inputs, targets) = (words_of(&tokenizer, &batch.inputs), words_of(&tokenizer, &batch.targets));
-        Ok(Scene {
+        Ok(StepInputs {
             title: "One training step of a GPT".into(),
             lead: format!(
-                "A GPT that has read the beginnings of {} stories of the micro-world, opened at its next update: what each op computed, what flowed back to \
+                "A GPT that has read the beginnings of {} stories of the micro-world, opened at its next step: what each op computed, what flowed back to \
                  it and from where, and what the update made of it.",
-                gradus_io::numbers::count(Self::UPDATES * ROWS as u64)
+                gradus_io::numbers::count(Self::STEPS * ROWS as u64)
             ),
             trainer,
+            tokens: Tokens::all(&tokenizer, &batch),
             batch,
-            inputs,
-            targets,
             data: format!("the micro-world of seed {seed}: the beginning of a story"),
             drawn: "of stories, parameters, dropouts, and the directions in which derivatives are compared",
         })
     }
 
-    /// The first update of a checkpoint's training on windows of this text.
-    pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, SceneError> {
+    /// The first step of a checkpoint's training on windows of this text.
+    pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, StepInputsError> {
         let mut model = dir.load()?;
         let tokenizer = dir.required_tokenizer(&model)?;
         let headless = model.score.take().is_some();
@@ -160,50 +135,48 @@ impl Scene {
         let fits = (ids.len().saturating_sub(1) / sequences).clamp(1, context.min(LENGTH));
         let tokens = size.tokens.unwrap_or(fits);
         if !(1..=context).contains(&tokens) {
-            return Err(SceneError::Tokens { found: tokens, context });
+            return Err(StepInputsError::Tokens { found: tokens, context });
         }
         let needed = sequences * tokens + 1;
         if ids.len() < needed {
-            return Err(SceneError::Short { found: ids.len(), needed });
+            return Err(StepInputsError::Short { found: ids.len(), needed });
         }
         let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..=(i + 1) * tokens]).collect();
-        let batch = weighted(gradus_data::Batch::of_windows(&windows), Objective::TokenMean);
-        let (inputs, targets) = (words_of(&tokenizer, &batch.inputs), words_of(&tokenizer, &batch.targets));
+        let batch = weighted(TokenBatch::of_windows(&windows), Objective::TokenMean);
         let kind = if model.gpt().is_some() { "a GPT" } else { "an LSTM" };
         let dropped = if headless { " Its head is left out: the language model is opened." } else { "" };
-        Ok(Scene {
+        Ok(StepInputs {
             title: format!("One training step of {kind}"),
             lead: format!(
-                "{}, at the first update of a training that goes on from it: moments begin at 0.{dropped} What each op computed, what \
+                "{}, at the first step of a training that goes on from it: moments begin at 0.{dropped} What each op computed, what \
                  flowed back to it and from where, and what the update made of it.",
                 dir.path().display()
             ),
             trainer: Trainer::new(recipe(Optimizer::default(), seed), model.cast()),
+            tokens: Tokens::all(&tokenizer, &batch),
             batch,
-            inputs,
-            targets,
             data,
             drawn: "of dropouts, and the directions in which derivatives are compared",
         })
     }
 
-    /// The next update of a pre-training that was stopped on its way: its own batch, rate, moments and dropouts. `sequences` are
+    /// The next step of a pre-training that was stopped on its way: its own batch, rate, moments and dropouts. `sequences` are
     /// the first so many of the batch; `None`: all, or as many as make 512 tokens.
     ///
     /// # Errors
-    /// A run without a next update, or a batch of fewer sequences.
-    pub fn of_run(stored: &Stored, sequences: Option<usize>) -> Result<Self, SceneError> {
-        let (settings, updates) = (&stored.run.settings, stored.run.updates);
-        let (update, path) = (stored.trainer.done() + 1, stored.dir.path());
-        if update > updates {
-            return Err(SceneError::Finished { dir: path.to_owned(), updates });
+    /// A run without a next step, or a batch of fewer sequences.
+    pub fn of_run(stored: &Stored, sequences: Option<usize>) -> Result<Self, StepInputsError> {
+        let (settings, steps) = (&stored.manifest.settings, stored.manifest.steps);
+        let (step, path) = (stored.trainer.done() + 1, stored.dir.as_path());
+        if step > steps {
+            return Err(StepInputsError::Finished { dir: path.to_owned(), steps });
         }
         let all = settings.batch;
         let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.context()).clamp(1, all));
         if !(1..=all).contains(&opened) {
-            return Err(SceneError::Sequences { found: opened, most: all, of: "the sequences of the run's batch" });
+            return Err(StepInputsError::Sequences { found: opened, most: all, of: "the sequences of the run's batch" });
         }
-        let batch = stored.next_batch(opened);
+        let batch = stored.batch(step, opened);
         let mut trainer = stored.trainer.cast();
         // One tape, so that the step is one graph.
         trainer.recipe = Recipe { shards: 1, at_once: 1, backward: GradientMode::Whole, ..trainer.recipe };
@@ -211,74 +184,66 @@ impl Scene {
             true => format!("the {} of its batch", many(all, "sequence")),
             false => format!("the first {opened} of the {all} sequences of its batch"),
         };
-        let tokenizer = stored.source.tokenizer();
-        let (inputs, targets) = (words_of(tokenizer, &batch.inputs), words_of(tokenizer, &batch.targets));
-        let corpus = stored.run.corpus.as_ref().map_or("the micro-world".into(), |path| path.display().to_string());
-        Ok(Scene {
-            title: format!("Update {update} of a pre-training"),
+        let corpus = stored.manifest.corpus.as_ref().map_or("the micro-world".into(), |path| path.display().to_string());
+        Ok(StepInputs {
+            title: format!("Step {step} of a pre-training"),
             lead: format!(
-                "{}, stopped after {} of its {updates} updates and opened at the next, on {which}, with the run's own rate, moments and \
+                "{}, stopped after {} of its {steps} steps and opened at the next, on {which}, with the run's own rate, moments and \
                  dropouts: what each op computed, what flowed back to it and from where, and what the update made of it.",
                 path.display(),
-                update - 1
+                step - 1
             ),
             trainer,
+            tokens: Tokens::all(stored.source.tokenizer(), &batch),
             batch,
-            inputs,
-            targets,
-            data: format!("{corpus}, {which} of update {update}"),
+            data: format!("{corpus}, {which} of step {step}"),
             drawn: "the run's, and of the directions in which derivatives are compared",
         })
     }
 
-    /// An update of a fine-tuning (§3.2, §3.3) on the first examples of a task's training rows: its first, of a pre-trained
+    /// A step of a fine-tuning (§3.2, §3.3) on the first examples of a task's training rows: its first, of a pre-trained
     /// model under a fresh head; one more, of a fine-tuned model of the task.
     ///
     /// # Errors
     /// No such model or files, a model that was fine-tuned for another task, or fewer rows.
-    pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, SceneError> {
+    pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, StepInputsError> {
         let dir = ModelDir::open(path)?;
         let headed = dir.load()?.score.is_some();
-        let reader = if headed { Reader::finetuned(path, task)? } else { Reader::pretrained(path, seed)? };
-        let mut train = reader.read(task, folder, Split::Train)?;
+        let task_model = if headed { TaskModel::finetuned(path, task)? } else { TaskModel::pretrained(path, seed)? };
+        let mut train = task_model.read(task, folder, Split::Train)?;
         if !(1..=train.rows.len()).contains(&examples) {
-            return Err(SceneError::Sequences { found: examples, most: train.rows.len(), of: "the task's training rows" });
+            return Err(StepInputsError::Sequences { found: examples, most: train.rows.len(), of: "the task's training rows" });
         }
         train.rows.truncate(examples);
-        let settings = Settings { seed, batch: examples, ..Settings::default() };
-        let fresh = Session::new(&reader, task, &train, &train, &settings)?;
+        let settings = FinetuneSettings { seed, batch: examples, ..FinetuneSettings::default() };
+        let fresh = Session::new(&task_model, task, &train, &train, &settings)?;
         let batch = fresh.batch(1);
-        let model = if headed { &reader.model } else { &fresh.trainer.params };
+        let model = if headed { &task_model.model } else { &fresh.trainer.params };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
         let right = answers(&batch, task);
-        let (inputs, targets) = (words_of(&reader.tokenizer, &batch.inputs), words_of(&reader.tokenizer, &batch.targets));
-        let blank = |words: Vec<String>, shown: &dyn Fn(usize) -> bool| {
-            words.into_iter().enumerate().map(|(i, word)| if shown(i) { word } else { String::new() }).collect()
-        };
         let (length, labels) = (batch.length(), batch.labels.clone().expect("a task's batch has labels"));
+        let read = |i: usize| i % length <= labels.extract[i / length] as usize;
         let head = if headed { "with the head that it has" } else { "under a fresh head" };
-        Ok(Scene {
-            title: format!("One update of a fine-tuning: {}", task.title),
+        Ok(StepInputs {
+            title: format!("One step of a fine-tuning: {}", task.title),
             lead: format!(
-                "{} {head}, at an update on {} of the training rows: L₃ = L₂ + λ·L₁ with λ = {}, moments at 0, at the full rate. What each op \
+                "{} {head}, at a step on {} of the training rows: L₃ = L₂ + λ·L₁ with λ = {}, moments at 0, at the full rate. What each op \
                  computed, what flowed back to it and from where, and what the update made of it.",
                 path.display(),
                 labels.weights.len(),
                 settings.aux
             ),
             trainer: Trainer::new(recipe, model.cast()),
-            inputs: blank(inputs, &|i| i % length <= labels.extract[i / length] as usize),
-            targets: blank(targets, &|i| batch.weights[i] != 0.0),
+            tokens: Tokens::of(&task_model.tokenizer, &batch, [&read, &|i| batch.weights[i] != 0.0]),
             batch,
             data: format!(
                 "{}, the first rows of its training split, the shortest first, {} cut to the context; the right answers: {right}",
                 task.title,
                 train.truncated()
             ),
-            drawn: if headed {
-                "of dropouts, the order of rows, and the directions in which derivatives are compared"
-            } else {
-                "of the head, dropouts, the order of rows, and the directions in which derivatives are compared"
+            drawn: match headed {
+                true => "of dropouts, the order of rows, and the directions in which derivatives are compared",
+                false => "of the head, dropouts, the order of rows, and the directions in which derivatives are compared",
             },
         })
     }
@@ -288,7 +253,7 @@ impl Scene {
         digest(&self.trainer.params)
     }
 
-    /// The same of Adam's first and second moments before the update, one after the other.
+    /// The same of Adam's first and second moments before the step, one after the other.
     pub fn moments_digest(&self) -> String {
         let begins = |x: &Tensor<f64>| !x.any_nonzero();
         let (m, v) = self.trainer.moments();
@@ -320,14 +285,14 @@ const START: &str = "<start>";
 pub struct Size {
     /// Sequences.
     pub sequences: usize,
-    /// Tokens a sequence; `None`: as many as text and context allow, at most 16.
+    /// Tokens per sequence; `None`: as many as text and context allow, at most 16.
     pub tokens: Option<usize>,
 }
 
 /// Why there is no step to open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SceneError {
+pub enum StepInputsError {
     /// The model could not be read.
     #[error(transparent)]
     Model(#[from] ModelDirError),
@@ -340,10 +305,10 @@ pub enum SceneError {
     /// The tokens do not make a batch.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The task or the model is none to fine-tune.
+    /// The task or the model is not one to fine-tune.
     #[error(transparent)]
     Finetune(Box<FinetuneError>),
-    /// The updates before failed.
+    /// The steps before failed.
     #[error(transparent)]
     Trainer(Box<TrainError>),
     /// Sequences longer than the model's context, or of nothing.
@@ -354,17 +319,17 @@ pub enum SceneError {
         /// The most there can be.
         context: usize,
     },
-    /// A run whose updates are all made.
+    /// A run whose steps are all made.
     #[error(
-        "{}: all {updates} updates of this run are made, and none is left to be opened; stop a run on its way with --stop-at, or open \
-         an update of the finished model with --model and --text",
+        "{}: all {steps} steps of this run are made, and none is left to be opened; stop a run on its way with --stop-at, or open \
+         a step of the finished model with --model and --text",
         dir.display()
     )]
     Finished {
         /// The run.
         dir: PathBuf,
-        /// Its updates.
-        updates: u64,
+        /// Its steps.
+        steps: u64,
     },
     /// More sequences than there are, or none.
     #[error("--sequences {found}: expected a number from 1 to {most}, {of}")]
@@ -389,9 +354,9 @@ pub enum SceneError {
     },
 }
 
-impl From<FinetuneError> for SceneError {
+impl From<FinetuneError> for StepInputsError {
     fn from(error: FinetuneError) -> Self {
-        SceneError::Finetune(Box::new(error))
+        StepInputsError::Finetune(Box::new(error))
     }
 }
 
@@ -412,20 +377,7 @@ fn answers(batch: &Batch, task: &Task) -> String {
 
 fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
     // One shard, so that the step is one graph. A constant rate: the step is one of many alike.
-    let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Updates(0) };
-    Recipe {
-        optimizer,
-        schedule,
-        updates: Scene::UPDATES + 1,
-        clip: Some(1.0),
-        shards: 1,
-        at_once: 1,
-        backward: Default::default(),
-        seed,
-    }
-}
-
-/// Tokens as a reader knows them.
-fn words_of(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<String> {
-    ids.iter().map(|&id| tokenizer.token(id).unwrap_or_else(|| format!("#{id}")).replace("</w>", "")).collect()
+    let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Steps(0) };
+    let (steps, backward) = (StepInputs::STEPS + 1, GradientMode::Whole);
+    Recipe { optimizer, schedule, steps, clip: Some(1.0), shards: 1, at_once: 1, backward, seed }
 }

@@ -1,7 +1,7 @@
-//! Statements about a story that its sentences entail, contradict or leave open.
+//! Hypotheses about a story that its sentences entail, contradict or leave open.
 //!
-//! A claim says of a subject what is true of it, in the words in which stories sum up. Whatever the verdict, all its words
-//! come from the same distributions, so a claim alone tells nothing:
+//! A hypothesis says what is true of a subject, in the words in which stories sum up. Whatever the relation, all its words
+//! come from the same distributions, so a hypothesis alone tells nothing:
 //!
 //! ```text
 //! premise        One rainy day Tom was sad because he had lost the red kite. Rosa had seen the kite at the lake.
@@ -12,11 +12,11 @@
 
 use gradus_world::{Facts, Gender, Price, Who};
 
-use super::tale::{Part, Source, Tale, a, capital, mentions};
+use super::tale::{Part, Tale, Teller, a, capital, carriers, mentions};
 
-/// How a claim stands to its premise.
+/// How a hypothesis relates to its premise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Relation {
     Entailed,
     Contradicted,
     Open,
@@ -25,26 +25,21 @@ pub(super) enum Verdict {
 /// A subject, and then what is said of it.
 type Words = Vec<&'static str>;
 
-/// A kind of claim.
+/// A kind of hypothesis.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct Hypothesis {
     /// The sentences that decide it.
     pub(super) premise: &'static [Part],
-    /// What is true; nothing where the story tells nothing of the kind.
+    /// What is true; empty if the story tells nothing of the kind.
     pub(super) truths: fn(&Facts) -> Vec<Words>,
     /// What is false although the premise holds all the words.
     pub(super) lies: fn(&Facts) -> Vec<Words>,
-    /// The claim in words.
+    /// The hypothesis in words.
     pub(super) says: fn(&[&str]) -> String,
 }
 
 fn none(_: &Facts) -> Vec<Words> {
     Vec::new()
-}
-
-/// Those who carry something.
-fn carriers(f: &Facts) -> Vec<(Who, &'static str)> {
-    [(Who::Hero, f.hero_tool)].into_iter().chain(f.friend_tool.map(|tool| (Who::Friend, tool))).collect()
 }
 
 /// What is true of two subjects, said of the other.
@@ -59,7 +54,7 @@ fn crossed(mut truths: Vec<Words>) -> Vec<Words> {
 }
 
 /// Mia was a rabbit.
-pub(super) static ANIMAL: Claim = Claim {
+pub(super) static ANIMAL: Hypothesis = Hypothesis {
     premise: &[Part::Opening, Part::Longing, Part::Helper],
     truths: |f| vec![vec![f.hero.name, f.hero.animal], vec![f.friend.name, f.friend.animal]],
     lies: |f| crossed((ANIMAL.truths)(f)),
@@ -67,7 +62,7 @@ pub(super) static ANIMAL: Claim = Claim {
 };
 
 /// Once the red kite lay at the lake.
-pub(super) static WHERE: Claim = Claim {
+pub(super) static WHERE: Hypothesis = Hypothesis {
     premise: &[Part::Longing, Part::Helper],
     truths: |f| vec![vec![f.thing, f.colour, f.place]],
     lies: none,
@@ -75,7 +70,7 @@ pub(super) static WHERE: Claim = Claim {
 };
 
 /// Mia carried her rope to the lake.
-pub(super) static TOOL: Claim = Claim {
+pub(super) static TOOL: Hypothesis = Hypothesis {
     premise: &[Part::Departure],
     truths: |f| carriers(f).into_iter().map(|(who, tool)| vec![f.who(who).name, tool, f.place]).collect(),
     lies: |f| crossed((TOOL.truths)(f)),
@@ -85,7 +80,7 @@ pub(super) static TOOL: Claim = Claim {
 };
 
 /// Once the red kite lay at the lake. Mia carried her rope to the lake. What some sentences tell, and what another does.
-pub(super) static BOTH: Claim = Claim {
+pub(super) static BOTH: Hypothesis = Hypothesis {
     premise: &[Part::Longing, Part::Helper, Part::Departure],
     truths: |f| (TOOL.truths)(f).into_iter().map(|told| vec![f.thing, f.colour, f.place, told[0], told[1]]).collect(),
     lies: none,
@@ -93,7 +88,7 @@ pub(super) static BOTH: Claim = Claim {
 };
 
 /// The giant got a song.
-pub(super) static PAY: Claim = Claim {
+pub(super) static PAY: Hypothesis = Hypothesis {
     premise: &[Part::Price],
     truths: |f| {
         let (Price::Treat(price) | Price::Tool(price)) = f.price;
@@ -104,47 +99,45 @@ pub(super) static PAY: Claim = Claim {
 };
 
 /// Tom got it from Mia.
-pub(super) static GIFT: Claim = Claim {
+pub(super) static GIFT: Hypothesis = Hypothesis {
     premise: &[Part::Ending],
     truths: |f| if f.longing == Who::Friend { vec![vec![f.friend.name, f.hero.name]] } else { Vec::new() },
     lies: |f| vec![vec![f.hero.name, f.friend.name]],
     says: |words| format!("{} got it from {}.", capital(words[0]), capital(words[1])),
 };
 
-/// The sentences of a story that decide the claim, and a claim of this verdict.
-pub(super) fn claim(source: &mut Source<'_>, claim: &Claim, verdict: Verdict) -> (String, String) {
-    let tale = teller(source, claim);
-    let (premise, f) = (tale.tell(claim.premise), tale.facts());
-    let mut words = source.one(&(claim.truths)(f));
-    let lies = (claim.lies)(f);
-    match verdict {
-        Verdict::Entailed => {}
-        Verdict::Contradicted if !lies.is_empty() && source.coin() => words = source.one(&lies),
-        Verdict::Contradicted => {
-            let at = 1 + source.below(words.len() - 1);
-            words[at] = stranger(source, claim, &premise, at);
-        }
-        Verdict::Open => {
-            words[0] = stranger(source, claim, &premise, 0);
-            if source.coin() {
-                let at = 1 + source.below(words.len() - 1);
-                words[at] = stranger(source, claim, &premise, at);
+/// The sentences of a story that decide a hypothesis of this kind, and one in this relation to them.
+pub(super) fn pair(teller: &mut Teller<'_>, kind: &Hypothesis, relation: Relation) -> (String, String) {
+    let tale = telling(teller, kind);
+    let (premise, f) = (tale.tell(kind.premise), tale.facts());
+    let mut words = teller.one(&(kind.truths)(f));
+    let lies = (kind.lies)(f);
+    match relation {
+        Relation::Entailed => {}
+        Relation::Contradicted if !lies.is_empty() && teller.coin() => words = teller.one(&lies),
+        _ => {
+            if relation == Relation::Open {
+                words[0] = stranger(teller, kind, &premise, 0);
+            }
+            if relation == Relation::Contradicted || teller.coin() {
+                let at = 1 + teller.below(words.len() - 1);
+                words[at] = stranger(teller, kind, &premise, at);
             }
         }
     }
-    (premise, (claim.says)(&words))
+    (premise, (kind.says)(&words))
 }
 
-/// A story that tells something of the claim's kind.
-fn teller(source: &mut Source<'_>, claim: &Claim) -> Tale {
-    source.tale_where(|f| !(claim.truths)(f).is_empty())
+/// A story that tells something of this kind.
+fn telling(teller: &mut Teller<'_>, kind: &Hypothesis) -> Tale {
+    teller.tale_where(|f| !(kind.truths)(f).is_empty())
 }
 
-/// A word for this place of the claim that the premise does not mention, from another story.
-fn stranger(source: &mut Source<'_>, claim: &Claim, premise: &str, at: usize) -> &'static str {
+/// A word for this place of the hypothesis that the premise does not mention, from another story.
+fn stranger(teller: &mut Teller<'_>, kind: &Hypothesis, premise: &str, at: usize) -> &'static str {
     loop {
-        let tale = teller(source, claim);
-        let word = source.one(&(claim.truths)(tale.facts()))[at];
+        let tale = telling(teller, kind);
+        let word = teller.one(&(kind.truths)(tale.facts()))[at];
         if !mentions(premise, word) {
             return word;
         }

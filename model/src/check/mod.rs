@@ -1,15 +1,15 @@
-//! What a model of its [`Sight`] does, whatever its sizes and parameters: properties to check on your own.
+//! What a model of a given [`Sight`] does, whatever its sizes and parameters: properties to check on your own models.
 //!
 //! | property | claim | error allowed |
 //! |-|-|-|
-//! | [`causality`] | ∂logitsᵢ/∂xⱼ = 0 for j > i: another token at j leaves every bit before it | none |
-//! | [`sight`] | … and changes what follows, unless the parameters are such that it does not show; of full [`Sight`], all | – |
+//! | [`causality`] | ∂logitsᵢ/∂xⱼ = 0 for j > i: another token at j changes no bit before it | none |
+//! | [`sight`] | … and changes what follows, unless the parameters hide it; with full [`Sight`], everything | – |
 //! | [`independence`] | a sequence's values depend neither on its place in the batch nor on its neighbours | 1e-13 |
-//! | [`padding`] | other tokens behind the last that counts change no bit of the loss, more of them only its rounding | none; 1e-12 |
-//! | [`cache`] | token by token with a cache gives the logits of one pass | 1e-12 |
-//! | [`shards`] | the parts of a batch have the whole's loss and gradient, added | 1e-12 |
+//! | [`padding`] | other tokens after the last that counts change no bit of the loss; more of them only its rounding | none; 1e-12 |
+//! | [`cache`] | reading token by token with a cache gives the logits of one pass | 1e-12 |
+//! | [`shards`] | the losses and gradients of a batch's parts add up to the whole's | 1e-12 |
 //!
-//! Each takes a closure, so that a model of another crate can be asked too; [`properties`] asks one of this crate all of them.
+//! Each takes a closure, so that a model of another crate can be tested too; [`properties`] tests a model of this crate for all.
 //! Its derivatives are checked by the witnesses of [`gradus_autograd::check`], to which the [`Loss`] is a function like any other.
 //!
 //! ```
@@ -25,13 +25,15 @@
 //!     weights: Objective::TokenMean.weights(&[1.0; 8], 2).into(),
 //!     labels: None,
 //! };
-//! for (name, verdict) in check::properties(&model, &batch, None) {
+//! let loss = check::Loss { model, batch, dropout: None };
+//! for (name, verdict) in check::properties(&loss) {
 //!     assert_eq!(verdict, Ok(()), "{name}");
 //! }
-//! let case = check::Loss { config, batch, dropout: None }.at(&model, 17);
-//! println!("{}", gradus_autograd::check::adjoint(&case)?); // ⟨∇L, v⟩ against an exact directional derivative
+//! println!("{}", gradus_autograd::check::adjoint(&loss.case(17))?); // ⟨∇L, v⟩ against an exact directional derivative
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+mod samples;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,8 +45,10 @@ use crate::batch::{Batch, Labels};
 use crate::decode::Decoder;
 use crate::dropout::DropoutSeed;
 use crate::layers::Sight;
-use crate::model::{GradientMode, Model, ModelConfig};
+use crate::model::{GradientMode, Model};
 use crate::tree::Tree;
+
+pub use samples::{Sample, labelled_batch, random_batch, samples, shaken, tiny_gpt, tiny_lstm};
 
 /// A property that does not hold: which, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -59,31 +63,47 @@ pub struct Violation {
 /// Whether a property holds.
 pub type Verdict = Result<(), Violation>;
 
-/// The loss of a batch as a function of a model's parameters, in their order.
+/// The loss of a model on a batch. As a function it takes the parameters in their order, in place of the model's own.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// What the model is.
-    pub config: ModelConfig,
-    /// What it is asked.
+    /// The model.
+    pub model: Model<Tensor<f64>>,
+    /// What it is evaluated on.
     pub batch: Batch,
-    /// Its dropouts; none: nothing is dropped.
+    /// The seed of its dropouts; `None`: nothing is dropped.
     pub dropout: Option<DropoutSeed>,
 }
 
 impl Function for Loss {
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
         let mut ins = ins.iter().cloned();
-        let model = Model::declare(&self.config).map(|name, _| ins.next().unwrap_or_else(|| panic!("no value for {name}")));
-        model.loss(&self.batch, self.dropout)
+        let value = |name: &str, _: &Tensor<f64>| ins.next().unwrap_or_else(|| panic!("no value for {name}"));
+        self.model.as_ref().map(value).loss(&self.batch, self.dropout)
     }
 }
 
 impl Loss {
-    /// The loss at these parameters, as a case for the witnesses; `seed` draws directions.
-    pub fn at(self, params: &Model<Tensor<f64>>, seed: u64) -> Case {
-        let mut inputs = Vec::new();
-        params.as_ref().visit(|_, p| inputs.push(p.clone()));
-        Case::of("loss", self, &inputs, seed)
+    /// The model's parameters, in their order.
+    pub fn parameters(&self) -> Vec<Tensor<f64>> {
+        let mut all = Vec::new();
+        self.model.as_ref().visit(|_, p| all.push(p.clone()));
+        all
+    }
+
+    /// The loss at the model's parameters, as a case for the witnesses; `seed` draws directions.
+    pub fn case(&self, seed: u64) -> Case {
+        Case::of("loss", self.clone(), &self.parameters(), seed)
+    }
+
+    /// The same as a function of each parameter tensor alone, by the tensor's name.
+    pub fn cases(&self, seed: u64) -> impl Iterator<Item = (String, Case)> {
+        let (loss, params): (_, Arc<[Tensor<f64>]>) = (Arc::new(self.clone()), self.parameters().into());
+        let mut names = Vec::new();
+        self.model.as_ref().visit(|name, _| names.push(name.to_owned()));
+        names.into_iter().enumerate().map(move |(which, name)| {
+            let part = Part { loss: loss.clone(), params: params.clone(), which };
+            (name, Case::of("loss", part, &params[which..=which], seed + which as u64))
+        })
     }
 }
 
@@ -108,29 +128,13 @@ impl Function for Part {
     }
 }
 
-impl Loss {
-    /// The loss as a function of each parameter tensor alone, by the tensor's name.
-    pub fn at_each(self, params: &Model<Tensor<f64>>, seed: u64) -> impl Iterator<Item = (String, Case)> {
-        let (mut names, mut all) = (Vec::new(), Vec::new());
-        params.as_ref().visit(|name, p| {
-            names.push(name.to_owned());
-            all.push(p.clone());
-        });
-        let (loss, params): (_, Arc<[Tensor<f64>]>) = (Arc::new(self), all.into());
-        names.into_iter().enumerate().map(move |(which, name)| {
-            let part = Part { loss: loss.clone(), params: params.clone(), which };
-            (name, Case::of("loss", part, &params[which..=which], seed + which as u64))
-        })
-    }
-}
-
-/// Every property, by name, that a model of its [`Sight`] has, on a batch. A model that sees all positions has no cache, and until
+/// Every property, by name, that a model of its [`Sight`] should have. A model that sees all positions has no cache, and until
 /// a batch can say where a sequence ends, its padding is read.
 ///
 /// # Panics
-/// Where the batch is not one for this model: no sequences, tokens beyond its vocabulary, more than its context.
-pub fn properties(model: &Model<Tensor<f64>>, batch: &Batch, dropout: Option<DropoutSeed>) -> Vec<(&'static str, Verdict)> {
-    let config = model.backbone.config();
+/// Where the batch does not fit this model: no sequences, tokens beyond its vocabulary, more than its context.
+pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, Verdict)> {
+    let (dropout, config) = (*dropout, model.backbone.config());
     let vocab = config.vocab() as u32;
     let logits = |ids: &[u32]| {
         let tape = Tape::off();
@@ -177,13 +181,13 @@ pub fn causality(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u3
     changes("causality", ids, sequences, vocab, logits, |same, i, j| same || i >= j)
 }
 
-/// Every position sees all that this sight grants it. Of a model whose parameters say something: where an embedding is constant or
-/// a probability rounded to 1, nothing shows, and [`properties`] does not ask.
+/// Every position sees all that this sight grants it. This shows only where parameters make a difference, not where an embedding
+/// is constant or a probability rounds to 1, so [`properties`] leaves it out.
 pub fn sight(seen: Sight, ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
     changes("sight", ids, sequences, vocab, logits, |same, i, j| !same || i < j && seen == Sight::Causal)
 }
 
-/// Whether `holds` for each position i and each j whose token is replaced: are the logits at i the same as before?
+/// Replaces each token j in turn; `holds` judges whether the logits at each position i may be the same as before.
 fn changes(
     property: &'static str,
     ids: &[u32],
@@ -205,8 +209,8 @@ fn changes(
             let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
             let (s, i) = (i / t, i % t);
             if !holds(same, i, j) {
-                let how = if same { "the same as" } else { "others than" };
-                let what = format!("sequence {s}: the logits at {i} are {how} before, where only token {j} is another");
+                let how = if same { "the same as" } else { "different from" };
+                let what = format!("sequence {s}: the logits at {i} are {how} before when only token {j} changes");
                 return Err(Violation { property, what });
             }
         }
@@ -214,8 +218,8 @@ fn changes(
     Ok(())
 }
 
-/// Sequences in another order, or some of them, have the values they have in the whole batch. `values` gives (n, …) for the
-/// numbers of n sequences.
+/// Sequences in another order, or only some of them, have the values they have in the whole batch. `values` gives (n, …) for the
+/// indices of n sequences.
 pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) -> Verdict {
     let all: Vec<usize> = (0..sequences).collect();
     let whole = values(&all).to_vec();
@@ -234,7 +238,7 @@ pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) 
     Ok(())
 }
 
-/// Tokens behind the last one that counts may be any, and with `room` there may be one more. `gradient` gives a batch's loss and
+/// Any tokens may follow the last one that counts, and with `room` there may be one more. `gradient` gives a batch's loss and
 /// its gradient's elements, in one order.
 pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) -> Vec<f64>) -> Verdict {
     let t = batch.length();
@@ -264,16 +268,9 @@ pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) 
             },
         ));
     }
-    let largest = before.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-    for (how, tolerance, other) in others {
-        let after = gradient(&other);
-        if let Some(i) = (0..before.len()).find(|&i| !near(after[i], before[i], tolerance, largest)) {
-            let which = if i == 0 { "the loss".into() } else { format!("element {} of the gradient", i - 1) };
-            let what = format!("{which} is {:e} {how}, and {:e} before", after[i], before[i]);
-            return Err(Violation { property: "padding", what });
-        }
-    }
-    Ok(())
+    let mut verdicts =
+        others.iter().map(|(how, tolerance, other)| same("padding", &gradient(other), how, &before, "before", *tolerance));
+    verdicts.find(Verdict::is_err).unwrap_or(Ok(()))
 }
 
 /// Reading token by token gives what one pass gives: `full` is (1, T, V), `next` reads a token and gives (V).
@@ -292,24 +289,28 @@ pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f
     Ok(())
 }
 
-/// However many parts a batch is cut into ([`Batch::split`]), they have its loss and gradient, added. `gradient` gives those
-/// of a part, whose first sequence has this number, in one order.
+/// However many parts a batch is cut into ([`Batch::split`]), their losses and gradients add up to its own. `gradient` gives
+/// those of a part, whose first sequence has this index, in one order.
 pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Verdict {
     let whole = gradient(0, batch);
-    let largest = whole.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
     let each = batch.labels.as_ref().map_or(1, |labels: &Labels| labels.per_example);
     for parts in 2..=batch.sequences / each {
         let mut sum = vec![0.0; whole.len()];
         for (first, part) in batch.split(parts) {
             sum.iter_mut().zip(gradient(first, &part)).for_each(|(sum, g)| *sum += g);
         }
-        if let Some(i) = (0..whole.len()).find(|&i| !near(sum[i], whole[i], 1e-12, largest)) {
-            let which = if i == 0 { "the loss".into() } else { format!("element {} of the gradient", i - 1) };
-            let what = format!("{which} is {:e} in {parts} parts, and {:e} in one", sum[i], whole[i]);
-            return Err(Violation { property: "shards", what });
-        }
+        same("shards", &sum, &format!("in {parts} parts"), &whole, "in one", 1e-12)?;
     }
     Ok(())
+}
+
+/// A loss and its gradient's elements found one way, and expected from another; the error allowed is relative to the largest.
+fn same(property: &'static str, found: &[f64], how: &str, expected: &[f64], other: &str, tolerance: f64) -> Verdict {
+    let largest = expected.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+    let Some(i) = (0..expected.len()).find(|&i| !near(found[i], expected[i], tolerance, largest)) else { return Ok(()) };
+    let which = if i == 0 { "the loss".into() } else { format!("element {} of the gradient", i - 1) };
+    let what = format!("{which} is {:e} {how}, and {:e} {other}", found[i], expected[i]);
+    Err(Violation { property, what })
 }
 
 /// Is |a − b| ≤ tolerance · scale?
@@ -324,7 +325,7 @@ mod tests {
     use crate::gpt::Gpt;
     use crate::param::draw;
 
-    /// A model that sees all positions is asked what such a model does, and is not taken for a causal one.
+    /// A model that sees all positions is tested for what such a model does, and is not taken for a causal one.
     #[test]
     fn a_model_is_asked_what_its_sight_promises() {
         let config =
@@ -334,7 +335,8 @@ mod tests {
         let all = ["causality", "independence", "padding", "cache", "shards"];
         for (seen, expected) in [(Sight::Causal, &all[..]), (Sight::Full, &["independence", "shards"])] {
             let model: Model<Tensor<f64>> = Model::from(draw::<f64, _>(Gpt::seeing(&config, seen), 1, 1));
-            let verdicts = properties(&model, &batch, None);
+            let loss = Loss { model: model.clone(), batch: batch.clone(), dropout: None };
+            let verdicts = properties(&loss);
             assert_eq!(verdicts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected);
             assert!(verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{verdicts:?}");
             let logits = |ids: &[u32]| model.constants(&Tape::off()).logits(ids, 2).into_value();

@@ -1,0 +1,117 @@
+//! Small models with every form of embedding, objective and head, and random batches: what the checks run on.
+
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+
+use super::Loss;
+use crate::backbone::BackboneConfig;
+use crate::batch::{Batch, Labels};
+use crate::config::{Embedding, GptConfig, Positions};
+use crate::dropout::DropoutSeed;
+use crate::head::{Form, HeadConfig};
+use crate::lstm::LstmConfig;
+use crate::model::{Model, ModelConfig};
+use crate::objectives::Objective;
+use crate::tree::Tree;
+
+/// A small model, and how its loss is computed from a batch.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// What is special about it.
+    pub name: &'static str,
+    /// What the model is.
+    pub config: ModelConfig,
+    /// Which mean of the token losses.
+    pub objective: Objective,
+    /// The factor λ of the token losses.
+    pub lambda: f64,
+}
+
+impl Sample {
+    /// A language model.
+    pub fn new(name: &'static str, backbone: impl Into<BackboneConfig>, objective: Objective) -> Self {
+        Sample { name, config: ModelConfig { backbone: backbone.into(), head: None }, objective, lambda: 1.0 }
+    }
+
+    /// A backbone under a head.
+    pub fn under(name: &'static str, backbone: impl Into<BackboneConfig>, head: HeadConfig, lambda: f64) -> Self {
+        let config = ModelConfig { backbone: backbone.into(), head: Some(head) };
+        Sample { name, config, objective: Objective::SequenceMean, lambda }
+    }
+
+    /// Its loss on four sequences of seven random tokens; parameters, tokens and dropouts are drawn with this seed.
+    pub fn loss(&self, seed: u64) -> Loss {
+        let model = Model::init(&self.config, seed).map(shaken(seed));
+        let batch = labelled_batch(&self.config, self.objective, self.lambda, (4, 7), seed);
+        Loss { model, batch, dropout: Some(DropoutSeed::new(seed, 1)) }
+    }
+}
+
+/// A GPT of 4,000 parameters; weights far wider than 0.02, so that no term of the gradient is negligible.
+pub fn tiny_gpt() -> GptConfig {
+    GptConfig { vocab: 19, context: 9, width: 12, layers: 2, heads: 3, initializer_range: 0.3, ..GptConfig::default() }
+}
+
+/// An LSTM of the same sizes.
+pub fn tiny_lstm() -> LstmConfig {
+    LstmConfig { vocab: 19, context: 9, width: 12, units: 11, initializer_range: 0.3, ..LstmConfig::default() }
+}
+
+/// One of each: the three forms of embedding, both objectives, every head, the LSTM.
+pub fn samples() -> Vec<Sample> {
+    let head = |form, classes| HeadConfig { bias: form == Form::Classify, ..HeadConfig::new(form, classes) };
+    let classify = || head(Form::Classify, 3);
+    let (mean, per_sequence, gpt, lstm) = (Objective::TokenMean, Objective::SequenceMean, tiny_gpt, tiny_lstm);
+    vec![
+        Sample::new("GPT, token mean", gpt(), mean),
+        Sample::new("GPT, sequence mean", gpt(), per_sequence),
+        Sample::new("GPT, joint embedding", GptConfig { embedding: Embedding::Joint, ..gpt() }, mean),
+        Sample::new("GPT, sinusoidal positions", GptConfig { positions: Positions::Sinusoidal, ..gpt() }, mean),
+        Sample::under("GPT, classification, λ = ½", gpt(), classify(), 0.5),
+        Sample::under("GPT, classification, λ = 0", gpt(), classify(), 0.0),
+        Sample::under("GPT, similarity", gpt(), head(Form::Similar, 6), 0.5),
+        Sample::under("GPT, multiple choice", gpt(), head(Form::Choose, 1), 0.5),
+        Sample::new("LSTM, token mean", lstm(), mean),
+        Sample::under("LSTM, classification", lstm(), classify(), 0.5),
+        Sample::under("LSTM, multiple choice", lstm(), head(Form::Choose, 1), 0.5),
+    ]
+}
+
+/// For [`Tree::map`]: p + 0.1·N(0, 1), each leaf from its own random numbers. It moves gains off 1 and
+/// biases off 0, where some gradients would vanish.
+pub fn shaken(seed: u64) -> impl FnMut(&str, Tensor<f64>) -> Tensor<f64> {
+    let mut stream = 0;
+    move |_, p| {
+        stream += 1;
+        let noise: Tensor<f64> = Tensor::normal(*p.shape(), 0.1, &mut Philox::with_stream(seed, stream));
+        p.zip(&noise, |p, n| p + n)
+    }
+}
+
+/// Sequences of random tokens, each of which predicts a random one; as many as there are weights.
+pub fn random_batch(rng: &mut Philox, vocab: usize, sequences: usize, weights: Vec<f64>) -> Batch {
+    let mut ids = || weights.iter().map(|_| rng.below(vocab as u64) as u32).collect::<Vec<_>>();
+    let (inputs, targets) = (ids(), ids());
+    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+}
+
+/// Random tokens (sequences, tokens), some sequences ending in padding, with labels under a head.
+pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (b, t): (usize, usize), seed: u64) -> Batch {
+    let end = |s: usize| t - 1 - s % t.min(3); // the first is whole, the others are a token or two shorter
+    let mask: Vec<f64> = (0..b * t).map(|i| if i % t < end(i / t) { 1.0 } else { 0.0 }).collect();
+    let weights = objective.weights(&mask, b).into_iter().map(|w| lambda * w).collect();
+    let batch = random_batch(&mut Philox::with_stream(seed, 0x6175_6469), config.backbone.vocab(), b, weights);
+    let labels = config.head.as_ref().map(|head| {
+        let per_example = if head.form == Form::Classify { 1 } else { 2 };
+        let (n, classes) = (b / per_example, if head.form == Form::Choose { per_example } else { head.classes });
+        // Shared by two classes, so that targets are not one-hot.
+        let share = |i: usize| [0.25, 0.75].get(i % classes).copied().unwrap_or(0.0);
+        Labels {
+            per_example,
+            extract: (0..b).map(|s| end(s) as u32).collect(),
+            targets: (0..n * classes).map(share).collect(),
+            weights: vec![1.0 / n as f64; n].into(),
+        }
+    });
+    Batch { labels, ..batch }
+}

@@ -1,0 +1,112 @@
+//! The contents of the ledger: the file `model/ledger.toml`.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// A heading, and its rows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// The rows, in the order of the paper.
+    pub row: Vec<Row>,
+}
+
+/// One row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Where in the paper.
+    pub place: String,
+    /// The statement, or the difference.
+    pub statement: String,
+    /// What Gradus does.
+    pub here: String,
+    /// A file, and the item in it that implements it: `name`, or `Type::name`.
+    pub source: (String, String),
+    /// Files, and the tests in them that pin it.
+    pub tests: Vec<(String, String)>,
+}
+
+/// Figure 1 of the paper.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Its left side, from the tokens up.
+    pub model: Vec<Part>,
+    /// The parts of the left side that are stacked n times.
+    pub repeated: Range<usize>,
+    /// Its right side: what each kind of task becomes.
+    pub tasks: Vec<Part>,
+}
+
+/// A part of the figure.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// What the figure calls it.
+    pub name: String,
+    /// What it computes.
+    pub text: String,
+    /// How the statements of its rows begin.
+    pub rows: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    figure: Figure,
+    section: Vec<Section>,
+}
+
+static FILE: LazyLock<File> = LazyLock::new(|| {
+    let text = include_str!("../../../../model/ledger.toml");
+    toml::from_str(text).unwrap_or_else(|e| panic!("model/ledger.toml: {e}"))
+});
+
+/// The sections.
+pub fn sections() -> &'static [Section] {
+    &FILE.section
+}
+
+/// The rows of all sections.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    sections().iter().flat_map(|section| &section.row)
+}
+
+/// The figure.
+pub fn figure() -> &'static Figure {
+    &FILE.figure
+}
+
+/// The row whose statement begins like this, and its number, from 0.
+pub fn row(begins: &str) -> (usize, &'static Row) {
+    rows().enumerate().find(|(_, row)| row.statement.starts_with(begins)).expect("a row of the ledger")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_pinned() {
+        for row in rows() {
+            assert!(!row.tests.is_empty() && !row.here.is_empty(), "{}", row.statement);
+        }
+        assert!(sections().iter().all(|section| !section.row.is_empty()) && sections().len() == 5);
+    }
+
+    #[test]
+    fn every_part_of_the_figure_leads_to_one_row_each() {
+        for part in figure().model.iter().chain(&figure().tasks) {
+            assert!(!part.rows.is_empty(), "{}", part.name);
+            for begins in &part.rows {
+                let found = rows().filter(|row| row.statement.starts_with(begins)).count();
+                assert_eq!(found, 1, "{}: {begins}", part.name);
+            }
+        }
+    }
+}

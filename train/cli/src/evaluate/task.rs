@@ -1,0 +1,121 @@
+//! How well a model answers a task, after fine-tuning or without any.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gradus_data::sets::{Split, Task};
+use gradus_io::progress::Job;
+use gradus_train::finetune::{FinetuneError, TaskModel, evenly, labels, left_out, logits, metrics, score};
+use gradus_train::tasks::TaskError;
+use gradus_train::zero_shot::ZeroShot;
+use serde::Serialize;
+
+use super::Args;
+use crate::common::{flag, open_model, warn_of_another_task};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    task: &'static str,
+    split: &'static str,
+    zero_shot: bool,
+    metric: &'static str,
+    score: f64,
+    metrics: BTreeMap<String, f64>,
+    /// `None` for a model that answers by heuristics.
+    loss: Option<f64>,
+    examples: usize,
+    truncated: usize,
+    dropped: BTreeMap<String, usize>,
+    labels: Option<&'a Path>,
+}
+
+pub fn run(args: &Args, task: &str, folder: &Path) -> Result<(), CliError> {
+    let task = Task::named(task).map_err(FinetuneError::from)?;
+    if args.rows == Some(0) {
+        return Err(flag("--rows", 0, "a number from 1"));
+    }
+    let split = args.split.unwrap_or(if task.splits.contains(&Split::Dev) { Split::Dev } else { task.splits[0] });
+    let report = if args.zero_shot { zero_shot(args, task, folder, split) } else { fine_tuned(args, task, folder, split) }?;
+    if args.json { output::json(&report) } else { output::write(&report.text()) }
+}
+
+fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Split) -> Result<Report<'a>, CliError> {
+    let task_model = TaskModel::finetuned(&args.model, task)?;
+    warn_of_another_task(&args.model, task);
+    let data = match &args.labels {
+        Some(labels) => task_model.read_labelled(task, folder, split, labels)?,
+        None => task_model.read(task, folder, split)?,
+    };
+    let data = data.at_most(args.rows);
+    data.check_labels().map_err(FinetuneError::from)?;
+    let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
+    let job = Job::new(task.title, encoded.len() as u64, "examples");
+    let display = Display::choose(args.quiet || encoded.len() < 1000);
+    let z = display.during(job, |reach| Ok(logits(&task_model.model, &encoded, reach)))?;
+    let scored = score(task, &data.rows, &z).map_err(FinetuneError::from)?;
+    Ok(Report {
+        task: task.name,
+        split: split.name(),
+        zero_shot: false,
+        metric: task.metric.name(),
+        score: scored.score,
+        metrics: scored.metrics,
+        loss: Some(scored.loss),
+        examples: scored.examples,
+        truncated: data.truncated(),
+        dropped: data.left_out(),
+        labels: args.labels.as_deref(),
+    })
+}
+
+/// Scores a language model that was never trained for the task.
+fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) -> Result<Report<'a>, CliError> {
+    if !ZeroShot::has(task) {
+        return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
+    }
+    let dir = open_model(&args.model)?;
+    let model = dir.load()?;
+    let tokenizer = dir.required_tokenizer(&model)?;
+    let known = |token| tokenizer.token_id(token).ok_or_else(|| flag("--opening", token, "a token of the model's tokenizer"));
+    let opening = args.opening.as_deref().map(known).transpose()?;
+    let load = |split| task.load(folder, split).map_err(FinetuneError::from);
+    // The threshold is from all training rows, however few rows are scored.
+    let train = if ZeroShot::needs_train(task) { load(Split::Train)?.examples } else { Vec::new() };
+    let loaded = load(split)?;
+    let asked = evenly(loaded.examples, args.rows);
+    labels(&asked).map_err(FinetuneError::from)?; // before the long work
+    let asked_of = ZeroShot { model: &model, tokenizer: &tokenizer, opening };
+    let answers = asked_of.answers(task, &train, &asked).map_err(FinetuneError::from)?;
+    let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
+    Ok(Report {
+        task: task.name,
+        split: split.name(),
+        zero_shot: true,
+        metric: task.metric.name(),
+        score: metrics[task.metric.name()],
+        metrics,
+        loss: None,
+        examples: asked.len(),
+        truncated: answers.truncated,
+        dropped: left_out(&loaded.dropped),
+        labels: None,
+    })
+}
+
+impl Report<'_> {
+    /// A line for each number.
+    fn text(&self) -> String {
+        let zero_shot = if self.zero_shot { ", zero-shot" } else { "" };
+        let mut lines = vec![format!("task {}{zero_shot}\nsplit {}\nexamples {}", self.task, self.split, self.examples)];
+        lines.extend(self.labels.map(|path| format!("labels {}", path.display())));
+        lines.extend(self.metrics.iter().map(|(name, value)| format!("{name} {value}")));
+        lines.extend(self.loss.map(|loss| format!("loss {loss}")));
+        lines.extend((self.truncated > 0).then(|| format!("truncated {}", self.truncated)));
+        lines.extend(self.dropped.iter().map(|(reason, rows)| format!("left out {rows}: {reason}")));
+        lines.join("\n") + "\n"
+    }
+}

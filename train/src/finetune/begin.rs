@@ -1,0 +1,229 @@
+//! A fine-tuning run on disk: begun or resumed, seed by seed.
+//!
+//! ```text
+//! OUT/  run.json                   what --resume reads: task, data, model, settings
+//!       result.json                what was measured, over all seeds
+//!       the seed's files; with several seeds they are in OUT/seed-K
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gradus_data::sets::scores::mean_and_deviation;
+use gradus_data::sets::{Split, Task};
+use gradus_io::files::write_json;
+use gradus_io::hex;
+use gradus_model::checkpoint;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::seed::{Seed, SeedOutcome};
+use super::{Data, FinetuneError, FinetuneSettings, TaskModel};
+use crate::hyperparameters::in_range;
+use crate::run::{Control, Manifest};
+
+/// What a fine-tuning run was begun with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FinetuneManifest {
+    /// The task's name.
+    pub task: String,
+    /// The folder of its files.
+    pub data: PathBuf,
+    /// The pre-trained model.
+    pub model: PathBuf,
+    /// Hyperparameters; the first seed.
+    pub settings: FinetuneSettings,
+    /// Number of seeds.
+    pub seeds: u64,
+    /// Digest of the rows and the pre-trained model.
+    pub digest: String,
+    /// The command that began it.
+    pub command: String,
+}
+
+impl Manifest for FinetuneManifest {
+    const COMMAND: &'static str = "finetune";
+}
+
+/// The outcome of a fine-tuning run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FinetuneOutcome {
+    /// The task's name.
+    pub task: String,
+    /// The split scored.
+    pub split: String,
+    /// The task's metric.
+    pub metric: String,
+    /// Its mean over the seeds.
+    pub score: f64,
+    /// Its sample deviation; `None` with one seed.
+    pub deviation: Option<f64>,
+    /// All metrics, means over the seeds.
+    pub metrics: BTreeMap<String, f64>,
+    /// Examples scored.
+    pub examples: usize,
+    /// Examples trained on.
+    pub train_examples: usize,
+    /// Did `--rows` leave any out?
+    pub capped: bool,
+    /// Whether there are more dev rows than were read ([`FinetuneSettings::dev_rows`]).
+    pub dev_capped: bool,
+    /// Examples of both splits with a text cut to the context.
+    pub truncated: usize,
+    /// Rows of the files that the data set leaves out, by reason.
+    pub dropped: BTreeMap<String, usize>,
+    /// Tokens of the longest row: the context that this data needs.
+    pub longest: usize,
+    /// Are all seeds finished?
+    pub finished: bool,
+    /// Each finished seed.
+    pub seeds: Vec<SeedOutcome>,
+    /// Where it is.
+    pub out: PathBuf,
+}
+
+/// Fine-tunes a model from a directory on a task. However it ends, earlier files are untouched.
+pub fn begin(
+    model: &Path,
+    task: &'static Task,
+    data: &Path,
+    out: &Path,
+    settings: &FinetuneSettings,
+    seeds: u64,
+    control: &Control<'_>,
+) -> Result<FinetuneOutcome, FinetuneError> {
+    let _lock = FinetuneManifest::claim(out)?;
+    let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut manifest = FinetuneManifest {
+        task: task.name.into(),
+        data: absolute(data),
+        model: absolute(model),
+        settings: settings.clone(),
+        seeds,
+        digest: String::new(),
+        command: control.command.clone(),
+    };
+    let ready = Prepared::open(&manifest, task, out)?;
+    manifest.digest = ready.digest.clone();
+    manifest.write(out)?;
+    ready.run(&manifest, control)
+}
+
+/// Continues the fine-tuning in a directory, with its original data: finished seeds are not run again.
+pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
+    let (_lock, manifest) = FinetuneManifest::reclaim(out)?;
+    let open = || Prepared::open(&manifest, Task::named(&manifest.task)?, out);
+    let ready = open().map_err(|e| match e {
+        e if e.is_of_settings() => FinetuneError::resume(format!("{}: {e}; its run.json is damaged: put it back", out.display())),
+        e => e,
+    })?;
+    if ready.digest != manifest.digest {
+        return Err(FinetuneError::resume(format!(
+            "the rows of {} or the model of {} are not those that the run began with; put them back, or begin a new run",
+            manifest.data.display(),
+            manifest.model.display()
+        )));
+    }
+    ready.run(&manifest, control)
+}
+
+/// Changes with any token of any row, and with any size or parameter of the pre-trained model.
+fn digest(task_model: &TaskModel, data: &[&Data]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(task_model.model.config().frozen());
+    checkpoint::parameter_bytes(&task_model.model, |bytes| hash.update(bytes));
+    for row in data.iter().flat_map(|data| &data.rows) {
+        for ids in &row.encoded.rows {
+            ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+            hash.update([0xff; 4]);
+        }
+        hash.update(format!("{:?}", row.encoded.target));
+    }
+    hex::encode(hash.finalize())
+}
+
+/// A task's rows as a model reads them.
+pub(super) struct Prepared {
+    pub(super) task: &'static Task,
+    pub(super) task_model: TaskModel,
+    pub(super) train: Data,
+    pub(super) dev: Data,
+    /// Numbers of training and dev rows, before `--rows` and `--dev-rows`.
+    all_rows: (usize, usize),
+    /// Changes with any token of any row, and with any parameter of the pre-trained model.
+    pub(super) digest: String,
+    out: PathBuf,
+}
+
+impl Prepared {
+    fn open(manifest: &FinetuneManifest, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
+        // Refuse what can be refused before the long reading.
+        crate::tasks::head(task)?;
+        let (first, seeds) = (manifest.settings.seed, manifest.seeds);
+        in_range("seeds", seeds, (1..=1000).contains(&seeds), "a number from 1 to 1000")?;
+        in_range("seed", first, first.checked_add(seeds).is_some(), "a number that leaves room for --seeds more")?;
+        let task_model = TaskModel::pretrained(&manifest.model, first)?;
+        manifest.settings.check(&task_model.model.backbone.config())?;
+        let train = task_model.read(task, &manifest.data, Split::Train)?;
+        let dev = task_model.read(task, &manifest.data, Split::Dev)?;
+        let all_rows = (train.rows.len(), dev.rows.len());
+        let (train, dev) = (train.at_most(manifest.settings.rows), dev.at_most(manifest.settings.dev_rows));
+        let digest = digest(&task_model, &[&train, &dev]);
+        Ok(Prepared { task, task_model, train, dev, all_rows, digest, out: out.to_owned() })
+    }
+
+    fn run(&self, manifest: &FinetuneManifest, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
+        let mut done = Vec::new();
+        for number in 0..manifest.seeds {
+            let settings = FinetuneSettings { seed: manifest.settings.seed + number, ..manifest.settings.clone() };
+            let dir = if manifest.seeds == 1 { self.out.clone() } else { self.out.join(format!("seed-{}", settings.seed)) };
+            let found = SeedOutcome::read(&dir, self, &settings)?;
+            let outcome = match found {
+                Some(done) => Some(done),
+                None => {
+                    let seed = if manifest.seeds == 1 { String::new() } else { format!(", seed {}", settings.seed) };
+                    let name = format!("{}{seed}", self.task.title);
+                    Seed::open(self, dir, settings)?.run(&name, control).map_err(|e| e.halted(&self.out))?
+                }
+            };
+            let Some(outcome) = outcome else { break };
+            done.push(outcome);
+        }
+        let outcome = self.outcome(manifest, done);
+        if outcome.finished {
+            write_json(&self.out.join("result.json"), &outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    fn outcome(&self, manifest: &FinetuneManifest, seeds: Vec<SeedOutcome>) -> FinetuneOutcome {
+        let scores: Vec<f64> = seeds.iter().map(|s| s.best.dev.score).collect();
+        let (score, deviation) = mean_and_deviation(&scores);
+        let mut metrics = BTreeMap::new();
+        for seed in &seeds {
+            for (name, value) in &seed.best.dev.metrics {
+                *metrics.entry(name.clone()).or_insert(0.0) += value / seeds.len() as f64;
+            }
+        }
+        let mut dropped = self.train.left_out();
+        self.dev.left_out().into_iter().for_each(|(reason, rows)| *dropped.entry(reason).or_insert(0) += rows);
+        FinetuneOutcome {
+            task: self.task.name.into(),
+            split: Split::Dev.name().into(),
+            metric: self.task.metric.name().into(),
+            score,
+            deviation,
+            metrics,
+            examples: self.dev.rows.len(),
+            train_examples: self.train.rows.len(),
+            capped: self.train.rows.len() < self.all_rows.0,
+            dev_capped: self.dev.rows.len() < self.all_rows.1,
+            truncated: self.train.truncated() + self.dev.truncated(),
+            dropped,
+            longest: self.train.longest().max(self.dev.longest()),
+            finished: seeds.len() as u64 == manifest.seeds,
+            seeds,
+            out: self.out.clone(),
+        }
+    }
+}

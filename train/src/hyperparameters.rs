@@ -1,0 +1,65 @@
+//! A hyperparameter is declared once: its help, its flag, its key in files, its type and its default.
+
+/// Declares a struct of hyperparameters: each is a flag, with its comment as the help, under the heading above it.
+///
+/// ```text
+/// "Training":
+///     /// Peak learning rate (§4.1)
+///     lr: f64 = 6.25e-5,             a flag with this default
+///     rows: Option<usize>,           a flag that may be left out
+/// ```
+macro_rules! hyperparameters {
+    (
+        $(#[$about:meta])*
+        pub struct $Struct:ident {
+            $($heading:literal: { $($(#[$help:meta])+ $name:ident: $type:ty $(= $default:expr)?,)+ })+
+        }
+    ) => {
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "clap", derive(clap::Args))]
+        $(#[$about])*
+        pub struct $Struct {
+            $($(
+                $(#[$help])+
+                #[cfg_attr(feature = "clap", arg(long, $(default_value_t = $default,)? help_heading = $heading))]
+                pub $name: $type,
+            )+)+
+        }
+
+        impl Default for $Struct {
+            fn default() -> Self {
+                Self { $($($name: hyperparameters!(@default $($default)?),)+)+ }
+            }
+        }
+    };
+    (@default) => { Default::default() };
+    (@default $default:expr) => { $default };
+}
+
+pub(crate) use hyperparameters;
+
+/// A hyperparameter out of range.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("--{flag} {found}: expected {expected}")]
+pub struct RangeError {
+    flag: &'static str,
+    found: String,
+    expected: String,
+}
+
+impl RangeError {
+    /// For a flag, with its value and what was expected.
+    pub fn new(flag: &'static str, found: impl ToString, expected: impl Into<String>) -> Self {
+        RangeError { flag, found: found.to_string(), expected: expected.into() }
+    }
+}
+
+/// Refuses a value that does not fit.
+pub(crate) fn in_range(
+    flag: &'static str,
+    found: impl ToString,
+    fits: bool,
+    expected: impl Into<String>,
+) -> Result<(), RangeError> {
+    if fits { Ok(()) } else { Err(RangeError::new(flag, found, expected)) }
+}

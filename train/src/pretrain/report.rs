@@ -1,0 +1,57 @@
+//! The report of a pre-training.
+
+use gradus_report::{PretrainReport, metrics};
+use serde_json::Value;
+
+use super::{PretrainError, Stored};
+use crate::run::{METRICS_FILE, RunError};
+
+/// Writes `report.html` and the loss curve, `loss.svg`.
+pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), PretrainError> {
+    let manifest = &run.manifest;
+    let parameters = manifest.settings.model.parameters();
+    let mut configuration = Vec::new();
+    flatten("", &serde_json::to_value(&manifest.settings).expect("plain values"), &mut configuration);
+    let threads = rayon::current_num_threads();
+    let machine = format!("{} {}, {threads} threads", std::env::consts::OS, std::env::consts::ARCH);
+    let (title, lead) = match &manifest.corpus {
+        Some(path) => {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            let lead = format!("A GPT-1 of {parameters} parameters, pre-trained from scratch on {name}.");
+            (format!("Pre-training GPT-1 on {name}"), lead)
+        }
+        None => {
+            let lead = "Stories told by a grammar with memory, whose exact probability is known: the limit is the smallest loss that any \
+                        model can reach on them, and the distance to it is what this model still has to learn.";
+            ("Pre-training GPT-1 on the micro-world".into(), lead.into())
+        }
+    };
+    let report = PretrainReport {
+        title,
+        lead,
+        records: metrics::read(&run.dir.join(METRICS_FILE)).map_err(RunError::from)?,
+        baselines: run.source.baselines(),
+        goal: manifest.corpus.is_none().then_some(0.10),
+        parameters: parameters as u64,
+        parameters_sha256: parameters_sha256.into(),
+        configuration,
+        command: manifest.command.clone(),
+        seed: manifest.settings.seed,
+        versions: vec![("gradus".into(), env!("CARGO_PKG_VERSION").into()), ("machine".into(), machine)],
+    };
+    report.loss_plot().write(&run.dir.join("loss.svg"))?;
+    Ok(report.document().write(&run.dir.join("report.html"))?)
+}
+
+/// Every value by its path: `model.width`.
+fn flatten(path: &str, value: &Value, out: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            flatten(&path, value, out);
+        }),
+        Value::Null => {}
+        Value::String(s) => out.push((path.into(), s.clone())),
+        other => out.push((path.into(), other.to_string())),
+    }
+}

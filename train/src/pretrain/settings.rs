@@ -1,0 +1,400 @@
+//! Every size and hyperparameter of a pre-training: a flag, a key of the config file, and what they settle to.
+//!
+//! Later ones win: preset, config file (TOML, the flags' names with `_` for `-`), flags.
+
+use std::path::{Path, PathBuf};
+
+use gradus_model::{
+    Activation, BackboneConfig, ConfigError, Embedding, GptConfig, GradientMode, LstmConfig, Objective, Positions,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::hyperparameters::{RangeError, hyperparameters, in_range};
+use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
+use crate::trainer::{Recipe, default_shards};
+
+hyperparameters! {
+    /// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
+    #[serde(deny_unknown_fields, default)]
+    pub struct PretrainOptions {
+        "Model": {
+            /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
+            preset: Option<String>,
+            /// `transformer` (the paper's), or `lstm`: one recurrent layer, of the same context, width and dropout (§5) [default:
+            /// transformer]
+            backbone: Option<BackboneKind>,
+            /// Units of an LSTM [default: 2048, the paper's]
+            units: Option<usize>,
+            /// Most tokens the model sees at once [default: the preset's; 208 in the micro-world]
+            context: Option<usize>,
+            /// Number of blocks
+            layers: Option<usize>,
+            /// Width d of a hidden state, a multiple of the heads
+            width: Option<usize>,
+            /// Attention heads per block
+            heads: Option<usize>,
+            /// `gelu` (tanh form, the paper's), `gelu_erf` or `relu` [default: gelu]
+            #[cfg_attr(feature = "clap", arg(value_parser = named::<Activation>))]
+            activation: Option<Activation>,
+            /// `learned` (the paper's) or `sinusoidal` [default: learned]
+            #[cfg_attr(feature = "clap", arg(value_parser = named::<Positions>))]
+            positions: Option<Positions>,
+            /// `separate` (the paper's) or `joint` (OpenAI's code: one matrix of tokens and positions; Gradus-only) [default: separate]
+            #[cfg_attr(feature = "clap", arg(value_parser = named::<Embedding>))]
+            embedding: Option<Embedding>,
+            /// All three dropout probabilities at once [default: 0.1]
+            dropout: Option<f64>,
+            /// Dropout on the embeddings
+            embd_dropout: Option<f64>,
+            /// Dropout on attention probabilities
+            attn_dropout: Option<f64>,
+            /// Dropout on the residual branches
+            resid_dropout: Option<f64>,
+            /// ε of layer norm [default: 1e-5]
+            epsilon: Option<f64>,
+            /// Standard deviation of the initial weights [default: 0.02·√(768/width), the paper's at the paper's width]
+            init_std: Option<f64>,
+        }
+        "Training": {
+            /// Sequences per step [default: tiny 16, small 8, gpt1 64]
+            batch: Option<usize>,
+            /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
+            accumulate: Option<usize>,
+            /// Logical shards of each part, which threads share; each holds a gradient of its own; the bits of a run
+            /// depend on their number, not on the threads [default: 2, of a part of one sequence 1]
+            shards: Option<usize>,
+            /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
+            /// about one block's, a step takes about a third longer, and no bit changes (--resume may switch it) [default: false]
+            #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
+            recompute: Option<bool>,
+            /// Number of steps [default: one epoch]
+            #[cfg_attr(feature = "clap", arg(conflicts_with = "epochs"))]
+            steps: Option<u64>,
+            /// Length of the run in epochs instead: an epoch draws as many tokens as the corpus has
+            epochs: Option<f64>,
+            /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd` [default: openai]
+            optimizer: Option<OptimizerKind>,
+            /// Peak learning rate [default: tiny 1e-3, small 3e-4, gpt1 2.5e-4]
+            lr: Option<f64>,
+            /// β₁ of Adam [default: 0.9]
+            beta1: Option<f64>,
+            /// β₂ of Adam [default: 0.999]
+            beta2: Option<f64>,
+            /// ε of Adam [default: 1e-8]
+            adam_eps: Option<f64>,
+            /// Weight decay, on weights with more than one axis [default: 0.01]
+            decay: Option<f64>,
+            /// Learning-rate schedule: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
+            /// [default: paper]
+            schedule: Option<ScheduleKind>,
+            /// Warm-up: steps (2000), or with a decimal point a share of them (0.02) [default: 0.02; gpt1 2000]
+            warmup: Option<Warmup>,
+            /// Scale the gradient down to this global norm where it is longer; 0: never [default: 1]
+            clip: Option<f64>,
+            /// Mean of the loss: `token_mean` (equation 1 over the number of tokens) or `sequence_mean` (OpenAI's code) [default: token_mean]
+            objective: Option<Objective>,
+            /// Seed of parameters, data order and dropout [default: 1]
+            seed: Option<u64>,
+        }
+        "Data and evaluation": {
+            /// Share of the corpus, at its end, that is held out for validation [default: 0.1]
+            held_out: Option<f64>,
+            /// Validate on this file or folder instead
+            #[cfg_attr(feature = "clap", arg(conflicts_with = "held_out"))]
+            held_out_corpus: Option<PathBuf>,
+            /// `char`, `byte`, a directory with a tokenizer, or nothing: a BPE is trained on the corpus
+            tokenizer: Option<String>,
+            /// Vocabulary of a BPE that is trained here [default: 8000]
+            vocab: Option<usize>,
+            /// Train on the micro-world's sentences in an order that no story has (the paper's argument for contiguous text, §4.1)
+            /// [default: false]
+            #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
+            shuffle_sentences: Option<bool>,
+            /// Updates between evaluations, each with a checkpoint [default: a twentieth of the run]
+            eval_every: Option<u64>,
+            /// Most held-out tokens an evaluation during training reads; the last one reads all [default: 100000]
+            eval_tokens: Option<usize>,
+        }
+    }
+}
+
+/// What stands under the objective.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+pub enum BackboneKind {
+    /// The paper's Transformer.
+    #[default]
+    Transformer,
+    /// One recurrent layer.
+    Lstm,
+}
+
+/// A value by its name in a config file.
+#[cfg(feature = "clap")]
+fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::from(name)).map_err(|e| e.to_string())
+}
+
+/// Everything a pre-training is made of, settled; saved with it. The vocabulary of the model is the tokenizer's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "PretrainOptions says what each is")]
+pub struct PretrainSettings {
+    pub model: BackboneConfig,
+    pub optimizer: Optimizer,
+    pub schedule: Schedule,
+    pub batch: usize,
+    pub accumulate: usize,
+    pub shards: usize,
+    #[serde(default)] // runs from before these options have none
+    pub recompute: bool,
+    pub length: Length,
+    pub clip: f64,
+    pub objective: Objective,
+    pub seed: u64,
+    pub held_out: f64,
+    pub held_out_corpus: Option<PathBuf>,
+    pub tokenizer: Option<String>,
+    pub vocab: usize,
+    #[serde(default)]
+    pub shuffle_sentences: bool,
+    pub eval_every: Option<u64>,
+    pub eval_tokens: usize,
+}
+
+/// The length of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Length {
+    /// A number of steps.
+    Steps(u64),
+    /// A number of epochs.
+    Epochs(f64),
+}
+
+/// Options that make no run.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum SettingsError {
+    #[error("config file {path}: {problem}")]
+    File { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Model(#[from] ConfigError),
+    #[error(transparent)]
+    Optimizer(#[from] OptimError),
+    #[error(transparent)]
+    Range(#[from] RangeError),
+}
+
+impl PretrainOptions {
+    /// How the micro-world is learnt, to within a few percent of its limit in a few minutes.
+    pub fn micro_world() -> Self {
+        PretrainOptions {
+            preset: Some("tiny".into()),
+            context: Some(208), // the longest story has 206 words and marks
+            dropout: Some(0.0), // no story is seen twice
+            batch: Some(8),
+            lr: Some(1e-3),
+            beta2: Some(0.98), // the gradient changes its nature when copying is learnt: a shorter memory follows it
+            decay: Some(0.0),
+            init_std: Some(0.07), // the paper's 0.02 at its width is 0.05 at this one; a little more, and copying is learnt sooner
+            steps: Some(5000),
+            ..Self::default()
+        }
+    }
+
+    /// Reads a config file.
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
+        let text = std::fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
+        toml::from_str(&text).map_err(|e| error(e.to_string()))
+    }
+
+    /// The settings that these options make.
+    pub fn settle(&self) -> Result<PretrainSettings, SettingsError> {
+        let preset = self.preset.as_deref().unwrap_or("tiny");
+        let base = GptConfig::preset(preset).ok_or_else(|| RangeError::new("preset", preset, "tiny, small or gpt1"))?;
+        // Small models bear higher rates than the paper's 2.5e-4.
+        let (batch, lr, warmup) = match preset {
+            "tiny" => (16, 1e-3, Warmup::Share(0.02)),
+            "small" => (8, 3e-4, Warmup::Share(0.02)),
+            _ => (64, 2.5e-4, Warmup::Steps(2000)),
+        };
+        let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
+        let settings = PretrainSettings {
+            model: self.model(base)?,
+            optimizer: self.optimizer(lr),
+            schedule: Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) },
+            batch,
+            accumulate,
+            shards: self.shards.unwrap_or(default_shards(batch / accumulate.max(1))),
+            recompute: self.recompute.unwrap_or(false),
+            length: self.steps.map_or(Length::Epochs(self.epochs.unwrap_or(1.0)), Length::Steps),
+            clip: self.clip.unwrap_or(1.0),
+            objective: self.objective.unwrap_or_default(),
+            seed: self.seed.unwrap_or(1),
+            held_out: self.held_out.unwrap_or(0.1),
+            held_out_corpus: self.held_out_corpus.clone(),
+            tokenizer: self.tokenizer.clone(),
+            vocab: self.vocab.unwrap_or(8000),
+            shuffle_sentences: self.shuffle_sentences.unwrap_or(false),
+            eval_every: self.eval_every,
+            eval_tokens: self.eval_tokens.unwrap_or(100_000),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// The model, of a vocabulary of 1 until there is a tokenizer.
+    fn model(&self, base: GptConfig) -> Result<BackboneConfig, RangeError> {
+        let (width, dropout) = (self.width.unwrap_or(base.width), self.dropout.unwrap_or(base.embd_dropout));
+        let gpt = GptConfig {
+            vocab: 1,
+            context: self.context.unwrap_or(base.context),
+            width,
+            layers: self.layers.unwrap_or(base.layers),
+            heads: self.heads.unwrap_or(base.heads),
+            activation: self.activation.unwrap_or_default(),
+            positions: self.positions.unwrap_or_default(),
+            embedding: self.embedding.unwrap_or_default(),
+            embd_dropout: self.embd_dropout.unwrap_or(dropout),
+            attn_dropout: self.attn_dropout.unwrap_or(dropout),
+            resid_dropout: self.resid_dropout.unwrap_or(dropout),
+            layer_norm_epsilon: self.epsilon.unwrap_or(base.layer_norm_epsilon),
+            initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
+        };
+        match (self.backbone.unwrap_or_default(), self.units) {
+            (BackboneKind::Transformer, None) => Ok(gpt.into()),
+            (BackboneKind::Transformer, Some(units)) => {
+                Err(RangeError::new("units", units, "to be left out, or --backbone lstm beside it"))
+            }
+            (BackboneKind::Lstm, units) => Ok(LstmConfig {
+                vocab: gpt.vocab,
+                context: gpt.context,
+                width,
+                units: units.unwrap_or(LstmConfig::default().units),
+                embd_dropout: gpt.embd_dropout,
+                resid_dropout: gpt.resid_dropout,
+                initializer_range: gpt.initializer_range,
+            }
+            .into()),
+        }
+    }
+
+    fn optimizer(&self, lr: f64) -> Optimizer {
+        let paper = Optimizer::default();
+        Optimizer {
+            name: self.optimizer.unwrap_or(paper.name),
+            lr: self.lr.unwrap_or(lr),
+            beta1: self.beta1.unwrap_or(paper.beta1),
+            beta2: self.beta2.unwrap_or(paper.beta2),
+            eps: self.adam_eps.unwrap_or(paper.eps),
+            decay: self.decay.unwrap_or(paper.decay),
+        }
+    }
+}
+
+impl PretrainSettings {
+    /// Can these settings make a run?
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.model.check()?;
+        self.optimizer.validate()?;
+        self.schedule.validate()?;
+        let (batch, accumulate, shards) = (self.batch, self.accumulate, self.shards);
+        in_range("batch", batch, (1..=1 << 20).contains(&batch), "a number of sequences from 1 to 1048576")?;
+        in_range("accumulate", accumulate, (1..=batch).contains(&accumulate), "a number from 1 to --batch")?;
+        let fits = shards > 0 && accumulate.saturating_mul(shards) <= batch;
+        in_range("shards", shards, fits, "at least 1, and times --accumulate at most --batch")?;
+        in_range("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
+        in_range("eval-tokens", self.eval_tokens, self.eval_tokens > 0, "at least 1 token")?;
+        in_range("clip", self.clip, self.clip >= 0.0 && self.clip.is_finite(), "0 (never) or a positive number")?;
+        in_range("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a share from 0 to below 1")?;
+        match self.length {
+            Length::Steps(n) => {
+                in_range("steps", n, (1..=1_000_000_000).contains(&n), "a number of steps from 1 to a billion")?;
+            }
+            Length::Epochs(e) => in_range("epochs", e, e > 0.0 && e <= 1e6, "a positive number up to a million")?,
+        }
+        Ok(in_range("eval-every", 0, self.eval_every != Some(0), "at least 1 step")?)
+    }
+
+    /// Number of steps on a corpus of so many tokens, of which a step sees so many.
+    pub fn steps(&self, corpus_tokens: u64, tokens_per_step: f64) -> u64 {
+        match self.length {
+            Length::Steps(n) => n,
+            Length::Epochs(e) => ((e * corpus_tokens as f64 / tokens_per_step).ceil() as u64).max(1),
+        }
+    }
+
+    /// What the trainer needs of them.
+    pub fn recipe(&self, steps: u64) -> Recipe {
+        Recipe {
+            optimizer: self.optimizer,
+            schedule: self.schedule,
+            steps,
+            clip: (self.clip > 0.0).then_some(self.clip),
+            shards: self.accumulate * self.shards,
+            at_once: self.shards,
+            backward: if self.recompute { GradientMode::Recompute } else { GradientMode::Whole },
+            seed: self.seed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_is_the_preset_s() {
+        let said: PretrainOptions = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
+        let settings = said.settle().unwrap();
+        assert_eq!((settings.optimizer.lr, settings.length, settings.batch), (0.01, Length::Epochs(3.0), 8));
+        let BackboneConfig::Gpt(model) = settings.model else { panic!("a Transformer") };
+        assert_eq!((model.width, model.activation), (384, Activation::Relu));
+    }
+
+    #[test]
+    fn an_lstm_has_the_sizes_of_the_transformer_and_units() {
+        let lstm = PretrainOptions { backbone: Some(BackboneKind::Lstm), ..Default::default() };
+        let BackboneConfig::Lstm(model) = lstm.settle().unwrap().model else { panic!("an LSTM") };
+        assert_eq!((model.units, model.width, model.context), (2048, 128, 128));
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_by_name() {
+        for (said, words) in [
+            ("batch = 0", "--batch 0: expected"),
+            ("heads = 3", "a multiple of the 3 heads"),
+            ("dropout = 1.0", "embd_dropout = 1"),
+            ("lr = nan", "lr"),
+            ("preset = 'huge'", "tiny, small or gpt1"),
+            ("steps = 0", "--steps 0"),
+            ("layers = 1000000", "layers = 1000000"),
+            ("width = 0", "width = 0"),
+            ("eval_every = 0", "--eval-every 0"),
+            ("units = 64", "--units 64: expected to be left out, or --backbone lstm beside it"),
+        ] {
+            let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();
+            assert!(error.contains(words), "{said}: {error}");
+        }
+    }
+
+    #[test]
+    fn initial_weights_keep_the_size_of_a_product() {
+        let std = |preset: &str| {
+            PretrainOptions { preset: Some(preset.into()), ..Default::default() }.settle().unwrap().model.initializer_range()
+        };
+        assert_eq!(std("gpt1"), 0.02);
+        assert!((std("tiny") - 0.04899).abs() < 1e-5 && (std("small") - 0.02828).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_misspelt_field_of_a_config_file_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.toml");
+        std::fs::write(&path, "lerning_rate = 1.0\n").unwrap();
+        let message = PretrainOptions::read(&path).unwrap_err().to_string();
+        assert!(message.contains("run.toml") && message.contains("lerning_rate"), "{message}");
+    }
+}

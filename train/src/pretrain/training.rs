@@ -1,0 +1,223 @@
+//! Pre-training in progress: what is measured, saved and shown between its steps.
+
+use std::time::{Duration, Instant};
+
+use gradus_io::files::{replace_directory, write_atomically};
+use gradus_io::progress::Job;
+use gradus_model::{Batch, checkpoint};
+use gradus_report::metrics::{self, EvaluationRecord, Moment, Record, SampleRecord, VALIDATION};
+use gradus_tensor::rng::Philox;
+
+use super::{PretrainControl, PretrainError, PretrainOutcome, Stored, Validation, digest, report};
+use crate::generate::{Choice, Overflow, generate};
+use crate::model_dir::BEST;
+use crate::run::{self, Journal, Run, RunError};
+use crate::trainer::Trainer;
+
+/// Most tokens of a sample.
+const SAMPLE_TOKENS: usize = 160;
+/// Samples come from the model's own distribution.
+const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.0 };
+/// When the first sample is shown.
+const FIRST_SAMPLE: Duration = Duration::from_secs(8);
+/// How long until the next.
+const NEXT_SAMPLE: Duration = Duration::from_secs(45);
+/// Or with an evaluation, if it comes later than this.
+const SAMPLE_BESIDE: Duration = Duration::from_secs(15);
+
+pub(super) struct Pretraining<'c> {
+    run: Stored,
+    control: &'c PretrainControl<'c>,
+    best: f64,
+    last: Option<EvaluationRecord>,
+    /// When a sample was last shown, and how long until the next.
+    sampled: (Instant, Duration),
+}
+
+impl<'c> Pretraining<'c> {
+    pub fn new(run: Stored, control: &'c PretrainControl<'c>) -> Self {
+        Pretraining { run, control, best: f64::INFINITY, last: None, sampled: (Instant::now(), FIRST_SAMPLE) }
+    }
+
+    /// Runs to the end, a stop or an interruption.
+    pub fn run(mut self) -> Result<PretrainOutcome, PretrainError> {
+        let (total, tokens, done) = (self.run.manifest.steps, self.tokens_per_step(), self.run.trainer.done());
+        let job = Job::new("pre-training", total, "steps").counting("tokens", tokens).starting_at(done);
+        let (mut journal, records) = Journal::open(&self.run.dir, job, self.run.seconds, self.control.run.monitor)?;
+        self.best = metrics::evaluations(&records, VALIDATION).map(|e| e.nll).fold(f64::INFINITY, f64::min);
+        let (parameters, corpus) = (self.run.manifest.settings.model.parameters(), self.run.source.tokens());
+        let words = format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens");
+        journal.progress.say(&words);
+        let trained = self.train(&mut journal);
+        let parameters_sha256 = digest(&self.run.trainer.params);
+        if matches!(trained, Ok(()) | Err(PretrainError::Run(RunError::Train(_)) | PretrainError::Diverged { .. })) {
+            report::write(&self.run, &parameters_sha256)?;
+        }
+        trained?;
+        let (steps, seconds) = (self.run.trainer.done(), journal.seconds());
+        journal.progress.finish();
+        journal.rates.sort_by(f64::total_cmp);
+        Ok(PretrainOutcome {
+            out: self.run.dir,
+            steps,
+            total_steps: total,
+            finished: steps == total,
+            final_loss: journal.loss,
+            tokens_per_second: journal.rates.get(journal.rates.len() / 2).copied(),
+            parameters_sha256,
+            parameters,
+            validation: self.last,
+            seconds,
+        })
+    }
+
+    /// The loop, and the last checkpoint.
+    fn train(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
+        if self.run.trainer.done() == 0 {
+            self.probe(journal)?;
+        }
+        run::train(self, journal, &self.control.run)?;
+        if self.run.trainer.done() < self.control.run.stop(self.run.manifest.steps) {
+            journal.progress.say("interrupted: saving a checkpoint");
+            self.refuse_diverged(journal, None)?; // the last checkpoint is good
+            self.save(journal)?;
+        } else if self.last.is_none() {
+            self.evaluate(journal)?;
+            self.save(journal)?;
+        }
+        Ok(())
+    }
+
+    fn tokens_per_step(&self) -> f64 {
+        self.run.source.tokens_per_step(self.run.manifest.settings.batch)
+    }
+
+    fn moment(&self, journal: &Journal) -> Moment {
+        let step = self.run.trainer.done();
+        Moment { step, tokens: (step as f64 * self.tokens_per_step()) as u64, elapsed: journal.seconds() }
+    }
+
+    fn probe(&self, journal: &mut Journal) -> Result<(), PretrainError> {
+        let Some(probe) = self.control.probe else { return Ok(()) };
+        let scores = probe(&self.run.trainer.params)?;
+        Ok(journal.write(&Record::Probe { at: self.moment(journal), scores })?)
+    }
+
+    /// Refuses to replace the last checkpoint unless the model still gives a loss: the loss of the step that ruined the
+    /// parameters was computed before. Without held-out text, one training sequence serves.
+    fn refuse_diverged(&self, journal: &mut Journal, validation: Option<&Validation>) -> Result<(), PretrainError> {
+        let trainer = &self.run.trainer;
+        let step = trainer.done();
+        let loss = match validation {
+            Some(v) => v.nll,
+            None => {
+                let losses = trainer.params.token_losses(&self.run.batch(step, 1)).to_vec();
+                losses.iter().map(|&l| f64::from(l)).sum::<f64>() / losses.len() as f64
+            }
+        };
+        if loss.is_finite() {
+            return Ok(());
+        }
+        let error = PretrainError::Diverged { step, loss };
+        journal.warn(step, error.to_string())?;
+        // The next step would fail on it: that one names the op, and is kept.
+        let next = self.batch(step + 1);
+        if let Err(met) = trainer.clone().step(&next) {
+            journal.progress.warn(&met.to_string());
+            journal.keep(trainer, &next, &met);
+        }
+        Err(error)
+    }
+
+    /// Lets the model write a text, drawn from its own distribution by a separate generator.
+    fn sample(&self, journal: &mut Journal) -> Result<(), PretrainError> {
+        let (trainer, source, settings) = (&self.run.trainer, &self.run.source, &self.run.manifest.settings);
+        let context = settings.model.context();
+        let mut rng = Philox::with_stream(settings.seed ^ 0x5341_4d50_4c45, trainer.done());
+        let mut ids = source.prompt();
+        ids.truncate(context - 1);
+        let (length, end) = (SAMPLE_TOKENS.min(context - ids.len()), source.end());
+        let vocab = source.tokenizer().vocab_size();
+        let mut goes_on = |ids: &[u32]| ids.last().copied() != end;
+        generate(&trainer.params, &mut ids, vocab, length, FREELY, Overflow::Refuse, &mut rng, &mut goes_on)?;
+        if ids.len() > 1 && ids.last().copied() == end {
+            ids.pop();
+        }
+        let text = source.tokenizer().decode(if end.is_some() { &ids[1..] } else { &ids[..] })?;
+        let at = self.moment(journal);
+        journal.progress.say(&format!("— step {}: {text}", at.step));
+        Ok(journal.write(&Record::Sample(SampleRecord { at, prompt: String::new(), text }))?)
+    }
+
+    /// Replaces the best model, the directory as a whole.
+    fn save_best(&self) -> Result<(), PretrainError> {
+        replace_directory(&self.run.dir.join(BEST), |fresh| {
+            self.run.source.tokenizer().save(fresh)?;
+            Ok(checkpoint::save(fresh, &self.run.trainer.params)?)
+        })
+    }
+}
+
+impl Run for Pretraining<'_> {
+    type Error = PretrainError;
+
+    fn trainer(&mut self) -> &mut Trainer {
+        &mut self.run.trainer
+    }
+
+    fn batch(&self, t: u64) -> Batch {
+        self.run.batch(t, self.run.manifest.settings.batch)
+    }
+
+    fn made(&mut self, _: &Batch, _: f64) -> (f64, u64) {
+        let tokens = self.tokens_per_step();
+        (tokens, (self.run.trainer.done() as f64 * tokens) as u64)
+    }
+
+    fn is_due(&self, stop: u64) -> bool {
+        let (t, every) = (self.run.trainer.done(), self.run.manifest.settings.eval_every);
+        t == stop || t.is_multiple_of(every.unwrap_or((self.run.manifest.steps / 20).max(1)))
+    }
+
+    fn evaluate(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
+        let (at, run) = (self.moment(journal), &self.run);
+        let limit = if at.step == run.manifest.steps { usize::MAX } else { run.manifest.settings.eval_tokens };
+        let validation = run.source.validate(&run.trainer.params, limit);
+        self.refuse_diverged(journal, validation.as_ref())?;
+        if let Some(v) = validation {
+            let mut record = EvaluationRecord::new(at, VALIDATION, v.nll).with_bytes(v.tokens, v.bytes);
+            if let Some(limit) = v.limit {
+                record = record.with_limit(limit);
+            }
+            let excess = record.excess.map_or(String::new(), |e| format!(", {:.1} % above the limit", 100.0 * e));
+            let bits = record.bits_per_byte.unwrap_or(f64::NAN);
+            let loss = format!("held-out loss {:.4} nats per token, {bits:.4} bits per byte{excess}", record.nll);
+            journal.progress.say(&format!("step {}: {loss}", at.step));
+            journal.write(&Record::Evaluation(record.clone()))?;
+            if record.nll < self.best {
+                self.best = record.nll;
+                self.save_best()?;
+            }
+            self.last = Some(record);
+        }
+        self.probe(journal)
+    }
+
+    fn save(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
+        journal.save(&self.run.trainer, self.run.manifest.identity(), ())?;
+        for (name, bytes) in checkpoint::files(&self.run.trainer.params) {
+            write_atomically(&self.run.dir.join(name), |file| file.write_all(&bytes))?;
+        }
+        let Moment { step, elapsed, .. } = self.moment(journal);
+        Ok(journal.write(&Record::Checkpoint { step, elapsed, path: self.run.dir.display().to_string() })?)
+    }
+
+    fn show(&mut self, journal: &mut Journal, evaluated: bool) -> Result<(), PretrainError> {
+        let (last, next) = self.sampled;
+        if self.control.samples && last.elapsed() >= if evaluated { SAMPLE_BESIDE.min(next) } else { next } {
+            self.sample(journal)?;
+            self.sampled = (Instant::now(), NEXT_SAMPLE);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! The directory of a run: what it was begun with, and who holds it now.
+
+use std::path::Path;
+
+use gradus_io::files::{Lock, occupant, quoted, write_json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::RunError;
+
+const FILE: &str = "run.json";
+
+/// What a run was begun with; a directory with its `run.json` can be resumed.
+pub trait Manifest: Serialize + DeserializeOwned {
+    /// The command that begins such runs: `pretrain`.
+    const COMMAND: &'static str;
+
+    /// Reads that of the run in a directory.
+    fn read(dir: &Path) -> Result<Self, RunError> {
+        let file = dir.join(FILE);
+        let error = |problem: String| RunError::Resume { problem: format!("{}: {problem}", file.display()) };
+        let text = std::fs::read_to_string(&file)
+            .map_err(|e| error(format!("{e}; expected the --out directory of a `gradus {}`", Self::COMMAND)))?;
+        serde_json::from_str(&text).map_err(|e| error(format!("{e}; the file is damaged, or belongs to another command's run")))
+    }
+
+    /// Writes it into its directory.
+    fn write(&self, dir: &Path) -> Result<(), RunError> {
+        Ok(write_json(&dir.join(FILE), self)?)
+    }
+
+    /// Takes a directory for a new run; one that holds anything is refused.
+    fn claim(dir: &Path) -> Result<Lock, RunError> {
+        let lock = Lock::take(dir)?;
+        let Some(found) = occupant(dir) else { return Ok(lock) };
+        let hint = match Self::read(dir) {
+            Ok(_) => format!("; the run there can be continued with --resume {}", quoted(dir)),
+            Err(_) => String::new(),
+        };
+        Err(RunError::Taken { dir: dir.to_owned(), found, hint })
+    }
+
+    /// Takes the directory of a run to be resumed; if there is none, nothing is created, not even a lock.
+    fn reclaim(dir: &Path) -> Result<(Lock, Self), RunError> {
+        let manifest = Self::read(dir)?;
+        Ok((Lock::take(dir)?, manifest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, serde::Deserialize)]
+    struct Any {}
+
+    impl Manifest for Any {
+        const COMMAND: &'static str = "any";
+    }
+
+    /// The holder of the directory still holds it once the run has begun.
+    #[test]
+    fn a_beginning_leaves_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let told = |found: Result<Lock, RunError>| found.unwrap_err().to_string();
+        assert!(Any::reclaim(&out).is_err() && !out.exists());
+        let lock = Any::claim(&out).unwrap();
+        Any {}.write(&out).unwrap();
+        assert!(told(Any::claim(&out)).contains("another gradus is working there"));
+        assert!(Any::reclaim(&out).is_err());
+        drop(lock);
+        assert!(told(Any::claim(&out)).contains("continued with --resume"));
+        assert!(Any::reclaim(&out).is_ok());
+    }
+}

@@ -1,0 +1,137 @@
+//! What all training on disk has in common: a directory that one process works in, the loop, and how it goes on after a stop.
+//!
+//! ```text
+//! OUT/  run.json               what the run was begun with; --resume reads it first
+//!       trainer.safetensors    the trainer's state, whose it is, and how far the run was
+//!       metrics.jsonl          what was measured
+//! ```
+//!
+//! Pre-training and fine-tuning say what differs: each has a [`Manifest`], and a [`Run`] for the loop, [`train`].
+
+mod journal;
+mod manifest;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use gradus_io::files::FileError;
+use gradus_io::interrupt;
+use gradus_io::progress::Monitor;
+use gradus_model::Batch;
+use gradus_report::metrics::{MetricsError, Record, StepRecord};
+
+use crate::trainer::{StateError, TrainError, Trainer};
+
+pub use journal::{Journal, METRICS_FILE, load_state};
+pub use manifest::Manifest;
+
+/// How a run is made, beyond its settings.
+#[derive(Clone, Debug)]
+pub struct Control<'m> {
+    /// End after this many steps, the schedule unchanged, so that the run can be resumed.
+    pub stop_at: Option<u64>,
+    /// Who watches.
+    pub monitor: &'m dyn Monitor,
+    /// The command line.
+    pub command: String,
+    /// Look at every op's value and every summand of a gradient, and stop at the first non-finite one.
+    pub anomaly: bool,
+}
+
+impl Control<'_> {
+    /// The step that a run of so many ends after, this time.
+    pub fn stop(&self, steps: u64) -> u64 {
+        self.stop_at.map_or(steps, |at| at.min(steps))
+    }
+}
+
+/// Why a run could not begin, go on or end, whatever it trains.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum RunError {
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{dir} already holds {found}; nothing was changed: give another --out{hint}", dir = dir.display(), found = found.display())]
+    Taken { dir: PathBuf, found: PathBuf, hint: String },
+    #[error("cannot resume: {problem}")]
+    Resume { problem: String },
+}
+
+/// What a run trains, and what is done between its steps.
+pub trait Run {
+    /// What it can end with.
+    type Error: From<RunError>;
+    /// The state is saved with each evaluation, and where those are further apart than this, between them.
+    const SAVE_EVERY: Duration = Duration::MAX;
+
+    /// The trainer.
+    fn trainer(&mut self) -> &mut Trainer;
+    /// The batch of step `t`, from 1: a function of the seed and `t`.
+    fn batch(&self, t: u64) -> Batch;
+    /// Takes note of a step that was made. The tokens that it read, and those of the run so far.
+    fn made(&mut self, batch: &Batch, loss: f64) -> (f64, u64);
+    /// Is the model to be evaluated after the steps made? `stop` is the last of this session.
+    fn is_due(&self, stop: u64) -> bool;
+    /// Evaluates the model, and keeps it if it is the best so far.
+    fn evaluate(&mut self, journal: &mut Journal) -> Result<(), Self::Error>;
+    /// Saves all that a resumed run needs.
+    fn save(&mut self, journal: &mut Journal) -> Result<(), Self::Error>;
+    /// Shows what the model has learnt, if it is time to.
+    fn show(&mut self, _: &mut Journal, _evaluated: bool) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// Steps until `stop` or an interruption, evaluated, logged and saved on the way. On an error the checkpoint before stays.
+pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) -> Result<(), R::Error> {
+    let trainer = run.trainer();
+    trainer.watches = control.anomaly;
+    trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
+    let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());
+    while run.trainer().done() < stop && !interrupt::requested() {
+        step(run, journal)?;
+        let due = run.is_due(stop);
+        if due {
+            run.evaluate(journal)?;
+        }
+        if due || saved.elapsed() > R::SAVE_EVERY {
+            run.save(journal)?;
+            saved = Instant::now();
+        }
+        run.show(journal, due)?;
+    }
+    Ok(())
+}
+
+/// One step, logged with the alarms that it raised. A step that cannot be made is kept beside the run.
+fn step<R: Run>(run: &mut R, journal: &mut Journal) -> Result<(), RunError> {
+    let (step, begin) = (run.trainer().done() + 1, Instant::now());
+    let batch = run.batch(step);
+    let summary = match run.trainer().step(&batch) {
+        Ok(summary) => summary,
+        Err(error) => {
+            journal.warn(step, error.to_string())?;
+            journal.keep(run.trainer(), &batch, &error);
+            return Err(error.into());
+        }
+    };
+    let (read, tokens) = run.made(&batch, summary.loss);
+    let (tokens_per_second, elapsed) = (read / begin.elapsed().as_secs_f64(), journal.seconds());
+    let (loss, lr, grad_norm) = (summary.loss, summary.rate, summary.gradient_norm);
+    journal.write(&Record::Step(StepRecord { step, tokens, loss, lr, grad_norm, tokens_per_second, elapsed }))?;
+    for text in run.trainer().alarms.take() {
+        journal.progress.warn(&format!("step {step}: {text}"));
+        journal.warn(step, text)?;
+    }
+    journal.rates.push(tokens_per_second);
+    journal.loss = Some(loss);
+    journal.progress.note(format!("loss {loss:.3}"));
+    journal.progress.reach(step);
+    Ok(())
+}
