@@ -38,7 +38,7 @@ macro_rules! hyperparameters {
 
 pub(crate) use hyperparameters;
 
-/// A hyperparameter out of range.
+/// A flag whose value does not fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("--{flag} {found}: expected {expected}")]
 pub struct RangeError {
@@ -55,11 +55,6 @@ impl RangeError {
 }
 
 /// Refuses a value that does not fit.
-pub(crate) fn in_range(
-    flag: &'static str,
-    found: impl ToString,
-    fits: bool,
-    expected: impl Into<String>,
-) -> Result<(), RangeError> {
+pub fn in_range(flag: &'static str, found: impl ToString, fits: bool, expected: impl Into<String>) -> Result<(), RangeError> {
     if fits { Ok(()) } else { Err(RangeError::new(flag, found, expected)) }
 }

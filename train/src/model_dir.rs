@@ -91,7 +91,7 @@ impl ModelDir {
 
     /// The tokenizer beside the model, or beside its `best`; `None` where there is none.
     pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
-        let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| holds_tokenizer(dir)) else { return Ok(None) };
+        let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
         let vocab = model.backbone.config().vocab();
         if tokenizer.vocab_size() > vocab {
@@ -114,7 +114,7 @@ impl ModelDir {
     }
 }
 
-/// Does a directory hold a tokenizer of any form?
-pub fn holds_tokenizer(dir: &Path) -> bool {
-    TOKENIZER_FILES.iter().any(|file| dir.join(file).is_file())
+/// The file by which a directory is known to hold a tokenizer; `None` where it holds none.
+pub fn tokenizer_file(dir: &Path) -> Option<PathBuf> {
+    TOKENIZER_FILES.iter().map(|file| dir.join(file)).find(|path| path.is_file())
 }

@@ -63,7 +63,7 @@ impl Pages {
     fn check(&self) -> Result<(), CliError> {
         self.markdown.as_deref().map_or(Ok(()), |path| free(path, self.page.overwrite))?;
         if self.markdown.is_some() && self.markdown == self.page.html {
-            return Err(CliError::Usage { problem: "--markdown and --html name the same file; give each its own".into() });
+            return Err(CliError::Usage("--markdown and --html name the same file; give each its own".into()));
         }
         self.page.check()
     }

@@ -10,9 +10,10 @@ use gradus_bench::{Workload, generate, train};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
 use gradus_model::Model;
+use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::trainer::default_shards;
 
-use crate::common::{Threads, at_least_one, flag, open_model, within};
+use crate::common::{Threads, open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -124,22 +125,18 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 
 fn bench_train(args: &Train) -> Result<(), CliError> {
     args.threads.start()?;
-    at_least_one("--steps", args.steps, "step to time")?;
-    if !(0.0..1.0).contains(&args.dropout) {
-        return Err(flag("--dropout", args.dropout, "a probability from 0 to below 1"));
-    }
+    in_range("steps", args.steps, args.steps > 0, "at least 1 step to time")?;
+    in_range("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;
     let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
     workload.config = workload.config.with_dropout(args.dropout);
     (workload.recompute, workload.anomaly, workload.accumulate) = (args.recompute, args.anomaly, args.accumulate);
-    if args.anomaly && args.steps < 2 {
-        return Err(flag("--steps", args.steps, "at least 2: --anomaly watches every second one"));
-    }
+    in_range("steps", args.steps, !args.anomaly || args.steps >= 2, "at least 2: --anomaly watches every second one")?;
     workload.sequences = args.batch.unwrap_or(workload.sequences);
-    within("--batch", workload.sequences, 1..=1 << 20, "")?;
-    within("--accumulate", args.accumulate, 1..=workload.sequences, ", the sequences of a step")?;
+    within("batch", workload.sequences, 1..=1 << 20, "")?;
+    within("accumulate", args.accumulate, 1..=workload.sequences, ", the sequences of a step")?;
     let part = workload.sequences / args.accumulate;
     workload.shards = args.shards.unwrap_or(default_shards(part));
-    within("--shards", workload.shards, 1..=part, ", the sequences of a part")?;
+    within("shards", workload.shards, 1..=part, ", the sequences of a part")?;
     let steps = args.warm_up.saturating_add(args.steps) as u64;
     let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);
     let report = Display::choose(false).during(job, |reach| Ok(train(&workload, args.steps, args.warm_up, reach)?))?;
@@ -183,16 +180,13 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
             Model::init(&config.into(), 0)
         }
     };
-    at_least_one("--prompt-tokens", args.prompt_tokens, "token")?;
-    at_least_one("--tokens", args.tokens, "token")?;
+    in_range("prompt-tokens", args.prompt_tokens, args.prompt_tokens > 0, "at least 1 token")?;
+    in_range("tokens", args.tokens, args.tokens > 0, "at least 1 token")?;
     let context = model.backbone.config().context();
-    if args.prompt_tokens.saturating_add(args.tokens) > context {
-        let expected =
-            format!("at most {} after the prompt, to stay within the context", context.saturating_sub(args.prompt_tokens));
-        return Err(flag("--tokens", args.tokens, expected));
-    }
+    let room = context.saturating_sub(args.prompt_tokens);
+    in_range("tokens", args.tokens, args.tokens <= room, format!("at most {room} after the prompt, to stay within the context"))?;
     let Some(gpt) = model.gpt() else {
-        return Err(flag("--model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer"));
+        return Err(RangeError::new("model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer").into());
     };
     let report = generate(gpt, args.prompt_tokens, args.tokens);
     if args.json {

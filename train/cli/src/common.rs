@@ -10,6 +10,7 @@ use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_train::finetune::FinetuneManifest;
+use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::ModelDir;
 use gradus_train::run::Manifest;
 
@@ -28,7 +29,7 @@ impl Threads {
     /// Starts them.
     pub fn start(self) -> Result<(), CliError> {
         let Some(threads) = self.threads else { return Ok(()) };
-        within("--threads", threads, 1..=1024, "")?;
+        within("threads", threads, 1..=1024, "")?;
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build_global()
@@ -49,27 +50,14 @@ pub struct Talk {
     pub threads: Threads,
 }
 
-/// An error about a flag's value.
-pub fn flag(flag: &'static str, found: impl ToString, expected: impl Into<String>) -> CliError {
-    CliError::Flag { flag, found: found.to_string(), expected: expected.into() }
-}
-
 /// Refuses a flag's number outside `range`; `what` says more about its end: `, the model's context`.
 pub fn within<N: PartialOrd + Display>(
-    name: &'static str,
+    flag: &'static str,
     found: N,
     range: RangeInclusive<N>,
     what: &str,
-) -> Result<(), CliError> {
-    if range.contains(&found) {
-        return Ok(());
-    }
-    Err(flag(name, found, format!("a number from {} to {}{what}", range.start(), range.end())))
-}
-
-/// Refuses 0 for a flag that counts `what`.
-pub fn at_least_one(name: &'static str, found: usize, what: &str) -> Result<(), CliError> {
-    if found > 0 { Ok(()) } else { Err(flag(name, 0, format!("at least 1 {what}"))) }
+) -> Result<(), RangeError> {
+    in_range(flag, &found, range.contains(&found), format!("a number from {} to {}{what}", range.start(), range.end()))
 }
 
 /// Finds the model of `--model`; says so if it is not in that directory itself.
@@ -91,11 +79,9 @@ pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Re
     let other = flags.get_arguments().filter(given).find(|arg| !allowed.contains(&arg.get_id().as_str()));
     match other.and_then(clap::Arg::get_long) {
         None => Ok(()),
-        Some(flag) => Err(CliError::Usage {
-            problem: format!(
-                "--resume reads everything else from its directory: leave --{flag} out, or begin another run with --out"
-            ),
-        }),
+        Some(flag) => Err(CliError::Usage(format!(
+            "--resume reads everything else from its directory: leave --{flag} out, or begin another run with --out"
+        ))),
     }
 }
 

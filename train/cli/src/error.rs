@@ -12,6 +12,7 @@ use gradus_paper::tasks::WriteTasksError;
 use gradus_text::TextError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
+use gradus_train::hyperparameters::RangeError;
 use gradus_train::model_dir::ModelDirError;
 use gradus_train::pretrain::PretrainError;
 use gradus_train::trainer::{DumpError, TrainError};
@@ -45,6 +46,8 @@ pub enum CliError {
     #[error(transparent)]
     Dump(#[from] DumpError),
     #[error(transparent)]
+    Range(#[from] RangeError),
+    #[error(transparent)]
     StepInputs(#[from] StepInputsError),
     #[error(transparent)]
     Tasks(#[from] WriteTasksError),
@@ -55,11 +58,8 @@ pub enum CliError {
     #[error("{path}, line {line}: {source}")]
     Story { path: PathBuf, line: usize, source: WorldError },
     /// Flags that contradict one another.
-    #[error("{problem}")]
-    Usage { problem: String },
-    /// A flag whose value makes no sense here.
-    #[error("{flag} {found}: expected {expected}")]
-    Flag { flag: &'static str, found: String, expected: String },
+    #[error("{0}")]
+    Usage(String),
     /// Ctrl-C, with all work saved; `next` is the command that continues.
     #[error("interrupted; continue with `{next}`")]
     Interrupted { next: String },
@@ -67,8 +67,8 @@ pub enum CliError {
     #[error("{} found:\n  {}", if faults.len() == 1 { "a fault was".into() } else { format!("{} faults were", faults.len()) }, faults.join("\n  "))]
     Refused { faults: Vec<String> },
     /// Something is in the place of the result.
-    #[error("{path}: {found}, and is not replaced; name another path, or give --overwrite")]
-    Exists { path: PathBuf, found: &'static str },
+    #[error("{path} already exists, and is not replaced; name another path, or give --overwrite")]
+    Exists { path: PathBuf },
     /// Too little text to predict anything.
     #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", many(*tokens, "token"))]
     TooShort { path: PathBuf, tokens: usize },
@@ -84,7 +84,7 @@ impl CliError {
     /// What the process ends with: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            CliError::Usage { .. } | CliError::Flag { .. } => 2,
+            CliError::Usage(_) | CliError::Range(_) => 2,
             CliError::Interrupted { .. } => 130,
             CliError::Pretrain(e) => match **e {
                 PretrainError::Settings(_) => 2,
@@ -92,11 +92,11 @@ impl CliError {
                 _ => 1,
             },
             CliError::Finetune(e) => 1 + u8::from(e.is_of_settings()),
-            CliError::Reproduce(ReproduceError::Range { .. }) => 2,
+            CliError::Reproduce(ReproduceError::Range(_)) => 2,
             CliError::Reproduce(ReproduceError::Interrupted { .. }) => 130,
             CliError::Generate(GenerateError::Range(_)) => 2,
             CliError::StepInputs(StepInputsError::Finetune(e)) => 1 + u8::from(e.is_of_settings()),
-            CliError::StepInputs(StepInputsError::Tokens { .. } | StepInputsError::Sequences { .. }) => 2,
+            CliError::StepInputs(StepInputsError::Range(_)) => 2,
             CliError::Tasks(WriteTasksError::Rows { .. }) => 2,
             _ => 1,
         }

@@ -13,9 +13,10 @@ use gradus_model::{BackboneConfig, Model, Tree};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
 use gradus_train::evaluate::{SlidingWindow, gradients, predicted, token_losses};
+use gradus_train::hyperparameters::in_range;
 use serde_json::{Map, Value, json};
 
-use crate::common::{Threads, flag, open_model, within};
+use crate::common::{Talk, open_model, within};
 use crate::error::CliError;
 use crate::ids::read_ids;
 use crate::output;
@@ -90,13 +91,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "task")]
     gradients: bool,
     #[command(flatten)]
-    threads: Threads,
-    /// Say nothing but warnings.
-    #[arg(long)]
-    quiet: bool,
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
+    talk: Talk,
 }
 
 #[derive(Debug, clap::Args)]
@@ -129,7 +124,7 @@ struct Sequences {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.threads.start()?;
+    args.talk.threads.start()?;
     if let (Some(task), Some(data)) = (&args.input.task, &args.data) {
         return task::run(args, task, data);
     }
@@ -139,14 +134,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let windows = windows(args, &config)?;
     let sequences = match (&args.input.ids, &args.input.corpus) {
         (Some(path), _) => one_sequence(path, &config)?,
-        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&model)?, args.quiet)?,
+        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&model)?, args.talk.quiet)?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
     let result = match args.dtype {
         Dtype::F32 => measure(args, &model, &sequences, windows),
         Dtype::F64 => measure(args, &model.cast::<_, f64>(), &sequences, windows),
     }?;
-    if args.json {
+    if args.talk.json {
         return output::json(&result);
     }
     let mut text = String::new();
@@ -167,9 +162,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 
 fn windows(args: &Args, config: &BackboneConfig) -> Result<SlidingWindow, CliError> {
     let context = args.context.unwrap_or(config.context());
-    within("--context", context, 1..=config.context(), ", the model's context")?;
+    within("context", context, 1..=config.context(), ", the model's context")?;
     let stride = args.stride.unwrap_or(context);
-    within("--stride", stride, 1..=context, ", the context, so that no token is left out")?;
+    within("stride", stride, 1..=context, ", the context, so that no token is left out")?;
     Ok(SlidingWindow { context, stride })
 }
 
@@ -178,10 +173,9 @@ fn one_sequence(path: &Path, config: &BackboneConfig) -> Result<Sequences, CliEr
     if ids.len() < 2 {
         return Err(CliError::TooShort { path: path.to_owned(), tokens: ids.len() });
     }
-    if ids.len() > config.context() {
-        let expected = format!("at most {}, the model's context; cut the sequence, or give text with --corpus", config.context());
-        return Err(flag("--ids", format!("{}: {} tokens", path.display(), ids.len()), expected));
-    }
+    let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), config.context());
+    let expected = format!("at most {most}, the model's context; cut the sequence, or give text with --corpus");
+    in_range("ids", found, ids.len() <= most, expected)?;
     Ok(Sequences { ids: vec![ids], bytes: None })
 }
 
@@ -214,7 +208,7 @@ fn measure<T: Real>(
 ) -> Result<Value, CliError> {
     let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
     let total = predicted(&ids);
-    let display = Display::choose(args.quiet || total < 10_000);
+    let display = Display::choose(args.talk.quiet || total < 10_000);
     let job = |label| Job::new(label, total as u64, "tokens");
     let losses = display.during(job("evaluate"), |reach| Ok(token_losses(model, &ids, windows, reach)))?;
     let sum: f64 = losses.iter().flatten().sum();

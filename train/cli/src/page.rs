@@ -12,16 +12,16 @@ pub fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_folder = folder.metadata().and_then(|m| if m.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) });
     is_folder.map_err(|e| FileError::new("write into", folder, e))?;
-    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
-    if !overwrite {
-        return Err(CliError::Exists { path: path.to_owned(), found: "this already exists" });
-    }
-    if !found.is_file() {
-        return Err(CliError::Usage {
-            problem: format!("{}: not a plain file, so not replaced; name another path", path.display()),
-        });
+    vacant(path, overwrite)?;
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(CliError::Usage(format!("{}: not a plain file, so not replaced; name another path", path.display())));
     }
     Ok(())
+}
+
+/// Checks that nothing is there, or that it may be replaced.
+pub fn vacant(path: &Path, overwrite: bool) -> Result<(), CliError> {
+    if overwrite || path.symlink_metadata().is_err() { Ok(()) } else { Err(CliError::Exists { path: path.to_owned() }) }
 }
 
 /// Writes the file, whole or not at all.

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{Answer, Label, Split, Task, submission};
 use gradus_io::numbers::many;
 use gradus_io::progress::Job;
-use gradus_train::finetune::{Data, FinetuneError, TaskModel, answers, logits, score};
+use gradus_train::finetune::{Data, FinetuneError, TaskModel, answers, left_out, logits, score};
+use gradus_train::hyperparameters::in_range;
 use gradus_train::tasks;
 use serde_json::{Value, json};
 
-use crate::common::{Talk, flag, warn_of_another_task};
+use crate::common::{Talk, warn_of_another_task};
 use crate::error::CliError;
 use crate::output;
+use crate::page::vacant;
 use crate::progress::Display;
 
 /// Answer a split with a fine-tuned model, labelled or not
@@ -58,9 +60,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let task_model = TaskModel::finetuned(&args.model, task)?;
     warn_of_another_task(&args.model, task);
     let data = task_model.read(task, &args.data, args.split)?;
-    let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-    let job = Job::new(task.title, encoded.len() as u64, "examples");
-    let z = Display::choose(args.talk.quiet).during(job, |reach| Ok(logits(&task_model.model, &encoded, reach)))?;
+    let job = Job::new(task.title, data.rows.len() as u64, "examples");
+    let z = Display::choose(args.talk.quiet).during(job, |reach| Ok(logits(&task_model.model, &data.rows, reach)))?;
     let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
     let cut = match data.truncated() {
         0 => None,
@@ -79,7 +80,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.glue.is_none() {
         print(task, &data, &answers, &z)?;
         cut.iter().for_each(|cut| output::say(cut));
-        data.left_out().iter().for_each(|(reason, rows)| output::say(&format!("{rows} rows left out: {reason}")));
+        left_out(&data.dropped).iter().for_each(|(reason, rows)| output::say(&format!("{rows} rows left out: {reason}")));
     }
     Ok(())
 }
@@ -102,13 +103,8 @@ fn print(task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64>]) -> Result<
 /// Is this a split of GLUE's, and the place of its submission free?
 fn check_place(args: &Args, task: &Task, dir: &Path) -> Result<(), CliError> {
     let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
-    if !dir.is_dir() {
-        return Err(flag("--glue", dir.display(), "a folder that exists"));
-    }
-    if !args.overwrite && path.symlink_metadata().is_ok() {
-        return Err(CliError::Exists { path, found: "a submission stands there" });
-    }
-    Ok(())
+    in_range("glue", dir.display(), dir.is_dir(), "a folder that exists")?;
+    vacant(&path, args.overwrite)
 }
 
 /// An answer in words.
@@ -136,7 +132,7 @@ fn report(args: &Args, task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64
     Ok(json!({
         "task": task.name, "split": args.split.name(), "metric": task.metric.name(),
         "score": scored.as_ref().map(|s| s.score), "metrics": scored.map(|s| s.metrics),
-        "examples": answers.len(), "truncated": data.truncated(), "dropped": data.left_out(),
+        "examples": answers.len(), "truncated": data.truncated(), "dropped": left_out(&data.dropped),
         "answers": rows.collect::<Vec<_>>(),
     }))
 }

@@ -7,7 +7,7 @@ use gradus_io::files::quoted;
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainOptions};
 use gradus_train::run::Control;
 
-use crate::common::{Threads, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{Talk, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -29,51 +29,42 @@ Hugging Face's format (with best/, the one with the lowest held-out loss), with 
 pub struct Args {
     /// Text file, or folder of text files; without it the run trains on stories of the micro-world
     #[arg(long, conflicts_with = "resume")]
-    pub corpus: Option<PathBuf>,
+    corpus: Option<PathBuf>,
     /// Directory to create, for the model, its tokenizer, metrics and report
     #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
-    pub out: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Continue the run in this directory; everything is read from there
     #[arg(long, conflicts_with = "config")]
-    pub resume: Option<PathBuf>,
+    resume: Option<PathBuf>,
     /// TOML file of options; flags override it
     #[arg(long)]
-    pub config: Option<PathBuf>,
+    config: Option<PathBuf>,
     /// End after this many steps, the schedule unchanged, so that --resume can go on
     #[arg(long)]
-    pub stop_at: Option<u64>,
+    stop_at: Option<u64>,
     /// Where tokenised corpora are kept [default: gradus in the user's cache directory]
     #[arg(long)]
-    pub cache: Option<PathBuf>,
+    cache: Option<PathBuf>,
     /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
-    pub anomaly: bool,
+    anomaly: bool,
     /// Print texts that the model writes as it learns
     #[arg(long)]
-    pub samples: bool,
-    /// Say nothing but warnings
-    #[arg(long)]
-    pub quiet: bool,
-    /// Print one JSON object as the last line
-    #[arg(long)]
-    pub json: bool,
-    /// How many threads
+    samples: bool,
     #[command(flatten)]
-    pub threads: Threads,
-    /// Sizes and hyperparameters
+    talk: Talk,
     #[command(flatten)]
-    pub options: PretrainOptions,
+    options: PretrainOptions,
 }
 
-/// Runs it.
 pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.resume.is_some() {
         let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "recompute"];
         resumes_with::<Args>(&allowed, given)?;
     }
-    args.threads.start()?;
+    args.talk.threads.start()?;
     stop_on_ctrl_c();
-    let monitor = &Display::choose(args.quiet);
+    let monitor = &Display::choose(args.talk.quiet);
     let control = PretrainControl {
         run: Control { stop_at: args.stop_at, monitor, command: command(), anomaly: args.anomaly },
         samples: args.samples,
@@ -96,7 +87,7 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
     };
     let out = outcome.out.display();
     match &outcome.validation {
-        _ if args.json => output::json(&outcome)?,
+        _ if args.talk.json => output::json(&outcome)?,
         Some(v) => output::line(&format!("{out}: {} steps, held-out loss {:.4} nats per token", outcome.steps, v.nll))?,
         None => output::line(&format!("{out}: {} steps", outcome.steps))?,
     }

@@ -7,10 +7,11 @@ use clap::Subcommand;
 use gradus_io::numbers::{count, figure};
 use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_text::{BpeTrainer, TextError, Tokenizer, Vocabulary, each_document, read_text};
-use gradus_train::model_dir::holds_tokenizer;
+use gradus_train::hyperparameters::in_range;
+use gradus_train::model_dir::tokenizer_file;
 use serde_json::json;
 
-use crate::common::{Threads, at_least_one, within};
+use crate::common::{Threads, within};
 use crate::error::CliError;
 use crate::ids::read_ids;
 use crate::output;
@@ -119,11 +120,11 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 
 fn train(args: &Train) -> Result<(), CliError> {
     args.threads.start()?;
-    within("--vocab", args.vocab, 1..=1 << 24, "")?;
-    at_least_one("--min-frequency", args.min_frequency as usize, "(a pair that never occurs is not merged)")?;
-    at_least_one("--max-characters", args.max_characters.unwrap_or(1), "character (leave it out to keep all)")?;
-    if !args.overwrite && holds_tokenizer(&args.out) {
-        return Err(CliError::Exists { path: args.out.clone(), found: "it already holds a tokenizer" });
+    within("vocab", args.vocab, 1..=1 << 24, "")?;
+    in_range("min-frequency", 0, args.min_frequency > 0, "at least 1 (a pair that never occurs is not merged)")?;
+    in_range("max-characters", 0, args.max_characters != Some(0), "at least 1 character (leave it out to keep all)")?;
+    if let Some(path) = tokenizer_file(&args.out).filter(|_| !args.overwrite) {
+        return Err(CliError::Exists { path });
     }
     let trainer = BpeTrainer {
         vocab_size: args.vocab,

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::common::within;
 use crate::error::CliError;
 use crate::output;
+use crate::page::vacant;
 use crate::progress::Display;
 
 /// Tell stories of the micro-world, whose exact probability is known.
@@ -75,7 +76,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(dir) = &args.tasks {
         return tasks(&world, dir, args);
     }
-    within("--stories", args.stories, 1..=10_000_000, "")?;
+    within("stories", args.stories, 1..=10_000_000, "")?;
     let mut rng = Philox::new(args.seed);
     let Some(out) = &args.out else {
         if args.json {
@@ -87,9 +88,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
         return Ok(());
     };
-    if !args.overwrite && out.symlink_metadata().is_ok() {
-        return Err(CliError::Exists { path: out.clone(), found: "this already exists" });
-    }
+    vacant(out, args.overwrite)?;
     let stories = world.corpus(&mut rng, args.stories);
     write_atomically(out, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
     let limit = Measure::of(&stories);

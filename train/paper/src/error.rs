@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use gradus_data::sets::SetError;
 use gradus_io::files::{FileError, quoted};
 use gradus_train::finetune::FinetuneError;
+use gradus_train::hyperparameters::RangeError;
 use gradus_train::pretrain::PretrainError;
 
 use crate::tasks;
@@ -24,8 +25,8 @@ pub enum ReproduceError {
     World(#[from] tasks::WriteTasksError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("--{flag} {found}: expected {expected}")]
-    Range { flag: &'static str, found: String, expected: &'static str },
+    #[error(transparent)]
+    Range(#[from] RangeError),
     #[error("{out} already holds a reproduction of other sizes, made by `{there}`; give another --out, or continue it with --resume {again}", out = out.display(), again = quoted(out))]
     Taken { out: PathBuf, there: String },
     #[error("{out} already holds {found}, but no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use gradus_io::numbers::many;
+use gradus_train::hyperparameters::{RangeError, in_range};
 use serde::{Deserialize, Serialize};
 
-use crate::error::ReproduceError;
 use crate::results::{Body, Variant};
 use crate::tasks;
 
@@ -89,21 +89,15 @@ impl Sizes {
     ///
     /// # Errors
     /// The flag that is out of range, and its range.
-    pub fn check(&self) -> Result<(), ReproduceError> {
-        let range = |flag, found: String, expected| Err(ReproduceError::Range { flag, found, expected });
-        let made = Sizes::new(self.seeds, self.first_seed, self.scale, self.full);
-        if !(1..=100).contains(&self.seeds) {
-            range("seeds", self.seeds.to_string(), "a number from 1 to 100")
-        } else if self.first_seed.checked_add(self.seeds).is_none() {
-            range("seed", self.first_seed.to_string(), "a number that leaves room for as many seeds as --seeds asks for")
-        } else if !(0.01..=100.0).contains(&self.scale) {
-            range("scale", self.scale.to_string(), "a number from 0.01 to 100")
-        } else if *self != made {
-            let found = format!("{}, with other steps, rows, epochs, rate or blocks than the recipe's", self.scale);
-            range("scale", found, "all sizes to be those of the recipe")
-        } else {
-            Ok(())
-        }
+    pub fn check(&self) -> Result<(), RangeError> {
+        let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
+        in_range("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
+        let room = first.checked_add(seeds).is_some();
+        in_range("seed", first, room, "a number that leaves room for as many seeds as --seeds asks for")?;
+        in_range("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
+        let found = format!("{scale}, with other steps, rows, epochs, rate or blocks than the recipe's");
+        let made = Sizes::new(seeds, first, scale, self.full);
+        in_range("scale", found, *self == made, "all sizes to be those of the recipe")
     }
 
     /// This plan joined with what is asked for: the larger number of seeds, and the experiments of `--full` if either has them.

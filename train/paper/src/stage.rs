@@ -256,8 +256,7 @@ fn fine_tune(paths: &Paths, sizes: &Sizes, seed: u64, name: &str, variant: Varia
     }
     let best = session.best.as_ref().expect("the last step ends an epoch");
     let scored = |data: &Data| {
-        let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-        let z = finetune::logits(best, &encoded, &mut |_| {});
+        let z = finetune::logits(best, &data.rows, &mut |_| {});
         finetune::score(task, &data.rows, &z).map_err(FinetuneError::from)
     };
     let test = |split| {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::seed::{Seed, SeedOutcome};
-use super::{Data, FinetuneError, FinetuneSettings, TaskModel};
+use super::{Data, FinetuneError, FinetuneSettings, TaskModel, left_out};
 use crate::hyperparameters::in_range;
 use crate::run::{Control, Manifest};
 
@@ -177,15 +177,12 @@ impl Prepared {
         for number in 0..manifest.seeds {
             let settings = FinetuneSettings { seed: manifest.settings.seed + number, ..manifest.settings.clone() };
             let dir = if manifest.seeds == 1 { self.out.clone() } else { self.out.join(format!("seed-{}", settings.seed)) };
-            let found = SeedOutcome::read(&dir, self, &settings)?;
-            let outcome = match found {
-                Some(done) => Some(done),
-                None => {
-                    let seed = if manifest.seeds == 1 { String::new() } else { format!(", seed {}", settings.seed) };
-                    let name = format!("{}{seed}", self.task.title);
-                    Seed::open(self, dir, settings)?.run(&name, control).map_err(|e| e.halted(&self.out))?
-                }
-            };
+            let mut outcome = SeedOutcome::read(&dir, self, &settings)?;
+            if outcome.is_none() {
+                let seed = if manifest.seeds == 1 { String::new() } else { format!(", seed {}", settings.seed) };
+                let name = format!("{}{seed}", self.task.title);
+                outcome = Seed::open(self, dir, settings)?.run(&name, control).map_err(|e| e.halted(&self.out))?;
+            }
             let Some(outcome) = outcome else { break };
             done.push(outcome);
         }
@@ -205,8 +202,6 @@ impl Prepared {
                 *metrics.entry(name.clone()).or_insert(0.0) += value / seeds.len() as f64;
             }
         }
-        let mut dropped = self.train.left_out();
-        self.dev.left_out().into_iter().for_each(|(reason, rows)| *dropped.entry(reason).or_insert(0) += rows);
         FinetuneOutcome {
             task: self.task.name.into(),
             split: Split::Dev.name().into(),
@@ -219,7 +214,7 @@ impl Prepared {
             capped: self.train.rows.len() < self.all_rows.0,
             dev_capped: self.dev.rows.len() < self.all_rows.1,
             truncated: self.train.truncated() + self.dev.truncated(),
-            dropped,
+            dropped: left_out(self.train.dropped.iter().chain(&self.dev.dropped)),
             longest: self.train.longest().max(self.dev.longest()),
             finished: seeds.len() as u64 == manifest.seeds,
             seeds,

@@ -154,7 +154,7 @@ impl TaskModel {
             let problem = format!("{name} holds a NaN or an infinity: there is nothing to fine-tune; take an earlier checkpoint");
             return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
         }
-        let tokenizer = tokenizer(&dir, &model)?;
+        let tokenizer = dir.required_tokenizer(&model)?;
         Self::prepare(model, tokenizer, seed)
     }
 
@@ -166,7 +166,7 @@ impl TaskModel {
         let wanted = tasks::head(task)?;
         let dir = ModelDir::open(dir)?;
         let model = dir.load().map_err(ModelDirError::from)?;
-        let tokenizer = tokenizer(&dir, &model)?;
+        let tokenizer = dir.required_tokenizer(&model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let Some(head) = model.score.as_ref().map(Head::config) else {
             let problem = format!("the model has no head: expected one made by `gradus finetune --task {}`", task.name);
@@ -225,14 +225,6 @@ impl TaskModel {
     }
 }
 
-/// The tokenizer beside a model.
-fn tokenizer(dir: &ModelDir, model: &Model<Tensor>) -> Result<Tokenizer, FinetuneError> {
-    dir.tokenizer(model)?.ok_or_else(|| {
-        let problem = "there is no tokenizer beside the model: copy its tokenizer.json there".into();
-        FinetuneError::Unfit { dir: dir.path().to_owned(), problem }
-    })
-}
-
 /// One row of a split, as it is and as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncodedRow {
@@ -263,11 +255,6 @@ impl Data {
         score::labels(self.rows.iter().map(|row| &row.example)).map(drop)
     }
 
-    /// How many rows the data set leaves out, by reason.
-    pub fn left_out(&self) -> BTreeMap<String, usize> {
-        left_out(&self.dropped)
-    }
-
     /// Rows with a text cut.
     pub fn truncated(&self) -> usize {
         self.rows.iter().filter(|row| row.encoded.truncated).count()
@@ -280,9 +267,9 @@ impl Data {
 }
 
 /// How many rows a data set leaves out, by reason.
-pub fn left_out(dropped: &[Dropped]) -> BTreeMap<String, usize> {
+pub fn left_out<'d>(dropped: impl IntoIterator<Item = &'d Dropped>) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
-    dropped.iter().for_each(|d| *all.entry(d.reason.to_string()).or_insert(0) += d.rows);
+    dropped.into_iter().for_each(|d| *all.entry(d.reason.to_string()).or_insert(0) += d.rows);
     all
 }
 

@@ -26,14 +26,14 @@ pub struct Scored {
     pub examples: usize,
 }
 
-/// The logits of every example, in order; no dropout. Examples of about equal length are read together, to save padding.
-/// `progress(done)` counts examples.
-pub fn logits(model: &Model<Tensor>, examples: &[&Encoded], progress: &mut dyn FnMut(usize)) -> Vec<Vec<f64>> {
-    let tokens: Vec<usize> = examples.iter().map(|example| example.length() * example.rows.len()).collect();
-    let mut all = vec![Vec::new(); examples.len()];
+/// The logits of every row, in order; no dropout. Rows of about equal length are read together, to save padding.
+/// `progress(done)` counts rows.
+pub fn logits(model: &Model<Tensor>, rows: &[EncodedRow], progress: &mut dyn FnMut(usize)) -> Vec<Vec<f64>> {
+    let tokens: Vec<usize> = rows.iter().map(|row| row.encoded.length() * row.encoded.rows.len()).collect();
+    let mut all = vec![Vec::new(); rows.len()];
     let mut done = 0;
     for now in by_length(&tokens) {
-        let chosen: Vec<&Encoded> = now.iter().map(|&i| examples[i]).collect();
+        let chosen: Vec<&Encoded> = now.iter().map(|&i| &rows[i].encoded).collect();
         let classes = model.score.as_ref().map_or(1, |head| head.config().classes).max(chosen[0].rows.len());
         let z = model.class_logits(&tasks::batch(&chosen, classes, 0.0, Objective::SequenceMean));
         for (row, &i) in z.to_vec().chunks(z.shape()[1]).zip(&now) {

@@ -119,8 +119,7 @@ impl<'d> Session<'d> {
 
     /// Scores the dev split and keeps the model if it is the best so far; says whether it is.
     pub fn evaluate(&mut self) -> Result<bool, FinetuneError> {
-        let encoded: Vec<&Encoded> = self.dev.rows.iter().map(|row| &row.encoded).collect();
-        let z = logits(&self.trainer.params, &encoded, &mut |_| {});
+        let z = logits(&self.trainer.params, &self.dev.rows, &mut |_| {});
         let dev = score(self.task, &self.dev.rows, &z)?;
         let better = self.best_point().is_none_or(|best| dev.score > best.dev.score);
         let step = self.trainer.done();

@@ -33,7 +33,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::generate::GenerateError;
-use crate::hyperparameters::RangeError;
+use crate::hyperparameters::in_range;
 use crate::run::{Control, Manifest, RunError};
 use crate::trainer::Trainer;
 
@@ -126,10 +126,8 @@ pub fn begin(
     control: &PretrainControl<'_>,
 ) -> Result<PretrainOutcome, PretrainError> {
     let context = settings.model.context();
-    if corpus.is_none() && context < world::CONTEXT {
-        let expected = "at least 207, to hold the longest story of the micro-world, or a --corpus";
-        return Err(SettingsError::from(RangeError::new("context", context, expected)).into());
-    }
+    let expected = "at least 207, to hold the longest story of the micro-world, or a --corpus";
+    in_range("context", context, corpus.is_some() || context >= world::CONTEXT, expected).map_err(SettingsError::from)?;
     let _lock = PretrainManifest::claim(out)?;
     let source: Box<dyn TextSource> = match corpus {
         Some(path) => {

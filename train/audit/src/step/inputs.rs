@@ -12,6 +12,7 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
 use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel};
+use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
@@ -106,7 +107,7 @@ impl StepInputs {
             weighted(rows.batch(chosen), Objective::TokenMean)
         };
         for t in 1..=Self::STEPS {
-            trainer.step(&draw(ROWS)).map_err(|e| StepInputsError::Trainer(Box::new(e)))?;
+            trainer.step(&draw(ROWS))?;
             done(t);
         }
         let batch = draw(1);
@@ -134,9 +135,8 @@ impl StepInputs {
         let (context, sequences) = (model.backbone.config().context(), size.sequences.max(1));
         let fits = (ids.len().saturating_sub(1) / sequences).clamp(1, context.min(LENGTH));
         let tokens = size.tokens.unwrap_or(fits);
-        if !(1..=context).contains(&tokens) {
-            return Err(StepInputsError::Tokens { found: tokens, context });
-        }
+        let expected = format!("a number from 1 to {context}, the model's context");
+        in_range("tokens", tokens, (1..=context).contains(&tokens), expected)?;
         let needed = sequences * tokens + 1;
         if ids.len() < needed {
             return Err(StepInputsError::Short { found: ids.len(), needed });
@@ -173,9 +173,8 @@ impl StepInputs {
         }
         let all = settings.batch;
         let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.context()).clamp(1, all));
-        if !(1..=all).contains(&opened) {
-            return Err(StepInputsError::Sequences { found: opened, most: all, of: "the sequences of the run's batch" });
-        }
+        let expected = format!("a number from 1 to {all}, the sequences of the run's batch");
+        in_range("sequences", opened, (1..=all).contains(&opened), expected)?;
         let batch = stored.batch(step, opened);
         let mut trainer = stored.trainer.cast();
         // One tape, so that the step is one graph.
@@ -211,9 +210,9 @@ impl StepInputs {
         let headed = dir.load()?.score.is_some();
         let task_model = if headed { TaskModel::finetuned(path, task)? } else { TaskModel::pretrained(path, seed)? };
         let mut train = task_model.read(task, folder, Split::Train)?;
-        if !(1..=train.rows.len()).contains(&examples) {
-            return Err(StepInputsError::Sequences { found: examples, most: train.rows.len(), of: "the task's training rows" });
-        }
+        let rows = train.rows.len();
+        let expected = format!("a number from 1 to {rows}, the task's training rows");
+        in_range("sequences", examples, (1..=rows).contains(&examples), expected)?;
         train.rows.truncate(examples);
         let settings = FinetuneSettings { seed, batch: examples, ..FinetuneSettings::default() };
         let fresh = Session::new(&task_model, task, &train, &train, &settings)?;
@@ -291,67 +290,34 @@ pub struct Size {
 
 /// Why there is no step to open.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum StepInputsError {
-    /// The model could not be read.
     #[error(transparent)]
     Model(#[from] ModelDirError),
-    /// The checkpoint is damaged.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The text could not be turned into tokens.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The tokens do not make a batch.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The task or the model is not one to fine-tune.
     #[error(transparent)]
     Finetune(Box<FinetuneError>),
-    /// The steps before failed.
     #[error(transparent)]
-    Trainer(Box<TrainError>),
-    /// Sequences longer than the model's context, or of nothing.
-    #[error("--tokens {found}: expected a number from 1 to {context}, the model's context")]
-    Tokens {
-        /// What was asked for.
-        found: usize,
-        /// The most there can be.
-        context: usize,
-    },
-    /// A run whose steps are all made.
+    Trainer(#[from] TrainError),
+    #[error(transparent)]
+    Range(#[from] RangeError),
     #[error(
         "{}: all {steps} steps of this run are made, and none is left to be opened; stop a run on its way with --stop-at, or open \
          a step of the finished model with --model and --text",
         dir.display()
     )]
-    Finished {
-        /// The run.
-        dir: PathBuf,
-        /// Its steps.
-        steps: u64,
-    },
-    /// More sequences than there are, or none.
-    #[error("--sequences {found}: expected a number from 1 to {most}, {of}")]
-    Sequences {
-        /// What was asked for.
-        found: usize,
-        /// The most there can be.
-        most: usize,
-        /// What they are.
-        of: &'static str,
-    },
-    /// Too little text.
+    Finished { dir: PathBuf, steps: u64 },
     #[error(
         "the text has {}, {needed} are needed: each sequence's, and one more to predict; give more text, or fewer --tokens or --sequences",
         many(*.found, "token")
     )]
-    Short {
-        /// Tokens of the text.
-        found: usize,
-        /// Tokens needed.
-        needed: usize,
-    },
+    Short { found: usize, needed: usize },
 }
 
 impl From<FinetuneError> for StepInputsError {

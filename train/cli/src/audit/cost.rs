@@ -37,7 +37,7 @@ pub struct Cost {
 impl Cost {
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
-        within("--steps", self.steps, 1..=10_000, "")?;
+        within("steps", self.steps, 1..=10_000, "")?;
         self.page.check()?;
         let workload = Workload::named(&self.workload).expect("clap knows the names");
         let job = Job::new("measuring", self.steps as u64, "steps");

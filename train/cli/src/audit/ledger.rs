@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use gradus_audit::ledger;
 use gradus_io::files::FileError;
+use gradus_train::hyperparameters::{RangeError, in_range};
 
 use super::{Pages, refuse};
-use crate::common::flag;
 use crate::error::CliError;
 use crate::output;
 
@@ -35,18 +35,14 @@ pub struct Ledger {
 impl Ledger {
     pub fn run(&self) -> Result<(), CliError> {
         self.pages.check()?;
-        if !self.root.join("autograd/src/ops/mod.rs").is_file() {
-            return Err(flag(
-                "--root",
-                self.root.display(),
-                "the root of a checkout of Gradus, where sources and tests are looked up",
-            ));
-        }
+        let is_checkout = self.root.join("autograd/src/ops/mod.rs").is_file();
+        let expected = "the root of a checkout of Gradus, where sources and tests are looked up";
+        in_range("root", self.root.display(), is_checkout, expected)?;
         let printed =
             self.results.as_ref().map(|path| std::fs::read_to_string(path).map_err(|e| FileError::new("read", path, e)));
         let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
         if let Some(path) = self.results.as_ref().filter(|_| outcomes.is_empty()) {
-            return Err(flag("--results", path.display(), "what `cargo test` printed, one line per test"));
+            return Err(RangeError::new("results", path.display(), "what `cargo test` printed, one line per test").into());
         }
         let ledger = ledger::Ledger::of(&self.root, &outcomes);
         self.pages.write(|| ledger.markdown(), || ledger.report().render())?;

@@ -6,10 +6,11 @@ use gradus_audit::model::{self, AuditedModel, Depth};
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::check::{Loss, labelled_batch};
 use gradus_model::{DropoutSeed, Objective, Tree};
+use gradus_train::hyperparameters::in_range;
 use serde_json::json;
 
 use super::{Page, Talk, columns, refuse};
-use crate::common::{flag, open_model, within};
+use crate::common::{open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -54,7 +55,7 @@ pub struct Model {
 impl Model {
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
-        within("--coordinates", self.coordinates, 0..=1000, "")?;
+        within("coordinates", self.coordinates, 0..=1000, "")?;
         self.page.check()?;
         let depth = Depth { coordinates: self.coordinates, seed: self.seed };
         let models = match &self.model {
@@ -90,13 +91,14 @@ impl Model {
         let config = model.config();
         let context = config.backbone.context();
         if context < 2 {
-            let problem = format!("{}: a context of {context}; the audit needs at least two tokens", path.display());
-            return Err(CliError::Usage { problem });
+            return Err(CliError::Usage(format!(
+                "{}: a context of {context}; the audit needs at least two tokens",
+                path.display()
+            )));
         }
-        within("--tokens", self.tokens, 2..=context, ", the model's context")?;
-        if !(2..=1024).contains(&self.sequences) || !self.sequences.is_multiple_of(2) {
-            return Err(flag("--sequences", self.sequences, "an even number from 2 to 1024: an example may take two"));
-        }
+        within("tokens", self.tokens, 2..=context, ", the model's context")?;
+        let fits = (2..=1024).contains(&self.sequences) && self.sequences.is_multiple_of(2);
+        in_range("sequences", self.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
         let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
         let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (self.sequences, self.tokens), depth.seed);
         let dropout = self.dropout.then(|| DropoutSeed::new(depth.seed, 1));

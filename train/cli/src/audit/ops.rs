@@ -35,7 +35,7 @@ pub struct Ops {
 impl Ops {
     pub fn run(&self) -> Result<(), CliError> {
         self.talk.threads.start()?;
-        within("--draws", self.draws, 1..=100_000, "")?;
+        within("draws", self.draws, 1..=100_000, "")?;
         self.pages.check()?;
         let total = gradus_autograd::ops::all::<f64>().len() as u64;
         let progress = Mutex::new(Display::choose(self.talk.quiet).begin(Job::new("ops", total, "ops")));

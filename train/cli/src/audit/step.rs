@@ -119,7 +119,7 @@ impl Step {
             return Ok(step);
         };
         let sequences = self.sequences.unwrap_or(1);
-        within("--sequences", sequences, 1..=1024, "")?;
+        within("sequences", sequences, 1..=1024, "")?;
         if let (Some(task), Some(data)) = (&self.task, &self.data) {
             let task = Task::named(task).map_err(FinetuneError::from)?;
             return Ok(StepInputs::of_task(path, task, data, sequences, self.seed)?);
@@ -131,9 +131,8 @@ impl Step {
                 (text, format!("the beginning of {}", file.display()))
             }
             (None, None) => {
-                return Err(CliError::Usage {
-                    problem: "a model wants something to read: give --text, --corpus, or --task with --data".into(),
-                });
+                let problem = "a model wants something to read: give --text, --corpus, or --task with --data";
+                return Err(CliError::Usage(problem.into()));
             }
         };
         let size = Size { sequences, tokens: self.tokens };

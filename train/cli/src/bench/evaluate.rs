@@ -3,8 +3,9 @@
 use gradus_bench::{Workload, evaluate};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
+use gradus_train::hyperparameters::in_range;
 
-use crate::common::{Threads, at_least_one};
+use crate::common::Threads;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -35,7 +36,7 @@ pub struct Evaluate {
 
 pub fn run(args: &Evaluate) -> Result<(), CliError> {
     args.threads.start()?;
-    at_least_one("--passes", args.passes, "pass to time")?;
+    in_range("passes", args.passes, args.passes > 0, "at least 1 pass to time")?;
     let workload = Workload::named(&args.workload).expect("clap lets these names pass");
     let job = Job::new(workload.name, args.passes as u64 + 1, "passes");
     let report = Display::choose(false).during(job, |reach| Ok(evaluate(&workload, args.passes, reach)))?;

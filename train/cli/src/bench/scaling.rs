@@ -3,9 +3,10 @@
 use gradus_bench::{Growth, SWEEPS, Sweep, scaling};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
+use gradus_train::hyperparameters::in_range;
 use serde::Serialize;
 
-use crate::common::{Threads, at_least_one};
+use crate::common::Threads;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -47,7 +48,7 @@ struct Report {
 
 pub fn run(args: &Scaling) -> Result<(), CliError> {
     args.threads.start()?;
-    at_least_one("--repeats", args.repeats, "repetition")?;
+    in_range("repeats", args.repeats, args.repeats > 0, "at least 1 repetition")?;
     let chosen = |sweep: &Sweep| args.sweep.is_empty() || args.sweep.iter().any(|name| name == sweep.name);
     let mut sweeps = Vec::new();
     for sweep in SWEEPS.into_iter().filter(chosen) {

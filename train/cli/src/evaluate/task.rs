@@ -6,12 +6,13 @@ use std::path::Path;
 use gradus_data::sets::{Split, Task};
 use gradus_io::progress::Job;
 use gradus_train::finetune::{FinetuneError, TaskModel, evenly, labels, left_out, logits, metrics, score};
+use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::tasks::TaskError;
 use gradus_train::zero_shot::ZeroShot;
 use serde::Serialize;
 
 use super::Args;
-use crate::common::{flag, open_model, warn_of_another_task};
+use crate::common::{open_model, warn_of_another_task};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -35,12 +36,10 @@ struct Report<'a> {
 
 pub fn run(args: &Args, task: &str, folder: &Path) -> Result<(), CliError> {
     let task = Task::named(task).map_err(FinetuneError::from)?;
-    if args.rows == Some(0) {
-        return Err(flag("--rows", 0, "a number from 1"));
-    }
+    in_range("rows", 0, args.rows != Some(0), "a number from 1")?;
     let split = args.split.unwrap_or(if task.splits.contains(&Split::Dev) { Split::Dev } else { task.splits[0] });
     let report = if args.zero_shot { zero_shot(args, task, folder, split) } else { fine_tuned(args, task, folder, split) }?;
-    if args.json { output::json(&report) } else { output::write(&report.text()) }
+    if args.talk.json { output::json(&report) } else { output::write(&report.text()) }
 }
 
 fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Split) -> Result<Report<'a>, CliError> {
@@ -52,10 +51,9 @@ fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Spl
     };
     let data = data.at_most(args.rows);
     data.check_labels().map_err(FinetuneError::from)?;
-    let encoded: Vec<_> = data.rows.iter().map(|row| &row.encoded).collect();
-    let job = Job::new(task.title, encoded.len() as u64, "examples");
-    let display = Display::choose(args.quiet || encoded.len() < 1000);
-    let z = display.during(job, |reach| Ok(logits(&task_model.model, &encoded, reach)))?;
+    let job = Job::new(task.title, data.rows.len() as u64, "examples");
+    let display = Display::choose(args.talk.quiet || data.rows.len() < 1000);
+    let z = display.during(job, |reach| Ok(logits(&task_model.model, &data.rows, reach)))?;
     let scored = score(task, &data.rows, &z).map_err(FinetuneError::from)?;
     Ok(Report {
         task: task.name,
@@ -67,7 +65,7 @@ fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Spl
         loss: Some(scored.loss),
         examples: scored.examples,
         truncated: data.truncated(),
-        dropped: data.left_out(),
+        dropped: left_out(&data.dropped),
         labels: args.labels.as_deref(),
     })
 }
@@ -80,7 +78,8 @@ fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) 
     let dir = open_model(&args.model)?;
     let model = dir.load()?;
     let tokenizer = dir.required_tokenizer(&model)?;
-    let known = |token| tokenizer.token_id(token).ok_or_else(|| flag("--opening", token, "a token of the model's tokenizer"));
+    let known =
+        |token| tokenizer.token_id(token).ok_or_else(|| RangeError::new("opening", token, "a token of the model's tokenizer"));
     let opening = args.opening.as_deref().map(known).transpose()?;
     let load = |split| task.load(folder, split).map_err(FinetuneError::from);
     // The threshold is from all training rows, however few rows are scored.

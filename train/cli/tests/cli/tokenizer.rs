@@ -28,7 +28,7 @@ fn nothing_is_written_over() {
     let train = |flags: &str| desk.gradus(&format!("tokenizer train --corpus corpus.txt --out words --json {flags}"));
     let first = train("--vocab 25").json();
     let before = desk.read("words/tokenizer.json");
-    train("--vocab 26").fails_with(&["words", "it already holds a tokenizer", "--overwrite"]);
+    train("--vocab 26").fails_with(&["words/tokenizer.json already exists", "--overwrite"]);
     assert_eq!(desk.read("words/tokenizer.json"), before);
     assert_ne!(train("--vocab 16 --overwrite").json()["fingerprint"], first["fingerprint"]);
 }
