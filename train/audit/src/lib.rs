@@ -9,7 +9,6 @@
 //! | [`ledger`] | the paper against the code |
 
 pub mod catalogue;
-mod digest;
 pub mod golden;
 pub mod ledger;
 pub mod model;
@@ -17,5 +16,3 @@ pub mod mutants;
 pub mod ops;
 mod pages;
 pub mod step;
-
-pub use digest::digest;

@@ -2,14 +2,16 @@
 
 use gradus_autograd::check::{self, Case, Comparison, Failure, Outcome};
 use gradus_autograd::{Tensor, Want};
+use gradus_io::hex;
 use gradus_io::numbers::{count, many};
 use gradus_model::check::{Loss, Verdict, properties, samples};
-use gradus_model::{Activation, GradientMode, ModelConfig, Tree};
+use gradus_model::{Activation, GradientMode, Model, ModelConfig, Tree};
 use gradus_report::{Block, Document};
 use gradus_tensor::rng::Philox;
+use gradus_train::trainer::non_finite;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::digest::digest;
 use crate::pages::table;
 
 /// At the best of a few steps a central difference is off by about ε^⅔ of the loss; this leaves two and a half digits to spare.
@@ -37,59 +39,51 @@ pub struct Depth {
 /// What was found about a model.
 #[derive(Clone, Debug)]
 pub struct AuditedModel {
-    /// Its name.
-    pub name: String,
-    /// Its number of parameters.
-    pub parameters: usize,
-    /// Its loss.
-    pub loss: f64,
+    name: String,
+    /// Number of parameters.
+    parameters: usize,
+    loss: f64,
     /// How it was audited, and what it is: enough to repeat it.
-    pub facts: Vec<(&'static str, String)>,
+    facts: Vec<(&'static str, String)>,
     /// The first parameter that holds a NaN or an infinity: then nothing else is checked.
-    pub broken: Option<String>,
+    broken: Option<String>,
     /// Does it have kinks, as relu does? Then a difference across one is off, and less is required.
-    pub kinked: bool,
+    kinked: bool,
     /// Each parameter tensor.
-    pub each: Vec<Parameter>,
+    each: Vec<AuditedTensor>,
     /// The witnesses of the whole gradient, by name.
-    pub witnesses: Vec<(&'static str, Outcome)>,
+    witnesses: Vec<(&'static str, Outcome)>,
     /// The properties, by name.
-    pub properties: Vec<(&'static str, Verdict)>,
+    properties: Vec<(&'static str, Verdict)>,
 }
 
 /// What was found about one parameter tensor.
 #[derive(Clone, Debug)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// Its shape.
-    pub shape: String,
+struct AuditedTensor {
+    name: String,
+    shape: String,
     /// The norm of its gradient.
-    pub norm: f64,
+    norm: f64,
     /// The share of its gradient's elements that are 0.
-    pub zeros: f64,
+    zeros: f64,
     /// The derivative along a direction of this tensor, against differences.
-    pub directional: Outcome,
+    directional: Outcome,
     /// The order of the remainder along it.
-    pub taylor: Outcome,
+    taylor: Outcome,
     /// The worst of the elements that were perturbed one by one.
-    pub coordinate: Option<Comparison>,
+    coordinate: Option<Comparison>,
     /// The least relative error of its largest element that differences would refuse: a derivative far below the loss is lost in
     /// it. `None` if no element was perturbed, infinite if all are 0.
-    pub sees: Option<f64>,
+    sees: Option<f64>,
 }
 
-impl Parameter {
-    /// The slope of the Taylor remainder, even if refused; `None` if the loss is linear along the tensor, up to rounding.
-    pub fn slope(&self) -> Option<f64> {
-        slope(&self.taylor)
-    }
-
+impl AuditedTensor {
     fn directional_error(&self) -> f64 {
         compared(&self.directional).map_or(f64::INFINITY, check::Report::error)
     }
 }
 
+/// The slope of a Taylor remainder, even if refused; `None` if the loss is linear along the line, up to rounding.
 fn slope(taylor: &Outcome) -> Option<f64> {
     Some(compared(taylor)?.worst?.value)
 }
@@ -129,15 +123,10 @@ pub fn standard(depth: Depth) -> Vec<(String, Loss)> {
 }
 
 /// Audits a model under this name; `done` counts its parameter tensors.
-pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(u64)) -> AuditedModel {
+pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -> AuditedModel {
     let Loss { model, batch, dropout } = of;
     let config = &model.config();
-    let mut broken = None;
-    model.as_ref().visit(|name, p| {
-        if broken.is_none() && p.to_vec().iter().any(|x| !x.is_finite()) {
-            broken = Some(name.to_owned());
-        }
-    });
+    let broken = non_finite(model);
     let (loss, gradient) = model.gradient(batch, *dropout, GradientMode::Whole);
     let facts = vec![
         ("loss", format!("{loss:?}")),
@@ -156,8 +145,8 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(u64)) -> 
     let mut gradients = Vec::new();
     gradient.visit(|_, g| gradients.push(g));
     for ((name, case), gradient) in of.cases(depth.seed).zip(gradients) {
-        audited.each.push(parameter(name, &case, gradient.as_ref(), loss, config, depth));
-        done(audited.each.len() as u64);
+        audited.each.push(tensor(name, &case, gradient.as_ref(), loss, config, depth));
+        done(audited.each.len());
     }
     let case = of.case(depth.seed);
     audited.witnesses = vec![("v_curve", check::v_curve_at(&case, &steps())), ("taylor", taylor(&case, config))];
@@ -166,6 +155,13 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(u64)) -> 
     }
     audited.properties = properties(of);
     audited
+}
+
+/// SHA-256 of a model's numbers, each 8 bytes little endian, in the order of its tree.
+pub fn digest(params: &Model<Tensor<f64>>) -> String {
+    let mut hash = Sha256::new();
+    params.as_ref().visit(|_, p| p.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
+    hex::encode(hash.finalize())
 }
 
 fn kinked(config: &ModelConfig) -> bool {
@@ -196,20 +192,20 @@ fn small_steps() -> Vec<f64> {
     (0..=9).map(|i| 10f64.powf(-2.0 - f64::from(i) / 3.0)).collect()
 }
 
-fn parameter(
+fn tensor(
     name: String,
     case: &Case,
     gradient: Option<&Tensor<f64>>,
     loss: f64,
     config: &ModelConfig,
     depth: Depth,
-) -> Parameter {
+) -> AuditedTensor {
     let x = &case.real.inputs[0];
     let g = gradient.map_or_else(|| vec![0.0; x.len()], Tensor::to_vec);
     let zeros = g.iter().filter(|&&g| g == 0.0).count() as f64 / g.len().max(1) as f64;
     let coordinate = coordinate(case, &g, loss, &name, depth, kinked(config));
     let largest = g.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
-    Parameter {
+    AuditedTensor {
         shape: x.shape().to_string(),
         norm: g.iter().map(|g| g * g).sum::<f64>().sqrt(),
         zeros,
@@ -308,7 +304,7 @@ impl AuditedModel {
             self.error("second_order"),
             self.error("v_curve"),
             self.slope().map_or("–".into(), |s| format!("{s:.4}")),
-            format!("{:.1e}", self.each.iter().map(Parameter::directional_error).fold(0.0, f64::max)),
+            format!("{:.1e}", self.each.iter().map(AuditedTensor::directional_error).fold(0.0, f64::max)),
             elements.max_by(f64::total_cmp).map_or("–".into(), |error| format!("{error:.1e}")),
         ]
     }
@@ -329,14 +325,14 @@ impl AuditedModel {
     fn table(&self) -> Block {
         let heads =
             ["Parameter", "Shape", "Gradient", "Zeros", "Along a direction", "Taylor slope", "Single elements", "Sees errors of"];
-        let row = |p: &Parameter| {
+        let row = |p: &AuditedTensor| {
             [
                 p.name.clone(),
                 p.shape.clone(),
                 format!("{:.2e}", p.norm),
                 format!("{:.1} %", 100.0 * p.zeros),
                 cell(&p.directional, format!("{:.1e}", p.directional_error())),
-                cell(&p.taylor, p.slope().map_or("linear".into(), |s| format!("{s:.3}"))),
+                cell(&p.taylor, slope(&p.taylor).map_or("linear".into(), |s| format!("{s:.3}"))),
                 p.coordinate.map_or("–".into(), |c| format!("{:.1e}", c.error())),
                 p.sees.map_or("–".into(), sight),
             ]
@@ -346,10 +342,10 @@ impl AuditedModel {
 
     /// As one JSON object.
     pub fn json(&self) -> Value {
-        let parameter = |p: &Parameter| {
+        let tensor = |p: &AuditedTensor| {
             json!({
                 "name": p.name, "shape": p.shape, "gradient_norm": p.norm, "zeros": p.zeros, "directional_error": p.directional_error(),
-                "taylor_slope": p.slope(), "element_error": p.coordinate.map(|c| c.error()), "sees": p.sees,
+                "taylor_slope": slope(&p.taylor), "element_error": p.coordinate.map(|c| c.error()), "sees": p.sees,
             })
         };
         let properties = self.properties.iter().map(|(name, verdict)| ((*name).to_owned(), json!(verdict.is_ok())));
@@ -359,7 +355,7 @@ impl AuditedModel {
             "name": self.name, "parameters": self.parameters, "loss": self.loss,
             "facts": facts.collect::<Map<_, _>>(), "taylor_slope": self.slope(),
             "witnesses": witnesses.collect::<Map<_, _>>(), "properties": properties.collect::<Map<_, _>>(),
-            "tensors": self.each.iter().map(parameter).collect::<Vec<_>>(), "faults": self.faults(),
+            "tensors": self.each.iter().map(tensor).collect::<Vec<_>>(), "faults": self.faults(),
         })
     }
 }

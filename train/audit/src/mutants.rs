@@ -160,17 +160,23 @@ impl Score {
         score
     }
 
-    /// One line: files, mutants, killed, equivalent, open, and which files have changed since.
-    pub fn cells(&self) -> [String; 6] {
+    /// One line: whose score it is, files, mutants, killed, equivalent, open, and which files have changed since.
+    pub fn cells(&self, of: &str) -> [String; 7] {
         let stale = match &self.stale[..] {
             [] => "none".to_owned(),
             many if many.len() > 4 => format!("{} files", many.len()),
             some => some.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect::<Vec<_>>().join(", "),
         };
-        let counts = [self.files, self.planted, self.killed, self.equivalent, self.open.len()].map(|n| n.to_string());
-        let [files, planted, killed, equivalent, open] = counts;
-        [files, planted, killed, equivalent, open, stale]
+        let counts = [self.files, self.planted, self.killed, self.equivalent, self.open.len()];
+        let [files, planted, killed, equivalent, open] = counts.map(|n| n.to_string());
+        [of.to_owned(), files, planted, killed, equivalent, open, stale]
     }
+}
+
+/// The score of each group of files, by its name.
+pub fn scores() -> Vec<(&'static str, Score)> {
+    let (results, equivalents) = (results(), equivalents());
+    groups().into_iter().map(|group| (group.name, Score::of(&group.files, &results, &equivalents))).collect()
 }
 
 #[cfg(test)]
@@ -199,7 +205,7 @@ mod tests {
         assert_eq!(score.stale, ["b.rs", "c.rs"]);
         assert_eq!(score.open.len(), 3);
         assert_eq!(score.open[0], "a.rs: replace < with ==, in `a < b`");
-        assert_eq!(score.cells(), ["3", "14", "10", "1", "3", "b.rs, c.rs"].map(str::to_owned));
+        assert_eq!(score.cells("all"), ["all", "3", "14", "10", "1", "3", "b.rs, c.rs"].map(str::to_owned));
     }
 
     #[test]
@@ -215,8 +221,7 @@ mod tests {
 
     #[test]
     fn every_mutant_of_the_ops_that_no_test_refuses_is_justified() {
-        let (results, equivalents) = (results(), equivalents());
-        let open: Vec<String> = groups().iter().flat_map(|g| Score::of(&g.files, &results, &equivalents).open).collect();
+        let open: Vec<String> = scores().into_iter().flat_map(|(_, score)| score.open).collect();
         assert!(open.is_empty(), "kill it with a test, or say in equivalent.toml why it cannot be seen:\n{}", open.join("\n"));
     }
 

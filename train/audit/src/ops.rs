@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::catalogue::{Kernel, Page, Place, pages};
 use crate::golden::{self, Golden};
-use crate::mutants::{self, Score};
+use crate::mutants;
 use crate::pages::{OPS, linked, table};
 
 /// Every op with its evidence.
@@ -154,11 +154,9 @@ impl Catalogue {
                 "golden": op.golden.map(|g| json!({ "value": g.value, "gradient": g.gradient })),
             })
         };
-        let (results, equivalents) = (mutants::results(), mutants::equivalents());
-        let mutants = mutants::groups().into_iter().map(|group| {
-            let score = Score::of(&group.files, &results, &equivalents);
+        let mutants = mutants::scores().into_iter().map(|(of, score)| {
             json!({
-                "of": group.name, "files": score.files, "mutants": score.planted, "killed": score.killed,
+                "of": of, "files": score.files, "mutants": score.planted, "killed": score.killed,
                 "equivalent": score.equivalent, "open": score.open, "stale": score.stale,
             })
         });
@@ -170,11 +168,11 @@ impl Catalogue {
 }
 
 fn evidence_json(evidence: &Evidence) -> Value {
+    let worst = evidence.worst.as_ref();
     json!({
         "witness": evidence.witness, "samples": evidence.cases, "compared": evidence.compared,
-        "error": evidence.worst.as_ref().map(check::Report::error), "tolerance": evidence.worst.as_ref().map(|w| w.tolerance),
-        "seed": evidence.worst.as_ref().map(|w| w.seed), "size": evidence.worst.as_ref().map(|w| w.size),
-        "sample": evidence.worst.as_ref().map(|w| w.sample), "refused": evidence.refused.as_ref().map(|f| f.to_string()),
+        "error": worst.map(check::Report::error), "tolerance": worst.map(|w| w.tolerance), "seed": worst.map(|w| w.seed),
+        "size": worst.map(|w| w.size), "sample": worst.map(|w| w.sample), "refused": evidence.refused.as_ref().map(|f| f.to_string()),
     })
 }
 
@@ -275,12 +273,7 @@ const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent
 
 /// A line per group of files.
 fn of_mutants() -> Vec<[String; 7]> {
-    let (results, equivalents) = (mutants::results(), mutants::equivalents());
-    let line = |group: &mutants::Group| {
-        let [files, planted, killed, equivalent, open, stale] = Score::of(&group.files, &results, &equivalents).cells();
-        [group.name.to_owned(), files, planted, killed, equivalent, open, stale]
-    };
-    mutants::groups().iter().map(line).collect()
+    mutants::scores().into_iter().map(|(of, score)| score.cells(of)).collect()
 }
 
 /// A derivation without the lines that begin and end its code blocks.

@@ -13,7 +13,7 @@ use gradus_model::Model;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::trainer::default_shards;
 
-use crate::common::{Threads, open_model, within};
+use crate::common::{Talk, Threads, open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -77,10 +77,7 @@ pub struct Train {
     #[arg(long, value_name = "N", default_value_t = 2)]
     warm_up: usize,
     #[command(flatten)]
-    threads: Threads,
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
+    talk: Talk,
 }
 
 /// Time generation with the cache of keys and values.
@@ -124,7 +121,7 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 }
 
 fn bench_train(args: &Train) -> Result<(), CliError> {
-    args.threads.start()?;
+    args.talk.threads.start()?;
     in_range("steps", args.steps, args.steps > 0, "at least 1 step to time")?;
     in_range("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;
     let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
@@ -139,35 +136,26 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     within("shards", workload.shards, 1..=part, ", the sequences of a part")?;
     let steps = args.warm_up.saturating_add(args.steps) as u64;
     let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);
-    let report = Display::choose(false).during(job, |reach| Ok(train(&workload, args.steps, args.warm_up, reach)?))?;
-    if args.json {
+    let report = Display::choose(args.talk.quiet).during(job, |reach| Ok(train(&workload, args.steps, args.warm_up, reach)?))?;
+    if args.talk.json {
         return output::json(&report);
     }
     let peak = report.peak_rss_mb.map_or("unknown".into(), |mb| format!("{} MB", figure(mb)));
+    let [rate, ms, gflops, gemm] = [report.tokens_per_second, report.step_ms, report.gflops, report.gemm_gflops].map(figure);
     output::line(&format!(
-        "{} tokens/s ({} ms per step), {} GFLOP/s of {} in a matrix product, peak memory {peak}",
-        figure(report.tokens_per_second),
-        figure(report.step_ms),
-        figure(report.gflops),
-        figure(report.gemm_gflops)
+        "{rate} tokens/s ({ms} ms per step), {gflops} GFLOP/s of {gemm} in a matrix product, peak memory {peak}"
     ))?;
     if let Some(watched) = report.watched_step_ms {
         let more = 100.0 * (watched / report.step_ms - 1.0);
         output::line(&format!("watched for non-finite numbers: {} ms per step, {more:+.1} %", figure(watched)))?;
     }
-    let m = report.memory;
-    let mb = |bytes: usize| figure(bytes as f64 / 1e6);
+    let (m, mb) = (report.memory, |bytes: usize| figure(bytes as f64 / 1e6));
+    let [parameters, gradients, moments] = [m.parameters, m.gradients, m.moments].map(mb);
+    let [activations, scratch, peak, idle] = [m.activations, m.scratch, m.live_peak, m.idle_at_peak].map(mb);
+    let outside = m.outside.map_or("unknown".into(), mb);
     output::line(&format!(
-        "memory in MB: parameters {}, gradients {}, moments {}, activations {}, scratch {}; at most {} in use at once, {} idle \
-         between; outside of buffers {}",
-        mb(m.parameters),
-        mb(m.gradients),
-        mb(m.moments),
-        mb(m.activations),
-        mb(m.scratch),
-        mb(m.live_peak),
-        mb(m.idle_at_peak),
-        m.outside.map_or("unknown".into(), mb)
+        "memory in MB: parameters {parameters}, gradients {gradients}, moments {moments}, activations {activations}, scratch {scratch}; \
+         at most {peak} in use at once, {idle} idle between; outside of buffers {outside}"
     ))
 }
 
@@ -192,16 +180,12 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
     if args.json {
         return output::json(&report);
     }
+    let [rate, ms, weights, memory] =
+        [report.tokens_per_second, report.token_ms, report.weight_gb_per_second, report.bandwidth_gb_per_second].map(figure);
+    let [prompt_ms, gflops, gemm] = [report.prompt_ms, report.prompt_gflops, report.gemm_gflops].map(figure);
     output::line(&format!(
-        "{} tokens/s ({} ms per token), {} GB/s of weights, memory gives {}; a prompt of {} tokens in {} ms, {} GFLOP/s of {} in a \
-         matrix product",
-        figure(report.tokens_per_second),
-        figure(report.token_ms),
-        figure(report.weight_gb_per_second),
-        figure(report.bandwidth_gb_per_second),
-        report.prompt_tokens,
-        figure(report.prompt_ms),
-        figure(report.prompt_gflops),
-        figure(report.gemm_gflops)
+        "{rate} tokens/s ({ms} ms per token), {weights} GB/s of weights, memory gives {memory}; a prompt of {} tokens in {prompt_ms} ms, \
+         {gflops} GFLOP/s of {gemm} in a matrix product",
+        report.prompt_tokens
     ))
 }

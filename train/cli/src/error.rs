@@ -36,7 +36,7 @@ pub enum CliError {
     #[error(transparent)]
     Train(#[from] TrainError),
     #[error(transparent)]
-    Pretrain(Box<PretrainError>),
+    Pretrain(#[from] PretrainError),
     #[error(transparent)]
     Finetune(#[from] FinetuneError),
     #[error(transparent)]
@@ -86,26 +86,16 @@ impl CliError {
         match self {
             CliError::Usage(_) | CliError::Range(_) => 2,
             CliError::Interrupted { .. } => 130,
-            CliError::Pretrain(e) => match **e {
-                PretrainError::Settings(_) => 2,
-                PretrainError::Interrupted => 130,
-                _ => 1,
-            },
-            CliError::Finetune(e) => 1 + u8::from(e.is_of_settings()),
+            CliError::Pretrain(PretrainError::Settings(_)) => 2,
+            CliError::Pretrain(PretrainError::Interrupted) => 130,
             CliError::Reproduce(ReproduceError::Range(_)) => 2,
             CliError::Reproduce(ReproduceError::Interrupted { .. }) => 130,
             CliError::Generate(GenerateError::Range(_)) => 2,
-            CliError::StepInputs(StepInputsError::Finetune(e)) => 1 + u8::from(e.is_of_settings()),
+            CliError::Finetune(e) | CliError::StepInputs(StepInputsError::Finetune(e)) => 1 + u8::from(e.is_of_settings()),
             CliError::StepInputs(StepInputsError::Range(_)) => 2,
-            CliError::Tasks(WriteTasksError::Rows { .. }) => 2,
+            CliError::Tasks(WriteTasksError::Range(_)) => 2,
             _ => 1,
         }
-    }
-}
-
-impl From<PretrainError> for CliError {
-    fn from(error: PretrainError) -> Self {
-        CliError::Pretrain(Box::new(error)) // by far the largest
     }
 }
 

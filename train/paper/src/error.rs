@@ -16,9 +16,9 @@ use crate::tasks;
 #[non_exhaustive]
 pub enum ReproduceError {
     #[error(transparent)]
-    Pretrain(Box<PretrainError>),
+    Pretrain(#[from] PretrainError),
     #[error(transparent)]
-    Finetune(Box<FinetuneError>),
+    Finetune(#[from] FinetuneError),
     #[error(transparent)]
     Set(#[from] SetError),
     #[error(transparent)]
@@ -37,16 +37,4 @@ pub enum ReproduceError {
     Damaged { path: PathBuf, problem: String },
     #[error("stopped; finished stages are kept: continue with `gradus reproduce --resume {out}`", out = quoted(out))]
     Interrupted { out: PathBuf },
-}
-
-impl From<PretrainError> for ReproduceError {
-    fn from(error: PretrainError) -> Self {
-        ReproduceError::Pretrain(Box::new(error))
-    }
-}
-
-impl From<FinetuneError> for ReproduceError {
-    fn from(error: FinetuneError) -> Self {
-        ReproduceError::Finetune(Box::new(error))
-    }
 }

@@ -292,7 +292,6 @@ mod tests {
     use gradus_model::GptConfig;
 
     use super::*;
-    use gradus_data::sets::{Example, Input};
 
     /// The special tokens' rows are fresh, whether or not the vocabulary was made larger than the tokenizer.
     #[test]
@@ -332,16 +331,8 @@ mod tests {
 
     #[test]
     fn rows_are_taken_evenly() {
-        let row = |i: usize| EncodedRow {
-            example: Example { id: i.to_string(), input: Input::One(String::new()), label: None, group: None },
-            encoded: Encoded { rows: Vec::new(), target: None, truncated: false },
-        };
-        let data = Data { rows: (0..10).map(row).collect(), dropped: Vec::new() };
-        let ids = |most| data.clone().at_most(most).rows.iter().map(|r| r.example.id.parse().unwrap()).collect::<Vec<usize>>();
-        assert_eq!(ids(None).len(), 10);
-        assert_eq!(ids(Some(10)).len(), 10);
-        assert_eq!(ids(Some(5)), [1, 3, 5, 7, 9]);
-        assert_eq!(ids(Some(3)).len(), 3);
-        assert_eq!(ids(Some(1)), [9]);
+        let taken = |most| evenly((0..10).collect::<Vec<usize>>(), most);
+        assert_eq!((taken(None).len(), taken(Some(10)).len(), taken(Some(3)).len()), (10, 10, 3));
+        assert_eq!((taken(Some(5)), taken(Some(1))), (vec![1, 3, 5, 7, 9], vec![9]));
     }
 }

@@ -5,7 +5,7 @@ use gradus_autograd::trace::{Argument, Traced};
 use gradus_autograd::{Shape, Tensor};
 use serde::Serialize;
 
-use super::update::{Moved, Parameter};
+use super::update::{Leaf, Moved};
 use super::view::View;
 
 /// Operations of one evaluation above which an application is not checked by differences, which take fifteen evaluations.
@@ -99,13 +99,14 @@ pub struct Proof {
 
 /// The nodes of a step, its fused ops opened. The first leaves are the parameters; `seed` draws the directions in which derivatives
 /// are compared.
-pub fn nodes(trace: &[Traced<f64>], parameters: &[Parameter<'_>], seed: u64) -> Vec<Node> {
+pub fn nodes(trace: &[Traced<f64>], parameters: &[Leaf<'_>], seed: u64) -> Vec<Node> {
     let node = |(id, it): (usize, &Traced<f64>)| {
         let (inside, closed) = match flops(it) {
             many if many > OPENED => {
                 (None, Some("its definition would hold far larger tensors than its kernel; fewer --tokens open it"))
             }
-            _ => (it.inside().map(|trace| definition(&trace, seed)), None),
+            // Fused ops in its definition stay closed.
+            _ => (it.inside().map(|trace| (0..).zip(&trace).map(|(id, it)| plain(&trace, id, it, seed, &[])).collect()), None),
         };
         let parameter = parameters.get(id);
         let node = plain(trace, id, it, seed, parameter.map_or(&[], |p| p.rows));
@@ -113,11 +114,6 @@ pub fn nodes(trace: &[Traced<f64>], parameters: &[Parameter<'_>], seed: u64) -> 
         Node { inside, closed, name, update: parameter.map(|p| p.update.clone()), ..node }
     };
     trace.iter().enumerate().map(node).collect()
-}
-
-/// The nodes of a fused op's definition. Fused ops in it stay closed.
-fn definition(trace: &[Traced<f64>], seed: u64) -> Vec<Node> {
-    trace.iter().enumerate().map(|(id, it)| plain(trace, id, it, seed, &[])).collect()
 }
 
 fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64, rows: &[usize]) -> Node {

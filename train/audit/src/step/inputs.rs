@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
-use gradus_io::numbers::many;
+use gradus_io::numbers::{count, many};
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{Batch, GptConfig, GradientMode, Init, Model, Objective, Param, Tree};
+use gradus_model::{Batch, GptConfig, GradientMode, Init, Labels, Model, Objective, Param, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
@@ -21,7 +21,7 @@ use gradus_world::{Story, World};
 use sha2::{Digest, Sha256};
 
 use super::tokens::Tokens;
-use crate::digest::digest;
+use crate::model::digest;
 
 /// A step to be opened.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl StepInputs {
     }
 
     /// A small GPT that has learnt from the micro-world for a while, at its next step. `done` counts the steps before.
-    pub fn standard(seed: u64, mut done: impl FnMut(u64)) -> Result<Self, StepInputsError> {
+    pub fn standard(seed: u64, mut done: impl FnMut(usize)) -> Result<Self, StepInputsError> {
         let stories = World::default().corpus(&mut Philox::with_stream(seed, 1), STORIES);
         let mut words = BpeTrainer::new(VOCABULARY);
         words.specials.push(START.into());
@@ -106,7 +106,7 @@ impl StepInputs {
             let chosen = (0..n).map(|_| rng.below(rows.len() as u64) as usize);
             weighted(rows.batch(chosen), Objective::TokenMean)
         };
-        for t in 1..=Self::STEPS {
+        for t in 1..=Self::STEPS as usize {
             trainer.step(&draw(ROWS))?;
             done(t);
         }
@@ -116,7 +116,7 @@ impl StepInputs {
             lead: format!(
                 "A GPT that has read the beginnings of {} stories of the micro-world, opened at its next step: what each op computed, what flowed back to \
                  it and from where, and what the update made of it.",
-                gradus_io::numbers::count(Self::STEPS * ROWS as u64)
+                count(Self::STEPS * ROWS as u64)
             ),
             trainer,
             tokens: Tokens::all(&tokenizer, &batch),
@@ -219,8 +219,8 @@ impl StepInputs {
         let batch = fresh.batch(1);
         let model = if headed { &task_model.model } else { &fresh.trainer.params };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
-        let right = answers(&batch, task);
         let (length, labels) = (batch.length(), batch.labels.clone().expect("a task's batch has labels"));
+        let right = answers(&labels, task);
         let read = |i: usize| i % length <= labels.extract[i / length] as usize;
         let head = if headed { "with the head that it has" } else { "under a fresh head" };
         Ok(StepInputs {
@@ -247,7 +247,7 @@ impl StepInputs {
         })
     }
 
-    /// [`digest`](crate::digest()) of the parameters.
+    /// [`digest`] of the parameters.
     pub fn parameters_digest(&self) -> String {
         digest(&self.trainer.params)
     }
@@ -302,7 +302,7 @@ pub enum StepInputsError {
     #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]
-    Finetune(Box<FinetuneError>),
+    Finetune(#[from] FinetuneError),
     #[error(transparent)]
     Trainer(#[from] TrainError),
     #[error(transparent)]
@@ -320,16 +320,9 @@ pub enum StepInputsError {
     Short { found: usize, needed: usize },
 }
 
-impl From<FinetuneError> for StepInputsError {
-    fn from(error: FinetuneError) -> Self {
-        StepInputsError::Finetune(Box::new(error))
-    }
-}
-
-/// The right answers of a batch in words: a class by its name, an answer by its letter, a score as it is.
-fn answers(batch: &Batch, task: &Task) -> String {
-    let Some(labels) = &batch.labels else { return String::new() };
-    let each = labels.targets.len() / labels.weights.len().max(1);
+/// The right answers in words: a class by its name, an answer by its letter, a score as it is.
+fn answers(labels: &Labels, task: &Task) -> String {
+    let each = labels.targets.len() / labels.weights.len();
     let answer = |shares: &[f64]| {
         let score: f64 = shares.iter().enumerate().map(|(k, share)| k as f64 * share).sum();
         match task.answer {
@@ -338,7 +331,7 @@ fn answers(batch: &Batch, task: &Task) -> String {
             _ => char::from(b'A' + score as u8).to_string(),
         }
     };
-    labels.targets.chunks(each.max(1)).map(answer).collect::<Vec<_>>().join(", ")
+    labels.targets.chunks(each).map(answer).collect::<Vec<_>>().join(", ")
 }
 
 fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {

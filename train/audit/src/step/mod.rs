@@ -70,8 +70,8 @@ impl Opened {
         let made = after.step(&step.batch)?;
         let read: Vec<usize> = step.tokens.rows.iter().map(|(row, _)| *row).collect();
         let at = trainer.recipe.factors(trainer.done() + 1, made.gradient_norm);
-        let parameters = update::parameters(trainer, &after, &gradient, at, &read);
-        let nodes = graph::nodes(&recorder.trace(), &parameters, seed);
+        let leaves = update::leaves(trainer, &after, &gradient, at, &read);
+        let nodes = graph::nodes(&recorder.trace(), &leaves, seed);
         let config = serde_json::to_string(&trainer.params.config()).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
         let unit = if step.batch.labels.is_some() { ": L₂ per example, and λ·L₁ per token" } else { " per token" };

@@ -47,8 +47,7 @@ fn lines(form: OptimizerKind) -> Vec<&'static str> {
 
 /// A parameter of the step: one of the first leaves of its tape.
 #[derive(Clone, Debug)]
-pub struct Parameter<'a> {
-    /// Its name.
+pub struct Leaf<'a> {
     pub name: String,
     /// Rows whose numbers are wanted first: those of the tokens that are read and predicted, where a row is a token's.
     pub rows: &'a [usize],
@@ -75,14 +74,14 @@ fn states(trainer: &Trainer<f64>) -> Model<State<'_>> {
 
 /// What an update did to each parameter. `gradient` is θ̄; `tokens` are the rows of the tokens' embedding whose numbers are wanted
 /// ([`View::with_rows`]).
-pub fn parameters<'a>(
+pub fn leaves<'a>(
     before: &Trainer<f64>,
     after: &Trainer<f64>,
     gradient: &Gradient<f64>,
     at: StepFactors,
     tokens: &'a [usize],
-) -> Vec<Parameter<'a>> {
-    let mut parameters = Vec::new();
+) -> Vec<Leaf<'a>> {
+    let mut leaves = Vec::new();
     let declared = Model::declare(&before.params.config());
     let all = declared.zip(states(before)).zip(states(after)).zip(gradient.as_ref());
     all.visit(|name, (((declared, before_it), after_it), gradient)| {
@@ -90,9 +89,9 @@ pub fn parameters<'a>(
         let optimizer = &before.recipe.optimizer;
         let decay = if declared.role.decays() { optimizer.decay } else { 0.0 };
         let update = Moved::of(optimizer, decay, at.clip, [before_it, after_it], gradient.as_ref(), rows);
-        parameters.push(Parameter { name: name.to_owned(), rows, update });
+        leaves.push(Leaf { name: name.to_owned(), rows, update });
     });
-    parameters
+    leaves
 }
 
 impl Moved {

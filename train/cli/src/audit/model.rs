@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gradus_audit::model::{self, AuditedModel, Depth};
-use gradus_io::progress::{Job, Monitor};
+use gradus_io::progress::Job;
 use gradus_model::check::{Loss, labelled_batch};
 use gradus_model::{DropoutSeed, Objective, Tree};
 use gradus_train::hyperparameters::in_range;
@@ -66,9 +66,8 @@ impl Model {
         for (name, loss) in &models {
             let mut tensors = 0;
             loss.model.as_ref().visit(|_, _| tensors += 1);
-            let mut progress = Display::choose(self.talk.quiet).begin(Job::new(name, tensors, "tensors"));
-            all.push(model::audit(name, loss, depth, |done| progress.reach(done)));
-            progress.finish();
+            let audit = |reach: &mut dyn FnMut(usize)| Ok(model::audit(name, loss, depth, reach));
+            all.push(Display::choose(self.talk.quiet).during(Job::new(name, tensors, "tensors"), audit)?);
         }
         self.page.write(|| model::report(&all, depth).render())?;
         let faults: Vec<String> = all.iter().flat_map(AuditedModel::faults).collect();

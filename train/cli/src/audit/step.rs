@@ -6,7 +6,7 @@ use gradus_audit::step::{Opened, Size, StepInputs};
 use gradus_data::sets::Task;
 use gradus_io::files::FileError;
 use gradus_io::numbers::count;
-use gradus_io::progress::{Job, Monitor};
+use gradus_io::progress::Job;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::pretrain::Stored;
 use serde_json::json;
@@ -113,10 +113,8 @@ impl Step {
             if self.by_hand {
                 return Ok(StepInputs::by_hand());
             }
-            let mut progress = Display::choose(self.talk.quiet).begin(Job::new("learning", StepInputs::STEPS, "steps"));
-            let step = StepInputs::standard(self.seed, |done| progress.reach(done))?;
-            progress.finish();
-            return Ok(step);
+            let job = Job::new("learning", StepInputs::STEPS, "steps");
+            return Display::choose(self.talk.quiet).during(job, |reach| Ok(StepInputs::standard(self.seed, reach)?));
         };
         let sequences = self.sequences.unwrap_or(1);
         within("sequences", sequences, 1..=1024, "")?;

@@ -5,7 +5,7 @@ use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
 use gradus_train::hyperparameters::in_range;
 
-use crate::common::Threads;
+use crate::common::Talk;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -28,28 +28,24 @@ pub struct Evaluate {
     #[arg(long, value_name = "N", default_value_t = 5)]
     passes: usize,
     #[command(flatten)]
-    threads: Threads,
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
+    talk: Talk,
 }
 
 pub fn run(args: &Evaluate) -> Result<(), CliError> {
-    args.threads.start()?;
+    args.talk.threads.start()?;
     in_range("passes", args.passes, args.passes > 0, "at least 1 pass to time")?;
     let workload = Workload::named(&args.workload).expect("clap lets these names pass");
     let job = Job::new(workload.name, args.passes as u64 + 1, "passes");
-    let report = Display::choose(false).during(job, |reach| Ok(evaluate(&workload, args.passes, reach)))?;
-    if args.json {
+    let report = Display::choose(args.talk.quiet).during(job, |reach| Ok(evaluate(&workload, args.passes, reach)))?;
+    if args.talk.json {
         return output::json(&report);
     }
+    let [rate, forward, hidden] =
+        [report.tokens_per_second, report.forward_tokens_per_second, report.hidden_tokens_per_second].map(figure);
+    let [gflops, gemm] = [report.gflops, report.gemm_gflops].map(figure);
     output::line(&format!(
-        "{} tokens/s, {:.0} % of the forward pass alone ({} tokens/s; {} without the output), {} GFLOP/s of {} in a matrix product",
-        figure(report.tokens_per_second),
-        100.0 * report.of_forward,
-        figure(report.forward_tokens_per_second),
-        figure(report.hidden_tokens_per_second),
-        figure(report.gflops),
-        figure(report.gemm_gflops)
+        "{rate} tokens/s, {:.0} % of the forward pass alone ({forward} tokens/s; {hidden} without the output), {gflops} GFLOP/s of {gemm} \
+         in a matrix product",
+        100.0 * report.of_forward
     ))
 }

@@ -6,7 +6,7 @@ use gradus_io::progress::Job;
 use gradus_train::hyperparameters::in_range;
 use serde::Serialize;
 
-use crate::common::Threads;
+use crate::common::Talk;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -33,10 +33,7 @@ pub struct Scaling {
     #[arg(long, value_name = "N", default_value_t = 7)]
     repeats: usize,
     #[command(flatten)]
-    threads: Threads,
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
+    talk: Talk,
 }
 
 /// What `--json` prints.
@@ -47,16 +44,16 @@ struct Report {
 }
 
 pub fn run(args: &Scaling) -> Result<(), CliError> {
-    args.threads.start()?;
+    args.talk.threads.start()?;
     in_range("repeats", args.repeats, args.repeats > 0, "at least 1 repetition")?;
     let chosen = |sweep: &Sweep| args.sweep.is_empty() || args.sweep.iter().any(|name| name == sweep.name);
     let mut sweeps = Vec::new();
     for sweep in SWEEPS.into_iter().filter(chosen) {
         let job = Job::new(sweep.name, sweep.values.len() as u64, "points");
-        sweeps.push(Display::choose(false).during(job, |reach| Ok(scaling(sweep, args.repeats, reach)?))?);
+        sweeps.push(Display::choose(args.talk.quiet).during(job, |reach| Ok(scaling(sweep, args.repeats, reach)?))?);
     }
     let report = Report { threads: rayon::current_num_threads(), sweeps };
-    if args.json { output::json(&report) } else { output::write(&markdown(&report.sweeps)) }
+    if args.talk.json { output::json(&report) } else { output::write(&markdown(&report.sweeps)) }
 }
 
 fn markdown(sweeps: &[Growth]) -> String {

@@ -59,6 +59,7 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::Split;
 use gradus_io::files::{FileError, replace_directory};
 use gradus_tensor::rng::Philox;
+use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_world::{World, WorldConfig};
 
 use self::tale::Teller;
@@ -156,8 +157,8 @@ pub enum WriteTasksError {
     Exists { path: PathBuf },
     #[error("tasks are made from the whole world: fewer words than its default leave too few wrong answers")]
     World,
-    #[error("rows: expected a number from {} to {}, found {found}", ROWS.start(), ROWS.end())]
-    Rows { found: usize },
+    #[error(transparent)]
+    Range(#[from] RangeError),
     #[error("{task}: expected {rows} different rows, but only {found} were found; ask for fewer rows")]
     Exhausted { task: &'static str, rows: usize, found: usize },
     #[error(transparent)]
@@ -204,9 +205,7 @@ pub fn write(world: &World, seed: u64, dir: &Path, rows: usize, mut done: impl F
     if *world.config() != WorldConfig::default() {
         return Err(WriteTasksError::World);
     }
-    if !ROWS.contains(&rows) {
-        return Err(WriteTasksError::Rows { found: rows });
-    }
+    in_range("rows", rows, ROWS.contains(&rows), format!("a number from {} to {}", ROWS.start(), ROWS.end()))?;
     let mut tasks = Vec::new();
     replace_directory(dir, |fresh| {
         for maker in &MAKERS {

@@ -490,7 +490,7 @@ fn a_seed_gives_the_same_files_and_nothing_is_written_over() {
     assert!(refused(&World::default(), "a", 10).contains("not written over"));
     let small = World::new(WorldConfig { places: 2, ..WorldConfig::default() }).unwrap();
     assert!(refused(&small, "d", 10).contains("fewer words"));
-    assert!(refused(&World::default(), "d", 6).contains("from 7 to 1000000, found 6"));
+    assert!(refused(&World::default(), "d", 6).contains("--rows 6: expected a number from 7 to 1000000"));
     assert!(!folder.path().join("d").exists());
 }
 
