@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use gradus_data::TokenBatch;
 use gradus_model::{Batch, GradientMode, Model, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 
@@ -85,16 +86,13 @@ pub(crate) fn by_length(tokens: &[usize]) -> Vec<Vec<usize>> {
 
 /// One batch; predictions that count have this weight, the others 0.
 fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
-    let t = windows[0].inputs.len();
-    let n = windows.len() * t;
-    let (mut inputs, mut targets, mut weights) = (vec![0; n], vec![0; n], vec![0.0; n]);
+    let read = |window: &Window| &sequences[window.sequence][window.inputs.start..=window.inputs.end];
+    let TokenBatch { rows, length, inputs, targets, .. } = TokenBatch::of_windows(&windows.iter().map(read).collect::<Vec<_>>());
+    let mut weights = vec![0.0; inputs.len()];
     for (row, window) in windows.iter().enumerate() {
-        let (ids, Range { start, end }) = (sequences[window.sequence], window.inputs.clone());
-        inputs[row * t..][..end - start].copy_from_slice(&ids[start..end]);
-        targets[row * t..][..end - start].copy_from_slice(&ids[start + 1..=end]);
-        weights[row * t..][window.counted.clone()].fill(weight);
+        weights[row * length..][window.counted.clone()].fill(weight);
     }
-    Batch { sequences: windows.len(), inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+    Batch { sequences: rows, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
 }
 
 /// Predicted tokens of these sequences: all but the first of each.

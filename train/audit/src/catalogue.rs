@@ -82,7 +82,9 @@ impl Page {
 
 /// Every op of `gradus-autograd`, in the order of the list.
 pub fn pages() -> Vec<Page> {
-    let (kernels, methods) = (kernels(), methods());
+    // The functions of `Tensor`, through which ops reach kernels.
+    let methods: Vec<Function> = files("tensor/src/methods").iter().flat_map(|(_, text)| functions(&parsed(text))).collect();
+    let kernels = kernels();
     ops::all().into_iter().map(|entry| page(entry, &kernels, &methods)).collect()
 }
 
@@ -231,11 +233,6 @@ fn place(path: &[String]) -> Place {
     let found = functions(&parsed(text(&file))).into_iter().find(|f| f.name == *function);
     let line = found.unwrap_or_else(|| panic!("{file}: no function {function}")).first;
     Place { file, line }
-}
-
-/// The functions of `Tensor`, through which ops reach kernels.
-fn methods() -> Vec<Function> {
-    files("tensor/src/methods").iter().flat_map(|(_, text)| functions(&parsed(text))).collect()
 }
 
 /// The kernels that an op reaches, itself or through functions of its own file and of `Tensor`. A function is known by its name and

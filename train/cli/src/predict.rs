@@ -1,6 +1,6 @@
 //! `gradus predict`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use gradus_data::sets::{Answer, Label, Split, Task, submission};
 use gradus_io::numbers::many;
@@ -55,7 +55,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     let task = Task::named(&args.task).map_err(FinetuneError::from)?;
     if let Some(dir) = &args.glue {
-        check_place(args, task, dir)?; // before the long work
+        // Before the long work: is this a split of GLUE's, and the place of its submission free?
+        let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
+        in_range("glue", dir.display(), dir.is_dir(), "a folder that exists")?;
+        vacant(&path, args.overwrite)?;
     }
     let task_model = TaskModel::finetuned(&args.model, task)?;
     warn_of_another_task(&args.model, task);
@@ -68,7 +71,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         n => Some(format!("{} had a text cut to the model's context", many(n, "example"))),
     };
     if let Some(dir) = &args.glue {
-        let path = submit(args, task, &data, &answers, dir)?;
+        let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
+        let submission = submission(task, args.split, &examples, &answers);
+        let path = submission.and_then(|file| file.write(dir)).map_err(FinetuneError::from)?;
         if !args.talk.quiet {
             let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
             output::say(&format!("{}: {}{cut}", path.display(), many(answers.len(), "answer")));
@@ -85,12 +90,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Writes the file that GLUE takes; its path.
-fn submit(args: &Args, task: &Task, data: &Data, answers: &[Label], dir: &Path) -> Result<PathBuf, FinetuneError> {
-    let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
-    Ok(submission(task, args.split, &examples, answers)?.write(dir)?)
-}
-
 /// Prints a line per row: id, answer, probabilities.
 fn print(task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64>]) -> Result<(), CliError> {
     for ((row, &answer), z) in data.rows.iter().zip(answers).zip(z) {
@@ -98,13 +97,6 @@ fn print(task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64>]) -> Result<
         output::line(&format!("{}\t{}{probabilities}", row.example.id, word(task, answer)))?;
     }
     Ok(())
-}
-
-/// Is this a split of GLUE's, and the place of its submission free?
-fn check_place(args: &Args, task: &Task, dir: &Path) -> Result<(), CliError> {
-    let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
-    in_range("glue", dir.display(), dir.is_dir(), "a folder that exists")?;
-    vacant(&path, args.overwrite)
 }
 
 /// An answer in words.

@@ -9,6 +9,7 @@ use gradus_io::progress::{Job, Monitor, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::error::CliError;
+use crate::output;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +48,7 @@ impl Monitor for Display {
 
     fn say(&self, words: &str) {
         if *self != Display::Quiet {
-            // A reader who has closed standard error wants no words; the work goes on.
-            let _ = writeln!(io::stderr(), "{words}");
+            output::say(words);
         }
     }
 }
@@ -91,8 +91,7 @@ impl Shown {
     fn line(&mut self) {
         let Job { total, done, .. } = self.job;
         let percent = if total == 0 { 100.0 } else { 100.0 * done as f64 / total as f64 };
-        let line = format!("{}: {percent:.0} %, {}", self.job.label, self.status());
-        let _ = writeln!(self.out, "{line}");
+        let _ = writeln!(self.out, "{}: {percent:.0} %, {}", self.job.label, self.status());
     }
 
     /// The numbers and the note.

@@ -1,6 +1,6 @@
 //! A run on text files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gradus_data::{Evaluation, RandomWindows, TokenBatch, TokenFile, Tokens};
@@ -11,9 +11,8 @@ use gradus_tensor::Tensor;
 use gradus_text::{BpeTrainer, TextError, Tokenizer, each_document};
 use sha2::{Digest, Sha256};
 
-use super::PretrainError;
-use super::PretrainSettings;
 use super::source::{self, TextSource, Validation};
+use super::{PretrainError, PretrainSettings};
 
 /// Rows of an evaluation batch.
 const ROWS: usize = 16;
@@ -65,26 +64,22 @@ impl Corpus {
         cache: &Path,
         monitor: &dyn Monitor,
     ) -> Result<Self, PretrainError> {
-        let open = |path: &Path| -> Result<(Arc<TokenFile>, PathBuf), PretrainError> {
-            let file = TokenFile::open_or_build(cache, path, &tokenizer, monitor)?;
-            let name = file.path().to_owned();
-            Ok((Arc::new(file), name))
-        };
-        let (tokens, name) = open(corpus)?;
-        let context = settings.model.context();
         let mut digest = Sha256::new();
-        digest.update(name.file_name().unwrap_or_default().as_encoded_bytes());
-        let (train, rest) = match &settings.held_out_corpus {
-            None => gradus_data::split(tokens.len(), settings.held_out)?,
-            Some(_) => (0..tokens.len(), 0..0),
+        let mut open = |path: &Path| -> Result<Arc<TokenFile>, PretrainError> {
+            let file = TokenFile::open_or_build(cache, path, &tokenizer, monitor)?;
+            digest.update(file.path().file_name().unwrap_or_default().as_encoded_bytes());
+            Ok(Arc::new(file))
         };
-        let held_out = match &settings.held_out_corpus {
-            None if rest.len() < 2 => None,
-            None => Some(Evaluation::new(tokens.clone(), rest, context)?),
+        let (tokens, context) = (open(corpus)?, settings.model.context());
+        let (train, held_out) = match &settings.held_out_corpus {
+            None => {
+                let (train, rest) = gradus_data::split(tokens.len(), settings.held_out)?;
+                let held_out = (rest.len() >= 2).then(|| Evaluation::new(tokens.clone(), rest, context));
+                (train, held_out.transpose()?)
+            }
             Some(path) => {
-                let (other, name) = open(path)?;
-                digest.update(name.file_name().unwrap_or_default().as_encoded_bytes());
-                Some(Evaluation::new(other.clone(), 0..other.len(), context)?)
+                let other = open(path)?;
+                (0..tokens.len(), Some(Evaluation::new(other.clone(), 0..other.len(), context)?))
             }
         };
         let windows = RandomWindows::new(tokens, train, context, settings.seed)?;

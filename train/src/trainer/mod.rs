@@ -195,7 +195,11 @@ impl<T: Real> Trainer<T> {
                 loss += shard_loss;
                 total = Some(match total {
                     None => gradient,
-                    Some(sum) => sum.zip(gradient).map(|_, (sum, g)| Some(add(sum?, &g?))),
+                    Some(sum) => sum.zip(gradient).map(|_, (sum, g)| {
+                        let mut sum = sum?;
+                        sum.add_assign(&g?);
+                        Some(sum)
+                    }),
                 });
             }
         }
@@ -290,11 +294,6 @@ impl<T: Real> Trainer<T> {
         self.done = t;
         Ok(StepSummary { loss, gradient_norm, rate: optimizer.lr * at.schedule })
     }
-}
-
-fn add<T: Real>(mut sum: Tensor<T>, g: &Tensor<T>) -> Tensor<T> {
-    sum.add_assign(g);
-    sum
 }
 
 /// The first parameter that holds a non-finite number.

@@ -55,31 +55,22 @@ pub struct Part {
     pub rows: Vec<String>,
 }
 
-#[derive(Deserialize)]
+/// The whole file.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    figure: Figure,
-    section: Vec<Section>,
+pub struct Contents {
+    pub figure: Figure,
+    pub section: Vec<Section>,
 }
 
-static FILE: LazyLock<File> = LazyLock::new(|| {
+pub static CONTENTS: LazyLock<Contents> = LazyLock::new(|| {
     let text = include_str!("../../../../model/ledger.toml");
     toml::from_str(text).unwrap_or_else(|e| panic!("model/ledger.toml: {e}"))
 });
 
-/// The sections.
-pub fn sections() -> &'static [Section] {
-    &FILE.section
-}
-
 /// The rows of all sections.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    sections().iter().flat_map(|section| &section.row)
-}
-
-/// The figure.
-pub fn figure() -> &'static Figure {
-    &FILE.figure
+    CONTENTS.section.iter().flat_map(|section| &section.row)
 }
 
 /// The row whose statement begins like this, and its number, from 0.
@@ -96,12 +87,12 @@ mod tests {
         for row in rows() {
             assert!(!row.tests.is_empty() && !row.here.is_empty(), "{}", row.statement);
         }
-        assert!(sections().iter().all(|section| !section.row.is_empty()) && sections().len() == 5);
+        assert!(CONTENTS.section.iter().all(|section| !section.row.is_empty()) && CONTENTS.section.len() == 5);
     }
 
     #[test]
     fn every_part_of_the_figure_leads_to_one_row_each() {
-        for part in figure().model.iter().chain(&figure().tasks) {
+        for part in CONTENTS.figure.model.iter().chain(&CONTENTS.figure.tasks) {
             assert!(!part.rows.is_empty(), "{}", part.name);
             for begins in &part.rows {
                 let found = rows().filter(|row| row.statement.starts_with(begins)).count();

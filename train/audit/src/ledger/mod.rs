@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::pages::{self, LEDGER, linked};
 
-use contents::{Part, Row, Section, figure, row, sections};
+use contents::{CONTENTS, Part, Row, Section, row};
 
 /// The outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Ledger {
             declared(files.entry(file).or_insert_with(|| std::fs::read_to_string(root.join(file)).ok()).as_ref()?, item)
         };
         let mut all = Vec::new();
-        for Section { title, row: rows } in sections() {
+        for Section { title, row: rows } in &CONTENTS.section {
             for row in rows {
                 let tests = row.tests.iter().map(|test| (line(test), outcome(outcomes, &test.0, &test.1))).collect();
                 all.push(Placed { title, row, line: line(&row.source), tests });
@@ -169,7 +169,7 @@ impl Ledger {
              To make this page again: `cargo run --release -- audit ledger --markdown {LEDGER} --overwrite`.\n"
         );
         let _ = writeln!(out, "\n## Figure 1\n\n| part | | source | tests |\n|-|-|-|-|");
-        for part in figure().model.iter().chain(&figure().tasks) {
+        for part in CONTENTS.figure.model.iter().chain(&CONTENTS.figure.tasks) {
             let [sources, tests] = evidence(&part.rows);
             let _ = writeln!(out, "| {} | {} | {sources} | {tests} |", part.name, part.text.replace('|', "\\|"));
         }
@@ -182,7 +182,7 @@ impl Ledger {
             let [sources, tests] = evidence(example.rows);
             let _ = writeln!(out, "Implemented in {sources}; pinned by {tests}.\n");
         }
-        for Section { title, row: rows } in sections() {
+        for Section { title, row: rows } in &CONTENTS.section {
             let _ = writeln!(out, "## {title}\n\n| where | | here | source | tests |\n|-|-|-|-|-|");
             for row in rows {
                 let [place, statement, here] = [&row.place, &row.statement, &row.here].map(|text| text.replace('|', "\\|"));
@@ -209,7 +209,8 @@ impl Ledger {
             foot: "Tests: the line, and the outcome in the run whose output was given with --results.".into(),
             ..Document::default()
         };
-        let (stack, beside, framed) = (parts(&figure().model), parts(&figure().tasks), figure().repeated.clone());
+        let figure = &CONTENTS.figure;
+        let (stack, beside, framed) = (parts(&figure.model), parts(&figure.tasks), figure.repeated.clone());
         report.section("Figure 1", vec![Block::Diagram { stack, framed, title: "n times, l = 1 … n".to_owned(), beside }]);
         let worked = examples::all().into_iter().flat_map(|example| {
             let head = format!("{}. {}", example.title, example.text);
@@ -217,7 +218,7 @@ impl Ledger {
             [Block::Text(head), Block::Listing(example.lines().join("\n")), told]
         });
         report.section("The equations, by hand", worked.collect());
-        for Section { title, .. } in sections() {
+        for Section { title, .. } in &CONTENTS.section {
             let heads = ["Where", "", "Here", "Source", "Tests"].map(str::to_owned).to_vec();
             let line = |(number, placed): (usize, &Placed)| {
                 let row = placed.row;

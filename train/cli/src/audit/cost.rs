@@ -50,13 +50,10 @@ impl Cost {
         columns([22, 17], heads().into_iter().chain(cost.rows(&cost.ops)))?;
         output::line("")?;
         columns([22, 17], heads().into_iter().chain(cost.rows(&cost.places)))?;
+        let [ms, rest, peak, gemm, memory] =
+            [cost.step_ms, cost.rest_ms, cost.peak_mb(), cost.gemm_gflops, cost.bandwidth_gb_per_second].map(figure);
         output::line(&format!(
-            "\n{} ms per step, {} ms of it around the ops; at most {} MB; the fastest product {} GFLOP/s, memory {} GB/s",
-            figure(cost.step_ms),
-            figure(cost.rest_ms),
-            figure(cost.peak_mb()),
-            figure(cost.gemm_gflops),
-            figure(cost.bandwidth_gb_per_second)
+            "\n{ms} ms per step, {rest} ms of it around the ops; at most {peak} MB; the fastest product {gemm} GFLOP/s, memory {memory} GB/s"
         ))
     }
 }
