@@ -202,17 +202,14 @@ mod tests {
 
     const LOGITS: [f64; 5] = [1.0, 3.0, 2.0, 3.0, -1.0];
 
-    fn shares(choice: Choice) -> [f64; 5] {
+    fn assert_shares(choice: Choice, expected: [f64; 5]) {
         let (mut rng, mut counts) = (Philox::new(7), [0u32; 5]);
         for _ in 0..20_000 {
             counts[choice.choose(&LOGITS, &mut rng) as usize] += 1;
         }
-        counts.map(|n| f64::from(n) / 20_000.0)
-    }
-
-    fn assert_shares(choice: Choice, expected: [f64; 5]) {
         let total: f64 = expected.iter().sum();
-        for (share, expected) in shares(choice).into_iter().zip(expected.map(|p| p / total)) {
+        for (n, expected) in counts.into_iter().zip(expected.map(|p| p / total)) {
+            let share = f64::from(n) / 20_000.0;
             // five standard deviations of a share
             let tolerance = 5.0 * (expected * (1.0 - expected) / 20_000.0).sqrt();
             assert!((share - expected).abs() <= tolerance, "{choice:?}: {share} for {expected}");

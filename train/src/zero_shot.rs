@@ -99,20 +99,20 @@ impl ZeroShot<'_> {
     /// A text that the tokenizer cannot encode, a training row without a label, or a task without a heuristic.
     pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<Answers, TaskError> {
         let heuristic = Heuristic::of(task).ok_or(TaskError::NoHeuristic { task: task.name })?;
-        if heuristic == Heuristic::Sentence {
-            let labels = train.iter().map(|e| match e.label {
-                Some(Label::Class(class)) => Ok(class),
-                _ => Err(TaskError::NoLabel { id: e.id.clone(), remedy: "CoLA's threshold is set on labelled training rows" }),
-            });
-            let labels: Vec<usize> = labels.collect::<Result<_, _>>()?;
-            let threshold = threshold(&self.scores(heuristic, train)?.0.concat(), &labels);
-            let (scores, truncated) = self.scores(heuristic, examples)?;
-            let labels = scores.iter().map(|s| Label::Class(usize::from(s[0] >= threshold))).collect();
-            return Ok(Answers { labels, truncated });
-        }
-        let best = |scores: &Vec<f64>| Label::Class(largest(scores));
+        let threshold = (heuristic == Heuristic::Sentence).then(|| self.acceptable_from(train)).transpose()?;
         let (scores, truncated) = self.scores(heuristic, examples)?;
-        Ok(Answers { labels: scores.iter().map(best).collect(), truncated })
+        let class = |scores: &Vec<f64>| threshold.map_or_else(|| largest(scores), |least| usize::from(scores[0] >= least));
+        Ok(Answers { labels: scores.iter().map(|scores| Label::Class(class(scores))).collect(), truncated })
+    }
+
+    /// The score from which on a sentence is acceptable.
+    fn acceptable_from(&self, train: &[Example]) -> Result<f64, TaskError> {
+        let labels = train.iter().map(|e| match e.label {
+            Some(Label::Class(class)) => Ok(class),
+            _ => Err(TaskError::NoLabel { id: e.id.clone(), remedy: "CoLA's threshold is set on labelled training rows" }),
+        });
+        let labels: Vec<usize> = labels.collect::<Result<_, _>>()?;
+        Ok(threshold(&self.scores(Heuristic::Sentence, train)?.0.concat(), &labels))
     }
 
     /// The mean log-probability of each choice of each example; of one sentence where there is nothing to choose; and the number

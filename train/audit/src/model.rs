@@ -5,7 +5,7 @@ use gradus_autograd::{Tensor, Want};
 use gradus_io::hex;
 use gradus_io::numbers::{count, many};
 use gradus_model::check::{Loss, Verdict, properties, samples};
-use gradus_model::{Activation, GradientMode, Model, ModelConfig, Tree};
+use gradus_model::{Activation, GradientMode, Model, Tree};
 use gradus_report::{Block, Document};
 use gradus_tensor::rng::Philox;
 use gradus_train::trainer::non_finite;
@@ -136,7 +136,8 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
         ("SHA-256 of the parameters, in f64", digest(model)),
         ("model", serde_json::to_string(config).unwrap_or_default()),
     ];
-    let (name, parameters, kinked) = (name.to_owned(), config.parameters(), kinked(config));
+    let kinked = config.gpt().is_some_and(|gpt| gpt.activation == Activation::Relu);
+    let (name, parameters) = (name.to_owned(), config.parameters());
     let mut audited =
         AuditedModel { name, parameters, loss, facts, broken, kinked, each: vec![], witnesses: vec![], properties: vec![] };
     if audited.broken.is_some() {
@@ -145,11 +146,11 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
     let mut gradients = Vec::new();
     gradient.visit(|_, g| gradients.push(g));
     for ((name, case), gradient) in of.cases(depth.seed).zip(gradients) {
-        audited.each.push(tensor(name, &case, gradient.as_ref(), loss, config, depth));
+        audited.each.push(audit_tensor(name, &case, gradient.as_ref(), loss, kinked, depth));
         done(audited.each.len());
     }
     let case = of.case(depth.seed);
-    audited.witnesses = vec![("v_curve", check::v_curve_at(&case, &steps())), ("taylor", taylor(&case, config))];
+    audited.witnesses = vec![("v_curve", check::v_curve_at(&case, &steps())), ("taylor", taylor(&case, kinked))];
     if parameters <= DUAL {
         audited.witnesses.extend([("adjoint", check::adjoint(&case)), ("second_order", check::second_order(&case))]);
     }
@@ -164,20 +165,16 @@ pub fn digest(params: &Model<Tensor<f64>>) -> String {
     hex::encode(hash.finalize())
 }
 
-fn kinked(config: &ModelConfig) -> bool {
-    config.gpt().is_some_and(|gpt| gpt.activation == Activation::Relu)
-}
-
 /// What a single element's difference may be off by.
 fn tolerance(kinked: bool) -> f64 {
     if kinked { KINKED_TOLERANCE } else { TOLERANCE }
 }
 
 /// The Taylor remainder along three lines, of which the best counts; with kinks along eight, since some cross none.
-fn taylor(case: &Case, config: &ModelConfig) -> Outcome {
-    let lines = if kinked(config) { 8 } else { 3 };
+fn taylor(case: &Case, kinked: bool) -> Outcome {
+    let lines = if kinked { 8 } else { 3 };
     check::taylor_on(case, lines, &small_steps()).or_else(|failure| match *failure {
-        Failure::Disagrees(report) if kinked(config) && report.error() <= KINKED => Ok(report),
+        Failure::Disagrees(report) if kinked && report.error() <= KINKED => Ok(report),
         _ => Err(failure),
     })
 }
@@ -192,26 +189,26 @@ fn small_steps() -> Vec<f64> {
     (0..=9).map(|i| 10f64.powf(-2.0 - f64::from(i) / 3.0)).collect()
 }
 
-fn tensor(
+fn audit_tensor(
     name: String,
     case: &Case,
     gradient: Option<&Tensor<f64>>,
     loss: f64,
-    config: &ModelConfig,
+    kinked: bool,
     depth: Depth,
 ) -> AuditedTensor {
     let x = &case.real.inputs[0];
     let g = gradient.map_or_else(|| vec![0.0; x.len()], Tensor::to_vec);
     let zeros = g.iter().filter(|&&g| g == 0.0).count() as f64 / g.len().max(1) as f64;
-    let coordinate = coordinate(case, &g, loss, &name, depth, kinked(config));
+    let coordinate = coordinate(case, &g, loss, &name, depth, kinked);
     let largest = g.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
     AuditedTensor {
         shape: x.shape().to_string(),
         norm: g.iter().map(|g| g * g).sum::<f64>().sqrt(),
         zeros,
         directional: check::v_curve_at(case, &steps()),
-        taylor: taylor(case, config),
-        sees: coordinate.map(|_| tolerance(kinked(config)) * (1.0 + loss.abs() / largest)),
+        taylor: taylor(case, kinked),
+        sees: coordinate.map(|_| tolerance(kinked) * (1.0 + loss.abs() / largest)),
         coordinate,
         name,
     }

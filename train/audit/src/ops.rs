@@ -172,7 +172,8 @@ fn evidence_json(evidence: &Evidence) -> Value {
     json!({
         "witness": evidence.witness, "samples": evidence.cases, "compared": evidence.compared,
         "error": worst.map(check::Report::error), "tolerance": worst.map(|w| w.tolerance), "seed": worst.map(|w| w.seed),
-        "size": worst.map(|w| w.size), "sample": worst.map(|w| w.sample), "refused": evidence.refused.as_ref().map(|f| f.to_string()),
+        "size": worst.map(|w| w.size), "sample": worst.map(|w| w.sample),
+        "refused": evidence.refused.as_ref().map(|f| f.to_string()),
     })
 }
 

@@ -154,8 +154,8 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     let [activations, scratch, peak, idle] = [m.activations, m.scratch, m.live_peak, m.idle_at_peak].map(mb);
     let outside = m.outside.map_or("unknown".into(), mb);
     output::line(&format!(
-        "memory in MB: parameters {parameters}, gradients {gradients}, moments {moments}, activations {activations}, scratch {scratch}; \
-         at most {peak} in use at once, {idle} idle between; outside of buffers {outside}"
+        "memory in MB: parameters {parameters}, gradients {gradients}, moments {moments}, activations {activations}, \
+         scratch {scratch}; at most {peak} in use at once, {idle} idle between; outside of buffers {outside}"
     ))
 }
 
@@ -184,8 +184,8 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
         [report.tokens_per_second, report.token_ms, report.weight_gb_per_second, report.bandwidth_gb_per_second].map(figure);
     let [prompt_ms, gflops, gemm] = [report.prompt_ms, report.prompt_gflops, report.gemm_gflops].map(figure);
     output::line(&format!(
-        "{rate} tokens/s ({ms} ms per token), {weights} GB/s of weights, memory gives {memory}; a prompt of {} tokens in {prompt_ms} ms, \
-         {gflops} GFLOP/s of {gemm} in a matrix product",
+        "{rate} tokens/s ({ms} ms per token), {weights} GB/s of weights, memory gives {memory}; a prompt of {} tokens in \
+         {prompt_ms} ms, {gflops} GFLOP/s of {gemm} in a matrix product",
         report.prompt_tokens
     ))
 }

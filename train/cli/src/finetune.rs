@@ -87,6 +87,7 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
 
 /// One line: the score, the number of seeds, and facts about the data.
 fn summary(outcome: &FinetuneOutcome) -> String {
+    let FinetuneOutcome { task, metric, score, .. } = outcome;
     let out = outcome.out.display();
     if !outcome.finished {
         return format!("{out}: stopped early; continue with `gradus finetune --resume {}`", quoted(&outcome.out));
@@ -97,13 +98,10 @@ fn summary(outcome: &FinetuneOutcome) -> String {
         notes.push(format!("{} cut to the context", many(outcome.truncated, "example")));
     }
     notes.extend(outcome.dropped.iter().map(|(reason, rows)| format!("{rows} left out: {reason}")));
-    let others = outcome.metrics.iter().filter(|(name, _)| **name != outcome.metric);
+    let others = outcome.metrics.iter().filter(|(name, _)| *name != metric);
     let others: String = others.map(|(name, value)| format!(", {name} {value:.4}")).collect();
     format!(
-        "{out}: {} dev {} {:.4}{deviation}{others} ({}{}; {})",
-        outcome.task,
-        outcome.metric,
-        outcome.score,
+        "{out}: {task} dev {metric} {score:.4}{deviation}{others} ({}{}; {})",
         many(outcome.examples, "example"),
         if outcome.dev_capped { ", capped" } else { "" },
         notes.join("; ")

@@ -40,20 +40,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return output::json(&json!({ "tasks": tasks }));
     }
     for task in sets::ALL {
+        let Task { name, title, family, transformation, metric, folder, .. } = task;
+        let (answers, asked) = (answers(task.answer), asked(task));
         let also: String = task.also.iter().map(|m| format!(", {m}")).collect();
-        let splits: Vec<_> = task.splits.iter().map(|s| s.name()).collect();
-        output::line(&format!(
-            "{:<12} {}: {}, {} ({}); {}{also}{}\n             splits {}; {}\n",
-            task.name,
-            task.title,
-            task.family,
-            task.transformation,
-            answers(task.answer),
-            task.metric,
-            asked(task),
-            splits.join(", "),
-            task.folder
-        ))?;
+        let splits = task.splits.iter().map(|s| s.name()).collect::<Vec<_>>().join(", ");
+        output::line(&format!("{name:<12} {title}: {family}, {transformation} ({answers}); {metric}{also}{asked}"))?;
+        output::line(&format!("             splits {splits}; {folder}\n"))?;
     }
     Ok(())
 }

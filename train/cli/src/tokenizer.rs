@@ -156,14 +156,9 @@ fn train(args: &Train) -> Result<(), CliError> {
         let words = "the corpus has no more pairs that repeat, so the vocabulary is smaller than asked for";
         output::say(&format!("{words}: {vocab} of {}", args.vocab));
     }
-    let place = args.out.display();
-    output::say(&format!(
-        "{} ids and {} merges from {} bytes{} → {place}",
-        count(vocab as u64),
-        count(merges as u64),
-        count(bytes as u64),
-        pace(bytes, seconds)
-    ));
+    let (place, pace) = (args.out.display(), pace(bytes, seconds));
+    let [ids, pairs, read] = [vocab, merges, bytes].map(|n| count(n as u64));
+    output::say(&format!("{ids} ids and {pairs} merges from {read} bytes{pace} → {place}"));
     if args.json {
         let fingerprint = tokenizer.fingerprint();
         output::json(&json!({ "vocab": vocab, "merges": merges, "bytes": bytes, "fingerprint": fingerprint, "out": args.out }))?;

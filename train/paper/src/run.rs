@@ -127,17 +127,13 @@ fn work(
         }
         let start = Instant::now();
         let found = stage::run(paths, sizes, planned, watch)?;
+        let (took, expected) = (start.elapsed().as_secs_f64(), planned.tokens / speed * workers as f64);
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = (state.0 + 1, (state.1 - planned.tokens).max(0.0));
+        let (done, all, left) = (state.0, stages.len(), duration(state.1 / speed));
+        let Planned { seed, stage, .. } = planned;
         watch.monitor.say(&format!(
-            "[{:>3}/{}] seed {}: {}: {found} ({:.0} s, {:.0} s expected); about {} left",
-            state.0,
-            stages.len(),
-            planned.seed,
-            planned.stage,
-            start.elapsed().as_secs_f64(),
-            planned.tokens / speed * workers as f64,
-            duration(state.1 / speed)
+            "[{done:>3}/{all}] seed {seed}: {stage}: {found} ({took:.0} s, {expected:.0} s expected); about {left} left"
         ));
         Ok(())
     };

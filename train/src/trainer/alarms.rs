@@ -74,12 +74,8 @@ impl<T: Real> Alarms<T> {
         sorted.sort_by(f64::total_cmp);
         let median = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY);
         if sorted.len() >= NORMS && norm > EXPLODES * median && norm > RECORD * self.largest {
-            self.raised.push(format!(
-                "the gradient's norm is {}, {:.0} times the median of the last {}",
-                figure(norm),
-                norm / median,
-                sorted.len()
-            ));
+            let (told, times, last) = (figure(norm), norm / median, sorted.len());
+            self.raised.push(format!("the gradient's norm is {told}, {times:.0} times the median of the last {last}"));
             self.norms.clear(); // one alarm, until there is a new median
         }
         self.largest = self.largest.max(norm);

@@ -86,15 +86,11 @@ impl Trainer {
 
 /// Checks that this model can read the batch.
 fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
-    let (n, vocab) = (batch.inputs.len(), config.backbone.vocab());
+    let (n, targets, weights) = (batch.inputs.len(), batch.targets.len(), batch.weights.len());
+    let vocab = config.backbone.vocab();
     let whole = batch.sequences > 0 && n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context();
-    if !whole || batch.targets.len() != n || batch.weights.len() != n {
-        return Err(format!(
-            "{} sequences of {n} tokens in all, {} targets and {} weights",
-            batch.sequences,
-            batch.targets.len(),
-            batch.weights.len()
-        ));
+    if !whole || targets != n || weights != n {
+        return Err(format!("{} sequences of {n} tokens in all, {targets} targets and {weights} weights", batch.sequences));
     }
     if let Some(id) = batch.inputs.iter().chain(&batch.targets[..]).find(|&&id| id as usize >= vocab) {
         return Err(format!("token {id} in a vocabulary of {vocab}"));

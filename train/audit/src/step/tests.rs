@@ -67,7 +67,7 @@ fn numbers(view: &View) -> Vec<f64> {
 #[test]
 fn every_number_by_hand_is_the_one_on_the_page() {
     let step = StepInputs::by_hand();
-    let mut tables = tables(&step);
+    let tables = tables(&step);
     let opened = Opened::of(step, "test").unwrap();
     let (loss, probabilities) = by_pen(&tables);
     assert!((loss - opened.loss).abs() < 1e-14, "{loss} by pen, {} on the page", opened.loss);
@@ -81,14 +81,10 @@ fn every_number_by_hand_is_the_one_on_the_page() {
         let gradient = numbers(node.grad.as_ref().unwrap());
         let columns = tables[&node.name][0].len();
         for (i, g) in gradient.iter().enumerate() {
-            let mut at = |step: f64| {
-                let number = |tables: &mut BTreeMap<String, Vec<Vec<f64>>>| {
-                    tables.get_mut(&node.name).unwrap()[i / columns][i % columns] += step;
-                };
-                number(&mut tables);
-                let loss = by_pen(&tables).0;
-                tables.get_mut(&node.name).unwrap()[i / columns][i % columns] -= step;
-                loss
+            let at = |step: f64| {
+                let mut moved = tables.clone();
+                moved.get_mut(&node.name).unwrap()[i / columns][i % columns] += step;
+                by_pen(&moved).0
             };
             let quotient = (at(1e-5) - at(-1e-5)) / 2e-5;
             assert!((g - quotient).abs() < 1e-8, "{}[{i}]: {g} on the page, {quotient} by pen", node.name);
@@ -116,11 +112,8 @@ fn the_step_is_that_of_the_trainer() {
         assert_eq!((node.op, &*node.name), ("leaf", name));
         let gradient = gradient.as_ref().unwrap();
         assert_eq!(node.grad.as_ref().unwrap().norm, View::of(gradient).norm, "{name}");
-        assert_eq!(
-            node.update.as_ref().unwrap().part("Δθ").unwrap().norm,
-            View::of(&after.zip(before, |a, b| a - b)).norm,
-            "{name}"
-        );
+        let delta = node.update.as_ref().unwrap().part("Δθ").unwrap();
+        assert_eq!(delta.norm, View::of(&after.zip(before, |a, b| a - b)).norm, "{name}");
         let tied = name == "tokens_embed.weight";
         assert_eq!(node.summands.len(), if tied { 2 } else { 1 }, "{name}");
     });

@@ -53,7 +53,8 @@ impl Cost {
         let [ms, rest, peak, gemm, memory] =
             [cost.step_ms, cost.rest_ms, cost.peak_mb(), cost.gemm_gflops, cost.bandwidth_gb_per_second].map(figure);
         output::line(&format!(
-            "\n{ms} ms per step, {rest} ms of it around the ops; at most {peak} MB; the fastest product {gemm} GFLOP/s, memory {memory} GB/s"
+            "\n{ms} ms per step, {rest} ms of it around the ops; at most {peak} MB; the fastest product {gemm} GFLOP/s, \
+             memory {memory} GB/s"
         ))
     }
 }

@@ -44,8 +44,8 @@ pub fn run(args: &Evaluate) -> Result<(), CliError> {
         [report.tokens_per_second, report.forward_tokens_per_second, report.hidden_tokens_per_second].map(figure);
     let [gflops, gemm] = [report.gflops, report.gemm_gflops].map(figure);
     output::line(&format!(
-        "{rate} tokens/s, {:.0} % of the forward pass alone ({forward} tokens/s; {hidden} without the output), {gflops} GFLOP/s of {gemm} \
-         in a matrix product",
+        "{rate} tokens/s, {:.0} % of the forward pass alone ({forward} tokens/s; {hidden} without the output), {gflops} \
+         GFLOP/s of {gemm} in a matrix product",
         100.0 * report.of_forward
     ))
 }

@@ -109,7 +109,7 @@ impl Desk {
         Desk { folder: temporary.path().to_owned(), _temporary: Some(temporary) }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.join(name)
     }
 
@@ -160,7 +160,7 @@ impl Desk {
     }
 
     /// Writes a file, and makes the folders that it needs.
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(path, content).expect("a file in a temporary directory");
@@ -177,19 +177,12 @@ impl Desk {
 
     /// Every file below a folder, with its bytes.
     fn files(&self, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut files = BTreeMap::new();
-        let mut folders = vec![self.path(name)];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    files.insert(path.clone(), fs::read(path).unwrap());
-                }
-            }
-        }
-        files
+        files(&self.path(name))
+    }
+
+    /// Copies what a folder holds.
+    fn copy(&self, from: &Path) {
+        files(from).into_iter().for_each(|(path, bytes)| self.write(path.strip_prefix(from).unwrap(), bytes));
     }
 
     /// A random byte-level model of context 8, with its tokenizer.
@@ -276,18 +269,14 @@ fn giga(json: &Value, field: &str) -> f64 {
     rate
 }
 
-/// Copies what a folder holds into another.
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            fs::create_dir(&to).unwrap();
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), &to).unwrap();
-        }
+/// Every file below a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { all.extend(files(&path)) } else { drop(all.insert(path.clone(), fs::read(path).unwrap())) }
     }
+    all
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Miniature {
     /// A copy on a desk of its own.
     fn copy() -> Desk {
         let desk = Desk::new();
-        copy(&Self::get().desk.folder, &desk.folder);
+        desk.copy(&Self::get().desk.folder);
         desk
     }
 }

@@ -80,7 +80,7 @@ fn updates(desk: &Desk, run: &str) -> Vec<u64> {
 fn what_an_earlier_build_stopped_goes_on_to_the_same_bits() {
     // A copy of the runs, with the corpus and the rows that they continue with.
     let desk = Desk::new();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stopped"), &desk.folder);
+    desk.copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stopped"));
     // The bits of a product depend on whether it has fused multiply-add: these are of CPUs with it.
     #[cfg(target_arch = "x86_64")]
     let fused = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");

@@ -12,7 +12,7 @@
 
 use gradus_world::{Facts, Gender, Price, Who};
 
-use super::tale::{Part, Tale, Teller, a, capital, carriers, mentions};
+use super::tale::{Part, Teller, a, capital, carriers, mentions};
 
 /// How a hypothesis relates to its premise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,6 @@ pub(super) struct Hypothesis {
     pub(super) says: fn(&[&str]) -> String,
 }
 
-fn none(_: &Facts) -> Vec<Words> {
-    Vec::new()
-}
-
 /// What is true of two subjects, said of the other.
 fn crossed(mut truths: Vec<Words>) -> Vec<Words> {
     match &mut truths[..] {
@@ -65,7 +61,7 @@ pub(super) static ANIMAL: Hypothesis = Hypothesis {
 pub(super) static WHERE: Hypothesis = Hypothesis {
     premise: &[Part::Longing, Part::Helper],
     truths: |f| vec![vec![f.thing, f.colour, f.place]],
-    lies: none,
+    lies: |_| Vec::new(),
     says: |words| format!("Once the {} {} lay at the {}.", words[1], words[0], words[2]),
 };
 
@@ -83,7 +79,7 @@ pub(super) static TOOL: Hypothesis = Hypothesis {
 pub(super) static BOTH: Hypothesis = Hypothesis {
     premise: &[Part::Longing, Part::Helper, Part::Departure],
     truths: |f| (TOOL.truths)(f).into_iter().map(|told| vec![f.thing, f.colour, f.place, told[0], told[1]]).collect(),
-    lies: none,
+    lies: |_| Vec::new(),
     says: |words| format!("{} {}", (WHERE.says)(&words[..3]), (TOOL.says)(&[words[3], words[4], words[2]])),
 };
 
@@ -94,7 +90,7 @@ pub(super) static PAY: Hypothesis = Hypothesis {
         let (Price::Treat(price) | Price::Tool(price)) = f.price;
         vec![vec![f.keeper, price]]
     },
-    lies: none,
+    lies: |_| Vec::new(),
     says: |words| format!("The {} got {}.", words[0], a(words[1])),
 };
 
@@ -108,7 +104,7 @@ pub(super) static GIFT: Hypothesis = Hypothesis {
 
 /// The sentences of a story that decide a hypothesis of this kind, and one in this relation to them.
 pub(super) fn pair(teller: &mut Teller<'_>, kind: &Hypothesis, relation: Relation) -> (String, String) {
-    let tale = telling(teller, kind);
+    let tale = teller.tale_where(|f| !(kind.truths)(f).is_empty());
     let (premise, f) = (tale.tell(kind.premise), tale.facts());
     let mut words = teller.one(&(kind.truths)(f));
     let lies = (kind.lies)(f);
@@ -128,15 +124,10 @@ pub(super) fn pair(teller: &mut Teller<'_>, kind: &Hypothesis, relation: Relatio
     (premise, (kind.says)(&words))
 }
 
-/// A story that tells something of this kind.
-fn telling(teller: &mut Teller<'_>, kind: &Hypothesis) -> Tale {
-    teller.tale_where(|f| !(kind.truths)(f).is_empty())
-}
-
 /// A word for this place of the hypothesis that the premise does not mention, from another story.
 fn stranger(teller: &mut Teller<'_>, kind: &Hypothesis, premise: &str, at: usize) -> &'static str {
     loop {
-        let tale = telling(teller, kind);
+        let tale = teller.tale_where(|f| !(kind.truths)(f).is_empty());
         let word = teller.one(&(kind.truths)(tale.facts()))[at];
         if !mentions(premise, word) {
             return word;

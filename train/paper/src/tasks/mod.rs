@@ -235,7 +235,7 @@ impl Maker {
         let mut seen = HashSet::new();
         let mut all = Vec::new();
         for (at, &split) in (0..).zip(self.splits) {
-            let mut teller = Teller::new(world, Philox::with_stream(seed, STREAMS + 8 * place + at));
+            let mut teller = Teller { world, rng: Philox::with_stream(seed, STREAMS + 8 * place + at) };
             let wanted = match split {
                 Split::Train if self.splits == TWO => train + train / 4,
                 Split::Train => train,

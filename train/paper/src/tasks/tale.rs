@@ -33,12 +33,6 @@ pub(super) struct Tale {
 }
 
 impl Tale {
-    fn new(story: Story) -> Self {
-        let sentences = sentences(&story.text);
-        debug_assert_eq!(sentences.len(), Part::Ending as usize + 1);
-        Tale { story, sentences }
-    }
-
     pub(super) fn facts(&self) -> &Facts {
         &self.story.facts
     }
@@ -73,18 +67,17 @@ fn sentences(text: &str) -> Vec<String> {
 
 /// Stories and chances for the rows of one split of one task.
 pub(super) struct Teller<'w> {
-    world: &'w World,
+    pub(super) world: &'w World,
     pub(super) rng: Philox,
 }
 
-impl<'w> Teller<'w> {
-    pub(super) fn new(world: &'w World, rng: Philox) -> Self {
-        Teller { world, rng }
-    }
-
+impl Teller<'_> {
     /// A new story, told without a slip.
     pub(super) fn tale(&mut self) -> Tale {
-        Tale::new(self.world.careful_story(&mut self.rng))
+        let story = self.world.careful_story(&mut self.rng);
+        let sentences = sentences(&story.text);
+        debug_assert_eq!(sentences.len(), Part::Ending as usize + 1);
+        Tale { story, sentences }
     }
 
     /// A new story of which `wanted` is true, as it must be of some.
@@ -199,7 +192,7 @@ mod tests {
     #[test]
     fn a_story_has_its_twelve_sentences() {
         let world = World::default();
-        let mut teller = Teller::new(&world, Philox::new(1));
+        let mut teller = Teller { world: &world, rng: Philox::new(1) };
         for _ in 0..300 {
             let tale = teller.tale();
             assert_eq!(tale.sentences.join(" "), tale.story.text);

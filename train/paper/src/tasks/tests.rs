@@ -311,7 +311,7 @@ fn skeleton(text: &str) -> String {
 #[test]
 fn only_violations_leave_the_grammar() {
     let world = World::default();
-    let mut teller = Teller::new(&world, Philox::new(5));
+    let mut teller = Teller { world: &world, rng: Philox::new(5) };
     let mut grammar = HashSet::new();
     for _ in 0..20_000 {
         let tale = teller.tale();
