@@ -85,8 +85,8 @@ impl ModelDir {
     }
 
     /// Reads the model.
-    pub fn load(&self) -> Result<Model<Tensor<f32>>, CheckpointError> {
-        checkpoint::load(&self.path)
+    pub fn load(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
+        Ok(checkpoint::load(&self.path)?)
     }
 
     /// The tokenizer beside the model, or beside its `best`; `None` where there is none.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use gradus_audit::step::StepInputsError;
 use gradus_io::files::FileError;
 use gradus_io::numbers::many;
-use gradus_model::checkpoint::CheckpointError;
 use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
 use gradus_text::TextError;
@@ -18,8 +17,6 @@ use gradus_train::pretrain::PretrainError;
 use gradus_train::trainer::{DumpError, TrainError};
 use gradus_world::WorldError;
 
-use crate::ids::IdsError;
-
 /// Why a command failed; its message names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
@@ -27,10 +24,6 @@ pub enum CliError {
     Text(#[from] TextError),
     #[error(transparent)]
     Model(#[from] ModelDirError),
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    #[error(transparent)]
-    Ids(#[from] IdsError),
     #[error(transparent)]
     Generate(#[from] GenerateError),
     #[error(transparent)]
@@ -57,6 +50,18 @@ pub enum CliError {
     /// A line, counted from 1, that is not a story.
     #[error("{path}, line {line}: {source}")]
     Story { path: PathBuf, line: usize, source: WorldError },
+    /// A file without token ids.
+    #[error("{path}: expected token ids separated by white space, found none; `gradus tokenizer encode` makes some")]
+    NoIds { path: PathBuf },
+    #[error("{path}, line {line}: entry {position} (from 0) is {found:?}; expected a whole number, ids separated by white space")]
+    NoNumber { path: PathBuf, line: usize, position: usize, found: String },
+    /// An id that the vocabulary does not have.
+    #[error(
+        "{path}, line {line}: entry {position} (from 0) is the id {found}; expected 0 to {}, the {owner}'s vocabulary; \
+         encode the text with the tokenizer that belongs to it",
+        vocab.saturating_sub(1)
+    )]
+    UnknownId { path: PathBuf, line: usize, position: usize, found: u64, vocab: usize, owner: &'static str },
     /// Flags that contradict one another.
     #[error("{0}")]
     Usage(String),
@@ -102,14 +107,11 @@ impl CliError {
 /// The message, with those of its causes that it does not quote.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(e) = cause {
-        let message = e.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+        let message = cause.to_string();
         if !text.contains(&message) {
-            text.push_str("\n  because: ");
-            text.push_str(&message);
+            text += &format!("\n  because: {message}");
         }
-        cause = e.source();
     }
     text
 }

@@ -71,18 +71,12 @@ struct Shown {
 impl Shown {
     /// The beginning of `job`; words and lines go to `out`.
     fn new(job: Job, display: Display, out: Box<dyn Write + Send>) -> Self {
-        let bar = match display {
-            Display::Bar => ProgressBar::with_draw_target(Some(job.total), ProgressDrawTarget::stderr()),
-            Display::Lines | Display::Quiet => ProgressBar::hidden(),
-        };
+        let target = if display == Display::Bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("{prefix} ▕{bar:24.cyan}▏ {percent:>3} %  {wide_msg}")
             .expect("the template is valid")
             .progress_chars("█▉▊▋▌▍▎▏ ");
-        bar.set_style(style);
-        bar.set_prefix(job.label.clone());
-        if job.done > 0 {
-            bar.set_position(job.done);
-        }
+        let bar = ProgressBar::with_draw_target(Some(job.total), target).with_style(style);
+        let bar = bar.with_prefix(job.label.clone()).with_position(job.done);
         let now = Instant::now();
         Self { job, note: String::new(), rate: Rate::default(), begin: now, line_at: now, display, bar, out }
     }
@@ -188,32 +182,12 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Shared {
-        fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-        }
-    }
-
     fn run(display: Display) -> String {
-        let out = Shared::default();
+        let (written, out) = io::pipe().unwrap();
         let job = Job::new("pretrain", 2000, "steps").counting("tokens", 1024.0);
-        let mut progress = Box::new(Shown::new(job, display, Box::new(out.clone())));
+        let mut progress = Box::new(Shown::new(job, display, Box::new(out)));
         (1..=500).for_each(|step| progress.reach(step));
         progress.say("a sample");
         progress.warn("a warning");
@@ -223,7 +197,7 @@ mod tests {
         progress.note("loss 2.31".into());
         (501..=2000).for_each(|step| progress.reach(step));
         progress.finish();
-        out.text()
+        io::read_to_string(written).unwrap()
     }
 
     #[test]

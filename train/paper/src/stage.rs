@@ -16,7 +16,7 @@ use gradus_train::optim::Warmup;
 use gradus_train::pretrain::{
     self, Length, PretrainControl, PretrainError, PretrainOptions, PretrainOutcome, PretrainSettings, Probe, SEPARATOR,
 };
-use gradus_train::run::{Control, RunError};
+use gradus_train::run::{Control, METRICS_FILE, RunError};
 use gradus_train::tasks::TaskError;
 use gradus_train::zero_shot::ZeroShot;
 use gradus_world::World;
@@ -185,7 +185,7 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
     if outcome.steps < outcome.total_steps {
         return Err(interrupted());
     }
-    let records = metrics::read(&dir.join("metrics.jsonl")).map_err(|e| PretrainError::from(RunError::from(e)))?;
+    let records = metrics::read(&dir.join(METRICS_FILE)).map_err(|e| PretrainError::from(RunError::from(e)))?;
     Ok(pretrained(seed, body, &outcome, &records))
 }
 

@@ -25,7 +25,6 @@ use std::path::{Path, PathBuf};
 
 use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
-use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{ConfigError, Head, Model};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
@@ -55,8 +54,6 @@ pub enum FinetuneError {
     Task(#[from] TaskError),
     #[error(transparent)]
     Model(#[from] ModelDirError),
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(
@@ -149,7 +146,7 @@ impl TaskModel {
     /// No model there, one with a non-finite parameter, or no tokenizer.
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
-        let model = dir.load().map_err(ModelDirError::from)?;
+        let model = dir.load()?;
         if let Some(name) = non_finite(&model) {
             let problem = format!("{name} holds a NaN or an infinity: there is nothing to fine-tune; take an earlier checkpoint");
             return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
@@ -165,7 +162,7 @@ impl TaskModel {
     pub fn finetuned(dir: &Path, task: &'static Task) -> Result<Self, FinetuneError> {
         let wanted = tasks::head(task)?;
         let dir = ModelDir::open(dir)?;
-        let model = dir.load().map_err(ModelDirError::from)?;
+        let model = dir.load()?;
         let tokenizer = dir.required_tokenizer(&model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let Some(head) = model.score.as_ref().map(Head::config) else {

@@ -166,13 +166,10 @@ fn plan(rows: usize, settings: &FinetuneSettings) -> (usize, u64) {
     (batch, (rows / batch) as u64 * settings.epochs)
 }
 
-/// The order of the rows in an epoch (Fisher & Yates, from its own stream of random numbers).
+/// The order of the rows in an epoch, from its own stream of random numbers.
 fn permutation(n: usize, seed: u64, epoch: u64) -> Vec<usize> {
-    let mut rng = Philox::with_stream(seed, 0x6f72_6465_7200_0000 + epoch);
     let mut order: Vec<usize> = (0..n).collect();
-    for i in (1..n).rev() {
-        order.swap(i, rng.below(i as u64 + 1) as usize);
-    }
+    Philox::with_stream(seed, 0x6f72_6465_7200_0000 + epoch).shuffle(&mut order);
     order
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::hex;
 use gradus_io::progress::Monitor;
-use gradus_model::{Batch, Model};
+use gradus_model::{Batch, Model, checkpoint};
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -85,7 +85,7 @@ impl Stored {
             let (trainer, (), seconds) =
                 load_state(dir, model, manifest.recipe(), &manifest.identity()).map_err(RunError::from)?;
             (trainer, seconds)
-        } else if dir.join("model.safetensors").exists() {
+        } else if dir.join(checkpoint::WEIGHTS_FILE).exists() {
             let problem = "it is missing, though this run has a model".into();
             return Err(RunError::from(StateError::Damaged { path: state, problem }).into());
         } else {

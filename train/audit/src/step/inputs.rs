@@ -6,7 +6,6 @@ use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
 use gradus_io::numbers::{count, many};
-use gradus_model::checkpoint::CheckpointError;
 use gradus_model::{Batch, GptConfig, GradientMode, Init, Labels, Model, Objective, Param, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
@@ -295,8 +294,6 @@ pub struct Size {
 pub enum StepInputsError {
     #[error(transparent)]
     Model(#[from] ModelDirError),
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]
