@@ -74,14 +74,9 @@ impl ModelDir {
         Ok(ModelDir { asked: asked.to_owned(), path })
     }
 
-    /// Where the model is.
+    /// Where the model is: the directory asked for, its `best`, or what a crash left.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Is it not the directory asked for, but its `best` or what a crash left?
-    pub fn is_elsewhere(&self) -> bool {
-        self.path != self.asked
     }
 
     /// Reads the model.

@@ -63,7 +63,7 @@ pub fn within<N: PartialOrd + Display>(
 /// Finds the model of `--model`; says so if it is not in that directory itself.
 pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     let dir = ModelDir::open(path)?;
-    if dir.is_elsewhere() {
+    if dir.path() != path {
         output::say(&format!("model: {}", dir.path().display()));
     }
     Ok(dir)

@@ -107,7 +107,7 @@ impl CliError {
 /// The message, with those of its causes that it does not quote.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+    for cause in std::iter::successors(error.source(), |&cause| cause.source()) {
         let message = cause.to_string();
         if !text.contains(&message) {
             text += &format!("\n  because: {message}");

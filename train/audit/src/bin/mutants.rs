@@ -50,7 +50,7 @@ fn run() -> Result<(), Failure> {
                 println!("{path}");
                 continue;
             }
-            let tested = Tested { source: digest(&text), ..test(root, &group, path, &text)? };
+            let tested = test(root, &group, path, &text)?;
             println!("{path}: {} killed, {} unviable, {} survived", tested.killed, tested.unviable, tested.survivors.len());
             tested.survivors.iter().for_each(|m| println!("  {}, in `{}`", m.change, m.line));
             results.insert(path.clone(), tested);
@@ -88,7 +88,7 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     let outcomes: Value = serde_json::from_slice(&outcomes)?;
     let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
     let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
-    let mut tested = Tested { source: String::new(), killed: 0, unviable: 0, survivors: Vec::new() };
+    let mut tested = Tested { source: digest(text), killed: 0, unviable: 0, survivors: Vec::new() };
     for (name, outcome) in verdicts {
         match outcome["summary"].as_str() {
             Some("CaughtMutant" | "Timeout") => tested.killed += 1,

@@ -140,13 +140,10 @@ impl View {
 
 /// Index i of the leading axes, axis by axis.
 fn place(mut i: usize, axes: &[usize]) -> Vec<usize> {
-    let digit = |&n: &usize| {
-        let k = i % n;
-        i /= n;
-        k
-    };
-    let mut at: Vec<usize> = axes.iter().rev().map(digit).collect();
-    at.reverse();
+    let mut at = vec![0; axes.len()];
+    for (k, n) in at.iter_mut().zip(axes).rev() {
+        (*k, i) = (i % n, i / n);
+    }
     at
 }
 

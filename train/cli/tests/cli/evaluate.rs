@@ -14,7 +14,7 @@ fn expected(model: &str) -> Arrays {
 fn with_characters(model: &str, letters: &str) -> Desk {
     let desk = Desk::new();
     for name in ["config.json", "model.safetensors"] {
-        desk.write(&format!("model/{name}"), fs::read(golden(model).join(name)).unwrap());
+        desk.write(format!("model/{name}"), fs::read(golden(model).join(name)).unwrap());
     }
     desk.tokenizer("model", &Tokenizer::characters([letters]));
     desk
@@ -53,7 +53,7 @@ fn gradient_norms_agree_with_transformers() {
     let fixture = expected("l2-d24-h2-dropout");
     let (ids, shape) = fixture.ids("input_ids");
     for (row, ids) in ids.chunks(shape[1]).enumerate() {
-        desk.write(&format!("corpus/{row}"), ids.iter().map(|&id| letters[id as usize]).collect::<String>());
+        desk.write(format!("corpus/{row}"), ids.iter().map(|&id| letters[id as usize]).collect::<String>());
     }
     let json = desk.gradus("evaluate --model model --corpus corpus --dtype f64 --gradients --json").json();
     let norms = json["gradient_norms"].as_object().unwrap();

@@ -42,7 +42,7 @@ impl Desk {
     /// A folder of a task's files, in its own format: 12 rows to train on, 6 to choose by, 2 to report on.
     fn data(&self, task: &str) {
         let file = |name: &str, rows: usize, first: &str, row: &dyn Fn(usize) -> String| {
-            self.write(&format!("data-{task}/{name}"), first.to_owned() + &(0..rows).map(row).collect::<String>());
+            self.write(format!("data-{task}/{name}"), first.to_owned() + &(0..rows).map(row).collect::<String>());
         };
         match task {
             "story-cloze" => {
@@ -77,7 +77,7 @@ impl Desk {
             "article": format!("It was {number}."), "questions": ["What was _ ?"], "options": [["it", "he", "she", "they"]],
             "answers": [letter], "id": "x",
         });
-        self.write(&format!("data-race/{split}/{school}/{number}.txt"), text.to_string());
+        self.write(format!("data-race/{split}/{school}/{number}.txt"), text.to_string());
     }
 
     fn begin(&self, task: &str, out: &str, options: &str) -> Run {
@@ -380,8 +380,8 @@ fn a_language_model_is_asked_without_a_head() {
     {
         desk.data(task);
         if task != "cola" {
-            let _ = fs::remove_dir_all(desk.path(&format!("data-{task}/train")));
-            let _ = fs::remove_file(desk.path(&format!("data-{task}/train.tsv"))); // only CoLA's threshold uses it
+            let _ = fs::remove_dir_all(desk.path(format!("data-{task}/train")));
+            let _ = fs::remove_file(desk.path(format!("data-{task}/train.tsv"))); // only CoLA's threshold uses it
         }
         let scored = ask(task, &format!("--split {split}")).json();
         assert_eq!((&scored["examples"], &scored["zero_shot"]), (&examples.into(), &true.into()), "{task}");
@@ -424,7 +424,7 @@ fn bad_data_is_refused_and_nothing_is_written() {
         ("race", "train/high/1.txt", "{\"article\": 1}", &["1.txt, line 1", "article"]),
     ] {
         desk.data(task);
-        desk.write(&format!("data-{task}/{file}"), text);
+        desk.write(format!("data-{task}/{file}"), text);
         desk.begin(task, "out", SHORT).fails_with(words);
         assert!(!desk.exists("out"), "{task} {file}");
     }
@@ -530,7 +530,7 @@ fn nothing_is_written_over() {
     let desk = Desk::with_data(&["rte"]);
     for name in ["run.json", "seed.json", "head.safetensors", "notes.txt"] {
         let out = format!("taken-{name}");
-        desk.write(&format!("{out}/{name}"), "mine");
+        desk.write(format!("{out}/{name}"), "mine");
         desk.begin("rte", &out, SHORT).fails_with(&["already holds", name, "another --out"]);
         assert_eq!(desk.files(&out), BTreeMap::from([(desk.path(&out).join(name), b"mine".to_vec())]));
     }
@@ -548,7 +548,7 @@ fn what_cannot_be_resumed_says_why() {
     let good = desk.files("out");
     let restore = || good.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
     let damaged = |name: &str, bytes: &[u8], words: &[&str]| {
-        desk.write(&format!("out/{name}"), bytes);
+        desk.write(format!("out/{name}"), bytes);
         desk.resume("out", "").fails_with(words);
         assert_eq!(desk.read(&format!("out/{name}")), bytes, "{name} is as it was");
         restore();

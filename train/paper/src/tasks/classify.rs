@@ -59,19 +59,12 @@ fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Part) -> (&'static str, S
 /// She for he, his for her, in the pronoun of this number in the sentence.
 fn swap_gender(text: &str, at: usize) -> String {
     const PAIRS: [(&str, &str); 4] = [("she", "he"), ("he", "she"), ("her", "his"), ("his", "her")];
-    let mut seen = 0;
-    let swapped: Vec<String> = text
-        .split(' ')
-        .map(|word| {
-            let pair = PAIRS.iter().find(|(from, _)| *from == word);
-            seen += usize::from(pair.is_some());
-            match pair {
-                Some((_, to)) if seen == at + 1 => (*to).into(),
-                _ => word.into(),
-            }
-        })
-        .collect();
-    swapped.join(" ")
+    let mut words: Vec<&str> = text.split(' ').collect();
+    let swapped = |(place, word): (usize, &&str)| Some((place, PAIRS.iter().find(|(from, _)| from == word)?.1));
+    if let Some((place, other)) = words.iter().enumerate().filter_map(swapped).nth(at) {
+        words[place] = other;
+    }
+    words.join(" ")
 }
 
 /// Verbs, and what is no English verb phrase in their place.

@@ -50,19 +50,13 @@ impl Tale {
 
 /// Cuts a story into its sentences. What is said in quotes belongs to the sentence around it.
 fn sentences(text: &str) -> Vec<String> {
-    let mut sentences = vec![String::new()];
-    let (mut quoted, mut before) = (false, ' ');
-    for c in text.chars() {
-        // A sentence is over where a blank follows a full stop, or the closing quote after one.
-        if c == ' ' && !quoted && (before == '.' || sentences.last().is_some_and(|s| s.ends_with(".\""))) {
-            sentences.push(String::new());
-        } else if let Some(last) = sentences.last_mut() {
-            last.push(c);
-        }
-        quoted ^= c == '"';
-        before = c;
-    }
-    sentences
+    let words: Vec<&str> = text.split(' ').collect();
+    let mut quoted = false;
+    let sentences = words.split_inclusive(|word| {
+        quoted ^= word.matches('"').count() % 2 == 1;
+        !quoted && word.trim_end_matches('"').ends_with('.')
+    });
+    sentences.map(|words| words.join(" ")).collect()
 }
 
 /// Stories and chances for the rows of one split of one task.
@@ -141,24 +135,17 @@ pub(super) fn got(f: &Facts, mishap: &str) -> String {
 
 /// Replaces whole words at once (so that two can be exchanged); a capital stays a capital.
 pub(super) fn reword(text: &str, changes: &[(&str, &str)]) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut word = String::new();
-    for c in text.chars().chain([' ']) {
-        if c.is_ascii_alphabetic() {
-            word.push(c);
-            continue;
-        }
+    let changed = |piece: &str| {
+        let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
         let lower = word.to_ascii_lowercase();
-        match changes.iter().find(|(from, _)| *from == lower) {
-            Some((_, to)) if word != lower => out.push_str(&capital(to)),
-            Some((_, to)) => out.push_str(to),
-            None => out.push_str(&word),
-        }
-        word.clear();
-        out.push(c);
-    }
-    out.pop();
-    out
+        let other = match changes.iter().find(|(from, _)| *from == lower) {
+            Some((_, to)) if word != lower => capital(to),
+            Some((_, to)) => (*to).to_owned(),
+            None => word.to_owned(),
+        };
+        other + &piece[word.len()..]
+    };
+    text.split_inclusive(|c: char| !c.is_ascii_alphabetic()).map(changed).collect()
 }
 
 /// With a capital: a name, or the first word of a sentence.
