@@ -19,12 +19,12 @@ pub(crate) fn linked(page: &str, path: &str) -> String {
 /// A row of a page in HTML: its head and its cells.
 pub(crate) fn row<const N: usize>(cells: [String; N]) -> Row {
     let mut cells = cells.into_iter();
-    Row { head: cells.next().unwrap_or_default(), cells: cells.collect(), own: false }
+    Row::new(cells.next().unwrap_or_default(), cells)
 }
 
 /// A table of a page in HTML.
 pub(crate) fn table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Block {
-    Block::Table(heads.map(str::to_owned).into(), rows.into_iter().map(row).collect())
+    Block::table(heads, rows.into_iter().map(row))
 }
 
 #[cfg(test)]

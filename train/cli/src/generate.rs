@@ -103,17 +103,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         ));
     }
     let mut stream = Stream { tokenizer: tokenizer.as_ref(), written: 0 };
-    let mut failed = None;
+    let mut printed = Ok(());
     let mut rng = Philox::new(args.seed);
     generate(&model, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, &mut |ids| {
         if !args.json {
-            failed = stream.write(ids, false).err();
+            printed = stream.write(ids, false);
         }
-        failed.is_none()
+        printed.is_ok()
     })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    printed?;
     if !args.json {
         return stream.write(&ids, true);
     }

@@ -83,18 +83,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return output::json(&report(args, task, &data, &answers, &z)?);
     }
     if args.glue.is_none() {
-        print(task, &data, &answers, &z)?;
+        for ((row, &answer), z) in data.rows.iter().zip(&answers).zip(&z) {
+            let probabilities: String = tasks::probabilities(z).iter().map(|p| format!("\t{p:.6}")).collect();
+            output::line(&format!("{}\t{}{probabilities}", row.example.id, word(task, answer)))?;
+        }
         cut.iter().for_each(|cut| output::say(cut));
         left_out(&data.dropped).iter().for_each(|(reason, rows)| output::say(&format!("{rows} rows left out: {reason}")));
-    }
-    Ok(())
-}
-
-/// Prints a line per row: id, answer, probabilities.
-fn print(task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64>]) -> Result<(), CliError> {
-    for ((row, &answer), z) in data.rows.iter().zip(answers).zip(z) {
-        let probabilities: String = tasks::probabilities(z).iter().map(|p| format!("\t{p:.6}")).collect();
-        output::line(&format!("{}\t{}{probabilities}", row.example.id, word(task, answer)))?;
     }
     Ok(())
 }

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return log_prob(&world, path, args.json);
     }
     if let Some(dir) = &args.tasks {
-        return tasks(&world, dir, args);
+        return tasks(dir, args);
     }
     within("stories", args.stories, 1..=10_000_000, "")?;
     let mut rng = Philox::new(args.seed);
@@ -96,9 +96,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.json { output::json(&json!({ "out": out.display().to_string(), "limit": limit })) } else { Ok(()) }
 }
 
-fn tasks(world: &World, dir: &Path, args: &Args) -> Result<(), CliError> {
+fn tasks(dir: &Path, args: &Args) -> Result<(), CliError> {
     let job = Job::new("tasks", tasks::names().count() as u64, "tasks");
-    let write = |reach: &mut dyn FnMut(usize)| Ok(tasks::write(world, args.seed, dir, args.rows, reach)?);
+    let write = |reach: &mut dyn FnMut(usize)| Ok(tasks::write(args.seed, dir, args.rows, reach)?);
     let written = Display::choose(args.rows < 10_000).during(job, write)?;
     if args.json {
         return output::json(&json!(written));

@@ -190,6 +190,8 @@ const WORLD: f64 = 500.0;
 const PROBES: f64 = 120_000.0;
 /// What an LSTM's token costs, where the Transformer's costs one.
 const LSTM: f64 = 0.9;
+/// What a step of the head alone costs, where one of the whole Transformer costs one.
+const HEAD: f64 = 0.5;
 /// Fine-tuning's short sequences are a little slower, and every epoch is scored.
 const SHORT: f64 = 1.5;
 
@@ -210,31 +212,29 @@ pub fn plan(sizes: &Sizes) -> Vec<Planned> {
         if sizes.full {
             add(Stage::Pretrain(Body::Shuffled), pretraining);
         }
-        let cost = |task: &str, rows: usize| {
+        let mut fine_tune = |task: &'static str, variant: Variant, rows: usize| {
             let (_, tokens) = TASKS.iter().find(|(name, _)| *name == task).expect("a task of the list");
-            (SHORT * rows as f64 * tokens * sizes.epochs as f64).max(2000.0)
+            let factor = match variant {
+                Variant::Lstm => LSTM,
+                Variant::Frozen => HEAD,
+                _ => 1.0,
+            };
+            let cost = (SHORT * rows as f64 * tokens * sizes.epochs as f64).max(2000.0);
+            add(Stage::Finetune { task, variant }, factor * cost);
         };
         for variant in [Variant::Full, Variant::NoPretraining, Variant::NoAux, Variant::Lstm] {
-            for (task, _) in TASKS {
-                let factor = if variant == Variant::Lstm { LSTM } else { 1.0 };
-                add(Stage::Finetune { task, variant }, factor * cost(task, sizes.rows(task)));
-            }
+            TASKS.into_iter().for_each(|(task, _)| fine_tune(task, variant, sizes.rows(task)));
         }
         for task in TRANSFERRED {
-            for n in 0..sizes.layers {
-                add(Stage::Finetune { task, variant: Variant::Layers(n) }, cost(task, sizes.rows(task)));
-            }
+            (0..sizes.layers).for_each(|n| fine_tune(task, Variant::Layers(n), sizes.rows(task)));
         }
-        if sizes.full {
-            for task in EXPERIMENTS {
-                for part in PARTS {
-                    let rows = sizes.part(task, part);
-                    add(Stage::Finetune { task, variant: Variant::Rows(rows) }, cost(task, rows));
-                    add(Stage::Finetune { task, variant: Variant::NoPretrainingRows(rows) }, cost(task, rows));
-                }
-                add(Stage::Finetune { task, variant: Variant::Shuffled }, cost(task, sizes.rows(task)));
-                add(Stage::Finetune { task, variant: Variant::Frozen }, 0.5 * cost(task, sizes.rows(task)));
+        for task in EXPERIMENTS.into_iter().filter(|_| sizes.full) {
+            for rows in PARTS.map(|part| sizes.part(task, part)) {
+                fine_tune(task, Variant::Rows(rows), rows);
+                fine_tune(task, Variant::NoPretrainingRows(rows), rows);
             }
+            fine_tune(task, Variant::Shuffled, sizes.rows(task));
+            fine_tune(task, Variant::Frozen, sizes.rows(task));
         }
     }
     all

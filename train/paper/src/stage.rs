@@ -19,7 +19,6 @@ use gradus_train::pretrain::{
 use gradus_train::run::{Control, METRICS_FILE, RunError};
 use gradus_train::tasks::TaskError;
 use gradus_train::zero_shot::ZeroShot;
-use gradus_world::World;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -103,7 +102,12 @@ fn write(path: &Path, result: &impl Serialize) -> Result<(), ReproduceError> {
 /// Runs a stage; returns a line on its outcome.
 pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -> Result<String, ReproduceError> {
     match &planned.stage {
-        Stage::World => world(paths, sizes, planned.seed),
+        Stage::World => {
+            let dir = paths.world(planned.seed);
+            let written = tasks::write(planned.seed, &dir, sizes.rows, |_| {})?;
+            let rows: usize = written.tasks.iter().map(|t| t.rows).sum();
+            Ok(format!("{} tasks, {rows} rows in {}", written.tasks.len(), dir.display()))
+        }
         Stage::Pretrain(body) => {
             let result = pre_train(paths, sizes, planned.seed, *body, watch)?;
             write(&paths.result(planned), &result)?;
@@ -116,13 +120,6 @@ pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -
             Ok(format!("{} {:.1}", result.test.metric, 100.0 * result.test.score))
         }
     }
-}
-
-fn world(paths: &Paths, sizes: &Sizes, seed: u64) -> Result<String, ReproduceError> {
-    let dir = paths.world(seed);
-    let written = tasks::write(&World::default(), seed, &dir, sizes.rows, |_| {})?;
-    let rows: usize = written.tasks.iter().map(|t| t.rows).sum();
-    Ok(format!("{} tasks, {rows} rows in {}", written.tasks.len(), dir.display()))
 }
 
 /// How the miniature is pre-trained: the same text, steps and schedule for each body.

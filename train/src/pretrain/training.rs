@@ -148,14 +148,6 @@ impl<'c> Pretraining<'c> {
         journal.progress.say(&format!("— step {}: {text}", at.step));
         Ok(journal.write(&Record::Sample(SampleRecord { at, prompt: String::new(), text }))?)
     }
-
-    /// Replaces the best model, the directory as a whole.
-    fn save_best(&self) -> Result<(), PretrainError> {
-        replace_directory(&self.run.dir.join(BEST), |fresh| {
-            self.run.source.tokenizer().save(fresh)?;
-            Ok(checkpoint::save(fresh, &self.run.trainer.params)?)
-        })
-    }
 }
 
 impl Run for Pretraining<'_> {
@@ -196,7 +188,10 @@ impl Run for Pretraining<'_> {
             journal.write(&Record::Evaluation(record.clone()))?;
             if record.nll < self.best {
                 self.best = record.nll;
-                self.save_best()?;
+                replace_directory(&self.run.dir.join(BEST), |fresh| -> Result<(), PretrainError> {
+                    self.run.source.tokenizer().save(fresh)?;
+                    Ok(checkpoint::save(fresh, &self.run.trainer.params)?)
+                })?;
             }
             self.last = Some(record);
         }

@@ -40,18 +40,6 @@ pub fn encode(
     }
     let ids =
         |text: &str| tokenizer.encode_plain(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
-    let (rows, truncated) = assemble(task, &example.input, ids, specials, context)?;
-    Ok(Encoded { rows, target: example.label.map(|label| target(task, label)), truncated })
-}
-
-/// The rows, each within the context, and whether something was cut.
-fn assemble(
-    task: &'static Task,
-    input: &Input,
-    ids: impl Fn(&str) -> Result<Vec<u32>, TaskError>,
-    s: Specials,
-    context: usize,
-) -> Result<(Vec<Vec<u32>>, bool), TaskError> {
     let mut truncated = false;
     let mut cut = |mut ids: Vec<u32>, most: usize| {
         truncated |= ids.len() > most;
@@ -59,9 +47,10 @@ fn assemble(
         ids
     };
     let half = context / 2 - 2;
-    let pair = |a: &[u32], b: &[u32]| [&[s.start], a, &[s.delimiter], b, &[s.extract]].concat();
-    let rows = match input {
-        Input::One(x) => vec![[&[s.start], &cut(ids(x)?, context - 2)[..], &[s.extract]].concat()],
+    let Specials { start, delimiter, extract } = specials;
+    let pair = |a: &[u32], b: &[u32]| [&[start], a, &[delimiter], b, &[extract]].concat();
+    let rows = match &example.input {
+        Input::One(x) => vec![[&[start], &cut(ids(x)?, context - 2)[..], &[extract]].concat()],
         Input::Pair(a, b) => {
             let (a, b) = (cut(ids(a)?, half), cut(ids(b)?, half));
             let both = task.transformation == Transformation::Similar;
@@ -84,7 +73,7 @@ fn assemble(
         }
         Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: task.name }),
     };
-    Ok((rows, truncated))
+    Ok(Encoded { rows, target: example.label.map(|label| target(task, label)), truncated })
 }
 
 #[cfg(test)]

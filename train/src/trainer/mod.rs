@@ -164,9 +164,8 @@ impl<T: Real> Trainer<T> {
 
     /// The same in another precision.
     pub fn cast<U: Real>(&self) -> Trainer<U> {
-        let (recipe, params, m, v) = (self.recipe.clone(), self.params.cast(), self.m.cast(), self.v.cast());
-        let decays = self.decays.clone();
-        Trainer { recipe, params, m, v, decays, done: self.done, watches: self.watches, alarms: Alarms::default() }
+        let fresh = Trainer::new(self.recipe.clone(), self.params.cast());
+        Trainer { m: self.m.cast(), v: self.v.cast(), done: self.done, watches: self.watches, ..fresh }
     }
 
     /// Number of steps made.

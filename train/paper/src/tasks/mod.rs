@@ -30,10 +30,9 @@
 //!
 //! ```
 //! use gradus_paper::tasks;
-//! use gradus_world::World;
 //!
 //! let folder = tempfile::tempdir()?;
-//! let written = tasks::write(&World::default(), 1, &folder.path().join("tasks"), 20, |_| {})?;
+//! let written = tasks::write(1, &folder.path().join("tasks"), 20, |_| {})?;
 //! assert_eq!(written.tasks.len(), tasks::names().count());
 //! assert!(folder.path().join("tasks/rte/train.tsv").exists());
 //! assert_eq!(tasks::bayes("sst-2"), Some(0.9));
@@ -60,7 +59,7 @@ use gradus_data::sets::Split;
 use gradus_io::files::{FileError, replace_directory};
 use gradus_tensor::rng::Philox;
 use gradus_train::hyperparameters::{RangeError, in_range};
-use gradus_world::{World, WorldConfig};
+use gradus_world::World;
 
 use self::tale::Teller;
 
@@ -155,8 +154,6 @@ pub fn test_labels(folder: &Path, task: &str, split: Split) -> PathBuf {
 pub enum WriteTasksError {
     #[error("{}: this already exists, and tasks are not written over it; name another folder", path.display())]
     Exists { path: PathBuf },
-    #[error("tasks are made from the whole world: fewer words than its default leave too few wrong answers")]
-    World,
     #[error(transparent)]
     Range(#[from] RangeError),
     #[error("{task}: expected {rows} different rows, but only {found} were found; ask for fewer rows")]
@@ -189,7 +186,7 @@ pub struct WrittenTask {
     pub bayes: f64,
 }
 
-/// Writes every task of `world` into a new folder `dir`, as a whole or not at all: at most `rows` training rows (some tasks have
+/// Writes every task of the world into a new folder `dir`, as a whole or not at all: at most `rows` training rows (some tasks have
 /// fewer, as in the originals: [`training_rows`]), three tenths of `rows` for dev and three fifths for test. MNLI has as many
 /// again, mismatched; Story Cloze and DPRD have a quarter as many dev rows as training rows. A seed gives the same files on every
 /// machine. No row is in two splits of a task. Each row is made from a story of its own, which no pre-training uses; short rows
@@ -197,19 +194,16 @@ pub struct WrittenTask {
 /// each.
 ///
 /// # Errors
-/// If `dir` exists, the world is not the default one, `rows` are too few or too many, or a file cannot be written.
-pub fn write(world: &World, seed: u64, dir: &Path, rows: usize, mut done: impl FnMut(usize)) -> Result<Written, WriteTasksError> {
+/// If `dir` exists, `rows` are too few or too many, or a file cannot be written.
+pub fn write(seed: u64, dir: &Path, rows: usize, mut done: impl FnMut(usize)) -> Result<Written, WriteTasksError> {
     if dir.exists() {
         return Err(WriteTasksError::Exists { path: dir.to_owned() });
     }
-    if *world.config() != WorldConfig::default() {
-        return Err(WriteTasksError::World);
-    }
     in_range("rows", rows, ROWS.contains(&rows), format!("a number from {} to {}", ROWS.start(), ROWS.end()))?;
-    let mut tasks = Vec::new();
+    let (world, mut tasks) = (World::default(), Vec::new());
     replace_directory(dir, |fresh| {
         for maker in &MAKERS {
-            let splits = maker.rows(world, seed, rows)?;
+            let splits = maker.rows(&world, seed, rows)?;
             let folder = &fresh.join(maker.name);
             for (split, rows) in &splits {
                 (maker.write)(&format::Files { folder, split: *split, stem: stem(maker.name, *split), rows })?;
