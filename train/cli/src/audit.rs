@@ -19,12 +19,12 @@ use crate::page::{free, write};
 /// Show every step, and prove it
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    Ops(ops::Ops),
-    Model(model::Model),
-    Step(step::Step),
-    Cost(cost::Cost),
-    Ledger(ledger::Ledger),
-    Replay(replay::Replay),
+    Ops(ops::Args),
+    Model(model::Args),
+    Step(step::Args),
+    Cost(cost::Args),
+    Ledger(ledger::Args),
+    Replay(replay::Args),
 }
 
 /// A file to write.
@@ -76,12 +76,12 @@ impl Pages {
 
 pub fn run(command: &Command) -> Result<(), CliError> {
     match command {
-        Command::Ops(args) => args.run(),
-        Command::Model(args) => args.run(),
-        Command::Step(args) => args.run(),
-        Command::Cost(args) => args.run(),
-        Command::Ledger(args) => args.run(),
-        Command::Replay(args) => args.run(),
+        Command::Ops(args) => ops::run(args),
+        Command::Model(args) => model::run(args),
+        Command::Step(args) => step::run(args),
+        Command::Cost(args) => cost::run(args),
+        Command::Ledger(args) => ledger::run(args),
+        Command::Replay(args) => replay::run(args),
     }
 }
 

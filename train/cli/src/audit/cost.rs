@@ -21,7 +21,7 @@ Examples:
 
 The workloads are those of `gradus bench train`. A step is made on one tape, and its kernels use all threads; training itself \
 cuts a batch into shards, so its steps are somewhat faster. FLOPs are what the ops state, which `gradus audit ops` proves; the rate counts forward and backward together as three times the forward FLOPs. The report has a roofline of the ops, and the memory held over the step.")]
-pub struct Cost {
+pub struct Args {
     /// Workload to measure
     #[arg(long, value_name = "NAME", default_value = "tiny", value_parser = Workload::NAMES)]
     workload: String,
@@ -34,27 +34,25 @@ pub struct Cost {
     talk: Talk,
 }
 
-impl Cost {
-    pub fn run(&self) -> Result<(), CliError> {
-        self.talk.threads.start()?;
-        within("steps", self.steps, 1..=10_000, "")?;
-        self.page.check()?;
-        let workload = Workload::named(&self.workload).expect("clap knows the names");
-        let job = Job::new("measuring", self.steps as u64, "steps");
-        let cost = Display::choose(self.talk.quiet).during(job, |reach| Ok(cost::cost(&workload, self.steps, reach)?))?;
-        self.page.write(|| cost.report().render())?;
-        if self.talk.json {
-            return output::json(&cost);
-        }
-        let heads = || [cost::Cost::HEADS.map(str::to_owned)];
-        columns([22, 17], heads().into_iter().chain(cost.rows(&cost.ops)))?;
-        output::line("")?;
-        columns([22, 17], heads().into_iter().chain(cost.rows(&cost.places)))?;
-        let [ms, rest, peak, gemm, memory] =
-            [cost.step_ms, cost.rest_ms, cost.peak_mb(), cost.gemm_gflops, cost.bandwidth_gb_per_second].map(figure);
-        output::line(&format!(
-            "\n{ms} ms per step, {rest} ms of it around the ops; at most {peak} MB; the fastest product {gemm} GFLOP/s, \
-             memory {memory} GB/s"
-        ))
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.talk.threads.start()?;
+    within("steps", args.steps, 1..=10_000, "")?;
+    args.page.check()?;
+    let workload = Workload::named(&args.workload).expect("clap knows the names");
+    let job = Job::new("measuring", args.steps as u64, "steps");
+    let cost = Display::choose(args.talk.quiet).during(job, |reach| Ok(cost::cost(&workload, args.steps, reach)?))?;
+    args.page.write(|| cost.report().render())?;
+    if args.talk.json {
+        return output::json(&cost);
     }
+    let heads = || [cost::Cost::HEADS.map(str::to_owned)];
+    columns([22, 17], heads().into_iter().chain(cost.rows(&cost.ops)))?;
+    output::line("")?;
+    columns([22, 17], heads().into_iter().chain(cost.rows(&cost.places)))?;
+    let [ms, rest, peak, gemm, memory] =
+        [cost.step_ms, cost.rest_ms, cost.peak_mb(), cost.gemm_gflops, cost.bandwidth_gb_per_second].map(figure);
+    output::line(&format!(
+        "\n{ms} ms per step, {rest} ms of it around the ops; at most {peak} MB; the fastest product {gemm} GFLOP/s, \
+         memory {memory} GB/s"
+    ))
 }

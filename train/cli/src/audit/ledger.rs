@@ -18,7 +18,7 @@ Examples:
   cargo test --workspace 2>&1 | tee tests.log
   gradus audit ledger --results tests.log --html ledger.html   # with the outcome of each test
   gradus audit ledger --markdown model/LEDGER.md --overwrite      # the page in the repository")]
-pub struct Ledger {
+pub struct Args {
     /// Root of a checkout of Gradus
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
@@ -32,25 +32,22 @@ pub struct Ledger {
     json: bool,
 }
 
-impl Ledger {
-    pub fn run(&self) -> Result<(), CliError> {
-        self.pages.check()?;
-        let is_checkout = self.root.join("autograd/src/ops/mod.rs").is_file();
-        let expected = "the root of a checkout of Gradus, where sources and tests are looked up";
-        in_range("root", self.root.display(), is_checkout, expected)?;
-        let printed =
-            self.results.as_ref().map(|path| std::fs::read_to_string(path).map_err(|e| FileError::new("read", path, e)));
-        let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
-        if let Some(path) = self.results.as_ref().filter(|_| outcomes.is_empty()) {
-            return Err(RangeError::new("results", path.display(), "what `cargo test` printed, one line per test").into());
-        }
-        let ledger = ledger::Ledger::of(&self.root, &outcomes);
-        self.pages.write(|| ledger.markdown(), || ledger.report().render())?;
-        if self.json {
-            output::json(&ledger.json())?;
-        } else {
-            output::write(&(ledger.lines().join("\n\n") + "\n"))?;
-        }
-        refuse(ledger.faults())
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.pages.check()?;
+    let is_checkout = args.root.join("autograd/src/ops/mod.rs").is_file();
+    let expected = "the root of a checkout of Gradus, where sources and tests are looked up";
+    in_range("root", args.root.display(), is_checkout, expected)?;
+    let printed = args.results.as_ref().map(|path| std::fs::read_to_string(path).map_err(|e| FileError::new("read", path, e)));
+    let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
+    if let Some(path) = args.results.as_ref().filter(|_| outcomes.is_empty()) {
+        return Err(RangeError::new("results", path.display(), "what `cargo test` printed, one line per test").into());
     }
+    let ledger = ledger::Ledger::of(&args.root, &outcomes);
+    args.pages.write(|| ledger.markdown(), || ledger.report().render())?;
+    if args.json {
+        output::json(&ledger.json())?;
+    } else {
+        output::write(&(ledger.lines().join("\n\n") + "\n"))?;
+    }
+    refuse(ledger.faults())
 }

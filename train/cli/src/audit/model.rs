@@ -27,7 +27,7 @@ Per parameter tensor: the derivative along a random direction against central di
 or 1 if a gradient is wrong), single elements, the gradient's norm, the share of zeros. Of the whole model: exact forward mode and \
 second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 if anything \
 fails.")]
-pub struct Model {
+pub struct Args {
     /// Directory of a model, with or without a head [default: the standard models]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
@@ -52,55 +52,50 @@ pub struct Model {
     talk: Talk,
 }
 
-impl Model {
-    pub fn run(&self) -> Result<(), CliError> {
-        self.talk.threads.start()?;
-        within("coordinates", self.coordinates, 0..=1000, "")?;
-        self.page.check()?;
-        let depth = Depth { coordinates: self.coordinates, seed: self.seed };
-        let models = match &self.model {
-            Some(path) => vec![self.checkpoint(path, depth)?],
-            None => model::standard(depth),
-        };
-        let mut all = Vec::new();
-        for (name, loss) in &models {
-            let mut tensors = 0;
-            loss.model.as_ref().visit(|_, _| tensors += 1);
-            let audit = |reach: &mut dyn FnMut(usize)| Ok(model::audit(name, loss, depth, reach));
-            all.push(Display::choose(self.talk.quiet).during(Job::new(name, tensors, "tensors"), audit)?);
-        }
-        self.page.write(|| model::report(&all, depth).render())?;
-        let faults: Vec<String> = all.iter().flat_map(AuditedModel::faults).collect();
-        if self.talk.json {
-            output::json(&json!({ "models": all.iter().map(AuditedModel::json).collect::<Vec<_>>(), "faults": faults }))?;
-        } else {
-            let heads = [AuditedModel::HEADS.map(str::to_owned)];
-            columns([30, 16], heads.into_iter().chain(all.iter().map(AuditedModel::line)))?;
-            if faults.is_empty() {
-                output::line(&format!("\n{}", model::ALL_HOLDS))?;
-            }
-        }
-        refuse(faults)
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.talk.threads.start()?;
+    within("coordinates", args.coordinates, 0..=1000, "")?;
+    args.page.check()?;
+    let depth = Depth { coordinates: args.coordinates, seed: args.seed };
+    let models = match &args.model {
+        Some(path) => vec![checkpoint(args, path, depth)?],
+        None => model::standard(depth),
+    };
+    let mut all = Vec::new();
+    for (name, loss) in &models {
+        let mut tensors = 0;
+        loss.model.as_ref().visit(|_, _| tensors += 1);
+        let audit = |reach: &mut dyn FnMut(usize)| Ok(model::audit(name, loss, depth, reach));
+        all.push(Display::choose(args.talk.quiet).during(Job::new(name, tensors, "tensors"), audit)?);
     }
+    args.page.write(|| model::report(&all, depth).render())?;
+    let faults: Vec<String> = all.iter().flat_map(AuditedModel::faults).collect();
+    if args.talk.json {
+        output::json(&json!({ "models": all.iter().map(AuditedModel::json).collect::<Vec<_>>(), "faults": faults }))?;
+    } else {
+        let heads = [AuditedModel::HEADS.map(str::to_owned)];
+        columns([30, 16], heads.into_iter().chain(all.iter().map(AuditedModel::line)))?;
+        if faults.is_empty() {
+            output::line(&format!("\n{}", model::ALL_HOLDS))?;
+        }
+    }
+    refuse(faults)
+}
 
-    /// A model from a directory, on random tokens.
-    fn checkpoint(&self, path: &Path, depth: Depth) -> Result<(String, Loss), CliError> {
-        let dir = open_model(path)?;
-        let model = dir.load()?;
-        let config = model.config();
-        let context = config.backbone.context();
-        if context < 2 {
-            return Err(CliError::Usage(format!(
-                "{}: a context of {context}; the audit needs at least two tokens",
-                path.display()
-            )));
-        }
-        within("tokens", self.tokens, 2..=context, ", the model's context")?;
-        let fits = (2..=1024).contains(&self.sequences) && self.sequences.is_multiple_of(2);
-        in_range("sequences", self.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
-        let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
-        let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (self.sequences, self.tokens), depth.seed);
-        let dropout = self.dropout.then(|| DropoutSeed::new(depth.seed, 1));
-        Ok((dir.path().display().to_string(), Loss { model: model.cast(), batch, dropout }))
+/// A model from a directory, on random tokens.
+fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), CliError> {
+    let dir = open_model(path)?;
+    let model = dir.load()?;
+    let config = model.config();
+    let context = config.backbone.context();
+    if context < 2 {
+        return Err(CliError::Usage(format!("{}: a context of {context}; the audit needs at least two tokens", path.display())));
     }
+    within("tokens", args.tokens, 2..=context, ", the model's context")?;
+    let fits = (2..=1024).contains(&args.sequences) && args.sequences.is_multiple_of(2);
+    in_range("sequences", args.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
+    let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
+    let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (args.sequences, args.tokens), depth.seed);
+    let dropout = args.dropout.then(|| DropoutSeed::new(depth.seed, 1));
+    Ok((dir.path().display().to_string(), Loss { model: model.cast(), batch, dropout }))
 }

@@ -36,7 +36,7 @@ is the run's, with its own optimizer, rate and moments, else that of GPT-1's opt
 about 30 MB; size and time grow with --sequences. \
 Exit code 1 where a derivative is contradicted.")]
 #[command(group(clap::ArgGroup::new("checkpoint").args(["model", "run"])))]
-pub struct Step {
+pub struct Args {
     /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
     #[arg(long, value_name = "DIR", conflicts_with = "by_hand")]
     model: Option<PathBuf>,
@@ -78,62 +78,57 @@ pub struct Step {
     talk: Talk,
 }
 
-impl Step {
-    pub fn run(&self) -> Result<(), CliError> {
-        self.talk.threads.start()?;
-        free(&self.html, self.overwrite)?;
-        let step = self.inputs()?;
-        let digests = (step.parameters_digest(), step.data_digest());
-        let opened = Opened::of(step, &command())?;
-        write(&self.html, &opened.html())?;
-        let faults = opened.faults();
-        if self.talk.json {
-            output::json(&json!({
-                "html": self.html.display().to_string(), "loss": opened.loss, "nodes": opened.nodes.len(), "proved": opened.proved(),
-                "parameters_sha256": digests.0, "batch_sha256": digests.1, "faults": faults,
-            }))?;
-        } else {
-            output::line(&format!(
-                "{}: loss {:.6}, {} nodes, {} derivatives compared with differences at the step's own numbers",
-                self.html.display(),
-                opened.loss,
-                count(opened.nodes.len() as u64),
-                count(opened.proved() as u64)
-            ))?;
-        }
-        refuse(faults)
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.talk.threads.start()?;
+    free(&args.html, args.overwrite)?;
+    let step = inputs(args)?;
+    let digests = (step.parameters_digest(), step.data_digest());
+    let opened = Opened::of(step, &command())?;
+    write(&args.html, &opened.html())?;
+    let faults = opened.faults();
+    if args.talk.json {
+        output::json(&json!({
+            "html": args.html.display().to_string(), "loss": opened.loss, "nodes": opened.nodes.len(), "proved": opened.proved(),
+            "parameters_sha256": digests.0, "batch_sha256": digests.1, "faults": faults,
+        }))?;
+    } else {
+        let (path, loss) = (args.html.display(), opened.loss);
+        let [nodes, proved] = [opened.nodes.len(), opened.proved()].map(|n| count(n as u64));
+        let compared = format!("{proved} derivatives compared with differences at the step's own numbers");
+        output::line(&format!("{path}: loss {loss:.6}, {nodes} nodes, {compared}"))?;
     }
+    refuse(faults)
+}
 
-    fn inputs(&self) -> Result<StepInputs, CliError> {
-        if let Some(path) = &self.run {
-            let stored = Stored::read(path, &cache(Some(path)), &Display::choose(self.talk.quiet))?;
-            return Ok(StepInputs::of_run(&stored, self.sequences)?);
-        }
-        let Some(path) = &self.model else {
-            if self.by_hand {
-                return Ok(StepInputs::by_hand());
-            }
-            let job = Job::new("learning", StepInputs::STEPS, "steps");
-            return Display::choose(self.talk.quiet).during(job, |reach| Ok(StepInputs::standard(self.seed, reach)?));
-        };
-        let sequences = self.sequences.unwrap_or(1);
-        within("sequences", sequences, 1..=1024, "")?;
-        if let (Some(task), Some(data)) = (&self.task, &self.data) {
-            let task = Task::named(task).map_err(FinetuneError::from)?;
-            return Ok(StepInputs::of_task(path, task, data, sequences, self.seed)?);
-        }
-        let (text, data) = match (&self.text, &self.corpus) {
-            (Some(text), _) => (text.clone(), format!("“{text}”")),
-            (None, Some(file)) => {
-                let text = std::fs::read_to_string(file).map_err(|e| FileError::new("read", file, e))?;
-                (text, format!("the beginning of {}", file.display()))
-            }
-            (None, None) => {
-                let problem = "a model wants something to read: give --text, --corpus, or --task with --data";
-                return Err(CliError::Usage(problem.into()));
-            }
-        };
-        let size = Size { sequences, tokens: self.tokens };
-        Ok(StepInputs::of_model(&open_model(path)?, &text, data, size, self.seed)?)
+fn inputs(args: &Args) -> Result<StepInputs, CliError> {
+    if let Some(path) = &args.run {
+        let stored = Stored::read(path, &cache(Some(path)), &Display::choose(args.talk.quiet))?;
+        return Ok(StepInputs::of_run(&stored, args.sequences)?);
     }
+    let Some(path) = &args.model else {
+        if args.by_hand {
+            return Ok(StepInputs::by_hand());
+        }
+        let job = Job::new("learning", StepInputs::STEPS, "steps");
+        return Display::choose(args.talk.quiet).during(job, |reach| Ok(StepInputs::standard(args.seed, reach)?));
+    };
+    let sequences = args.sequences.unwrap_or(1);
+    within("sequences", sequences, 1..=1024, "")?;
+    if let (Some(task), Some(data)) = (&args.task, &args.data) {
+        let task = Task::named(task).map_err(FinetuneError::from)?;
+        return Ok(StepInputs::of_task(path, task, data, sequences, args.seed)?);
+    }
+    let (text, data) = match (&args.text, &args.corpus) {
+        (Some(text), _) => (text.clone(), format!("“{text}”")),
+        (None, Some(file)) => {
+            let text = std::fs::read_to_string(file).map_err(|e| FileError::new("read", file, e))?;
+            (text, format!("the beginning of {}", file.display()))
+        }
+        (None, None) => {
+            let problem = "a model wants something to read: give --text, --corpus, or --task with --data";
+            return Err(CliError::Usage(problem.into()));
+        }
+    };
+    let size = Size { sequences, tokens: args.tokens };
+    Ok(StepInputs::of_model(&open_model(path)?, &text, data, size, args.seed)?)
 }
