@@ -75,12 +75,15 @@ pub enum GenerateError {
     #[error("the prompt has no tokens, and a GPT needs at least one; give some with --prompt or --ids")]
     Empty,
     #[error(
-        "{prompt} prompt tokens and {tokens} new ones are {}, but the model's context is {context}; \
-         ask for at most {}, or leave out --no-slide to continue from the last half of the context",
-        prompt.saturating_add(*tokens),
-        format_args!("--tokens {}", context.saturating_sub(*prompt))
+        "{prompt} prompt tokens and {tokens} new ones do not fit the model's context of {context}; {}leave out --no-slide to \
+         continue from the last half of the context",
+        context.checked_sub(*prompt).filter(|&room| room > 0).map_or("shorten the prompt, or ".into(), |room| format!("ask for at most --tokens {room}, or "))
     )]
     TooLong { prompt: usize, tokens: usize, context: usize },
+    #[error(
+        "a logit of token {at} (from 1, prompt included) is {found}: the weights are not those of a trained model; take another checkpoint"
+    )]
+    NotFinite { at: usize, found: f64 },
     #[error(transparent)]
     Range(#[from] RangeError),
 }
@@ -89,8 +92,9 @@ impl Choice {
     /// Refuses a number out of range.
     pub fn check(self) -> Result<(), GenerateError> {
         let Choice::Sample { temperature, top_k, top_p } = self else { return Ok(()) };
-        let above_0 = temperature > 0.0 && temperature.is_finite();
-        in_range("temperature", temperature, above_0, "a number above 0 (for the most probable token, --greedy)")?;
+        // Divided by less, a logit of f32 could overflow f64.
+        let in_bounds = temperature >= 1e-200 && temperature.is_finite();
+        in_range("temperature", temperature, in_bounds, "a number from 1e-200 (for the most probable token, --greedy)")?;
         in_range("top-k", 0, top_k != Some(0), "a number of tokens from 1 (leave it out to keep all)")?;
         Ok(in_range("top-p", top_p, top_p > 0.0 && top_p <= 1.0, "a probability above 0, at most 1")?)
     }
@@ -158,7 +162,7 @@ impl Ranked<'_> {
 /// `each(ids so far)` after every one; it ends early where that returns false.
 ///
 /// # Errors
-/// [`GenerateError`], before anything is generated. Panics on an id that the model does not have: callers check user input.
+/// [`GenerateError`], before anything is generated, or at the first logit that is non-finite. Panics on an id that the model does not have: callers check user input.
 #[allow(clippy::too_many_arguments, reason = "all that a text depends on")]
 pub fn generate<T: Real>(
     model: &Model<Tensor<T>>,
@@ -186,7 +190,11 @@ pub fn generate<T: Real>(
             window = ids.len() - kept(context);
         }
         let logits = decoder.read(&ids[window + decoder.position()..]);
-        ids.push(choice.choose(&logits[..vocab.min(logits.len())], rng));
+        let logits = &logits[..vocab.min(logits.len())];
+        if let Some(logit) = logits.iter().find(|z| !z.is_finite()) {
+            return Err(GenerateError::NotFinite { at: ids.len() + 1, found: logit.to_f64() });
+        }
+        ids.push(choice.choose(logits, rng));
         if !each(ids) {
             break;
         }
@@ -260,7 +268,7 @@ mod tests {
         };
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();
-        assert!(error.to_string().contains("context is 4; ask for at most --tokens 2"), "{error}");
+        assert!(error.to_string().contains("context of 4; ask for at most --tokens 2"), "{error}");
         run(&mut ids, 20, Overflow::default()).unwrap();
         assert_eq!(ids.len(), 22);
         // The context fills with tokens 0 to 3; token 5 follows a fresh reading of the last two, 3 and 4.

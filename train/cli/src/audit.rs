@@ -16,7 +16,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::page::{free, write};
 
-/// Show every step, and prove it
+/// Show every computation, with the evidence that it is right
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     Ops(ops::Args),

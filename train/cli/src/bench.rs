@@ -32,6 +32,9 @@ pub enum Command {
     Scaling(scaling::Scaling),
 }
 
+/// Most steps, passes or repetitions that are timed.
+const MOST_ROUNDS: usize = 10_000;
+
 /// Time whole training steps on random tokens.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -54,7 +57,7 @@ pub struct Train {
     /// Sequences per step, instead of the workload's.
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// Parts a step is computed in, one after the other, to save memory (gradient accumulation).
+    /// Parts into which a batch is split, computed one after the other to save memory (gradient accumulation).
     #[arg(long, value_name = "N", default_value_t = 1)]
     accumulate: usize,
     /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 2; 1 for a
@@ -122,7 +125,8 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 
 fn bench_train(args: &Train) -> Result<(), CliError> {
     args.talk.threads.start()?;
-    in_range("steps", args.steps, args.steps > 0, "at least 1 step to time")?;
+    within("steps", args.steps, 1..=MOST_ROUNDS, "")?;
+    within("warm-up", args.warm_up, 0..=MOST_ROUNDS, "")?;
     in_range("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;
     let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
     workload.config = workload.config.with_dropout(args.dropout);
@@ -134,7 +138,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     let part = workload.sequences / args.accumulate;
     workload.shards = args.shards.unwrap_or(default_shards(part));
     within("shards", workload.shards, 1..=part, ", the sequences of a part")?;
-    let steps = args.warm_up.saturating_add(args.steps) as u64;
+    let steps = (args.warm_up + args.steps) as u64;
     let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);
     let report = Display::choose(args.talk.quiet).during(job, |reach| Ok(train(&workload, args.steps, args.warm_up, reach)?))?;
     if args.talk.json {
@@ -168,11 +172,9 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
             Model::init(&config.into(), 0)
         }
     };
-    in_range("prompt-tokens", args.prompt_tokens, args.prompt_tokens > 0, "at least 1 token")?;
-    in_range("tokens", args.tokens, args.tokens > 0, "at least 1 token")?;
     let context = model.backbone.config().context();
-    let room = context.saturating_sub(args.prompt_tokens);
-    in_range("tokens", args.tokens, args.tokens <= room, format!("at most {room} after the prompt, to stay within the context"))?;
+    within("prompt-tokens", args.prompt_tokens, 1..=context.saturating_sub(1), ", to leave room in the context")?;
+    within("tokens", args.tokens, 1..=context - args.prompt_tokens, ", the rest of the context")?;
     let Some(gpt) = model.gpt() else {
         return Err(RangeError::new("model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer").into());
     };

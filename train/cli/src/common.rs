@@ -20,7 +20,7 @@ use crate::output;
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Threads {
-    /// Number of threads; by default one per core. It does not change a bit of the result.
+    /// Number of threads; by default one per core. The result is the same to the bit.
     #[arg(long, value_name = "K")]
     threads: Option<usize>,
 }
@@ -40,7 +40,7 @@ impl Threads {
 /// How a command talks, and with how many threads it computes.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Talk {
-    /// Say nothing but warnings
+    /// Print only warnings
     #[arg(long)]
     pub quiet: bool,
     /// Print one JSON object as the last line

@@ -64,8 +64,8 @@ pub struct Args {
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     split: Option<Split>,
     /// Labels of a split published without them, in the form of a GLUE submission: `index` and `prediction` separated by a tab,
-    /// one line per row, in order. `gradus world --tasks` writes them next to the test sets. Another task's labels are recognised
-    /// only by number, ids and names.
+    /// one line per row, in order. `gradus world --tasks` writes them next to the test sets. Another task's labels are noticed
+    /// only if their number, ids or names differ.
     #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["corpus", "ids", "zero_shot"])]
     labels: Option<PathBuf>,
     /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.

@@ -23,7 +23,7 @@ use crate::output;
         is taken; of these, the fewest most probable with a total of at least --top-p stay; one of them is drawn in proportion, \
         by a counter-based generator (Philox) from --seed. The same seed gives the same tokens. With --greedy the largest \
         logit is taken instead. Ties go to the lower id.\n\n\
-        Beyond the model's context the window slides: each time the context is full, its last half is read afresh, and the model \
+        Beyond the model's context the window slides: each time the context is full, its last half is read again from the start, and the model \
         no longer sees what came before. Where that happens, a note on stderr says from which token on. With --no-slide, prompt and \
         new tokens together must fit the context.\n\n\
         Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(Slide { at, unseen }) = slid {
         output::say(&format!(
             "note: the model's context is {context} tokens, so from token {} on, prompt included, the window slides: the model \
-             reads the last {} afresh and no longer sees tokens 1 to {unseen}, and so on each time the context is full",
+             reads only the last {} again and no longer sees tokens 1 to {unseen}; this repeats each time the context is full",
             at + 1,
             at - unseen
         ));

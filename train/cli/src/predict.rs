@@ -24,7 +24,7 @@ Examples:
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
 
 One line per row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
-whole scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file \
+whole-number scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file \
 that the GLUE benchmark takes, by its name, and no lines are printed; its diagnostic set (AX) is not read. --json gives each row's \
 `logits` too, and `ids`: the token ids of its sequences, one, both orders, or one per choice; `score` and `metrics` where every row \
 has a label, else null.")]
@@ -41,7 +41,7 @@ pub struct Args {
     /// train, dev, test; MultiNLI also dev-mismatched and test-mismatched
     #[arg(long, default_value = "test")]
     split: Split,
-    /// Existing folder for GLUE's submission file; one that stands there is kept unless --overwrite is given
+    /// Existing folder for GLUE's submission file; an existing one is kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     glue: Option<PathBuf>,
     /// Write over a submission file in --glue
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(dir) = &args.glue {
         // Before the long work: is this a split of GLUE's, and the place of its submission free?
         let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
-        in_range("glue", dir.display(), dir.is_dir(), "a folder that exists")?;
+        in_range("glue", dir.display(), dir.is_dir(), "an existing folder")?;
         vacant(&path, args.overwrite)?;
     }
     let task_model = TaskModel::finetuned(&args.model, task)?;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
-use gradus_paper::{Reproduction, Sizes, Watch};
+use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
 
 use crate::common::{Talk, stop_on_ctrl_c};
 use crate::error::CliError;
@@ -62,12 +63,17 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let watch = Watch { monitor: &Display::choose(args.talk.quiet), samples: !args.talk.quiet };
     let made = match &args.resume {
-        Some(dir) => gradus_paper::resume(dir, &watch)?,
+        Some(dir) => gradus_paper::resume(dir, &watch),
         None => {
             let sizes = Sizes::new(args.seeds, args.seed, args.scale, args.full);
-            gradus_paper::begin(&sizes, &args.out, &watch)?
+            gradus_paper::begin(&sizes, &args.out, &watch)
         }
     };
+    let made = made.inspect_err(|e| {
+        if let (ReproduceError::Interrupted { .. }, Some(path)) = (e, &args.markdown) {
+            output::say(&format!("note: the page is written at the end: give --markdown {} again then", quoted(path)));
+        }
+    })?;
     if let Some(path) = &args.markdown {
         page::write(path, &made.markdown)?;
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::output;
 
-/// List the tasks, what they ask, and the files that --data must hold
+/// List the tasks, what each asks, and the files that --data must hold
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  gradus tasks\n  gradus tasks --json")]
 pub struct Args {

@@ -56,8 +56,8 @@ pub struct Args {
     /// Instead of telling stories, write the paper's tasks made from them to this new folder, one folder per task.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["stories", "out", "overwrite", "log_prob", "describe"])]
     tasks: Option<PathBuf>,
-    /// Training rows per task; three tenths as many dev rows, three fifths as many test rows (tasks with long rows, and easy
-    /// ones, have fewer training rows).
+    /// Training rows per task, with 0.3 times as many dev rows and 0.6 times as many test rows; tasks with long rows and easy
+    /// tasks have fewer training rows.
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "tasks")]
     rows: usize,
     /// Print one JSON object: `limit`, and `stories` with text, log_prob, tokens and the facts behind each (not with --out).

@@ -55,7 +55,7 @@ hyperparameters! {
             /// How much of the pre-trained model is kept: `all`, `none`, or embeddings and this many blocks, 0 … n (figure 2)
             #[cfg_attr(feature = "clap", arg(value_name = "all|none|N"))]
             transfer: Transfer = Transfer::All,
-            /// Train the head alone, on the pre-trained model's hidden states as features; wants --aux 0
+            /// Train the head alone, on the pre-trained model's hidden states as features; requires --aux 0
             frozen: bool = false,
             /// Dropout before W_y (§4.1)
             classifier_dropout: f64 = 0.1,

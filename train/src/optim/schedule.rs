@@ -68,7 +68,7 @@ impl fmt::Display for ScheduleKind {
 /// Length of the warm-up. Written as a whole number it counts steps (`2000`), with a decimal point it is a share of all
 /// steps (`0.002`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number of steps (2000), or with a decimal point a share of them (0.02)")]
 pub enum Warmup {
     /// N steps, w = N/T.
     Steps(u64),

@@ -58,13 +58,14 @@ hyperparameters! {
         "Training": {
             /// Sequences per step [default: tiny 16, small 8, gpt1 64]
             batch: Option<usize>,
-            /// Parts a batch is computed in, one after the other, to save memory (gradient accumulation) [default: 1]
+            /// Parts into which a batch is split, computed one after the other to save memory (gradient accumulation) [default: 1]
             accumulate: Option<usize>,
             /// Logical shards of each part, which threads share; each holds a gradient of its own; the bits of a run
-            /// depend on their number, not on the threads [default: 2, of a part of one sequence 1]
+            /// depend on their number, not on the threads [default: 2; 1 for a part of one sequence]
             shards: Option<usize>,
             /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
-            /// about one block's, a step takes about a third longer, and no bit changes (--resume may switch it) [default: false]
+            /// about one block's, a step takes about a third longer, and the result is the same to the bit (--resume may switch
+            /// it) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             recompute: Option<bool>,
             /// Number of steps [default: one epoch]
@@ -110,7 +111,7 @@ hyperparameters! {
             /// [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             shuffle_sentences: Option<bool>,
-            /// Updates between evaluations, each with a checkpoint [default: a twentieth of the run]
+            /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
             /// Most held-out tokens an evaluation during training reads; the last one reads all [default: 100000]
             eval_tokens: Option<usize>,
@@ -207,7 +208,18 @@ impl PretrainOptions {
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
         let text = std::fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
-        toml::from_str(&text).map_err(|e| error(e.to_string()))
+        let options: Self = toml::from_str(&text).map_err(|e| error(e.to_string()))?;
+        let twice = [
+            (options.steps.is_some() && options.epochs.is_some(), "steps and epochs both give the length of the run"),
+            (
+                options.held_out.is_some() && options.held_out_corpus.is_some(),
+                "held_out and held_out_corpus both say what is held out",
+            ),
+        ];
+        match twice.into_iter().find(|(both, _)| *both) {
+            Some((_, what)) => Err(error(format!("{what}; leave one of them out"))),
+            None => Ok(options),
+        }
     }
 
     /// The settings that these options make.
@@ -390,11 +402,18 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_field_of_a_config_file_is_an_error() {
+    fn a_config_file_that_says_nothing_clear_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.toml");
-        std::fs::write(&path, "lerning_rate = 1.0\n").unwrap();
-        let message = PretrainOptions::read(&path).unwrap_err().to_string();
-        assert!(message.contains("run.toml") && message.contains("lerning_rate"), "{message}");
+        for (text, told) in [
+            ("lerning_rate = 1.0", "lerning_rate"),
+            ("warmup = \"a\"", "a share of them (0.02)"),
+            ("steps = 2\nepochs = 3.0", "steps and epochs both"),
+            ("held_out = 0.1\nheld_out_corpus = \"b.txt\"", "held_out and held_out_corpus both"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let message = PretrainOptions::read(&path).unwrap_err().to_string();
+            assert!(message.contains("run.toml") && message.contains(told), "{message}");
+        }
     }
 }

@@ -166,10 +166,16 @@ impl Measure {
 
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One story has no standard error.
+        let (bits, nats) = (self.bits_per_byte, self.nats_per_story);
+        if self.stories == 1 {
+            return write!(f, "{bits:.4} bits per byte, {nats:.2} nats in one story");
+        }
+        let (bits_error, nats_error) = (self.bits_per_byte_error, self.nats_per_story_error);
         write!(
             f,
-            "{:.4} ± {:.4} bits per byte, {:.2} ± {:.2} nats per story ({} stories)",
-            self.bits_per_byte, self.bits_per_byte_error, self.nats_per_story, self.nats_per_story_error, self.stories
+            "{bits:.4} ± {bits_error:.4} bits per byte, {nats:.2} ± {nats_error:.2} nats per story ({} stories)",
+            self.stories
         )
     }
 }

@@ -9,7 +9,7 @@ use super::{Talk, refuse};
 use crate::error::CliError;
 use crate::output;
 
-/// Make a step again that stopped a training: the first non-finite number, its op, and what went into it
+/// Repeat the step at which training stopped: the first non-finite number, its op, and what went into it
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

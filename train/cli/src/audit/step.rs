@@ -40,7 +40,7 @@ pub struct Args {
     /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
     #[arg(long, value_name = "DIR", conflicts_with = "by_hand")]
     model: Option<PathBuf>,
-    /// Directory of a pre-training on its way: its next step
+    /// Directory of an unfinished pre-training, whose next step is opened
     #[arg(long, value_name = "DIR", conflicts_with_all = ["by_hand", "seed", "text", "corpus", "task", "data", "tokens"])]
     run: Option<PathBuf>,
     /// Text that the model reads
@@ -58,8 +58,8 @@ pub struct Args {
     /// Tokens per sequence [default: as many as text and context allow, at most 16]
     #[arg(long, value_name = "T", requires = "model")]
     tokens: Option<usize>,
-    /// Sequences, one after the other in the text; examples of a task [default: 1]; of a run's batch the first [default: all, or
-    /// as many as make 512 tokens]
+    /// Sequences, one after the other in the text, or examples of a task [default: 1]. With --run, how many of the batch's
+    /// sequences, from the first [default: all, or as many as make 512 tokens]
     #[arg(long, value_name = "B", requires = "checkpoint")]
     sequences: Option<usize>,
     /// The step to be done by hand: two tokens, three dimensions, one head, one block; it has no seed
@@ -71,7 +71,7 @@ pub struct Args {
     /// File to write
     #[arg(long, value_name = "FILE", default_value = "step.html")]
     html: PathBuf,
-    /// Replace what stands there
+    /// Replace an existing file
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
@@ -125,7 +125,7 @@ fn inputs(args: &Args) -> Result<StepInputs, CliError> {
             (text, format!("the beginning of {}", file.display()))
         }
         (None, None) => {
-            let problem = "a model wants something to read: give --text, --corpus, or --task with --data";
+            let problem = "--model needs something to read: give --text, --corpus, or --task with --data";
             return Err(CliError::Usage(problem.into()));
         }
     };

@@ -3,9 +3,8 @@
 use gradus_bench::{Workload, evaluate};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
-use gradus_train::hyperparameters::in_range;
 
-use crate::common::Talk;
+use crate::common::{Talk, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -33,7 +32,7 @@ pub struct Evaluate {
 
 pub fn run(args: &Evaluate) -> Result<(), CliError> {
     args.talk.threads.start()?;
-    in_range("passes", args.passes, args.passes > 0, "at least 1 pass to time")?;
+    within("passes", args.passes, 1..=super::MOST_ROUNDS, "")?;
     let workload = Workload::named(&args.workload).expect("clap lets these names pass");
     let job = Job::new(workload.name, args.passes as u64 + 1, "passes");
     let report = Display::choose(args.talk.quiet).during(job, |reach| Ok(evaluate(&workload, args.passes, reach)))?;

@@ -3,10 +3,9 @@
 use gradus_bench::{Growth, SWEEPS, Sweep, scaling};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
-use gradus_train::hyperparameters::in_range;
 use serde::Serialize;
 
-use crate::common::Talk;
+use crate::common::{Talk, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -45,7 +44,7 @@ struct Report {
 
 pub fn run(args: &Scaling) -> Result<(), CliError> {
     args.talk.threads.start()?;
-    in_range("repeats", args.repeats, args.repeats > 0, "at least 1 repetition")?;
+    within("repeats", args.repeats, 1..=super::MOST_ROUNDS, "")?;
     let chosen = |sweep: &Sweep| args.sweep.is_empty() || args.sweep.iter().any(|name| name == sweep.name);
     let mut sweeps = Vec::new();
     for sweep in SWEEPS.into_iter().filter(chosen) {

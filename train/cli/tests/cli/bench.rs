@@ -18,6 +18,7 @@ fn training_reports_every_figure() {
 /// In four parts, a quarter of the batch's activations are held; when recomputing, those of a block and the inputs of all.
 #[test]
 fn memory_is_listed_by_class() {
+    gradus("bench train --steps 18446744073709551615").misused(&["from 1 to 10000"]);
     let run = |more: &str| {
         let json = gradus(&format!("bench train --batch 4 --steps 1 --warm-up 0 --json {more}")).json();
         let bytes = |class: &str| json["memory"][class].as_u64().unwrap_or_else(|| panic!("{class} in {json}"));
@@ -58,7 +59,8 @@ fn generation_reports_what_it_reads() {
     // 2 layers of 24·2·12² + 2·2·3·12 FLOPs, and 2·12·256 for the last logits
     let flops = number(&json["prompt_gflops"]) * number(&json["prompt_ms"]) * 1e6;
     assert!((flops / 20_256.0 - 1.0).abs() < 1e-9, "{json}");
-    desk.gradus("bench generate --model model --prompt-tokens 2 --tokens 7").misused(&["at most 6"]);
+    desk.gradus("bench generate --model model --prompt-tokens 2 --tokens 7")
+        .misused(&["--tokens 7", "from 1 to 6, the rest of the context"]);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn the_window_slides_beyond_the_context_and_says_so() {
     assert_eq!(long.json()["slid"], serde_json::json!({ "at": 11, "unseen": 6 }));
     assert_holds(
         &long.stderr,
-        &["context is 10 tokens", "from token 12 on", "the last 5 afresh", "no longer sees tokens 1 to 6"],
+        &["context is 10 tokens", "from token 12 on", "only the last 5 again", "no longer sees tokens 1 to 6"],
     );
     assert_eq!(run("--tokens 30 --slide").json(), long.json(), "the flag asks for the default");
     let fits = run("--tokens 8");
@@ -90,6 +90,7 @@ fn what_cannot_be_generated_is_refused() {
     for (flags, words) in [
         ("--temperature 0", &["--temperature 0", "--greedy"][..]),
         ("--temperature -1", &["--temperature -1"]),
+        ("--temperature 1e-310", &["from 1e-200"]),
         ("--temperature NaN", &["--temperature NaN"]),
         ("--top-k 0", &["--top-k 0"]),
         ("--top-p 1.5", &["--top-p 1.5", "at most 1"]),
@@ -101,6 +102,10 @@ fn what_cannot_be_generated_is_refused() {
     desk.gradus("generate --model golden/l2-d12-h3 --prompt hey --tokens 1").fails_with(&["no tokenizer", "--ids"]);
     desk.byte_model("own", |_| {});
     desk.gradus("generate --model own --prompt= --tokens 1").fails_with(&["the prompt has no tokens"]);
+    desk.gradus("generate --model own --prompt 123456789 --tokens 1 --no-slide")
+        .fails_with(&["shorten the prompt, or leave out"]);
+    desk.spoil("own", "h.0.mlp.c_fc.weight", f32::NAN);
+    desk.gradus("generate --model own --prompt ab --tokens 4").fails_with(&["logit of token 3", "NaN", "another checkpoint"]);
 }
 
 #[test]
