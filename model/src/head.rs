@@ -68,18 +68,15 @@ impl HeadConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         let (classes, names) = (self.classes, self.labels.len());
         match self.form {
-            Form::Choose => {
-                let expected = || "1 where an answer is chosen".into();
-                ensure(classes == 1, "classes", classes, expected, "another checkpoint")?;
-            }
+            Form::Choose => ensure(classes == 1, "classes", classes, "1 where an answer is chosen", "another checkpoint")?,
             Form::Classify | Form::Similar => {
-                let expected = || "a number from 2 to 65536".into();
-                ensure((2..=1 << 16).contains(&classes), "classes", classes, expected, "another task")?;
+                let fits = (2..=1 << 16).contains(&classes);
+                ensure(fits, "classes", classes, "a number from 2 to 65536", "another task")?;
             }
         }
-        let expected = || format!("{classes}, one per class");
+        let expected = format!("{classes}, one per class");
         ensure(names == 0 || names == classes, "labels", format!("{names} names"), expected, "another checkpoint")?;
-        let expected = || "a probability from 0 to below 1".into();
+        let expected = "a probability from 0 to below 1";
         ensure((0.0..1.0).contains(&self.dropout), "classifier dropout", self.dropout, expected, "--classifier-dropout")
     }
 }

@@ -64,7 +64,7 @@ impl Transfer {
             (Transfer::All, _) => true,
             (Transfer::None, _) => false,
             (Transfer::Layers(n), Some(block)) => block < n,
-            (Transfer::Layers(_), None) => p.role.is_embedding(),
+            (Transfer::Layers(_), None) => matches!(p.role, Role::TokenEmbedding | Role::PositionEmbedding),
         }
     }
 }
