@@ -124,11 +124,9 @@ struct Seen {
 
 /// `h3.attn` is `h.attn`: the blocks are alike.
 fn place(site: &Site) -> String {
-    let mut parts = site.scope.splitn(2, '.');
-    let first = parts.next().unwrap_or_default();
-    let is_block = first.strip_prefix('h').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    let first = if is_block { "h" } else { first };
-    [Some(first).filter(|f| !f.is_empty()), parts.next()].into_iter().flatten().collect::<Vec<_>>().join(".")
+    let (first, rest) = site.scope.split_at(site.scope.find('.').unwrap_or(site.scope.len()));
+    let is_block = first.strip_prefix('h').is_some_and(|number| number.parse::<usize>().is_ok());
+    if is_block { format!("h{rest}") } else { site.scope.to_string() }
 }
 
 impl Stopwatch {

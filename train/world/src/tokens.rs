@@ -39,8 +39,9 @@ pub(crate) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
 /// Writes words and marks as a text: sentences, speech and names begin with a capital.
 #[derive(Default)]
 pub(crate) struct Writer {
-    text: String,
-    tokens: usize,
+    pub(crate) text: String,
+    /// The number of words and marks written.
+    pub(crate) tokens: usize,
     in_quotes: bool,
     /// A sentence or a speech begins with the next word.
     begins: bool,
@@ -84,14 +85,5 @@ impl Writer {
                 }
             }
         }
-    }
-
-    /// The number of words and marks written.
-    pub(crate) fn tokens(&self) -> usize {
-        self.tokens
-    }
-
-    pub(crate) fn into_text(self) -> String {
-        self.text
     }
 }

@@ -123,9 +123,8 @@ impl World {
     }
 }
 
-fn story(told: choose::Told, facts: Facts) -> Story {
-    let (tokens, log_prob) = (told.writer.tokens(), told.log_prob);
-    Story { text: told.writer.into_text(), log_prob, tokens, facts }
+fn story(choose::Told { writer, log_prob }: choose::Told, facts: Facts) -> Story {
+    Story { text: writer.text, log_prob, tokens: writer.tokens, facts }
 }
 
 /// The limit on a set of stories, from their true probabilities.
