@@ -94,14 +94,11 @@ impl Default for GptConfig {
 /// A configuration that cannot be a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{field} = {found}: expected {expected}; change it with {remedy}, or in the config.json of a model")]
+#[allow(missing_docs, reason = "the message says it")]
 pub struct ConfigError {
-    /// The field.
     pub field: &'static str,
-    /// Its value.
     pub found: String,
-    /// What it may be.
     pub expected: String,
-    /// What to do.
     pub remedy: &'static str,
 }
 

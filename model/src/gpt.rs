@@ -107,11 +107,6 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
         Hidden { states, output }
     }
 
-    /// Logits (B, T, rows) of tokens (B·T).
-    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(ids, batch, None).logits()
-    }
-
     /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         self.hidden(&batch.inputs, batch.sequences, dropout).loss(batch)

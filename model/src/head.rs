@@ -18,13 +18,13 @@
 use std::sync::Arc;
 
 use gradus_autograd::Var;
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Labels;
 use crate::config::{ConfigError, ensure};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::param::{Param, draw};
+use crate::param::Param;
 use crate::tree;
 use crate::tree::P;
 
@@ -112,14 +112,7 @@ impl<V> Head<V> {
 }
 
 /// The random stream of a head's weights, far from a backbone's.
-const STREAM: u64 = 0x6865_6164;
-
-impl<T: Real> Head<Tensor<T>> {
-    /// Fresh parameters, as declared.
-    pub fn init(config: &HeadConfig, d: usize, std: f64, seed: u64) -> Self {
-        draw(Head::declare(config, d, std), seed, STREAM)
-    }
-}
+pub(crate) const STREAM: u64 = 0x6865_6164;
 
 impl<'t, T: Real> Head<Var<'t, T>> {
     /// Logits (examples, classes), or (examples, answers), from hidden states (B, T, d).

@@ -200,11 +200,6 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         x.linear(&self.cell.weight_ih.0, &self.cell.bias.0)
     }
 
-    /// Logits (B, T, V) of tokens (B·T).
-    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(ids, batch, None).logits()
-    }
-
     /// The projected states (1, T, d) of T tokens that follow those `state` has read, one time step after the other; `state`
     /// then has read them too. The bits are those of [`Lstm::hidden`] over the whole sequence.
     pub fn decode(&self, ids: &[u32], state: &mut LstmState<T>) -> Hidden<'t, T> {

@@ -114,11 +114,11 @@ impl Fixture {
             };
             let class = e.get("label").map(|l| Label::Class(l.as_u64().unwrap() as usize));
             let label = class.or_else(|| e["score"].as_f64().map(Label::Score));
-            Example { id: i.to_string(), input, label, group: None }
+            let example = Example { id: i.to_string(), input, label, group: None };
+            // A separate context: these texts are short, and none is to be cut.
+            tasks::encode(self.task(), &example, &tokenizer, specials, 64).unwrap()
         });
-        let examples: Vec<Example> = examples.collect();
-        // A separate context: these texts are short, and none is to be cut.
-        examples.iter().map(|example| tasks::encode(self.task(), example, &tokenizer, specials, 64).unwrap()).collect()
+        examples.collect()
     }
 
     fn batch(&self, lambda: f64, objective: Objective) -> Batch {

@@ -70,7 +70,7 @@ fn decodes<S: Real>() {
     let ids = ids(3, 2 * 12, 40);
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let both = model.logits(&ids, 2).into_value();
+    let both = model.hidden(&ids, 2, None).logits().into_value();
     for (s, steps) in [(0, &[1; 12][..]), (1, &[1; 12]), (1, &[2, 0, 1, 1, 8])] {
         let mut state = LstmState::new(&config, &both);
         for step in steps {

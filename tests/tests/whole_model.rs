@@ -180,7 +180,7 @@ fn the_joint_softmax_runs_over_positions_too() {
     let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
     let ids = [3, 1, 4];
     let tape = Tape::off();
-    let logits = gpt.constants(&tape).logits(&ids, 1).value().clone();
+    let logits = gpt.constants(&tape).hidden(&ids, 1, None).logits().into_value();
     let rows = config.vocab + config.context;
     assert_eq!(logits.shape()[..], [1, 3, rows]);
     let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();

@@ -149,10 +149,7 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
     let gradient = |batch: &Batch, dropout: Option<DropoutSeed>| {
         let (loss, gradient) = model.gradient(batch, dropout, GradientMode::Whole);
         let mut all = vec![loss];
-        gradient.as_ref().zip(model.as_ref()).visit(|_, (g, p)| match g {
-            Some(g) => all.extend(g.to_vec()),
-            None => all.extend(vec![0.0; p.len()]),
-        });
+        gradient.zip(model.as_ref()).visit(|_, (g, p)| all.extend(g.map_or_else(|| vec![0.0; p.len()], |g| g.to_vec())));
         all
     };
     let room = dropout.is_none() && batch.length() < config.context();

@@ -97,14 +97,11 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
     };
     let mut count = 0;
     each_line(task, path, |number, line| {
-        if number == 1 {
-            return if line == HEADER {
-                Ok(())
-            } else {
-                Err(malformed(1, 1, "index and prediction, separated by a tab".into(), line))
-            };
+        match number {
+            1 if line == HEADER => return Ok(()),
+            1 => return Err(malformed(1, 1, "index and prediction, separated by a tab".into(), line)),
+            _ => count += 1,
         }
-        count += 1;
         let Some(example) = examples.get_mut(number - 2) else {
             return Err(malformed(number, 1, format!("the end, after {} rows", number - 2), line));
         };
