@@ -49,7 +49,7 @@ impl Path {
     pub fn within<R>(&mut self, name: &dyn Display, f: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.enter(name);
         let result = f(self);
-        self.leave(before);
+        self.0.iter_mut().for_each(|names| names.truncate(before));
         result
     }
 
@@ -65,12 +65,6 @@ impl Path {
             }
         }
         before
-    }
-
-    fn leave(&mut self, before: usize) {
-        if let Some(names) = &mut self.0 {
-            names.truncate(before);
-        }
     }
 }
 

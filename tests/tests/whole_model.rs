@@ -3,8 +3,8 @@
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_gpt, tiny_lstm};
 use gradus_model::{
-    Activation, Backbone, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model,
-    ModelConfig, Objective, Tree,
+    Activation, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig,
+    Objective, Tree,
 };
 
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
@@ -156,7 +156,7 @@ fn joint(dropout: f64) -> GptConfig {
 fn the_joint_matrix_is_dropped_before_it_is_read() {
     let config = joint(0.5);
     let params = parameters(&config.clone().into());
-    let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
+    let gpt = params.gpt().unwrap();
     let tape = Tape::off();
     let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
     let hidden = model.embed(&ids, 1, 0, Some(DropoutSeed::new(3, 1)));
@@ -177,7 +177,7 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
 fn the_joint_softmax_runs_over_positions_too() {
     let config = joint(0.0);
     let params = parameters(&config.clone().into());
-    let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
+    let gpt = params.gpt().unwrap();
     let ids = [3, 1, 4];
     let tape = Tape::off();
     let logits = gpt.constants(&tape).hidden(&ids, 1, None).logits().into_value();

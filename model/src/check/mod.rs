@@ -14,17 +14,12 @@
 //!
 //! ```
 //! use gradus_autograd::Tensor;
-//! use gradus_model::{Batch, GptConfig, Model, ModelConfig, Objective, check};
+//! use gradus_model::{GptConfig, Model, ModelConfig, Objective, check};
+//! use gradus_tensor::rng::Philox;
 //!
 //! let config = ModelConfig::from(GptConfig { vocab: 11, context: 6, width: 8, layers: 2, heads: 2, ..GptConfig::default() });
 //! let model: Model<Tensor<f64>> = Model::init(&config, 1);
-//! let batch = Batch {
-//!     sequences: 2,
-//!     inputs: [1, 2, 3, 4, 5, 6, 7, 8].into(),
-//!     targets: [2, 3, 4, 5, 6, 7, 8, 9].into(),
-//!     weights: Objective::TokenMean.weights(&[1.0; 8], 2).into(),
-//!     labels: None,
-//! };
+//! let batch = check::random_batch(&mut Philox::new(2), 11, 2, Objective::TokenMean.weights(&[1.0; 8], 2));
 //! let loss = check::Loss { model, batch, dropout: None };
 //! for (name, verdict) in check::properties(&loss) {
 //!     assert_eq!(verdict, Ok(()), "{name}");

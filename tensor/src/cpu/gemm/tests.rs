@@ -2,13 +2,6 @@ use super::super::testing::*;
 use super::*;
 
 #[cfg(target_arch = "x86_64")]
-/// The sum of each block of k: a chain of fused multiply-adds.
-fn blocks<T: Gemm>(k: usize, a: impl Fn(usize) -> T, b: impl Fn(usize) -> T) -> impl Iterator<Item = T> {
-    let sum = move |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), |sum, p| T::fused(a(p), b(p), sum));
-    (0..k).step_by(K_BLOCK).map(sum)
-}
-
-#[cfg(target_arch = "x86_64")]
 fn layouts(rows: usize, cols: usize) -> [[usize; 2]; 5] {
     [[cols + 2, 1], [1, rows + 1], [2 * cols, 2], [1, 0], [0, 1]] // the last two are broadcast
 }
@@ -35,8 +28,11 @@ fn has_the_bits_of_its_definition<T: Gemm>(tiles: &Tiles<T>) {
                             Onto::Row(row) if j < n => row[j],
                             _ => before[at],
                         };
-                        let (a, b) = (|p| a_at(i, p), |p| b_at(p, j));
-                        let expected = blocks(if j < n { k } else { 0 }, a, b).fold(start, |c, sum| c + sum);
+                        // A chain of fused multiply-adds in each block of k; nothing beyond the columns of C.
+                        let k = if j < n { k } else { 0 };
+                        let chain = |sum, p| T::fused(a_at(i, p), b_at(p, j), sum);
+                        let block = |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), chain);
+                        let expected = (0..k).step_by(K_BLOCK).map(block).fold(start, |c, sum| c + sum);
                         assert!(c == expected, "({m}, {k}, {n}) {onto:?} [{i}, {j}]: {c:?} for {expected:?}");
                     }
                 }

@@ -120,6 +120,7 @@ fn every_split_of_sound_files_loads_and_fits_the_task() {
 fn texts_and_labels_stand_where_each_set_has_them() {
     for (name, split, expected) in [
         ("qnli", Split::Dev, "0: B.|A? = 1"),
+        ("rte", Split::Dev, "0: A.|B. = 0"),
         ("wnli", Split::Dev, "0: A.|B. = 1"),
         ("sst-2", Split::Dev, "0: a \"joy  = 1"),
         ("sst-2", Split::Test, "0: a bore  = ?"),
