@@ -214,10 +214,8 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
             (h, c) = h.linear(&self.cell.weight_hh.0, &x).lstm_cell(&c);
             outputs.push(h.clone());
         }
-        if let Some(last) = outputs.last() {
-            (state.h, state.c) = (last.value().clone(), c.into_value());
-            state.position += t;
-        }
+        (state.h, state.c) = (h.into_value(), c.into_value());
+        state.position += t;
         let h = match &outputs[..] {
             [] => output.constant(output.value().zeros_like([0, units])),
             rows => Var::concat(&rows.iter().collect::<Vec<_>>(), 0),

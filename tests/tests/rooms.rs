@@ -112,12 +112,7 @@ impl Crate {
         let needs = needs.filter(|need| need.starts_with("gradus-")).cloned().collect();
         let src = folder.join("src");
         let root = Source::of(&if src.join("lib.rs").exists() { src.join("lib.rs") } else { src.join("main.rs") }, Vec::new());
-        let mut rooms = BTreeMap::new();
-        for room in &root.files {
-            let mut sources = Vec::new();
-            files(&src, vec![room.clone()], &mut sources);
-            rooms.insert(room.clone(), sources);
-        }
+        let rooms = root.files.iter().map(|room| (room.clone(), files(&src, vec![room.clone()]))).collect();
         Crate { name, needs, root, rooms }
     }
 
@@ -152,15 +147,15 @@ impl Crate {
 }
 
 /// Reads the file of a module, and those below it.
-fn files(folder: &Path, module: Vec<String>, sources: &mut Vec<Source>) {
+fn files(folder: &Path, module: Vec<String>) -> Vec<Source> {
     let below = folder.join(module.last().expect("not the root"));
     let file = [below.with_extension("rs"), below.join("mod.rs")].into_iter().find(|file| file.exists());
     let file = file.unwrap_or_else(|| panic!("{}: a module has a file", below.display()));
     let source = Source::of(&file, module.clone());
-    for child in &source.files {
-        files(&below, [&module[..], std::slice::from_ref(child)].concat(), sources);
-    }
+    let child = |child: &String| files(&below, [&module[..], std::slice::from_ref(child)].concat());
+    let mut sources: Vec<Source> = source.files.iter().flat_map(child).collect();
     sources.push(source);
+    sources
 }
 
 /// What a file holds, except what is for tests alone.

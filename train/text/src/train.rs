@@ -290,10 +290,8 @@ mod tests {
     }
 
     fn bpe(tokenizer: &Tokenizer) -> &Bpe {
-        match tokenizer.vocabulary() {
-            Vocabulary::Bpe(bpe) => bpe,
-            other => panic!("expected a BPE, got {other:?}"),
-        }
+        let Vocabulary::Bpe(bpe) = tokenizer.vocabulary() else { panic!("a BPE") };
+        bpe
     }
 
     /// The definition: count all pairs of all words afresh for every merge.
