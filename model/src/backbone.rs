@@ -4,7 +4,7 @@
 //! and what its [`Decoder`](crate::Decoder) keeps.
 
 use gradus_autograd::Var;
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ use crate::gpt::Gpt;
 use crate::hidden::Hidden;
 use crate::layers::Sight;
 use crate::lstm::{Lstm, LstmConfig};
-use crate::param::{Param, draw};
+use crate::param::Param;
 use crate::tree;
 
 /// The same expression for whichever family it is.
@@ -165,13 +165,6 @@ impl<V> Backbone<V> {
             Backbone::Gpt(gpt) => gpt.sight(),
             Backbone::Lstm(_) => Sight::Causal,
         }
-    }
-}
-
-impl<T: Real> Backbone<Tensor<T>> {
-    /// Fresh parameters.
-    pub fn init(config: &BackboneConfig, seed: u64) -> Self {
-        draw(Backbone::declare(config), seed, 1)
     }
 }
 

@@ -94,14 +94,11 @@ impl Default for GptConfig {
 /// A configuration that cannot be a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{field} = {found}: expected {expected}; change it with {remedy}, or in the config.json of a model")]
+#[allow(missing_docs, reason = "the message says it")]
 pub struct ConfigError {
-    /// The field.
     pub field: &'static str,
-    /// Its value.
     pub found: String,
-    /// What it may be.
     pub expected: String,
-    /// What to do.
     pub remedy: &'static str,
 }
 
@@ -161,16 +158,14 @@ impl GptConfig {
         check_size("layers", self.layers, 1 << 10, "--layers")?;
         check_size("heads", self.heads, 1 << 12, "--heads")?;
         let divides = self.width.is_multiple_of(self.heads);
-        ensure(divides, "width", self.width, || format!("a multiple of the {} heads", self.heads), "--width or --heads")?;
+        ensure(divides, "width", self.width, format!("a multiple of the {} heads", self.heads), "--width or --heads")?;
         let both = self.positions == Positions::Sinusoidal && self.embedding == Embedding::Joint;
-        let expected = || "learned, since the joint embedding holds position rows".into();
-        ensure(!both, "positions", "sinusoidal", expected, "--positions")?;
+        ensure(!both, "positions", "sinusoidal", "learned, since the joint embedding holds position rows", "--positions")?;
         check_dropout("embd_dropout", self.embd_dropout)?;
         check_dropout("attn_dropout", self.attn_dropout)?;
         check_dropout("resid_dropout", self.resid_dropout)?;
         let eps = self.layer_norm_epsilon;
-        let expected = || "a number above 0, at most 1".into();
-        ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, expected, "--epsilon")?;
+        ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, "a number above 0, at most 1", "--epsilon")?;
         check_std(self.initializer_range)?;
         check_parameters(self.parameters(), "a smaller --width, --layers or vocabulary")
     }
@@ -181,31 +176,31 @@ pub(crate) fn ensure(
     holds: bool,
     field: &'static str,
     found: impl ToString,
-    expected: impl FnOnce() -> String,
+    expected: impl Into<String>,
     remedy: &'static str,
 ) -> Result<(), ConfigError> {
-    if holds { Ok(()) } else { Err(ConfigError { field, found: found.to_string(), expected: expected(), remedy }) }
+    if holds { Ok(()) } else { Err(ConfigError { field, found: found.to_string(), expected: expected.into(), remedy }) }
 }
 
 /// A size from 1 to `most`.
 pub(crate) fn check_size(field: &'static str, found: usize, most: usize, remedy: &'static str) -> Result<(), ConfigError> {
-    ensure((1..=most).contains(&found), field, found, || format!("a number from 1 to {most}"), remedy)
+    ensure((1..=most).contains(&found), field, found, format!("a number from 1 to {most}"), remedy)
 }
 
 /// A probability of dropout, below 1 so that something is left.
 pub(crate) fn check_dropout(field: &'static str, p: f64) -> Result<(), ConfigError> {
-    ensure((0.0..1.0).contains(&p), field, p, || "a probability from 0 to below 1".into(), "--dropout")
+    ensure((0.0..1.0).contains(&p), field, p, "a probability from 0 to below 1", "--dropout")
 }
 
 /// The standard deviation of initial weights.
 pub(crate) fn check_std(std: f64) -> Result<(), ConfigError> {
-    ensure((0.0..=10.0).contains(&std), "initializer_range", std, || "a number from 0 to 10".into(), "--init-std")
+    ensure((0.0..=10.0).contains(&std), "initializer_range", std, "a number from 0 to 10", "--init-std")
 }
 
 /// As many as memory may hold.
 pub(crate) fn check_parameters(found: usize, remedy: &'static str) -> Result<(), ConfigError> {
     let most = 4_000_000_000;
-    ensure(found <= most, "parameters", found, || format!("at most {most}"), remedy)
+    ensure(found <= most, "parameters", found, format!("at most {most}"), remedy)
 }
 
 #[cfg(test)]

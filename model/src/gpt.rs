@@ -107,11 +107,6 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
         Hidden { states, output }
     }
 
-    /// Logits (B, T, rows) of tokens (B·T).
-    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(ids, batch, None).logits()
-    }
-
     /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         self.hidden(&batch.inputs, batch.sequences, dropout).loss(batch)
@@ -124,13 +119,11 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
 /// P(t, 2i) = sin(t / 10000^(2i/d))        P(t, 2i+1) = cos(t / 10000^(2i/d))
 /// ```
 pub fn sinusoids<T: Real>(like: &Tensor<T>, positions: std::ops::Range<usize>, d: usize) -> Tensor<T> {
-    let mut values = Vec::with_capacity(positions.len() * d);
-    for t in positions.clone() {
-        for i in 0..d {
-            let angle = t as f64 / libm::pow(10_000.0, (i / 2 * 2) as f64 / d as f64);
-            values.push(T::lit(if i % 2 == 0 { libm::sin(angle) } else { libm::cos(angle) }));
-        }
-    }
+    let value = |t: usize, i: usize| {
+        let angle = t as f64 / libm::pow(10_000.0, (i / 2 * 2) as f64 / d as f64);
+        T::lit(if i % 2 == 0 { libm::sin(angle) } else { libm::cos(angle) })
+    };
+    let values = positions.clone().flat_map(|t| (0..d).map(move |i| value(t, i))).collect();
     like.constant([positions.len(), d], values)
 }
 

@@ -18,13 +18,13 @@
 use std::sync::Arc;
 
 use gradus_autograd::Var;
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Labels;
 use crate::config::{ConfigError, ensure};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::param::{Param, draw};
+use crate::param::Param;
 use crate::tree;
 use crate::tree::P;
 
@@ -68,18 +68,15 @@ impl HeadConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         let (classes, names) = (self.classes, self.labels.len());
         match self.form {
-            Form::Choose => {
-                let expected = || "1 where an answer is chosen".into();
-                ensure(classes == 1, "classes", classes, expected, "another checkpoint")?;
-            }
+            Form::Choose => ensure(classes == 1, "classes", classes, "1 where an answer is chosen", "another checkpoint")?,
             Form::Classify | Form::Similar => {
-                let expected = || "a number from 2 to 65536".into();
-                ensure((2..=1 << 16).contains(&classes), "classes", classes, expected, "another task")?;
+                let fits = (2..=1 << 16).contains(&classes);
+                ensure(fits, "classes", classes, "a number from 2 to 65536", "another task")?;
             }
         }
-        let expected = || format!("{classes}, one per class");
+        let expected = format!("{classes}, one per class");
         ensure(names == 0 || names == classes, "labels", format!("{names} names"), expected, "another checkpoint")?;
-        let expected = || "a probability from 0 to below 1".into();
+        let expected = "a probability from 0 to below 1";
         ensure((0.0..1.0).contains(&self.dropout), "classifier dropout", self.dropout, expected, "--classifier-dropout")
     }
 }
@@ -115,14 +112,7 @@ impl<V> Head<V> {
 }
 
 /// The random stream of a head's weights, far from a backbone's.
-const STREAM: u64 = 0x6865_6164;
-
-impl<T: Real> Head<Tensor<T>> {
-    /// Fresh parameters, as declared.
-    pub fn init(config: &HeadConfig, d: usize, std: f64, seed: u64) -> Self {
-        draw(Head::declare(config, d, std), seed, STREAM)
-    }
-}
+pub(crate) const STREAM: u64 = 0x6865_6164;
 
 impl<'t, T: Real> Head<Var<'t, T>> {
     /// Logits (examples, classes), or (examples, answers), from hidden states (B, T, d).

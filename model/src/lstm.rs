@@ -200,11 +200,6 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         x.linear(&self.cell.weight_ih.0, &self.cell.bias.0)
     }
 
-    /// Logits (B, T, V) of tokens (B·T).
-    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(ids, batch, None).logits()
-    }
-
     /// The projected states (1, T, d) of T tokens that follow those `state` has read, one time step after the other; `state`
     /// then has read them too. The bits are those of [`Lstm::hidden`] over the whole sequence.
     pub fn decode(&self, ids: &[u32], state: &mut LstmState<T>) -> Hidden<'t, T> {
@@ -219,10 +214,8 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
             (h, c) = h.linear(&self.cell.weight_hh.0, &x).lstm_cell(&c);
             outputs.push(h.clone());
         }
-        if let Some(last) = outputs.last() {
-            (state.h, state.c) = (last.value().clone(), c.into_value());
-            state.position += t;
-        }
+        (state.h, state.c) = (h.into_value(), c.into_value());
+        state.position += t;
         let h = match &outputs[..] {
             [] => output.constant(output.value().zeros_like([0, units])),
             rows => Var::concat(&rows.iter().collect::<Vec<_>>(), 0),

@@ -19,10 +19,10 @@ use crate::batch::Batch;
 use crate::config::{ConfigError, GptConfig};
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
-use crate::head::{Head, HeadConfig};
+use crate::head::{self, Head, HeadConfig};
 use crate::hidden::Hidden;
 use crate::lstm::Lstm;
-use crate::param::Param;
+use crate::param::{Param, draw};
 use crate::tree;
 use crate::tree::Tree;
 
@@ -137,9 +137,8 @@ impl<V> Model<V> {
 impl<T: Real> Model<Tensor<T>> {
     /// Fresh parameters.
     pub fn init(config: &ModelConfig, seed: u64) -> Self {
-        let (d, std) = (config.backbone.width(), config.backbone.initializer_range());
-        let score = config.head.as_ref().map(|h| Head::init(h, d, std, seed));
-        Model { backbone: Backbone::init(&config.backbone, seed), score }
+        let Model { backbone, score } = Model::declare(config);
+        Model { backbone: draw(backbone, seed, 1), score: draw(score, seed, head::STREAM) }
     }
 
     /// The loss of a batch ([`Model::loss`]) and its gradient, where it reaches a parameter.

@@ -60,12 +60,11 @@ impl KneserNey {
             discounts: Vec::new(),
         };
         // For each node the n-gram's length and the context it follows.
-        let mut lengths: Vec<u8> = vec![0];
-        let mut contexts: Vec<Node> = vec![ROOT];
+        let mut origins: Vec<(u8, Node)> = vec![(0, ROOT)];
         for sequence in sequences {
-            model.count(sequence, &mut lengths, &mut contexts);
+            model.count(sequence, &mut origins);
         }
-        model.summarise(&lengths, &contexts);
+        model.summarise(&origins);
         model
     }
 
@@ -79,21 +78,25 @@ impl KneserNey {
         self.vocab + 1
     }
 
-    fn count(&mut self, sequence: &[u32], lengths: &mut Vec<u8>, contexts: &mut Vec<Node>) {
+    /// A sequence between the begin and the end symbol.
+    fn symbols(&self, sequence: &[u32]) -> Vec<u32> {
+        [&[self.begin()], sequence, &[self.end()]].concat()
+    }
+
+    fn count(&mut self, sequence: &[u32], origins: &mut Vec<(u8, Node)>) {
+        if let Some(id) = sequence.iter().find(|id| **id >= self.vocab) {
+            panic!("id {id} is not below the vocabulary size {}", self.vocab);
+        }
         // The n-grams that end at the last symbol, by length; none but the empty one at first.
         let mut last: Vec<Node> = vec![ROOT];
-        let symbols = [self.begin()].into_iter().chain(sequence.iter().copied()).chain([self.end()]);
-        for (at, symbol) in symbols.enumerate() {
-            let body = 1..=sequence.len();
-            assert!(!body.contains(&at) || symbol < self.vocab, "id {symbol} is not below the vocabulary size {}", self.vocab);
+        for (at, symbol) in self.symbols(sequence).into_iter().enumerate() {
             let mut ending = vec![ROOT];
             for (length, &context) in (1..=self.order).zip(&last) {
                 let fresh = self.counts.len() as Node;
                 let node = *self.children.entry((context, symbol)).or_insert(fresh);
                 if node == fresh {
                     self.counts.push(0);
-                    lengths.push(length as u8);
-                    contexts.push(context);
+                    origins.push((length as u8, context));
                     // A new n-gram is one more symbol that precedes its own tail.
                     if length > 1 {
                         self.counts[ending[length - 1] as usize] += 1;
@@ -109,17 +112,17 @@ impl KneserNey {
         }
     }
 
-    fn summarise(&mut self, lengths: &[u8], contexts: &[Node]) {
+    fn summarise(&mut self, origins: &[(u8, Node)]) {
         // The begin symbol alone predicts nothing: it must not take part in the unigrams.
         if let Some(&begin) = self.children.get(&(ROOT, self.begin())) {
             self.counts[begin as usize] = 0;
         }
         self.followers = vec![Followers::default(); self.counts.len()];
         let mut frequencies = vec![[0_u64; 5]; self.order + 1];
-        for (node, &count) in self.counts.iter().enumerate().skip(1) {
+        for (&count, &(length, context)) in self.counts.iter().zip(origins).skip(1) {
             if count > 0 {
-                frequencies[lengths[node] as usize][(count as usize).min(5) - 1] += 1;
-                let followers = &mut self.followers[contexts[node] as usize];
+                frequencies[usize::from(length)][(count as usize).min(5) - 1] += 1;
+                let followers = &mut self.followers[context as usize];
                 followers.total += u64::from(count);
                 followers.kinds[(count as usize).min(3) - 1] += 1;
             }
@@ -153,7 +156,7 @@ impl KneserNey {
 
     /// −ln p of a sequence, its end included, in nats.
     pub fn nll(&self, sequence: &[u32]) -> f64 {
-        let symbols: Vec<u32> = [self.begin()].into_iter().chain(sequence.iter().copied()).chain([self.end()]).collect();
+        let symbols = self.symbols(sequence);
         (1..symbols.len()).map(|at| -self.probability(&symbols[..at], symbols[at]).ln()).sum()
     }
 
@@ -187,7 +190,7 @@ mod tests {
             let begin = model.begin();
             let mut contexts: Vec<Vec<u32>> = vec![vec![], vec![7], vec![6, 7, 6], vec![begin, 7]];
             for sequence in CORPUS {
-                let opened: Vec<u32> = [begin].into_iter().chain(sequence.iter().copied()).collect();
+                let opened = [&[begin], sequence].concat();
                 contexts.extend((0..=opened.len()).map(|n| opened[..n].to_vec()));
             }
             for context in contexts {

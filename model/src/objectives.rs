@@ -27,21 +27,15 @@ impl Objective {
     /// The weight of each of the (B·T) predictions, which sum to 1. `mask` is 1 where a token is to be predicted, 0 where
     /// it is padding; a sequence without a predicted token does not count.
     pub fn weights(self, mask: &[f64], sequences: usize) -> Vec<f64> {
-        let t = mask.len().checked_div(sequences).unwrap_or(0).max(1);
-        match self {
-            Objective::TokenMean => {
-                let total = mask.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-                mask.iter().map(|m| m / total).collect()
-            }
-            Objective::SequenceMean => {
-                let counted = mask.chunks(t).filter(|row| row.iter().any(|&m| m > 0.0)).count().max(1) as f64;
-                let row = |row: &[f64]| {
-                    let total = row.iter().sum::<f64>().max(f64::MIN_POSITIVE) * counted;
-                    row.iter().map(|m| m / total).collect::<Vec<_>>()
-                };
-                mask.chunks(t).flat_map(row).collect()
-            }
-        }
+        // The mean over all tokens is that over one sequence of them all.
+        let sequences = if self == Objective::TokenMean { 1 } else { sequences };
+        let rows = mask.chunks(mask.len().checked_div(sequences).unwrap_or(0).max(1));
+        let counted = rows.clone().filter(|row| row.iter().any(|&m| m > 0.0)).count().max(1) as f64;
+        let weights = |row: &[f64]| {
+            let total = row.iter().sum::<f64>().max(f64::MIN_POSITIVE) * counted;
+            row.iter().map(|m| m / total).collect::<Vec<_>>()
+        };
+        rows.flat_map(weights).collect()
     }
 }
 

@@ -41,11 +41,6 @@ impl Role {
     pub fn decays(self) -> bool {
         !matches!(self, Role::Bias | Role::Gain)
     }
-
-    /// Is it looked up by token or position?
-    pub fn is_embedding(self) -> bool {
-        matches!(self, Role::TokenEmbedding | Role::PositionEmbedding)
-    }
 }
 
 /// The values a parameter begins with.

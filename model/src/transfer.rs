@@ -16,10 +16,9 @@ use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::backbone::Backbone;
-use crate::head::{Head, HeadConfig};
+use crate::head::{self, HeadConfig};
 use crate::model::{Model, ModelConfig};
-use crate::param::{Param, Role};
+use crate::param::{Param, Role, draw};
 use crate::tree::Tree;
 
 /// How much of a pre-trained model is kept (figure 2, left).
@@ -64,7 +63,7 @@ impl Transfer {
             (Transfer::All, _) => true,
             (Transfer::None, _) => false,
             (Transfer::Layers(n), Some(block)) => block < n,
-            (Transfer::Layers(_), None) => p.role.is_embedding(),
+            (Transfer::Layers(_), None) => matches!(p.role, Role::TokenEmbedding | Role::PositionEmbedding),
         }
     }
 }
@@ -97,13 +96,12 @@ impl<T: Real> Model<Tensor<T>> {
 
     /// This backbone under a fresh head; what is not transferred is fresh too.
     pub fn with_head(self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
-        let config = self.backbone.config();
-        let score = Head::init(&head, config.width(), config.initializer_range(), seed);
+        let declared = Model::declare(&ModelConfig { backbone: self.backbone.config(), head: Some(head) });
         let of = if matches!(transfer, Transfer::Layers(_)) { seed ^ ABOVE } else { seed };
-        let fresh = Backbone::init(&config, of);
+        let fresh = draw(declared.backbone.clone(), of, 1);
         let choose = |_: &str, ((declared, old), new)| if transfer.keeps(&declared) { old } else { new };
-        let backbone = Backbone::declare(&config).zip(self.backbone).zip(fresh).map(choose);
-        Model { backbone, score: Some(score) }
+        let backbone = declared.backbone.zip(self.backbone).zip(fresh).map(choose);
+        Model { backbone, score: draw(declared.score, seed, head::STREAM) }
     }
 }
 

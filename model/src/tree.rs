@@ -49,7 +49,7 @@ impl Path {
     pub fn within<R>(&mut self, name: &dyn Display, f: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.enter(name);
         let result = f(self);
-        self.leave(before);
+        self.0.iter_mut().for_each(|names| names.truncate(before));
         result
     }
 
@@ -66,12 +66,6 @@ impl Path {
         }
         before
     }
-
-    fn leave(&mut self, before: usize) {
-        if let Some(names) = &mut self.0 {
-            names.truncate(before);
-        }
-    }
 }
 
 /// A structure with values of one type at its leaves.
@@ -83,19 +77,13 @@ pub trait Tree: Sized {
 
     /// The tree of f(path, leaf), below `path`.
     fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, Self::Leaf) -> U) -> Self::With<U>;
-    /// The same with references to the leaves.
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a Self::Leaf) -> U) -> Self::With<U>
-    where
-        Self::Leaf: 'a;
+    /// The tree of references to the leaves.
+    fn as_ref(&self) -> Self::With<&Self::Leaf>;
     /// The tree of exclusive references to the leaves.
     fn as_mut(&mut self) -> Self::With<&mut Self::Leaf>;
     /// The tree of pairs, with the settings of the first; panics where the structures differ (another number of layers).
     fn zip<B>(self, other: Self::With<B>) -> Self::With<(Self::Leaf, B)>;
 
-    /// The tree of references to the leaves.
-    fn as_ref(&self) -> Self::With<&Self::Leaf> {
-        self.map_ref_at(&mut Path(None), &mut |_, leaf| leaf)
-    }
     /// The tree of f(path, leaf).
     fn map<U>(self, mut f: impl FnMut(&str, Self::Leaf) -> U) -> Self::With<U> {
         self.map_at(&mut Path::root(), &mut f)
@@ -108,23 +96,23 @@ pub trait Tree: Sized {
     /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
     fn leaves<'t, T: Real>(&self, tape: &'t Tape<T>) -> Self::With<Var<'t, T>>
     where
-        Self: Tree<Leaf = Tensor<T>>,
+        Self: Tree<Leaf = Tensor<T>> + Clone,
     {
-        self.map_ref_at(&mut Path::root(), &mut |name, p| tape.scope(name, || tape.leaf(p.clone())))
+        self.clone().map(|name, p| tape.scope(name, || tape.leaf(p)))
     }
     /// The parameters as constants of a tape.
     fn constants<'t, T: Real>(&self, tape: &'t Tape<T>) -> Self::With<Var<'t, T>>
     where
-        Self: Tree<Leaf = Tensor<T>>,
+        Self: Tree<Leaf = Tensor<T>> + Clone,
     {
-        self.map_ref_at(&mut Path(None), &mut |_, p| tape.constant(p.clone()))
+        self.clone().map_at(&mut Path(None), &mut |_, p| tape.constant(p))
     }
     /// The parameters as another scalar.
     fn cast<T: Real, U: Real>(&self) -> Self::With<Tensor<U>>
     where
-        Self: Tree<Leaf = Tensor<T>>,
+        Self: Tree<Leaf = Tensor<T>> + Clone,
     {
-        self.map_ref_at(&mut Path(None), &mut |_, p| p.cast())
+        self.clone().map_at(&mut Path(None), &mut |_, p| p.cast())
     }
 }
 
@@ -138,11 +126,8 @@ impl<V> Tree for P<V> {
     fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, V) -> U) -> P<U> {
         P(f(path.names(), self.0))
     }
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a V) -> U) -> P<U>
-    where
-        V: 'a,
-    {
-        P(f(path.names(), &self.0))
+    fn as_ref(&self) -> P<&V> {
+        P(&self.0)
     }
     fn as_mut(&mut self) -> P<&mut V> {
         P(&mut self.0)
@@ -162,11 +147,8 @@ impl<X: Tree> Tree for Seq<X> {
     fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, X::Leaf) -> U) -> Seq<X::With<U>> {
         Seq(self.0.into_iter().enumerate().map(|(i, x)| path.within(&i, |path| x.map_at(path, f))).collect())
     }
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a X::Leaf) -> U) -> Seq<X::With<U>>
-    where
-        X::Leaf: 'a,
-    {
-        Seq(self.0.iter().enumerate().map(|(i, x)| path.within(&i, |path| x.map_ref_at(path, f))).collect())
+    fn as_ref(&self) -> Seq<X::With<&X::Leaf>> {
+        Seq(self.0.iter().map(Tree::as_ref).collect())
     }
     fn as_mut(&mut self) -> Seq<X::With<&mut X::Leaf>> {
         Seq(self.0.iter_mut().map(Tree::as_mut).collect())
@@ -184,11 +166,8 @@ impl<X: Tree> Tree for Option<X> {
     fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, X::Leaf) -> U) -> Option<X::With<U>> {
         self.map(|x| x.map_at(path, f))
     }
-    fn map_ref_at<'a, U>(&'a self, path: &mut Path, f: &mut dyn FnMut(&str, &'a X::Leaf) -> U) -> Option<X::With<U>>
-    where
-        X::Leaf: 'a,
-    {
-        self.as_ref().map(|x| x.map_ref_at(path, f))
+    fn as_ref(&self) -> Option<X::With<&X::Leaf>> {
+        self.as_ref().map(Tree::as_ref)
     }
     fn as_mut(&mut self) -> Option<X::With<&mut X::Leaf>> {
         self.as_mut().map(Tree::as_mut)
@@ -229,14 +208,9 @@ macro_rules! tree {
                     $($($setting: self.$setting,)*)?
                 }
             }
-            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut dyn FnMut(&str, &'a $v) -> U) -> $name<U>
-            where
-                $v: 'a,
-            {
+            fn as_ref(&self) -> $name<&$v> {
                 $name {
-                    $($field: path.within(&$crate::tree!(@name $field $($path)?), |path| {
-                        $crate::tree::Tree::map_ref_at(&self.$field, path, f)
-                    }),)*
+                    $($field: $crate::tree::Tree::as_ref(&self.$field),)*
                     $($($setting: self.$setting.clone(),)*)?
                 }
             }
@@ -268,11 +242,8 @@ macro_rules! tree {
             fn map_at<U>(self, path: &mut $crate::tree::Path, f: &mut dyn FnMut(&str, $v) -> U) -> $name<U> {
                 match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::map_at(x, path, f))),* }
             }
-            fn map_ref_at<'a, U>(&'a self, path: &mut $crate::tree::Path, f: &mut dyn FnMut(&str, &'a $v) -> U) -> $name<U>
-            where
-                $v: 'a,
-            {
-                match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::map_ref_at(x, path, f))),* }
+            fn as_ref(&self) -> $name<&$v> {
+                match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::as_ref(x))),* }
             }
             fn as_mut(&mut self) -> $name<&mut $v> {
                 match self { $($name::$variant(x) => $name::$variant($crate::tree::Tree::as_mut(x))),* }

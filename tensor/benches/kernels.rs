@@ -180,23 +180,16 @@ rows! {
     sum_squares: 1, |x, y, _| y[0] = (f32::kernels().sum_squares)(x) as f32;
 }
 
-#[divan::bench(args = PRESETS)]
-fn layer_norm(bencher: Bencher<'_, '_>, p: Preset) {
-    let (gain, mut mean, mut rstd) = (normals(p.width), vec![0.0; p.tokens()], vec![0.0; p.tokens()]);
+/// Layer norm of all activations, forward or backward.
+#[divan::bench(args = PRESETS, consts = [false, true])]
+fn layer_norm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
+    let (gain, mut mean, mut rstd) = (normals(p.width), vec![0.0; p.tokens()], vec![1.0; p.tokens()]);
     let (x, mut y) = (normals(p.tokens() * p.width), vec![0.0; p.tokens() * p.width]);
-    bencher
-        .counter(ItemsCount::new(x.len()))
-        .bench_local(|| (f32::kernels().layer_norm)(&x, &gain, &gain, 1e-5, &mut y, &mut mean, &mut rstd));
-}
-
-#[divan::bench(args = PRESETS)]
-fn layer_norm_vjp(bencher: Bencher<'_, '_>, p: Preset) {
-    let (gain, mean, rstd) = (normals(p.width), vec![0.0; p.tokens()], vec![1.0; p.tokens()]);
-    let (x, mut gx) = (normals(p.tokens() * p.width), vec![0.0; p.tokens() * p.width]);
     let (mut ggain, mut gbias) = (gain.clone(), gain.clone());
-    bencher
-        .counter(ItemsCount::new(x.len()))
-        .bench_local(|| (f32::kernels().layer_norm_vjp)(&x, &gain, &mean, &rstd, &x, &mut gx, &mut ggain, &mut gbias));
+    bencher.counter(ItemsCount::new(x.len())).bench_local(|| match BACK {
+        false => (f32::kernels().layer_norm)(&x, &gain, &gain, 1e-5, &mut y, &mut mean, &mut rstd),
+        true => (f32::kernels().layer_norm_vjp)(&x, &gain, &mean, &rstd, &x, &mut y, &mut ggain, &mut gbias),
+    });
 }
 
 /// Four arrays, each the size of a block's weights, 12 d².

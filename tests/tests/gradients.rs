@@ -21,12 +21,8 @@ fn refusal(witness: Witness, op: &Subject) -> Option<String> {
     // A fixed seed: every run draws the same cases.
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
     let verdict = runner.run(&(any::<u64>(), sizes()), |(seed, size)| {
-        for case in op.cases(seed, size) {
-            if let Err(failure) = witness(&case) {
-                return Err(TestCaseError::fail(failure.to_string()));
-            }
-        }
-        Ok(())
+        let holds = |case| witness(&case).map(drop).map_err(|failure| TestCaseError::fail(failure.to_string()));
+        op.cases(seed, size).into_iter().try_for_each(holds)
     });
     verdict.err().map(|failure| format!("`{}`: {failure}", op.name()))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_data::sets::{Example, Input, Label, Task};
-use gradus_model::{Batch, Form, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective, Tree, checkpoint};
+use gradus_model::{Batch, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens, recipe};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -19,6 +19,8 @@ const TOLERANCE: f64 = 1e-10;
 
 struct Fixture {
     name: String,
+    /// One whose transformation and labels are the fixture's.
+    task: &'static Task,
     params: Model<Tensor<f64>>,
     segments: Value,
     expected: Arrays,
@@ -51,35 +53,8 @@ impl Fixture {
             heads: size("n_head"),
             ..GptConfig::default()
         };
-        let form = match segments["transformation"].as_str().unwrap() {
-            "classify" | "entail" => Form::Classify,
-            "similar" => Form::Similar,
-            "choose" => Form::Choose,
-            other => panic!("{other}"),
-        };
-        let weights = Arrays::read(&dir.join("model.safetensors"));
-        let classes = weights.get("score.weight").shape()[0];
-        let head = HeadConfig { bias: segments["bias"].as_bool().unwrap(), ..HeadConfig::new(form, classes) };
-        let config = ModelConfig { backbone: backbone.with_dropout(0.0).into(), head: Some(HeadConfig { dropout: 0.0, ..head }) };
-        let declared = Model::declare(&config);
-        let params = checkpoint::hugging_face_names(&declared).zip(declared).map(|_, (name, declared)| {
-            let found = weights.get(&name);
-            assert_eq!(*found.shape(), declared.shape, "{name}");
-            found
-        });
-        let steps = dir.join("steps.safetensors");
-        Fixture {
-            name: dir.file_name().unwrap().to_string_lossy().into_owned(),
-            params,
-            segments,
-            expected: Arrays::read(&dir.join("expected.safetensors")),
-            steps: steps.exists().then(|| Arrays::read(&steps)),
-        }
-    }
-
-    /// A task whose transformation and labels are this fixture's.
-    fn task(&self) -> &'static Task {
-        let name = match self.name.as_str() {
+        let name = dir.file_name().unwrap().to_string_lossy().into_owned();
+        let task = match name.as_str() {
             "heads-classify" => "sst-2",
             "heads-entail" => "mnli",
             "heads-similar" => "mrpc",
@@ -88,7 +63,27 @@ impl Fixture {
             "heads-choose-2" => "story-cloze",
             other => panic!("{other}"),
         };
-        Task::named(name).unwrap()
+        let task = Task::named(task).unwrap();
+        assert_eq!(segments["transformation"], task.transformation.to_string());
+        let bias = segments["bias"].as_bool().unwrap();
+        let head = HeadConfig { bias, dropout: 0.0, ..tasks::head(task).unwrap() };
+        let config = ModelConfig { backbone: backbone.with_dropout(0.0).into(), head: Some(head) };
+        let weights = Arrays::read(&dir.join("model.safetensors"));
+        let declared = Model::declare(&config);
+        let params = checkpoint::hugging_face_names(&declared).zip(declared).map(|_, (name, declared)| {
+            let found = weights.get(&name);
+            assert_eq!(*found.shape(), declared.shape, "{name}");
+            found
+        });
+        let steps = dir.join("steps.safetensors");
+        Fixture {
+            name,
+            task,
+            params,
+            segments,
+            expected: Arrays::read(&dir.join("expected.safetensors")),
+            steps: steps.exists().then(|| Arrays::read(&steps)),
+        }
     }
 
     /// The fixture's texts through our own transformation: token i is the i-th letter of an alphabet.
@@ -114,11 +109,11 @@ impl Fixture {
             };
             let class = e.get("label").map(|l| Label::Class(l.as_u64().unwrap() as usize));
             let label = class.or_else(|| e["score"].as_f64().map(Label::Score));
-            Example { id: i.to_string(), input, label, group: None }
+            let example = Example { id: i.to_string(), input, label, group: None };
+            // A separate context: these texts are short, and none is to be cut.
+            tasks::encode(self.task, &example, &tokenizer, specials, 64).unwrap()
         });
-        let examples: Vec<Example> = examples.collect();
-        // A separate context: these texts are short, and none is to be cut.
-        examples.iter().map(|example| tasks::encode(self.task(), example, &tokenizer, specials, 64).unwrap()).collect()
+        examples.collect()
     }
 
     fn batch(&self, lambda: f64, objective: Objective) -> Batch {
@@ -157,10 +152,7 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
             expected.assert_agrees("logits", &logits, TOLERANCE);
             let rows = logits.to_vec();
             for (row, right) in rows.chunks(logits.shape()[1]).zip(expected.get("prediction").to_vec()) {
-                let answered = match tasks::answer(fixture.task(), row) {
-                    Label::Class(class) => class as f64,
-                    Label::Score(score) => score,
-                };
+                let answered = tasks::answer(fixture.task, row).value();
                 assert!((answered - right).abs() <= TOLERANCE, "{}: {answered} for {right}", fixture.name);
             }
             for how in [GradientMode::Whole, GradientMode::Recompute] {

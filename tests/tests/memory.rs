@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use gradus_autograd::{Tape, Tensor};
+use gradus_model::GradientMode::{self, Recompute, Whole};
 use gradus_model::check::random_batch;
-use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Objective};
+use gradus_model::{Batch, Gpt, GptConfig, Objective};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
 use gradus_tests::recipe;
@@ -75,8 +76,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn trainer(config: &GptConfig, shards: usize, recompute: bool) -> Trainer {
-    let backward = if recompute { GradientMode::Recompute } else { GradientMode::Whole };
+fn trainer(config: &GptConfig, shards: usize, backward: GradientMode) -> Trainer {
     Trainer::new(Recipe { at_once: 1, backward, seed: 9, ..recipe(10_000, shards) }, Gpt::init(config, 4))
 }
 
@@ -100,19 +100,19 @@ fn a_step_takes_no_tensor_from_the_system() {
     let _alone = alone();
     let config = GptConfig { vocab: 500, context: 32, width: 64, layers: 3, heads: 4, ..GptConfig::default() };
     on_one_thread(|| {
-        for (shards, recompute) in [(1, false), (1, true), (4, false), (4, true)] {
-            let (mut trainer, batch) = (trainer(&config, shards, recompute), batch(&config, 4));
+        for (shards, backward) in [(1, Whole), (1, Recompute), (4, Whole), (4, Recompute)] {
+            let (mut trainer, batch) = (trainer(&config, shards, backward), batch(&config, 4));
             (0..3).for_each(|_| step(&mut trainer, &batch));
             let before = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
             let pool = buffer::stats();
             const STEPS: usize = 10;
             (0..STEPS).for_each(|_| step(&mut trainer, &batch));
             let after = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
-            let what = format!("{shards} shards, recompute {recompute}");
+            let what = format!("{shards} shards, {backward:?}");
             assert_eq!(buffer::stats(), pool, "{what}: the pool has changed");
             // What is left is the tapes' lists of nodes, which double as they grow, and small things.
             let [blocks, large] = [after[0] - before[0], after[1] - before[1]].map(|n| n / STEPS);
-            let tapes = shards * if recompute { config.layers + 2 } else { 1 };
+            let tapes = shards * if backward == Recompute { config.layers + 2 } else { 1 };
             assert!(large <= 12 * tapes, "{what}: {large} large blocks per step for {tapes} tapes");
             assert!(blocks <= 2000 * shards, "{what}: {blocks} blocks per step");
         }
@@ -141,7 +141,7 @@ fn two_thousand_steps_hold_no_more_than_two_hundred() {
     let _alone = alone();
     let config = GptConfig { vocab: 11, context: 8, width: 8, layers: 2, heads: 2, ..GptConfig::default() };
     on_one_thread(|| {
-        let (mut trainer, batch) = (trainer(&config, 2, false), batch(&config, 2));
+        let (mut trainer, batch) = (trainer(&config, 2, Whole), batch(&config, 2));
         let held = |steps: usize, trainer: &mut Trainer| {
             (0..steps).for_each(|_| step(trainer, &batch));
             (LIVE.load(Relaxed), buffer::stats())

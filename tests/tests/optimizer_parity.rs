@@ -5,7 +5,7 @@
 use gradus_autograd::Tensor;
 use gradus_model::{Model, ModelConfig, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden, golden_models, next_tokens, recipe};
-use gradus_train::optim::{Optimizer, Schedule, Warmup};
+use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use gradus_train::trainer::{Recipe, Trainer};
 use serde::Deserialize;
 
@@ -19,24 +19,22 @@ struct Recipes {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    form: String,
+    form: OptimizerKind,
     lr: f64,
     eps: f64,
     beta1: f64,
     beta2: f64,
     weight_decay: f64,
-    schedule: String,
+    schedule: ScheduleKind,
     warmup: f64,
     clip: Option<f64>,
 }
 
 impl Written {
     fn recipe(&self, steps: u64) -> Recipe {
-        let name = serde_json::from_value(self.form.clone().into()).expect("a form of the optimizer");
-        let kind = serde_json::from_value(self.schedule.clone().into()).expect("a schedule");
-        let &Written { lr, eps, beta1, beta2, weight_decay: decay, clip, .. } = self;
+        let &Written { form: name, lr, eps, beta1, beta2, weight_decay: decay, schedule: kind, warmup, clip } = self;
         let optimizer = Optimizer { name, lr, beta1, beta2, eps, decay };
-        Recipe { optimizer, schedule: Schedule { kind, warmup: Warmup::Share(self.warmup) }, clip, ..recipe(steps, 1) }
+        Recipe { optimizer, schedule: Schedule { kind, warmup: Warmup::Share(warmup) }, clip, ..recipe(steps, 1) }
     }
 }
 

@@ -13,11 +13,11 @@ const FLOORS: usize = 6;
 
 #[test]
 fn crates_stand_on_few_floors() {
-    let house = House::read();
+    let house = house();
     let mut floors: BTreeMap<&str, usize> = BTreeMap::new();
-    while floors.len() < house.crates.len() {
+    while floors.len() < house.len() {
         let before = floors.len();
-        for krate in &house.crates {
+        for krate in &house {
             let below: Option<Vec<usize>> = krate.needs.iter().map(|name| floors.get(name.as_str()).copied()).collect();
             if let Some(below) = below {
                 floors.insert(&krate.name, 1 + below.into_iter().max().unwrap_or(0));
@@ -31,10 +31,10 @@ fn crates_stand_on_few_floors() {
 
 #[test]
 fn no_import_between_rooms_closes_a_circle_or_climbs() {
-    let house = House::read();
+    let house = house();
     let mut faults = Vec::new();
     let (mut rooms, mut imports) = (0, 0);
-    for krate in &house.crates {
+    for krate in &house {
         let edges = krate.imports(&mut faults);
         rooms += krate.rooms.len();
         imports += edges.values().map(BTreeSet::len).sum::<usize>();
@@ -42,7 +42,7 @@ fn no_import_between_rooms_closes_a_circle_or_climbs() {
             faults.push(format!("{}: these rooms import one another: {}", krate.name, circle.join(", ")));
         }
     }
-    println!("{} crates, {rooms} rooms, {imports} imports between rooms", house.crates.len());
+    println!("{} crates, {rooms} rooms, {imports} imports between rooms", house.len());
     assert!(rooms > 50 && imports > 50, "the house was read: {rooms} rooms, {imports} imports");
     assert!(faults.is_empty(), "{faults:#?}");
 }
@@ -82,11 +82,6 @@ fn a_circle_is_found_and_a_chain_is_none() {
     assert_eq!(circles(&edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")])), [["b", "c"]]);
 }
 
-/// The crates of the workspace except that of the tests, which builds on all of them.
-struct House {
-    crates: Vec<Crate>,
-}
-
 struct Crate {
     name: String,
     /// Crates of the workspace that it is built on.
@@ -96,14 +91,13 @@ struct Crate {
     rooms: BTreeMap<String, Vec<Source>>,
 }
 
-impl House {
-    fn read() -> House {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root");
-        let workspace = manifest(root);
-        let members = workspace["workspace"]["members"].as_array().expect("members");
-        let members = members.iter().map(|member| member.as_str().expect("a folder")).filter(|member| *member != "tests");
-        House { crates: members.map(|member| Crate::read(&root.join(member))).collect() }
-    }
+/// The crates of the workspace except that of the tests, which builds on all of them.
+fn house() -> Vec<Crate> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root");
+    let workspace = manifest(root);
+    let members = workspace["workspace"]["members"].as_array().expect("members");
+    let members = members.iter().map(|member| member.as_str().expect("a folder")).filter(|member| *member != "tests");
+    members.map(|member| Crate::read(&root.join(member))).collect()
 }
 
 fn manifest(folder: &Path) -> toml::Table {
@@ -118,12 +112,7 @@ impl Crate {
         let needs = needs.filter(|need| need.starts_with("gradus-")).cloned().collect();
         let src = folder.join("src");
         let root = Source::of(&if src.join("lib.rs").exists() { src.join("lib.rs") } else { src.join("main.rs") }, Vec::new());
-        let mut rooms = BTreeMap::new();
-        for room in &root.files {
-            let mut sources = Vec::new();
-            files(&src, vec![room.clone()], &mut sources);
-            rooms.insert(room.clone(), sources);
-        }
+        let rooms = root.files.iter().map(|room| (room.clone(), files(&src, vec![room.clone()]))).collect();
         Crate { name, needs, root, rooms }
     }
 
@@ -142,19 +131,14 @@ impl Crate {
         let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (room, sources) in &self.rooms {
             for path in sources.iter().flat_map(|source| &source.imports) {
-                let to = match path.first() {
-                    Some(first) if self.rooms.contains_key(first) => Some(first),
-                    Some(first) => self.exported(first).unwrap_or_else(|| {
-                        faults.push(format!("{}: {room} imports {} from the crate's root", self.name, path.join("::")));
-                        None
-                    }),
-                    None => {
-                        faults.push(format!("{}: {room} imports all of the crate's root", self.name));
-                        None
-                    }
-                };
-                if let Some(to) = to.filter(|to| *to != room) {
-                    edges.entry(room.clone()).or_default().insert(to.clone());
+                // `use crate::*` has no first part.
+                let to = path.first().and_then(|first| match self.rooms.get_key_value(first) {
+                    Some((first, _)) => Some(Some(first)),
+                    None => self.exported(first),
+                });
+                match to {
+                    Some(to) => edges.entry(room.clone()).or_default().extend(to.filter(|to| *to != room).cloned()),
+                    None => faults.push(format!("{}: {room} imports `{}` from the crate's root", self.name, path.join("::"))),
                 }
             }
         }
@@ -163,15 +147,15 @@ impl Crate {
 }
 
 /// Reads the file of a module, and those below it.
-fn files(folder: &Path, module: Vec<String>, sources: &mut Vec<Source>) {
+fn files(folder: &Path, module: Vec<String>) -> Vec<Source> {
     let below = folder.join(module.last().expect("not the root"));
     let file = [below.with_extension("rs"), below.join("mod.rs")].into_iter().find(|file| file.exists());
     let file = file.unwrap_or_else(|| panic!("{}: a module has a file", below.display()));
     let source = Source::of(&file, module.clone());
-    for child in &source.files {
-        files(&below, [&module[..], std::slice::from_ref(child)].concat(), sources);
-    }
+    let child = |child: &String| files(&below, [&module[..], std::slice::from_ref(child)].concat());
+    let mut sources: Vec<Source> = source.files.iter().flat_map(child).collect();
     sources.push(source);
+    sources
 }
 
 /// What a file holds, except what is for tests alone.

@@ -35,6 +35,15 @@ fn batch(config: &GptConfig) -> Batch {
     random_batch(&mut Philox::new(8), config.vocab, b, Objective::TokenMean.weights(&mask, b))
 }
 
+/// Overwrites one element of a parameter.
+fn spoil(trainer: &mut Trainer, parameter: &str, at: usize, value: f32) {
+    trainer.params.as_mut().visit(|name, p| {
+        if name == parameter {
+            p.set(at, value);
+        }
+    });
+}
+
 /// Sums in another order, nothing else: the same dropout masks for every sequence, whatever shard it is in.
 #[test]
 fn shards_give_the_same_loss_and_gradient() {
@@ -95,22 +104,14 @@ fn nan_stops_before_the_update_and_changes_nothing() {
     }
     for poison in [f32::NAN, f32::INFINITY] {
         let good = trainer.clone();
-        trainer.params.as_mut().visit(|name, p| {
-            if name == "h.1.mlp.c_fc.weight" {
-                p.set(5, poison);
-            }
-        });
+        spoil(&mut trainer, "h.1.mlp.c_fc.weight", 5, poison);
         let before = state(&trainer, &path);
-        match trainer.step(&batch).unwrap_err() {
-            TrainError::NotFinite { step: 4, loss, norm, anomaly } => {
-                assert!(!(loss.is_finite() && norm.is_finite()));
-                let anomaly = anomaly.expect("found again");
-                assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
-                let weights = anomaly.from[1].1;
-                assert_eq!(weights.nan + weights.infinite, 1, "one weight is non-finite: {anomaly}");
-            }
-            other => panic!("{other}"),
-        }
+        let error = trainer.step(&batch).unwrap_err();
+        let TrainError::NotFinite { step: 4, loss, norm, anomaly: Some(anomaly) } = &error else { panic!("{error}") };
+        assert!(!(loss.is_finite() && norm.is_finite()));
+        assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
+        let weights = anomaly.from[1].1;
+        assert_eq!(weights.nan + weights.infinite, 1, "one weight is non-finite: {anomaly}");
         assert_eq!(trainer.done(), 3);
         assert!(state(&trainer, &path) == before, "parameters and moments as before the step that was not taken");
         trainer = good;
@@ -127,22 +128,14 @@ fn who_watches_sees_what_never_reaches_the_loss() {
     for backward in [GradientMode::Whole, GradientMode::Recompute] {
         let mut trainer = trainer::<f32>(config.clone(), Recipe { backward, ..recipe(2, 2) });
         let sound = trainer.clone();
-        trainer.params.as_mut().visit(|name, p| {
-            if name == "h.1.mlp.c_fc.bias" {
-                p.set(3, f32::NEG_INFINITY);
-            }
-        });
-        let broken = trainer.clone();
-        trainer.step(&batch).unwrap();
-        let mut watched = broken;
+        spoil(&mut trainer, "h.1.mlp.c_fc.bias", 3, f32::NEG_INFINITY);
+        let mut watched = trainer.clone();
         watched.watches = true;
-        match watched.step(&batch).unwrap_err() {
-            TrainError::Anomaly { step: 1, anomaly } => {
-                assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
-                assert_eq!(anomaly.made.infinite, 3 * 8, "one unit of each token of the first shard: {anomaly}");
-            }
-            other => panic!("{other}"),
-        }
+        trainer.step(&batch).unwrap();
+        let error = watched.step(&batch).unwrap_err();
+        let TrainError::Anomaly { step: 1, anomaly } = &error else { panic!("{error}") };
+        assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
+        assert_eq!(anomaly.made.infinite, 3 * 8, "one unit of each token of the first shard: {anomaly}");
         assert_eq!(watched.done(), 0);
         // And a sound step has the same bits, watched or not.
         let (mut seen, mut unseen) = (sound.clone(), sound);
@@ -170,11 +163,7 @@ fn an_update_that_failed_is_kept_and_made_again() {
         let config = ModelConfig { head, ..config().into() };
         let mut trainer: Trainer = Trainer::new(recipe(2, 1), Model::init(&config, 1));
         trainer.step(&batch).unwrap();
-        trainer.params.as_mut().visit(|name, p| {
-            if name == "h.0.attn.c_proj.weight" {
-                p.set(2, f32::INFINITY);
-            }
-        });
+        spoil(&mut trainer, "h.0.attn.c_proj.weight", 2, f32::INFINITY);
         let error = trainer.step(&batch).unwrap_err();
         let TrainError::NotFinite { step: 2, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
         trainer.dump(&batch, &error, &kept).unwrap();

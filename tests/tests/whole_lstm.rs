@@ -1,8 +1,8 @@
 //! The LSTM's dropouts and its bits. What it shares with the Transformer is checked in `whole_model.rs`.
 
 use gradus_autograd::{Real, Tape, Tensor};
-use gradus_model::check::{shaken, tiny_lstm};
-use gradus_model::{DropoutSeed, Lstm, LstmConfig, LstmState, Tree};
+use gradus_model::check::{random_batch, shaken, tiny_lstm};
+use gradus_model::{DropoutSeed, GradientMode, Lstm, LstmConfig, LstmState, Model, Tree};
 use gradus_tensor::rng::Philox;
 
 /// Sequences and their length.
@@ -41,19 +41,14 @@ fn each_dropout_acts_alone() {
 /// Large enough that the recurrence, the products and the dropouts share their work between threads.
 fn gradient_bits<S: Real>(threads: usize) -> Vec<u64> {
     let config = LstmConfig { vocab: 300, context: T, width: 64, units: 330, ..LstmConfig::default() };
+    let (b, n) = (9, 9 * T);
+    let batch = random_batch(&mut Philox::new(1), config.vocab, b, vec![1.0 / n as f64; n]);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
-        let params: Lstm<Tensor<S>> = Lstm::init(&config, 2);
-        let n = 9 * T;
-        let (inputs, targets, weights) = (ids(1, n, 300), ids(2, n, 300), vec![1.0 / n as f64; n]);
-        let tape = Tape::new();
-        let leaves = params.leaves(&tape);
-        let hidden = leaves.hidden(&inputs, 9, Some(DropoutSeed::new(1, 1)));
-        let states = hidden.states.reshape([n, config.width]);
-        let loss = states.linear_cross_entropy(&hidden.output, None, targets.into(), weights.into());
-        let grads = tape.backward(&loss);
-        let mut bits = vec![loss.value().item().to_f64().to_bits()];
-        leaves.as_ref().visit(|_, leaf| bits.extend(grads.of(leaf).unwrap().to_vec().iter().map(|x| x.to_f64().to_bits())));
+        let model: Model<Tensor<S>> = Lstm::init(&config, 2).into();
+        let (loss, gradient) = model.gradient(&batch, Some(DropoutSeed::new(1, 1)), GradientMode::Whole);
+        let mut bits = vec![loss.to_f64().to_bits()];
+        gradient.visit(|_, g| bits.extend(g.unwrap().to_vec().iter().map(|x| x.to_f64().to_bits())));
         bits
     })
 }
@@ -75,12 +70,14 @@ fn decodes<S: Real>() {
     let ids = ids(3, 2 * 12, 40);
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let both = model.logits(&ids, 2).into_value();
-    for s in 0..2 {
+    let both = model.hidden(&ids, 2, None).logits().into_value();
+    for (s, steps) in [(0, &[1; 12][..]), (1, &[1; 12]), (1, &[2, 0, 1, 1, 8])] {
         let mut state = LstmState::new(&config, &both);
-        for (t, id) in ids[s * 12..][..12].iter().enumerate() {
-            let logits = model.decode(&[*id], &mut state).logits().into_value();
-            assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, t..t + 1).to_vec(), "sequence {s}, token {t}");
+        for step in steps {
+            let read = state.position()..state.position() + step;
+            let logits = model.decode(&ids[s * 12..][read.clone()], &mut state).logits().into_value();
+            assert_eq!(state.position(), read.end);
+            assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, read.clone()).to_vec(), "sequence {s}, tokens {read:?}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_gpt, tiny_lstm};
 use gradus_model::{
-    Activation, Backbone, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model,
-    ModelConfig, Objective, Tree,
+    Activation, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig,
+    Objective, Tree,
 };
 
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
@@ -98,29 +98,30 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
     }
 }
 
+/// A model that drops half of the features before its head, and nothing else.
+fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
+    let head = HeadConfig { dropout: 0.5, ..HeadConfig::new(form, classes) };
+    parameters(&ModelConfig { backbone: tiny_gpt().with_dropout(0.0).into(), head: Some(head) })
+}
+
+/// What the head reads of a sequence (d), and its logits of that sequence `b` times, two to an example, in each of 20 updates.
+fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>) {
+    let ids = [3, 1, 4, 1, 5];
+    let last = ids.len() - 1;
+    let labels = Labels { per_example: 2, extract: vec![last as u32; b].into(), targets: [].into(), weights: [].into() };
+    let tape = Tape::off();
+    let model = params.constants(&tape);
+    let states = model.hidden(&ids.repeat(b), b, None).states;
+    let score = model.score.unwrap();
+    let logits = |update| score.logits(&states, &labels, Some(DropoutSeed::new(3, update))).value().to_vec();
+    (states.value().slice(0, 0..1).slice(1, last..last + 1).to_vec(), (1..=20).map(logits).collect())
+}
+
 /// Separate masks would take whole features from single answers.
 #[test]
 fn answers_of_one_question_share_their_dropout() {
-    let config = ModelConfig {
-        backbone: tiny_gpt().with_dropout(0.0).into(),
-        head: Some(HeadConfig { dropout: 0.5, ..HeadConfig::new(Form::Choose, 1) }),
-    };
-    let params = parameters(&config);
-    // One sequence four times: two questions of two answers each. Shared masks keep the logits of one question equal.
-    let (t, b) = (5, 4);
-    let labels = Labels {
-        per_example: 2,
-        extract: vec![t as u32 - 1; b].into(),
-        targets: [1.0, 0.0, 1.0, 0.0].into(),
-        weights: [0.5; 2].into(),
-    };
-    let tape = Tape::off();
-    let model = params.constants(&tape);
-    let ids = [3, 1, 4, 1, 5].repeat(b);
-    let hidden = model.hidden(&ids, b, None);
-    let score = model.score.unwrap();
-    let logits = |update| score.logits(&hidden.states, &labels, Some(DropoutSeed::new(3, update))).value().to_vec();
-    let all: Vec<_> = (1..=20).map(logits).collect();
+    // Two questions of two equal answers each. Shared masks keep the logits of one question equal.
+    let (_, all) = of_copies(&dropping(Form::Choose, 1), 4);
     assert!(all.iter().all(|z| z[0] == z[1] && z[2] == z[3]), "{all:?}");
     assert!(all.iter().any(|z| z[0] != z[2]), "questions have separate masks: {all:?}");
     let different = all.iter().map(|z| z[0].to_bits()).collect::<std::collections::BTreeSet<_>>();
@@ -131,25 +132,13 @@ fn answers_of_one_question_share_their_dropout() {
 #[test]
 fn both_orders_of_a_pair_are_dropped_as_one() {
     let d = tiny_gpt().width;
-    let config = ModelConfig {
-        backbone: tiny_gpt().with_dropout(0.0).into(),
-        head: Some(HeadConfig { dropout: 0.5, ..HeadConfig::new(Form::Similar, d) }),
-    };
-    let mut params = parameters(&config);
+    let mut params = dropping(Form::Similar, d);
     // W_y = 1, so that the logits are the features themselves. Both orders are one sequence: their sum is 2h, dropped to 0 or 4h.
     let identity = Tensor::new([d, d], (0..d * d).map(|i| if i % (d + 1) == 0 { 1.0 } else { 0.0 }).collect());
     params.score.as_mut().unwrap().weight.0 = identity;
-    let (t, ids) = (5, [3, 1, 4, 1, 5].repeat(2));
-    let labels =
-        Labels { per_example: 2, extract: vec![t as u32 - 1; 2].into(), targets: vec![0.0; d].into(), weights: [1.0].into() };
-    let tape = Tape::off();
-    let model = params.constants(&tape);
-    let hidden = model.hidden(&ids, 2, None);
-    let score = model.score.unwrap();
-    let h = hidden.states.value().to_vec()[(t - 1) * d..t * d].to_vec();
+    let (h, all) = of_copies(&params, 2);
     let mut kept = 0;
-    for update in 1..=20 {
-        let z = score.logits(&hidden.states, &labels, Some(DropoutSeed::new(3, update))).value().to_vec();
+    for z in all {
         for (z, h) in z.iter().zip(&h) {
             assert!(*z == 0.0 || (z - 4.0 * h).abs() < 1e-12, "{z} of a feature of {h}");
             kept += usize::from(*z != 0.0);
@@ -167,7 +156,7 @@ fn joint(dropout: f64) -> GptConfig {
 fn the_joint_matrix_is_dropped_before_it_is_read() {
     let config = joint(0.5);
     let params = parameters(&config.clone().into());
-    let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
+    let gpt = params.gpt().unwrap();
     let tape = Tape::off();
     let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
     let hidden = model.embed(&ids, 1, 0, Some(DropoutSeed::new(3, 1)));
@@ -188,10 +177,10 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
 fn the_joint_softmax_runs_over_positions_too() {
     let config = joint(0.0);
     let params = parameters(&config.clone().into());
-    let Backbone::Gpt(gpt) = &params.backbone else { panic!("a GPT") };
+    let gpt = params.gpt().unwrap();
     let ids = [3, 1, 4];
     let tape = Tape::off();
-    let logits = gpt.constants(&tape).logits(&ids, 1).value().clone();
+    let logits = gpt.constants(&tape).hidden(&ids, 1, None).logits().into_value();
     let rows = config.vocab + config.context;
     assert_eq!(logits.shape()[..], [1, 3, rows]);
     let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();

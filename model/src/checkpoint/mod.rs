@@ -28,49 +28,23 @@ pub const HEAD_FILE: &str = "head.safetensors";
 
 /// Why a checkpoint could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum CheckpointError {
     /// The file system refused.
     #[error("cannot {action} {path}: {source}{}", hint(.source))]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What was being done.
-        action: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, action: &'static str, source: std::io::Error },
     /// `config.json` is not JSON, or lacks or misstates a field.
     #[error("{path}: {problem}; restore the file that was saved with the model, or correct it")]
-    ConfigFile {
-        /// The file.
-        path: PathBuf,
-        /// What was found and expected.
-        problem: String,
-    },
+    ConfigFile { path: PathBuf, problem: String },
     /// `config.json` states sizes no model can have.
     #[error("{path}: {source}")]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// The field.
-        source: ConfigError,
-    },
+    Config { path: PathBuf, source: ConfigError },
     /// `model.safetensors` is damaged.
     #[error("{path}: {problem}; the file is damaged or incomplete: copy or save it again")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The weights are not those of the configuration.
+    Damaged { path: PathBuf, problem: String },
+    /// The weights are not those of the configuration: parameters are missing, left over or of another shape.
     #[error("{path}: {problem}; config.json and this file do not belong together, or this is another kind of model")]
-    Disagree {
-        /// The file.
-        path: PathBuf,
-        /// The parameters that are missing, left over or of another shape.
-        problem: String,
-    },
+    Disagree { path: PathBuf, problem: String },
 }
 
 fn hint(e: &std::io::Error) -> &'static str {

@@ -61,9 +61,7 @@ pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)>
         safetensors::serialize(tensors, Some(metadata)).expect("each view has the length of its shape")
     };
     let mut files = vec![(WEIGHTS_FILE, bytes(all))];
-    if !head.is_empty() {
-        files.push((HEAD_FILE, bytes(head)));
-    }
+    files.extend((!head.is_empty()).then(|| (HEAD_FILE, bytes(head))));
     files
 }
 

@@ -124,11 +124,9 @@ struct Seen {
 
 /// `h3.attn` is `h.attn`: the blocks are alike.
 fn place(site: &Site) -> String {
-    let mut parts = site.scope.splitn(2, '.');
-    let first = parts.next().unwrap_or_default();
-    let is_block = first.strip_prefix('h').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    let first = if is_block { "h" } else { first };
-    [Some(first).filter(|f| !f.is_empty()), parts.next()].into_iter().flatten().collect::<Vec<_>>().join(".")
+    let (first, rest) = site.scope.split_at(site.scope.find('.').unwrap_or(site.scope.len()));
+    let is_block = first.strip_prefix('h').is_some_and(|number| number.parse::<usize>().is_ok());
+    if is_block { format!("h{rest}") } else { site.scope.to_string() }
 }
 
 impl Stopwatch {
@@ -339,15 +337,12 @@ impl Cost {
 
     /// Ops under the roof; those without arithmetic are left out.
     fn roofline(&self) -> Plot {
-        let dots = self.ops.iter().filter(|row| row.flops > 0 && row.ms() > 0.005 * self.step_ms);
-        let dots: Vec<Curve> = dots
-            .map(|row| Curve {
-                name: row.name.clone(),
-                points: vec![(row.intensity(), row.gflops())],
-                ink: Ink::Train,
-                dots: true,
-            })
-            .collect();
+        let shows = |row: &&CostRow| row.flops > 0 && row.ms() > 0.005 * self.step_ms;
+        let dot = |row: &CostRow| {
+            let points = vec![(row.intensity(), row.gflops())];
+            Curve { name: row.name.clone(), points, ink: Ink::Train, dots: true }
+        };
+        let dots: Vec<Curve> = self.ops.iter().filter(shows).map(dot).collect();
         let corner = self.gemm_gflops / self.bandwidth_gb_per_second;
         let left = dots.iter().map(|c| c.points[0].0).fold(corner, f64::min) / 2.0;
         let right = dots.iter().map(|c| c.points[0].0).fold(corner, f64::max) * 2.0;

@@ -64,12 +64,8 @@ impl Rows {
 
     /// The rows of these numbers, as long as the longest of them.
     pub fn batch(&self, rows: impl IntoIterator<Item = usize>) -> TokenBatch {
-        let window = |row: usize| {
-            let mut window = vec![self.separator];
-            window.extend(&self.sequences[row]);
-            window.extend(self.closed.then_some(self.separator));
-            window
-        };
+        let end = self.closed.then_some(self.separator);
+        let window = |row: usize| [&[self.separator], &self.sequences[row][..], end.as_slice()].concat();
         TokenBatch::of_windows(&rows.into_iter().map(window).collect::<Vec<_>>())
     }
 }

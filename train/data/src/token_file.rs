@@ -225,10 +225,7 @@ fn key(files: &[CorpusFile], fingerprint: &str) -> Result<[u8; 32], FileError> {
 }
 
 fn digest(header: &[u8], payload: [u8; 32]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update(header);
-    hash.update(payload);
-    hash.finalize().into()
+    Sha256::new().chain_update(header).chain_update(payload).finalize().into()
 }
 
 /// Appends one file of the corpus: pieces are encoded in parallel and written in order. `done` gets the bytes of the file done so
@@ -290,22 +287,16 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn finish(mut self, key: &[u8; 32]) -> Result<(), DataError> {
-        self.hash.update(&self.index);
-        let Counts { width, tokens, bytes, documents, pieces } = self.counts;
-        let mut header = Vec::with_capacity(HEADER);
-        header.extend(MAGIC);
-        header.extend(VERSION.to_le_bytes());
-        header.extend(width.to_le_bytes());
+    fn finish(self, key: &[u8; 32]) -> Result<(), DataError> {
+        let Writer { path, out, counts: Counts { width, tokens, bytes, documents, pieces }, index, .. } = self;
+        let mut header = [&MAGIC[..], &VERSION.to_le_bytes(), &width.to_le_bytes()].concat();
         for count in [tokens, bytes, documents, pieces] {
             header.extend(count.to_le_bytes());
         }
         header.extend(key);
-        header.extend(digest(&header, std::mem::take(&mut self.hash).finalize().into()));
-        let index = std::mem::take(&mut self.index);
-        self.write(&index)?;
-        self.out.seek(SeekFrom::Start(0)).map_err(|e| FileError::new("write", self.path, e))?;
-        Ok(self.write(&header)?)
+        header.extend(digest(&header, self.hash.chain_update(&index).finalize().into()));
+        let written = out.write_all(&index).and_then(|()| out.seek(SeekFrom::Start(0))).and_then(|_| out.write_all(&header));
+        Ok(written.map_err(|e| FileError::new("write", path, e))?)
     }
 }
 

@@ -258,11 +258,7 @@ fn parent(path: &Path) -> &Path {
 /// `.NAME.suffix` beside `path`: on the same disk, so that a rename suffices, and hidden.
 fn sibling(path: &Path, suffix: &str) -> Result<PathBuf, FileError> {
     let name = path.file_name().ok_or_else(|| FileError::new("write", path, io::ErrorKind::InvalidInput.into()))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(".");
-    hidden.push(suffix);
-    Ok(path.with_file_name(hidden))
+    Ok(path.with_file_name([OsStr::new(""), name, OsStr::new(suffix)].join(OsStr::new("."))))
 }
 
 /// Syncs every file and folder under `path` to the disk.

@@ -2,15 +2,10 @@
 
 /// A whole number with its thousands separated: `116,534,784`.
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", count(number / 1000), number % 1000),
     }
-    out
 }
 
 /// So many of something: `1 thread`, `1,000 threads`.

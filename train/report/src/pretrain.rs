@@ -111,7 +111,7 @@ impl PretrainReport {
         document.section("What it wrote", self.samples());
         document.section("How the training went", self.training());
         document.section("Warnings", self.warnings());
-        document.section("Configuration", pairs(&self.configuration));
+        document.section("Configuration", self.configuration());
         document.section("How to repeat it", self.repeat());
         document
     }
@@ -284,6 +284,10 @@ impl PretrainReport {
         self.records.iter().filter_map(warning).collect()
     }
 
+    fn configuration(&self) -> Vec<Block> {
+        if self.configuration.is_empty() { Vec::new() } else { vec![Block::Pairs(self.configuration.clone())] }
+    }
+
     fn repeat(&self) -> Vec<Block> {
         let mut facts = vec![("seed".to_string(), self.seed.to_string())];
         facts.extend(self.versions.iter().cloned());
@@ -296,10 +300,6 @@ impl PretrainReport {
 /// A fraction as percent.
 fn percent(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)
-}
-
-fn pairs(pairs: &[(String, String)]) -> Vec<Block> {
-    if pairs.is_empty() { Vec::new() } else { vec![Block::Pairs(pairs.to_vec())] }
 }
 
 #[cfg(test)]
@@ -362,12 +362,15 @@ mod tests {
             "20,480 tokens/s",
             "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
             "cargo run --release -- pretrain --seed 7",
-            "step 1,500",
+            "12 of the 15 texts",
+            "<b>step 100</b>",
+            "<b>step 1,500</b>",
             "<dt>rustc</dt><dd>1.95.0</dd>",
             "Step 700: one &lt;odd&gt; thing",
         ] {
             assert!(html.contains(words), "missing: {words}");
         }
+        assert_eq!(html.matches("<blockquote>").count(), SAMPLES, "some of the texts, the first and the last among them");
         for words in ["<lamp>", "<tag>", "<odd>", "\u{0}", "NaN", "href=", "src=", "url(", "@import", "<script"] {
             assert!(!html.contains(words), "found: {words:?}");
         }
@@ -412,14 +415,6 @@ mod tests {
         assert!(report.document().render().contains(&format!("10.0 % reached after {}", duration(first.at.elapsed))));
         report.goal = Some(0.001);
         assert!(report.document().render().contains("goal 0.1 % not reached"));
-    }
-
-    #[test]
-    fn few_samples_of_many_are_shown_with_the_first_and_the_last() {
-        let html = example(Some(0.93)).document().render();
-        assert_eq!(html.matches("<blockquote>").count(), SAMPLES);
-        assert!(html.contains("12 of the 15 texts"));
-        assert!(html.contains("<b>step 100</b>") && html.contains("<b>step 1,500</b>"));
     }
 
     #[test]

@@ -198,13 +198,12 @@ mod tests {
                 .chars()
                 .collect();
         let mut state = 1u64;
+        let mut letter = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            alphabet[(state >> 33) as usize % alphabet.len()]
+        };
         for _ in 0..2000 {
-            let text: String = (0..24)
-                .map(|_| {
-                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    alphabet[(state >> 33) as usize % alphabet.len()]
-                })
-                .collect();
+            let text: String = (0..24).map(|_| letter()).collect();
             let mut whole = Vec::new();
             split(&normalize(&text), |w| whole.push(w.to_owned()));
             assert_eq!(words(&text), whole, "{text:?}");

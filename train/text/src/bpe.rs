@@ -106,12 +106,8 @@ impl Bpe {
         }
         let mut symbols = HashMap::new();
         for (id, token) in tokens.iter().enumerate() {
-            let (body, last) = match token.strip_suffix(END_OF_WORD) {
-                Some(body) => (body, true),
-                None => (token.as_str(), false),
-            };
-            let mut chars = body.chars();
-            if let (Some(c), None) = (chars.next(), chars.next()) {
+            let (body, last) = token.strip_suffix(END_OF_WORD).map_or((&**token, false), |body| (body, true));
+            if let Ok(c) = body.parse() {
                 symbols.insert((c, last), id as u32);
             }
         }
@@ -160,8 +156,8 @@ impl Bpe {
 
     /// Appends the ids of one word, from the cache where it knows the word.
     fn encode_word(&self, word: &str, ids: &mut Vec<u32>) {
-        if self.cache.get(word, ids) {
-            return;
+        if let Some(known) = self.cache.get(word) {
+            return ids.extend_from_slice(known);
         }
         let start = ids.len();
         self.merge_word(word, ids);
@@ -232,14 +228,9 @@ impl Cache {
         (0..Self::PROBES).map(move |i| &self.slots[start.wrapping_add(i) % Self::SLOTS])
     }
 
-    /// Appends the word's ids if it is known.
-    fn get(&self, word: &str, ids: &mut Vec<u32>) -> bool {
-        let mut filled = self.slots(word).map_while(OnceLock::get);
-        match filled.find(|known| *known.0 == *word) {
-            Some(known) => ids.extend_from_slice(&known.1),
-            None => return false,
-        }
-        true
+    /// The word's ids if it is known.
+    fn get(&self, word: &str) -> Option<&[u32]> {
+        self.slots(word).map_while(OnceLock::get).find(|known| *known.0 == *word).map(|known| &*known.1)
     }
 
     fn insert(&self, word: &str, ids: &[u32]) {
@@ -285,6 +276,12 @@ mod tests {
         Bpe::new(tokens, &merges).unwrap()
     }
 
+    fn encode(bpe: &Bpe, text: &str) -> Vec<u32> {
+        let mut ids = Vec::new();
+        bpe.encode_into(text, &mut ids);
+        ids
+    }
+
     /// The definition, word for word: the merge of lowest rank, the leftmost, one at a time.
     fn naive(bpe: &Bpe, word: &str) -> Vec<u32> {
         let n = word.chars().count();
@@ -305,9 +302,7 @@ mod tests {
     #[test]
     fn merges_by_rank() {
         let bpe = bpe("lower", &[("e", "r</w>"), ("l", "o"), ("lo", "w")]);
-        let mut ids = Vec::new();
-        bpe.encode_into("LOWER löw x wx", &mut ids);
-        let tokens: Vec<_> = ids.iter().map(|&i| bpe.tokens()[i as usize].as_str()).collect();
+        let tokens: Vec<_> = encode(&bpe, "LOWER löw x wx").iter().map(|&i| bpe.tokens()[i as usize].as_str()).collect();
         assert_eq!(tokens, ["low", "er</w>", "lo", "w</w>", "<unk>", "w", "<unk>"]);
     }
 
@@ -329,14 +324,9 @@ mod tests {
     fn many_threads_give_one_answer() {
         let bpe = bpe("abc", &[("a", "b"), ("ab", "c</w>"), ("c", "a")]);
         let text: String = (0..5000u32).map(|i| ["a", "b", "c", " ", "ab"][(i * i % 97 % 5) as usize]).collect();
-        let encode = |bpe: &Bpe| {
-            let mut ids = Vec::new();
-            bpe.encode_into(&text, &mut ids);
-            ids
-        };
-        let alone = encode(&bpe.clone());
+        let alone = encode(&bpe.clone(), &text);
         std::thread::scope(|s| {
-            let workers: Vec<_> = (0..4).map(|_| s.spawn(|| encode(&bpe))).collect();
+            let workers: Vec<_> = (0..4).map(|_| s.spawn(|| encode(&bpe, &text))).collect();
             for worker in workers {
                 assert_eq!(worker.join().unwrap(), alone);
             }

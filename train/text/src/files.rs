@@ -217,30 +217,29 @@ const DAMAGED: &str = "The file is damaged or was edited: copy it again, or save
 
 fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
     let document: Value = read_json(path)?;
+    let at = |place: &str| document.pointer(place).unwrap_or(&Value::Null);
     for (place, allowed) in required() {
-        let found = document.pointer(place).unwrap_or(&Value::Null);
+        let found = at(place);
         if !allowed.contains(found) {
             return Err(format_error(path, place, &allowed[0].to_string(), short(found), NOT_OURS));
         }
     }
     // A template that adds tokens of its own would change the ids.
     let adds = |template: &Value| template.as_array().is_none_or(|items| items.iter().any(|i| i.get("Sequence").is_none()));
-    let processor = document.get("post_processor").unwrap_or(&Value::Null);
+    let processor = at("/post_processor");
     if !processor.is_null() && (processor["type"] != "TemplateProcessing" || adds(&processor["single"])) {
         let expected = "null, or a template that adds no tokens";
         return Err(format_error(path, "/post_processor", expected, short(processor), NOT_OURS));
     }
-    let vocabulary = document.pointer("/model/vocab").and_then(Value::as_object).ok_or_else(|| {
-        let found = short(document.pointer("/model/vocab").unwrap_or(&Value::Null));
-        format_error(path, "/model/vocab", "an object of tokens and ids", found, DAMAGED)
-    })?;
-    let mut ids = Vec::with_capacity(vocabulary.len());
-    for (token, id) in vocabulary {
+    let listed = at("/model/vocab");
+    let bad = || format_error(path, "/model/vocab", "an object of tokens and ids", short(listed), DAMAGED);
+    let mut ids = Vec::new();
+    for (token, id) in listed.as_object().ok_or_else(bad)? {
         let bad = || format_error(path, &format!("/model/vocab, token {token:?}"), "an id", short(id), DAMAGED);
         ids.push((token.clone(), id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(bad)?));
     }
     let mut merges = Vec::new();
-    let listed = document.pointer("/model/merges").unwrap_or(&Value::Null);
+    let listed = at("/model/merges");
     let bad = |place: &str, found| format_error(path, place, "merges: [\"a\", \"b\"] or \"a b\"", found, DAMAGED);
     for (i, merge) in listed.as_array().ok_or_else(|| bad("/model/merges", short(listed)))?.iter().enumerate() {
         let symbols = match merge {
@@ -250,16 +249,13 @@ fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
         };
         merges.push(symbols.ok_or_else(|| bad(&format!("/model/merges/{i}"), short(merge)))?);
     }
-    let added = match document.get("added_tokens") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(list) => serde_json::from_value(list.clone())
-            .map_err(|error| format_error(path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED))?,
-    };
+    let added: Option<Vec<SavedToken>> = serde_json::from_value(at("/added_tokens").clone())
+        .map_err(|error| format_error(path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED))?;
     let config = path.with_file_name(CONFIG);
     if config.is_file() {
         read_json::<Value>(&config)?; // nothing in it changes ids, but a damaged file should be known
     }
-    assemble(path, ids, &merges, added)
+    assemble(path, ids, &merges, added.unwrap_or_default())
 }
 
 fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {

@@ -87,10 +87,7 @@ impl Tokenizer {
         self.added.id(token).or_else(|| match &self.vocabulary {
             Vocabulary::Bpe(bpe) => bpe.id(token),
             Vocabulary::Byte => (0..=255).find(|&b| byte_name(b) == token).map(u32::from),
-            Vocabulary::Char(characters) => {
-                let mut chars = token.chars();
-                chars.next().filter(|_| chars.next().is_none()).and_then(|c| characters.id(c))
-            }
+            Vocabulary::Char(characters) => token.parse().ok().and_then(|c| characters.id(c)),
         })
     }
 

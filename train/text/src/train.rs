@@ -83,10 +83,9 @@ impl BpeTrainer {
         let mut merges = Vec::new();
         let total = self.vocab_size - needed;
         let first_merge = tokens.len();
-        while tokens.len() < first_merge + total {
-            let Some((a, b)) = pairs.pop(self.min_frequency.max(1)) else {
-                break;
-            };
+        while tokens.len() < first_merge + total
+            && let Some((a, b)) = pairs.pop(self.min_frequency.max(1))
+        {
             let (left, right) = (tokens[a as usize].clone(), tokens[b as usize].clone());
             let merged = format!("{left}{right}");
             let new = *ids.entry(merged.clone()).or_insert(tokens.len() as u32);
@@ -291,10 +290,8 @@ mod tests {
     }
 
     fn bpe(tokenizer: &Tokenizer) -> &Bpe {
-        match tokenizer.vocabulary() {
-            Vocabulary::Bpe(bpe) => bpe,
-            other => panic!("expected a BPE, got {other:?}"),
-        }
+        let Vocabulary::Bpe(bpe) = tokenizer.vocabulary() else { panic!("a BPE") };
+        bpe
     }
 
     /// The definition: count all pairs of all words afresh for every merge.

@@ -56,7 +56,8 @@ pub(crate) fn explore(mut tell: impl FnMut(&mut Explorer) -> Result<(), WorldErr
     }
 }
 
-fn words(phrase: &str) -> usize {
+/// The number of words and marks of a phrase.
+pub(crate) fn words(phrase: &str) -> usize {
     phrase.split_ascii_whitespace().count()
 }
 

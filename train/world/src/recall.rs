@@ -105,11 +105,8 @@ pub(crate) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Resul
         if let Some(tool) = tool
             && c.branch(&[("was a", 1), ("took", 2), ("carried", 1), ("brought", 1)])? > 0
         {
-            return recall(
-                c,
-                "{} {} to the {} .",
-                &[(one.gender.possessive(), &["his", "her"]), (tool, &words.tool_names), place],
-            );
+            let slots: [Slot<'_>; 3] = [(one.gender.possessive(), &["his", "her"]), (tool, &words.tool_names), place];
+            return recall(c, "{} {} to the {} .", &slots);
         }
         if tool.is_none() {
             c.say("was a")?;

@@ -34,7 +34,7 @@ pub(crate) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let mood = mood(rescuer.is_some(), c)?;
     let mishap = rescuer.is_none().then_some(needed.mishap);
     let (temper, keeper, price) = keeper(words, &known, mishap, c)?;
-    home(words, &known, (keeper, longing.one(hero, friend), longing.feeling), c)?;
+    home(words, &known, (keeper, longing.one, longing.feeling), c)?;
     let reason = ending(&known, &longing, c)?;
     Ok(Facts {
         hero,
@@ -80,6 +80,7 @@ fn neighbours(words: &Words, c: &mut impl Choose) -> Result<(&'static str, Chara
 /// Who longs for what, when and how.
 struct Longing {
     who: Who,
+    one: Character,
     weather: &'static str,
     feeling: &'static str,
     lost: bool,
@@ -87,29 +88,22 @@ struct Longing {
     thing: &'static str,
 }
 
-impl Longing {
-    fn one(&self, hero: Character, friend: Character) -> Character {
-        if self.who == Who::Hero { hero } else { friend }
-    }
-}
-
 /// One rainy day Tom was sad because he had lost the red kite.
 fn longing(words: &Words, hero: Character, friend: Character, c: &mut impl Choose) -> Result<Longing, WorldError> {
     c.say("one")?;
     let weather = c.pick(words.weathers)?;
     c.vary(&[("day", 2), ("morning", 1), ("evening", 1)])?;
-    let who = [Who::Hero, Who::Friend][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
+    let (who, one) = [(Who::Hero, hero), (Who::Friend, friend)][c.branch(&[(hero.name, 1), (friend.name, 1)])?];
     c.vary(&[("was", 2), ("felt", 1)])?;
     let feeling = c.pick(words.feelings)?;
     c.vary(&[("because", 2), ("since", 1), ("as", 1)])?;
-    let one = if who == Who::Hero { hero } else { friend };
     recall(c, "{}", &[(one.gender.subject(), &["he", "she"])])?;
     let lost = c.branch(&[("wanted", 1), ("longed for", 1), ("had lost", 2)])? == 2;
     c.say("the")?;
     let colour = c.pick(words.colours)?;
     let thing = c.pick(words.things)?;
     c.say(".")?;
-    Ok(Longing { who, weather, feeling, lost, colour, thing })
+    Ok(Longing { who, one, weather, feeling, lost, colour, thing })
 }
 
 /// Rosa had seen the kite at the lake.

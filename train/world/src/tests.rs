@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::choose::{Choose, Phrase, Sampler};
+use crate::explore::words;
 
 fn rng(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
@@ -126,9 +127,7 @@ fn lower_cased_tokens_say_it_all() {
 }
 
 /// Tells by chance and checks the list of phrases of every decision on the way.
-struct Checked<'r> {
-    sampler: Sampler<'r, Xoshiro256PlusPlus>,
-}
+struct Checked<'r>(Sampler<'r, Xoshiro256PlusPlus>);
 
 impl Choose for Checked<'_> {
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
@@ -139,7 +138,7 @@ impl Choose for Checked<'_> {
         for pair in split.windows(2) {
             assert!(!pair[1].starts_with(&pair[0]), "{:?} begins {:?}", pair[0], pair[1]);
         }
-        self.sampler.branch(phrases)
+        self.0.branch(phrases)
     }
 }
 
@@ -148,8 +147,7 @@ fn no_phrase_of_a_decision_begins_another() {
     let config = WorldConfig::default();
     let mut rng = rng(3);
     for _ in 0..5000 {
-        let mut checked = Checked { sampler: Sampler::new(&mut rng) };
-        tell::tell(&config, &mut checked).unwrap();
+        tell::tell(&config, &mut Checked(Sampler::new(&mut rng))).unwrap();
     }
 }
 
@@ -202,22 +200,15 @@ struct Longwinded<'r> {
     words: usize,
 }
 
-impl Longwinded<'_> {
-    fn tell(&mut self, phrase: &str) {
-        self.words += phrase.split_ascii_whitespace().count();
-    }
-}
-
 impl Choose for Longwinded<'_> {
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
         let at = self.rng.next_u32() as usize % phrases.len();
-        self.tell(phrases[at].0);
+        self.words += words(phrases[at].0);
         Ok(at)
     }
 
     fn vary(&mut self, phrases: &[Phrase<'_>]) -> Result<(), WorldError> {
-        let longest = phrases.iter().max_by_key(|(phrase, _)| phrase.split_ascii_whitespace().count()).unwrap();
-        self.tell(longest.0);
+        self.words += phrases.iter().map(|(phrase, _)| words(phrase)).max().unwrap();
         Ok(())
     }
 }

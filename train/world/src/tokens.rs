@@ -19,14 +19,10 @@ pub(crate) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
     let mut in_word = false;
     for (byte, c) in text.char_indices() {
         match c {
-            'a'..='z' | 'A'..='Z' => {
-                if !in_word {
-                    tokens.push(Token { word: String::new(), byte });
-                }
-                if let Some(last) = tokens.last_mut() {
-                    last.word.push(c.to_ascii_lowercase());
-                }
-            }
+            'a'..='z' | 'A'..='Z' => match tokens.last_mut() {
+                Some(last) if in_word => last.word.push(c.to_ascii_lowercase()),
+                _ => tokens.push(Token { word: c.to_ascii_lowercase().into(), byte }),
+            },
             '.' | ',' | '?' | '"' => tokens.push(Token { word: c.into(), byte }),
             _ if c.is_ascii_whitespace() => {}
             found => return Err(WorldError::Character { found, byte }),
@@ -39,8 +35,9 @@ pub(crate) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
 /// Writes words and marks as a text: sentences, speech and names begin with a capital.
 #[derive(Default)]
 pub(crate) struct Writer {
-    text: String,
-    tokens: usize,
+    pub(crate) text: String,
+    /// The number of words and marks written.
+    pub(crate) tokens: usize,
     in_quotes: bool,
     /// A sentence or a speech begins with the next word.
     begins: bool,
@@ -74,24 +71,14 @@ impl Writer {
                     if !self.tight {
                         self.text.push(' ');
                     }
-                    let mut letters = word.chars();
-                    if let Some(first) = letters.next() {
-                        let capital = self.begins || NAMES.iter().any(|&(name, _)| name == word);
-                        self.text.push(if capital { first.to_ascii_uppercase() } else { first });
-                        self.text.push_str(letters.as_str());
+                    let start = self.text.len();
+                    self.text.push_str(word);
+                    if self.begins || NAMES.iter().any(|&(name, _)| name == word) {
+                        self.text[start..=start].make_ascii_uppercase();
                     }
                     (self.begins, self.tight) = (false, false);
                 }
             }
         }
-    }
-
-    /// The number of words and marks written.
-    pub(crate) fn tokens(&self) -> usize {
-        self.tokens
-    }
-
-    pub(crate) fn into_text(self) -> String {
-        self.text
     }
 }

@@ -73,10 +73,8 @@ impl World {
     }
 
     fn tell<R: Rng>(&self, mut sampler: choose::Sampler<'_, R>) -> Story {
-        match tell::tell(&self.config, &mut sampler) {
-            Ok(facts) => story(sampler.told, facts),
-            Err(error) => unreachable!("only reading can fail: {error}"),
-        }
+        let facts = tell::tell(&self.config, &mut sampler).expect("only reading can fail");
+        story(sampler.told, facts)
     }
 
     /// Tells `n` independent stories, one after another from the same generator.
@@ -97,10 +95,7 @@ impl World {
 
     /// The exact length and entropy of the stories, by visiting every course they can take.
     pub fn properties(&self) -> Properties {
-        match explore::explore(|c| tell::tell(&self.config, c).map(drop)) {
-            Ok(properties) => properties,
-            Err(error) => unreachable!("only reading can fail: {error}"),
-        }
+        explore::explore(|c| tell::tell(&self.config, c).map(drop)).expect("only reading can fail")
     }
 
     /// A few lines about the world for a report; the figures in bits per byte are estimated from 4,000 stories.
@@ -123,9 +118,8 @@ impl World {
     }
 }
 
-fn story(told: choose::Told, facts: Facts) -> Story {
-    let (tokens, log_prob) = (told.writer.tokens(), told.log_prob);
-    Story { text: told.writer.into_text(), log_prob, tokens, facts }
+fn story(choose::Told { writer, log_prob }: choose::Told, facts: Facts) -> Story {
+    Story { text: writer.text, log_prob, tokens: writer.tokens, facts }
 }
 
 /// The limit on a set of stories, from their true probabilities.

@@ -2,13 +2,6 @@ use super::super::testing::*;
 use super::*;
 
 #[cfg(target_arch = "x86_64")]
-/// The sum of each block of k: a chain of fused multiply-adds.
-fn blocks<T: Gemm>(k: usize, a: impl Fn(usize) -> T, b: impl Fn(usize) -> T) -> impl Iterator<Item = T> {
-    let sum = move |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), |sum, p| T::fused(a(p), b(p), sum));
-    (0..k).step_by(K_BLOCK).map(sum)
-}
-
-#[cfg(target_arch = "x86_64")]
 fn layouts(rows: usize, cols: usize) -> [[usize; 2]; 5] {
     [[cols + 2, 1], [1, rows + 1], [2 * cols, 2], [1, 0], [0, 1]] // the last two are broadcast
 }
@@ -35,8 +28,11 @@ fn has_the_bits_of_its_definition<T: Gemm>(tiles: &Tiles<T>) {
                             Onto::Row(row) if j < n => row[j],
                             _ => before[at],
                         };
-                        let (a, b) = (|p| a_at(i, p), |p| b_at(p, j));
-                        let expected = blocks(if j < n { k } else { 0 }, a, b).fold(start, |c, sum| c + sum);
+                        // A chain of fused multiply-adds in each block of k; nothing beyond the columns of C.
+                        let k = if j < n { k } else { 0 };
+                        let chain = |sum, p| T::fused(a_at(i, p), b_at(p, j), sum);
+                        let block = |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), chain);
+                        let expected = (0..k).step_by(K_BLOCK).map(block).fold(start, |c, sum| c + sum);
                         assert!(c == expected, "({m}, {k}, {n}) {onto:?} [{i}, {j}]: {c:?} for {expected:?}");
                     }
                 }
@@ -54,31 +50,23 @@ fn every_tile_has_the_bits_of_the_definition() {
 }
 
 fn packed_once<T: Gemm>() {
-    let [m, k, n] = [30, 300, 75];
-    let (a, b): (Vec<T>, Vec<T>) = (normals(m * k, 1), normals(k * n, 2));
-    let (a, b) = (Strided { at: a.as_ptr(), strides: [k, 1] }, Strided { at: b.as_ptr(), strides: [1, k] });
-    let mut space = vec![T::one(); Packed::<T>::len(k, n)];
-    // SAFETY: the vectors hold their matrices.
-    let packed = unsafe { Packed::new(b, k, n, &mut space) };
-    for [k, n] in [[k, n], [k, 40], [290, 33], [120, 75], [0, 3]] {
-        let (mut want, mut got) = (vec![T::one(); m * n], vec![T::one(); m * n]);
-        // SAFETY: as above.
-        unsafe {
-            product([m, k, n], a, b, want.as_mut_ptr(), n, Onto::Itself);
-            packed.times([m, k, n], a, 0, got.as_mut_ptr(), n, Onto::Itself);
+    let [m, deepest, widest] = [30, 300, 75];
+    let (a, b): (Vec<T>, Vec<T>) = (normals(m * deepest, 1), normals(deepest * widest, 2));
+    let (a, b) = (Strided { at: a.as_ptr(), strides: [deepest, 1] }, Strided { at: b.as_ptr(), strides: [1, deepest] });
+    let mut space = vec![T::one(); Packed::<T>::len(deepest, widest)];
+    let whole = [[0, 300, 75], [0, 300, 40], [0, 290, 33], [0, 120, 75], [0, 0, 3]].map(|part| (deepest, part));
+    for (depth, [first, k, n]) in whole.into_iter().chain([(40, [7, 33, 75])]) {
+        for onto in [Onto::Nothing, Onto::Itself] {
+            let (mut want, mut got) = (vec![T::one(); m * n], vec![T::one(); m * n]);
+            // SAFETY: the vectors hold their matrices.
+            unsafe {
+                product([m, k, n], a, b.from(first, 0), want.as_mut_ptr(), n, onto);
+                let packed = Packed::new(b, depth, widest, &mut space);
+                packed.times([m, k, n], a, first, got.as_mut_ptr(), n, onto);
+            }
+            assert_eq!(got, want, "{k} rows of {depth} from {first} on, {n} columns");
         }
-        assert_eq!(got, want, "({m}, {k}, {n})");
     }
-    let (k, first) = (40, 7);
-    // SAFETY: as above.
-    let packed = unsafe { Packed::new(b, k, n, &mut space) };
-    let (mut want, mut got) = (vec![T::one(); m * n], vec![T::one(); m * n]);
-    // SAFETY: as above.
-    unsafe {
-        product([m, k - first, n], a, b.from(first, 0), want.as_mut_ptr(), n, Onto::Nothing);
-        packed.times([m, k - first, n], a, first, got.as_mut_ptr(), n, Onto::Nothing);
-    }
-    assert_eq!(got, want);
 }
 
 #[test]

@@ -81,16 +81,13 @@ mod tests {
     /// A tab in a text moves all that follows: text takes the place of the label.
     #[test]
     fn wrong_rows_are_refused() {
+        let labels = "expected one of the labels entailment, neutral, contradiction";
         for (row, words) in [
-            ("6\tletters\tOne\tday.\tIt was.\tneutral\tneutral", "line 5, column 5: expected one of the labels"),
-            ("6\tletters\tOne\tday.\tIt was.\tneutral\tneutral", "`It was.`"),
-            ("6\tletters\tA.\tB.\tneutral", "line 5, column 6: expected 6 columns"),
-            (
-                "6\tletters\tA.\tB.\tneutral\tmaybe",
-                "line 5, column 6: expected one of the labels entailment, neutral, contradiction, found `maybe`",
-            ),
+            ("One\tday.\tIt was.\tneutral\tneutral", format!("line 5, column 5: {labels}, found `It was.`")),
+            ("A.\tB.\tneutral", "line 5, column 6: expected 6 columns".into()),
+            ("A.\tB.\tneutral\tmaybe", format!("line 5, column 6: {labels}, found `maybe`")),
         ] {
-            refused(&MNLI, &[("train.tsv", &format!("{TRAIN}{row}\n"))], Split::Train, words);
+            refused(&MNLI, &[("train.tsv", &format!("{TRAIN}6\tletters\t{row}\n"))], Split::Train, &words);
         }
         let test = "index\tgenre\tsentence1\tsentence2\n0\toup\tOne\tday.\tIt was.\n";
         refused(&MNLI, &[("test_matched.tsv", test)], Split::Test, "line 2, column 5: expected 4 columns");

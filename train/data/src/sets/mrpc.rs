@@ -61,7 +61,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 /// The ids of the pairs in the dev set, two per line, each with its line.
 fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
     let mut ids = HashMap::new();
-    tsv::each_line(&MRPC, path, |line, text| {
+    for (line, text) in tsv::lines(&tsv::text(&MRPC, path)?) {
         match text.split('\t').collect::<Vec<_>>()[..] {
             [first, second] => drop(ids.insert(format!("{}-{}", first.trim(), second.trim()), line)),
             _ if text.trim().is_empty() => {}
@@ -70,8 +70,7 @@ fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
                 return Err(SetError::malformed(path, (line, 1), expected, quote(text), remedy));
             }
         }
-        Ok(())
-    })?;
+    }
     Ok(ids)
 }
 

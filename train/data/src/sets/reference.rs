@@ -5,34 +5,20 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::error::quote;
-use super::tsv::each_line;
+use super::tsv::{lines, text};
 use super::{Example, Input, Label, Loaded, SetError, Task};
 
 /// Reads a whole file.
 pub(super) fn read(task: &Task, path: &Path) -> Result<Loaded, SetError> {
-    let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
-    let mut block: Vec<(usize, String)> = Vec::new();
-    let mut close = |block: &mut Vec<(usize, String)>| -> Result<(), SetError> {
-        if !block.is_empty() {
-            let id = loaded.examples.len().to_string();
-            loaded.examples.push(example(task, path, id, block)?);
-            block.clear();
-        }
-        Ok(())
-    };
-    each_line(task, path, |number, line| match line.trim() {
-        "" => close(&mut block),
-        line => {
-            block.push((number, line.to_owned()));
-            Ok(())
-        }
-    })?;
-    close(&mut block)?;
-    Ok(loaded)
+    let text = text(task, path)?;
+    let lines: Vec<(usize, &str)> = lines(&text).map(|(number, line)| (number, line.trim())).collect();
+    let blocks = lines.split(|(_, line)| line.is_empty()).filter(|block| !block.is_empty());
+    let examples = blocks.enumerate().map(|(id, block)| example(task, path, id.to_string(), block));
+    Ok(Loaded { examples: examples.collect::<Result<_, _>>()?, files: vec![path.into()], ..Loaded::default() })
 }
 
 /// One example from its lines and their numbers.
-fn example(task: &Task, path: &Path, id: String, block: &[(usize, String)]) -> Result<Example, SetError> {
+fn example(task: &Task, path: &Path, id: String, block: &[(usize, &str)]) -> Result<Example, SetError> {
     let remedy = format!("Correct the example, or check that the folder is {}'s: it must hold {}", task.title, task.folder);
     let malformed = |line, expected: &str, found| SetError::malformed(path, (line, 1), expected, found, remedy);
     let [(_, sentence), (second, pronoun), (third, both), (fourth, answer)] = block else {

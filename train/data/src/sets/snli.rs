@@ -48,15 +48,12 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
         return tsv::read(&SNLI, &glue, split, &columns);
     }
     let mut loaded = Loaded { files: vec![path.clone()], ..Loaded::default() };
-    tsv::each_line(&SNLI, &path, |line, text| {
-        if text.trim().is_empty() {
-            return Ok(());
-        }
+    for (line, text) in tsv::lines(&tsv::text(&SNLI, &path)?).filter(|(_, text)| !text.trim().is_empty()) {
         let fields = "the strings sentence1, sentence2, gold_label and pairID";
         let record: Record = json::parse(&SNLI, &path, line, text, fields)?;
         if record.gold_label == UNDECIDED.0 {
             loaded.drop_row(UNDECIDED.1);
-            return Ok(());
+            continue;
         }
         let class = LABELS.iter().position(|&label| label == record.gold_label).ok_or_else(|| {
             let expected = format!("one of the labels {}, or {}", LABELS.join(", "), UNDECIDED.0);
@@ -64,8 +61,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
         })?;
         let input = Input::Pair(record.sentence1, record.sentence2);
         loaded.examples.push(Example { id: record.pair_id, input, label: Some(Label::Class(class)), group: None });
-        Ok(())
-    })?;
+    }
     Ok(loaded)
 }
 

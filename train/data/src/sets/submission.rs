@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::files::write_atomically;
 
-use super::tsv::{Written, each_line};
+use super::tsv::{Written, lines, text};
 use super::{Answer, Example, Label, SetError, Split, Task};
 
 /// GLUE's file for each of its test sets, and whether its labels are words.
@@ -96,15 +96,12 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
         SetError::malformed(path, (line, column), expected, format!("`{found}`"), remedy)
     };
     let mut count = 0;
-    each_line(task, path, |number, line| {
-        if number == 1 {
-            return if line == HEADER {
-                Ok(())
-            } else {
-                Err(malformed(1, 1, "index and prediction, separated by a tab".into(), line))
-            };
+    for (number, line) in lines(&text(task, path)?) {
+        match number {
+            1 if line == HEADER => continue,
+            1 => return Err(malformed(1, 1, "index and prediction, separated by a tab".into(), line)),
+            _ => count += 1,
         }
-        count += 1;
         let Some(example) = examples.get_mut(number - 2) else {
             return Err(malformed(number, 1, format!("the end, after {} rows", number - 2), line));
         };
@@ -114,8 +111,7 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
         }
         let label = written.parse(task, answer);
         example.label = Some(label.ok_or_else(|| malformed(number, id.chars().count() + 2, written.expected(task), answer))?);
-        Ok(())
-    })?;
+    }
     match count == examples.len() {
         true => Ok(()),
         false => Err(malformed(count + 2, 1, format!("{} rows", examples.len()), &count.to_string())),

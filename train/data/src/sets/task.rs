@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use serde::Serialize;
+
 use super::error::SetError;
 use super::scores::Metric;
 
@@ -92,7 +94,8 @@ impl fmt::Display for Family {
 }
 
 /// The input transformations of the paper's figure 1, and pronoun resolution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Transformation {
     /// `[start; x; extract]`, of an [`Input::One`].
     Classify,
@@ -109,13 +112,7 @@ pub enum Transformation {
 impl fmt::Display for Transformation {
     /// One word: `classify`, `entail`, …
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Transformation::Classify => "classify",
-            Transformation::Entail => "entail",
-            Transformation::Similar => "similar",
-            Transformation::Choose => "choose",
-            Transformation::Refer => "refer",
-        })
+        self.serialize(f)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gradus_text::corpus_files;
 use proptest::{prelude::*, test_runner::TestRunner};
 use tempfile::TempDir;
 
@@ -62,19 +63,11 @@ fn fixtures(task: &Task) -> PathBuf {
 /// The files of [`fixtures`], by name.
 fn sound(task: &Task) -> Vec<(String, Vec<u8>)> {
     let root = fixtures(task);
-    let (mut files, mut folders) = (Vec::new(), vec![root.clone()]);
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
-                files.push((name.to_owned(), fs::read(&path).unwrap()));
-            }
-        }
-    }
-    files.sort();
-    files
+    let read = |path: PathBuf| {
+        let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        (name.to_owned(), fs::read(&path).unwrap())
+    };
+    corpus_files(&root).unwrap().into_iter().map(read).collect()
 }
 
 #[test]
@@ -127,6 +120,7 @@ fn every_split_of_sound_files_loads_and_fits_the_task() {
 fn texts_and_labels_stand_where_each_set_has_them() {
     for (name, split, expected) in [
         ("qnli", Split::Dev, "0: B.|A? = 1"),
+        ("rte", Split::Dev, "0: A.|B. = 0"),
         ("wnli", Split::Dev, "0: A.|B. = 1"),
         ("sst-2", Split::Dev, "0: a \"joy  = 1"),
         ("sst-2", Split::Test, "0: a bore  = ?"),

@@ -3,9 +3,8 @@
 //! There is no quoting: a bare `"` is a character of the text. A file may open with a byte order mark, end its lines with
 //! CR LF, lack the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
+use std::{fs, io};
 
 use super::error::{SetError, quote};
 use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
@@ -14,33 +13,24 @@ use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
 pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority (label `-`)");
 const TORN: &str = "lines with fewer columns than the header: a line break inside a text tears its row";
 
-/// Opens a file that ends: a pipe could keep its reader waiting for ever.
-fn open(path: &Path) -> io::Result<File> {
+/// Reads a file that ends: a pipe could keep its reader waiting for ever.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let found = path.metadata()?;
     match found.is_file() || found.is_dir() {
-        true => File::open(path),
+        true => fs::read(path),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a pipe, socket or device")),
     }
 }
 
-/// Calls `row` with each line of a file, without its end, and its number from 1. Blank lines at the end of the file are passed
-/// over.
-pub(super) fn each_line(
-    task: &Task,
-    path: &Path,
-    mut row: impl FnMut(usize, &str) -> Result<(), SetError>,
-) -> Result<(), SetError> {
-    for (number, line) in (1..).zip(text(task, path)?.trim_end_matches(['\r', '\n']).split_terminator('\n')) {
-        row(number, line.strip_suffix('\r').unwrap_or(line))?;
-    }
-    Ok(())
+/// The lines of a text, numbered from 1, without their ends. Blank lines at the end of the text are passed over.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.trim_end_matches(['\r', '\n']).split_terminator('\n');
+    (1..).zip(lines.map(|line| line.strip_suffix('\r').unwrap_or(line)))
 }
 
 /// A whole file as text, without its byte order mark.
 pub(super) fn text(task: &Task, path: &Path) -> Result<String, SetError> {
-    let mut bytes = Vec::new();
-    let read = open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(|cause| SetError::io(task, path, "file", cause))?;
+    let bytes = bytes(path).map_err(|cause| SetError::io(task, path, "file", cause))?;
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let (sound, rest) = bytes.split_at(error.valid_up_to());
@@ -261,24 +251,23 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
     let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
     let mut layout = columns.names.map(|names| Layout::of(task, path, split, columns, names)).transpose()?;
     let (mut rows, mut torn) = (0, Vec::new());
-    each_line(task, path, |number, text| {
-        let fields: Vec<&str> = if text.is_empty() { Vec::new() } else { text.split('\t').collect() };
+    for (number, line) in lines(&text(task, path)?) {
+        let fields: Vec<&str> = if line.is_empty() { Vec::new() } else { line.split('\t').collect() };
         let Some(layout) = &layout else {
             layout = Some(Layout::of(task, path, split, columns, &fields)?);
-            return Ok(());
+            continue;
         };
+        rows += usize::from(!line.is_empty());
         let line = Line { task, path, columns, layout, number, fields };
-        rows += usize::from(!text.is_empty());
         if line.is_torn()? {
             torn.push(line.wrong_width());
-            return Ok(());
+            continue;
         }
         match line.example(rows - 1)? {
             Some(example) => loaded.examples.push(example),
             None => loaded.drop_row(UNDECIDED.1),
         }
-        Ok(())
-    })?;
+    }
     torn.iter().for_each(|_| loaded.drop_row(TORN));
     match torn.len() > FEW.max(rows / 100) {
         true => Err(torn.remove(0)),
