@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Documents that people write, and pages that the program writes.
-const DOCUMENTS: [&str; 12] = [
+const DOCUMENTS: [&str; 13] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -14,6 +14,7 @@ const DOCUMENTS: [&str; 12] = [
     "tests/README.md",
     "tests/golden/README.md",
     "tests/peers/README.md",
+    "train/paper/MINIATURE.md",
     "train/paper/NOTEBOOK.md",
     "train/paper/RESULTS.md",
 ];
@@ -83,4 +84,20 @@ fn what_everyone_reads_is_short() {
         let bytes = read(document).len();
         assert!(bytes <= most, "{document}: {bytes} bytes, at most {most}");
     }
+}
+
+/// The excerpt in README against the page that the program writes.
+#[test]
+fn figures_of_the_excerpt_are_those_of_the_page() {
+    let (readme, page) = (read("README.md"), read("train/paper/MINIATURE.md"));
+    let (_, results) = readme.split_once("\n## Results\n").expect("README has results");
+    let (excerpt, _) = results.split_once("\n## ").expect("a section follows");
+    // `13.1 ± 6.8`: the words around each ±, without what is not a number's.
+    let number = |text: Option<&str>| text.unwrap_or_default().trim_matches(|c: char| !c.is_ascii_digit()).to_owned();
+    let sides: Vec<&str> = excerpt.split(" ± ").collect();
+    let figures = sides
+        .windows(2)
+        .map(|pair| format!("{} ± {}", number(pair[0].split_whitespace().last()), number(pair[1].split_whitespace().next())));
+    let strange: Vec<String> = figures.filter(|figure| !page.contains(figure)).collect();
+    assert_eq!((sides.len(), strange), (10, vec![]), "README quotes nine means with their deviations");
 }
