@@ -121,7 +121,7 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
 pub fn sinusoids<T: Real>(like: &Tensor<T>, positions: std::ops::Range<usize>, d: usize) -> Tensor<T> {
     let value = |t: usize, i: usize| {
         let angle = t as f64 / libm::pow(10_000.0, (i / 2 * 2) as f64 / d as f64);
-        T::lit(if i % 2 == 0 { libm::sin(angle) } else { libm::cos(angle) })
+        T::lit(if i.is_multiple_of(2) { libm::sin(angle) } else { libm::cos(angle) })
     };
     let values = positions.clone().flat_map(|t| (0..d).map(move |i| value(t, i))).collect();
     like.constant([positions.len(), d], values)
