@@ -191,8 +191,8 @@ pub fn generate<T: Real>(
         }
         let logits = decoder.read(&ids[window + decoder.position()..]);
         let logits = &logits[..vocab.min(logits.len())];
-        if let Some(logit) = logits.iter().find(|z| !z.is_finite()) {
-            return Err(GenerateError::NotFinite { at: ids.len() + 1, found: logit.to_f64() });
+        if let Some(found) = logits.iter().map(|z| z.to_f64()).find(|z| !z.is_finite()) {
+            return Err(GenerateError::NotFinite { at: ids.len() + 1, found });
         }
         ids.push(choice.choose(logits, rng));
         if !each(ids) {

@@ -338,7 +338,7 @@ fn a_submission_to_glue_is_written_once() {
     let desk = Desk::with_data(&["rte"]);
     desk.begin("rte", "rte", SHORT).json();
     let ask = |options: &str| desk.ask("predict", "rte", "rte", &format!("--glue glue --quiet {options}"));
-    ask("").misused(&["--glue", "a folder that exists"]);
+    ask("").misused(&["--glue", "an existing folder"]);
     fs::create_dir(desk.path("glue")).unwrap();
     ask("--split dev").misused(&["a test set of GLUE", "dev"]);
     assert_eq!(ask("").printed(), "");
