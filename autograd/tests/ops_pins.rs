@@ -63,6 +63,21 @@ fn a_query_without_keys_gives_0_and_has_no_gradient() {
     assert_eq!(g.of(&q).unwrap().to_vec(), [0.0, 0.0]); // keys are 0
 }
 
+/// Every witness computes with one spec, so none sees what the factor is by default. Scores 2·ln 3 and 0, of width 4.
+#[test]
+fn scores_are_divided_by_the_root_of_the_width() {
+    let tape = Tape::off();
+    let rows = |values: &[f64]| tape.constant(tensor([1, 1, values.len() / 4, 4], values));
+    let q = rows(&[2.0 * 3f64.ln(), 0.0, 0.0, 0.0]);
+    let k = rows(&[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    let v = rows(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    for (scale, expected) in [(None, 0.75), (Some(1.0), 0.9)] {
+        let o = q.attention(&k, &v, None, Attention { scale, ..Attention::new(Mask::Full) });
+        let p = o.value().to_vec()[0];
+        assert!((p - expected).abs() < 1e-15, "{scale:?}: {p}, expected {expected}");
+    }
+}
+
 #[test]
 fn softplus_is_exact_where_the_exponential_is_not() {
     let x = [-750.0, -40.0, 0.0, 40.0, 750.0];
