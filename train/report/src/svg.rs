@@ -3,10 +3,12 @@
 //! `plotters` knows only colours and draws on whole pixels. So each [`Ink`] is drawn in a colour of its own that is then replaced
 //! by a CSS class, and everything is drawn `FINE` times too large.
 
+use std::ops::Range;
 use std::path::Path;
 
 use gradus_io::files::{FileError, write_atomically};
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -178,7 +180,6 @@ impl Plot {
         let points = || curves.iter().flat_map(|(_, points)| points);
         let x = self.x.range(points().map(|point| point.0).chain(Some(0.0).filter(|x| self.x.scale.shows(*x))), 0.0);
         let y = self.y.range(points().map(|point| point.1).chain(levels.iter().map(|level| level.y)), 0.04);
-        let (across, up) = (|value| self.x.scale.place(value), |value| self.y.scale.place(value));
 
         let ticks = self.y.ticks(&y, self.size.1 as usize / 60);
         let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0) as i32 * LETTERS * 56 / 100;
@@ -192,63 +193,94 @@ impl Plot {
             .margin_right(right * FINE)
             .margin_top(top * FINE)
             .margin_bottom(bottom * FINE)
-            .build_cartesian_2d(across(x.start)..across(x.end), up(y.start)..up(y.end))?;
+            .build_cartesian_2d(self.across(x.start)..self.across(x.end), self.up(y.start)..self.up(y.end))?;
 
-        let text = |words: &str, at: (i32, i32), ink: Ink, h: HPos, v: VPos| -> Drawn {
-            let bold = if at.1 == 14 * FINE { FontStyle::Bold } else { FontStyle::Normal };
-            let font = ("sans-serif", f64::from(LETTERS * FINE) * 1.24, bold).into_font();
-            area.draw(&Text::new(words, at, TextStyle::from(font).color(&ink.colour()).pos(Pos::new(h, v))))
-        };
-        text(&self.title, (2 * FINE, 14 * FINE), Ink::Text, HPos::Left, VPos::Center)?;
-        text(&self.y.label, (2 * FINE, 36 * FINE), Ink::Muted, HPos::Left, VPos::Center)?;
-        text(&self.x.label, ((width - right) * FINE, (height - 10) * FINE), Ink::Muted, HPos::Right, VPos::Center)?;
-
-        for tick in ticks {
-            let ends = [(across(x.start), up(tick)), (across(x.end), up(tick))];
-            chart.draw_series([PathElement::new(ends, Ink::Grid.colour().stroke_width(FINE as u32))])?;
-            let at = chart.backend_coord(&ends[0]);
-            text(&self.y.text(tick), (at.0 - 8 * FINE, at.1), Ink::Muted, HPos::Right, VPos::Center)?;
-        }
-        for tick in self.x.ticks(&x, width as usize / 100) {
-            let at = chart.backend_coord(&(across(tick), up(y.start)));
-            let mark = [at, (at.0, at.1 + 5 * FINE)];
-            area.draw(&PathElement::new(mark, Ink::Muted.colour().stroke_width(FINE as u32)))?;
-            text(&self.x.text(tick), (at.0, at.1 + 9 * FINE), Ink::Muted, HPos::Center, VPos::Top)?;
-        }
-        let base = [(across(x.start), up(y.start)), (across(x.end), up(y.start))];
-        chart.draw_series([PathElement::new(base, Ink::Muted.colour().stroke_width(FINE as u32))])?;
+        text(area, &self.title, (2 * FINE, 14 * FINE), Ink::Text, HPos::Left, VPos::Center)?;
+        text(area, &self.y.label, (2 * FINE, 36 * FINE), Ink::Muted, HPos::Left, VPos::Center)?;
+        text(area, &self.x.label, ((width - right) * FINE, (height - 10) * FINE), Ink::Muted, HPos::Right, VPos::Center)?;
+        self.draw_axes(area, &mut chart, &x, &y, &ticks)?;
 
         let mut labels = Vec::new();
         for level in levels {
-            let ends = [(across(x.start), up(level.y)), (across(x.end), up(level.y))];
+            let ends = [x.start, x.end].map(|x| (self.across(x), self.up(level.y)));
             chart.draw_series([PathElement::new(ends, level.ink.colour().stroke_width(15))])?;
             labels.push(Label { y: chart.backend_coord(&ends[1]).1, text: level.name.clone(), ink: level.ink });
         }
         for (curve, points) in &curves {
-            let places: Vec<_> = points.iter().map(|&(x, y)| (across(x), up(y))).collect();
-            let Some(&last) = places.last() else { continue };
-            let weight = if curve.ink == Ink::Raw { 10 } else { 22 };
-            chart.draw_series(LineSeries::new(places.iter().copied(), curve.ink.colour().stroke_width(weight)))?;
-            if curve.dots {
-                chart.draw_series(places.iter().map(|&at| Circle::new(at, 32, curve.ink.colour().filled())))?;
-            }
-            if let ([_], false) = (&places[..], curve.name.is_empty()) {
-                let at = chart.backend_coord(&last);
-                text(&curve.name, (at.0 + 7 * FINE, at.1), Ink::Text, HPos::Left, VPos::Center)?;
-            } else if !curve.name.is_empty() {
-                labels.push(Label { y: chart.backend_coord(&last).1, text: curve.name.clone(), ink: curve.ink });
-            }
+            labels.extend(self.draw_curve(area, &mut chart, curve, points)?);
         }
         spread(&mut labels, (height - bottom) * FINE);
         for label in labels {
-            text(&label.text, ((width - right + 8) * FINE, label.y), label.ink, HPos::Left, VPos::Center)?;
+            text(area, &label.text, ((width - right + 8) * FINE, label.y), label.ink, HPos::Left, VPos::Center)?;
         }
         Ok(())
     }
+
+    fn across(&self, x: f64) -> f64 {
+        self.x.scale.place(x)
+    }
+
+    fn up(&self, y: f64) -> f64 {
+        self.y.scale.place(y)
+    }
+
+    /// A line across for every tick of y, a mark for every tick of x, and the line at the foot.
+    fn draw_axes(&self, area: &Area<'_>, chart: &mut Chart<'_>, x: &Range<f64>, y: &Range<f64>, ticks: &[f64]) -> Drawn {
+        for &tick in ticks {
+            let ends = [x.start, x.end].map(|x| (self.across(x), self.up(tick)));
+            chart.draw_series([PathElement::new(ends, Ink::Grid.colour().stroke_width(FINE as u32))])?;
+            let at = chart.backend_coord(&ends[0]);
+            text(area, &self.y.text(tick), (at.0 - 8 * FINE, at.1), Ink::Muted, HPos::Right, VPos::Center)?;
+        }
+        for tick in self.x.ticks(x, self.size.0 as usize / 100) {
+            let at = chart.backend_coord(&(self.across(tick), self.up(y.start)));
+            let mark = [at, (at.0, at.1 + 5 * FINE)];
+            area.draw(&PathElement::new(mark, Ink::Muted.colour().stroke_width(FINE as u32)))?;
+            text(area, &self.x.text(tick), (at.0, at.1 + 9 * FINE), Ink::Muted, HPos::Center, VPos::Top)?;
+        }
+        let base = [x.start, x.end].map(|x| (self.across(x), self.up(y.start)));
+        chart.draw_series([PathElement::new(base, Ink::Muted.colour().stroke_width(FINE as u32))])?;
+        Ok(())
+    }
+
+    /// The curve; its label, where its name does not stand beside its only point.
+    fn draw_curve(
+        &self,
+        area: &Area<'_>,
+        chart: &mut Chart<'_>,
+        curve: &Curve,
+        points: &[(f64, f64)],
+    ) -> Result<Option<Label>, DrawingError> {
+        let places: Vec<_> = points.iter().map(|&(x, y)| (self.across(x), self.up(y))).collect();
+        let Some(last) = places.last() else { return Ok(None) };
+        let weight = if curve.ink == Ink::Raw { 10 } else { 22 };
+        chart.draw_series(LineSeries::new(places.iter().copied(), curve.ink.colour().stroke_width(weight)))?;
+        if curve.dots {
+            chart.draw_series(places.iter().map(|&at| Circle::new(at, 32, curve.ink.colour().filled())))?;
+        }
+        let at = chart.backend_coord(last);
+        match (curve.name.is_empty(), places.len()) {
+            (true, _) => Ok(None),
+            (false, 1) => {
+                text(area, &curve.name, (at.0 + 7 * FINE, at.1), Ink::Text, HPos::Left, VPos::Center)?;
+                Ok(None)
+            }
+            (false, _) => Ok(Some(Label { y: at.1, text: curve.name.clone(), ink: curve.ink })),
+        }
+    }
+}
+
+/// Words at a place; the title's line is bold.
+fn text(area: &Area<'_>, words: &str, at: (i32, i32), ink: Ink, h: HPos, v: VPos) -> Drawn {
+    let bold = if at.1 == 14 * FINE { FontStyle::Bold } else { FontStyle::Normal };
+    let font = ("sans-serif", f64::from(LETTERS * FINE) * 1.24, bold).into_font();
+    area.draw(&Text::new(words, at, TextStyle::from(font).color(&ink.colour()).pos(Pos::new(h, v))))
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type DrawingError = DrawingAreaErrorKind<std::io::Error>;
+type Drawn = Result<(), DrawingError>;
 
 /// Moves labels apart until none covers another, each as little as can be: labels that touch form a group around the mean
 /// of where they want to be (isotonic regression by pooling adjacent violators). None comes below `bottom`.
