@@ -342,6 +342,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
 }
 
 /// [`naive_vjp`] with Wᵀ packed once, parallel over the units; W̄ is one product at the end.
+#[expect(clippy::too_many_lines, reason = "one way back through time, for one sequence and for pieces of many")]
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Gemm>(
     w: &[T],
