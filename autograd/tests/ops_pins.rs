@@ -207,6 +207,10 @@ fn definitions_do_not_overflow_either() {
             let x = x.reshape([1, 1, 2, 2]);
             x.attention(&x, &x, None, Attention::new(Mask::Full)).sum_all()
         }),
+        ("attention of a query without keys", |x| {
+            let x = x.reshape([2, 1, 1, 2]);
+            x.attention(&x, &x, None, Attention { lengths: Some([1, 0].into()), ..Attention::new(Mask::Full) }).sum_all()
+        }),
     ] {
         let found = second(f)[0].to_vec();
         assert!(found.iter().all(|x| x.is_finite()), "{name}: {found:?}");

@@ -3,7 +3,8 @@
 //!
 //! [cargo-mutants](https://mutants.rs) plants them, one at a time; `.ci/mutants` runs it file by file and keeps what it found in
 //! `mutants.json` beside this file. A mutant that no test refuses is a hole in the tests, unless it is equivalent: what it changes
-//! cannot be seen from outside. Those are in `equivalent.toml`, each with the reason.
+//! cannot be seen from outside. Those are in `equivalent.toml`, each with the reason. In `samples` none is planted: they are inputs
+//! of the tests, and other inputs are no wrong derivative.
 
 use std::collections::BTreeMap;
 

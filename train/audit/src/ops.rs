@@ -269,7 +269,8 @@ impl AuditedOp {
 /// What the table of mutants says.
 const MUTANTS: &str = "Would the tests see an error? File by file, cargo-mutants replaces operators, constants and results, one at a time, \
     and runs the tests; the last column tells which files have not had their turn, or have changed since. A mutant that none of them refused is equivalent, for the reason that \
-    train/audit/src/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted.";
+    train/audit/src/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted, and none is planted in samples, \
+    the tests' inputs.";
 const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
 
 /// A line per group of files.
