@@ -67,10 +67,18 @@ mod tests {
 
     #[test]
     fn rows_are_written_where_they_belong() {
-        let mut x = Tensor::<f64>::zeros([2, 3, 2]);
-        let rows = Tensor::new([2, 2, 2], (1..9).map(f64::from).collect());
-        x.write_rows(1, 1, &rows);
-        assert_eq!(x.to_vec(), [0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 5.0, 6.0, 7.0, 8.0]);
+        let mut x = Tensor::<f64>::zeros([2, 3, 3]);
+        x.write_rows(1, 1, &Tensor::new([2, 2, 3], (1..13).map(f64::from).collect()));
+        let expected = [[0.0; 3], [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [0.0; 3], [7.0, 8.0, 9.0], [10.0, 11.0, 12.0]];
+        assert_eq!(x.to_vec(), expected.concat());
+    }
+
+    #[test]
+    fn elements_are_set_and_combined_one_by_one() {
+        let mut x = Tensor::new([2, 2], vec![1.0, 2.0, 3.0, 4.0]);
+        x.set(2, 5.0);
+        x.zip_assign(&Tensor::new([2, 2], vec![10.0, 20.0, 30.0, 40.0]).t(), |x, y| x * y);
+        assert_eq!(x.to_vec(), [10.0, 60.0, 100.0, 160.0]);
     }
 
     #[test]

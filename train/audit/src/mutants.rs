@@ -19,7 +19,7 @@ use crate::catalogue;
 pub struct Group {
     /// What they are.
     pub name: &'static str,
-    /// The crate whose tests should kill them, if not their own.
+    /// The crate whose tests should kill them beside those of their own.
     pub package: Option<&'static str>,
     /// Which of the crate's tests, as targets of `cargo test`.
     pub tests: &'static [&'static str],
@@ -39,7 +39,7 @@ pub fn groups() -> Vec<Group> {
         ("train/src/optim/forms.rs".to_owned(), include_str!("../../src/optim/forms.rs")),
         ("train/src/optim/schedule.rs".to_owned(), include_str!("../../src/optim/schedule.rs")),
     ];
-    // What the ops call; the witnesses over the ops are its tests.
+    // What the ops call; the witnesses over the ops are tests of it.
     let methods = catalogue::files("tensor/src/methods");
     let lib: &[&str] = &["--lib"];
     let all: &[&str] = &["--lib", "--test=autograd"];

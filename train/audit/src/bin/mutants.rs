@@ -63,7 +63,7 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mutants of a file through the tests of its crate.
+/// The mutants of a file through the tests of its group.
 fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Failure> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("mutants");
     let tree = dir.join("tree");
@@ -73,7 +73,7 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     command.args(["--no-shuffle", "--colors", "never", "--dir"]).arg(&tree).arg("--output").arg(&dir).args(["--file", path]);
     // Samples are inputs: other ones are no wrong derivative. The nets ask that they exist, and show an error of 0.1 %.
     command.args(["--exclude-re", r"::samples\b"]);
-    command.args(group.package.map(|package| format!("--test-package={package}")));
+    command.args(group.package.map(|package| format!("--cargo-arg=--package={package}")));
     // For building and testing alike: no example is built for a mutant.
     command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
     command.arg("--").args(group.filter);
