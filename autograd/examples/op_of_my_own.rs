@@ -4,7 +4,7 @@
 //! without them it does not compile. The whole of it:
 //!
 //! ```text
-//! y = softplus x = log(1 + eˣ)        x̄ = ȳ ∘ σ(x)
+//! y = sinh x = ½(eˣ − e⁻ˣ)        dy = cosh x dx        x̄ = ȳ ∘ cosh x = ȳ ∘ ½(eˣ + e⁻ˣ)
 //! ```
 //!
 //! `cargo run -p gradus-autograd --example op_of_my_own`
@@ -12,38 +12,39 @@
 use gradus_autograd::check::{self, Subject};
 use gradus_autograd::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tape, Tensor, Var, Want};
 
-/// y = log(1 + eˣ), element by element.
+/// y = sinh x, element by element.
 #[derive(Debug)]
-struct Softplus;
+struct Sinh;
 
-impl<T: Real> Op<T> for Softplus {
-    const NAME: &'static str = "softplus";
-    const MATH: &'static str = "y = log(1 + eˣ);  x̄ = ȳ ∘ σ(x)";
+impl<T: Real> Op<T> for Sinh {
+    const NAME: &'static str = "sinh";
+    const MATH: &'static str = "y = ½(eˣ − e⁻ˣ);  x̄ = ȳ ∘ ½(eˣ + e⁻ˣ)";
     const SAVES: Saves = Saves::INPUTS;
     fn flops(&self, _: &[&Shape], out: &Shape) -> u64 {
-        3 * out.numel() as u64 // e, +, log
+        4 * out.numel() as u64 // two exponentials, −, ×
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        ins[0].map(|x| (x.exp() + T::one()).ln()).into()
+        (0.5 * (ins[0].exp() - (-ins[0]).exp())).into()
     }
     // In ops of the tape, so that it can be differentiated again.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        vec![saved.grad(0, || gy * saved.x(0).sigmoid())]
+        let x = saved.x(0);
+        vec![saved.grad(0, || gy * (0.5 * (x.exp() + (-x).exp())))]
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let n = g.extent();
-        vec![(Softplus, vec![g.normal([n, 3])]), (Softplus, vec![g.normal([])]), (Softplus, vec![g.normal([0])])]
+        vec![(Sinh, vec![g.normal([n, 3])]), (Sinh, vec![g.normal([])]), (Sinh, vec![g.normal([0])])]
     }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tape = Tape::new();
     let x = tape.leaf(Tensor::new([2], vec![0.0, 2.0]));
-    let y = tape.apply(Softplus, &[&x]);
-    println!("softplus [0, 2] = {:?}", y.value().to_vec());
-    println!("its gradient    = {:?}", tape.backward(&y.sum_all()).of(&x).expect("y depends on x").to_vec());
+    let y = tape.apply(Sinh, &[&x]);
+    println!("sinh [0, 2]    = {:?}", y.value().to_vec());
+    println!("its gradient = {:?}", tape.backward(&y.sum_all()).of(&x).expect("y depends on x").to_vec());
 
-    let op = Subject::of::<Softplus>();
+    let op = Subject::of::<Sinh>();
     check::teeth(&op)?; // would these samples reveal an error of 0.1 %?
     for (name, witness) in check::WITNESSES {
         let mut worst = 0.0f64;

@@ -55,12 +55,14 @@ fn a_query_without_keys_gives_0_and_has_no_gradient() {
     let tape = Tape::new();
     let q = tape.leaf(tensor([2, 1, 1, 1], &[1.0, 5.0]));
     let (k, v) = (tape.leaf(tensor([2, 1, 2, 1], &[0.0; 4])), tape.leaf(tensor([2, 1, 2, 1], &[3.0, 1.0, 7.0, f64::NAN])));
-    let o = q.attention(&k, &v, None, padded());
+    let bias = tape.leaf(tensor([2, 1, 1, 2], &[0.0, 0.0, 4.0, 4.0]));
+    let o = q.attention(&k, &v, Some(&bias), padded());
     assert_eq!(o.value().to_vec(), [2.0, 0.0]); // both keys alike: the mean of 3 and 1
     let g = tape.backward_from(&o, tensor([2, 1, 1, 1], &[2.0, 9.0]));
     assert_eq!(g.of(&v).unwrap().to_vec(), [1.0, 1.0, 0.0, 0.0]);
     assert_eq!(g.of(&k).unwrap().to_vec(), [1.0, -1.0, 0.0, 0.0]); // p(ō·v − ⟨ō, o⟩)·q = ½(6 − 4), ½(2 − 4)
     assert_eq!(g.of(&q).unwrap().to_vec(), [0.0, 0.0]); // keys are 0
+    assert_eq!(g.of(&bias).unwrap().to_vec(), [1.0, -1.0, 0.0, 0.0]); // s̄ itself
 }
 
 /// Every witness computes with one spec, so none sees what the factor is by default. Scores 2·ln 3 and 0, of width 4.

@@ -53,7 +53,7 @@ impl<T: Real> Gpt<Tensor<T>> {
             let mut grads = tape.backward(&loss);
             let gh = grads.take(&hidden.states).expect("the loss depends on the last hidden states");
             let gw = grads.take(&hidden.output); // `None` where no token is predicted
-            (loss.value().item(), gh, gw, score.map(|s| s.as_ref().map(|_, leaf| grads.take(leaf))))
+            (loss.value().clone(), gh, gw, score.map(|s| s.as_ref().map(|_, leaf| grads.take(leaf))))
         };
 
         let mut blocks = Vec::with_capacity(inputs.len());
@@ -72,7 +72,7 @@ impl<T: Real> Gpt<Tensor<T>> {
         let mut grads = tape.backward_from_all(results);
         let mut gradient = leaves.as_ref().map(|_, leaf| grads.take(leaf));
         gradient.h.0 = blocks;
-        (loss, gradient, score)
+        (loss.item(), gradient, score)
     }
 
     /// h₀ … hₙ and W, and nothing else that the forward pass makes, on a tape that records nothing.

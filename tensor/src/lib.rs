@@ -12,7 +12,7 @@
 //! assert_eq!(a.matmul(&at).to_vec(), [14.0, 32.0, 32.0, 77.0]); // the kernel reads through strides: nothing is copied to transpose
 //! ```
 //!
-//! - [`cpu`]: the kernels, one file each; the naive twin, which defines a kernel, comes first.
+//! - `cpu`: the kernels, one file each; the naive twin, which defines a kernel, comes first.
 //! - [`rng`]: Philox, a counter-based generator: any of its numbers can be drawn without those before it.
 //! - [`mmap`]: read-only files as slices.
 
@@ -25,7 +25,7 @@
 compile_error!("32-bit x86 is not supported: products would fuse where single rows do not, and bits would differ");
 
 pub mod buffer;
-pub mod cpu;
+mod cpu;
 pub mod kernels;
 mod methods;
 pub mod mmap;

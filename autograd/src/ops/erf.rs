@@ -7,7 +7,7 @@
 use std::f64::consts::FRAC_2_SQRT_PI;
 
 use super::pointwise::Pointwise;
-use crate::{Real, Saved, Saves, Var};
+use crate::{Real, Saved, Saves, Tensor, Var};
 
 /// y = erf x.
 #[derive(Debug, Default)]
@@ -18,8 +18,8 @@ impl<T: Real> Pointwise<T> for Erf {
     const MATH: &'static str = "y = erf x;  x̄ = ȳ ∘ 2/√π e^(−x²)";
     const SAVES: Saves = Saves::INPUTS;
 
-    fn f(x: T) -> T {
-        x.erf()
+    fn f(x: &Tensor<T>) -> Tensor<T> {
+        Tensor::elementwise([x], |[x]| x.erf())
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -16,11 +16,7 @@ impl<T: Real> Pointwise<T> for Exp {
     const MATH: &'static str = "y = eˣ;  x̄ = ȳ ∘ y";
     const SAVES: Saves = Saves::OUTPUT;
 
-    fn f(x: T) -> T {
-        x.exp()
-    }
-
-    fn map(x: &Tensor<T>) -> Tensor<T> {
+    fn f(x: &Tensor<T>) -> Tensor<T> {
         x.exp()
     }
 

@@ -4,7 +4,7 @@
 //! x̄ = ȳ ∘ y′
 //! ```
 
-use gradus_tensor::cpu::gelu::{CUBIC, SCALE};
+use std::f64::consts::PI;
 
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
@@ -28,7 +28,7 @@ impl<T: Real> Op<T> for Gelu {
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let x = &ins[0];
-        let u = SCALE * (x + CUBIC * (x * x * x));
+        let u = (2.0 / PI).sqrt() * (x + 0.044715 * (x * x * x));
         Some(0.5 * x * (1.0 + u.tanh()))
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {

@@ -22,7 +22,8 @@ pub struct LinearCrossEntropy {
 
 impl<T: Real> Op<T> for LinearCrossEntropy {
     const NAME: &'static str = "linear_cross_entropy";
-    const MATH: &'static str = "y = Σᵢ wᵢ(log Σⱼ e^zᵢⱼ − z_{i,tᵢ}), Z = HWᵀ;  Z̄ = ȳ w(softmax Z − [t]),  H̄ = Z̄W,  W̄ = Z̄ᵀH";
+    const MATH: &'static str =
+        "y = Σᵢ wᵢ(log Σⱼ e^zᵢⱼ − z_{i,tᵢ}), Z = HWᵀ (+ b);  Z̄ = ȳ w(softmax Z − [t]),  H̄ = Z̄W,  W̄ = Z̄ᵀH,  b̄ = Σ_rows Z̄";
     const SAVES: Saves = Saves::INPUTS;
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (h, w, n) = (ins[0], ins[1], self.targets.len());

@@ -14,8 +14,8 @@ impl<T: Real> Pointwise<T> for Log {
     const MATH: &'static str = "y = ln x;  x̄ = ȳ/x";
     const SAVES: Saves = Saves::INPUTS;
 
-    fn f(x: T) -> T {
-        x.ln()
+    fn f(x: &Tensor<T>) -> Tensor<T> {
+        Tensor::elementwise([x], |[x]| x.ln())
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -15,13 +15,8 @@ pub trait Pointwise<T: Real>: Debug + Default + Send + Sync + 'static {
     /// [`Op::SAVES`].
     const SAVES: Saves;
 
-    /// f of one element.
-    fn f(x: T) -> T;
-
-    /// f of a whole tensor; by a kernel where there is one.
-    fn map(x: &Tensor<T>) -> Tensor<T> {
-        Tensor::elementwise([x], |[x]| Self::f(x))
-    }
+    /// f of every element: a method of [`Tensor`] that has a kernel, or [`Tensor::elementwise`].
+    fn f(x: &Tensor<T>) -> Tensor<T>;
 
     /// x̄ = ȳ ∘ f′(x).
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T>;
@@ -47,43 +42,12 @@ impl<T: Real, P: Pointwise<T>> Op<T> for P {
         P::FLOPS * super::numel(out)
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        P::map(ins[0]).into()
+        P::f(ins[0]).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(P::vjp(saved, gy))]
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         P::samples(g).into_iter().map(|x| (P::default(), vec![x])).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ops::{exp::Exp, log::Log, relu::Relu, sigmoid::Sigmoid, sqrt::Sqrt, tanh::Tanh};
-
-    /// `map`, which calls a kernel, is `f` of each, to a few units in the last place.
-    fn is_its_function<T: Real, P: Pointwise<T>>(ulp: f64) {
-        let x: Vec<T> = (1..308).map(|i| T::lit(f64::from(i) * 0.037 - 4.0)).collect();
-        let y = P::map(&Tensor::new([x.len()], x.clone())).to_vec();
-        for (x, y) in x.into_iter().zip(y) {
-            let (y, f) = (y.to_f64(), P::f(x).to_f64());
-            let same = (y - f).abs() <= 8.0 * ulp * f.abs() || y.is_nan() && f.is_nan();
-            assert!(same, "{} of {x:?}: {y}, {f}", P::NAME);
-        }
-    }
-
-    #[test]
-    fn a_kernel_is_its_function() {
-        fn all<T: Real>(ulp: f64) {
-            is_its_function::<T, Exp>(ulp);
-            is_its_function::<T, Log>(ulp);
-            is_its_function::<T, Relu>(ulp);
-            is_its_function::<T, Sigmoid>(ulp);
-            is_its_function::<T, Sqrt>(ulp);
-            is_its_function::<T, Tanh>(ulp);
-        }
-        all::<f32>(f32::EPSILON.into());
-        all::<f64>(f64::EPSILON);
     }
 }

@@ -18,8 +18,8 @@ impl<T: Real> Pointwise<T> for Relu {
     const FLOPS: u64 = 0;
     const SAVES: Saves = Saves::OUTPUT;
 
-    fn f(x: T) -> T {
-        if x <= T::zero() { T::zero() } else { x }
+    fn f(x: &Tensor<T>) -> Tensor<T> {
+        Tensor::elementwise([x], |[x]| if x <= T::zero() { T::zero() } else { x })
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

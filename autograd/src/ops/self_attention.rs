@@ -62,12 +62,16 @@ impl<T: Real> Op<T> for SelfAttention {
         let op = |dropout| SelfAttention { heads, attention: Attention { dropout, ..Attention::new(Mask::Causal) } };
         let lengths = Some((0..b).map(|b| t - b % t).collect());
         let padded = SelfAttention { heads, attention: Attention { lengths, ..Attention::new(Mask::Full) } };
+        // Each query sees its own position and some others.
+        let any = (0..t * t).map(|n| n / t == n % t || g.index(2) == 0).collect();
+        let scaled = SelfAttention { heads, attention: Attention { scale: Some(0.7), ..Attention::new(Mask::Allowed(any)) } };
         let x = g.normal([b, t, 3 * heads * d]);
         vec![
             (op(None), vec![g.strided(&x)]),
             (op(dropout), vec![g.normal([b, t, 3 * heads * d])]),
             (op(None), vec![g.normal([b, 0, 3 * heads * d])]),
             (padded, vec![g.normal([b, t, 3 * heads * d])]),
+            (scaled, vec![g.normal([b, t, 3 * heads * d])]),
         ]
     }
 }

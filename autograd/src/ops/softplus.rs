@@ -5,7 +5,7 @@
 //! A smooth max(x, 0) (Dugas et al. 2001), and −ln(1 − p) of a coin whose logit is x. The second form never overflows.
 
 use super::pointwise::Pointwise;
-use crate::{Real, Saved, Saves, Var};
+use crate::{Real, Saved, Saves, Tensor, Var};
 
 /// y = ln(1 + eˣ).
 #[derive(Debug, Default)]
@@ -17,9 +17,11 @@ impl<T: Real> Pointwise<T> for Softplus {
     const FLOPS: u64 = 4; // e, 1 +, ln, +
     const SAVES: Saves = Saves::INPUTS;
 
-    fn f(x: T) -> T {
-        let (positive, minus) = if x > T::zero() { (x, -x) } else { (T::zero(), x) };
-        positive + minus.exp().ln_1p()
+    fn f(x: &Tensor<T>) -> Tensor<T> {
+        Tensor::elementwise([x], |[x]| {
+            let (positive, minus) = if x > T::zero() { (x, -x) } else { (T::zero(), x) };
+            positive + minus.exp().ln_1p()
+        })
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -16,8 +16,8 @@ impl<T: Real> Pointwise<T> for Sqrt {
     const MATH: &'static str = "y = √x;  x̄ = ȳ/(2y)";
     const SAVES: Saves = Saves::OUTPUT;
 
-    fn f(x: T) -> T {
-        x.sqrt()
+    fn f(x: &Tensor<T>) -> Tensor<T> {
+        Tensor::elementwise([x], |[x]| x.sqrt())
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

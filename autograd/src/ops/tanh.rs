@@ -16,11 +16,7 @@ impl<T: Real> Pointwise<T> for Tanh {
     const MATH: &'static str = "y = tanh x;  x̄ = ȳ ∘ (1 − y²)";
     const SAVES: Saves = Saves::OUTPUT;
 
-    fn f(x: T) -> T {
-        x.tanh()
-    }
-
-    fn map(x: &Tensor<T>) -> Tensor<T> {
+    fn f(x: &Tensor<T>) -> Tensor<T> {
         x.tanh()
     }
 

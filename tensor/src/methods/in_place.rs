@@ -65,12 +65,31 @@ impl<T: Real> Tensor<T> {
 mod tests {
     use super::*;
 
+    /// No two of the sizes and places involved are the same.
     #[test]
     fn rows_are_written_where_they_belong() {
-        let mut x = Tensor::<f64>::zeros([2, 3, 3]);
-        x.write_rows(1, 1, &Tensor::new([2, 2, 3], (1..13).map(f64::from).collect()));
-        let expected = [[0.0; 3], [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [0.0; 3], [7.0, 8.0, 9.0], [10.0, 11.0, 12.0]];
+        let mut x = Tensor::<f64>::zeros([2, 5, 2]);
+        x.write_rows(1, 2, &Tensor::new([2, 3, 2], (1..13).map(f64::from).collect()));
+        let [o, p] = [[0.0; 2]; 2];
+        let expected = [o, p, [1.0, 2.0], [3.0, 4.0], [5.0, 6.0], o, p, [7.0, 8.0], [9.0, 10.0], [11.0, 12.0]];
         assert_eq!(x.to_vec(), expected.concat());
+    }
+
+    #[test]
+    fn rows_are_added_where_ids_say() {
+        let mut x = Tensor::new([3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        x.add_rows(&[2, 0, 2], &Tensor::new([3, 2], vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0]));
+        assert_eq!(x.to_vec(), [31.0, 42.0, 3.0, 4.0, 65.0, 86.0]);
+    }
+
+    #[test]
+    fn a_step_of_adam_moves_parameters_and_both_moments() {
+        let step =
+            AdamStep { grad_scale: 0.5, beta1: 0.5, beta2: 0.75, step: 2.0, v_scale: 3.0, eps: 1.0, decay: 0.25, l2: 0.25 };
+        let tensor = |x| Tensor::new([1], vec![x]);
+        let (mut p, mut m, mut v) = (tensor(4.0), tensor(2.0), tensor(9.0));
+        p.adam(&step, &mut m, &mut v, &tensor(4.0)); // computed by hand in cpu/adam.rs
+        assert_eq!((p.item(), m.item(), v.item()), (2.5, 2.5, 9.0));
     }
 
     #[test]

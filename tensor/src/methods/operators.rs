@@ -1,34 +1,77 @@
-//! `+ − ∘` between tensors of one shape, and with numbers.
+//! `+ − ∘` between tensors of one shape, and with numbers; of tensors or references to them.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
 use crate::{Real, Tensor};
 
+/// `$x $op $y` for each pair of types, by `$f`.
 macro_rules! operator {
-    ($trait:ident, $method:ident, |$c:ident| $scale:expr, $shift:expr) => {
-        impl<T: Real> $trait for &Tensor<T> {
+    ($trait:ident, $method:ident, $f:expr, $($x:ty, $y:ty);+) => {$(
+        impl<T: Real> $trait<$y> for $x {
             type Output = Tensor<T>;
             #[track_caller]
-            fn $method(self, other: &Tensor<T>) -> Tensor<T> {
-                Tensor::$method(self, other)
+            fn $method(self, other: $y) -> Tensor<T> {
+                $f(&self, &other)
             }
         }
-        impl<T: Real> $trait<f64> for &Tensor<T> {
-            type Output = Tensor<T>;
-            fn $method(self, $c: f64) -> Tensor<T> {
-                self.affine($scale, $shift)
-            }
-        }
-    };
+    )+};
 }
 
-operator!(Add, add, |c| 1.0, c);
-operator!(Sub, sub, |c| 1.0, -c);
-operator!(Mul, mul, |c| c, 0.0);
+macro_rules! operators {
+    ($($trait:ident, $method:ident, $right:expr, $left:expr;)+) => {$(
+        operator!($trait, $method, Tensor::$method,
+            Tensor<T>, Tensor<T>; Tensor<T>, &Tensor<T>; &Tensor<T>, Tensor<T>; &Tensor<T>, &Tensor<T>);
+        operator!($trait, $method, $right, Tensor<T>, f64; &Tensor<T>, f64);
+        operator!($trait, $method, $left, f64, Tensor<T>; f64, &Tensor<T>);
+    )+};
+}
+
+operators! {
+    Add, add, |x: &Tensor<T>, &c: &f64| x.affine(1.0, c), |&c: &f64, x: &Tensor<T>| x.affine(1.0, c);
+    Sub, sub, |x: &Tensor<T>, &c: &f64| x.affine(1.0, -c), |&c: &f64, x: &Tensor<T>| x.affine(-1.0, c);
+    Mul, mul, |x: &Tensor<T>, &c: &f64| x.affine(c, 0.0), |&c: &f64, x: &Tensor<T>| x.affine(c, 0.0);
+}
 
 impl<T: Real> Neg for &Tensor<T> {
     type Output = Tensor<T>;
     fn neg(self) -> Tensor<T> {
         self.affine(-1.0, 0.0)
+    }
+}
+
+impl<T: Real> Neg for Tensor<T> {
+    type Output = Tensor<T>;
+    fn neg(self) -> Tensor<T> {
+        -&self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Tensor;
+
+    #[test]
+    fn operators_of_tensors_and_numbers() {
+        let (x, y) = (Tensor::new([2], vec![1.0, 2.0]), Tensor::new([2], vec![10.0, 30.0]));
+        let is = |found: Tensor<f64>, expected: [f64; 2]| assert_eq!(found.to_vec(), expected);
+        is(&x + &y, [11.0, 32.0]);
+        is(&x - &y, [-9.0, -28.0]);
+        is(&x * &y, [10.0, 60.0]);
+        is(x.clone() + y.clone() - &x, [10.0, 30.0]);
+        is(&x * (y.clone() * x.clone()), [10.0, 120.0]);
+        is(&x + 3.0, [4.0, 5.0]);
+        is(&x - 3.0, [-2.0, -1.0]);
+        is(&x * 3.0, [3.0, 6.0]);
+        is(3.0 + &x, [4.0, 5.0]);
+        is(3.0 - &x, [2.0, 1.0]);
+        is(3.0 * &x, [3.0, 6.0]);
+        is(-&x, [-1.0, -2.0]);
+        is(-(3.0 * (x.clone() - 1.0)), [0.0, -3.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "tensors of one shape")]
+    fn shapes_are_not_broadcast() {
+        let _ = Tensor::<f64>::zeros([2, 1]) + Tensor::zeros([1, 2]);
     }
 }

@@ -66,3 +66,26 @@ impl<T: Real> Tensor<T> {
         Mat { data: self.from_first(), rows: s[r - 2], cols: s[r - 1], row_stride: d[r - 2], col_stride: d[r - 1] }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Tensor;
+
+    /// Leading axes 2 and 3: six products, each of its own matrices.
+    #[test]
+    fn leading_axes_are_a_batch() {
+        let counted = |shape: [usize; 5]| {
+            let n = shape.iter().product::<usize>();
+            Tensor::new(shape, (0..n).map(|i| i as f64).collect())
+        };
+        let (a, b) = (counted([1, 2, 3, 2, 4]), counted([1, 2, 3, 4, 5]));
+        let y = a.matmul(&b);
+        assert_eq!(y.shape()[..], [1, 2, 3, 2, 5]);
+        let (a, b, y) = (a.to_vec(), b.to_vec(), y.to_vec());
+        for (at, y) in y.into_iter().enumerate() {
+            let (batch, i, j) = (at / 10, at / 5 % 2, at % 5);
+            let expected: f64 = (0..4).map(|k| a[batch * 8 + i * 4 + k] * b[batch * 20 + k * 5 + j]).sum();
+            assert_eq!(y, expected, "matrix {batch}, row {i}, column {j}");
+        }
+    }
+}

@@ -103,6 +103,13 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_whole_tensors() {
+        let x = Tensor::new([2, 2], vec![1.0, -2.0, 3.0, 4.0]);
+        assert_eq!((x.sum_squares(), x.dot(&x.t()), x.sum_all().item()), (30.0, 1.0 - 6.0 - 6.0 + 16.0, 6.0));
+        assert_eq!(x.sum_all().shape().len(), 0);
+    }
+
+    #[test]
     fn of_equal_maxima_the_first() {
         let x = Tensor::new([2, 3], vec![1.0, 3.0, 3.0, 2.0, 2.0, 0.0]);
         assert_eq!((x.max(1).to_vec(), x.is_max(1).to_vec()), (vec![3.0, 2.0], vec![0.0, 1.0, 0.0, 1.0, 0.0, 0.0]));

@@ -243,7 +243,7 @@ fn place(path: &[String]) -> Place {
 /// their own. (A VJP that left the tape without a definition to differentiate instead would have no second derivatives; a witness
 /// refuses that.)
 fn kernels_of(op: &[Function], methods: &[Function], fused: bool) -> BTreeSet<String> {
-    let computes = |f: &&Function| matches!(&*f.name, "eval" | "map" | "add_vjp") || f.name == "vjp" && fused;
+    let computes = |f: &&Function| matches!(&*f.name, "eval" | "f" | "add_vjp") || f.name == "vjp" && fused;
     let begin = op.iter().filter(computes);
     let (mut next, mut seen, mut kernels) = (begin.collect::<Vec<_>>(), BTreeSet::new(), BTreeSet::new());
     while let Some(function) = next.pop() {
