@@ -20,56 +20,56 @@ impl<T: Real> Tensor<T> {
         Self::write(shape, |y| y.iter_mut().enumerate().for_each(|(i, y)| *y = f(values.map(|x| x[i]))))
     }
 
-    /// y = e^x.
+    /// y = eˣ of every element: any shape → the same.
     pub fn exp(&self) -> Self {
         self.unary(T::kernels().exp)
     }
 
-    /// y = tanh x.
+    /// y = tanh x of every element: any shape → the same.
     pub fn tanh(&self) -> Self {
         self.unary(T::kernels().tanh)
     }
 
-    /// y = 1/(1 + e^−x).
+    /// y = 1/(1 + e⁻ˣ) of every element: any shape → the same.
     pub fn sigmoid(&self) -> Self {
         self.unary(T::kernels().sigmoid)
     }
 
-    /// y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))).
+    /// y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))) of every element: any shape → the same.
     pub fn gelu(&self) -> Self {
         self.unary(T::kernels().gelu)
     }
 
-    /// ȳ ∘ gelu′(x), for this x.
+    /// ȳ ∘ gelu′(x), for this x; both of one shape, the result's.
     #[track_caller]
     pub fn gelu_vjp(&self, gy: &Self) -> Self {
         self.binary(gy, T::kernels().gelu_vjp)
     }
 
-    /// x + y, of one shape.
+    /// x + y; both of one shape, the result's.
     #[track_caller]
     pub fn add(&self, y: &Self) -> Self {
         self.binary(y, T::kernels().add)
     }
 
-    /// x − y, of one shape.
+    /// x − y; both of one shape, the result's.
     #[track_caller]
     pub fn sub(&self, y: &Self) -> Self {
         self.binary(y, T::kernels().sub)
     }
 
-    /// x ∘ y, of one shape.
+    /// x ∘ y; both of one shape, the result's.
     #[track_caller]
     pub fn mul(&self, y: &Self) -> Self {
         self.binary(y, T::kernels().mul)
     }
 
-    /// αx + β.
+    /// scale · x + shift of every element: any shape → the same.
     pub fn affine(&self, scale: f64, shift: f64) -> Self {
         self.scaled(T::lit(scale), T::lit(shift))
     }
 
-    /// This tensor times a tensor of one element; itself where that is 1.
+    /// This tensor times a tensor of one element: any shape → the same. Where the factor is 1, this tensor itself.
     #[track_caller]
     pub fn scale_by(&self, factor: &Self) -> Self {
         let factor = factor.item();
@@ -82,7 +82,7 @@ impl<T: Real> Tensor<T> {
         Self::elementwise([mask, self, other], |[mask, x, other]| if mask != T::zero() { x } else { other })
     }
 
-    /// y = x ∘ m, mᵢⱼ = \[kept\]/(1 − p), the mask a function of the key, of the row over all leading axes, and of the column.
+    /// y = x ∘ m of x (…, n), mᵢⱼ = \[kept\]/(1 − p): a function of the key, of the row i over all leading axes, and of the column j.
     pub fn dropout(&self, key: &DropoutKey) -> Self {
         let n = self.rows().1;
         self.unary(|x, y| (T::kernels().dropout)(key, x, y, n))

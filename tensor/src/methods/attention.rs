@@ -16,7 +16,7 @@ impl<T: Real> Tensor<T> {
         (o.permute(&[0, 2, 1, 3]), lse)
     }
 
-    /// q̄, k̄, v̄, and where `wants_bias` the bias's gradient, from `[o, lse]` of [`Tensor::attention`] and this ō (B, H, Tq, D).
+    /// q̄, k̄, v̄, of the shapes of q, k, v, and where `wants_bias` the bias's gradient, of its shape, from `[o, lse]` of [`Tensor::attention`] and this ō (B, H, Tq, D).
     #[track_caller]
     pub fn attention_vjp(
         &self,
@@ -48,7 +48,7 @@ impl<T: Real> Tensor<T> {
         x.packed(spec).attend([spec.batch, spec.queries, spec.heads * spec.width])
     }
 
-    /// [q̄ | k̄ | v̄] of this packed [q | k | v], from `[o, lse]` of [`Tensor::self_attention`] and ō.
+    /// [q̄ | k̄ | v̄] (B, T, 3·H·D) of this packed [q | k | v], from `[o, lse]` of [`Tensor::self_attention`] and ō.
     #[track_caller]
     pub fn self_attention_vjp(&self, spec: &AttentionSpec, [o, lse]: [&Self; 2], go: &Self) -> Self {
         let (x, o, go, c) = (self.dense(), o.dense(), go.dense(), spec.heads * spec.width);

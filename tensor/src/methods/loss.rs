@@ -13,7 +13,7 @@ impl<T: Real> Tensor<T> {
         (loss, lse)
     }
 
-    /// ȳ ∘ (softmax z − \[target\]) for these logits (n, V), whose lse [`Tensor::cross_entropy`] gave; ȳ (n).
+    /// ȳ ∘ (softmax z − \[target\]) for these logits (n, V), whose lse [`Tensor::cross_entropy`] gave; ȳ (n) → (n, V).
     #[track_caller]
     pub fn cross_entropy_vjp(&self, targets: &[u32], lse: &Self, gy: &Self) -> Self {
         let (z, gy) = (self.dense(), gy.dense());
@@ -28,7 +28,7 @@ impl<T: Real> Tensor<T> {
         self.output_loss(w, bias, targets, weights, None)
     }
 
-    /// The same, and the gradients of Σᵢ weightᵢ·lossᵢ with respect to h, w and, where there is one, the bias.
+    /// The same, and the gradients of Σᵢ weightᵢ·lossᵢ with respect to h (n, d), w (V, d) and, where there is one, the bias (V).
     #[track_caller]
     pub fn linear_cross_entropy_and_vjp(
         &self,

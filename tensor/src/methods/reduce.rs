@@ -30,7 +30,7 @@ impl<T: Real> Tensor<T> {
         Self::new(self.shape().with(axis, 1), largest)
     }
 
-    /// 1 at the first of the largest along `axis`, 0 elsewhere.
+    /// 1 at the first of the largest along `axis`, 0 elsewhere; of this tensor's shape.
     pub fn is_max(&self, axis: usize) -> Self {
         let x = self.dense();
         Self::write(*self.shape(), |y| {
@@ -69,7 +69,7 @@ impl<T: Real> Tensor<T> {
         self.dense().as_slice().iter().any(|&x| x != T::zero())
     }
 
-    /// Σ xᵢyᵢ in f64.
+    /// Σ xᵢyᵢ in f64, of tensors of one shape.
     #[track_caller]
     pub fn dot(&self, other: &Self) -> f64 {
         assert_eq!(self.shape(), other.shape(), "dot: tensors of one shape");

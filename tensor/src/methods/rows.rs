@@ -19,7 +19,7 @@ impl<T: Real> Tensor<T> {
         table
     }
 
-    /// The parts (at least one), one after the other along `axis`.
+    /// The parts (at least one), one after the other along `axis`; their other extents are equal.
     #[track_caller]
     pub fn concat(parts: &[&Self], axis: usize) -> Self {
         let extents: Vec<usize> = parts.iter().map(|x| x.shape()[axis]).collect();
