@@ -43,7 +43,7 @@ fn ops_are_audited_and_nothing_is_written_over() {
     assert_eq!(desk.text("OPS.md"), "mine");
     let summary = desk.gradus(&format!("audit {line} --overwrite"));
     assert_eq!(summary.printed().lines().count(), 10, "{}", summary.stdout);
-    assert_holds(&summary.stdout, &["No witness refuses an op"]);
+    assert_holds(&summary.stdout, &["No witness rejects an op"]);
     assert_eq!(desk.text("OPS.md"), text);
     desk.gradus("audit ops --draws 0").misused(&["--draws 0", "from 1"]);
     desk.gradus("audit ops --draws 1 --html one --markdown one").misused(&["--markdown and --html", "same file"]);

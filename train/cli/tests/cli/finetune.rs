@@ -479,7 +479,7 @@ fn bad_models_are_refused() {
     desk.write("data-qnli/dev.tsv", other);
     let asked = desk.ask("evaluate", "rte", "qnli", "");
     assert_eq!(asked.code, Some(0));
-    assert_holds(&asked.stderr, &["fine-tuned on rte, but is asked qnli"]);
+    assert_holds(&asked.stderr, &["fine-tuned on rte, not on qnli"]);
     assert!(!desk.ask("evaluate", "rte", "rte", "").stderr.contains("fine-tuned on"));
     both("rte", "race", &["another task", "race"]);
     both("rte", "mnli", &["another task", "3"]);

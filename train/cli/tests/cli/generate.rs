@@ -58,7 +58,7 @@ fn the_window_slides_beyond_the_context_and_says_so() {
     assert_eq!(long.json()["slid"], serde_json::json!({ "at": 11, "unseen": 6 }));
     assert_holds(
         &long.stderr,
-        &["context is 10 tokens", "from token 12 on", "only the last 5 again", "no longer sees tokens 1 to 6"],
+        &["context is 10 tokens", "from token 12 on", "re-reads only the last 5 tokens", "no longer sees tokens 1 to 6"],
     );
     assert_eq!(run("--tokens 30 --slide").json(), long.json(), "the flag asks for the default");
     let fits = run("--tokens 8");

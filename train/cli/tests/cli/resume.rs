@@ -232,10 +232,10 @@ fn a_diverged_run_keeps_the_update_that_failed() {
     let kept = desk.read("run/anomaly/model.safetensors");
     desk.pretrain("sound", "--steps 1").json();
     desk.write("run/anomaly/model.safetensors", desk.read("sound/model.safetensors"));
-    replay("run/anomaly").fails_with(&["no non-finite number"]);
+    replay("run/anomaly").fails_with(&["expected a non-finite number in step 3, found none"]);
     desk.write("run/anomaly/model.safetensors", kept);
     desk.write("run/anomaly/step.json", desk.text("run/anomaly/step.json").replace("going forward", "going on"));
-    replay("run/anomaly").fails_with(&["this is not what the run said"]);
+    replay("run/anomaly").fails_with(&["expected the number that the run reported, found another in step"]);
 }
 
 /// What the second step made must not replace the checkpoint before it.
