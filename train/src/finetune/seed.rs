@@ -49,7 +49,7 @@ impl SeedOutcome {
         checkpoint::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
         let done: Done = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
         if done.run != identity(of, settings) {
-            let problem = "this is of another run (other settings, seed, task, data or model): put the run's own back";
+            let problem = "it belongs to another run (other settings, seed, task, data or model): put this run's own file back";
             return Err(damaged(problem.into()));
         }
         let _ = std::fs::remove_file(dir.join(TRAINER_FILE)); // a crash may have come between the two

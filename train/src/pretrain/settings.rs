@@ -278,7 +278,7 @@ impl PretrainOptions {
         match (self.backbone.unwrap_or_default(), self.units) {
             (BackboneKind::Transformer, None) => Ok(gpt.into()),
             (BackboneKind::Transformer, Some(units)) => {
-                Err(RangeError::new("units", units, "to be left out, or --backbone lstm beside it"))
+                Err(RangeError::new("units", units, "--backbone lstm with it, or no --units"))
             }
             (BackboneKind::Lstm, units) => Ok(LstmConfig {
                 vocab: gpt.vocab,
@@ -385,7 +385,7 @@ mod tests {
             ("layers = 1000000", "layers = 1000000"),
             ("width = 0", "width = 0"),
             ("eval_every = 0", "--eval-every 0"),
-            ("units = 64", "--units 64: expected to be left out, or --backbone lstm beside it"),
+            ("units = 64", "--units 64: expected --backbone lstm with it, or no --units"),
         ] {
             let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();
             assert!(error.contains(words), "{said}: {error}");

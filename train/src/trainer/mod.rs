@@ -120,13 +120,15 @@ pub enum TrainError {
     NotFinite { step: u64, loss: f64, norm: f64, anomaly: Option<Box<Anomaly>> },
     /// The loss and its gradient may be finite all the same.
     #[error(
-        "step {step}: a non-finite number, and with --anomaly training stops before this step; the last checkpoint, if any, is \
+        "step {step}: --anomaly found a non-finite number, so training stops before this step; the last checkpoint, if any, is \
          untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip. {anomaly}"
     )]
     Anomaly { step: u64, anomaly: Box<Anomaly> },
-    #[error("parameter {name} of the initial model holds non-finite numbers; begin from another checkpoint")]
+    #[error("parameter {name} of the initial model holds a NaN or an infinity; start from another checkpoint")]
     Broken { name: String },
-    #[error("step {step}: no gradient reaches parameter {name}: the model does not use it; nothing can be learnt there")]
+    #[error(
+        "step {step}: no gradient reaches parameter {name}: the loss does not depend on it; use it in the model, or leave it out"
+    )]
     NoGradient { step: u64, name: String },
 }
 

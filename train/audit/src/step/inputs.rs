@@ -305,13 +305,13 @@ pub enum StepInputsError {
     #[error(transparent)]
     Range(#[from] RangeError),
     #[error(
-        "{}: all {steps} steps of this run are made, and none is left to be opened; stop a run on its way with --stop-at, or open \
+        "{}: all {steps} steps of this run are done, so none is left to open; stop a run early with --stop-at, or open \
          a step of the finished model with --model and --text",
         dir.display()
     )]
     Finished { dir: PathBuf, steps: u64 },
     #[error(
-        "the text has {}, {needed} are needed: each sequence's, and one more to predict; give more text, or fewer --tokens or --sequences",
+        "the text has {}, but {needed} are needed: those of each sequence, and one more to predict; give more text, or a smaller --tokens or --sequences",
         many(*.found, "token")
     )]
     Short { found: usize, needed: usize },

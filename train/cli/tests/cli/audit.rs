@@ -115,7 +115,7 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     desk.spoil(".", "h.0.mlp.c_fc.weight", f32::NAN);
     let broken = desk.gradus(&format!("audit {line} --json"));
     assert_eq!(broken.code, Some(1));
-    assert_holds(&broken.stderr, &["parameter h.0.mlp.c_fc.weight holds non-finite numbers; the loss is NaN"]);
+    assert_holds(&broken.stderr, &["parameter h.0.mlp.c_fc.weight holds a NaN or an infinity; the loss is NaN"]);
 }
 
 /// A right gradient is not accused: not with relu, whose kinks some lines cross, nor for parameters that no token reaches, nor in

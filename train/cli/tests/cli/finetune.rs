@@ -473,7 +473,7 @@ fn bad_models_are_refused() {
         desk.ask("predict", model, task, "--split dev").fails_with(words);
     };
     desk.begin("rte", "rte", SHORT).json();
-    both("model", "rte", &["the model has no head", "gradus finetune --task rte"]);
+    both("model", "rte", &["expected a model with a head", "gradus finetune --task rte"]);
     // A head of the same classes may answer, but with a note.
     let other = desk.text("data-rte/dev.tsv").replace("sentence1\tsentence2", "question\tsentence");
     desk.write("data-qnli/dev.tsv", other);
@@ -610,7 +610,7 @@ fn what_cannot_be_resumed_says_why() {
     assert_eq!(again.json()["finished"], true);
     // A seed that is done is done with its own settings.
     desk.write("out/run.json", run.replace("\"epochs\": 2", "\"epochs\": 3"));
-    desk.resume("out", "").fails_with(&["seed.json", "of another run", "run this seed again, delete"]);
+    desk.resume("out", "").fails_with(&["seed.json", "belongs to another run", "run this seed again, delete"]);
 }
 
 /// What is allowed but hardly intended is reported.

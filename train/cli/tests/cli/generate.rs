@@ -105,7 +105,7 @@ fn what_cannot_be_generated_is_refused() {
     desk.gradus("generate --model own --prompt 123456789 --tokens 1 --no-slide")
         .fails_with(&["shorten the prompt, or leave out"]);
     desk.spoil("own", "h.0.mlp.c_fc.weight", f32::NAN);
-    desk.gradus("generate --model own --prompt ab --tokens 4").fails_with(&["logit of token 3", "NaN", "another checkpoint"]);
+    desk.gradus("generate --model own --prompt ab --tokens 4").fails_with(&["logits of token 3", "NaN", "another checkpoint"]);
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn a_run_goes_on_with_its_own_corpus_alone() {
     desk.pretrain("run", "--steps 4 --stop-at 2").json();
     let before = desk.files("run");
     desk.write("corpus.txt", text(2));
-    desk.go_on("run", "").fails_with(&["corpus", "put that one back"]);
+    desk.go_on("run", "").fails_with(&["corpus", "put the old one back"]);
     desk.remove("corpus.txt");
     desk.go_on("run", "").fails_with(&["corpus.txt"]);
     assert!(desk.files("run") == before, "nothing was written");
