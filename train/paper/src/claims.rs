@@ -1,7 +1,7 @@
 //! The paper's claims, each with its figure, what came out here, and a verdict by a rule.
 //!
 //! ```text
-//! d        the difference that the claim is about, one per seed; d̄ its mean, s its sample deviation
+//! d        the difference by which the claim is judged, measured once per seed; d̄ its mean, s its sample deviation
 //! shown            d̄ > 2s, of three seeds or more
 //! towards it       d̄ > s otherwise, or d̄ > 0 with one seed
 //! undecided        −s ≤ d̄ ≤ s
@@ -114,9 +114,10 @@ impl Claim {
 }
 
 /// The rule of [`Verdict`] in words, for the report.
-pub const RULE: &str = "Verdicts, by the difference d that a claim is about, one per seed: shown where its mean is above two sample \
-    standard deviations, against it where it is below minus two, with three seeds or more (chance alone shows 4 of 100 claims \
-    with three seeds); towards it or away from it between one and two, or with fewer seeds; undecided within one.";
+pub const RULE: &str = "A claim is judged by a difference d, measured once per seed. With three seeds or more, it is shown \
+    where the mean of d is above two sample standard deviations, and the result is against it below minus two (chance \
+    alone shows 4 of 100 claims with three seeds). Between one and two, or with fewer seeds, the result is towards it or \
+    away from it; within one it is undecided.";
 
 /// The eight columns of table 5.
 pub const TABLE_5: [&str; 8] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli-both", "qnli", "rte"];

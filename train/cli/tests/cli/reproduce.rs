@@ -107,7 +107,7 @@ fn the_report_has_the_papers_tables_and_statements() {
         "frozen features",
         "mnli, 2",
         "… and 3 blocks",
-        "shown where its mean",
+        "shown where the mean of d",
         "Convergence and generalisation",
     ];
     assert_holds(&Miniature::get().desk.text("mini/report.html"), &told);
