@@ -94,7 +94,7 @@ fn state(trainer: &Trainer, path: &Path) -> Vec<(String, Vec<u64>)> {
 }
 
 #[test]
-fn nan_stops_before_the_update_and_changes_nothing() {
+fn nan_stops_before_the_step_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
     let (config, batch) = (config(), batch(&config()));
@@ -148,7 +148,7 @@ fn who_watches_sees_what_never_reaches_the_loss() {
 
 /// What is kept of a failed step is enough to repeat it alone, with and without labels.
 #[test]
-fn an_update_that_failed_is_kept_and_made_again() {
+fn a_step_that_failed_is_kept_and_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("anomaly");
     let plain = batch(&config());

@@ -424,13 +424,12 @@ mod tests {
     /// 4,000 steps measured every 333: the last measurement but one is at 3,996.
     #[test]
     fn a_last_measurement_close_to_the_one_before_takes_its_place() {
-        let point =
-            |update: u64| ZeroShotPoint { update, tokens: update, scores: [("sst-2".into(), 0.5 + 1e-5 * update as f64)].into() };
+        let point = |step: u64| ZeroShotPoint { step, tokens: step, scores: [("sst-2".into(), 0.5 + 1e-5 * step as f64)].into() };
         let zero_shot = (0..=12).map(|i| point(333 * i)).chain([point(4000)]).collect();
         let run = PretrainResult { seed: 1, body: Body::Gpt, parameters: 1, loss: 1.0, limit: 1.0, zero_shot, seconds: 0.0 };
         let curve = normalised(&Results { pretrained: vec![run], ..Results::default() }, 1, Body::Gpt, &["sst-2"]);
-        let updates: Vec<f64> = curve.iter().map(|p| p.0).collect();
-        assert_eq!((updates.len(), &updates[10..]), (13, &[3330.0, 3663.0, 4000.0][..]));
+        let steps: Vec<f64> = curve.iter().map(|p| p.0).collect();
+        assert_eq!((steps.len(), &steps[10..]), (13, &[3330.0, 3663.0, 4000.0][..]));
     }
 
     #[test]

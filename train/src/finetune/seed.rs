@@ -106,7 +106,7 @@ impl<'w> Seed<'w> {
         let session = Session::new(&task_model, of.task, &of.train, &of.dev, &settings)?;
         let mut seed = Seed { of, settings, dir, session, tokens: 0, before: 0.0 };
         if seed.state().exists() {
-            seed.take_up()?;
+            seed.restore()?;
         }
         Ok(seed)
     }
@@ -116,7 +116,7 @@ impl<'w> Seed<'w> {
     }
 
     /// Restores the saved state.
-    fn take_up(&mut self) -> Result<(), FinetuneError> {
+    fn restore(&mut self) -> Result<(), FinetuneError> {
         let state = self.state();
         let error = |problem: String| FinetuneError::resume(problem + &again(&state));
         let (config, recipe) = (self.session.trainer.params.config(), self.session.trainer.recipe.clone());

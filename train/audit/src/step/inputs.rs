@@ -51,7 +51,7 @@ const ROWS: usize = 16;
 const TOKENS: usize = 512;
 
 impl StepInputs {
-    /// Updates that the standard one makes before the step that is opened.
+    /// Steps that the standard one takes before the step that is opened.
     pub const STEPS: u64 = 400;
 
     /// Two tokens, three dimensions, one head, one block: a step whose every number can be made with pen and paper.

@@ -78,7 +78,7 @@ impl Opened {
         let facts = [
             ("loss", format!("{loss:?} nats{unit}")),
             ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.gradient_norm, at.clip)),
-            ("update", format!("{}, at a rate of {:?}", at.t, made.rate)),
+            ("step", format!("{}, at a rate of {:?}", at.t, made.rate)),
             ("seed", format!("{seed}: {}", step.drawn)),
             ("data", step.data.clone()),
             ("SHA-256 of the batch", step.data_digest()),

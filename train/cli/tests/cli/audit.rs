@@ -168,7 +168,7 @@ fn a_step_is_opened_as_one_file() {
 /// The step on the page is the one that the run then makes: its loss, its rate, and with its moments the new value of each
 /// parameter.
 #[test]
-fn a_runs_own_next_update_is_opened() {
+fn a_runs_own_next_step_is_opened() {
     let desk = Desk::new();
     desk.write("text.txt", "a rose is a rose is a rose, said the poet to the rose");
     let line = format!("{PRETRAIN} --batch 4 --steps 6 --stop-at 3");

@@ -577,12 +577,12 @@ fn what_cannot_be_resumed_says_why() {
     desk.begin("rte", "other", &format!("{SHORT} --seed 2 --stop-at 4")).json();
     damaged("trainer.safetensors", &desk.read("other/trainer.safetensors"), &["trainer.safetensors", "of another run"]);
     damaged("model.safetensors", &desk.read("out/model.safetensors")[..100], &["the best model so far", "model.safetensors"]);
-    // The count of updates in the header: more than there are, and different from the curve's.
-    for updates in ["7", "2"] {
+    // The number of steps in the header: more than there are, and different from the curve's.
+    for steps in ["7", "2"] {
         let at = state.windows(13).position(|w| w == b"\"updates\":\"4\"").expect("in the header");
         let mut changed = state.clone();
-        changed[at + 11] = updates.as_bytes()[0];
-        let found = format!("{updates} of 6 steps");
+        changed[at + 11] = steps.as_bytes()[0];
+        let found = format!("{steps} of 6 steps");
         damaged("trainer.safetensors", &changed, &["trainer.safetensors", &found, "run this seed again, delete"]);
     }
     for (flag, name) in [("--batch 4", "--batch"), ("--seeds 1", "--seeds"), ("--epochs 3", "--epochs")] {

@@ -66,11 +66,11 @@ fn threads_and_stops_do_not_change_a_bit() {
     // Shards are part of a run: another sum, other bits; but the same on any number of threads.
     let sharded = sha(&begin("sharded-1", "--shards 2 --accumulate 2 --threads 1"), 20);
     assert_eq!(sha(&begin("sharded-2", "--shards 2 --accumulate 2 --threads 2"), 20), sharded);
-    assert_eq!(updates(&desk, "halves"), (1..=20).collect::<Vec<_>>());
+    assert_eq!(logged_steps(&desk, "halves"), (1..=20).collect::<Vec<_>>());
 }
 
 /// The steps that a run logged: all from one run, each once and in order.
-fn updates(desk: &Desk, run: &str) -> Vec<u64> {
+fn logged_steps(desk: &Desk, run: &str) -> Vec<u64> {
     desk.records(run).iter().filter(|r| r["lr"].is_number()).map(|r| r["step"].as_u64().unwrap()).collect()
 }
 
@@ -93,7 +93,7 @@ fn what_an_earlier_build_stopped_goes_on_to_the_same_bits() {
         ("pretrain", "lstm", 12, "ca19f8ec8598e79c0fb3937c40384bd928ba1163ff5dfc0694c9db29d684722a"),
     ] {
         assert_eq!(desk.gradus(&format!("{command} --resume {run} --quiet --json")).json()["finished"], true, "{run}");
-        assert_eq!(updates(&desk, run), (1..=steps).collect::<Vec<_>>(), "{run}");
+        assert_eq!(logged_steps(&desk, run), (1..=steps).collect::<Vec<_>>(), "{run}");
         let found = pretrain::digest(&desk.load(run));
         assert!(!fused || found == known, "{run}: expected the parameters {known}, found {found}");
     }
@@ -217,7 +217,7 @@ const WILD: &str = "--steps 20 --lr 1e30 --clip 0 --optimizer sgd";
 
 /// The first step has rate 0, the second throws the parameters out of any range, and the third finds no loss.
 #[test]
-fn a_diverged_run_keeps_the_update_that_failed() {
+fn a_diverged_run_keeps_the_step_that_failed() {
     let desk = Desk::with_corpus();
     let run = desk.pretrain("run", &format!("{WILD} --eval-every 10"));
     let first = "The first non-finite number: going forward,";
