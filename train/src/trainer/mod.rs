@@ -281,8 +281,8 @@ impl<T: Real> Trainer<T> {
             let anomaly = self.anomaly(batch).map(Box::new);
             return Err(TrainError::NotFinite { step: t, loss, norm: gradient_norm, anomaly });
         }
-        self.alarms.look(&gradient, gradient_norm);
-        self.alarms.look_at_loss(loss);
+        self.alarms.observe(&gradient, gradient_norm);
+        self.alarms.observe_loss(loss);
         let at = self.recipe.factors(t, gradient_norm);
         let optimizer = &self.recipe.optimizer;
         let moments = self.m.as_mut().zip(self.v.as_mut());
