@@ -56,14 +56,14 @@ impl Workload {
 }
 
 /// The recipe of a run far longer than any benchmark.
-pub fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
+pub fn recipe(shards: usize, concurrent_shards: usize, recompute: bool) -> Recipe {
     Recipe {
         optimizer: Optimizer::default(),
         schedule: Schedule::default(),
         steps: 100_000,
         clip: Some(1.0),
         shards,
-        at_once,
+        concurrent_shards,
         backward: if recompute { GradientMode::Recompute } else { GradientMode::Whole },
         seed: 0,
     }

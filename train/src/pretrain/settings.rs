@@ -346,7 +346,7 @@ impl PretrainSettings {
             steps,
             clip: (self.clip > 0.0).then_some(self.clip),
             shards: self.accumulate * self.shards,
-            at_once: self.shards,
+            concurrent_shards: self.shards,
             backward: if self.recompute { GradientMode::Recompute } else { GradientMode::Whole },
             seed: self.seed,
         }

@@ -42,7 +42,8 @@ pub struct Recipe {
     /// Number of logical shards of a step.
     pub shards: usize,
     /// Shards whose activations are held at once; the others wait (gradient accumulation).
-    pub at_once: usize,
+    #[serde(rename = "at_once")]
+    pub concurrent_shards: usize,
     /// How a gradient is made: on one tape, with less memory, or of the head alone.
     pub backward: GradientMode,
     /// Seed of dropout.
@@ -186,7 +187,7 @@ impl<T: Real> Trainer<T> {
         let shards = batch.split(self.recipe.shards);
         let mut loss = 0.0;
         let mut total: Option<Gradient<T>> = None;
-        for group in shards.chunks(self.recipe.at_once.max(1)) {
+        for group in shards.chunks(self.recipe.concurrent_shards.max(1)) {
             let work =
                 |(first, batch): &(usize, Batch)| self.shard(batch, dropout.map(|seed| seed.from_sequence(*first as u64)), None);
             // The longest come last and are started first, so that no thread waits for one of them.

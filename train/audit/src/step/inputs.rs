@@ -177,7 +177,7 @@ impl StepInputs {
         let batch = stored.batch(step, opened);
         let mut trainer = stored.trainer.cast();
         // One tape, so that the step is one graph.
-        trainer.recipe = Recipe { shards: 1, at_once: 1, backward: GradientMode::Whole, ..trainer.recipe };
+        trainer.recipe = Recipe { shards: 1, concurrent_shards: 1, backward: GradientMode::Whole, ..trainer.recipe };
         let which = match opened == all {
             true => format!("the {} of its batch", many(all, "sequence")),
             false => format!("the first {opened} of the {all} sequences of its batch"),
@@ -335,5 +335,5 @@ fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
     // One shard, so that the step is one graph. A constant rate: the step is one of many alike.
     let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Steps(0) };
     let (steps, backward) = (StepInputs::STEPS + 1, GradientMode::Whole);
-    Recipe { optimizer, schedule, steps, clip: Some(1.0), shards: 1, at_once: 1, backward, seed }
+    Recipe { optimizer, schedule, steps, clip: Some(1.0), shards: 1, concurrent_shards: 1, backward, seed }
 }
