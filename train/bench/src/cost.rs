@@ -23,7 +23,7 @@ use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
 use crate::machine::{bandwidth, gemm_gflops, median};
-use crate::workload::{Workload, random_batch, recipe};
+use crate::workload::{Workload, random_windows, recipe};
 
 /// A step's costs.
 #[derive(Clone, Debug, Serialize)]
@@ -186,7 +186,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let mut peak_bytes = 0;
     // The first is a warm-up.
     for step in 0..=steps {
-        let batch = random_batch(config, workload.sequences, step as u64);
+        let batch = random_windows(config, workload.sequences, step as u64);
         buffer::reset_peak();
         let watch = Arc::new(Stopwatch { begun: Instant::now(), seen: Mutex::default() });
         trainer.observed_step(&batch, watch.clone())?;

@@ -70,7 +70,7 @@ pub fn recipe(shards: usize, concurrent_shards: usize, recompute: bool) -> Recip
 }
 
 /// Uniformly random tokens, each predicting the next.
-pub fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
+pub fn random_windows(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
     let (t, mut rng) = (config.context, Philox::new(seed));
     let (mut inputs, mut targets) = (Vec::new(), Vec::new());
     for _ in 0..sequences {
