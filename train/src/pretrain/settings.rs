@@ -103,7 +103,7 @@ hyperparameters! {
             /// Validate on this file or folder instead
             #[cfg_attr(feature = "clap", arg(conflicts_with = "held_out"))]
             held_out_corpus: Option<PathBuf>,
-            /// `char`, `byte`, a directory with a tokenizer, or nothing: a BPE is trained on the corpus
+            /// `char`, `byte`, or a directory with a tokenizer [default: a BPE trained on the corpus]
             tokenizer: Option<String>,
             /// Vocabulary of a BPE that is trained here [default: 8000]
             vocab: Option<usize>,

@@ -18,6 +18,9 @@ use crate::output;
 use crate::page::{free, write};
 use crate::progress::Display;
 
+/// How many sequences are opened unless the flag says otherwise.
+pub const SEQUENCES: usize = 1;
+
 /// Open one training step: every value, every gradient and where it came from, and the evidence that they are right
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
@@ -111,7 +114,7 @@ fn inputs(args: &Args) -> Result<StepInputs, CliError> {
         let job = Job::new("learning", StepInputs::STEPS, "steps");
         return Display::choose(args.talk.quiet).during(job, |reach| Ok(StepInputs::standard(args.seed, reach)?));
     };
-    let sequences = args.sequences.unwrap_or(1);
+    let sequences = args.sequences.unwrap_or(SEQUENCES);
     within("sequences", sequences, 1..=1024, "")?;
     if let (Some(task), Some(data)) = (&args.task, &args.data) {
         let task = Task::named(task).map_err(FinetuneError::from)?;
