@@ -330,7 +330,7 @@ impl Cost {
         report.section("Op by op", vec![table(&self.ops), Block::Text(rest)]);
         report.section("Place by place", vec![table(&self.places)]);
         let caption = "Left: each op by its FLOPs per byte and its rate, under the roof of product and memory. Right: what buffers hold as \
-                       the step goes on; the line marks the start of the backward pass.";
+                       the step proceeds; the line marks the start of the backward pass.";
         report.section("Pictures", vec![Block::Plots(vec![self.roofline(), self.memory_plot()], caption.into())]);
         report
     }

@@ -147,7 +147,7 @@ impl StepInputs {
         Ok(StepInputs {
             title: format!("One training step of {kind}"),
             lead: format!(
-                "{}, at the first step of a training that goes on from it: moments begin at 0.{dropped} What each op computed, what \
+                "{}, at the first step of a training that continues from it: moments begin at 0.{dropped} What each op computed, what \
                  flowed back to it and from where, and what the update made of it.",
                 dir.path().display()
             ),
