@@ -47,10 +47,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     println!("\ngradient descent:");
-    for update in 0..=500 {
+    for step in 0..=500 {
         let (loss, gradient) = grad(|p| Xor.call(p), &parameters);
-        if update % 100 == 0 {
-            println!("  step {update:3}: loss {loss:.4}");
+        if step % 100 == 0 {
+            println!("  step {step:3}: loss {loss:.4}");
         }
         for (p, g) in parameters.iter_mut().zip(&gradient) {
             *p = p.zip(g, |p, g| p - 2.0 * g);

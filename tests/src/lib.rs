@@ -121,7 +121,7 @@ pub fn recipe(steps: u64, shards: usize) -> Recipe {
         steps,
         clip: Some(1.0),
         shards,
-        at_once: shards,
+        concurrent_shards: shards,
         backward: GradientMode::Whole,
         seed: 0,
     }

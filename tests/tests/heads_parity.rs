@@ -167,7 +167,7 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
 
 /// Clipping each tensor, a sum for a mean, a decayed bias or another form of Adam would each show: see the fixtures' README.
 #[test]
-fn ten_updates_agree_to_1e_9() {
+fn ten_steps_agree_to_1e_9() {
     let trained: Vec<_> = fixtures().into_iter().filter(|f| f.steps.is_some()).collect();
     assert!(trained.len() >= 2);
     for fixture in trained {

@@ -77,7 +77,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn trainer(config: &GptConfig, shards: usize, backward: GradientMode) -> Trainer {
-    Trainer::new(Recipe { at_once: 1, backward, seed: 9, ..recipe(10_000, shards) }, Gpt::init(config, 4))
+    Trainer::new(Recipe { concurrent_shards: 1, backward, seed: 9, ..recipe(10_000, shards) }, Gpt::init(config, 4))
 }
 
 fn batch(config: &GptConfig, sequences: usize) -> Batch {

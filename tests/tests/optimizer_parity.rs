@@ -39,7 +39,7 @@ impl Written {
 }
 
 #[test]
-fn ten_updates_of_every_form_agree_to_1e_9() {
+fn ten_steps_of_every_form_agree_to_1e_9() {
     let text = std::fs::read(golden().join("optimizers.json")).unwrap();
     let Recipes { steps, recipes } = serde_json::from_slice(&text).unwrap();
     assert_eq!((steps, recipes.len()), (10, 5));

@@ -19,9 +19,9 @@ fn config() -> GptConfig {
     GptConfig { vocab: 23, context: 8, width: 16, layers: 2, heads: 4, initializer_range: 0.2, ..GptConfig::default() }
 }
 
-fn recipe(shards: usize, at_once: usize) -> Recipe {
+fn recipe(shards: usize, concurrent_shards: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.1".parse().unwrap(), ..Schedule::default() };
-    Recipe { schedule, at_once, seed: 3, ..gradus_tests::recipe(20, shards) }
+    Recipe { schedule, concurrent_shards, seed: 3, ..gradus_tests::recipe(20, shards) }
 }
 
 fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
@@ -50,12 +50,12 @@ fn shards_give_the_same_loss_and_gradient() {
     for embedding in [Embedding::Separate, Embedding::Joint] {
         let config = GptConfig { embedding, ..config() };
         for dropout in [None, Some(DropoutSeed::new(5, 2))] {
-            let run = |shards, at_once| {
-                trainer::<f64>(config.clone(), recipe(shards, at_once)).gradient(&batch(&config), dropout).unwrap()
+            let run = |shards, concurrent| {
+                trainer::<f64>(config.clone(), recipe(shards, concurrent)).gradient(&batch(&config), dropout).unwrap()
             };
             let (loss, gradient) = run(1, 1);
-            for (shards, at_once) in [(2, 1), (2, 2), (3, 2), (3, 3), (7, 4), (50, 50)] {
-                let (sharded_loss, sharded) = run(shards, at_once);
+            for (shards, concurrent) in [(2, 1), (2, 2), (3, 2), (3, 3), (7, 4), (50, 50)] {
+                let (sharded_loss, sharded) = run(shards, concurrent);
                 assert!((sharded_loss - loss).abs() <= 1e-12 * loss, "{shards} shards: loss {sharded_loss} against {loss}");
                 sharded.as_ref().zip(gradient.as_ref()).visit(|name, (found, expected)| {
                     // The gradient of a key's bias is 0 up to rounding; it shares a tensor with the queries' and values'.
@@ -73,14 +73,14 @@ fn shards_at_once_and_recomputing_do_not_change_a_bit() {
     use GradientMode::{Recompute, Whole};
     for embedding in [Embedding::Separate, Embedding::Joint] {
         let config = GptConfig { embedding, ..config() };
-        let run = |shards, at_once, backward| {
-            let recipe = Recipe { backward, ..recipe(shards, at_once) };
+        let run = |shards, concurrent, backward| {
+            let recipe = Recipe { backward, ..recipe(shards, concurrent) };
             trainer::<f32>(config.clone(), recipe).gradient(&batch(&config), Some(DropoutSeed::new(5, 2))).unwrap()
         };
         assert_eq!(run(1, 1, Recompute), run(1, 1, Whole), "{embedding:?}");
         let one = run(3, 1, Whole);
-        for (at_once, backward) in [(2, Whole), (3, Whole), (1, Recompute), (2, Recompute)] {
-            assert_eq!(run(3, at_once, backward), one, "{embedding:?}, {at_once} at once, {backward:?}");
+        for (concurrent, backward) in [(2, Whole), (3, Whole), (1, Recompute), (2, Recompute)] {
+            assert_eq!(run(3, concurrent, backward), one, "{embedding:?}, {concurrent} at once, {backward:?}");
         }
     }
 }
@@ -94,7 +94,7 @@ fn state(trainer: &Trainer, path: &Path) -> Vec<(String, Vec<u64>)> {
 }
 
 #[test]
-fn nan_stops_before_the_update_and_changes_nothing() {
+fn nan_stops_before_the_step_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
     let (config, batch) = (config(), batch(&config()));
@@ -148,7 +148,7 @@ fn who_watches_sees_what_never_reaches_the_loss() {
 
 /// What is kept of a failed step is enough to repeat it alone, with and without labels.
 #[test]
-fn an_update_that_failed_is_kept_and_made_again() {
+fn a_step_that_failed_is_kept_and_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("anomaly");
     let plain = batch(&config());

@@ -104,7 +104,7 @@ fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
     parameters(&ModelConfig { backbone: tiny_gpt().with_dropout(0.0).into(), head: Some(head) })
 }
 
-/// What the head reads of a sequence (d), and its logits of that sequence `b` times, two to an example, in each of 20 updates.
+/// What the head reads of a sequence (d), and its logits of that sequence `b` times, two to an example, in each of 20 steps.
 fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>) {
     let ids = [3, 1, 4, 1, 5];
     let last = ids.len() - 1;
@@ -113,7 +113,7 @@ fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>)
     let model = params.constants(&tape);
     let states = model.hidden(&ids.repeat(b), b, None).states;
     let score = model.score.unwrap();
-    let logits = |update| score.logits(&states, &labels, Some(DropoutSeed::new(3, update))).value().to_vec();
+    let logits = |step| score.logits(&states, &labels, Some(DropoutSeed::new(3, step))).value().to_vec();
     (states.value().slice(0, 0..1).slice(1, last..last + 1).to_vec(), (1..=20).map(logits).collect())
 }
 

@@ -81,7 +81,7 @@ pub enum GenerateError {
     )]
     TooLong { prompt: usize, tokens: usize, context: usize },
     #[error(
-        "a logit of token {at} (from 1, prompt included) is {found}: the weights are not those of a trained model; take another checkpoint"
+        "logits of token {at} (from 1, prompt included): expected finite numbers, found {found}: the model is damaged or diverged; take another checkpoint"
     )]
     NotFinite { at: usize, found: f64 },
     #[error(transparent)]
@@ -94,7 +94,7 @@ impl Choice {
         let Choice::Sample { temperature, top_k, top_p } = self else { return Ok(()) };
         // Divided by less, a logit of f32 could overflow f64.
         let in_bounds = temperature >= 1e-200 && temperature.is_finite();
-        in_range("temperature", temperature, in_bounds, "a number from 1e-200 (for the most probable token, --greedy)")?;
+        in_range("temperature", temperature, in_bounds, "a number from 1e-200 (for the most probable token, use --greedy)")?;
         in_range("top-k", 0, top_k != Some(0), "a number of tokens from 1 (leave it out to keep all)")?;
         Ok(in_range("top-p", top_p, top_p > 0.0 && top_p <= 1.0, "a probability above 0, at most 1")?)
     }

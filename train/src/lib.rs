@@ -24,7 +24,7 @@
 //!     steps: 60,
 //!     clip: Some(1.0),
 //!     shards: 2,
-//!     at_once: 2,
+//!     concurrent_shards: 2,
 //!     backward: GradientMode::Whole,
 //!     seed: 1,
 //! };

@@ -29,7 +29,7 @@ pub enum ModelDirError {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(
-        "{path}: the tokenizer has {tokenizer} ids, the model {model}; they do not belong together: copy the model's own tokenizer"
+        "{path}: the tokenizer has {tokenizer} ids, but the model has {model}, so they do not belong together; copy the model's own tokenizer there"
     )]
     Vocabulary { path: PathBuf, tokenizer: usize, model: usize },
 }
@@ -102,7 +102,7 @@ impl ModelDir {
             let missing = TextError::Missing {
                 path: self.path.clone(),
                 found: "there is no tokenizer beside the model".into(),
-                remedy: "Copy its tokenizer.json there; where a command has --ids, token ids will do".into(),
+                remedy: "Copy its tokenizer.json there, or give token ids where the command has --ids".into(),
             };
             missing.into()
         })

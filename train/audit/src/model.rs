@@ -249,7 +249,7 @@ impl AuditedModel {
         let mut faults = Vec::new();
         let mut say = |what: String| faults.push(format!("{}: {what}", self.name));
         if let Some(name) = &self.broken {
-            say(format!("parameter {name} holds non-finite numbers; the loss is {}; audit another checkpoint", self.loss));
+            say(format!("parameter {name} holds a NaN or an infinity; the loss is {}; audit another checkpoint", self.loss));
             return faults;
         }
         if !self.loss.is_finite() {

@@ -79,7 +79,7 @@ impl Catalogue {
     pub fn verdict(&self) -> String {
         let faults = self.faults();
         if faults.is_empty() {
-            return "No witness refuses an op, and an error of 0.1 % planted in the VJP of any input of any op is seen on its own samples."
+            return "No witness rejects an op, and an error of 0.1 % planted in the VJP of any input of any op is noticed on its own samples."
                 .into();
         }
         format!("**Not all is well:** {}.", faults.join("; "))

@@ -23,7 +23,7 @@ use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
 use crate::machine::{bandwidth, gemm_gflops, median};
-use crate::workload::{Workload, random_batch, recipe};
+use crate::workload::{Workload, random_windows, recipe};
 
 /// A step's costs.
 #[derive(Clone, Debug, Serialize)]
@@ -186,7 +186,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let mut peak_bytes = 0;
     // The first is a warm-up.
     for step in 0..=steps {
-        let batch = random_batch(config, workload.sequences, step as u64);
+        let batch = random_windows(config, workload.sequences, step as u64);
         buffer::reset_peak();
         let watch = Arc::new(Stopwatch { begun: Instant::now(), seen: Mutex::default() });
         trainer.observed_step(&batch, watch.clone())?;
@@ -330,7 +330,7 @@ impl Cost {
         report.section("Op by op", vec![table(&self.ops), Block::Text(rest)]);
         report.section("Place by place", vec![table(&self.places)]);
         let caption = "Left: each op by its FLOPs per byte and its rate, under the roof of product and memory. Right: what buffers hold as \
-                       the step goes on; the line marks the start of the backward pass.";
+                       the step proceeds; the line marks the start of the backward pass.";
         report.section("Pictures", vec![Block::Plots(vec![self.roofline(), self.memory_plot()], caption.into())]);
         report
     }

@@ -7,7 +7,7 @@ use gradus_train::evaluate::{SlidingWindow, token_losses};
 use serde::Serialize;
 
 use crate::machine::{gemm_gflops, median, seconds};
-use crate::workload::{Workload, random_batch};
+use crate::workload::{Workload, random_windows};
 
 /// What evaluating costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,7 +43,7 @@ const TOKENS: usize = 4096;
 pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> EvaluateReport {
     let model: Model<Tensor<f32>> = Model::init(&workload.config.clone().into(), 0);
     let (t, batches) = (workload.config.context, TOKENS.div_ceil(workload.tokens()));
-    let batches: Vec<_> = (0..batches).map(|i| random_batch(&workload.config, workload.sequences, i as u64)).collect();
+    let batches: Vec<_> = (0..batches).map(|i| random_windows(&workload.config, workload.sequences, i as u64)).collect();
     // A sequence of T + 1 tokens is one window: T inputs, and the targets one further.
     let sequence = |inputs: &[u32], targets: &[u32]| [inputs, &targets[t - 1..]].concat();
     let rows = batches.iter().flat_map(|b| b.inputs.chunks(t).zip(b.targets.chunks(t)));

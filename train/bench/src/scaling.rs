@@ -25,7 +25,7 @@ use gradus_tensor::{Tensor, buffer};
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
-use crate::workload::{random_batch, recipe};
+use crate::workload::{random_windows, recipe};
 
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
     config.heads = config.width / 64;
     let idle = buffer::stats().live_bytes;
     let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(&config, 0));
-    let batch = random_batch(&config, sequences, 0);
+    let batch = random_windows(&config, sequences, 0);
     let (ms, peak) = measure(repeats, || trainer.step(&batch).map(drop))?;
     let tape = Tape::new();
     let leaves = trainer.params.leaves(&tape);

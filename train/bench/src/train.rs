@@ -9,7 +9,7 @@ use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
 use crate::machine::{gemm_gflops, median, peak_rss};
-use crate::workload::{Workload, random_batch, recipe};
+use crate::workload::{Workload, random_windows, recipe};
 
 /// What training costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -123,7 +123,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     let mut final_loss = f64::NAN;
     for step in 0..warm_up + steps {
         trainer.watches = workload.anomaly && step % 2 == 1;
-        let batch = random_batch(config, sequences, step as u64);
+        let batch = random_windows(config, sequences, step as u64);
         let begin = Instant::now();
         final_loss = trainer.step(&batch)?.loss;
         if step >= warm_up {
@@ -132,7 +132,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         after(step + 1);
     }
     // Before the products below touch memory of their own.
-    let part = random_batch(config, sequences.div_ceil(accumulate), 0);
+    let part = random_windows(config, sequences.div_ceil(accumulate), 0);
     let memory = Memory::measure(&trainer, &part, shards + usize::from(accumulate > 1), recompute);
     drop(trainer);
     let seconds = median(&mut times);

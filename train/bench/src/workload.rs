@@ -56,21 +56,21 @@ impl Workload {
 }
 
 /// The recipe of a run far longer than any benchmark.
-pub fn recipe(shards: usize, at_once: usize, recompute: bool) -> Recipe {
+pub fn recipe(shards: usize, concurrent_shards: usize, recompute: bool) -> Recipe {
     Recipe {
         optimizer: Optimizer::default(),
         schedule: Schedule::default(),
         steps: 100_000,
         clip: Some(1.0),
         shards,
-        at_once,
+        concurrent_shards,
         backward: if recompute { GradientMode::Recompute } else { GradientMode::Whole },
         seed: 0,
     }
 }
 
 /// Uniformly random tokens, each predicting the next.
-pub fn random_batch(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
+pub fn random_windows(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
     let (t, mut rng) = (config.context, Philox::new(seed));
     let (mut inputs, mut targets) = (Vec::new(), Vec::new());
     for _ in 0..sequences {

@@ -5,7 +5,7 @@ mod ledger;
 mod model;
 mod ops;
 mod replay;
-mod step;
+pub mod step;
 
 use std::path::PathBuf;
 

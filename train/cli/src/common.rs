@@ -91,7 +91,7 @@ pub fn stop_on_ctrl_c() {
         if interrupt::request() {
             std::process::exit(130);
         }
-        output::say("\nending after this step with a checkpoint (Ctrl-C again: at once)");
+        output::say("\nstopping after this step, with a checkpoint (Ctrl-C again stops at once)");
     };
     // A handler that another part of the process has set already serves as well.
     let _ = ctrlc::set_handler(again);
@@ -109,7 +109,7 @@ pub fn unless_interrupted(finished: bool, next: impl FnOnce() -> String) -> Resu
 pub fn warn_of_another_task(model: &Path, task: &Task) {
     let run = [Some(model), model.parent()].into_iter().flatten().find_map(|dir| FinetuneManifest::read(dir).ok());
     if let Some(run) = run.filter(|run| run.task != task.name) {
-        output::say(&format!("note: this model was fine-tuned on {}, but is asked {}", run.task, task.name));
+        output::say(&format!("note: this model was fine-tuned on {}, not on {}", run.task, task.name));
     }
 }
 

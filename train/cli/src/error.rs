@@ -53,7 +53,9 @@ pub enum CliError {
     /// A file without token ids.
     #[error("{path}: expected token ids separated by white space, found none; `gradus tokenizer encode` makes some")]
     NoIds { path: PathBuf },
-    #[error("{path}, line {line}: entry {position} (from 0) is {found:?}; expected a whole number, ids separated by white space")]
+    #[error(
+        "{path}, line {line}: entry {position} (from 0) is {found:?}; expected a whole number: token ids are separated by white space"
+    )]
     NoNumber { path: PathBuf, line: usize, position: usize, found: String },
     /// An id that the vocabulary does not have.
     #[error(
@@ -72,16 +74,16 @@ pub enum CliError {
     #[error("{} found:\n  {}", if faults.len() == 1 { "a fault was".into() } else { format!("{} faults were", faults.len()) }, faults.join("\n  "))]
     Refused { faults: Vec<String> },
     /// Something is in the place of the result.
-    #[error("{path} already exists, and is not replaced; name another path, or give --overwrite")]
+    #[error("{path} already exists and was not replaced; name another path, or give --overwrite")]
     Exists { path: PathBuf },
     /// Too little text to predict anything.
     #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", many(*tokens, "token"))]
     TooShort { path: PathBuf, tokens: usize },
-    #[error("the model's loss on this text is {nll}: its weights are not those of a trained model; take an earlier checkpoint")]
+    #[error("expected a finite loss on this text, found {nll}: the model is damaged or diverged; take an earlier checkpoint")]
     NotFinite { nll: f64 },
     #[error("cannot start {threads} threads: {source}; give a smaller --threads")]
     Threads { threads: usize, source: rayon::ThreadPoolBuildError },
-    #[error("cannot write the result to standard output: {0}; free some space, or send it elsewhere")]
+    #[error("cannot write the result to standard output: {0}; free some space, or redirect it elsewhere")]
     Output(#[from] std::io::Error),
 }
 

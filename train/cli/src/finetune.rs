@@ -28,7 +28,10 @@ Examples:
   gradus finetune --resume runs/mnli                  # after Ctrl-C or a crash: to the same bits; finished seeds are kept
 
 `gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes the \
-directory of the model with the best dev score (the first on a tie), which `gradus evaluate --task` and `gradus predict` read; with --seeds it holds one such directory per seed: `seed-1`, …. An epoch leaves out last rows that do not fill a batch. A Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads are in head.safetensors beside their backbone."
+directory of the model with the best dev score (the first on a tie), which `gradus evaluate --task` and `gradus predict` read; \
+with --seeds it holds one such directory per seed: `seed-1`, …. An epoch drops the last rows if they do not fill a batch. A \
+Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads are in \
+head.safetensors beside their backbone."
 )]
 pub struct Args {
     /// Directory of the pre-trained model and its tokenizer; any head is dropped
@@ -46,10 +49,10 @@ pub struct Args {
     /// Continue the fine-tuning in this directory; everything is read from there
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
-    /// Number of seeds, from --seed on: the score is their mean, with their sample deviation
+    /// Number of seeds, from --seed on: the score is their mean, with the sample standard deviation
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
-    /// End after this many steps, the schedule unchanged, so that --resume can go on
+    /// Stop after this many steps, with the schedule unchanged, so that --resume can continue
     #[arg(long, value_name = "N")]
     stop_at: Option<u64>,
     /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity

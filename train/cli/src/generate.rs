@@ -19,15 +19,15 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Let a model continue a text (--prompt) or a sequence of token ids (--ids), one token at a time.\n\n\
-        The next token is drawn as follows, in f64: the logits are divided by the temperature; the --top-k largest stay; their softmax \
-        is taken; of these, the fewest most probable with a total of at least --top-p stay; one of them is drawn in proportion, \
-        by a counter-based generator (Philox) from --seed. The same seed gives the same tokens. With --greedy the largest \
+        The next token is sampled as follows, in f64: the logits are divided by the temperature; the --top-k largest stay; their softmax \
+        is taken; of these, the fewest most probable with a total of at least --top-p stay; one of them is sampled by its probability, \
+        with a counter-based generator (Philox) seeded by --seed. The same seed gives the same tokens. With --greedy the largest \
         logit is taken instead. Ties go to the lower id.\n\n\
-        Beyond the model's context the window slides: each time the context is full, its last half is read again from the start, and the model \
-        no longer sees what came before. Where that happens, a note on stderr says from which token on. With --no-slide, prompt and \
+        Beyond the model's context the window slides: each time the context is full, the model re-reads only its last half and \
+        no longer sees what came before. A note on stderr says from which token on. With --no-slide, the prompt and the \
         new tokens together must fit the context.\n\n\
         Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
-        tokenizer, else as ids. Ids that the tokenizer does not have are never drawn.",
+        tokenizer, else as ids. Ids that the tokenizer does not have are never sampled.",
     after_long_help = "Examples:\n  \
         gradus generate --model runs/novels --prompt \"It was a dark night\" --tokens 50 --temperature 0.8 --top-k 40\n  \
         gradus generate --model openai-gpt --ids ids.txt --tokens 20 --greedy --json"
@@ -42,22 +42,22 @@ pub struct Args {
     /// Number of tokens to generate.
     #[arg(long, value_name = "N")]
     tokens: usize,
-    /// Take the most probable token each time; without it tokens are drawn by chance.
+    /// Take the most probable token each time; otherwise tokens are sampled.
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "seed"])]
     greedy: bool,
     /// Divisor of the logits, above 0: below 1 the probable become more probable.
     #[arg(long, value_name = "TAU", default_value_t = 1.0, allow_negative_numbers = true)]
     temperature: f64,
-    /// Draw from the K most probable tokens; by default from all.
+    /// Sample from the K most probable tokens; by default from all.
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
-    /// Draw from the fewest most probable tokens whose total probability is at least P, above 0 to 1.
+    /// Sample from the fewest most probable tokens whose total probability is at least P, above 0 to 1.
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f64,
-    /// Seed of the draws.
+    /// Seed of the sampling.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Go on beyond the context: each time it is full, read the last half of it afresh and forget what came before (the default).
+    /// Continue beyond the context: each time it is full, re-read its last half and forget what came before (the default).
     #[arg(long, overrides_with = "no_slide")]
     slide: bool,
     /// Refuse to go beyond the context.
@@ -96,8 +96,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let slid = Slide::first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
     if let Some(Slide { at, unseen }) = slid {
         output::say(&format!(
-            "note: the model's context is {context} tokens, so from token {} on, prompt included, the window slides: the model \
-             reads only the last {} again and no longer sees tokens 1 to {unseen}; this repeats each time the context is full",
+            "note: the model's context is {context} tokens, so the window slides from token {} on, prompt included: the model \
+             re-reads only the last {} tokens and no longer sees tokens 1 to {unseen}; this repeats each time the context is full",
             at + 1,
             at - unseen
         ));

@@ -100,9 +100,11 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum;
+    use clap::{Arg, ValueEnum};
     use gradus_train::finetune::FinetuneSettings;
     use gradus_train::optim::{OptimizerKind, ScheduleKind};
+    use gradus_train::pretrain::PretrainOptions;
+    use gradus_train::trainer::default_shards;
 
     use super::*;
 
@@ -143,5 +145,73 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());
+    }
+
+    /// The defaults that a help text states itself, as in `[default: 0.9]`.
+    fn stated(arg: &Arg) -> Vec<String> {
+        let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        help.split("[default: ").skip(1).map(|rest| rest.split(']').next().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The value stated for a preset: of `0.02; gpt1 2000` the second for `gpt1`, the first for the others.
+    fn stated_for<'s>(stated: &'s str, preset: &str) -> Option<&'s str> {
+        let parts = || stated.split([';', ',']).map(str::trim);
+        let own = parts().find_map(|part| part.strip_prefix(preset)?.strip_prefix(' '));
+        own.or_else(|| parts().find(|part| !part.contains(' ')))
+    }
+
+    /// A flag with the value that its help states as the default makes the same settings as no flag, with every preset.
+    #[test]
+    fn defaults_in_the_help_of_pretrain_are_those_in_use() {
+        #[derive(Parser)]
+        struct Flags {
+            #[command(flatten)]
+            options: PretrainOptions,
+        }
+        let settle = |line: &[&str]| {
+            let flags = Flags::try_parse_from([&["program"], line].concat()).ok()?;
+            Some(flags.options.settle().expect("settings that make a run"))
+        };
+        let mut in_words = Vec::new();
+        for arg in Flags::command().get_arguments() {
+            let (id, flag) = (arg.get_id().as_str(), format!("--{}", arg.get_long().expect("a flag")));
+            for (stated, preset) in stated(arg).iter().flat_map(|stated| ["tiny", "small", "gpt1"].map(|preset| (stated, preset)))
+            {
+                let plain: &[&str] = match id {
+                    "preset" => &[],
+                    "units" => &["--preset", preset, "--backbone", "lstm"],
+                    _ => &["--preset", preset],
+                };
+                let given = stated_for(stated, preset).and_then(|value| settle(&[plain, &[&flag, value]].concat()));
+                match given {
+                    Some(given) => assert_eq!(Some(given), settle(plain), "{flag} with {preset}: the help states {stated}"),
+                    None => in_words.push(id.to_owned()),
+                }
+            }
+        }
+        in_words.dedup();
+        let micro_world = PretrainOptions::micro_world().context.expect("a context");
+        let context = Flags::command().get_arguments().find(|arg| arg.get_id() == "context").map(stated);
+        assert_eq!(context, Some(vec![format!("the preset's; {micro_world} in the micro-world")]));
+        assert_eq!(in_words, ["context", "init_std", "steps", "tokenizer", "eval_every"], "all others state a value");
+    }
+
+    /// Elsewhere clap writes the defaults, from the values in use; a number written by hand is checked here.
+    #[test]
+    fn defaults_in_other_help_are_words_or_checked() {
+        fn by_hand(command: &clap::Command, found: &mut Vec<String>) {
+            for arg in command.get_arguments() {
+                let stated = stated(arg);
+                let place = format!("{} --{}", command.get_name(), arg.get_id());
+                assert!(stated.is_empty() || arg.get_default_values().is_empty(), "{place} states its default twice");
+                let numbers = stated.into_iter().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()));
+                found.extend(numbers.map(|text| format!("{place}: {text}")));
+            }
+            command.get_subcommands().filter(|command| command.get_name() != "pretrain").for_each(|c| by_hand(c, found));
+        }
+        let mut found = Vec::new();
+        by_hand(&Cli::command(), &mut found);
+        let shards = format!("train --shards: {}; {} for a part of one sequence", default_shards(2), default_shards(1));
+        assert_eq!(found, [shards, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }
 }

@@ -16,7 +16,7 @@ use crate::output;
 use crate::page::vacant;
 use crate::progress::Display;
 
-/// Answer a split with a fine-tuned model, labelled or not
+/// Predict the answers of a split, labelled or not, with a fine-tuned model
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -21,13 +21,13 @@ Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
   gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
   gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`
-  gradus pretrain --resume runs/novels                            # goes on from the last checkpoint, to the same bits
+  gradus pretrain --resume runs/novels                            # continues from the last checkpoint, to the same bits
 
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in \
 Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html."
 )]
 pub struct Args {
-    /// Text file, or folder of text files; without it the run trains on stories of the micro-world
+    /// Text file, or folder of text files; without it, the run trains on stories of the micro-world
     #[arg(long, conflicts_with = "resume")]
     corpus: Option<PathBuf>,
     /// Directory to create, for the model, its tokenizer, metrics and report
@@ -39,7 +39,7 @@ pub struct Args {
     /// TOML file of options; flags override it
     #[arg(long)]
     config: Option<PathBuf>,
-    /// End after this many steps, the schedule unchanged, so that --resume can go on
+    /// Stop after this many steps, with the schedule unchanged, so that --resume can continue
     #[arg(long)]
     stop_at: Option<u64>,
     /// Where tokenised corpora are kept [default: gradus in the user's cache directory]

@@ -23,7 +23,7 @@ Examples:
   gradus reproduce --resume runs/three               # after Ctrl-C or a crash; finished stages are not run again
   gradus reproduce --resume runs/three --markdown train/paper/MINIATURE.md --overwrite      # the page in the repository
 
-The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of as many parameters pre-trained on its \
+The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of about the same size pre-trained on its \
 stories, with zero-shot scores as they learn; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary \
 objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2.")]
 pub struct Args {

@@ -1,7 +1,7 @@
 //! The paper's claims, each with its figure, what came out here, and a verdict by a rule.
 //!
 //! ```text
-//! d        the difference that the claim is about, one per seed; d̄ its mean, s its sample deviation
+//! d        the difference by which the claim is judged, measured once per seed; d̄ its mean, s its sample deviation
 //! shown            d̄ > 2s, of three seeds or more
 //! towards it       d̄ > s otherwise, or d̄ > 0 with one seed
 //! undecided        −s ≤ d̄ ≤ s
@@ -114,9 +114,10 @@ impl Claim {
 }
 
 /// The rule of [`Verdict`] in words, for the report.
-pub const RULE: &str = "Verdicts, by the difference d that a claim is about, one per seed: shown where its mean is above two sample \
-    standard deviations, against it where it is below minus two, with three seeds or more (chance alone shows 4 of 100 claims \
-    with three seeds); towards it or away from it between one and two, or with fewer seeds; undecided within one.";
+pub const RULE: &str = "A claim is judged by a difference d, measured once per seed. With three seeds or more, it is shown \
+    where the mean of d is above two sample standard deviations, and the result is against it below minus two (chance \
+    alone shows 4 of 100 claims with three seeds). Between one and two, or with fewer seeds, the result is towards it or \
+    away from it; within one it is undecided.";
 
 /// The eight columns of table 5.
 pub const TABLE_5: [&str; 8] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli-both", "qnli", "rte"];
@@ -423,13 +424,12 @@ mod tests {
     /// 4,000 steps measured every 333: the last measurement but one is at 3,996.
     #[test]
     fn a_last_measurement_close_to_the_one_before_takes_its_place() {
-        let point =
-            |update: u64| ZeroShotPoint { update, tokens: update, scores: [("sst-2".into(), 0.5 + 1e-5 * update as f64)].into() };
+        let point = |step: u64| ZeroShotPoint { step, tokens: step, scores: [("sst-2".into(), 0.5 + 1e-5 * step as f64)].into() };
         let zero_shot = (0..=12).map(|i| point(333 * i)).chain([point(4000)]).collect();
         let run = PretrainResult { seed: 1, body: Body::Gpt, parameters: 1, loss: 1.0, limit: 1.0, zero_shot, seconds: 0.0 };
         let curve = normalised(&Results { pretrained: vec![run], ..Results::default() }, 1, Body::Gpt, &["sst-2"]);
-        let updates: Vec<f64> = curve.iter().map(|p| p.0).collect();
-        assert_eq!((updates.len(), &updates[10..]), (13, &[3330.0, 3663.0, 4000.0][..]));
+        let steps: Vec<f64> = curve.iter().map(|p| p.0).collect();
+        assert_eq!((steps.len(), &steps[10..]), (13, &[3330.0, 3663.0, 4000.0][..]));
     }
 
     #[test]

@@ -47,7 +47,8 @@ pub struct Sizes {
     /// The first of them.
     pub first_seed: u64,
     /// Steps of pre-training.
-    pub updates: u64,
+    #[serde(rename = "updates")]
+    pub steps: u64,
     /// Most training rows of a task.
     pub rows: usize,
     /// Epochs of fine-tuning.
@@ -69,7 +70,7 @@ impl Sizes {
             recipe: RECIPE,
             seeds,
             first_seed,
-            updates: (4000.0 * scale).round().max(20.0) as u64,
+            steps: (4000.0 * scale).round().max(20.0) as u64,
             rows: (1000.0 * scale).round().max(16.0) as usize,
             epochs: 7,
             lr: 7e-4,
@@ -121,7 +122,7 @@ impl Sizes {
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seeds, rows) = (many(self.seeds as usize, "seed"), many(self.rows, "training row"));
-        let (steps, epochs) = (many(self.updates as usize, "step"), many(self.epochs as usize, "epoch"));
+        let (steps, epochs) = (many(self.steps as usize, "step"), many(self.epochs as usize, "epoch"));
         let (first, lr) = (self.first_seed, self.lr);
         write!(f, "{seeds} from {first} on; {steps} of pre-training; at most {rows} per task, {epochs} at a rate of {lr}")
     }
@@ -205,7 +206,7 @@ pub fn plan(sizes: &Sizes) -> Vec<Planned> {
                 all.push(Planned { seed, stage, tokens });
             }
         };
-        let pretraining = sizes.updates as f64 * STEP + PROBES;
+        let pretraining = sizes.steps as f64 * STEP + PROBES;
         add(Stage::World, WORLD);
         add(Stage::Pretrain(Body::Gpt), pretraining);
         add(Stage::Pretrain(Body::Lstm), LSTM * pretraining);

@@ -37,18 +37,19 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
         kicker: "Gradus · the paper in miniature".into(),
         title: "GPT-1: every table, in a world whose answers are known".into(),
         lead: format!(
-            "A Transformer and an LSTM of as many parameters were pre-trained on stories of a made-up world, then fine-tuned on twelve \
-             tasks made from such stories in the formats of the original data sets. The paper's figures are for real text and a \
-             model of 117 million parameters; ours are for the miniature, test splits, {over}. Only directions can be compared, \
-             not heights."
+            "A Transformer and an LSTM of about the same size were pre-trained on stories of a made-up world, then \
+             fine-tuned on twelve tasks made from such stories in the formats of the original data sets. The paper's figures \
+             are for real text and a model of 117 million parameters; ours are for the miniature, test splits, {over}. Only \
+             the direction of an effect can be compared, not its size."
         ),
-        foot: "Scores in points of 100: accuracy, F1, Matthews' (mc) and Pearson's (pc) correlation. The model of each fine-tuning is \
-               the one with the best dev score; its scores are on test rows, which neither training nor that choice has seen (of MNLI \
-               on both test sets). Guessing is the best constant answer. Scores without training are on 200 dev rows, CoLA's threshold \
-               on 200 training rows; short rows, of CoLA and DPRD, may appear word for word in some story of the pre-training, without \
-               their labels. The best possible score is an expectation: on the rows drawn, a score can be higher. Rates, epochs and the world \
-               itself were chosen on dev scores of earlier runs, most of them of seed 1. GLUE is the mean of eight tasks here, without \
-               WNLI, which is not trained on here; the paper's is over nine."
+        foot: "Scores in points of 100: accuracy, F1, Matthews' (mc) and Pearson's (pc) correlation. Each fine-tuned model \
+               is the one with the best dev score; its scores are on test rows, which neither training nor that choice has \
+               seen (for MNLI, on both test sets). Guessing is the best constant answer. Zero-shot scores are on 200 dev \
+               rows, with CoLA's threshold chosen on 200 training rows; short rows, of CoLA and DPRD, may appear word for \
+               word, without their labels, in a story of the pre-training. The best possible score is an \
+               expectation: on the rows drawn, a score can be higher. Rates, epochs and the world itself were chosen on dev \
+               scores of earlier runs, most of them of seed 1. GLUE is the mean of eight tasks here, without WNLI, which is \
+               not fine-tuned; the paper's is the mean of nine."
             .into(),
         ..Document::default()
     };
@@ -88,8 +89,8 @@ fn figures(results: &Results, sizes: &Sizes) -> Vec<Figure> {
         figure("No pre-training", average(Variant::NoPretraining), "the same"),
         figure("LSTM", average(Variant::Lstm), "the same"),
         figure("Seeds", results.seeds().len().to_string(), "each with stories, tasks and models of its own"),
-        figure("Rows", count(sizes.rows as u64), "to train on, at most; tasks of long rows, and easy ones, have fewer"),
-        figure("Work", duration(work), "of all stages; fine-tunings run side by side, so the whole takes less"),
+        figure("Rows", count(sizes.rows as u64), "for training, at most; tasks with long rows, and easy tasks, have fewer"),
+        figure("Work", duration(work), "sum over all stages; fine-tunings run side by side, so the whole takes less time"),
     ]
 }
 

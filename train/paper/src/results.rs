@@ -117,7 +117,8 @@ pub struct TaskResult {
 /// What a language model answers without being trained for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ZeroShotPoint {
-    pub update: u64,
+    #[serde(rename = "update")]
+    pub step: u64,
     pub tokens: u64,
     /// Scores by task.
     pub scores: BTreeMap<String, f64>,

@@ -78,7 +78,7 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     let text = std::fs::read_to_string(&path).map_err(|e| problem(e.to_string()))?;
     let sizes: Sizes = serde_json::from_str(&text).map_err(|e| problem(e.to_string()))?;
     if sizes.recipe != plan::RECIPE {
-        return Err(problem(format!("made by recipe {}, and this program's is {}", sizes.recipe, plan::RECIPE)));
+        return Err(problem(format!("expected a plan of recipe {1}, found one of recipe {0}", sizes.recipe, plan::RECIPE)));
     }
     sizes.check().map_err(|e| problem(e.to_string()))?;
     Ok(sizes)

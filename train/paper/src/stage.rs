@@ -126,8 +126,8 @@ pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -
 fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, ReproduceError> {
     let mut settings = PretrainOptions::micro_world().settle().map_err(PretrainError::from)?;
     settings.seed = seed;
-    settings.length = Length::Steps(sizes.updates);
-    settings.eval_every = Some((sizes.updates / POINTS).max(1));
+    settings.length = Length::Steps(sizes.steps);
+    settings.eval_every = Some((sizes.steps / POINTS).max(1));
     settings.shuffle_sentences = body == Body::Shuffled;
     if let (Body::Lstm, BackboneConfig::Gpt(gpt)) = (body, &settings.model) {
         // The vocabulary is the tokenizer's; the world's BPE fills it.
@@ -190,7 +190,7 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
 fn pretrained(seed: u64, body: Body, outcome: &PretrainOutcome, records: &[Record]) -> PretrainResult {
     let last = metrics::evaluations(records, VALIDATION).next_back();
     let zero_shot = records.iter().filter_map(|record| match record {
-        Record::Probe { at, scores } => Some(ZeroShotPoint { update: at.step, tokens: at.tokens, scores: scores.clone() }),
+        Record::Probe { at, scores } => Some(ZeroShotPoint { step: at.step, tokens: at.tokens, scores: scores.clone() }),
         _ => None,
     });
     PretrainResult {

@@ -161,7 +161,12 @@ impl Prepared {
         crate::tasks::head(task)?;
         let (first, seeds) = (manifest.settings.seed, manifest.seeds);
         in_range("seeds", seeds, (1..=1000).contains(&seeds), "a number from 1 to 1000")?;
-        in_range("seed", first, first.checked_add(seeds).is_some(), "a number that leaves room for --seeds more")?;
+        in_range(
+            "seed",
+            first,
+            first.checked_add(seeds).is_some(),
+            "a number that leaves room for as many seeds as --seeds asks for",
+        )?;
         let task_model = TaskModel::pretrained(&manifest.model, first)?;
         manifest.settings.check(&task_model.model.backbone.config())?;
         let train = task_model.read(task, &manifest.data, Split::Train)?;

@@ -77,7 +77,9 @@ pub enum FinetuneError {
     Range(#[from] RangeError),
     #[error("{dir}: {problem}", dir = dir.display())]
     Unfit { dir: PathBuf, problem: String },
-    #[error("--labels: {title}, split `{split}` has labels of its own; --labels is for splits published without them")]
+    #[error(
+        "--labels: {title}, split `{split}` has labels of its own; leave --labels out: it is for splits published without them"
+    )]
     Labelled { title: &'static str, split: Split },
 }
 
@@ -148,7 +150,7 @@ impl TaskModel {
         let dir = ModelDir::open(dir)?;
         let model = dir.load()?;
         if let Some(name) = non_finite(&model) {
-            let problem = format!("{name} holds a NaN or an infinity: there is nothing to fine-tune; take an earlier checkpoint");
+            let problem = format!("expected finite parameters, found a NaN or an infinity in {name}; take an earlier checkpoint");
             return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
         }
         let tokenizer = dir.required_tokenizer(&model)?;
@@ -166,7 +168,8 @@ impl TaskModel {
         let tokenizer = dir.required_tokenizer(&model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let Some(head) = model.score.as_ref().map(Head::config) else {
-            let problem = format!("the model has no head: expected one made by `gradus finetune --task {}`", task.name);
+            let problem =
+                format!("expected a model with a head, made by `gradus finetune --task {}`; this one has none", task.name);
             return Err(error(problem));
         };
         if (head.form, head.classes) != (wanted.form, wanted.classes) {

@@ -96,8 +96,8 @@ pub fn metrics<'e>(
 
 /// The labels; every row must have one.
 pub fn labels<'e>(examples: impl IntoIterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
-    let remedy = "this split is published without labels; score another, give `gradus evaluate` a file of its --labels, or write a fine-tuned \
-         model's answers with `gradus predict`";
+    let remedy = "this split is published without labels; score another split, give `gradus evaluate` its labels with --labels, or write the \
+         answers with `gradus predict`";
     let examples = examples.into_iter();
     examples.map(|e| e.label.ok_or_else(|| TaskError::NoLabel { id: e.id.clone(), remedy })).collect()
 }

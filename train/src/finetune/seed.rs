@@ -49,7 +49,7 @@ impl SeedOutcome {
         checkpoint::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
         let done: Done = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
         if done.run != identity(of, settings) {
-            let problem = "this is of another run (other settings, seed, task, data or model): put the run's own back";
+            let problem = "it belongs to another run (other settings, seed, task, data or model): put this run's own file back";
             return Err(damaged(problem.into()));
         }
         let _ = std::fs::remove_file(dir.join(TRAINER_FILE)); // a crash may have come between the two
@@ -106,7 +106,7 @@ impl<'w> Seed<'w> {
         let session = Session::new(&task_model, of.task, &of.train, &of.dev, &settings)?;
         let mut seed = Seed { of, settings, dir, session, tokens: 0, before: 0.0 };
         if seed.state().exists() {
-            seed.take_up()?;
+            seed.restore()?;
         }
         Ok(seed)
     }
@@ -116,7 +116,7 @@ impl<'w> Seed<'w> {
     }
 
     /// Restores the saved state.
-    fn take_up(&mut self) -> Result<(), FinetuneError> {
+    fn restore(&mut self) -> Result<(), FinetuneError> {
         let state = self.state();
         let error = |problem: String| FinetuneError::resume(problem + &again(&state));
         let (config, recipe) = (self.session.trainer.params.config(), self.session.trainer.recipe.clone());

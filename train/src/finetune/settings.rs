@@ -119,7 +119,7 @@ impl FinetuneSettings {
             steps,
             clip: (self.clip > 0.0).then_some(self.clip),
             shards,
-            at_once: shards,
+            concurrent_shards: shards,
             backward: if self.frozen { GradientMode::Head } else { GradientMode::Whole },
             seed: self.seed,
         }

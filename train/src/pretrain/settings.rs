@@ -103,7 +103,7 @@ hyperparameters! {
             /// Validate on this file or folder instead
             #[cfg_attr(feature = "clap", arg(conflicts_with = "held_out"))]
             held_out_corpus: Option<PathBuf>,
-            /// `char`, `byte`, a directory with a tokenizer, or nothing: a BPE is trained on the corpus
+            /// `char`, `byte`, or a directory with a tokenizer [default: a BPE trained on the corpus]
             tokenizer: Option<String>,
             /// Vocabulary of a BPE that is trained here [default: 8000]
             vocab: Option<usize>,
@@ -278,7 +278,7 @@ impl PretrainOptions {
         match (self.backbone.unwrap_or_default(), self.units) {
             (BackboneKind::Transformer, None) => Ok(gpt.into()),
             (BackboneKind::Transformer, Some(units)) => {
-                Err(RangeError::new("units", units, "to be left out, or --backbone lstm beside it"))
+                Err(RangeError::new("units", units, "--backbone lstm with it, or no --units"))
             }
             (BackboneKind::Lstm, units) => Ok(LstmConfig {
                 vocab: gpt.vocab,
@@ -346,7 +346,7 @@ impl PretrainSettings {
             steps,
             clip: (self.clip > 0.0).then_some(self.clip),
             shards: self.accumulate * self.shards,
-            at_once: self.shards,
+            concurrent_shards: self.shards,
             backward: if self.recompute { GradientMode::Recompute } else { GradientMode::Whole },
             seed: self.seed,
         }
@@ -385,7 +385,7 @@ mod tests {
             ("layers = 1000000", "layers = 1000000"),
             ("width = 0", "width = 0"),
             ("eval_every = 0", "--eval-every 0"),
-            ("units = 64", "--units 64: expected to be left out, or --backbone lstm beside it"),
+            ("units = 64", "--units 64: expected --backbone lstm with it, or no --units"),
         ] {
             let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();
             assert!(error.contains(words), "{said}: {error}");

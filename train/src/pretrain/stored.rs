@@ -77,7 +77,7 @@ impl Stored {
             None => Box::new(WorldSource::new(settings, Some(tokenizer))?),
         };
         if source.digest() != manifest.digest {
-            let problem = "the corpus is not the one the run began with; put that one back, or begin a new run".into();
+            let problem = "the corpus has changed since the run began; put the old one back, or begin a new run".into();
             return Err(RunError::Resume { problem }.into());
         }
         let (model, state) = (settings.model.clone(), dir.join(TRAINER_FILE));
@@ -86,7 +86,7 @@ impl Stored {
                 load_state(dir, model, manifest.recipe(), &manifest.identity()).map_err(RunError::from)?;
             (trainer, seconds)
         } else if dir.join(checkpoint::WEIGHTS_FILE).exists() {
-            let problem = "it is missing, though this run has a model".into();
+            let problem = "this file is missing, though the run has a model".into();
             return Err(RunError::from(StateError::Damaged { path: state, problem }).into());
         } else {
             // Stopped before its first checkpoint: the seed alone determines where it began.

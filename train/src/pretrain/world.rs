@@ -54,7 +54,9 @@ impl WorldSource {
             }
         };
         let separator = tokenizer.token_id(SEPARATOR).ok_or_else(|| RunError::Resume {
-            problem: format!("the tokenizer of the run lacks {SEPARATOR}, which opens a story"),
+            problem: format!(
+                "expected the token {SEPARATOR}, which opens a story, in the run's tokenizer; put the tokenizer of the run back"
+            ),
         })?;
         let encode = |stories: &[Story]| -> Result<Vec<Vec<u32>>, PretrainError> {
             stories.iter().map(|s| Ok(tokenizer.encode(&s.text)?)).collect()

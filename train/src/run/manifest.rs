@@ -21,7 +21,8 @@ pub trait Manifest: Serialize + DeserializeOwned {
         let error = |problem: String| RunError::Resume { problem: format!("{}: {problem}", file.display()) };
         let text = std::fs::read_to_string(&file)
             .map_err(|e| error(format!("{e}; expected the --out directory of a `gradus {}`", Self::COMMAND)))?;
-        serde_json::from_str(&text).map_err(|e| error(format!("{e}; the file is damaged, or belongs to another command's run")))
+        serde_json::from_str(&text)
+            .map_err(|e| error(format!("{e}; the file is damaged, or belongs to a run of another command")))
     }
 
     /// Writes it into its directory.

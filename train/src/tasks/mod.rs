@@ -71,17 +71,15 @@ pub enum TaskError {
          {task} --zero-shot`"
     )]
     ZeroShotOnly { task: &'static str },
-    #[error(
-        "{task}: the paper has no zero-shot heuristic for it; it has some for cola, sst-2, race, story-cloze, dprd and wsc273"
-    )]
+    #[error("{task}: the paper has no zero-shot heuristic for it, only for cola, sst-2, race, story-cloze, dprd and wsc273")]
     NoHeuristic { task: &'static str },
-    #[error("the model's context of {context} tokens is too short for this task: it takes at least {least}; use another model")]
+    #[error(
+        "the model's context of {context} tokens is too short for this task, which needs at least {least}; use a model with a longer context"
+    )]
     Context { context: usize, least: usize },
     #[error("example {id} has no label: {remedy}")]
     NoLabel { id: String, remedy: &'static str },
-    #[error(
-        "example {id}: a logit of the model is {found}: its weights are not those of a trained model; take another checkpoint"
-    )]
+    #[error("example {id}: expected finite logits, found {found}: the model is damaged or diverged; take another checkpoint")]
     NotFinite { id: String, found: f64 },
 }
 

@@ -40,21 +40,21 @@ pub struct Alarms<T: Real> {
     alive: BTreeMap<String, Tensor<T>>,
     steps: usize,
     /// Parameters already reported: once each.
-    told: BTreeSet<String>,
-    raised: Vec<String>,
+    reported: BTreeSet<String>,
+    warnings: Vec<String>,
 }
 
 impl<T: Real> Alarms<T> {
     /// Observes a step's gradient, before clipping.
-    pub(super) fn look(&mut self, gradient: &Gradient<T>, norm: f64) {
+    pub(super) fn observe(&mut self, gradient: &Gradient<T>, norm: f64) {
         self.steps += 1;
         let ends = self.steps.is_multiple_of(WINDOW);
         gradient.as_ref().visit(|name, g| {
             let Some(g) = g else { return };
             let idle = self.idle.entry(name.to_owned()).or_default();
             *idle = if g.any_nonzero() { 0 } else { *idle + 1 };
-            if *idle == IDLE && self.told.insert(name.to_owned()) {
-                self.raised.push(format!("{name}: its gradient was 0 everywhere in {IDLE} steps; nothing is learnt there"));
+            if *idle == IDLE && self.reported.insert(name.to_owned()) {
+                self.warnings.push(format!("{name}: its gradient was 0 everywhere in {IDLE} steps; nothing is learnt there"));
             }
             if g.shape().len() != 1 {
                 return;
@@ -66,16 +66,17 @@ impl<T: Real> Alarms<T> {
             }
             let alive = self.alive.remove(name).map_or(0.0, |alive| alive.sum_squares()) as usize;
             let dead = g.len() - alive;
-            if dead > 0 && self.told.insert(name.to_owned()) {
-                self.raised.push(format!("{name}: {dead} of {} units had no gradient in {WINDOW} steps; they are dead", g.len()));
+            if dead > 0 && self.reported.insert(name.to_owned()) {
+                self.warnings
+                    .push(format!("{name}: {dead} of {} units had no gradient in {WINDOW} steps; they are dead", g.len()));
             }
         });
         let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         let median = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY);
         if sorted.len() >= NORMS && norm > EXPLODES * median && norm > RECORD * self.largest {
-            let (told, times, last) = (figure(norm), norm / median, sorted.len());
-            self.raised.push(format!("the gradient's norm is {told}, {times:.0} times the median of the last {last}"));
+            let (shown, times, last) = (figure(norm), norm / median, sorted.len());
+            self.warnings.push(format!("the gradient's norm is {shown}, {times:.0} times the median of the last {last}"));
             self.norms.clear(); // one alarm, until there is a new median
         }
         self.largest = self.largest.max(norm);
@@ -86,7 +87,7 @@ impl<T: Real> Alarms<T> {
     }
 
     /// Observes a step's loss.
-    pub(super) fn look_at_loss(&mut self, loss: f64) {
+    pub(super) fn observe_loss(&mut self, loss: f64) {
         let first = *self.first_loss.get_or_insert(loss);
         self.losses.push_back(loss);
         if self.losses.len() > LOSSES {
@@ -95,7 +96,7 @@ impl<T: Real> Alarms<T> {
         let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
         if self.losses.len() == LOSSES && mean > DIVERGES * first && !self.diverged {
             self.diverged = true;
-            self.raised.push(format!(
+            self.warnings.push(format!(
                 "the loss of the last {LOSSES} steps is {}, the first was {}: training diverges; stop it and begin another run with a \
                  lower --lr or a longer --warmup",
                 figure(mean),
@@ -106,7 +107,7 @@ impl<T: Real> Alarms<T> {
 
     /// The alarms since they were last taken.
     pub fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.raised)
+        std::mem::take(&mut self.warnings)
     }
 }
 
@@ -129,14 +130,14 @@ mod tests {
     #[test]
     fn each_is_raised_once_and_sound_gradients_raise_none() {
         let mut alarms = Alarms::default();
-        (0..250).for_each(|_| alarms.look(&gradient("", |_| 1.0), 1.0));
+        (0..250).for_each(|_| alarms.observe(&gradient("", |_| 1.0), 1.0));
         assert!(alarms.take().is_empty());
 
         let weight = "h.0.mlp.c_fc.weight";
-        (0..9).for_each(|_| alarms.look(&gradient(weight, |_| 0.0), 1.0));
-        alarms.look(&gradient(weight, |i| if i == 7 { 1e-30 } else { 0.0 }), 1.0);
+        (0..9).for_each(|_| alarms.observe(&gradient(weight, |_| 0.0), 1.0));
+        alarms.observe(&gradient(weight, |i| if i == 7 { 1e-30 } else { 0.0 }), 1.0);
         assert!(alarms.take().is_empty(), "nine in a row are no alarm");
-        (0..30).for_each(|_| alarms.look(&gradient(weight, |_| 0.0), 1.0));
+        (0..30).for_each(|_| alarms.observe(&gradient(weight, |_| 0.0), 1.0));
         let raised = alarms.take();
         assert!(raised.len() == 1 && raised[0].contains(weight) && raised[0].contains("10 steps"), "{raised:?}");
     }
@@ -146,38 +147,38 @@ mod tests {
         let (mut alarms, bias) = (Alarms::default(), "h.0.mlp.c_fc.bias");
         for t in 0..200 {
             // Unit 3 never has a gradient, unit 5 only now and then.
-            alarms.look(&gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 0)))), 1.0);
+            alarms.observe(&gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 0)))), 1.0);
         }
         let raised = alarms.take();
         assert!(raised.len() == 1 && raised[0].contains(bias) && raised[0].contains("1 of 16"), "{raised:?}");
     }
 
     #[test]
-    fn a_norm_that_explodes_is_told_once() {
+    fn a_norm_that_explodes_is_reported_once() {
         let mut alarms = Alarms::default();
         let sound = gradient("", |_| 1.0);
-        (0..19).for_each(|i| alarms.look(&sound, 1.0 + f64::from(i % 3)));
-        alarms.look(&sound, 9.0);
+        (0..19).for_each(|i| alarms.observe(&sound, 1.0 + f64::from(i % 3)));
+        alarms.observe(&sound, 9.0);
         assert!(alarms.take().is_empty());
-        alarms.look(&sound, 21.0);
-        alarms.look(&sound, 400.0);
+        alarms.observe(&sound, 21.0);
+        alarms.observe(&sound, 400.0);
         let raised = alarms.take();
         assert!(raised.len() == 1 && raised[0].contains("21.0") && raised[0].contains("times the median"), "{raised:?}");
         // Fine-tuning that converges: norms fall to nothing, and one batch in thirty is still hard.
         let mut alarms = Alarms::default();
         let hard = |t: i32| if t >= 300 && t % 30 == 0 { 20.0 } else { 1.0 };
-        (0..600).for_each(|t| alarms.look(&sound, 5.0 * 0.99f64.powi(t) * hard(t)));
+        (0..600).for_each(|t| alarms.observe(&sound, 5.0 * 0.99f64.powi(t) * hard(t)));
         assert!(alarms.take().is_empty());
     }
 
     #[test]
-    fn a_loss_that_runs_away_is_told_once() {
+    fn a_loss_that_runs_away_is_reported_once() {
         let mut alarms = Alarms::<f64>::default();
         // Hard batches are no alarm, nor is a loss that rises but stays below three times the first.
-        (0..100).for_each(|t| alarms.look_at_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));
-        (0..50).for_each(|_| alarms.look_at_loss(5.0));
+        (0..100).for_each(|t| alarms.observe_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));
+        (0..50).for_each(|_| alarms.observe_loss(5.0));
         assert!(alarms.take().is_empty());
-        (0..50).for_each(|_| alarms.look_at_loss(127_270.0));
+        (0..50).for_each(|_| alarms.observe_loss(127_270.0));
         let raised = alarms.take();
         assert!(raised.len() == 1 && raised[0].contains("the first was 3.00: training diverges"), "{raised:?}");
     }

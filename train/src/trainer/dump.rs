@@ -90,10 +90,13 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     let vocab = config.backbone.vocab();
     let whole = batch.sequences > 0 && n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context();
     if !whole || targets != n || weights != n {
-        return Err(format!("{} sequences of {n} tokens in all, {targets} targets and {weights} weights", batch.sequences));
+        return Err(format!(
+            "expected sequences of one length within the context, with a target and a weight for each token; found {} sequences, {n} tokens, {targets} targets and {weights} weights",
+            batch.sequences
+        ));
     }
     if let Some(id) = batch.inputs.iter().chain(&batch.targets[..]).find(|&&id| id as usize >= vocab) {
-        return Err(format!("token {id} in a vocabulary of {vocab}"));
+        return Err(format!("expected token ids below {vocab}, the model's vocabulary, found {id}"));
     }
     let labelled = |l: &Labels, head: &HeadConfig| {
         let examples = l.weights.len();
@@ -110,5 +113,5 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
         (Some(labels), Some(head)) => labelled(labels, head),
         (labels, head) => labels.is_none() && head.is_none(),
     };
-    if fits { Ok(()) } else { Err("labels that do not belong to these sequences, or to this model".into()) }
+    if fits { Ok(()) } else { Err("found labels that do not belong to these sequences, or to this model".into()) }
 }

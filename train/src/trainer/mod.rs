@@ -42,7 +42,8 @@ pub struct Recipe {
     /// Number of logical shards of a step.
     pub shards: usize,
     /// Shards whose activations are held at once; the others wait (gradient accumulation).
-    pub at_once: usize,
+    #[serde(rename = "at_once")]
+    pub concurrent_shards: usize,
     /// How a gradient is made: on one tape, with less memory, or of the head alone.
     pub backward: GradientMode,
     /// Seed of dropout.
@@ -120,13 +121,15 @@ pub enum TrainError {
     NotFinite { step: u64, loss: f64, norm: f64, anomaly: Option<Box<Anomaly>> },
     /// The loss and its gradient may be finite all the same.
     #[error(
-        "step {step}: a non-finite number, and with --anomaly training stops before this step; the last checkpoint, if any, is \
+        "step {step}: --anomaly found a non-finite number, so training stops before this step; the last checkpoint, if any, is \
          untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip. {anomaly}"
     )]
     Anomaly { step: u64, anomaly: Box<Anomaly> },
-    #[error("parameter {name} of the initial model holds non-finite numbers; begin from another checkpoint")]
+    #[error("parameter {name} of the initial model holds a NaN or an infinity; start from another checkpoint")]
     Broken { name: String },
-    #[error("step {step}: no gradient reaches parameter {name}: the model does not use it; nothing can be learnt there")]
+    #[error(
+        "step {step}: no gradient reaches parameter {name}: the loss does not depend on it; use it in the model, or leave it out"
+    )]
     NoGradient { step: u64, name: String },
 }
 
@@ -184,7 +187,7 @@ impl<T: Real> Trainer<T> {
         let shards = batch.split(self.recipe.shards);
         let mut loss = 0.0;
         let mut total: Option<Gradient<T>> = None;
-        for group in shards.chunks(self.recipe.at_once.max(1)) {
+        for group in shards.chunks(self.recipe.concurrent_shards.max(1)) {
             let work =
                 |(first, batch): &(usize, Batch)| self.shard(batch, dropout.map(|seed| seed.from_sequence(*first as u64)), None);
             // The longest come last and are started first, so that no thread waits for one of them.
@@ -279,8 +282,8 @@ impl<T: Real> Trainer<T> {
             let anomaly = self.anomaly(batch).map(Box::new);
             return Err(TrainError::NotFinite { step: t, loss, norm: gradient_norm, anomaly });
         }
-        self.alarms.look(&gradient, gradient_norm);
-        self.alarms.look_at_loss(loss);
+        self.alarms.observe(&gradient, gradient_norm);
+        self.alarms.observe_loss(loss);
         let at = self.recipe.factors(t, gradient_norm);
         let optimizer = &self.recipe.optimizer;
         let moments = self.m.as_mut().zip(self.v.as_mut());

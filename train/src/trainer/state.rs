@@ -22,7 +22,7 @@ pub const TRAINER_FILE: &str = "trainer.safetensors";
 pub enum StateError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{path}: {problem}; this run cannot be continued from it; the model beside it can be evaluated and used")]
+    #[error("{path}: {problem}; the run cannot be continued, but the model beside this file can still be evaluated and used")]
     Damaged { path: PathBuf, problem: String },
 }
 
@@ -55,7 +55,7 @@ impl Trainer {
                     Tensor::new(shape, values)
                 }
                 _ => {
-                    problem.get_or_insert(format!("{kind}.{name} of shape {shape} in f32 is not there"));
+                    problem.get_or_insert(format!("expected {kind}.{name} of shape {shape} in f32, found none or another"));
                     Tensor::zeros([0])
                 }
             });

@@ -47,7 +47,7 @@ pub enum TextError {
     /// The vocabulary asked for cannot even hold the characters.
     #[error(
         "a vocabulary of {requested} is too small: <unk>, {characters} characters, the same at a word's end and \
-         {specials} specials need {needed}. Ask for at least {needed}, or keep only the commonest characters"
+         {specials} specials need {needed}. Ask for at least {needed}, or keep only the most common characters"
     )]
     TooSmall { requested: usize, needed: usize, characters: usize, specials: usize },
     #[error("special token {token:?}: {reason}")]

@@ -14,9 +14,9 @@ pub enum WorldError {
     Size { list: &'static str, found: usize, min: usize, max: usize },
     #[error("no story contains the character {found:?} (byte {byte}): use English letters, blanks and the marks . , ? \"")]
     Character { found: char, byte: usize },
-    #[error("token {token} (byte {byte}) is \"{found}\", but here a story goes on with {expected}")]
+    #[error("token {token} (byte {byte}) is \"{found}\", but here a story continues with {expected}")]
     Unexpected { token: usize, byte: usize, found: String, expected: String },
-    #[error("the text ends after {tokens} tokens, but here a story goes on with {expected}")]
+    #[error("the text ends after {tokens} tokens, but here a story continues with {expected}")]
     Unfinished { tokens: usize, expected: String },
     #[error("the story ended, but token {token} (byte {byte}) is \"{found}\": give one story at a time")]
     Trailing { token: usize, byte: usize, found: String },

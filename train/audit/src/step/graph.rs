@@ -5,7 +5,7 @@ use gradus_autograd::trace::{Argument, Traced};
 use gradus_autograd::{Shape, Tensor};
 use serde::Serialize;
 
-use super::update::{Leaf, Moved};
+use super::update::{Leaf, ParameterUpdate};
 use super::view::View;
 
 /// Operations of one evaluation above which an application is not checked by differences, which take fifteen evaluations.
@@ -39,7 +39,7 @@ pub struct Node {
     /// What the cotangent is the sum of.
     pub summands: Vec<Term>,
     /// Of a parameter: what the optimizer made of its gradient.
-    pub update: Option<Moved>,
+    pub update: Option<ParameterUpdate>,
     /// What differences say of what flowed back through it.
     pub proof: Option<Proof>,
     /// Why there is no proof, where something flowed.

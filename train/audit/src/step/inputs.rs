@@ -51,7 +51,7 @@ const ROWS: usize = 16;
 const TOKENS: usize = 512;
 
 impl StepInputs {
-    /// Updates that the standard one makes before the step that is opened.
+    /// Steps that the standard one takes before the step that is opened.
     pub const STEPS: u64 = 400;
 
     /// Two tokens, three dimensions, one head, one block: a step whose every number can be made with pen and paper.
@@ -147,7 +147,7 @@ impl StepInputs {
         Ok(StepInputs {
             title: format!("One training step of {kind}"),
             lead: format!(
-                "{}, at the first step of a training that goes on from it: moments begin at 0.{dropped} What each op computed, what \
+                "{}, at the first step of a training that continues from it: moments begin at 0.{dropped} What each op computed, what \
                  flowed back to it and from where, and what the update made of it.",
                 dir.path().display()
             ),
@@ -177,7 +177,7 @@ impl StepInputs {
         let batch = stored.batch(step, opened);
         let mut trainer = stored.trainer.cast();
         // One tape, so that the step is one graph.
-        trainer.recipe = Recipe { shards: 1, at_once: 1, backward: GradientMode::Whole, ..trainer.recipe };
+        trainer.recipe = Recipe { shards: 1, concurrent_shards: 1, backward: GradientMode::Whole, ..trainer.recipe };
         let which = match opened == all {
             true => format!("the {} of its batch", many(all, "sequence")),
             false => format!("the first {opened} of the {all} sequences of its batch"),
@@ -305,13 +305,13 @@ pub enum StepInputsError {
     #[error(transparent)]
     Range(#[from] RangeError),
     #[error(
-        "{}: all {steps} steps of this run are made, and none is left to be opened; stop a run on its way with --stop-at, or open \
+        "{}: all {steps} steps of this run are done, so none is left to open; stop a run early with --stop-at, or open \
          a step of the finished model with --model and --text",
         dir.display()
     )]
     Finished { dir: PathBuf, steps: u64 },
     #[error(
-        "the text has {}, {needed} are needed: each sequence's, and one more to predict; give more text, or fewer --tokens or --sequences",
+        "the text has {}, but {needed} are needed: those of each sequence, and one more to predict; give more text, or a smaller --tokens or --sequences",
         many(*.found, "token")
     )]
     Short { found: usize, needed: usize },
@@ -335,5 +335,5 @@ fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
     // One shard, so that the step is one graph. A constant rate: the step is one of many alike.
     let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Steps(0) };
     let (steps, backward) = (StepInputs::STEPS + 1, GradientMode::Whole);
-    Recipe { optimizer, schedule, steps, clip: Some(1.0), shards: 1, at_once: 1, backward, seed }
+    Recipe { optimizer, schedule, steps, clip: Some(1.0), shards: 1, concurrent_shards: 1, backward, seed }
 }

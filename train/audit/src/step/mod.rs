@@ -26,7 +26,7 @@ use crate::ops::unfenced;
 pub use graph::{Node, Proof};
 pub use inputs::{Size, StepInputs, StepInputsError};
 pub use tokens::Tokens;
-pub use update::{Moved, Rule};
+pub use update::{ParameterUpdate, UpdateRule};
 pub use view::View;
 
 /// Draws of its samples on which every op of the step is checked.
@@ -46,7 +46,7 @@ pub struct Opened {
     /// Its loss.
     pub loss: f64,
     /// How the optimizer turns a gradient into an update.
-    pub rule: Rule,
+    pub rule: UpdateRule,
     /// Draws of samples behind the evidence of the ops.
     pub draws: u64,
     /// The ops that it uses, by name.
@@ -78,7 +78,7 @@ impl Opened {
         let facts = [
             ("loss", format!("{loss:?} nats{unit}")),
             ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.gradient_norm, at.clip)),
-            ("update", format!("{}, at a rate of {:?}", at.t, made.rate)),
+            ("step", format!("{}, at a rate of {:?}", at.t, made.rate)),
             ("seed", format!("{seed}: {}", step.drawn)),
             ("data", step.data.clone()),
             ("SHA-256 of the batch", step.data_digest()),
@@ -95,7 +95,7 @@ impl Opened {
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
             tokens: step.tokens,
             loss,
-            rule: Rule::of(&trainer.recipe.optimizer, at),
+            rule: UpdateRule::of(&trainer.recipe.optimizer, at),
             draws: DRAWS,
             ops: ops(&nodes),
             nodes,

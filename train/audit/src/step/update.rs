@@ -11,7 +11,7 @@ use super::view::View;
 
 /// The update's formulas, and the numbers in them that are the same for all parameters.
 #[derive(Clone, Debug, Serialize)]
-pub struct Rule {
+pub struct UpdateRule {
     /// The form of the optimizer, by its name.
     pub name: String,
     /// Its formulas, in the order in which they are worked out.
@@ -20,14 +20,14 @@ pub struct Rule {
     pub numbers: Vec<(&'static str, f64)>,
 }
 
-impl Rule {
+impl UpdateRule {
     /// The rule of an update.
     pub fn of(optimizer: &Optimizer, at: StepFactors) -> Self {
         let mut numbers =
             vec![("t", at.t as f64), ("c, by clipping", at.clip), ("lr", optimizer.lr), ("s, the schedule's", at.schedule)];
         let moments = [("β₁", optimizer.beta1), ("β₂", optimizer.beta2), ("ε", optimizer.eps)];
         numbers.extend(moments.into_iter().filter(|_| optimizer.name.has_moments()));
-        Rule { name: optimizer.name.to_string(), lines: lines(optimizer.name), numbers }
+        UpdateRule { name: optimizer.name.to_string(), lines: lines(optimizer.name), numbers }
     }
 }
 
@@ -52,12 +52,12 @@ pub struct Leaf<'a> {
     /// Rows whose numbers are wanted first: those of the tokens that are read and predicted, where a row is a token's.
     pub rows: &'a [usize],
     /// What the optimizer made of its gradient.
-    pub update: Moved,
+    pub update: ParameterUpdate,
 }
 
 /// One parameter's share of the update.
 #[derive(Clone, Debug, Serialize)]
-pub struct Moved {
+pub struct ParameterUpdate {
     /// λ on this parameter: 0 on biases and gains.
     pub decay: f64,
     /// From the clipped gradient to Δθ and the θ after it, each under its letter, in the order in which they are worked out.
@@ -88,13 +88,13 @@ pub fn leaves<'a>(
         let rows = if declared.role == Role::TokenEmbedding { tokens } else { &[] };
         let optimizer = &before.recipe.optimizer;
         let decay = if declared.role.decays() { optimizer.decay } else { 0.0 };
-        let update = Moved::of(optimizer, decay, at.clip, [before_it, after_it], gradient.as_ref(), rows);
+        let update = ParameterUpdate::of(optimizer, decay, at.clip, [before_it, after_it], gradient.as_ref(), rows);
         leaves.push(Leaf { name: name.to_owned(), rows, update });
     });
     leaves
 }
 
-impl Moved {
+impl ParameterUpdate {
     fn of(
         optimizer: &Optimizer,
         decay: f64,
@@ -116,7 +116,7 @@ impl Moved {
             }
         }
         parts.extend([("Δθ", view(&after.zip(theta, |a, b| a - b))), ("θ after", view(after))]);
-        Moved { decay, parts }
+        ParameterUpdate { decay, parts }
     }
 
     /// The part under this letter.

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
 
-/// What a training step costs, op by op, against the machine's matrix products and memory
+/// Measure what a training step costs, op by op, against the machine's matrix products and memory
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

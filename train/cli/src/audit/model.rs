@@ -15,7 +15,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
 
-/// The gradient of whole models, parameter by parameter, in f64
+/// Check the gradient of whole models, parameter by parameter, in f64
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -16,7 +16,7 @@ use crate::progress::Display;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  gradus audit ops                                    # one line per witness; exit code 1 if one refuses an op
+  gradus audit ops                                    # one line per witness; exit code 1 if one rejects an op
   gradus audit ops --html ops.html
   gradus audit ops --markdown autograd/OPS.md --overwrite      # the page in the repository
 

@@ -9,15 +9,16 @@ use super::{Talk, refuse};
 use crate::error::CliError;
 use crate::output;
 
-/// Repeat the step at which training stopped: the first non-finite number, its op, and what went into it
+/// Repeat the step at which training stopped: name its first non-finite number, the op that made it, and the op's inputs
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   gradus audit replay runs/novels/anomaly
   gradus audit replay runs/novels/anomaly --json
 
-A run that stops at a NaN or an infinity keeps the step in `anomaly` of its directory: the parameters before it, its batch, and the \
-seed of its dropout. Nothing else is needed to make it again, to the same bits. Exit code 0 where the number is found again.")]
+A run that stops at a NaN or an infinity keeps that step in the folder `anomaly` of its directory: the parameters before the step, \
+its batch and the seed of its dropout. Nothing else is needed to repeat the step to the same bits. The exit code is 0 if the same \
+number is found again.")]
 pub struct Args {
     /// The `anomaly` directory of a run
     #[arg(value_name = "DIR")]
@@ -41,11 +42,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
                 false => output::line(&e.to_string()),
             };
         }
-        return refuse(vec![format!("{}: step {step} has no non-finite number, here", args.dir.display())]);
+        return refuse(vec![format!(
+            "{}: expected a non-finite number in step {step}, found none; replay the files as the run left them, with the build that kept them",
+            args.dir.display()
+        )]);
     };
     if !error.contains(&anomaly.to_string()) {
         return refuse(vec![format!(
-            "{}: this is not what the run said; here step {step} meets another number: {anomaly}",
+            "{}: expected the number that the run reported, found another in step {step}: {anomaly}; replay the files as the run left them, with the build that kept them",
             args.dir.display()
         )]);
     }

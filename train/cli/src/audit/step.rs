@@ -18,7 +18,10 @@ use crate::output;
 use crate::page::{free, write};
 use crate::progress::Display;
 
-/// One training step, opened: every number, what flowed back and from where, and the evidence
+/// How many sequences are opened unless the flag says otherwise.
+pub const SEQUENCES: usize = 1;
+
+/// Open one training step: every value, every gradient and where it came from, and the evidence that they are right
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -29,18 +32,17 @@ Examples:
   gradus audit step --model runs/novels --task rte --data glue/RTE --html rte.html     # a step of a fine-tuning
   gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
 
-The file needs no other and no network. It shows the graph of the step, to be zoomed from the model down to the primitives that a \
-fused op is made of; of each op its equation, values, gradients and where they came from, its cost, and its derivative beside \
-central differences at the step's own numbers. Everything is computed in f64, with the dropouts of training; with --run the step \
-is the run's, with its own optimizer, rate and moments, else that of GPT-1's optimizer at its defaults. A page of 512 tokens has \
-about 30 MB; size and time grow with --sequences. \
-Exit code 1 where a derivative is contradicted.")]
+The page is one file and needs no network. It shows the graph of the step, which can be zoomed from the model down to the \
+primitives of a fused op. For each op it gives the equation, the values, the gradients and where they came from, the cost, and the \
+derivative beside central differences at the step's own numbers. Everything is computed in f64, with dropout as in training. With \
+--run, the step uses the run's optimizer, rate and moments; without it, GPT-1's optimizer at its defaults. A page of 512 tokens \
+takes about 30 MB; size and time grow with --sequences. The exit code is 1 if differences contradict a derivative.")]
 #[command(group(clap::ArgGroup::new("checkpoint").args(["model", "run"])))]
 pub struct Args {
-    /// Directory of a pre-trained model; without this a small GPT learns from the micro-world first
+    /// Directory of a pre-trained model; without it, a small GPT first learns from the micro-world
     #[arg(long, value_name = "DIR", conflicts_with = "by_hand")]
     model: Option<PathBuf>,
-    /// Directory of an unfinished pre-training, whose next step is opened
+    /// Directory of an unfinished pre-training run; its next step is opened
     #[arg(long, value_name = "DIR", conflicts_with_all = ["by_hand", "seed", "text", "corpus", "task", "data", "tokens"])]
     run: Option<PathBuf>,
     /// Text that the model reads
@@ -62,7 +64,7 @@ pub struct Args {
     /// sequences, from the first [default: all, or as many as make 512 tokens]
     #[arg(long, value_name = "B", requires = "checkpoint")]
     sequences: Option<usize>,
-    /// The step to be done by hand: two tokens, three dimensions, one head, one block; it has no seed
+    /// Open a step small enough to compute by hand: two tokens, three dimensions, one head, one block; it has no seed
     #[arg(long, conflicts_with_all = ["seed", "text", "corpus", "task", "data", "tokens", "sequences"])]
     by_hand: bool,
     /// Seed of stories, parameters, dropout and the directions of the evidence
@@ -112,7 +114,7 @@ fn inputs(args: &Args) -> Result<StepInputs, CliError> {
         let job = Job::new("learning", StepInputs::STEPS, "steps");
         return Display::choose(args.talk.quiet).during(job, |reach| Ok(StepInputs::standard(args.seed, reach)?));
     };
-    let sequences = args.sequences.unwrap_or(1);
+    let sequences = args.sequences.unwrap_or(SEQUENCES);
     within("sequences", sequences, 1..=1024, "")?;
     if let (Some(task), Some(data)) = (&args.task, &args.data) {
         let task = Task::named(task).map_err(FinetuneError::from)?;

@@ -43,7 +43,7 @@ fn ops_are_audited_and_nothing_is_written_over() {
     assert_eq!(desk.text("OPS.md"), "mine");
     let summary = desk.gradus(&format!("audit {line} --overwrite"));
     assert_eq!(summary.printed().lines().count(), 10, "{}", summary.stdout);
-    assert_holds(&summary.stdout, &["No witness refuses an op"]);
+    assert_holds(&summary.stdout, &["No witness rejects an op"]);
     assert_eq!(desk.text("OPS.md"), text);
     desk.gradus("audit ops --draws 0").misused(&["--draws 0", "from 1"]);
     desk.gradus("audit ops --draws 1 --html one --markdown one").misused(&["--markdown and --html", "same file"]);
@@ -115,7 +115,7 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     desk.spoil(".", "h.0.mlp.c_fc.weight", f32::NAN);
     let broken = desk.gradus(&format!("audit {line} --json"));
     assert_eq!(broken.code, Some(1));
-    assert_holds(&broken.stderr, &["parameter h.0.mlp.c_fc.weight holds non-finite numbers; the loss is NaN"]);
+    assert_holds(&broken.stderr, &["parameter h.0.mlp.c_fc.weight holds a NaN or an infinity; the loss is NaN"]);
 }
 
 /// A right gradient is not accused: not with relu, whose kinks some lines cross, nor for parameters that no token reaches, nor in
@@ -168,7 +168,7 @@ fn a_step_is_opened_as_one_file() {
 /// The step on the page is the one that the run then makes: its loss, its rate, and with its moments the new value of each
 /// parameter.
 #[test]
-fn a_runs_own_next_update_is_opened() {
+fn a_runs_own_next_step_is_opened() {
     let desk = Desk::new();
     desk.write("text.txt", "a rose is a rose is a rose, said the poet to the rose");
     let line = format!("{PRETRAIN} --batch 4 --steps 6 --stop-at 3");

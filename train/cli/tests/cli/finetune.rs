@@ -473,13 +473,13 @@ fn bad_models_are_refused() {
         desk.ask("predict", model, task, "--split dev").fails_with(words);
     };
     desk.begin("rte", "rte", SHORT).json();
-    both("model", "rte", &["the model has no head", "gradus finetune --task rte"]);
+    both("model", "rte", &["expected a model with a head", "gradus finetune --task rte"]);
     // A head of the same classes may answer, but with a note.
     let other = desk.text("data-rte/dev.tsv").replace("sentence1\tsentence2", "question\tsentence");
     desk.write("data-qnli/dev.tsv", other);
     let asked = desk.ask("evaluate", "rte", "qnli", "");
     assert_eq!(asked.code, Some(0));
-    assert_holds(&asked.stderr, &["fine-tuned on rte, but is asked qnli"]);
+    assert_holds(&asked.stderr, &["fine-tuned on rte, not on qnli"]);
     assert!(!desk.ask("evaluate", "rte", "rte", "").stderr.contains("fine-tuned on"));
     both("rte", "race", &["another task", "race"]);
     both("rte", "mnli", &["another task", "3"]);
@@ -577,12 +577,12 @@ fn what_cannot_be_resumed_says_why() {
     desk.begin("rte", "other", &format!("{SHORT} --seed 2 --stop-at 4")).json();
     damaged("trainer.safetensors", &desk.read("other/trainer.safetensors"), &["trainer.safetensors", "of another run"]);
     damaged("model.safetensors", &desk.read("out/model.safetensors")[..100], &["the best model so far", "model.safetensors"]);
-    // The count of updates in the header: more than there are, and different from the curve's.
-    for updates in ["7", "2"] {
+    // The number of steps in the header: more than there are, and different from the curve's.
+    for steps in ["7", "2"] {
         let at = state.windows(13).position(|w| w == b"\"updates\":\"4\"").expect("in the header");
         let mut changed = state.clone();
-        changed[at + 11] = updates.as_bytes()[0];
-        let found = format!("{updates} of 6 steps");
+        changed[at + 11] = steps.as_bytes()[0];
+        let found = format!("{steps} of 6 steps");
         damaged("trainer.safetensors", &changed, &["trainer.safetensors", &found, "run this seed again, delete"]);
     }
     for (flag, name) in [("--batch 4", "--batch"), ("--seeds 1", "--seeds"), ("--epochs 3", "--epochs")] {
@@ -610,7 +610,7 @@ fn what_cannot_be_resumed_says_why() {
     assert_eq!(again.json()["finished"], true);
     // A seed that is done is done with its own settings.
     desk.write("out/run.json", run.replace("\"epochs\": 2", "\"epochs\": 3"));
-    desk.resume("out", "").fails_with(&["seed.json", "of another run", "run this seed again, delete"]);
+    desk.resume("out", "").fails_with(&["seed.json", "belongs to another run", "run this seed again, delete"]);
 }
 
 /// What is allowed but hardly intended is reported.

@@ -58,7 +58,7 @@ fn the_window_slides_beyond_the_context_and_says_so() {
     assert_eq!(long.json()["slid"], serde_json::json!({ "at": 11, "unseen": 6 }));
     assert_holds(
         &long.stderr,
-        &["context is 10 tokens", "from token 12 on", "only the last 5 again", "no longer sees tokens 1 to 6"],
+        &["context is 10 tokens", "from token 12 on", "re-reads only the last 5 tokens", "no longer sees tokens 1 to 6"],
     );
     assert_eq!(run("--tokens 30 --slide").json(), long.json(), "the flag asks for the default");
     let fits = run("--tokens 8");
@@ -105,7 +105,7 @@ fn what_cannot_be_generated_is_refused() {
     desk.gradus("generate --model own --prompt 123456789 --tokens 1 --no-slide")
         .fails_with(&["shorten the prompt, or leave out"]);
     desk.spoil("own", "h.0.mlp.c_fc.weight", f32::NAN);
-    desk.gradus("generate --model own --prompt ab --tokens 4").fails_with(&["logit of token 3", "NaN", "another checkpoint"]);
+    desk.gradus("generate --model own --prompt ab --tokens 4").fails_with(&["logits of token 3", "NaN", "another checkpoint"]);
 }
 
 #[test]

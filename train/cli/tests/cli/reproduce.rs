@@ -107,7 +107,7 @@ fn the_report_has_the_papers_tables_and_statements() {
         "frozen features",
         "mnli, 2",
         "… and 3 blocks",
-        "shown where its mean",
+        "shown where the mean of d",
         "Convergence and generalisation",
     ];
     assert_holds(&Miniature::get().desk.text("mini/report.html"), &told);
@@ -157,7 +157,7 @@ fn scores_are_of_the_test_rows() {
 fn a_reproduction_of_other_sizes_is_refused() {
     let desk = Miniature::copy();
     for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 2 --seeds 2"] {
-        let said = ["mini", "other sizes", "--seed 3 --scale 0.01 --full"];
+        let said = ["mini", "another size", "--seed 3 --scale 0.01 --full"];
         desk.gradus(&format!("reproduce {other} --out mini")).fails_with(&said);
     }
 }

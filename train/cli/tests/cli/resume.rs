@@ -66,11 +66,11 @@ fn threads_and_stops_do_not_change_a_bit() {
     // Shards are part of a run: another sum, other bits; but the same on any number of threads.
     let sharded = sha(&begin("sharded-1", "--shards 2 --accumulate 2 --threads 1"), 20);
     assert_eq!(sha(&begin("sharded-2", "--shards 2 --accumulate 2 --threads 2"), 20), sharded);
-    assert_eq!(updates(&desk, "halves"), (1..=20).collect::<Vec<_>>());
+    assert_eq!(logged_steps(&desk, "halves"), (1..=20).collect::<Vec<_>>());
 }
 
 /// The steps that a run logged: all from one run, each once and in order.
-fn updates(desk: &Desk, run: &str) -> Vec<u64> {
+fn logged_steps(desk: &Desk, run: &str) -> Vec<u64> {
     desk.records(run).iter().filter(|r| r["lr"].is_number()).map(|r| r["step"].as_u64().unwrap()).collect()
 }
 
@@ -93,7 +93,7 @@ fn what_an_earlier_build_stopped_goes_on_to_the_same_bits() {
         ("pretrain", "lstm", 12, "ca19f8ec8598e79c0fb3937c40384bd928ba1163ff5dfc0694c9db29d684722a"),
     ] {
         assert_eq!(desk.gradus(&format!("{command} --resume {run} --quiet --json")).json()["finished"], true, "{run}");
-        assert_eq!(updates(&desk, run), (1..=steps).collect::<Vec<_>>(), "{run}");
+        assert_eq!(logged_steps(&desk, run), (1..=steps).collect::<Vec<_>>(), "{run}");
         let found = pretrain::digest(&desk.load(run));
         assert!(!fused || found == known, "{run}: expected the parameters {known}, found {found}");
     }
@@ -197,7 +197,7 @@ fn a_run_goes_on_with_its_own_corpus_alone() {
     desk.pretrain("run", "--steps 4 --stop-at 2").json();
     let before = desk.files("run");
     desk.write("corpus.txt", text(2));
-    desk.go_on("run", "").fails_with(&["corpus", "put that one back"]);
+    desk.go_on("run", "").fails_with(&["corpus", "put the old one back"]);
     desk.remove("corpus.txt");
     desk.go_on("run", "").fails_with(&["corpus.txt"]);
     assert!(desk.files("run") == before, "nothing was written");
@@ -217,7 +217,7 @@ const WILD: &str = "--steps 20 --lr 1e30 --clip 0 --optimizer sgd";
 
 /// The first step has rate 0, the second throws the parameters out of any range, and the third finds no loss.
 #[test]
-fn a_diverged_run_keeps_the_update_that_failed() {
+fn a_diverged_run_keeps_the_step_that_failed() {
     let desk = Desk::with_corpus();
     let run = desk.pretrain("run", &format!("{WILD} --eval-every 10"));
     let first = "The first non-finite number: going forward,";
@@ -232,10 +232,10 @@ fn a_diverged_run_keeps_the_update_that_failed() {
     let kept = desk.read("run/anomaly/model.safetensors");
     desk.pretrain("sound", "--steps 1").json();
     desk.write("run/anomaly/model.safetensors", desk.read("sound/model.safetensors"));
-    replay("run/anomaly").fails_with(&["no non-finite number"]);
+    replay("run/anomaly").fails_with(&["expected a non-finite number in step 3, found none"]);
     desk.write("run/anomaly/model.safetensors", kept);
     desk.write("run/anomaly/step.json", desk.text("run/anomaly/step.json").replace("going forward", "going on"));
-    replay("run/anomaly").fails_with(&["this is not what the run said"]);
+    replay("run/anomaly").fails_with(&["expected the number that the run reported, found another in step"]);
 }
 
 /// What the second step made must not replace the checkpoint before it.

@@ -34,7 +34,7 @@ fn descriptions_and_bad_input() {
         gradus(&format!("world --stories {stories}")).misused(&[&format!("--stories {stories}")]);
     }
     desk.write("other", "\nOnce upon a time.\n");
-    desk.gradus("world --log-prob other").fails_with(&["line 2", "goes on with"]);
+    desk.gradus("world --log-prob other").fails_with(&["line 2", "continues with"]);
     desk.write("empty", "");
     desk.gradus("world --log-prob empty").fails_with(&["holds no text"]);
     desk.gradus("world --out none/stories").fails_with(&["none"]);

@@ -152,7 +152,7 @@ pub fn test_labels(folder: &Path, task: &str, split: Split) -> PathBuf {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WriteTasksError {
-    #[error("{}: this already exists, and tasks are not written over it; name another folder", path.display())]
+    #[error("{} already exists, and tasks are not written over it; name another folder", path.display())]
     Exists { path: PathBuf },
     #[error(transparent)]
     Range(#[from] RangeError),
