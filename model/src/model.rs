@@ -239,9 +239,21 @@ fn objective<'t, T: Real>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::samples;
     use crate::config::Embedding;
     use crate::head::Form;
     use crate::lstm::LstmConfig;
+
+    /// The formulas of counts, of both backbones and of heads.
+    #[test]
+    fn the_count_of_parameters_is_that_of_what_is_declared() {
+        let presets = ["tiny", "small", "gpt1"].map(|name| GptConfig::preset(name).unwrap().into());
+        for config in samples().into_iter().map(|sample| sample.config).chain(presets) {
+            let mut declared = 0;
+            Model::declare(&config).visit(|_, p| declared += p.shape.numel());
+            assert_eq!(config.parameters(), declared, "{config:?}");
+        }
+    }
 
     /// A change here orphans every fine-tuning that was stopped midway.
     #[test]

@@ -167,6 +167,7 @@ fn op<'a>(nodes: &'a [Node], scope: &str, op: &str) -> &'a Node {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one visit of the page, from place to place")]
 fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
     let opened = Opened::of(StepInputs::by_hand(), "test").unwrap();
     let mut browser = Browser::on(&opened);

@@ -19,14 +19,14 @@ mod whole_model;
 #[test]
 fn every_file_of_tests_is_in_a_binary() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for krate in ["autograd", "tests"] {
+    for (krate, folder) in [("autograd", "tests"), ("tests", "tests"), ("train/cli", "tests/cli")] {
         let read = |file: &str| std::fs::read_to_string(root.join(krate).join(file)).unwrap();
-        let (main, manifest) = (read("tests/main.rs"), read("Cargo.toml"));
-        for entry in std::fs::read_dir(root.join(krate).join("tests")).unwrap() {
+        let (main, manifest) = (read(&format!("{folder}/main.rs")), read("Cargo.toml"));
+        for entry in std::fs::read_dir(root.join(krate).join(folder)).unwrap() {
             let name = entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
             let held =
                 name == "main" || main.contains(&format!("\nmod {name};")) || manifest.contains(&format!("name = \"{name}\""));
-            assert!(held, "{krate}/tests/{name}.rs: add `mod {name};` to main.rs");
+            assert!(held, "{krate}/{folder}/{name}.rs: add `mod {name};` to main.rs");
         }
     }
 }

@@ -174,19 +174,22 @@ fn a_step_that_failed_is_kept_and_made_again() {
     }
     let step = kept.join("step.json");
     let whole = std::fs::read_to_string(&step).unwrap();
-    for (broken, word) in [(whole.replace("\"sequences\":", "\"sequences\":1"), "sequences"), (whole[1..].to_owned(), "expected")]
-    {
-        std::fs::write(&step, broken).unwrap();
-        let refused = Trainer::replay(&kept).unwrap_err().to_string();
-        assert!(refused.contains("step.json") && refused.contains(word), "{refused}");
-    }
+    let refused = |text: &str| {
+        std::fs::write(&step, text).unwrap();
+        let told = Trainer::replay(&kept).unwrap_err().to_string();
+        told.strip_prefix(&format!("{}: ", step.display())).expect(&told).to_owned()
+    };
+    let sequences = refused(&whole.replace("\"sequences\":", "\"sequences\":1"));
+    assert!(sequences.starts_with("17 sequences of 56 tokens in all, 56 targets and 56 weights"), "{sequences}");
+    assert!(refused(&whole[1..]).contains("line 1 column 8"));
     let mut read: serde_json::Value = serde_json::from_str(&whole).unwrap();
     read["labels"]["targets"].as_array_mut().unwrap().truncate(7);
-    std::fs::write(&step, read.to_string()).unwrap();
-    assert!(Trainer::replay(&kept).unwrap_err().to_string().contains("labels that do not belong"));
-    assert!(Trainer::replay(dir.path()).unwrap_err().to_string().contains("the run's own directory; its step is in"));
+    assert!(refused(&read.to_string()).starts_with("labels that do not belong"));
+    let own = Trainer::replay(dir.path()).unwrap_err().to_string();
+    assert!(own.contains(&format!("the run's own directory; its step is in {}", kept.display())), "{own}");
     let empty = tempfile::tempdir().unwrap();
-    assert!(Trainer::replay(empty.path()).unwrap_err().to_string().contains("step.json"));
+    let missing = Trainer::replay(empty.path()).unwrap_err().to_string();
+    assert!(missing.contains(&empty.path().join("step.json").display().to_string()), "{missing}");
 }
 
 /// Separate position vectors in a model whose configuration has them in the joint matrix: nothing reads them.

@@ -269,6 +269,7 @@ mod tests {
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();
         assert!(error.to_string().contains("context of 4; ask for at most --tokens 2"), "{error}");
+        assert_eq!(ids, [3, 1], "nothing is generated");
         run(&mut ids, 20, Overflow::default()).unwrap();
         assert_eq!(ids.len(), 22);
         // The context fills with tokens 0 to 3; token 5 follows a fresh reading of the last two, 3 and 4.

@@ -297,8 +297,9 @@ mod tests {
                 p.set(0, f32::NAN);
             }
         });
-        let error = scores(&model, None, Heuristic::Sentence, [Input::One("it is".into())]).unwrap_err().to_string();
-        assert!(error.contains("example 7") && error.contains("NaN"), "{error}");
+        let error = scores(&model, None, Heuristic::Sentence, [Input::One("it is".into())]).unwrap_err();
+        assert!(matches!(&error, TaskError::NotFinite { id, found } if id == "7" && found.is_nan()), "{error}");
+        assert!(error.to_string().contains("example 7"), "{error}");
     }
 
     #[test]

@@ -208,7 +208,9 @@ mod tests {
     fn a_classifier_of_transformers_has_its_head() {
         for head in [HeadConfig::new(Form::Classify, 3), named()] {
             let mut fields = to_json(&ModelConfig { backbone: GptConfig::default().into(), head: Some(head.clone()) });
-            assert_eq!(fields["label2id"].as_object().unwrap().len(), 3);
+            let names = ["0", "1", "2"].map(|id| fields["id2label"][id].as_str().unwrap().to_owned());
+            let ids = names.map(|name| fields["label2id"][name].clone());
+            assert_eq!((ids, fields["label2id"].as_object().unwrap().len()), ([0, 1, 2].map(Value::from), 3));
             fields.as_object_mut().unwrap().remove("gradus_head");
             assert_eq!(from_json(fields.as_object().unwrap()).unwrap().head, Some(head));
         }
@@ -216,9 +218,21 @@ mod tests {
 
     #[test]
     fn what_transformers_cannot_say_has_another_model_type() {
-        let kind = |c: GptConfig| to_json(&c.into())["model_type"].as_str().unwrap().to_owned();
-        assert_eq!(kind(GptConfig::default()), "openai-gpt");
-        assert_eq!(kind(GptConfig { embedding: Embedding::Joint, ..Default::default() }), "gradus-gpt");
+        let ok = GptConfig::default;
+        for (config, kind, ours) in [
+            (ok().into(), "openai-gpt", &[][..]),
+            (GptConfig { activation: Activation::Relu, ..ok() }.into(), "openai-gpt", &[]),
+            (GptConfig { embedding: Embedding::Joint, ..ok() }.into(), "gradus-gpt", &["gradus_embedding"]),
+            (GptConfig { positions: Positions::Sinusoidal, ..ok() }.into(), "openai-gpt", &["gradus_positions"]),
+            (GptConfig { activation: Activation::GeluErf, ..ok() }.into(), "gradus-gpt", &[]),
+            (LstmConfig::default().into(), "gradus-lstm", &[]),
+        ] {
+            let config: ModelConfig = config;
+            let fields = to_json(&config);
+            let found: Vec<&str> =
+                fields.as_object().unwrap().keys().map(String::as_str).filter(|name| name.starts_with("gradus_")).collect();
+            assert_eq!((&fields["model_type"], &found[..]), (&kind.into(), ours), "{config:?}");
+        }
     }
 
     #[test]
@@ -229,10 +243,14 @@ mod tests {
             from_json(fields.as_object().unwrap()).unwrap_err()
         };
         assert!(error(json!({"n_embd": -3})).starts_with("n_embd: invalid value: integer `-3`, expected usize"));
-        assert!(error(json!({"n_layer": null})).starts_with("n_layer is missing"));
-        assert!(error(json!({"model_type": "gpt2"})).contains("\"openai-gpt\", found \"gpt2\""));
+        assert_eq!(error(json!({"n_layer": null})), "n_layer is missing");
+        let gpt_2 = error(json!({"model_type": "gpt2"}));
+        assert!(gpt_2.starts_with("model_type: expected \"openai-gpt\", found \"gpt2\""), "{gpt_2}");
+        let none = error(json!({"model_type": null}));
+        assert!(none.starts_with("model_type is missing: expected \"openai-gpt\""), "{none}");
         assert!(error(json!({"afn": "swish"})).starts_with("afn: unknown variant `swish`, expected one of `gelu`"));
-        assert!(error(json!({"tie_word_embeddings": false})).contains("tied"));
+        let untied = error(json!({"tie_word_embeddings": false}));
+        assert!(untied.starts_with("tie_word_embeddings: ") && untied.ends_with("found false"), "{untied}");
         assert!(error(json!({"gradus_head": {"form": "guess"}})).starts_with("gradus_head: unknown variant `guess`"));
     }
 }

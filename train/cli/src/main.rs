@@ -214,4 +214,27 @@ mod tests {
         let shards = format!("train --shards: {}; {} for a part of one sequence", default_shards(2), default_shards(1));
         assert_eq!(found, [shards, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }
+
+    /// Every example in the help is a line that the program takes, of the command whose help it is.
+    #[test]
+    fn examples_in_help_are_right_usage() {
+        fn check(command: &clap::Command, path: &[&str]) {
+            let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  gradus")).collect();
+            assert!(command.has_subcommands() || !examples.is_empty(), "{path:?} has an example");
+            for example in examples {
+                let end = ["#", " > ", "  "].iter().filter_map(|sign| example.find(sign)).min();
+                let usage = &example[..end.unwrap_or(example.len())];
+                // What stands in quotes is one word.
+                let parts = usage.split('"').enumerate();
+                let words = parts.flat_map(|(i, part)| if i % 2 == 1 { vec![part] } else { part.split_whitespace().collect() });
+                let words: Vec<&str> = words.collect();
+                assert!(words.starts_with(path), "{usage} in the help of {path:?}");
+                let taken = Cli::try_parse_from(["gradus"].into_iter().chain(words));
+                assert!(taken.is_ok(), "gradus{usage}: {}", taken.err().unwrap());
+            }
+            command.get_subcommands().for_each(|sub| check(sub, &[path, &[sub.get_name()]].concat()));
+        }
+        check(&Cli::command(), &[]);
+    }
 }

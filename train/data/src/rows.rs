@@ -94,11 +94,14 @@ mod tests {
 
     #[test]
     fn bad_rows_are_named() {
-        let error = |sequences, closed| Rows::new(sequences, 9, closed, 3, 10).unwrap_err().to_string();
-        let long = error(vec![vec![1], vec![1, 2, 3]], true);
-        assert!(long.contains("sequence 1 takes 4 positions") && long.contains("context has 3"), "{long}");
-        assert!(error(vec![vec![]], false).contains("sequence 0 is empty"));
-        assert!(error(vec![vec![1, 10]], false).contains("id 10 at position 1"));
-        assert!(Rows::new(vec![], 10, false, 3, 10).is_err(), "the separator is an id too");
+        let error = |sequences, separator, closed| Rows::new(sequences, separator, closed, 3, 10).unwrap_err();
+        let long = error(vec![vec![1], vec![1, 2, 3]], 9, true);
+        assert!(matches!(long, DataError::RowTooLong { row: 1, found: 4, context: 3 }), "{long}");
+        let empty = error(vec![vec![1], vec![]], 9, false);
+        assert!(matches!(empty, DataError::RowEmpty { row: 1 }), "{empty}");
+        let unknown = error(vec![vec![1, 10]], 9, false);
+        assert!(matches!(unknown, DataError::Id { id: 10, position: 1, vocab_size: 10 }), "{unknown}");
+        let separator = error(vec![], 10, false);
+        assert!(matches!(separator, DataError::Id { id: 10, position: 0, vocab_size: 10 }), "{separator}: it is an id too");
     }
 }

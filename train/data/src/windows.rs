@@ -196,7 +196,7 @@ mod tests {
             let mut targets = Vec::new();
             for k in 0..evaluation.windows() {
                 let batch = evaluation.batch([k]);
-                assert!(batch.length == context && batch.predicted() > 0, "{what}: window {k} predicts nothing");
+                assert_eq!((batch.length, batch.predicted()), (context, context.min(n - 1 - k * context)), "{what}: window {k}");
                 for i in (0..context).filter(|&i| batch.weights[i] == 1.0) {
                     assert_eq!(batch.targets[i], batch.inputs[i] + 1, "{what}");
                     targets.push(batch.targets[i] as usize);
@@ -211,12 +211,21 @@ mod tests {
 
     #[test]
     fn too_little_text_says_how_much_is_needed() {
-        let error = |e: DataError| e.to_string();
-        let short = error(RandomWindows::new(count(50), 0..40, 64, 0).err().unwrap());
-        assert!(short.contains("has 40 tokens") && short.contains("needs 65") && short.contains("at most 39"), "{short}");
-        assert!(error(RandomWindows::new(count(1), 0..0, 4, 0).err().unwrap()).contains("more text"));
-        assert!(error(RandomWindows::new(count(9), 0..9, 0, 0).err().unwrap()).contains("context"));
-        assert!(error(Evaluation::new(count(9), 8..9, 4).err().unwrap()).contains("held-out part"));
-        assert!(Evaluation::new(count(9), 0..9, 0).is_err());
+        let random = |n, range, context| RandomWindows::new(count(n), range, context, 0).err().unwrap();
+        let evaluation = |n, range, context| Evaluation::new(count(n), range, context).err().unwrap();
+        for (error, expected) in [
+            (random(50, 0..40, 64), ("training part", 40, 65, "of at most 39")),
+            (random(50, 0..2, 2), ("training part", 2, 3, "of at most 1")),
+            (random(1, 0..0, 4), ("training part", 0, 5, "hold out less of it")),
+            (random(9, 3..4, 4), ("training part", 1, 5, "hold out less of it")),
+            (evaluation(9, 8..9, 4), ("held-out part", 1, 2, "hold out more of it")),
+        ] {
+            let DataError::TooShort { part, tokens, needed, remedy } = error else { panic!("{error}") };
+            assert_eq!((part, tokens, needed), (expected.0, expected.1, expected.2));
+            assert!(remedy.ends_with(expected.3), "{remedy}");
+        }
+        for error in [random(9, 0..9, 0), evaluation(9, 0..9, 0)] {
+            assert!(matches!(error, DataError::NoContext), "{error}");
+        }
     }
 }

@@ -314,7 +314,8 @@ mod tests {
         write_together(folder.path(), &[("a", b"1".to_vec()), ("b", b"2".to_vec())]).unwrap();
         assert_eq!((read("a"), read("b")), (b"1".to_vec(), b"2".to_vec()));
         let error = write_together(folder.path(), &[("a", b"3".to_vec()), ("none/b", b"4".to_vec())]).unwrap_err();
-        assert!(error.to_string().contains("none"), "{error}");
+        assert_eq!((error.action, error.cause.kind()), ("write", io::ErrorKind::NotFound), "{error}");
+        assert!(error.path.starts_with(folder.path().join("none")), "{error}");
         assert_eq!(read("a"), b"1");
         assert_eq!(names(folder.path()), ["a", "b"], "and nothing is left beside them");
     }
@@ -368,18 +369,21 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(names(folder.path()), ["model.safetensors"]);
         let message = error.to_string();
-        assert!(message.contains("cannot write") && message.contains("model.safetensors"), "{message}");
-        assert!(message.contains("free some space"), "{message}");
+        assert!(message.starts_with(&format!("cannot write {}: ", path.display())), "{message}");
+        assert!(message.contains("; free some space there"), "{message}");
     }
 
     #[test]
     fn errors_name_the_path_and_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let message = |path: &Path| write_atomically(path, |out| out.write_all(b"x")).unwrap_err().to_string();
-        let missing = message(&folder.path().join("no/such/file"));
-        assert!(missing.contains("no/such/file") && missing.contains("folders above it exist"), "{missing}");
-        assert!(message(folder.path()).contains("name a file"));
-        assert!(message(Path::new("..")).contains("plain name"));
+        let told = |path: &Path, remedy: &str| {
+            let message = message(path);
+            assert!(message.starts_with(&format!("cannot write {}: ", path.display())) && message.contains(remedy), "{message}");
+        };
+        told(&folder.path().join("no/such/file"), "folders above it exist");
+        told(folder.path(), "name a file");
+        told(Path::new(".."), "plain name");
 
         let file = folder.path().join("plain");
         fs::write(&file, "mine").unwrap();

@@ -417,7 +417,9 @@ mod tests {
     fn a_trend_is_the_rise_of_the_fitted_line() {
         let line: Vec<_> = (0..5).map(|i| (10.0 * f64::from(i), 0.25 * f64::from(i))).collect();
         assert!((trend(&line) - 1.0).abs() < 1e-12);
-        assert!(trend(&[(0.0, 0.5), (1.0, 0.4), (2.0, 0.6), (3.0, 0.2)]) < 0.0);
+        // Σ(x − x̄)(y − ȳ) = −0.35 and Σ(x − x̄)² = 5, over 3.
+        let falling = trend(&[(0.0, 0.5), (1.0, 0.4), (2.0, 0.6), (3.0, 0.2)]);
+        assert!((falling + 0.21).abs() < 1e-12, "{falling}");
         assert_eq!([trend(&[]), trend(&[(1.0, 1.0)])], [0.0, 0.0]);
     }
 

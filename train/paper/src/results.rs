@@ -262,7 +262,9 @@ mod tests {
         for variant in NAMED.map(|(variant, _)| variant).into_iter().chain(numbered) {
             assert_eq!(Variant::try_from(variant.to_string()), Ok(variant));
         }
-        assert!(Variant::try_from("half".to_owned()).is_err());
+        for wrong in ["half", "layers-", "layers--1", "rows-x", "-4", ""] {
+            assert_eq!(Variant::try_from(wrong.to_owned()), Err(format!("no such variant: {wrong}")));
+        }
     }
 
     #[test]

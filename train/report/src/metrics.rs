@@ -356,7 +356,8 @@ mod tests {
         assert!(infinite.loss.is_nan());
         assert_eq!(found, expected);
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with(r#"{"record":"step","step":1,"tokens":100,"loss":7.5,"#), "{text}");
+        let first = r#"{"record":"step","step":1,"tokens":100,"loss":7.5,"lr":0.001,"grad_norm":0.7,"tokens_per_second":200.0,"elapsed":0.5}"#;
+        assert_eq!(text.lines().next(), Some(first));
     }
 
     #[test]
@@ -384,10 +385,10 @@ mod tests {
             assert_eq!(read(&path).unwrap().len(), expected, "cut at {cut}");
         }
         fs::write(&path, [&whole[..first / 2], b"\n", &whole[..]].concat()).unwrap();
-        let message = read(&path).unwrap_err().to_string();
-        assert!(message.contains("metrics.jsonl:1: expected one record"), "{message}");
-        assert!(MetricsLog::resume(&path, 1).is_err());
-        assert_eq!(fs::read(&path).unwrap().len(), whole.len() + first / 2 + 1, "a file with a fault is not written over");
+        let (message, before) = (read(&path).unwrap_err().to_string(), fs::read(&path).unwrap());
+        assert!(message.starts_with(&format!("{}:1: expected one record", path.display())), "{message}");
+        assert_eq!(MetricsLog::resume(&path, 1).unwrap_err().to_string(), message);
+        assert!(fs::read(&path).unwrap() == before, "a file with a fault is not written over");
     }
 
     #[test]

@@ -311,15 +311,16 @@ mod tests {
         let o = Optimizer::default();
         assert_eq!(o.validate(), Ok(()));
         let wrong = [
-            ("lr", Optimizer { lr: 0.0, ..o }),
-            ("lr", Optimizer { lr: f64::NAN, ..o }),
-            ("beta1", Optimizer { beta1: 1.0, ..o }),
-            ("beta2", Optimizer { beta2: -0.1, ..o }),
-            ("adam_eps", Optimizer { eps: 0.0, ..o }),
-            ("decay", Optimizer { decay: f64::INFINITY, ..o }),
+            ("lr", "0", Optimizer { lr: 0.0, ..o }),
+            ("lr", "NaN", Optimizer { lr: f64::NAN, ..o }),
+            ("beta1", "1", Optimizer { beta1: 1.0, ..o }),
+            ("beta2", "-0.1", Optimizer { beta2: -0.1, ..o }),
+            ("adam_eps", "0", Optimizer { eps: 0.0, ..o }),
+            ("decay", "inf", Optimizer { decay: f64::INFINITY, ..o }),
         ];
-        for (field, o) in wrong {
-            assert!(o.validate().unwrap_err().to_string().starts_with(field));
+        for (field, found, o) in wrong {
+            let error = o.validate().unwrap_err();
+            assert_eq!((error.field, &*error.found), (field, found));
         }
     }
 

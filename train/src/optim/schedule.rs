@@ -219,18 +219,19 @@ mod tests {
         assert_eq!("2000".parse(), Ok(Warmup::Steps(2000)));
         assert_eq!("0.002".parse(), Ok(Warmup::Share(0.002)));
         assert_eq!("1.0".parse(), Ok(Warmup::Share(1.0)));
-        for wrong in ["-1", "1.5", "NaN", "ten", ""] {
-            let error = wrong.parse::<Warmup>().unwrap_err().to_string();
-            assert!(error.contains("warmup") && error.contains(wrong), "{error}");
+        for (wrong, found) in [("-1", "-1.0"), ("1.5", "1.5"), ("NaN", "NaN"), ("inf", "inf"), ("ten", "ten"), ("", "")] {
+            let error = wrong.parse::<Warmup>().unwrap_err();
+            assert_eq!((error.field, &*error.found), ("warmup", found), "{error}");
         }
-        for warmup in [Warmup::Steps(1), Warmup::Share(1.0)] {
+        for (warmup, written) in [(Warmup::Steps(1), "1"), (Warmup::Share(1.0), "1.0")] {
             let schedule = Schedule { kind: WarmupCosine, warmup };
             assert_eq!(warmup.to_string().parse(), Ok(warmup));
             let json = serde_json::to_string(&schedule).unwrap();
-            assert!(json.contains(r#""schedule":"warmup_cosine""#), "{json}");
+            assert_eq!(json, format!(r#"{{"schedule":"warmup_cosine","warmup":{written}}}"#));
             assert_eq!(serde_json::from_str::<Schedule>(&json).unwrap(), schedule);
             assert_eq!(toml::from_str::<Schedule>(&toml::to_string(&schedule).unwrap()).unwrap(), schedule);
         }
-        assert!(Schedule { kind: Paper, warmup: Warmup::Share(-0.1) }.validate().is_err());
+        let error = Schedule { kind: Paper, warmup: Warmup::Share(-0.1) }.validate().unwrap_err();
+        assert_eq!((error.field, &*error.found), ("warmup", "-0.1"));
     }
 }

@@ -65,13 +65,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run");
         let told = |found: Result<Lock, RunError>| found.unwrap_err().to_string();
-        assert!(Any::reclaim(&out).is_err() && !out.exists());
+        let refused = |out: &Path| told(Any::reclaim(out).map(|(lock, _)| lock));
+        assert!(refused(&out).contains("run.json") && !out.exists());
         let lock = Any::claim(&out).unwrap();
         Any {}.write(&out).unwrap();
         assert!(told(Any::claim(&out)).contains("another gradus is working there"));
-        assert!(Any::reclaim(&out).is_err());
+        assert!(refused(&out).contains("another gradus is working there"));
         drop(lock);
-        assert!(told(Any::claim(&out)).contains("continued with --resume"));
-        assert!(Any::reclaim(&out).is_ok());
+        let taken = Any::claim(&out).unwrap_err();
+        let RunError::Taken { dir, found, hint } = &taken else { panic!("{taken}") };
+        assert_eq!((dir, found), (&out, &out.join("run.json")));
+        assert!(hint.contains(&format!("--resume {}", quoted(&out))), "{hint}");
+        Any::reclaim(&out).unwrap();
     }
 }

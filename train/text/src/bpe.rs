@@ -349,10 +349,15 @@ mod tests {
 
     #[test]
     fn inconsistent_vocabularies() {
-        let s = String::from;
-        let message = |tokens: Vec<String>, merges: &[(String, String)]| Bpe::new(tokens, merges).unwrap_err().to_string();
-        assert!(message(vec![s("a")], &[]).contains("<unk>"));
-        assert!(message(vec![s("<unk>"), s("a"), s("a")], &[]).contains("ids 1 and 2"));
-        assert!(message(vec![s("<unk>"), s("a"), s("b")], &[(s("a"), s("b"))]).contains("no token \"ab\""));
+        let s = str::to_owned;
+        let wrong = |tokens: &[&str], merges: &[(String, String)]| {
+            let error = Bpe::new(tokens.iter().map(|token| s(token)).collect(), merges).unwrap_err();
+            let TextError::Vocabulary { place, found, .. } = error else { panic!("{error}") };
+            (place, found)
+        };
+        assert_eq!(wrong(&["a"], &[]), (s(r#"token "<unk>""#), s("1 tokens without it")));
+        assert_eq!(wrong(&["<unk>", "a", "a"], &[]), (s(r#"token "a""#), s("ids 1 and 2")));
+        let merge = [(s("a"), s("b"))];
+        assert_eq!(wrong(&["<unk>", "a", "b"], &merge), (s(r#"merge 1 ("a" + "b")"#), s(r#"no token "ab""#)));
     }
 }

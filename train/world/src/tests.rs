@@ -254,8 +254,9 @@ fn facts_agree_with_one_another() {
 
 #[test]
 fn sizes_out_of_range_are_refused() {
-    let config = WorldConfig { names: 17, ..WorldConfig::default() };
-    let error = World::new(config).unwrap_err();
+    let refused = |config| World::new(config).unwrap_err();
+    let error = refused(WorldConfig { names: 17, ..WorldConfig::default() });
     assert_eq!(error, WorldError::Size { list: "names", found: 17, min: 3, max: 12 });
-    assert!(World::new(WorldConfig { tools: 1, ..WorldConfig::default() }).is_err());
+    let error = refused(WorldConfig { tools: 1, ..WorldConfig::default() });
+    assert_eq!(error, WorldError::Size { list: "tools", found: 1, min: 2, max: 6 });
 }

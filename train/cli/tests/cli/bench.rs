@@ -108,15 +108,15 @@ fn scaling_prints_its_points_and_powers() {
 fn what_cannot_be_timed_is_refused() {
     for (line, words) in [
         ("generate --tokens 0", &["--tokens 0", "from 1 to 112, the rest of the context"][..]),
-        ("train --steps 0", &["--steps 0"]),
-        ("train --steps 18446744073709551615", &["from 1 to 10000"]),
-        ("train --warm-up 18446744073709551615", &["from 0 to 10000"]),
-        ("train --batch 0", &["--batch 0"]),
+        ("train --steps 0", &["--steps 0: expected a number from 1 to 10000"]),
+        ("train --steps 18446744073709551615", &["--steps 18446744073709551615", "from 1 to 10000"]),
+        ("train --warm-up 18446744073709551615", &["--warm-up 18446744073709551615", "from 0 to 10000"]),
+        ("train --batch 0", &["--batch 0: expected a number from 1 to 1048576"]),
         ("train --batch 2 --accumulate 3", &["--accumulate 3", "from 1 to 2, the sequences of a step"]),
         ("train --batch 4 --accumulate 2 --shards 3", &["--shards 3", "from 1 to 2, the sequences of a part"]),
         ("train --dropout 1", &["--dropout 1", "below 1"]),
-        ("evaluate --passes 0", &["--passes 0"]),
-        ("scaling --repeats 0", &["--repeats 0"]),
+        ("evaluate --passes 0", &["--passes 0: expected a number from 1 to 10000"]),
+        ("scaling --repeats 0", &["--repeats 0: expected a number from 1 to 10000"]),
     ] {
         gradus(&format!("bench {line}")).misused(words);
     }

@@ -129,9 +129,9 @@ fn bad_corpora() {
     let evaluate = |corpus: &str| desk.gradus(&format!("evaluate --model model --corpus {corpus} --json"));
     for (name, content, words) in [
         ("empty", &b""[..], &["empty", "holds no text"][..]),
-        ("blank", b" \n\t", &["holds no text"]),
-        ("binary", b"ab\0c", &["byte 2 is NUL", "iconv"]),
-        ("latin1", b"caf\xe9 noir", &["byte 3 (0xe9)", "iconv"]),
+        ("blank", b" \n\t", &["blank", "holds no text"]),
+        ("binary", b"ab\0c", &["binary: byte 2 is NUL", "iconv"]),
+        ("latin1", b"caf\xe9 noir", &["latin1: byte 3 (0xe9)", "iconv"]),
         ("one", b"a", &["1 token", "at least two"]),
     ] {
         desk.write(name, content);
@@ -139,7 +139,7 @@ fn bad_corpora() {
     }
     evaluate("none").fails_with(&["none", "check the spelling of the path"]);
     fs::create_dir(desk.path("folder")).unwrap();
-    evaluate("folder").fails_with(&["holds no files"]);
+    evaluate("folder").fails_with(&["folder", "holds no files"]);
 }
 
 #[test]
@@ -152,21 +152,21 @@ fn bad_ids_and_windows() {
     with("1 2\n3 17").fails_with(&["line 2", "entry 3", "id 17", "0 to 16"]);
     with("1 -2").fails_with(&["entry 1", "\"-2\"", "whole number"]);
     with("1 two").fails_with(&["line 1", "\"two\""]);
-    with("1 99999999999999999999").fails_with(&["entry 1"]);
-    with("").fails_with(&["expected token ids", "tokenizer encode"]);
+    with("1 99999999999999999999").fails_with(&["entry 1", "99999999999999999999"]);
+    with("").fails_with(&["ids: ", "expected token ids", "tokenizer encode"]);
     with("5").fails_with(&["1 token", "at least two"]);
     with(&"1 ".repeat(11)).misused(&["11 tokens", "at most 10, the model's context"]);
     desk.write("corpus", "some text");
     desk.gradus("evaluate --model golden/l2-d12-h3 --corpus corpus").fails_with(&["no tokenizer", "--ids"]);
     desk.byte_model("own", |_| {});
     for (flags, words) in [
-        ("--context 9", "1 to 8, the model's context"),
-        ("--context 0", "1 to 8"),
-        ("--stride 0", "1 to 8"),
-        ("--stride 9", "1 to 8"),
-        ("--context 4 --stride 5", "1 to 4"),
+        ("--context 9", ["--context 9: expected", "1 to 8, the model's context"]),
+        ("--context 0", ["--context 0: expected", "1 to 8, the model's context"]),
+        ("--stride 0", ["--stride 0: expected", "1 to 8"]),
+        ("--stride 9", ["--stride 9: expected", "1 to 8"]),
+        ("--context 4 --stride 5", ["--stride 5: expected", "1 to 4"]),
     ] {
-        desk.gradus(&format!("evaluate --model own --corpus corpus {flags}")).misused(&[words]);
+        desk.gradus(&format!("evaluate --model own --corpus corpus {flags}")).misused(&words);
     }
 }
 

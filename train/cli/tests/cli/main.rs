@@ -280,47 +280,43 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn wrong_usage_ends_with_2_and_help_with_0() {
-    for line in [
-        "evaluate",
-        "evaluate --model m",
-        "generate --model m --ids i",
-        "nonsense",
-        "evaluate --model m --corpus c --ids i",
-        "bench train --workload huge",
-        "generate --model m --ids i --tokens x",
-        "generate --model m --ids i --tokens 1 --greedy --seed 1",
-        "reproduce --resume mini --seeds 2",
-        "world --rows 10",
-        "world --tasks x --rows 10 --overwrite",
-        "tokenizer encode --tokenizer t --mode spacy --file f",
-        "finetune",
-        "finetune --model m --task rte --data d",
-        "finetune --resume d --batch 3",
-        "finetune --resume d --batch 32",
-        "finetune --resume d --seeds 1",
-        "finetune --model m --task rte --data d --out o --transfer some",
-        "finetune --model m --task rte --data d --out o --objective mean",
-        "finetune --model m --task rte --data d --out o --warmup x",
-        "finetune --model m --task rte --data d --out o --optimizer adam",
-        "finetune --model m --task rte --data d --out o --batch x",
-        "finetune --model m --task rte --data d --out o --resume",
-        "evaluate --model m --task rte",
-        "evaluate --model m --task rte --data d --context 3",
-        "evaluate --model m --task rte --data d --stride 3",
-        "evaluate --model m --task rte --data d --gradients",
-        "evaluate --model m --task rte --data d --dtype f64",
-        "evaluate --model m --task rte --data d --opening x",
-        "evaluate --model m --corpus c --zero-shot",
-        "evaluate --model m --corpus c --data d",
-        "evaluate --model m --task rte --data d --split never",
-        "predict --model m --task rte --data d --overwrite",
+fn wrong_usage_ends_with_2_and_names_the_flag() {
+    let (missing, unlike) = ("required arguments were not provided", "cannot be used with");
+    for (line, words) in [
+        ("nonsense", &["'nonsense'"][..]),
+        ("evaluate", &[missing, "\n  --model <DIR>\n  <--corpus <PATH>|--task <NAME>|--ids <FILE>>\n"]),
+        ("evaluate --model m", &[missing, "\n  <--corpus <PATH>|--task <NAME>|--ids <FILE>>\n"]),
+        ("evaluate --model m --corpus c --ids i", &["'--corpus <PATH>'", unlike, "'--ids <FILE>'"]),
+        ("evaluate --model m --task rte", &[missing, "\n  --data <DIR>\n"]),
+        ("evaluate --model m --task rte --data d --context 3", &["'--task <NAME>'", unlike, "'--context <T>'"]),
+        ("evaluate --model m --task rte --data d --stride 3", &["'--task <NAME>'", unlike, "'--stride <S>'"]),
+        ("evaluate --model m --task rte --data d --gradients", &["'--task <NAME>'", unlike, "'--gradients'"]),
+        ("evaluate --model m --task rte --data d --dtype f64", &["'--task <NAME>'", unlike, "'--dtype <DTYPE>'"]),
+        ("evaluate --model m --task rte --data d --opening x", &[missing, "\n  --zero-shot\n"]),
+        ("evaluate --model m --corpus c --zero-shot", &["'--corpus <PATH>'", unlike, "'--zero-shot'"]),
+        ("evaluate --model m --corpus c --data d", &["'--corpus <PATH>'", unlike, "'--data <DIR>'"]),
+        ("evaluate --model m --task rte --data d --split never", &["'--split <SPLIT>'", "`never`"]),
+        ("predict --model m --task rte --data d --overwrite", &[missing, "\n  --glue <DIR>\n"]),
+        ("generate --model m --ids i", &[missing, "\n  --tokens <N>\n"]),
+        ("generate --model m --ids i --tokens x", &["'x'", "'--tokens <N>'"]),
+        ("generate --model m --ids i --tokens 1 --greedy --seed 1", &["'--greedy'", unlike, "'--seed <S>'"]),
+        ("tokenizer encode --tokenizer t --mode spacy --file f", &["'spacy'", "'--mode <MODE>'", "values: basic]"]),
+        ("world --rows 10", &[missing, "\n  --tasks <DIR>\n"]),
+        ("world --tasks x --rows 10 --overwrite", &["'--tasks <DIR>'", unlike, "'--overwrite'"]),
+        ("bench train --workload huge", &["'huge'", "'--workload <WORKLOAD>'", "values: tiny, small, gpt1]"]),
+        ("reproduce --resume mini --seeds 2", &["'--resume <DIR>'", unlike, "'--seeds <N>'"]),
     ] {
-        gradus(line).misused(&[]);
+        gradus(line).misused(words);
     }
-    for line in ["--help", "evaluate --help", "generate --help", "tokenizer train --help", "world --help", "bench train --help"] {
-        let help = gradus(line);
-        assert_holds(help.printed(), &["gradus "]); // an example
+}
+
+#[test]
+fn help_ends_with_0_and_has_an_example() {
+    for command in ["evaluate", "generate", "tokenizer train", "world", "bench train"] {
+        let help = gradus(&format!("{command} --help"));
+        let (_, after) = help.printed().split_once("\nExample").expect("examples");
+        assert_holds(after, &[&format!("\n  gradus {command} --")]);
     }
+    assert_holds(gradus("--help").printed(), &["\nTo begin:\n  gradus  ", "\n  gradus pretrain --corpus "]);
     assert_holds(gradus("evaluate --help").printed(), &["in nats"]);
 }

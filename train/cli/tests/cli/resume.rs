@@ -159,10 +159,10 @@ fn a_run_is_never_written_over() {
     let desk = Desk::with_corpus();
     desk.pretrain("run", "--steps 2").json();
     let before = desk.files("run");
-    desk.pretrain("run", "--steps 2").fails_with(&["already holds", "--resume", "--out"]);
+    desk.pretrain("run", "--steps 2").fails_with(&["run already holds run/", "--resume run", "--out"]);
     assert!(desk.files("run") == before, "nothing was written");
     desk.write("notes/report.html", "mine");
-    desk.pretrain("notes", "--steps 2").fails_with(&["report.html"]);
+    desk.pretrain("notes", "--steps 2").fails_with(&["notes already holds notes/report.html", "--out"]);
     assert_eq!(desk.text("notes/report.html"), "mine");
 }
 
@@ -197,7 +197,7 @@ fn a_run_goes_on_with_its_own_corpus_alone() {
     desk.pretrain("run", "--steps 4 --stop-at 2").json();
     let before = desk.files("run");
     desk.write("corpus.txt", text(2));
-    desk.go_on("run", "").fails_with(&["corpus", "put the old one back"]);
+    desk.go_on("run", "").fails_with(&["cannot resume", "corpus", "put the old one back"]);
     desk.remove("corpus.txt");
     desk.go_on("run", "").fails_with(&["corpus.txt"]);
     assert!(desk.files("run") == before, "nothing was written");
@@ -209,7 +209,7 @@ fn a_run_goes_on_with_its_own_corpus_alone() {
 fn what_is_no_run_is_not_resumed() {
     let desk = Desk::with_corpus();
     for run in ["nowhere", "."] {
-        desk.go_on(run, "").fails_with(&["run.json", "--out directory of a `gradus pretrain`"]);
+        desk.go_on(run, "").fails_with(&[&format!("{run}/run.json"), "--out directory of a `gradus pretrain`"]);
     }
 }
 

@@ -31,7 +31,7 @@ fn descriptions_and_bad_input() {
     let mean = items(&told["stories"]).iter().map(|s| number(&s["log_prob"])).sum::<f64>() / 2000.0;
     assert_near(&described["entropy"], -mean, 0.01 * -mean);
     for stories in ["0", "18446744073709551615"] {
-        gradus(&format!("world --stories {stories}")).misused(&[&format!("--stories {stories}")]);
+        gradus(&format!("world --stories {stories}")).misused(&[&format!("--stories {stories}: expected")]);
     }
     desk.write("other", "\nOnce upon a time.\n");
     desk.gradus("world --log-prob other").fails_with(&["line 2", "continues with"]);
@@ -48,17 +48,17 @@ fn tasks_in_folders() {
     assert_eq!((&of("mnli")["rows"], &of("sst-2")["bayes"]), (&28.into(), &0.9.into()));
     assert_eq!(desk.text("tasks/sst-2/dev.tsv").lines().count(), 4);
     desk.gradus("world --tasks tasks --rows 10").fails_with(&["not written over", "another folder"]);
-    desk.gradus("world --tasks few --rows 1").misused(&["rows", "from 7"]);
-    desk.gradus("world --tasks many --rows 99999999999").misused(&["rows", "to 1000000"]);
-    assert!(!desk.exists("few"));
+    desk.gradus("world --tasks few --rows 1").misused(&["--rows 1: expected a number from 7 to 1000000"]);
+    desk.gradus("world --tasks many --rows 99999999999").misused(&["--rows 99999999999: expected a number from 7 to 1000000"]);
+    assert!(!desk.exists("few") && !desk.exists("many"));
 }
 
 /// Without a corpus the stories are read whole, with no flag but --out; a context that does not hold them is refused at once.
 #[test]
 fn a_run_without_a_corpus_reads_stories() {
     let desk = Desk::new();
-    for wrong in ["--context 206", "--preset tiny --context 64"] {
-        desk.gradus(&format!("pretrain --out run {wrong}")).misused(&["--context", "at least 207", "--corpus"]);
+    for (wrong, said) in [("--context 206", "--context 206"), ("--preset tiny --context 64", "--context 64")] {
+        desk.gradus(&format!("pretrain --out run {wrong}")).misused(&[said, "at least 207", "--corpus"]);
     }
     assert!(!desk.exists("run"));
     let small = "--layers 1 --width 8 --heads 1 --batch 2 --steps 1 --eval-tokens 400 --quiet --json";

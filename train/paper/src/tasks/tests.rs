@@ -455,7 +455,9 @@ fn files_are_those_of_the_originals() {
     }
     assert!(lines(&dir, "mnli/train.tsv")[0].ends_with("sentence1\tsentence2\tlabel1\tgold_label"));
     let csv = lines(&dir, "story-cloze/cloze_test_val__spring2016 - cloze_test_ALL_val.csv");
-    assert!(csv[0].starts_with("InputStoryid,InputSentence1,") && csv[0].ends_with("RandomFifthSentenceQuiz2,AnswerRightEnding"));
+    let columns = "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,\
+                   RandomFifthSentenceQuiz2,AnswerRightEnding";
+    assert_eq!(csv[0], columns);
     // A reader of the originals finds every row, its columns and its label.
     for task in written.tasks {
         let set = sets::Task::named(task.name).unwrap();
@@ -476,16 +478,20 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn a_seed_gives_the_same_files_and_nothing_is_written_over() {
     let folder = tempfile::tempdir().unwrap();
+    let files = |dir: &Path| {
+        tree(dir).into_iter().map(|(path, text)| (path.strip_prefix(dir).unwrap().to_owned(), text)).collect::<Vec<_>>()
+    };
     let make = |name: &str, seed| {
         let dir = folder.path().join(name);
         write(seed, &dir, 10, |_| {}).unwrap();
-        tree(&dir).into_iter().map(|(path, text)| (path.strip_prefix(&dir).unwrap().to_owned(), text)).collect::<Vec<_>>()
+        files(&dir)
     };
     let first = make("a", 1);
     assert_eq!(first, make("b", 1));
     assert_ne!(first, make("c", 2));
     let refused = |name: &str, rows| write(1, &folder.path().join(name), rows, |_| {}).unwrap_err().to_string();
     assert!(refused("a", 10).contains("not written over"));
+    assert_eq!(files(&folder.path().join("a")), first, "as it was");
     assert!(refused("d", 6).contains("--rows 6: expected a number from 7 to 1000000"));
     assert!(!folder.path().join("d").exists());
 }
