@@ -92,6 +92,7 @@ pub fn begin(
     seeds: u64,
     control: &Control<'_>,
 ) -> Result<FinetuneOutcome, FinetuneError> {
+    in_range("out", out.display(), out.to_str().is_some(), "a path in Unicode, as its results name it")?;
     let _lock = FinetuneManifest::claim(out)?;
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut manifest = FinetuneManifest {

@@ -16,6 +16,8 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::sync::OnceLock;
 
+use gradus_io::numbers::many;
+
 use crate::basic;
 use crate::error::TextError;
 
@@ -87,7 +89,7 @@ impl Bpe {
             }
         }
         let unknown = *ids.get(UNKNOWN).ok_or_else(|| {
-            let found = format!("{} tokens without it", tokens.len());
+            let found = format!("{} without it", many(tokens.len(), "token"));
             inconsistent(format!("token {UNKNOWN:?}"), "a token for unknown symbols", found)
         })?;
         let id_of = |token: &str, rank: usize, (a, b): &(String, String)| {
@@ -355,7 +357,7 @@ mod tests {
             let TextError::Vocabulary { place, found, .. } = error else { panic!("{error}") };
             (place, found)
         };
-        assert_eq!(wrong(&["a"], &[]), (s(r#"token "<unk>""#), s("1 tokens without it")));
+        assert_eq!(wrong(&["a"], &[]), (s(r#"token "<unk>""#), s("1 token without it")));
         assert_eq!(wrong(&["<unk>", "a", "a"], &[]), (s(r#"token "a""#), s("ids 1 and 2")));
         let merge = [(s("a"), s("b"))];
         assert_eq!(wrong(&["<unk>", "a", "b"], &merge), (s(r#"merge 1 ("a" + "b")"#), s(r#"no token "ab""#)));

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use gradus_io::files::write_atomically;
+use gradus_io::numbers::many;
 
 use super::tsv::{Written, lines, text};
 use super::{Answer, Example, Label, SetError, Split, Task};
@@ -56,7 +57,7 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
         return Err(refuse("a test set of GLUE".into(), format!("the split `{split}`"), remedy));
     };
     if predictions.len() != examples.len() {
-        let expected = format!("{} predictions, one for each row", examples.len());
+        let expected = format!("{}, one for each row", many(examples.len(), "prediction"));
         return Err(refuse(expected, predictions.len().to_string(), "Predict the whole test set"));
     }
     let (mut text, mut seen) = (format!("{HEADER}\n"), HashSet::new());
@@ -103,7 +104,7 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
             _ => count += 1,
         }
         let Some(example) = examples.get_mut(number - 2) else {
-            return Err(malformed(number, 1, format!("the end, after {} rows", number - 2), line));
+            return Err(malformed(number, 1, format!("the end, after {}", many(number - 2, "row")), line));
         };
         let (id, answer) = line.split_once('\t').unwrap_or((line, ""));
         if id != example.id {
@@ -114,7 +115,7 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
     }
     match count == examples.len() {
         true => Ok(()),
-        false => Err(malformed(count + 2, 1, format!("{} rows", examples.len()), &count.to_string())),
+        false => Err(malformed(count + 2, 1, many(examples.len(), "row"), &count.to_string())),
     }
 }
 
@@ -163,7 +164,7 @@ mod tests {
             ("index\tprediction\n0\t2\n", 1, "line 2, column 3: expected one of the labels 0, 1, found `2`"),
             ("index\tprediction\n1\t0\n", 1, "expected the row `0`, found `1`"),
             ("index\tprediction\n0\t0\n", 2, "expected 2 rows, found `1`"),
-            ("index\tprediction\n0\t0\n1\t1\n", 1, "expected the end, after 1 rows"),
+            ("index\tprediction\n0\t0\n1\t1\n", 1, "expected the end, after 1 row"),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = label(&WNLI, Split::Test, &mut examples(rows), &path).unwrap_err().to_string();
@@ -181,7 +182,7 @@ mod tests {
             (twice, "expected an index of its own for each row, found `0` twice"),
             (refused(&RACE, Split::Test, &[Label::Class(0)]), "RACE: expected a test set of GLUE"),
             (refused(&COLA, Split::Dev, &[Label::Class(0)]), "found the split `dev`"),
-            (refused(&COLA, Split::Test, &[]), "expected 1 predictions, one for each row, found 0"),
+            (refused(&COLA, Split::Test, &[]), "expected 1 prediction, one for each row, found 0"),
             (refused(&COLA, Split::Test, &[Label::Class(2)]), "found Class(2)"),
             (refused(&COLA, Split::Test, &[Label::Score(1.0)]), "found Score(1.0)"),
             (refused(&STSB, Split::Test, &[Label::Score(f64::NAN)]), "found Score(NaN)"),
