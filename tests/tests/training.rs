@@ -180,11 +180,13 @@ fn a_step_that_failed_is_kept_and_made_again() {
         told.strip_prefix(&format!("{}: ", step.display())).expect(&told).to_owned()
     };
     let sequences = refused(&whole.replace("\"sequences\":", "\"sequences\":1"));
-    assert!(sequences.starts_with("17 sequences of 56 tokens in all, 56 targets and 56 weights"), "{sequences}");
+    let found = "expected sequences of one length within the context, with a target and a weight for each token; \
+                 found 17 sequences, 56 tokens, 56 targets and 56 weights";
+    assert!(sequences.starts_with(found), "{sequences}");
     assert!(refused(&whole[1..]).contains("line 1 column 8"));
     let mut read: serde_json::Value = serde_json::from_str(&whole).unwrap();
     read["labels"]["targets"].as_array_mut().unwrap().truncate(7);
-    assert!(refused(&read.to_string()).starts_with("labels that do not belong"));
+    assert!(refused(&read.to_string()).starts_with("found labels that do not belong to these sequences, or to this model;"));
     let own = Trainer::replay(dir.path()).unwrap_err().to_string();
     assert!(own.contains(&format!("the run's own directory; its step is in {}", kept.display())), "{own}");
     let empty = tempfile::tempdir().unwrap();
