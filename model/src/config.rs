@@ -102,6 +102,9 @@ pub struct ConfigError {
     pub remedy: &'static str,
 }
 
+/// The names of [`GptConfig::preset`], smallest first.
+pub const PRESETS: [&str; 3] = ["tiny", "small", "gpt1"];
+
 impl GptConfig {
     /// A named preset: `tiny`, `small` or `gpt1`.
     pub fn preset(name: &str) -> Option<Self> {

@@ -247,7 +247,7 @@ mod tests {
     /// The formulas of counts, of both backbones and of heads.
     #[test]
     fn the_count_of_parameters_is_that_of_what_is_declared() {
-        let presets = ["tiny", "small", "gpt1"].map(|name| GptConfig::preset(name).unwrap().into());
+        let presets = GptConfig::PRESETS.map(|name| GptConfig::preset(name).unwrap().into());
         for config in samples().into_iter().map(|sample| sample.config).chain(presets) {
             let mut declared = 0;
             Model::declare(&config).visit(|_, p| declared += p.shape.numel());

@@ -10,7 +10,7 @@ use crate::cpu::*;
 use crate::operands::{AdamStep, AttentionGrads, AttentionOperands, Heads, Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::rng::DropoutKey;
 
-/// What a scalar computes in bulk.
+/// The kernels of a scalar type.
 #[derive(Debug)]
 #[allow(clippy::type_complexity, reason = "a kernel names each slice that it reads and writes")]
 pub struct Kernels<T: 'static> {

@@ -9,8 +9,8 @@ use crate::rng::Philox;
 use crate::{Real, Shape};
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
-/// An n-dimensional array. Cloning, permuting, slicing and expanding share the buffer; only [`Tensor::write`] and
-/// [`Tensor::to_mut`] change one, and only where it is not shared.
+/// An n-dimensional array. Cloning, permuting, slicing and expanding share the buffer. Methods with
+/// `&mut self` change elements, in a copy where the buffer is shared.
 ///
 /// ```
 /// use gradus_tensor::Tensor;

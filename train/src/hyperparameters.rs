@@ -58,3 +58,8 @@ impl RangeError {
 pub fn in_range(flag: &'static str, found: impl ToString, fits: bool, expected: impl Into<String>) -> Result<(), RangeError> {
     if fits { Ok(()) } else { Err(RangeError::new(flag, found, expected)) }
 }
+
+/// The global norm to clip to, of either kind of training.
+pub fn clip_in_range(clip: f64) -> Result<(), RangeError> {
+    in_range("clip", clip, clip >= 0.0 && clip.is_finite(), "a number from 0, where 0 never clips")
+}

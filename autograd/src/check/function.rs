@@ -102,6 +102,9 @@ impl<T: Real, F: Function> AnyOp<T> for Whole<F> {
         let mut grads = tape.backward_from(&self.f.call(&ins), gy.value().clone());
         ins.iter().map(|x| grads.take(x).map(|g| gy.tape().constant(g))).collect()
     }
+    fn add_vjp(&self, _: &Saved<'_, T>, _: &Tensor<T>, _: &mut Tensor<T>) -> bool {
+        false
+    }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         Some(self.f.call(ins))
     }

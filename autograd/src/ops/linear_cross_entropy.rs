@@ -4,7 +4,7 @@
 //! H̄ = Z̄ W        W̄ = Z̄ᵀ H        b̄ = Σ_rows z̄
 //! ```
 //!
-//! The logits of a batch are never all held: each chunk of rows yields its losses together with its part of both gradients,
+//! The logits of a batch are never all held: each chunk of rows yields its losses together with its part of the gradients,
 //! for ȳ = 1; the VJP only scales them.
 
 use std::sync::Arc;

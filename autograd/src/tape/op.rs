@@ -61,12 +61,8 @@ pub trait AnyOp<T: Real>: Debug + Send + Sync + 'static {
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
-    fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut Tensor<T>) -> bool {
-        false
-    }
-    fn reference<'t>(&self, _ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
-        None
-    }
+    fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool;
+    fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>>;
 }
 
 /// Makes an [`Op`] an [`AnyOp`].
@@ -218,7 +214,7 @@ impl<'t, T: Real> Saved<'t, T> {
     }
     /// `f()` where input `i` wants a gradient, `None` otherwise: the usual element of a VJP's result.
     pub fn grad(&self, i: usize, f: impl FnOnce() -> Var<'t, T>) -> Option<Var<'t, T>> {
-        self.needs[i].then(f)
+        self.needs(i).then(f)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One update of Adam (Kingma and Ba 2015, algorithm 1), in one pass.
+//! One step of Adam (Kingma and Ba 2015, algorithm 1), in one pass.
 //!
 //! ```text
 //! g ← g·grad_scale + l2·p

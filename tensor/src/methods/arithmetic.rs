@@ -69,7 +69,8 @@ impl<T: Real> Tensor<T> {
         self.scaled(T::lit(scale), T::lit(shift))
     }
 
-    /// This tensor times a tensor of one element: any shape → the same. Where the factor is 1, this tensor itself.
+    /// This tensor times a tensor of one element: any shape → the same. Where the factor is 1, this tensor itself: on the
+    /// CPU the factor is read, which costs nothing.
     #[track_caller]
     pub fn scale_by(&self, factor: &Self) -> Self {
         let factor = factor.item();

@@ -17,7 +17,7 @@ impl<T: Real> Tensor<T> {
         }
     }
 
-    /// x ← f(x, y), element by element, of one shape.
+    /// x ← f(x, y), element by element, of one shape: [`Tensor::elementwise`] in place.
     #[track_caller]
     pub fn zip_assign(&mut self, y: &Self, f: impl Fn(T, T) -> T + Sync) {
         assert_eq!(self.shape(), y.shape(), "zip_assign: tensors of one shape");
@@ -53,7 +53,7 @@ impl<T: Real> Tensor<T> {
         }
     }
 
-    /// One update of Adam (Kingma and Ba 2015, algorithm 1) of these parameters, and of their moments `m` and `v`, by the
+    /// One step of Adam (Kingma and Ba 2015, algorithm 1) of these parameters, and of their moments `m` and `v`, by the
     /// gradient `g`; all of one shape.
     #[track_caller]
     pub fn adam(&mut self, step: &AdamStep, m: &mut Self, v: &mut Self, g: &Self) {

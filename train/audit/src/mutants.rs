@@ -3,8 +3,8 @@
 //!
 //! [cargo-mutants](https://mutants.rs) plants them, one at a time; `.ci/mutants` runs it file by file and keeps what it found in
 //! `mutants.json` beside this file. A mutant that no test refuses is a hole in the tests, unless it is equivalent: what it changes
-//! cannot be seen from outside. Those are in `equivalent.toml`, each with the reason. In `samples` none is planted: they are inputs
-//! of the tests, and other inputs are no wrong derivative.
+//! cannot be seen from outside. Those are in `equivalent.toml`, each with the reason. `samples` are
+//! left out: they are inputs of the tests, and other inputs make no derivative wrong.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct Group {
     pub files: Vec<(String, &'static str)>,
 }
 
-/// The files whose mutants should be killed: ops, reverse pass, optimizers.
+/// The files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and their kernel.
 pub fn groups() -> Vec<Group> {
     let file = |path: &str| catalogue::file(path).map(|text| (path.to_owned(), text)).expect("the file is in the catalogue");
     let mut derivatives = catalogue::files("autograd/src/tape");

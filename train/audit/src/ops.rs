@@ -92,12 +92,12 @@ impl Catalogue {
         let _ = writeln!(
             out,
             "# The ops\n\nEach of the {n} ops that the model is made of: its equations, its code, and the evidence that its derivative is right. \
-             This page is made from the list of ops and from their files; a test fails when it is not what they say. To make it again:\n\n    \
+             This page is made from the list of ops and from their files; a test fails when the page no longer matches them. To make it again:\n\n    \
              cargo run --release -- audit ops --markdown {OPS} --overwrite\n\n\
              ## Evidence\n\n\
              Every witness on {} draws of every op's samples, in f64. [What each one claims, and relative to what]\
              ({}). Extents are small, up to 5; that a kernel's blocks and threads change nothing is shown by its \
-             twin, in `tensor`. Every second draw lies turned around in memory. The error shown is the one nearest to what is allowed: of `fused`, a \
+             twin, in `tensor`. Every second draw is stored with its axes reversed. The error shown is the one nearest to what is allowed: of `fused`, a \
              value's share of 1e-12 and a VJP's of 1e-10. {} Against PyTorch {}: value and gradients of \
              {} of the {n} ops, at one input each.\n",
             self.draws,
@@ -268,8 +268,8 @@ impl AuditedOp {
 
 /// What the table of mutants says.
 const MUTANTS: &str = "Would the tests see an error? File by file, cargo-mutants replaces operators, constants and results, one at a time, \
-    and runs the tests; the last column tells which files have not had their turn, or have changed since. A mutant that none of them refused is equivalent, for the reason that \
-    train/audit/src/equivalent.toml gives, or open: a hole in the tests. Mutants that do not compile are not counted, and none is planted in samples, \
+    and runs the tests; the last column tells which files have not been tested yet, or have changed since. A surviving mutant is either equivalent \
+    (train/audit/src/equivalent.toml says why) or open, a gap in the tests. Mutants that do not compile are not counted, and none is planted in samples, \
     the tests' inputs.";
 const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
 

@@ -26,20 +26,20 @@ pub struct Workload {
 
 impl Workload {
     /// The names, smallest first.
-    pub const NAMES: [&'static str; 3] = ["tiny", "small", "gpt1"];
+    pub const NAMES: [&'static str; 3] = GptConfig::PRESETS;
 
     /// A workload by name: `tiny` 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512 and
     /// 40,478.
     pub fn named(name: &str) -> Option<Self> {
-        let (at, sequences, vocab) = match name {
-            "tiny" => (0, 16, 2_000),
-            "small" => (1, 8, 8_000),
-            "gpt1" => (2, 1, 40_478),
+        let (sequences, vocab) = match name {
+            "tiny" => (16, 2_000),
+            "small" => (8, 8_000),
+            "gpt1" => (1, 40_478),
             _ => return None,
         };
         let config = GptConfig { vocab, ..GptConfig::preset(name)? };
         Some(Workload {
-            name: Self::NAMES[at],
+            name: Self::NAMES.into_iter().find(|&known| known == name)?,
             config,
             sequences,
             accumulate: 1,

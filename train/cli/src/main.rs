@@ -101,6 +101,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::{Arg, ValueEnum};
+    use gradus_model::GptConfig;
     use gradus_train::finetune::FinetuneSettings;
     use gradus_train::optim::{OptimizerKind, ScheduleKind};
     use gradus_train::pretrain::PretrainOptions;
@@ -175,8 +176,7 @@ mod tests {
         let mut in_words = Vec::new();
         for arg in Flags::command().get_arguments() {
             let (id, flag) = (arg.get_id().as_str(), format!("--{}", arg.get_long().expect("a flag")));
-            for (stated, preset) in stated(arg).iter().flat_map(|stated| ["tiny", "small", "gpt1"].map(|preset| (stated, preset)))
-            {
+            for (stated, preset) in stated(arg).iter().flat_map(|stated| GptConfig::PRESETS.map(|preset| (stated, preset))) {
                 let plain: &[&str] = match id {
                     "preset" => &[],
                     "units" => &["--preset", preset, "--backbone", "lstm"],

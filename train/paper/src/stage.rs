@@ -30,7 +30,7 @@ use crate::tasks;
 /// How the work is watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'m> {
-    /// Who watches.
+    /// Who is told of progress.
     pub monitor: &'m dyn Monitor,
     /// Print what the Transformer writes as it learns.
     pub samples: bool,

@@ -182,7 +182,7 @@ impl TaskModel {
         if !head.labels.is_empty() && !wanted.labels.is_empty() && head.labels != wanted.labels {
             let (has, wants) = (head.labels.join(", "), wanted.labels.join(", "));
             return Err(error(format!(
-                "its head answers {has}; {} needs {wants}: this model was fine-tuned for another task",
+                "its head has the answers {has}; {} needs {wants}: this model was fine-tuned for another task",
                 task.name
             )));
         }

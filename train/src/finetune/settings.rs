@@ -3,7 +3,7 @@
 use gradus_model::{BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
 
 use super::FinetuneError;
-use crate::hyperparameters::{hyperparameters, in_range};
+use crate::hyperparameters::{clip_in_range, hyperparameters, in_range};
 use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::Recipe;
 
@@ -35,7 +35,7 @@ hyperparameters! {
             beta2: f64 = Optimizer::default().beta2,
             /// ε of Adam
             adam_eps: f64 = Optimizer::default().eps,
-            /// Weight decay, on weights with more than one axis
+            /// Weight decay, on all but biases and gains
             decay: f64 = Optimizer::default().decay,
             /// Scale the gradient down to this global norm where it is longer; 0: never
             clip: f64 = 1.0,
@@ -79,7 +79,7 @@ impl FinetuneSettings {
         count("dev-rows", self.dev_rows.unwrap_or(1))?;
         in_range("epochs", self.epochs, (1..=100_000).contains(&self.epochs), "a number from 1 to 100000")?;
         in_range("aux", self.aux, (0.0..=100.0).contains(&self.aux), "a number from 0 to 100")?;
-        in_range("clip", self.clip, (0.0..=1e9).contains(&self.clip), "a number from 0, where 0 never clips")?;
+        clip_in_range(self.clip)?;
         let probability = |flag, p: f64| in_range(flag, p, (0.0..1.0).contains(&p), "a probability from 0 to below 1");
         probability("dropout", self.dropout.unwrap_or(0.0))?;
         probability("classifier-dropout", self.classifier_dropout)?;

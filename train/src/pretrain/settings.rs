@@ -9,7 +9,7 @@ use gradus_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::hyperparameters::{RangeError, hyperparameters, in_range};
+use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, in_range};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::{Recipe, default_shards};
 
@@ -83,7 +83,7 @@ hyperparameters! {
             beta2: Option<f64>,
             /// ε of Adam [default: 1e-8]
             adam_eps: Option<f64>,
-            /// Weight decay, on weights with more than one axis [default: 0.01]
+            /// Weight decay, on all but biases and gains [default: 0.01]
             decay: Option<f64>,
             /// Learning-rate schedule: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
             /// [default: paper]
@@ -119,7 +119,7 @@ hyperparameters! {
     }
 }
 
-/// What stands under the objective.
+/// The network that is trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
@@ -173,7 +173,7 @@ pub enum Length {
     Epochs(f64),
 }
 
-/// Options that make no run.
+/// Options that do not describe a valid run.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum SettingsError {
@@ -225,7 +225,10 @@ impl PretrainOptions {
     /// The settings that these options make.
     pub fn settle(&self) -> Result<PretrainSettings, SettingsError> {
         let preset = self.preset.as_deref().unwrap_or("tiny");
-        let base = GptConfig::preset(preset).ok_or_else(|| RangeError::new("preset", preset, "tiny, small or gpt1"))?;
+        let base = GptConfig::preset(preset).ok_or_else(|| {
+            let [tiny, small, gpt1] = GptConfig::PRESETS;
+            RangeError::new("preset", preset, format!("{tiny}, {small} or {gpt1}"))
+        })?;
         // Small models bear higher rates than the paper's 2.5e-4.
         let (batch, lr, warmup) = match preset {
             "tiny" => (16, 1e-3, Warmup::Share(0.02)),
@@ -319,7 +322,7 @@ impl PretrainSettings {
         in_range("shards", shards, fits, "at least 1, and times --accumulate at most --batch")?;
         in_range("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
         in_range("eval-tokens", self.eval_tokens, self.eval_tokens > 0, "at least 1 token")?;
-        in_range("clip", self.clip, self.clip >= 0.0 && self.clip.is_finite(), "0 (never) or a positive number")?;
+        clip_in_range(self.clip)?;
         in_range("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a share from 0 to below 1")?;
         match self.length {
             Length::Steps(n) => {

@@ -19,7 +19,7 @@ pub const METRICS_FILE: &str = "metrics.jsonl";
 pub struct Journal {
     pub(super) dir: PathBuf,
     log: MetricsLog,
-    /// Who watches.
+    /// Who is told of progress.
     pub progress: Box<dyn Progress>,
     began: Instant,
     /// Seconds of training in earlier sessions.

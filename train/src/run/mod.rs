@@ -30,7 +30,7 @@ pub use manifest::Manifest;
 pub struct Control<'m> {
     /// End after this many steps, the schedule unchanged, so that the run can be resumed.
     pub stop_at: Option<u64>,
-    /// Who watches.
+    /// Who is told of progress.
     pub monitor: &'m dyn Monitor,
     /// The command line.
     pub command: String,

@@ -498,7 +498,7 @@ fn bad_models_are_refused() {
     assert!(!desk.ask("evaluate", "rte", "rte", "").stderr.contains("fine-tuned on"));
     both("rte", "race", &["another task", "race"]);
     both("rte", "mnli", &["another task", "3"]);
-    both("rte", "cola", &["its head answers entailment", "acceptable"]);
+    both("rte", "cola", &["its head has the answers entailment", "acceptable"]);
     desk.ask("evaluate", "rte", "dprd", "").misused(&["dprd", "--zero-shot"]);
     desk.ask("predict", "rte", "dprd", "--split dev").misused(&["dprd", "--zero-shot"]);
     both("nothing", "rte", &["nothing", "config.json"]);
