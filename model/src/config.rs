@@ -102,10 +102,10 @@ pub struct ConfigError {
     pub remedy: &'static str,
 }
 
-/// The names of [`GptConfig::preset`], smallest first.
-pub const PRESETS: [&str; 3] = ["tiny", "small", "gpt1"];
-
 impl GptConfig {
+    /// The names of [`GptConfig::preset`], smallest first.
+    pub const PRESETS: [&str; 3] = ["tiny", "small", "gpt1"];
+
     /// A named preset: `tiny`, `small` or `gpt1`.
     pub fn preset(name: &str) -> Option<Self> {
         let sized = |layers, width, heads, context| GptConfig { layers, width, heads, context, ..Self::default() };
