@@ -44,7 +44,9 @@ class Program:
         self.keys: dict[str, set[str]] = {}
         folder.mkdir(parents=True)
         # A copy of each, made now: how much of a program's file is in memory also depends on how and when it was written.
-        self.binary = shutil.copy(binary, folder / "gradus")
+        place = folder.with_name(f"{folder.name}-program")
+        place.mkdir()
+        self.binary = shutil.copy(binary, place / "gradus")
 
     def run(self, words: str) -> str:
         """What the command prints on stdout."""
