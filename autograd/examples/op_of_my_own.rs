@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tape = Tape::new();
     let x = tape.leaf(Tensor::new([2], vec![0.0, 2.0]));
     let y = tape.apply(Sinh, &[&x]);
-    println!("sinh [0, 2]    = {:?}", y.value().to_vec());
+    println!("sinh [0, 2]  = {:?}", y.value().to_vec());
     println!("its gradient = {:?}", tape.backward(&y.sum_all()).of(&x).expect("y depends on x").to_vec());
 
     let op = Subject::of::<Sinh>();

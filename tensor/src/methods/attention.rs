@@ -16,7 +16,8 @@ impl<T: Real> Tensor<T> {
         (o.permute(&[0, 2, 1, 3]), lse)
     }
 
-    /// q̄, k̄, v̄, of the shapes of q, k, v, and where `wants_bias` the bias's gradient, of its shape, from `[o, lse]` of [`Tensor::attention`] and this ō (B, H, Tq, D).
+    /// q̄, k̄, v̄, of the shapes of q, k, v, and where `wants_bias` the bias's gradient, of its shape, from `[o, lse]` of
+    /// [`Tensor::attention`] and this ō (B, H, Tq, D).
     #[track_caller]
     pub fn attention_vjp(
         &self,

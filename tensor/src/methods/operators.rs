@@ -4,7 +4,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use crate::{Real, Tensor};
 
-/// `$x $op $y` for each pair of types, by `$f`.
+/// `$trait` for each pair of types, by `$f`.
 macro_rules! operator {
     ($trait:ident, $method:ident, $f:expr, $($x:ty, $y:ty);+) => {$(
         impl<T: Real> $trait<$y> for $x {

@@ -91,7 +91,7 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
     let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
     let mut tested = Tested { source: digest(text), killed: 0, unviable: 0, survivors: Vec::new() };
-    // What is planted in a function's fields is not excluded by its name.
+    // cargo-mutants does not leave out by name what it plants in the fields of a struct.
     for (name, outcome) in verdicts.into_iter().filter(|(name, _)| !name.ends_with("::samples")) {
         match outcome["summary"].as_str() {
             Some("CaughtMutant" | "Timeout") => tested.killed += 1,
