@@ -24,7 +24,7 @@ impl<T: Real> Op<T> for Sinh {
         4 * out.numel() as u64 // two exponentials, −, ×
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        Tensor::elementwise([ins[0]], |[x]| T::lit(0.5) * (x.exp() - (-x).exp())).into()
+        Tensor::elementwise([ins[0]], "0.5 * (exp(x) - exp(-x))", |[x]| T::lit(0.5) * (x.exp() - (-x).exp())).into()
     }
     // In ops of the tape, so that it can be differentiated again.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {

@@ -1,19 +1,29 @@
 //! Random inputs for the checks of an op.
 
 use gradus_tensor::rng::Philox;
-use gradus_tensor::{Real, Shape, Tensor};
+use gradus_tensor::{Device, Real, Shape, Tensor};
 
 /// Draws inputs from a seed; extents grow with `size`. The same seed draws the same values for every scalar.
 #[derive(Debug)]
 pub struct Samples {
     rng: Philox,
     size: usize,
+    device: Device,
 }
 
 impl Samples {
     /// Draws from `seed`, extents at most `size` (≥ 1).
     pub fn new(seed: u64, size: usize) -> Self {
-        Samples { rng: Philox::new(seed), size: size.max(1) }
+        Samples { rng: Philox::new(seed), size: size.max(1), device: Device::Cpu }
+    }
+    /// The same draws, as tensors on `device`.
+    pub fn on(self, device: &Device) -> Self {
+        Samples { device: device.clone(), ..self }
+    }
+    /// A tensor with values of its own, brought to where the others are; panics where a GPU fails.
+    #[track_caller]
+    pub fn place<T: Real>(&self, x: Tensor<T>) -> Tensor<T> {
+        x.to(&self.device).unwrap_or_else(|error| panic!("{error}"))
     }
     /// A random extent, 1 ..= size.
     pub fn extent(&mut self) -> usize {
@@ -37,16 +47,18 @@ impl Samples {
     }
     /// Standard normal values.
     pub fn normal<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
-        Tensor::normal(shape, 1.0, &mut self.rng)
+        let x = Tensor::normal(shape, 1.0, &mut self.rng);
+        self.place(x)
     }
     /// Values in [0.5, 2): well inside a domain of positive numbers.
     pub fn positive<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
-        Tensor::uniform(shape, 0.5, 2.0, &mut self.rng)
+        let x = Tensor::uniform(shape, 0.5, 2.0, &mut self.rng);
+        self.place(x)
     }
     /// Values of either sign at a distance of 0.2 … 2 from 0: off the kink of |x| or relu, off the pole of 1/x.
     pub fn off_zero<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         let x: Tensor<f64> = Tensor::uniform(shape, -1.0, 1.0, &mut self.rng);
-        x.map(|x| T::lit(if x < 0.0 { 1.8 * x - 0.2 } else { 1.8 * x + 0.2 }))
+        self.place(x.map(|x| T::lit(if x < 0.0 { 1.8 * x - 0.2 } else { 1.8 * x + 0.2 })))
     }
     /// Values that differ by at least 0.2 from one another, shuffled: no ties, so that a maximum is smooth. O(n log n).
     pub fn distinct<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
@@ -56,7 +68,7 @@ impl Samples {
         self.rng.shuffle(&mut order);
         let middle = n as f64 / 2.0;
         let values = order.into_iter().map(|i| T::lit(0.3 * (i as f64 - middle) + self.number(0.0, 0.1))).collect();
-        Tensor::new(shape, values)
+        self.place(Tensor::new(shape, values))
     }
     /// The same values in another order in memory: a transposed view of the last two axes (rank ≥ 2).
     pub fn strided<T: Real>(&self, x: &Tensor<T>) -> Tensor<T> {

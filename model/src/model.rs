@@ -141,8 +141,13 @@ impl<T: Real> Model<Tensor<T>> {
         Model { backbone: draw(backbone, seed, 1), score: draw(score, seed, head::STREAM) }
     }
 
-    /// The loss of a batch ([`Model::loss`]) and its gradient, where it reaches a parameter.
-    pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>, mode: GradientMode) -> (T, Model<Option<Tensor<T>>>) {
+    /// The loss of a batch ([`Model::loss`]), a tensor without axes, and its gradient, where it reaches a parameter.
+    pub fn gradient(
+        &self,
+        batch: &Batch,
+        dropout: Option<DropoutSeed>,
+        mode: GradientMode,
+    ) -> (Tensor<T>, Model<Option<Tensor<T>>>) {
         self.observed_gradient(None, batch, dropout, mode)
     }
 
@@ -153,7 +158,7 @@ impl<T: Real> Model<Tensor<T>> {
         batch: &Batch,
         dropout: Option<DropoutSeed>,
         mode: GradientMode,
-    ) -> (T, Model<Option<Tensor<T>>>) {
+    ) -> (Tensor<T>, Model<Option<Tensor<T>>>) {
         if let (GradientMode::Recompute, Backbone::Gpt(gpt)) = (mode, &self.backbone) {
             let (loss, gradient, score) = gpt.recomputed_gradient(observer, batch, dropout, |tape, hidden| {
                 let score = leaves_of_head(&self.score, tape);
@@ -171,7 +176,7 @@ impl<T: Real> Model<Tensor<T>> {
         let hidden = leaves.hidden(&batch.inputs, batch.sequences, inner);
         let loss = objective(&leaves.score, &hidden, batch, dropout);
         let mut grads = tape.backward(&loss);
-        (loss.value().item(), leaves.as_ref().map(|_, leaf| grads.take(leaf)))
+        (loss.value().clone(), leaves.as_ref().map(|_, leaf| grads.take(leaf)))
     }
 
     /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and at most

@@ -29,7 +29,7 @@
 use std::fmt::{Display, Write};
 
 use gradus_autograd::{Tape, Var};
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::{Device, DeviceError, Real, Tensor};
 
 /// The names on the path to a leaf, joined by dots: `h.3.attn.c_attn.weight`. They are joined only where they are asked for.
 #[derive(Debug)]
@@ -113,6 +113,24 @@ pub trait Tree: Sized {
         Self: Tree<Leaf = Tensor<T>> + Clone,
     {
         self.clone().map_at(&mut Path(None), &mut |_, p| p.cast())
+    }
+    /// The parameters on a device.
+    ///
+    /// # Errors
+    /// As of [`Tensor::to`].
+    fn to<T: Real>(&self, device: &Device) -> Result<Self::With<Tensor<T>>, DeviceError>
+    where
+        Self: Tree<Leaf = Tensor<T>> + Clone,
+    {
+        let mut moved = Ok(());
+        let tree = self.clone().map_at(&mut Path(None), &mut |_, p| match p.to(device) {
+            Ok(there) => there,
+            Err(error) => {
+                moved = Err(error);
+                p
+            }
+        });
+        moved.map(|()| tree)
     }
 }
 

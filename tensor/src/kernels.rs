@@ -86,8 +86,8 @@ pub struct Kernels<T: 'static> {
     pub mul: fn(x: &[T], y: &[T], z: &mut [T]),
     /// y = a·x + b.
     pub affine: fn(x: &[T], a: T, b: T, y: &mut [T]),
-    /// One Adam update in one pass over p, m, v, g.
-    pub adam: fn(step: &AdamStep, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]),
+    /// One Adam update in one pass over p, m, v, g; `clip` is the factor on every gradient.
+    pub adam: fn(step: &AdamStep, clip: T, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]),
 }
 
 impl<T: Scalar> Kernels<T> {

@@ -13,6 +13,7 @@
 //! ```
 //!
 //! - `cpu`: the kernels, one file each; the naive twin, which defines a kernel, comes first.
+//! - [`device`]: the CPU, and with the feature `wgpu` GPUs, to which [`Tensor::to`] brings a tensor.
 //! - [`rng`]: Philox, a counter-based generator: any of its numbers can be drawn without those before it.
 //! - [`mmap`]: read-only files as slices.
 
@@ -26,7 +27,11 @@ compile_error!("32-bit x86 is not supported: products would fuse where single ro
 
 pub mod buffer;
 mod cpu;
+pub mod device;
+#[cfg(feature = "wgpu")]
+mod gpu;
 pub mod kernels;
+mod layout;
 mod methods;
 pub mod mmap;
 pub mod operands;
@@ -35,9 +40,12 @@ pub mod rng;
 mod scalar;
 pub mod shape;
 mod simd;
+mod storage;
 mod tensor;
 
 pub use cpu::parallel::on_pool;
+pub use device::{Device, DeviceError};
+pub use methods::global_norm::{GlobalNorm, Norms};
 pub use operands::Mask;
 pub use real::Real;
 pub use scalar::Scalar;

@@ -127,9 +127,14 @@ pub struct AttentionSpec {
 }
 
 impl AttentionSpec {
+    /// Number of keys of sequence `b`.
+    pub(crate) fn length(&self, b: usize) -> usize {
+        self.lengths.as_ref().map_or(self.keys, |lengths| lengths[b])
+    }
+
     /// Leading keys that query `i` of sequence `b` reaches; an [allowed](Mask::Allowed) mask may hide some of them.
     pub(crate) fn reach(&self, b: usize, i: usize) -> usize {
-        let length = self.lengths.as_ref().map_or(self.keys, |lengths| lengths[b]);
+        let length = self.length(b);
         if self.mask == Mask::Causal { length.min(i + 1 + self.keys - self.queries) } else { length }
     }
 
@@ -184,7 +189,7 @@ pub struct AttentionGrads<'a, T> {
 }
 
 /// Where one of the three lies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     /// Position of (0, 0, 0, 0).
     pub offset: usize,
@@ -211,6 +216,16 @@ impl AttentionSpec {
         let place = |offset, positions: usize| Place { offset, strides: [positions * c, d, c] };
         [place(0, self.queries), place(of_q, self.keys), place(of_q + of_k, self.keys)]
     }
+}
+
+/// Does every row of (B, H, positions, width) lie inside a slice of `len`?
+pub(crate) fn fits(strides: [usize; 3], sizes: [usize; 3], width: usize, len: usize) -> bool {
+    if sizes.contains(&0) || width == 0 {
+        return true;
+    }
+    let last =
+        sizes.iter().zip(strides).try_fold(0usize, |last, (&size, stride)| last.checked_add((size - 1).checked_mul(stride)?));
+    last.and_then(|last| last.checked_add(width)).is_some_and(|end| end <= len)
 }
 
 /// What a tied output and its loss read.
@@ -244,8 +259,6 @@ pub struct OutputGrads<'a, T> {
 /// The numbers of one Adam step (see `gradus_train::optim`): p ← p − rate·(m̂-form) with everything folded into factors.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamStep {
-    /// Factor on every gradient (the clipping factor).
-    pub grad_scale: f64,
     /// β₁.
     pub beta1: f64,
     /// β₂.
@@ -258,6 +271,6 @@ pub struct AdamStep {
     pub eps: f64,
     /// Decoupled decay: p ← p − decay·p (p before the update).
     pub decay: f64,
-    /// L2 in the gradient: g ← g·grad_scale + l2·p.
+    /// L2 in the gradient: g ← clip·g + l2·p.
     pub l2: f64,
 }

@@ -42,6 +42,16 @@ pub trait Real: Scalar {
     fn kernels() -> &'static Kernels<Self> {
         &Kernels::NAIVE
     }
+
+    /// These values as what a GPU stores; `None` for all but `f32`, so that other scalars stay in the CPU's memory.
+    fn as_f32s(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+
+    /// What a GPU stored, as values of this type; `None` for all but `f32`.
+    fn from_f32s(_: Vec<f32>) -> Option<Vec<Self>> {
+        None
+    }
 }
 
 // Not inlined, the tables of the floats and all kernels in them are compiled in this crate alone.
@@ -49,6 +59,12 @@ impl Real for f32 {
     #[inline(never)]
     fn kernels() -> &'static Kernels<Self> {
         &Kernels::FAST
+    }
+    fn as_f32s(values: &[Self]) -> Option<&[f32]> {
+        Some(values)
+    }
+    fn from_f32s(values: Vec<f32>) -> Option<Vec<Self>> {
+        Some(values)
     }
 }
 

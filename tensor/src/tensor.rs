@@ -1,16 +1,20 @@
 //! Tensors: a shape over a shared, recycled buffer.
 
+#[cfg(feature = "wgpu")]
+mod arrays;
+
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
-use crate::buffer::Buffer;
+use crate::device::{Device, DeviceError};
+use crate::layout::Layout;
 use crate::rng::Philox;
+use crate::storage::Storage;
 use crate::{Real, Shape};
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
-/// An n-dimensional array. Cloning, permuting, slicing and expanding share the buffer. Methods with
-/// `&mut self` change elements, in a copy where the buffer is shared.
+/// An n-dimensional array, in the CPU's memory or on a GPU. Cloning, permuting, slicing and expanding share the buffer. Methods
+/// with `&mut self` change elements, in a copy where the buffer is shared.
 ///
 /// ```
 /// use gradus_tensor::Tensor;
@@ -20,10 +24,8 @@ use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 /// ```
 #[derive(Clone)]
 pub struct Tensor<T: Real = f32> {
-    shape: Shape,
-    strides: Shape,
-    offset: usize,
-    data: Arc<Buffer<T>>,
+    pub(crate) layout: Layout,
+    pub(crate) data: Storage<T>,
 }
 
 impl<T: Real> Tensor<T> {
@@ -44,7 +46,7 @@ impl<T: Real> Tensor<T> {
     /// A tensor of arbitrary values, for kernels that write several results; every element must be written.
     pub fn unwritten(shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
-        Tensor { shape, strides: shape.strides(), offset: 0, data: Arc::new(Buffer::recycled(shape.numel())) }
+        Tensor { layout: Layout::dense(shape), data: Storage::recycled(shape.numel()) }
     }
 
     /// Every element `value`.
@@ -74,17 +76,17 @@ impl<T: Real> Tensor<T> {
 
     /// The extents of the axes.
     pub fn shape(&self) -> &Shape {
-        &self.shape
+        &self.layout.shape
     }
 
     /// Elements from one position of an axis to the next.
     pub fn strides(&self) -> &Shape {
-        &self.strides
+        &self.layout.strides
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.shape.numel()
+        self.layout.len()
     }
 
     /// Has it no elements?
@@ -94,24 +96,49 @@ impl<T: Real> Tensor<T> {
 
     /// Do the elements lie in row-major order without gaps?
     pub fn is_dense(&self) -> bool {
-        let dense = self.shape.strides();
-        self.is_empty() || (0..self.shape.len()).all(|i| self.shape[i] == 1 || self.strides[i] == dense[i])
+        self.layout.is_dense()
     }
 
-    /// The elements in row-major order; panics unless dense. See [`Tensor::dense`].
+    /// Where the elements are.
+    pub fn device(&self) -> Device {
+        self.data.device()
+    }
+
+    /// This tensor on `device`: itself where it is there, or else a dense copy.
+    ///
+    /// ```
+    /// # use gradus_tensor::{Device, Tensor};
+    /// let x = Tensor::new([2], vec![1.0f32, 2.0]);
+    /// let device = Device::open("cpu")?; // or "gpu", or "gpu:" and a part of its name
+    /// assert_eq!((x.to(&device)? * 3.0).to_vec(), [3.0, 6.0]);
+    /// # Ok::<(), gradus_tensor::DeviceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// On a GPU: numbers other than `f32`, no memory left, a device that was lost.
+    pub fn to(&self, device: &Device) -> Result<Self, DeviceError> {
+        if self.device() == *device {
+            return Ok(self.clone());
+        }
+        let values = self.try_to_vec()?;
+        Ok(Tensor { layout: Layout::dense(*self.shape()), data: Storage::on(device, values)? })
+    }
+
+    /// The elements in row-major order; panics unless they are dense and in the CPU's memory. See [`Tensor::dense`] and
+    /// [`Tensor::to`].
+    #[track_caller]
     pub fn as_slice(&self) -> &[T] {
-        assert!(
-            self.is_dense(),
-            "as_slice: a dense tensor, got shape {} with strides {}; call dense() first",
-            self.shape,
-            self.strides
-        );
-        &self.data[self.offset..self.offset + self.len()]
+        let Layout { shape, strides, .. } = self.layout;
+        assert!(self.is_dense(), "as_slice: a dense tensor, got shape {shape} with strides {strides}; call dense() first");
+        &self.data.host()[self.layout.range()]
     }
 
-    /// The elements from the first one of this view on, for kernels that read through [`Tensor::strides`].
+    /// The elements from the first one of this view on, for kernels that read through [`Tensor::strides`]; panics unless they
+    /// are in the CPU's memory.
+    #[track_caller]
     pub fn from_first(&self) -> &[T] {
-        if self.is_empty() { &[] } else { &self.data[self.offset..] }
+        let elements = self.data.host();
+        if self.is_empty() { &[] } else { &elements[self.layout.offset..] }
     }
 
     /// This tensor in row-major order without gaps: itself, or a copy.
@@ -119,126 +146,172 @@ impl<T: Real> Tensor<T> {
         if self.is_dense() {
             return self.clone();
         }
-        Self::write(self.shape, |out| {
-            let mut to = ndarray::ArrayViewMutD::from_shape(&self.shape[..], out).expect("as many elements as the shape");
+        on_gpu!(x = self => x.dense());
+        Self::write(*self.shape(), |out| {
+            let mut to = ndarray::ArrayViewMutD::from_shape(&self.shape()[..], out).expect("as many elements as the shape");
             to.assign(&self.view());
         })
     }
 
-    /// The elements in row-major order.
+    /// A copy of the elements in row-major order; panics where a GPU fails.
+    #[track_caller]
     pub fn to_vec(&self) -> Vec<T> {
-        self.dense().as_slice().to_vec()
+        self.try_to_vec().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// This tensor as an ndarray view.
+    /// A copy of the elements in row-major order.
+    ///
+    /// # Errors
+    /// The first fault of the GPU that they are on, or that they were computed on.
+    pub fn try_to_vec(&self) -> Result<Vec<T>, DeviceError> {
+        let x = self.dense();
+        x.data.read(x.layout.range())
+    }
+
+    /// This tensor as an ndarray view; panics unless the elements are in the CPU's memory.
+    #[track_caller]
     pub fn view(&self) -> ArrayViewD<'_, T> {
+        let elements = self.from_first();
         if self.is_empty() {
-            return ArrayViewD::from_shape(IxDyn(&self.shape), &[]).expect("no elements");
+            return ArrayViewD::from_shape(IxDyn(self.shape()), &[]).expect("no elements");
         }
-        let shape = IxDyn(&self.shape).strides(IxDyn(&self.strides));
-        ArrayViewD::from_shape(shape, self.from_first()).expect("strides stay within the buffer")
+        let shape = IxDyn(self.shape()).strides(IxDyn(self.strides()));
+        ArrayViewD::from_shape(shape, elements).expect("strides stay within the buffer")
     }
 
-    /// The one element; panics where there are more or none.
+    /// A copy of the one element; panics where there are more or none, or a GPU fails.
+    #[track_caller]
     pub fn item(&self) -> T {
-        assert_eq!(self.len(), 1, "item: a tensor of one element, got shape {}", self.shape);
-        self.data[self.offset]
+        assert_eq!(self.len(), 1, "item: a tensor of one element, got shape {}", self.shape());
+        let at = self.layout.offset;
+        self.data.read_one(at).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The elements to change in place: dense, and copied first where the buffer is shared.
+    /// The elements to change in place: dense, and copied first where the buffer is shared; panics unless they are in the CPU's
+    /// memory.
+    #[track_caller]
     pub fn to_mut(&mut self) -> &mut [T] {
-        if !self.is_dense() || Arc::get_mut(&mut self.data).is_none() {
-            *self = Self::write(self.shape, |out| out.copy_from_slice(self.dense().as_slice()));
+        if !self.is_dense() || self.data.host_mut().is_none() {
+            *self = Self::write(*self.shape(), |out| out.copy_from_slice(self.dense().as_slice()));
         }
         self.get_mut().expect("just made dense and unshared")
     }
 
-    /// The elements to change in place, if this tensor is dense and its buffer is not shared.
+    /// The elements to change in place, if this tensor is dense and its buffer is not shared; panics unless they are in the
+    /// CPU's memory.
+    #[track_caller]
     pub fn get_mut(&mut self) -> Option<&mut [T]> {
-        if !self.is_dense() {
-            return None;
-        }
-        let range = self.offset..self.offset + self.len();
-        Some(&mut Arc::get_mut(&mut self.data)?[range])
+        let (is_dense, range) = (self.is_dense(), self.layout.range());
+        let elements = self.data.host_mut()?;
+        is_dense.then(|| &mut elements[range])
     }
 
-    /// f of every element.
+    /// f of every element; panics unless they are in the CPU's memory.
+    #[track_caller]
     pub fn map<U: Real>(&self, f: impl Fn(T) -> U) -> Tensor<U> {
         let x = self.dense();
-        Tensor::write(self.shape, |out| out.iter_mut().zip(x.as_slice()).for_each(|(y, &x)| *y = f(x)))
+        let values = x.as_slice();
+        Tensor::write(*self.shape(), |out| out.iter_mut().zip(values).for_each(|(y, &x)| *y = f(x)))
     }
 
-    /// f of every pair of elements; panics unless the shapes are equal.
+    /// f of every pair of elements; panics unless the shapes are equal and the elements in the CPU's memory.
     #[track_caller]
     pub fn zip(&self, other: &Self, f: impl Fn(T, T) -> T) -> Self {
-        Self::elementwise([self, other], |[a, b]| f(a, b))
+        assert_eq!(self.shape(), other.shape(), "zip: tensors of one shape");
+        let (a, b) = (self.dense(), other.dense());
+        let pairs = a.as_slice().iter().zip(b.as_slice());
+        Self::write(*self.shape(), |out| out.iter_mut().zip(pairs).for_each(|(y, (&a, &b))| *y = f(a, b)))
     }
 
-    /// Every element as another scalar, through f64.
+    /// Every element as another scalar, through f64, in the CPU's memory; panics where a GPU fails.
+    #[track_caller]
     pub fn cast<U: Real>(&self) -> Tensor<U> {
-        self.map(|x| U::lit(x.to_f64()))
+        self.on_cpu().map(|x| U::lit(x.to_f64()))
+    }
+
+    /// This tensor in the CPU's memory.
+    #[track_caller]
+    fn on_cpu(&self) -> Self {
+        self.to(&Device::Cpu).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same elements in row-major order under another shape; panics where the numbers of elements differ.
+    #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
-        assert_eq!(shape.numel(), self.len(), "reshape: {} → {shape} changes the number of elements", self.shape);
+        assert_eq!(shape.numel(), self.len(), "reshape: {} → {shape} changes the number of elements", self.shape());
         let x = self.dense();
-        Tensor { shape, strides: shape.strides(), ..x }
+        Tensor { layout: Layout { offset: x.layout.offset, ..Layout::dense(shape) }, ..x }
     }
 
     /// Axis i of the result is axis `axes[i]` of this tensor; panics unless `axes` is a permutation.
+    #[track_caller]
     pub fn permute(&self, axes: &[usize]) -> Self {
-        let mut seen = [false; crate::shape::MAX_RANK];
-        axes.iter().for_each(|&a| seen[a] = true);
-        let whole = axes.len() == self.shape.len() && seen[..axes.len()].iter().all(|&s| s);
-        assert!(whole, "permute: a permutation of the {} axes, got {axes:?}", self.shape.len());
-        let (mut shape, mut strides) = (self.shape, self.strides);
-        for (i, &a) in axes.iter().enumerate() {
-            shape.dims_mut()[i] = self.shape[a];
-            strides.dims_mut()[i] = self.strides[a];
-        }
-        Tensor { shape, strides, offset: self.offset, data: self.data.clone() }
+        Tensor { layout: self.layout.permute(axes), data: self.data.clone() }
     }
 
     /// Positions `range` of one axis; panics outside its extent.
+    #[track_caller]
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Self {
-        let extent = self.shape[axis];
-        assert!(range.start <= range.end && range.end <= extent, "slice: within 0..{extent} on axis {axis}, got {range:?}");
-        let offset =
-            if range.is_empty() || self.is_empty() { self.offset } else { self.offset + range.start * self.strides[axis] };
-        Tensor { shape: self.shape.with(axis, range.len()), offset, ..self.clone() }
+        Tensor { layout: self.layout.slice(axis, range), data: self.data.clone() }
     }
 
     /// This tensor repeated to `shape` (new outer axes, extents of 1 stretched) without a copy; panics where it does not broadcast so.
+    #[track_caller]
     pub fn expand(&self, shape: impl Into<Shape>) -> Self {
-        let shape = shape.into();
-        assert_eq!(self.shape.broadcast(&shape), Some(shape), "expand: {} does not broadcast to {shape}", self.shape);
-        let lead = shape.len() - self.shape.len();
-        let mut strides = shape;
-        for i in 0..shape.len() {
-            let stretched = i < lead || (self.shape[i - lead] == 1 && shape[i] != 1);
-            strides.dims_mut()[i] = if stretched { 0 } else { self.strides[i - lead] };
-        }
-        Tensor { shape, strides, offset: self.offset, data: self.data.clone() }
+        Tensor { layout: self.layout.expand(shape.into()), data: self.data.clone() }
     }
 
     /// Do both share one buffer?
     pub fn shares_buffer(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.data, &other.data)
+        self.data.is(&other.data)
     }
 }
 
+/// Returns what a kernel of the GPU makes of these tensors, where they are there.
+macro_rules! on_gpu {
+    ($($x:ident = $tensor:expr),+ => $result:expr) => {
+        #[cfg(feature = "wgpu")]
+        if let Some([$($x),+]) = $crate::tensor::arrays([$($tensor),+]) {
+            #[allow(unused_imports)]
+            use $crate::gpu;
+            return $result.into();
+        }
+    };
+    (all $tensors:ident => $result:expr) => {
+        #[cfg(feature = "wgpu")]
+        if let Some($tensors) = $crate::tensor::arrays($tensors) {
+            use $crate::gpu;
+            return $result.into();
+        }
+    };
+    (mut $x:ident = $tensor:expr $(, $y:ident = $other:expr)* => $effect:expr) => {
+        on_gpu!(mut [$x = $tensor] $(, $y = $other)* => $effect)
+    };
+    (mut [$($x:ident = $tensor:expr),+] $(, $y:ident = $other:expr)* => $effect:expr) => {
+        #[cfg(feature = "wgpu")]
+        if let Some([$($x,)+ $($y),*]) = $crate::tensor::arrays([$(&*$tensor,)+ $($other),*]) {
+            use $crate::gpu;
+            drop([$($x),+]);
+            $(let $x = $tensor.array_mut().expect("on the GPU");)+
+            return $effect;
+        }
+    };
+}
+#[cfg(feature = "wgpu")]
+pub(crate) use arrays::{all_arrays, arrays};
+pub(crate) use on_gpu;
+
 impl<T: Real> fmt::Debug for Tensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor{} ", self.shape)?;
+        write!(f, "Tensor{} ", self.shape())?;
         if self.len() <= 64 { write!(f, "{:?}", self.to_vec()) } else { write!(f, "({} elements)", self.len()) }
     }
 }
 
 impl<T: Real> PartialEq for Tensor<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.shape == other.shape && self.view() == other.view()
+        self.shape() == other.shape() && self.on_cpu().view() == other.on_cpu().view()
     }
 }
 

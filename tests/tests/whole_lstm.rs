@@ -47,7 +47,7 @@ fn gradient_bits<S: Real>(threads: usize) -> Vec<u64> {
     pool.install(|| {
         let model: Model<Tensor<S>> = Lstm::init(&config, 2).into();
         let (loss, gradient) = model.gradient(&batch, Some(DropoutSeed::new(1, 1)), GradientMode::Whole);
-        let mut bits = vec![loss.to_f64().to_bits()];
+        let mut bits = vec![loss.item().to_f64().to_bits()];
         gradient.visit(|_, g| bits.extend(g.unwrap().to_vec().iter().map(|x| x.to_f64().to_bits())));
         bits
     })

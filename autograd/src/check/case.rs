@@ -30,17 +30,17 @@ impl Subject {
     }
     /// The op's samples for a seed, with extents up to `size`. Odd seeds store the last axis outermost.
     pub fn cases(&self, seed: u64, size: usize) -> Vec<Case> {
-        let real = drawn(&self.real, seed, size);
-        let dual = drawn(&self.dual, seed, size);
-        let count = drawn(&self.count, seed, size);
+        let real = drawn(&self.real, Samples::new(seed, size), seed);
+        let dual = drawn(&self.dual, Samples::new(seed, size), seed);
+        let count = drawn(&self.count, Samples::new(seed, size), seed);
         let all = real.into_iter().zip(dual).zip(count).enumerate();
         all.map(|(sample, ((real, dual), count))| Case { real, dual, count, sample, seed, size, whole: false }).collect()
     }
 }
 
 /// Samples as the op draws them; for odd seeds, the same values with the last axis outermost in memory: an op must not care.
-fn drawn<T: Real>(op: &Entry<T>, seed: u64, size: usize) -> Vec<Sample<T>> {
-    let mut samples = (op.samples)(&mut Samples::new(seed, size));
+pub(super) fn drawn<T: Real>(op: &Entry<T>, mut g: Samples, seed: u64) -> Vec<Sample<T>> {
+    let mut samples = (op.samples)(&mut g);
     if seed % 2 == 1 {
         samples.iter_mut().flat_map(|sample| &mut sample.inputs).for_each(|x| *x = turned(x));
     }

@@ -85,6 +85,9 @@ impl<T: Real, F: Function> AnyOp<T> for Whole<F> {
     fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
         0 // nothing is claimed
     }
+    fn on_gpu(&self) -> bool {
+        true
+    }
     fn saves(&self) -> Saves {
         Saves::INPUTS
     }

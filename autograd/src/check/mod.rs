@@ -29,13 +29,14 @@
 //! ```
 //!
 //! A function of tensors, your own formula or a whole model, is a case too: [`function()`]. What a VJP gave in a running model is
-//! checked at that model's numbers by [`application()`].
+//! checked at that model's numbers by [`application()`]. [`devices()`] puts an op on a GPU beside the same on the CPU.
 
 mod adjoint;
 mod application;
 mod audit;
 mod case;
 mod count;
+mod devices;
 mod differences;
 mod dual;
 mod evidence;
@@ -54,6 +55,7 @@ pub use application::application;
 pub use audit::audit;
 pub use case::{Case, Subject, subjects};
 pub use count::Count;
+pub use devices::devices;
 pub use differences::differences;
 pub use dual::Dual;
 pub use evidence::{Evidence, draws, evidence};

@@ -59,6 +59,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// Nothing compared yet.
+    pub(super) fn new(witness: &'static str, op: &'static str, sample: usize, seed: u64, size: usize) -> Self {
+        let (compared, worst, tolerance, curve) = (0, None, 0.0, Vec::new());
+        Report { witness, op, sample, seed, size, function: false, compared, worst, tolerance, curve }
+    }
     /// The worst relative error; 0 where nothing was compared.
     pub fn error(&self) -> f64 {
         self.worst.map_or(0.0, |w| w.error())
@@ -111,22 +116,13 @@ pub(super) struct Ledger(Report);
 impl Ledger {
     /// What a witness says. A panic, say of an op that reads what it did not save, is a broken rule too.
     pub(super) fn of(witness: &'static str, case: &Case, says: impl FnOnce(Ledger) -> Outcome) -> Outcome {
-        let said = catch_unwind(AssertUnwindSafe(|| says(Ledger::new(witness, case))));
-        said.unwrap_or_else(|panic| Ledger::new(witness, case).broken(format!("it panicked: {}", message(&*panic))))
+        let &Case { sample, seed, size, whole, .. } = case;
+        Self::on(&Report { function: whole, ..Report::new(witness, case.op(), sample, seed, size) }, says)
     }
-    fn new(witness: &'static str, case: &Case) -> Self {
-        Ledger(Report {
-            witness,
-            op: case.op(),
-            sample: case.sample,
-            seed: case.seed,
-            size: case.size,
-            function: case.whole,
-            compared: 0,
-            worst: None,
-            tolerance: 0.0,
-            curve: Vec::new(),
-        })
+    /// The same, of a sample that `blank`, an empty report, names.
+    pub(super) fn on(blank: &Report, says: impl FnOnce(Ledger) -> Outcome) -> Outcome {
+        let said = catch_unwind(AssertUnwindSafe(|| says(Ledger(blank.clone()))));
+        said.unwrap_or_else(|panic| Ledger(blank.clone()).broken(format!("it panicked: {}", message(&*panic))))
     }
     /// Records a comparison and the error allowed for it.
     pub(super) fn compare(&mut self, tolerance: f64, c: Comparison) {

@@ -80,6 +80,9 @@ impl AnyOp<f64> for Wrong {
     fn saves(&self) -> Saves {
         self.op.saves()
     }
+    fn on_gpu(&self) -> bool {
+        self.op.on_gpu()
+    }
     fn eval(&self, ins: &[&Tensor<f64>], want: Want) -> Evaluated<f64> {
         self.op.eval(ins, want)
     }

@@ -130,7 +130,7 @@ impl<T: Real> Op<T> for Attention {
         let s = tape.scope("mask", || s.select(&allowed, &never));
         let p = tape.scope("softmax", || {
             let (most, sees) = (s.max(3).detach(), allowed.max(3));
-            let blind = Tensor::elementwise([&sees], |[sees]| T::one() - sees);
+            let blind = 1.0 - &sees;
             if !blind.any_nonzero() {
                 let e = (&s - most).exp();
                 return &e / e.sum(&[3]);

@@ -19,7 +19,7 @@ impl<T: Real> Op<T> for Div {
         numel(out)
     }
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        Tensor::elementwise([ins[0], ins[1]], |[a, b]| a / b).into()
+        Tensor::elementwise([ins[0], ins[1]], "x / y", |[x, y]| x / y).into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         let (a, b) = (saved.x(0), saved.x(1));

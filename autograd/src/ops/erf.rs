@@ -19,7 +19,7 @@ impl<T: Real> Pointwise<T> for Erf {
     const SAVES: Saves = Saves::INPUTS;
 
     fn f(x: &Tensor<T>) -> Tensor<T> {
-        Tensor::elementwise([x], |[x]| x.erf())
+        Tensor::elementwise([x], "erf(x)", |[x]| x.erf())
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -15,7 +15,7 @@ impl<T: Real> Pointwise<T> for Log {
     const SAVES: Saves = Saves::INPUTS;
 
     fn f(x: &Tensor<T>) -> Tensor<T> {
-        Tensor::elementwise([x], |[x]| x.ln())
+        Tensor::elementwise([x], "log(x)", |[x]| x.ln())
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -32,11 +32,12 @@ pub(super) fn step<'t, T: Real>(z: &Var<'t, T>, c: &Var<'t, T>) -> (Var<'t, T>, 
 /// Pre-activations, or what is added to them: N(0, ½²), of one `sign` for the gate g. No gate is open or shut, where 1 − tanh²
 /// would be all rounding; and with a cell of the same sign no terms of c′, a factor of derivatives, cancel.
 pub(super) fn signed<T: Real>(g: &mut Samples, shape: impl Into<Shape>, sign: f64) -> Tensor<T> {
-    let x: Tensor<f64> = g.normal(shape);
+    let x: Tensor<T> = g.normal(shape);
     let row = x.shape()[x.shape().len() - 1];
     let of_g = |at: usize| at % row / (row / 4) == 2;
-    let values = x.to_vec().into_iter().enumerate();
-    Tensor::new(*x.shape(), values.map(|(at, x)| T::lit(0.5 * if of_g(at) { x.abs().copysign(sign) } else { x })).collect())
+    let values = x.to_vec().into_iter().map(T::to_f64).enumerate();
+    let signed = values.map(|(at, x)| T::lit(0.5 * if of_g(at) { x.abs().copysign(sign) } else { x }));
+    x.constant(*x.shape(), signed.collect())
 }
 
 impl<T: Real> Op<T> for LstmCell {
@@ -69,11 +70,11 @@ impl<T: Real> Op<T> for LstmCell {
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (b, h) = (g.extent(), g.extent());
         let (z, c) = (signed(g, [b, 4 * h], -1.0), g.positive([b, h]));
-        let negative = c.map(|c: T| -c);
+        let negative = -&c;
         vec![
-            (LstmCell, vec![signed(g, [b, 4 * h], 1.0), c]),
+            (LstmCell, vec![signed(g, [b, 4 * h], 1.0), c.clone()]),
             (LstmCell, vec![g.strided(&z), g.strided(&negative)]),
-            (LstmCell, vec![signed(g, [1, 4], 1.0), Tensor::zeros([1, 1])]),
+            (LstmCell, vec![signed(g, [1, 4], 1.0), c.zeros_like([1, 1])]),
             (LstmCell, vec![signed(g, [0, 4 * h], 1.0), g.normal([0, h])]),
         ]
     }

@@ -19,12 +19,13 @@ impl<T: Real> Pointwise<T> for Relu {
     const SAVES: Saves = Saves::OUTPUT;
 
     fn f(x: &Tensor<T>) -> Tensor<T> {
-        Tensor::elementwise([x], |[x]| if x <= T::zero() { T::zero() } else { x })
+        Tensor::elementwise([x], "select(x, 0.0, x <= 0.0)", |[x]| if x <= T::zero() { T::zero() } else { x })
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {
-        let is_positive = |y| if y > T::zero() { T::one() } else { T::zero() };
-        gy.select(&Tensor::elementwise([saved.y().value()], |[y]| is_positive(y)), &gy.zeros_like())
+        let is_positive = |[y]: [T; 1]| if y > T::zero() { T::one() } else { T::zero() };
+        let mask = Tensor::elementwise([saved.y().value()], "select(0.0, 1.0, x > 0.0)", is_positive);
+        gy.select(&mask, &gy.zeros_like())
     }
 
     fn samples(g: &mut Samples) -> Vec<Tensor<T>> {

@@ -42,8 +42,8 @@ impl<T: Real> Op<T> for Select<T> {
         let mask = a.indicator([m, n], (0..m * n).map(|i| i == 0 || i > 1 && g.index(2) == 0));
         vec![
             (Select { mask }, vec![g.strided(&a), b]),
-            (Select { mask: Tensor::full([], T::one()) }, vec![g.normal([]), g.normal([])]),
-            (Select { mask: Tensor::zeros([0, 2]) }, vec![g.normal([0, 2]), g.normal([0, 2])]),
+            (Select { mask: a.full_like([], T::one()) }, vec![g.normal([]), g.normal([])]),
+            (Select { mask: a.zeros_like([0, 2]) }, vec![g.normal([0, 2]), g.normal([0, 2])]),
         ]
     }
 }

@@ -18,7 +18,7 @@ impl<T: Real> Pointwise<T> for Softplus {
     const SAVES: Saves = Saves::INPUTS;
 
     fn f(x: &Tensor<T>) -> Tensor<T> {
-        Tensor::elementwise([x], |[x]| {
+        Tensor::elementwise([x], "max(x, 0.0) + ln_1p(exp(-abs(x)))", |[x]| {
             let (positive, minus) = if x > T::zero() { (x, -x) } else { (T::zero(), x) };
             positive + minus.exp().ln_1p()
         })

@@ -17,7 +17,7 @@ impl<T: Real> Pointwise<T> for Sqrt {
     const SAVES: Saves = Saves::OUTPUT;
 
     fn f(x: &Tensor<T>) -> Tensor<T> {
-        Tensor::elementwise([x], |[x]| x.sqrt())
+        Tensor::elementwise([x], "sqrt(x)", |[x]| x.sqrt())
     }
 
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T> {

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::sync::Arc;
 
-use gradus_tensor::{Real, Shape, Tensor};
+use gradus_tensor::{Device, Real, Shape, Tensor};
 
 pub mod backward;
 mod node;
@@ -100,6 +100,10 @@ impl<T: Real> Tape<T> {
         assert!(ins.iter().all(|x| std::ptr::eq(x.tape, self)), "{}: an input is on another tape", op.name());
         let (x, shapes): (Vec<&Tensor<T>>, Vec<&Shape>) = ins.iter().map(|x| (&x.value, x.value.shape())).unzip();
         let expected = op.shape(&shapes).unwrap_or_else(|e| panic!("{e}"));
+        let device = x.first().map_or(Device::Cpu, |x| x.device());
+        if device != Device::Cpu && !op.on_gpu() {
+            return self.by_reference(&*op, ins, &device);
+        }
         let node = (self.on && ins.iter().any(|x| x.node.is_some())).then(|| self.next_id());
 
         let mut y = self.evaluate(&op, ins, &x, node, Location::caller());
@@ -110,6 +114,17 @@ impl<T: Real> Tape<T> {
             self.push(Node { kind: Kind::Applied(Application::of(op, &x, &mut y)), parents, site });
         }
         Var { tape: self, value: y.out, node }
+    }
+
+    /// Records an op's definition in primitives, where a device has no kernel for the op itself.
+    fn by_reference<'t>(&'t self, op: &dyn AnyOp<T>, ins: &[&Var<'t, T>], device: &Device) -> Var<'t, T> {
+        let ins: Vec<Var<'t, T>> = ins.iter().map(|&x| x.clone()).collect();
+        self.scope(op.name(), || op.reference(&ins)).unwrap_or_else(|| {
+            panic!(
+                "`{}` has neither a kernel for {device} nor a reference in primitives: state one, or compute on the CPU",
+                op.name()
+            )
+        })
     }
 
     /// Runs `f` with `name` added to the path that nodes remember: `tape.scope("h3", || …)`.

@@ -19,6 +19,9 @@ pub trait Op<T: Real>: Debug + Send + Sync + Sized + 'static {
     const MATH: &'static str;
     /// What the VJP reads; all else is freed as soon as nothing needs it.
     const SAVES: Saves;
+    /// Are [`Op::eval`] and [`Op::vjp`] written with methods of tensors alone, which have kernels on a GPU? Where they are not, a
+    /// tape records the op's [reference](Op::reference) there.
+    const ON_GPU: bool = true;
 
     /// The shape of y, or in words what the inputs must be. By default that of the inputs, which are of one shape.
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
@@ -57,6 +60,7 @@ pub trait Op<T: Real>: Debug + Send + Sync + Sized + 'static {
 pub trait AnyOp<T: Real>: Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
     fn saves(&self) -> Saves;
+    fn on_gpu(&self) -> bool;
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError>;
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
@@ -80,6 +84,9 @@ impl<T: Real, O: Op<T>> AnyOp<T> for Stated<O> {
     }
     fn saves(&self) -> Saves {
         O::SAVES
+    }
+    fn on_gpu(&self) -> bool {
+        O::ON_GPU
     }
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
         self.0.shape(ins).map_err(|rule| ShapeError::new(O::NAME, rule, ins))

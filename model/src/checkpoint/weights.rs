@@ -19,9 +19,8 @@ use crate::tree::Tree;
 const POSITIONS: &str = "positions_embed.weight";
 
 /// The f32 elements as safetensors stores them.
-#[expect(clippy::disallowed_methods, reason = "a file holds the elements themselves")]
 pub(super) fn little_endian(t: &Tensor<f32>) -> Vec<u8> {
-    t.dense().as_slice().iter().flat_map(|x| x.to_le_bytes()).collect()
+    t.to_vec().into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
 /// A tensor as a safetensors file holds it: its f32 elements, little-endian.

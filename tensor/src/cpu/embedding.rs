@@ -27,7 +27,7 @@ pub fn naive_scatter_add<T: Scalar>(table: &mut [T], d: usize, ids: &[u32], x: &
 
 /// Panics unless the lengths agree and every id is a row of the table.
 #[track_caller]
-fn check(kernel: &str, table: usize, d: usize, ids: &[u32], rows: usize) {
+pub(crate) fn check(kernel: &str, table: usize, d: usize, ids: &[u32], rows: usize) {
     let known = row_count(kernel, table, d);
     same_len(kernel, &[rows, ids.len() * d]);
     if d > 0

@@ -59,17 +59,26 @@ pub fn naive<T: Scalar>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option
 #[track_caller]
 fn check<T>(x: &OutputOperands<'_, T>, loss: &[T], grads: &Option<OutputGrads<'_, T>>) -> usize {
     let kernel = "linear_cross_entropy";
-    assert!(x.width > 0, "{kernel}: the width d must be positive");
-    let classes = super::row_count(kernel, x.w.len(), x.width);
-    same_len(kernel, &[x.targets.len(), x.weights.len(), loss.len()]);
-    same_len(kernel, &[x.h.len(), x.width * x.targets.len()]);
-    x.bias.iter().for_each(|bias| same_len(kernel, &[classes, bias.len()]));
+    let classes = check_sizes(x.h.len(), x.w.len(), x.width, x.bias.map(<[T]>::len), x.targets, x.weights.len());
+    same_len(kernel, &[x.targets.len(), loss.len()]);
     if let Some(grads) = grads {
         same_len(kernel, &[x.h.len(), grads.h.len()]);
         same_len(kernel, &[x.w.len(), grads.w.len()]);
         grads.bias.iter().for_each(|bias| same_len(kernel, &[classes, bias.len()]));
     }
-    check_targets(kernel, x.targets, classes);
+    classes
+}
+
+/// The same of what is read: the lengths of h, w, the bias and the weights, and the width d.
+#[track_caller]
+pub(crate) fn check_sizes(h: usize, w: usize, width: usize, bias: Option<usize>, targets: &[u32], weights: usize) -> usize {
+    let kernel = "linear_cross_entropy";
+    assert!(width > 0, "{kernel}: the width d must be positive");
+    let classes = super::row_count(kernel, w, width);
+    same_len(kernel, &[targets.len(), weights]);
+    same_len(kernel, &[h, width * targets.len()]);
+    bias.iter().for_each(|&bias| same_len(kernel, &[classes, bias]));
+    check_targets(kernel, targets, classes);
     classes
 }
 

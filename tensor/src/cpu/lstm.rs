@@ -130,7 +130,7 @@ fn split<T>(x: &mut [T], t: usize, n: usize) -> (Option<&[T]>, &mut [T]) {
 
 /// Panics unless the lengths are those of whole rows of `units`, and of four times as many.
 #[track_caller]
-fn check_cell(kernel: &str, units: usize, fours: &[usize], ones: &[usize]) {
+pub(crate) fn check_cell(kernel: &str, units: usize, fours: &[usize], ones: &[usize]) {
     assert!(units > 0, "{kernel}: at least one unit");
     row_count(kernel, ones[0], units);
     same_len(kernel, ones);
@@ -139,7 +139,7 @@ fn check_cell(kernel: &str, units: usize, fours: &[usize], ones: &[usize]) {
 
 /// The same for whole steps of a batch, and W of `units`.
 #[track_caller]
-fn check(kernel: &str, w: usize, [batch, units]: [usize; 2], fours: &[usize], ones: &[usize]) {
+pub(crate) fn check(kernel: &str, w: usize, [batch, units]: [usize; 2], fours: &[usize], ones: &[usize]) {
     check_cell(kernel, units, fours, ones);
     same_len(kernel, &[4 * units * units, w]);
     row_count(kernel, ones[0], batch * units);

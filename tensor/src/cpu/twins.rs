@@ -288,8 +288,7 @@ fn arithmetic<T: Gemm>() {
 
 /// As for [`arithmetic`].
 fn adam<T: Gemm>() {
-    let step =
-        AdamStep { grad_scale: 0.7, beta1: 0.9, beta2: 0.999, step: 0.01, v_scale: 1.3, eps: 1e-8, decay: 0.001, l2: 0.02 };
+    let step = AdamStep { beta1: 0.9, beta2: 0.999, step: 0.01, v_scale: 1.3, eps: 1e-8, decay: 0.001, l2: 0.02 };
     for n in LENGTHS {
         let [p0, m0, v0, g]: [Vec<T>; 4] = [1, 2, 3, 4].map(|seed| normals(n, seed));
         assert_twins(0.0, 0.0, |k| {
@@ -297,7 +296,7 @@ fn adam<T: Gemm>() {
                 p.copy_from_slice(&p0);
                 m.copy_from_slice(&m0);
                 v.iter_mut().zip(&v0).for_each(|(v, &x)| *v = x * x);
-                (k.adam)(&step, p, m, v, &g);
+                (k.adam)(&step, T::lit(0.7), p, m, v, &g);
             })
         });
     }

@@ -1,20 +1,23 @@
 //! Element by element.
 
 use crate::rng::DropoutKey;
+use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// f of corresponding elements, for tensors of one shape: the route of functions without a kernel.
+    /// f of corresponding elements, for at most three tensors of one shape: the route of functions without a kernel. `wgsl` is
+    /// f for a GPU: an expression of x, y and z, in WGSL.
     ///
     /// ```
     /// # use gradus_tensor::Tensor;
     /// let (a, b) = (Tensor::new([2], vec![6.0, 8.0]), Tensor::new([2], vec![3.0, 2.0]));
-    /// assert_eq!(Tensor::elementwise([&a, &b], |[a, b]| a / b).to_vec(), [2.0, 4.0]);
+    /// assert_eq!(Tensor::elementwise([&a, &b], "x / y", |[a, b]| a / b).to_vec(), [2.0, 4.0]);
     /// ```
     #[track_caller]
-    pub fn elementwise<const N: usize>(ins: [&Self; N], f: impl Fn([T; N]) -> T) -> Self {
+    pub fn elementwise<const N: usize>(ins: [&Self; N], wgsl: &str, f: impl Fn([T; N]) -> T) -> Self {
         let shape = *ins[0].shape();
         assert!(ins.iter().all(|x| *x.shape() == shape), "elementwise: tensors of one shape, got {:?}", ins.map(|x| *x.shape()));
+        on_gpu!(all ins => gpu::map(&ins, wgsl, &[]));
         let dense = ins.map(Tensor::dense);
         let values = dense.each_ref().map(|x| &x.as_slice()[..shape.numel()]);
         Self::write(shape, |y| y.iter_mut().enumerate().for_each(|(i, y)| *y = f(values.map(|x| x[i]))))
@@ -22,46 +25,46 @@ impl<T: Real> Tensor<T> {
 
     /// y = eˣ of every element: any shape → the same.
     pub fn exp(&self) -> Self {
-        self.unary(T::kernels().exp)
+        self.unary("exp(x)", T::kernels().exp)
     }
 
     /// y = tanh x of every element: any shape → the same.
     pub fn tanh(&self) -> Self {
-        self.unary(T::kernels().tanh)
+        self.unary("tanh_safe(x)", T::kernels().tanh)
     }
 
     /// y = 1/(1 + e⁻ˣ) of every element: any shape → the same.
     pub fn sigmoid(&self) -> Self {
-        self.unary(T::kernels().sigmoid)
+        self.unary("sigmoid(x)", T::kernels().sigmoid)
     }
 
     /// y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))) of every element: any shape → the same.
     pub fn gelu(&self) -> Self {
-        self.unary(T::kernels().gelu)
+        self.unary("gelu(x)", T::kernels().gelu)
     }
 
     /// ȳ ∘ gelu′(x), for this x; both of one shape, the result's.
     #[track_caller]
     pub fn gelu_vjp(&self, gy: &Self) -> Self {
-        self.binary(gy, T::kernels().gelu_vjp)
+        self.binary(gy, "y * gelu_derivative(x)", T::kernels().gelu_vjp)
     }
 
     /// x + y; both of one shape, the result's.
     #[track_caller]
     pub fn add(&self, y: &Self) -> Self {
-        self.binary(y, T::kernels().add)
+        self.binary(y, "x + y", T::kernels().add)
     }
 
     /// x − y; both of one shape, the result's.
     #[track_caller]
     pub fn sub(&self, y: &Self) -> Self {
-        self.binary(y, T::kernels().sub)
+        self.binary(y, "x - y", T::kernels().sub)
     }
 
     /// x ∘ y; both of one shape, the result's.
     #[track_caller]
     pub fn mul(&self, y: &Self) -> Self {
-        self.binary(y, T::kernels().mul)
+        self.binary(y, "x * y", T::kernels().mul)
     }
 
     /// scale · x + shift of every element: any shape → the same.
@@ -69,10 +72,12 @@ impl<T: Real> Tensor<T> {
         self.scaled(T::lit(scale), T::lit(shift))
     }
 
-    /// This tensor times a tensor of one element: any shape → the same. Where the factor is 1, this tensor itself: on the
-    /// CPU the factor is read, which costs nothing.
+    /// This tensor times a tensor of one element: any shape → the same. On the CPU, where reading the
+    /// factor costs nothing, this tensor itself if it is 1.
     #[track_caller]
     pub fn scale_by(&self, factor: &Self) -> Self {
+        assert_eq!(factor.len(), 1, "scale_by: a factor of one element, got shape {}", factor.shape());
+        on_gpu!(x = self, factor = &factor.reshape([]).expand(*self.shape()) => gpu::map(&[x, factor], "x * y", &[]));
         let factor = factor.item();
         if factor == T::one() { self.clone() } else { self.scaled(factor, T::zero()) }
     }
@@ -80,28 +85,48 @@ impl<T: Real> Tensor<T> {
     /// This tensor where `mask` is not 0, `other` elsewhere; all of one shape. What is not selected never reaches the result.
     #[track_caller]
     pub fn select(&self, mask: &Self, other: &Self) -> Self {
-        Self::elementwise([mask, self, other], |[mask, x, other]| if mask != T::zero() { x } else { other })
+        Self::elementwise(
+            [mask, self, other],
+            "select(z, y, x != 0.0)",
+            |[mask, x, other]| if mask != T::zero() { x } else { other },
+        )
     }
 
     /// y = x ∘ m of x (…, n), mᵢⱼ = \[kept\]/(1 − p): a function of the key, of the row i over all leading axes, and of the column j.
     pub fn dropout(&self, key: &DropoutKey) -> Self {
         let n = self.rows().1;
-        self.unary(|x, y| (T::kernels().dropout)(key, x, y, n))
+        on_gpu!(x = self => gpu::dropout(&x, key, n));
+        self.kernel(|x, y| (T::kernels().dropout)(key, x, y, n))
     }
 
     fn scaled(&self, scale: T, shift: T) -> Self {
-        self.unary(|x, y| (T::kernels().affine)(x, scale, shift, y))
+        on_gpu!(x = self => gpu::map(&[x], "a * x + b", &[scale, shift].map(|x| x.to_f64() as f32)));
+        self.kernel(|x, y| (T::kernels().affine)(x, scale, shift, y))
     }
 
-    /// The kernel applied to all elements.
-    pub(super) fn unary(&self, kernel: impl FnOnce(&[T], &mut [T])) -> Self {
+    /// A function of every element: an expression of x in WGSL, and the CPU's kernel.
+    fn unary(&self, wgsl: &str, kernel: impl FnOnce(&[T], &mut [T])) -> Self {
+        on_gpu!(x = self => gpu::map(&[x], wgsl, &[]));
+        self.kernel(kernel)
+    }
+
+    /// The same of x and y, elements of two tensors of one shape.
+    #[track_caller]
+    fn binary(&self, other: &Self, wgsl: &str, kernel: impl FnOnce(&[T], &[T], &mut [T])) -> Self {
+        assert_eq!(self.shape(), other.shape(), "tensors of one shape");
+        on_gpu!(x = self, y = other => gpu::map(&[x, y], wgsl, &[]));
+        self.kernel2(other, kernel)
+    }
+
+    /// The CPU's kernel applied to all elements.
+    pub(super) fn kernel(&self, kernel: impl FnOnce(&[T], &mut [T])) -> Self {
         let x = self.dense();
         Self::write(*self.shape(), |y| kernel(x.as_slice(), y))
     }
 
     /// The same for two tensors of one shape.
     #[track_caller]
-    pub(super) fn binary(&self, other: &Self, kernel: impl FnOnce(&[T], &[T], &mut [T])) -> Self {
+    pub(super) fn kernel2(&self, other: &Self, kernel: impl FnOnce(&[T], &[T], &mut [T])) -> Self {
         assert_eq!(self.shape(), other.shape(), "tensors of one shape");
         let (x, y) = (self.dense(), other.dense());
         Self::write(*self.shape(), |z| kernel(x.as_slice(), y.as_slice(), z))

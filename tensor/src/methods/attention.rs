@@ -1,6 +1,7 @@
 //! Scaled dot-product attention, over separate heads and over a packed projection.
 
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Place, ScoreBias};
+use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -10,6 +11,11 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn attention(&self, k: &Self, v: &Self, bias: Option<&Self>, spec: &AttentionSpec) -> (Self, Self) {
         let [q, k, v] = [self, k, v].map(Tensor::rows_dense);
+        on_gpu!(q = &q, k = &k, v = &v, or_q = bias.unwrap_or(&q) => {
+            let attention = gpu::Attention::new([&q, &k, &v], bias.is_some().then_some(or_q), spec);
+            let [o, lse] = attention.attend([spec.batch, spec.queries, spec.heads, spec.width]).map(Self::from);
+            (o.permute(&[0, 2, 1, 3]), lse)
+        });
         let bias = bias.map(Tensor::dense);
         let x = AttentionOperands { spec, q: q.heads(), k: k.heads(), v: v.heads(), bias: bias.as_ref().map(Tensor::score_bias) };
         let (o, lse) = x.attend([spec.batch, spec.queries, spec.heads, spec.width]);
@@ -28,17 +34,20 @@ impl<T: Real> Tensor<T> {
         wants_bias: bool,
     ) -> ([Self; 3], Option<Self>) {
         let [q, k, v, go] = [q, k, v, self].map(Tensor::rows_dense);
+        on_gpu!(q = &q, k = &k, v = &v, go = &go, o = &o.rows_dense(), lse = lse, or_q = bias.unwrap_or(&q) => {
+            let attention = gpu::Attention::new([&q, &k, &v], bias.is_some().then_some(or_q), spec);
+            let (grads, gbias) = attention.vjp([&o, &lse, &go], wants_bias);
+            (Self::from(grads).separate(spec), gbias.map(Self::from))
+        });
         let (bias, o) = (bias.map(Tensor::dense), o.permute(&[0, 2, 1, 3]).dense());
         let x = AttentionOperands { spec, q: q.heads(), k: k.heads(), v: v.heads(), bias: bias.as_ref().map(Tensor::score_bias) };
-        let AttentionSpec { batch: b, heads: h, queries: tq, keys: tk, width: d, .. } = *spec;
-        let (nq, nk) = (b * h * tq * d, b * h * tk * d);
+        let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
         let mut gbias = bias.as_ref().filter(|_| wants_bias).map(|b| Self::unwritten(*b.shape()));
-        let grads = Self::write([nq + 2 * nk], |data| {
+        let grads = Self::write([batch * heads * (queries + 2 * keys) * width], |data| {
             let grads = AttentionGrads { data, packed: false, gbias: gbias.as_mut().map(Tensor::write_all) };
             (T::kernels().attention_vjp)(&x, o.as_slice(), lse.as_slice(), go.heads(), grads);
         });
-        let part = |from: usize, n: usize, t: usize| grads.slice(0, from..from + n).reshape([b, t, h, d]).permute(&[0, 2, 1, 3]);
-        ([part(0, nq, tq), part(nq, nk, tk), part(nq + nk, nk, tk)], gbias)
+        (grads.separate(spec), gbias)
     }
 
     /// Attention within each sequence of a packed [q | k | v] (B, T, 3·H·D), whose parts are read in place: o (B, T, H·D)
@@ -46,6 +55,9 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn self_attention(&self, spec: &AttentionSpec) -> (Self, Self) {
         let x = self.dense();
+        on_gpu!(x = &x => {
+            gpu::Attention::packed(&x, spec).attend([spec.batch, spec.queries, spec.heads * spec.width]).map(Self::from)
+        });
         x.packed(spec).attend([spec.batch, spec.queries, spec.heads * spec.width])
     }
 
@@ -53,6 +65,9 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn self_attention_vjp(&self, spec: &AttentionSpec, [o, lse]: [&Self; 2], go: &Self) -> Self {
         let (x, o, go, c) = (self.dense(), o.dense(), go.dense(), spec.heads * spec.width);
+        on_gpu!(x = &x, o = &o, lse = lse, go = &go => {
+            gpu::Attention::packed(&x, spec).packed_vjp([&o, &lse, &go], *self.shape())
+        });
         let go = Heads { data: go.as_slice(), strides: [spec.queries * c, spec.width, c] };
         Self::write(*self.shape(), |data| {
             let grads = AttentionGrads { data, packed: true, gbias: None };
@@ -65,6 +80,14 @@ impl<T: Real> Tensor<T> {
         let part = |place: Place| Heads { data: &self.as_slice()[place.offset.min(self.len())..], strides: place.strides };
         let [q, k, v] = spec.places(true).map(part);
         AttentionOperands { spec, q, k, v, bias: None }
+    }
+
+    /// Of q̄, k̄ and v̄, one after the other, (B, T, H, D) each: the three, as (B, H, T, D).
+    fn separate(&self, spec: &AttentionSpec) -> [Self; 3] {
+        let AttentionSpec { batch: b, heads: h, queries: tq, keys: tk, width: d, .. } = *spec;
+        let (nq, nk) = (b * h * tq * d, b * h * tk * d);
+        let part = |from: usize, n: usize, t: usize| self.slice(0, from..from + n).reshape([b, t, h, d]).permute(&[0, 2, 1, 3]);
+        [part(0, nq, tq), part(nq, nk, tk), part(nq + nk, nk, tk)]
     }
 
     /// This tensor (B, H, T, D), its last axis dense.

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::operands::AdamStep;
+use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -10,6 +11,7 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn add_assign(&mut self, y: &Self) {
         assert_eq!(self.shape(), y.shape(), "add_assign: tensors of one shape");
+        on_gpu!(mut x = self, y = y => gpu::assign(&x, &[y], "x + y", &[]));
         let y = y.dense();
         match self.get_mut() {
             Some(x) => (T::kernels().accumulate)(x, y.as_slice()),
@@ -17,10 +19,12 @@ impl<T: Real> Tensor<T> {
         }
     }
 
-    /// x ← f(x, y), element by element, of one shape: [`Tensor::elementwise`] in place.
+    /// x ← f(x, y), element by element, of one shape: [`Tensor::elementwise`] in place. `wgsl` is f for a GPU, an expression of
+    /// x, y and at most four numbers a, b, c and d: `constants`.
     #[track_caller]
-    pub fn zip_assign(&mut self, y: &Self, f: impl Fn(T, T) -> T + Sync) {
+    pub fn zip_assign(&mut self, y: &Self, wgsl: &str, constants: &[f64], f: impl Fn(T, T) -> T + Sync) {
         assert_eq!(self.shape(), y.shape(), "zip_assign: tensors of one shape");
+        on_gpu!(mut x = self, y = y => gpu::assign(&x, &[y], wgsl, &constants.iter().map(|&c| c as f32).collect::<Vec<_>>()));
         let y = y.dense();
         self.to_mut().par_iter_mut().with_min_len(1 << 14).zip(y.as_slice()).for_each(|(x, &y)| *x = f(*x, y));
     }
@@ -28,12 +32,17 @@ impl<T: Real> Tensor<T> {
     /// Element `at`, in row-major order, ← `value`.
     #[track_caller]
     pub fn set(&mut self, at: usize, value: T) {
+        on_gpu!(mut x = self => {
+            let at = x.reshaped([x.len()].into()).element(at);
+            gpu::assign(&at, &[], "a", &[value.to_f64() as f32])
+        });
         self.to_mut()[at] = value;
     }
 
     /// Row `ids[i]` of this table (V, d) ← itself + row i of x (…, d), in the order of i.
     #[track_caller]
     pub fn add_rows(&mut self, ids: &[u32], x: &Self) {
+        on_gpu!(mut table = self, x = x => gpu::add_rows(&table, ids, &x));
         let d = self.shape()[1];
         (T::kernels().scatter_add)(self.to_mut(), d, ids, x.dense().as_slice());
     }
@@ -45,6 +54,7 @@ impl<T: Real> Tensor<T> {
         let count = rows.shape()[axis];
         let fits = *rows.shape() == self.shape().with(axis, count) && start + count <= n;
         assert!(fits, "write_rows: {} at {start} of axis {axis} of {}", rows.shape(), self.shape());
+        on_gpu!(mut to = self, rows = rows => gpu::write_rows(&to, axis, start, &rows));
         let rows = rows.dense();
         let to = self.to_mut();
         for o in 0..outer {
@@ -54,10 +64,15 @@ impl<T: Real> Tensor<T> {
     }
 
     /// One step of Adam (Kingma and Ba 2015, algorithm 1) of these parameters, and of their moments `m` and `v`, by the
-    /// gradient `g`; all of one shape.
+    /// gradient `g` times `clip`, of one element; all others of one shape. Where `clip` is NaN nothing changes.
     #[track_caller]
-    pub fn adam(&mut self, step: &AdamStep, m: &mut Self, v: &mut Self, g: &Self) {
-        (T::kernels().adam)(step, self.to_mut(), m.to_mut(), v.to_mut(), g.dense().as_slice());
+    pub fn adam(&mut self, step: &AdamStep, clip: &Self, m: &mut Self, v: &mut Self, g: &Self) {
+        on_gpu!(mut [p = self, first = m, second = v], clip = clip, g = g => gpu::adam(step, &clip, [&p, &first, &second], &g));
+        let clip = clip.item();
+        if clip.to_f64().is_nan() {
+            return;
+        }
+        (T::kernels().adam)(step, clip, self.to_mut(), m.to_mut(), v.to_mut(), g.dense().as_slice());
     }
 }
 
@@ -84,11 +99,12 @@ mod tests {
 
     #[test]
     fn a_step_of_adam_moves_parameters_and_both_moments() {
-        let step =
-            AdamStep { grad_scale: 0.5, beta1: 0.5, beta2: 0.75, step: 2.0, v_scale: 3.0, eps: 1.0, decay: 0.25, l2: 0.25 };
+        let step = AdamStep { beta1: 0.5, beta2: 0.75, step: 2.0, v_scale: 3.0, eps: 1.0, decay: 0.25, l2: 0.25 };
         let tensor = |x| Tensor::new([1], vec![x]);
         let (mut p, mut m, mut v) = (tensor(4.0), tensor(2.0), tensor(9.0));
-        p.adam(&step, &mut m, &mut v, &tensor(4.0)); // computed by hand in cpu/adam.rs
+        p.adam(&step, &tensor(f64::NAN), &mut m, &mut v, &tensor(4.0));
+        assert_eq!((p.item(), m.item(), v.item()), (4.0, 2.0, 9.0));
+        p.adam(&step, &tensor(0.5), &mut m, &mut v, &tensor(4.0)); // computed by hand in cpu/adam.rs
         assert_eq!((p.item(), m.item(), v.item()), (2.5, 2.5, 9.0));
     }
 
@@ -96,7 +112,7 @@ mod tests {
     fn elements_are_set_and_combined_one_by_one() {
         let mut x = Tensor::new([2, 2], vec![1.0, 2.0, 3.0, 4.0]);
         x.set(2, 5.0);
-        x.zip_assign(&Tensor::new([2, 2], vec![10.0, 20.0, 30.0, 40.0]).t(), |x, y| x * y);
+        x.zip_assign(&Tensor::new([2, 2], vec![10.0, 20.0, 30.0, 40.0]).t(), "x * y", &[], |x, y| x * y);
         assert_eq!(x.to_vec(), [10.0, 60.0, 100.0, 160.0]);
     }
 

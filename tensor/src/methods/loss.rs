@@ -1,12 +1,17 @@
 //! Cross-entropy, in nats.
 
 use crate::operands::{OutputGrads, OutputOperands};
+use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
     /// For each row of these logits (n, V): −log softmax at its target, and lse = log Σ e^logit; both (n).
     #[track_caller]
     pub fn cross_entropy(&self, targets: &[u32]) -> (Self, Self) {
+        on_gpu!(z = self => {
+            let (loss, lse) = gpu::cross_entropy(&z, targets);
+            (Self::from(loss), Self::from(lse))
+        });
         let (z, n) = (self.dense(), [targets.len()]);
         let mut lse = Self::unwritten(n);
         let loss = Self::write(n, |loss| (T::kernels().cross_entropy)(z.as_slice(), targets, loss, lse.write_all()));
@@ -16,6 +21,7 @@ impl<T: Real> Tensor<T> {
     /// ȳ ∘ (softmax z − \[target\]) for these logits (n, V), whose lse [`Tensor::cross_entropy`] gave; ȳ (n) → (n, V).
     #[track_caller]
     pub fn cross_entropy_vjp(&self, targets: &[u32], lse: &Self, gy: &Self) -> Self {
+        on_gpu!(z = self, lse = lse, gy = gy => gpu::cross_entropy_vjp(&z, targets, &lse, &gy));
         let (z, gy) = (self.dense(), gy.dense());
         Self::write(*self.shape(), |gz| {
             (T::kernels().cross_entropy_vjp)(z.as_slice(), targets, lse.as_slice(), gy.as_slice(), gz);
@@ -25,6 +31,9 @@ impl<T: Real> Tensor<T> {
     /// −log softmax(h wᵀ + bias) at each row's target (n), for these hidden states h (n, d), w (V, d), bias (V).
     #[track_caller]
     pub fn linear_cross_entropy(&self, w: &Self, bias: Option<&Self>, targets: &[u32], weights: &Self) -> Self {
+        on_gpu!(h = self, w = w, b = bias.unwrap_or(w), weights = weights => {
+            gpu::linear_cross_entropy(&h, &w, bias.map(|_| &b), targets, &weights, false).0
+        });
         self.output_loss(w, bias, targets, weights, None)
     }
 
@@ -37,6 +46,10 @@ impl<T: Real> Tensor<T> {
         targets: &[u32],
         weights: &Self,
     ) -> (Self, Vec<Self>) {
+        on_gpu!(h = self, w = w, b = bias.unwrap_or(w), weights = weights => {
+            let (loss, grads) = gpu::linear_cross_entropy(&h, &w, bias.map(|_| &b), targets, &weights, true);
+            (Self::from(loss), grads.into_iter().map(Self::from).collect())
+        });
         let inputs = [Some(self), Some(w), bias];
         let mut grads: Vec<Self> = inputs.into_iter().flatten().map(|x| Self::unwritten(*x.shape())).collect();
         let mut to = grads.iter_mut().map(Tensor::write_all);

@@ -1,6 +1,7 @@
 //! Products of matrices.
 
 use crate::operands::{Mat, MatMut, Onto};
+use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -22,6 +23,7 @@ impl<T: Real> Tensor<T> {
     /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes. Views are read through their strides: nothing is copied to transpose.
     #[track_caller]
     pub fn matmul(&self, other: &Self) -> Self {
+        on_gpu!(a = self, b = other => gpu::matmul(&a, &b));
         let (r, n) = (self.shape().len(), other.shape()[other.shape().len() - 1]);
         let out = self.shape().with(r - 1, n);
         if r == 2 {
@@ -42,6 +44,7 @@ impl<T: Real> Tensor<T> {
     /// (…, k)·w (k, n) + b (n) → (…, n).
     #[track_caller]
     pub fn linear(&self, w: &Self, b: &Self) -> Self {
+        on_gpu!(x = self, w = w, b = b => gpu::linear(&x, &w, &b));
         let b = b.dense();
         let out = self.shape().with(self.shape().len() - 1, b.len());
         Self::write(out, |y| self.flat().product(w, y, Onto::Row(b.as_slice())))

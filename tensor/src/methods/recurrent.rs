@@ -1,11 +1,16 @@
 //! Long short-term memory; gates in the order i, f, g, o.
 
+use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
     /// One step from these pre-activations z (B, 4H) and the cell c (B, H): [h; c′] (2, B, H), and the gates (B, 4H).
     #[track_caller]
     pub fn lstm_cell(&self, c: &Self) -> (Self, Self) {
+        on_gpu!(z = self, c = c => {
+            let (out, gates) = gpu::lstm_cell(&z, &c);
+            (Self::from(out), Self::from(gates))
+        });
         let (c, units) = (c.dense(), c.shape()[1]);
         let mut gates = Self::write(*self.shape(), |gates| gates.copy_from_slice(self.dense().as_slice()));
         let out = Self::write([2, c.shape()[0], units], |out| {
@@ -19,6 +24,7 @@ impl<T: Real> Tensor<T> {
     /// [h̄; c̄′].
     #[track_caller]
     pub fn lstm_cell_vjp(&self, gates: &Self, c: &Self, gy: &Self) -> [Self; 2] {
+        on_gpu!(out = self, gates = gates, c = c, gy = gy => gpu::lstm_cell_vjp(&out, &gates, &c, &gy).map(Self::from));
         let (c, c_new, gy) = (c.dense(), self.slice(0, 1..2).dense(), gy.dense());
         let (gh, gc_new) = gy.as_slice().split_at(c.len());
         let mut gc = Self::write(*c.shape(), |gc| gc.copy_from_slice(gc_new));
@@ -33,6 +39,10 @@ impl<T: Real> Tensor<T> {
     /// h (T, B, H), and gates (T, B, 4H) and cells (T, B, H).
     #[track_caller]
     pub fn lstm(&self, w: &Self) -> (Self, [Self; 2]) {
+        on_gpu!(x = self, w = w => {
+            let (h, kept) = gpu::lstm(&x, &w);
+            (Self::from(h), kept.map(Self::from))
+        });
         let (x, w) = (self.dense(), w.dense());
         let (units, out) = (w.shape()[0], self.shape().with(2, w.shape()[0]));
         let (mut gates, mut cells) = (Self::unwritten(*self.shape()), Self::unwritten(out));
@@ -45,6 +55,10 @@ impl<T: Real> Tensor<T> {
     /// x̄ (T, B, 4H) and, where `wants_w`, w̄ (H, 4H), from these outputs h of [`Tensor::lstm`], w, gates and cells, and h̄.
     #[track_caller]
     pub fn lstm_vjp(&self, w: &Self, [gates, cells]: [&Self; 2], gy: &Self, wants_w: bool) -> (Self, Option<Self>) {
+        on_gpu!(h = self, w = w, gates = gates, cells = cells, gy = gy => {
+            let (gx, gw) = gpu::lstm_vjp(&h, &w, [&gates, &cells], &gy, wants_w);
+            (Self::from(gx), gw.map(Self::from))
+        });
         let (h, w, gy) = (self.dense(), w.dense(), gy.dense());
         let sizes = [self.shape()[1], self.shape()[2]];
         let mut gw = wants_w.then(|| Self::unwritten(*w.shape()));

@@ -1,5 +1,6 @@
 //! Sums, maxima and predicates.
 
+use crate::tensor::on_gpu;
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -8,6 +9,7 @@ impl<T: Real> Tensor<T> {
         if axes.is_empty() {
             return self.clone();
         }
+        on_gpu!(x = self => gpu::sum(&x, axes));
         // The summed axes brought to the front or the back leave a matrix whose rows or columns are summed.
         let rank = self.shape().len();
         let rest: Vec<usize> = (0..rank).filter(|a| !axes.contains(a)).collect();
@@ -24,6 +26,7 @@ impl<T: Real> Tensor<T> {
 
     /// The largest along `axis`, which stays with extent 1; NaN is passed over unless it comes first.
     pub fn max(&self, axis: usize) -> Self {
+        on_gpu!(x = self => gpu::max(&x, axis));
         let x = self.dense();
         let values = x.as_slice();
         let largest = x.first_largest(axis).map(|at| values[at]).collect();
@@ -32,6 +35,7 @@ impl<T: Real> Tensor<T> {
 
     /// 1 at the first of the largest along `axis`, 0 elsewhere; of this tensor's shape.
     pub fn is_max(&self, axis: usize) -> Self {
+        on_gpu!(x = self => gpu::is_max(&x, axis));
         let x = self.dense();
         Self::write(*self.shape(), |y| {
             y.fill(T::zero());
@@ -48,11 +52,13 @@ impl<T: Real> Tensor<T> {
 
     /// Σ xᵢ² in f64, by a fixed tree.
     pub fn sum_squares(&self) -> f64 {
+        on_gpu!(x = self => gpu::squares(&x).total());
         (T::kernels().sum_squares)(self.dense().as_slice())
     }
 
     /// Is every element finite?
     pub fn is_finite(&self) -> bool {
+        on_gpu!(x = self => gpu::squares(&x).all_finite());
         // Then the sum of x·0 is 0, otherwise NaN; it runs in lanes, without a branch per element.
         let x = self.dense();
         let mut lanes = [T::zero(); 16];
@@ -66,6 +72,7 @@ impl<T: Real> Tensor<T> {
 
     /// Is some element other than 0?
     pub fn any_nonzero(&self) -> bool {
+        on_gpu!(x = self => gpu::squares(&x).any_nonzero());
         self.dense().as_slice().iter().any(|&x| x != T::zero())
     }
 
@@ -73,6 +80,7 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn dot(&self, other: &Self) -> f64 {
         assert_eq!(self.shape(), other.shape(), "dot: tensors of one shape");
+        on_gpu!(x = self, y = other => gpu::dot(&x, &y));
         let (a, b) = (self.dense(), other.dense());
         a.as_slice().iter().zip(b.as_slice()).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
     }

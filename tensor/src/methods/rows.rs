@@ -1,11 +1,13 @@
 //! Rows of a table by their ids, and tensors joined and padded.
 
+use crate::tensor::on_gpu;
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
     /// Rows of this table (V, d) by their `ids`, row-major of `shape`: (shape…, d).
     #[track_caller]
     pub fn gather(&self, ids: &[u32], shape: &Shape) -> Self {
+        on_gpu!(table = self => gpu::gather(&table, ids, shape));
         let (table, d) = (self.dense(), self.shape()[1]);
         let out = Shape::new(&[shape, &[d][..]].concat());
         Self::write(out, |y| (T::kernels().gather)(table.as_slice(), d, ids, y))
@@ -22,6 +24,10 @@ impl<T: Real> Tensor<T> {
     /// The parts (at least one), one after the other along `axis`; their other extents are equal.
     #[track_caller]
     pub fn concat(parts: &[&Self], axis: usize) -> Self {
+        #[cfg(feature = "wgpu")]
+        if let Some(parts) = crate::tensor::all_arrays(parts) {
+            return crate::gpu::concat(&parts, axis).into();
+        }
         let extents: Vec<usize> = parts.iter().map(|x| x.shape()[axis]).collect();
         let (outer, _, inner) = parts[0].shape().around(axis);
         let dense: Vec<Self> = parts.iter().map(|x| x.dense()).collect();
@@ -39,6 +45,7 @@ impl<T: Real> Tensor<T> {
 
     /// This tensor with `before` zeros before it and `after` zeros after it along `axis`.
     pub fn pad(&self, axis: usize, before: usize, after: usize) -> Self {
+        on_gpu!(x = self => gpu::pad(&x, axis, before, after));
         let (x, (outer, n, inner)) = (self.dense(), self.shape().around(axis));
         let padded = before + n + after;
         Self::write(self.shape().with(axis, padded), |y| {

@@ -128,6 +128,7 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
     let config = &model.config();
     let broken = non_finite(model);
     let (loss, gradient) = model.gradient(batch, *dropout, GradientMode::Whole);
+    let loss = loss.item();
     let facts = vec![
         ("loss", format!("{loss:?}")),
         ("batch", format!("{} of {}, random", many(batch.sequences, "sequence"), many(batch.length(), "token"))),

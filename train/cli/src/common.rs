@@ -9,6 +9,7 @@ use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
+use gradus_tensor::Device;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::ModelDir;
@@ -34,6 +35,22 @@ impl Threads {
             .num_threads(threads)
             .build_global()
             .map_err(|source| CliError::Threads { threads, source })
+    }
+}
+
+/// Where a command computes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct On {
+    /// Device to compute on: `cpu`; `gpu`, the fastest kind of GPU; or `gpu:` and a name, or a part of one, that `gradus devices`
+    /// lists. Another device rounds in another way.
+    #[arg(long, value_name = "cpu|gpu[:NAME]", default_value = "cpu")]
+    device: String,
+}
+
+impl On {
+    /// Opens it.
+    pub fn open(&self) -> Result<Device, CliError> {
+        Ok(Device::open(&self.device)?)
     }
 }
 

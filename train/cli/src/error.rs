@@ -8,6 +8,7 @@ use gradus_io::files::FileError;
 use gradus_io::numbers::many;
 use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
+use gradus_tensor::DeviceError;
 use gradus_text::TextError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
@@ -26,6 +27,8 @@ pub enum CliError {
     Model(#[from] ModelDirError),
     #[error(transparent)]
     Generate(#[from] GenerateError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error(transparent)]
     Train(#[from] TrainError),
     #[error(transparent)]
@@ -92,6 +95,7 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Usage(_) | CliError::Range(_) => 2,
+            CliError::Device(e) => 1 + u8::from(e.is_of_usage()),
             CliError::Interrupted { .. } => 130,
             CliError::Pretrain(PretrainError::Settings(_)) => 2,
             CliError::Pretrain(PretrainError::Interrupted) => 130,

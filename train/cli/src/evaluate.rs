@@ -16,7 +16,7 @@ use gradus_train::evaluate::{SlidingWindow, gradients, predicted, token_losses};
 use gradus_train::hyperparameters::in_range;
 use serde_json::{Map, Value, json};
 
-use crate::common::{Talk, open_model, within};
+use crate::common::{On, Talk, open_model, within};
 use crate::error::CliError;
 use crate::ids::read_ids;
 use crate::output;
@@ -91,6 +91,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "task")]
     gradients: bool,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     talk: Talk,
 }
 
@@ -129,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return task::run(args, task, data);
     }
     let dir = open_model(&args.model)?;
-    let model = dir.load()?;
+    let (model, device) = (dir.load()?, args.on.open()?);
     let config = model.backbone.config();
     let windows = windows(args, &config)?;
     let sequences = match (&args.input.ids, &args.input.corpus) {
@@ -138,8 +140,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         (None, None) => unreachable!("clap asks for one of them"),
     };
     let result = match args.dtype {
-        Dtype::F32 => measure(args, &model, &sequences, windows),
-        Dtype::F64 => measure(args, &model.cast::<_, f64>(), &sequences, windows),
+        Dtype::F32 => measure(args, &model.to(&device)?, &sequences, windows),
+        Dtype::F64 => measure(args, &model.cast::<_, f64>().to(&device)?, &sequences, windows),
     }?;
     if args.talk.json {
         return output::json(&result);

@@ -9,7 +9,7 @@ use gradus_io::numbers::many;
 use gradus_train::finetune::{self, FinetuneError, FinetuneOutcome, FinetuneSettings};
 use gradus_train::run::Control;
 
-use crate::common::{Talk, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{On, Talk, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -31,7 +31,11 @@ Examples:
 directory of the model with the best dev score (the first on a tie), which `gradus evaluate --task` and `gradus predict` read; \
 with --seeds it holds one such directory per seed: `seed-1`, …. An epoch drops the last rows if they do not fill a batch. A \
 Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads are in \
-head.safetensors beside their backbone."
+head.safetensors beside their backbone.
+
+The data sets are published at gluebenchmark.com (GLUE's nine), nlp.stanford.edu/projects/snli (SNLI), \
+allenai.org/data/scitail (SciTail), cs.cmu.edu/~glai1/data/race (RACE), cs.rochester.edu/nlp/rocstories (Story Cloze) and \
+hlt.utdallas.edu/~vince/data/emnlp12 (DPRD)."
 )]
 pub struct Args {
     /// Directory of the pre-trained model and its tokenizer; any head is dropped
@@ -59,6 +63,8 @@ pub struct Args {
     #[arg(long)]
     anomaly: bool,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     talk: Talk,
     #[command(flatten)]
     settings: FinetuneSettings,
@@ -66,12 +72,17 @@ pub struct Args {
 
 pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.resume.is_some() {
-        resumes_with::<Args>(&["resume", "stop_at", "anomaly", "quiet", "json", "threads"], given)?;
+        resumes_with::<Args>(&["resume", "stop_at", "anomaly", "quiet", "json", "threads", "device"], given)?;
     }
     args.talk.threads.start()?;
     stop_on_ctrl_c();
-    let control =
-        Control { stop_at: args.stop_at, monitor: &Display::choose(args.talk.quiet), command: command(), anomaly: args.anomaly };
+    let control = Control {
+        stop_at: args.stop_at,
+        monitor: &Display::choose(args.talk.quiet),
+        command: command(),
+        device: args.on.open()?,
+        anomaly: args.anomaly,
+    };
     let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {
         (Some(dir), ..) => finetune::resume(dir, &control)?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {

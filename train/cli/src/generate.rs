@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gradus_model::Model;
+use gradus_model::{Model, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
@@ -10,7 +10,7 @@ use gradus_train::generate::{Choice, Overflow, Slide, generate};
 use gradus_train::model_dir::ModelDir;
 use serde_json::json;
 
-use crate::common::{Threads, open_model};
+use crate::common::{On, Threads, open_model};
 use crate::error::CliError;
 use crate::ids::read_ids;
 use crate::output;
@@ -64,6 +64,8 @@ pub struct Args {
     #[arg(long, overrides_with = "slide")]
     no_slide: bool,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     threads: Threads,
     /// Print one JSON object: `ids`, prompt included; `text` where there is a tokenizer; and where the window slid, `slid`: the
     /// first of `ids`, counted from 0, chosen without seeing the beginning (`at`), and how many it did not see (`unseen`).
@@ -85,7 +87,7 @@ struct Input {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     let dir = open_model(&args.model)?;
-    let model = dir.load()?;
+    let model = dir.load()?.to(&args.on.open()?)?;
     let Prompt { mut ids, tokenizer, vocab } = Prompt::read(&args.input, &dir, &model)?;
     let choice = match args.greedy {
         true => Choice::Greedy,

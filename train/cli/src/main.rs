@@ -6,6 +6,7 @@
 mod audit;
 mod bench;
 mod common;
+mod devices;
 mod error;
 mod evaluate;
 mod finetune;
@@ -21,11 +22,13 @@ mod tasks;
 mod tokenizer;
 mod world;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use error::CliError;
+use gradus_tensor::Device;
 
 /// GPT-1 from first principles: train it, measure it, let it write.
 #[derive(Debug, Parser)]
@@ -63,6 +66,7 @@ enum Command {
     Bench(bench::Command),
     #[command(subcommand)]
     Audit(audit::Command),
+    Devices(devices::Args),
 }
 
 /// `matches`: the same, with where each value comes from.
@@ -80,14 +84,29 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
         Some(Command::World(args)) => world::run(&args),
         Some(Command::Bench(command)) => bench::run(&command),
         Some(Command::Audit(command)) => audit::run(&command),
+        Some(Command::Devices(args)) => devices::run(&args),
         None => reproduce::miniature(),
     }
+}
+
+/// A GPU that fails, in a method that returns no error, ends the command with that error; every other panic stays one.
+fn run_on_any_device(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if Device::fault().is_none() {
+            report(info)
+        }
+    }));
+    panic::catch_unwind(AssertUnwindSafe(|| run(cli, matches))).unwrap_or_else(|panicked| match Device::fault() {
+        Some(error) => Err(error.into()),
+        None => panic::resume_unwind(panicked),
+    })
 }
 
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    match run(cli, &matches) {
+    match run_on_any_device(cli, &matches) {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that closed stdout (`gradus world | head`) has seen enough.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,

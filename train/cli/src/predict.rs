@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use gradus_data::sets::{Answer, Label, Split, Task, submission};
 use gradus_io::numbers::many;
 use gradus_io::progress::Job;
+use gradus_model::Tree;
 use gradus_train::finetune::{Data, FinetuneError, TaskModel, answers, left_out, logits, score};
 use gradus_train::hyperparameters::in_range;
 use gradus_train::tasks;
 use serde_json::{Value, json};
 
-use crate::common::{Talk, warn_of_another_task};
+use crate::common::{On, Talk, warn_of_another_task};
 use crate::error::CliError;
 use crate::output;
 use crate::page::vacant;
@@ -48,6 +49,8 @@ pub struct Args {
     #[arg(long, requires = "glue")]
     overwrite: bool,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     talk: Talk,
 }
 
@@ -60,7 +63,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         in_range("glue", dir.display(), dir.is_dir(), "an existing folder")?;
         vacant(&path, args.overwrite)?;
     }
-    let task_model = TaskModel::finetuned(&args.model, task)?;
+    let mut task_model = TaskModel::finetuned(&args.model, task)?;
+    task_model.model = task_model.model.to(&args.on.open()?)?;
     warn_of_another_task(&args.model, task);
     let data = task_model.read(task, &args.data, args.split)?;
     let job = Job::new(task.title, data.rows.len() as u64, "examples");

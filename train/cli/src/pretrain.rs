@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, FromArgMatches};
 use gradus_io::files::quoted;
+use gradus_tensor::Device;
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainOptions};
 use gradus_train::run::Control;
 
-use crate::common::{Talk, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{On, Talk, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -52,6 +53,8 @@ pub struct Args {
     #[arg(long)]
     samples: bool,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     talk: Talk,
     #[command(flatten)]
     options: PretrainOptions,
@@ -59,14 +62,15 @@ pub struct Args {
 
 pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.resume.is_some() {
-        let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "recompute"];
+        let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "device", "recompute"];
         resumes_with::<Args>(&allowed, given)?;
     }
     args.talk.threads.start()?;
+    let device = args.on.open()?;
     stop_on_ctrl_c();
     let monitor = &Display::choose(args.talk.quiet);
     let control = PretrainControl {
-        run: Control { stop_at: args.stop_at, monitor, command: command(), anomaly: args.anomaly },
+        run: Control { stop_at: args.stop_at, monitor, command: command(), device: device.clone(), anomaly: args.anomaly },
         samples: args.samples,
         cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
         probe: None,
@@ -79,6 +83,9 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
             let mut options = over(file.unwrap_or_default(), &args.options, given);
             if args.corpus.is_none() {
                 options.context = options.context.or(PretrainOptions::micro_world().context);
+            }
+            if device != Device::Cpu {
+                options.shards = options.shards.or(Some(1)); // a GPU is busy with one
             }
             let settings = options.settle().map_err(PretrainError::from)?;
             let out = args.out.as_deref().expect("clap requires it without --resume");

@@ -9,7 +9,7 @@ use gradus_io::interrupt;
 use gradus_io::progress::Monitor;
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
-use gradus_tensor::Tensor;
+use gradus_tensor::{Device, Tensor};
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{self, Data, FinetuneError, FinetuneSettings, Session, TaskModel, evenly};
 use gradus_train::optim::Warmup;
@@ -164,7 +164,7 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
     let settings = settings(sizes, seed, body)?;
     let command = format!("gradus reproduce --resume {}", quoted(&paths.0));
     let control = PretrainControl {
-        run: Control { stop_at: None, monitor: watch.monitor, command, anomaly: false },
+        run: Control { stop_at: None, monitor: watch.monitor, command, device: Device::Cpu, anomaly: false },
         samples: body == Body::Gpt && watch.samples,
         cache: dir.clone(),
         probe: Some(&*probe),

@@ -41,6 +41,17 @@ pub enum Record {
         /// Scores by name.
         scores: BTreeMap<String, f64>,
     },
+    /// A session begins on a device other than the CPU.
+    Device {
+        /// Steps made so far.
+        step: u64,
+        /// Seconds of training so far.
+        elapsed: f64,
+        /// As `--device` takes it.
+        device: String,
+        /// How it rounds.
+        arithmetic: String,
+    },
     /// Something the reader should know.
     Warning {
         /// Steps made so far.
@@ -159,7 +170,7 @@ impl Record {
             Self::Evaluation(EvaluationRecord { at, .. }) | Self::Sample(SampleRecord { at, .. }) | Self::Probe { at, .. } => {
                 at.step
             }
-            Self::Checkpoint { step, .. } | Self::Warning { step, .. } => *step,
+            Self::Checkpoint { step, .. } | Self::Device { step, .. } | Self::Warning { step, .. } => *step,
         }
     }
 }

@@ -279,6 +279,9 @@ impl PretrainReport {
     fn warnings(&self) -> Vec<Block> {
         let warning = |record: &Record| match record {
             Record::Warning { step, text, .. } => Some(Block::Text(format!("Step {}: {text}", count(*step)))),
+            Record::Device { step, device, arithmetic, .. } => {
+                Some(Block::Text(format!("After step {}, on {device}: {arithmetic}.", count(*step))))
+            }
             _ => None,
         };
         self.records.iter().filter_map(warning).collect()

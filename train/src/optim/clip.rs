@@ -7,15 +7,18 @@
 //! One norm for the whole model: clipping each tensor by its own would change the gradient's direction. (PyTorch divides
 //! by ‖g‖ + 1e-6 instead.)
 
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::{GlobalNorm, Real, Tensor};
 
-/// ‖g‖ of all gradients together, its squares summed in f64 in the order given.
-pub fn global_norm<'a, T: Real>(gradients: impl IntoIterator<Item = &'a Tensor<T>>) -> f64 {
-    gradients.into_iter().map(Tensor::sum_squares).sum::<f64>().sqrt()
+/// The factor on every gradient, where the gradients are: [`factor`] of the norm, or 1 without a `max`; NaN where the norm, or a
+/// number read with it, is not finite.
+pub fn on_device<T: Real>(norm: &GlobalNorm<T>, max: Option<f64>) -> Tensor<T> {
+    match max {
+        Some(max) => norm.map("select(a / x, 1.0, x <= a)", &[max], |norm| factor(norm, max)),
+        None => norm.map("1.0", &[], |_| 1.0),
+    }
 }
 
-/// The factor on every gradient: 1 up to `max`, max/‖g‖ beyond. A NaN norm gives NaN, so that it is not taken for a small
-/// gradient.
+/// 1 up to `max`, max/‖g‖ beyond. A NaN norm gives NaN, so that it is not taken for a small gradient.
 pub fn factor(norm: f64, max: f64) -> f64 {
     if norm <= max { 1.0 } else { max / norm }
 }
@@ -27,10 +30,19 @@ mod tests {
     #[test]
     fn one_norm_for_all() {
         let (a, b) = (Tensor::new([2], vec![3.0f32, 0.0]), Tensor::new([1], vec![4.0f32]));
-        assert_eq!(global_norm([&a, &b]), 5.0);
-        assert_eq!(global_norm::<f64>([]), 0.0);
-        let beyond = global_norm([&Tensor::new([2], vec![3e30f32, 4e30])]); // squares beyond f32's range
+        let norm = |all: &[&Tensor<f32>]| GlobalNorm::of(all, &[]).read().unwrap().norm();
+        assert_eq!((norm(&[&a, &b]), norm(&[])), (5.0, 0.0));
+        let beyond = norm(&[&Tensor::new([2], vec![3e30f32, 4e30])]); // squares beyond f32's range
         assert!((beyond / 5e30 - 1.0).abs() < 1e-6, "{beyond}");
+    }
+
+    #[test]
+    fn the_factor_is_made_where_the_gradient_is() {
+        let (g, loss) = (Tensor::new([2], vec![3.0, 4.0]), |x: f64| Tensor::scalar(x));
+        let factor = |g: &Tensor<f64>, x, max| on_device(&GlobalNorm::of(&[g], &[&loss(x)]), max).item();
+        assert_eq!([Some(1.0), Some(5.0), None].map(|max| factor(&g, 2.0, max)), [0.2, 1.0, 1.0]);
+        assert!(factor(&g, f64::INFINITY, None).is_nan(), "a loss that is not finite");
+        assert!(factor(&Tensor::new([1], vec![f64::INFINITY]), 2.0, Some(1.0)).is_nan(), "max/∞ is no factor");
     }
 
     #[test]

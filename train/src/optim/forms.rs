@@ -128,13 +128,12 @@ pub struct StepFactors {
     pub t: u64,
     /// s, the schedule's factor on the rate.
     pub schedule: f64,
-    /// Factor on all gradients ([`clip::factor`](super::clip::factor)).
-    pub clip: f64,
 }
 
 impl Optimizer {
-    /// Updates one parameter in place. `decays`: whether λ applies to it, as to all but biases and gains (§4.1, `Role::decays` of
-    /// gradus-model). `moments`: m and v, zero before the first step; ignored by [`Sgd`](OptimizerKind::Sgd). All have the same
+    /// Updates one parameter in place by its gradient g times `clip`, of one element ([`clip::factor`](super::clip::factor)); where
+    /// that is NaN nothing changes. `decays`: whether λ applies to it, as to all but biases and gains (§4.1, `Role::decays` of
+    /// gradus-model). `moments`: m and v, zero before the first step; ignored by [`Sgd`](OptimizerKind::Sgd). All others have one
     /// shape.
     ///
     /// # Panics
@@ -142,6 +141,7 @@ impl Optimizer {
     pub fn update<T: Real>(
         &self,
         at: StepFactors,
+        clip: &Tensor<T>,
         decays: bool,
         p: &mut Tensor<T>,
         moments: Option<(&mut Tensor<T>, &mut Tensor<T>)>,
@@ -151,11 +151,13 @@ impl Optimizer {
         let lambda = if decays { self.decay } else { 0.0 };
         if self.name == OptimizerKind::Sgd {
             // p ← p − rate·(clip·g + λp)
-            let [rate, clip, lambda] = [self.lr * at.schedule, at.clip, lambda].map(T::lit);
-            return p.zip_assign(g, |p, g| p - rate * (clip * g + lambda * p));
+            let factors = [self.lr * at.schedule, lambda];
+            let [rate, lambda] = factors.map(T::lit);
+            let step = |p, g: T| if g.to_f64().is_nan() { p } else { p - rate * (g + lambda * p) };
+            return p.zip_assign(&g.scale_by(clip), "select(x, x - a * (y + b * x), is_number(y))", &factors, step);
         }
         let (m, v) = moments.unwrap_or_else(|| panic!("optimizer {}: needs the moments m and v, got none", self.name));
-        p.adam(&self.adam_step(at, lambda), m, v, g);
+        p.adam(&self.adam_step(at, lambda), clip, m, v, g);
     }
 
     /// The table at the head of this file.
@@ -173,7 +175,7 @@ impl Optimizer {
             OptimizerKind::AdamW => (rate * lambda, 0.0),
             OptimizerKind::AdamL2 | OptimizerKind::Sgd => (0.0, lambda),
         };
-        AdamStep { grad_scale: at.clip, beta1: self.beta1, beta2: self.beta2, step, v_scale, eps: self.eps, decay, l2 }
+        AdamStep { beta1: self.beta1, beta2: self.beta2, step, v_scale, eps: self.eps, decay, l2 }
     }
 
     /// Refuses the first number that no run can use.
@@ -215,7 +217,12 @@ mod tests {
     }
 
     fn at(t: u64) -> StepFactors {
-        StepFactors { t, schedule: (t - 1) as f64 / 7.0, clip: 1.0 / t as f64 } // the first rate is 0, as after a warm-up's start
+        StepFactors { t, schedule: (t - 1) as f64 / 7.0 } // the first rate is 0, as after a warm-up's start
+    }
+
+    /// The factor by clipping.
+    fn clip<T: Real>(t: u64) -> T {
+        T::lit(1.0 / t as f64)
     }
 
     /// Each form written out, as its source has it.
@@ -223,8 +230,8 @@ mod tests {
         let (mut m, mut v) = (0.0, 0.0);
         let lambda = if decays { o.decay } else { 0.0 };
         for t in 1..=STEPS {
-            let StepFactors { schedule: s, clip, .. } = at(t);
-            let mut g = clip * gradient(t, p);
+            let StepFactors { schedule: s, .. } = at(t);
+            let mut g = clip::<f64>(t) * gradient(t, p);
             if o.name == AdamL2 {
                 g += lambda * p;
             }
@@ -251,7 +258,7 @@ mod tests {
         let (mut m, mut v) = (Tensor::zeros([p.len()]), Tensor::zeros([p.len()]));
         for t in 1..=STEPS {
             let g = p.map(|p| T::lit(gradient(t, p.to_f64())));
-            o.update(at(t), decays, &mut p, o.name.has_moments().then_some((&mut m, &mut v)), &g);
+            o.update(at(t), &Tensor::scalar(clip(t)), decays, &mut p, o.name.has_moments().then_some((&mut m, &mut v)), &g);
         }
         p.cast::<f64>().to_vec()
     }
@@ -291,10 +298,21 @@ mod tests {
         for name in OptimizerKind::ALL.into_iter().filter(|n| n.has_moments()) {
             let one = |x: f64| Tensor::new([1], vec![x]);
             let (mut p, mut m, mut v) = (one(2.0), one(0.0), one(0.0));
-            let still = StepFactors { t: 1, schedule: 0.0, clip: 1.0 };
-            Optimizer { decay: 0.0, ..settings(name) }.update(still, true, &mut p, Some((&mut m, &mut v)), &one(1.0));
+            let still = StepFactors { t: 1, schedule: 0.0 };
+            Optimizer { decay: 0.0, ..settings(name) }.update(still, &one(1.0), true, &mut p, Some((&mut m, &mut v)), &one(1.0));
             assert_eq!(p.item(), 2.0);
             assert!((m.item() - 0.2).abs() < 1e-15 && (v.item() - 0.01).abs() < 1e-15, "{name}: {m:?} {v:?}");
+        }
+    }
+
+    /// The guard against gradients that are not finite: their norm is NaN, and with it the factor.
+    #[test]
+    fn a_factor_of_nan_changes_nothing() {
+        for name in OptimizerKind::ALL {
+            let one = |x: f64| Tensor::new([1], vec![x]);
+            let (mut p, mut m, mut v) = (one(2.0), one(0.5), one(0.25));
+            settings(name).update(at(2), &one(f64::NAN), true, &mut p, Some((&mut m, &mut v)), &one(1.0));
+            assert_eq!((p.item(), m.item(), v.item()), (2.0, 0.5, 0.25), "{name}");
         }
     }
 
@@ -327,6 +345,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "needs the moments")]
     fn an_adam_without_moments_is_a_mistake() {
-        Optimizer::default().update(at(1), true, &mut Tensor::scalar(1.0), None, &Tensor::scalar(1.0));
+        let one = Tensor::scalar(1.0);
+        Optimizer::default().update(at(1), &one, true, &mut one.clone(), None, &one);
     }
 }

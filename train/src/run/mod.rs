@@ -19,6 +19,7 @@ use gradus_io::interrupt;
 use gradus_io::progress::Monitor;
 use gradus_model::Batch;
 use gradus_report::metrics::{MetricsError, Record, StepRecord};
+use gradus_tensor::Device;
 
 use crate::trainer::{StateError, TrainError, Trainer};
 
@@ -34,6 +35,8 @@ pub struct Control<'m> {
     pub monitor: &'m dyn Monitor,
     /// The command line.
     pub command: String,
+    /// Where it computes. A run may be continued on another device, though not to the same bits.
+    pub device: Device,
     /// Look at every op's value and every summand of a gradient, and stop at the first non-finite one.
     pub anomaly: bool,
 }
@@ -91,6 +94,12 @@ pub trait Run {
 /// Steps until `stop` or an interruption, evaluated, logged and saved on the way. On an error the checkpoint before stays.
 pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) -> Result<(), R::Error> {
     let trainer = run.trainer();
+    trainer.place(&control.device).map_err(RunError::from)?;
+    if let Some(arithmetic) = control.device.arithmetic() {
+        let (step, elapsed, device) = (trainer.done(), journal.seconds(), control.device.to_string());
+        journal.progress.say(&format!("{device}: {arithmetic}"));
+        journal.write(&Record::Device { step, elapsed, device, arithmetic: arithmetic.to_string() })?;
+    }
     trainer.watches = control.anomaly;
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
     let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());

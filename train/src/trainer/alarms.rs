@@ -45,14 +45,16 @@ pub struct Alarms<T: Real> {
 }
 
 impl<T: Real> Alarms<T> {
-    /// Observes a step's gradient, before clipping.
-    pub(super) fn observe(&mut self, gradient: &Gradient<T>, norm: f64) {
+    /// Observes a step's gradient, before clipping: `squares` has the sum of squares of each part that there is, `norm` the norm.
+    pub(super) fn observe(&mut self, gradient: &Gradient<T>, squares: &[f64], norm: f64) {
         self.steps += 1;
         let ends = self.steps.is_multiple_of(WINDOW);
+        let mut squares = squares.iter();
         gradient.as_ref().visit(|name, g| {
             let Some(g) = g else { return };
+            let square = *squares.next().expect("one for each part of the gradient");
             let idle = self.idle.entry(name.to_owned()).or_default();
-            *idle = if g.any_nonzero() { 0 } else { *idle + 1 };
+            *idle = if square != 0.0 { 0 } else { *idle + 1 };
             if *idle == IDLE && self.reported.insert(name.to_owned()) {
                 self.warnings.push(format!("{name}: its gradient was 0 everywhere in {IDLE} steps; nothing is learnt there"));
             }
@@ -60,7 +62,7 @@ impl<T: Real> Alarms<T> {
                 return;
             }
             let alive = self.alive.entry(name.to_owned()).or_insert_with(|| g.zeros_like(*g.shape()));
-            alive.zip_assign(g, |alive, g| if g == T::zero() { alive } else { T::one() });
+            alive.zip_assign(g, "select(1.0, x, y == 0.0)", &[], |alive, g| if g == T::zero() { alive } else { T::one() });
             if !ends {
                 return;
             }
@@ -127,17 +129,23 @@ mod tests {
         })
     }
 
+    fn observe(alarms: &mut Alarms<f64>, gradient: &Gradient<f64>, norm: f64) {
+        let mut squares = Vec::new();
+        gradient.as_ref().visit(|_, g| squares.extend(g.iter().map(|g| g.sum_squares())));
+        alarms.observe(gradient, &squares, norm);
+    }
+
     #[test]
     fn each_is_raised_once_and_sound_gradients_raise_none() {
         let mut alarms = Alarms::default();
-        (0..250).for_each(|_| alarms.observe(&gradient("", |_| 1.0), 1.0));
+        (0..250).for_each(|_| observe(&mut alarms, &gradient("", |_| 1.0), 1.0));
         assert!(alarms.take().is_empty());
 
         let weight = "h.0.mlp.c_fc.weight";
-        (0..9).for_each(|_| alarms.observe(&gradient(weight, |_| 0.0), 1.0));
-        alarms.observe(&gradient(weight, |i| if i == 7 { 1e-30 } else { 0.0 }), 1.0);
+        (0..9).for_each(|_| observe(&mut alarms, &gradient(weight, |_| 0.0), 1.0));
+        observe(&mut alarms, &gradient(weight, |i| if i == 7 { 1e-30 } else { 0.0 }), 1.0);
         assert!(alarms.take().is_empty(), "nine in a row are no alarm");
-        (0..30).for_each(|_| alarms.observe(&gradient(weight, |_| 0.0), 1.0));
+        (0..30).for_each(|_| observe(&mut alarms, &gradient(weight, |_| 0.0), 1.0));
         let raised = alarms.take();
         assert!(
             raised.len() == 1 && raised[0].starts_with(&format!("{weight}: ")) && raised[0].contains(" in 10 steps;"),
@@ -150,7 +158,7 @@ mod tests {
         let (mut alarms, bias) = (Alarms::default(), "h.0.mlp.c_fc.bias");
         for t in 0..200 {
             // Unit 3 never has a gradient, unit 5 only now and then.
-            alarms.observe(&gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 0)))), 1.0);
+            observe(&mut alarms, &gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 0)))), 1.0);
         }
         let raised = alarms.take();
         assert!(
@@ -163,17 +171,17 @@ mod tests {
     fn a_norm_that_explodes_is_reported_once() {
         let mut alarms = Alarms::default();
         let sound = gradient("", |_| 1.0);
-        (0..19).for_each(|i| alarms.observe(&sound, 1.0 + f64::from(i % 3)));
-        alarms.observe(&sound, 9.0);
+        (0..19).for_each(|i| observe(&mut alarms, &sound, 1.0 + f64::from(i % 3)));
+        observe(&mut alarms, &sound, 9.0);
         assert!(alarms.take().is_empty());
-        alarms.observe(&sound, 21.0);
-        alarms.observe(&sound, 400.0);
+        observe(&mut alarms, &sound, 21.0);
+        observe(&mut alarms, &sound, 400.0);
         let raised = alarms.take();
         assert!(raised.len() == 1 && raised[0].ends_with(" 21.0, 10 times the median of the last 20"), "{raised:?}");
         // Fine-tuning that converges: norms fall to nothing, and one batch in thirty is still hard.
         let mut alarms = Alarms::default();
         let hard = |t: i32| if t >= 300 && t % 30 == 0 { 20.0 } else { 1.0 };
-        (0..600).for_each(|t| alarms.observe(&sound, 5.0 * 0.99f64.powi(t) * hard(t)));
+        (0..600).for_each(|t| observe(&mut alarms, &sound, 5.0 * 0.99f64.powi(t) * hard(t)));
         assert!(alarms.take().is_empty());
     }
 

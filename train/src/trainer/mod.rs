@@ -17,7 +17,7 @@ use std::time::Instant;
 use gradus_autograd::anomaly::{Anomaly, Watch};
 use gradus_autograd::observer::Observer;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
-use gradus_tensor::{Real, Tensor, on_pool};
+use gradus_tensor::{Device, DeviceError, GlobalNorm, Real, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -51,10 +51,9 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// The factors of step t, whose gradient has this norm.
-    pub fn factors(&self, t: u64, norm: f64) -> StepFactors {
-        let clip = self.clip.map_or(1.0, |max| clip::factor(norm, max));
-        StepFactors { t, schedule: self.schedule.factor(t, self.steps), clip }
+    /// The factors of step t.
+    pub fn factors(&self, t: u64) -> StepFactors {
+        StepFactors { t, schedule: self.schedule.factor(t, self.steps) }
     }
 
     /// What is allowed but hardly intended: a warm-up that never ends.
@@ -97,6 +96,9 @@ pub struct Trainer<T: Real = f32> {
 /// A gradient of each parameter that is trained.
 pub type Gradient<T> = Model<Option<Tensor<T>>>;
 
+/// The losses of the shards, and their gradients' sum.
+type Shards<T> = (Vec<Tensor<T>>, Gradient<T>);
+
 /// The measurements of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepSummary {
@@ -125,6 +127,8 @@ pub enum TrainError {
          untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip. {anomaly}"
     )]
     Anomaly { step: u64, anomaly: Box<Anomaly> },
+    #[error("step {step}: {error}; the last checkpoint, if any, is untouched")]
+    Device { step: u64, error: DeviceError },
     #[error("parameter {name} of the initial model holds a NaN or an infinity; start from another checkpoint")]
     Broken { name: String },
     #[error(
@@ -165,6 +169,19 @@ impl<T: Real> Trainer<T> {
         Trainer { recipe, params, m, v, decays, done: 0, watches: false, alarms: Alarms::default() }
     }
 
+    /// Brings the model and its moments to a device.
+    ///
+    /// # Errors
+    /// As of [`Tensor::to`].
+    pub fn place(&mut self, device: &Device) -> Result<(), TrainError> {
+        let at = |error| self.fault(error);
+        let params = self.params.to(device).map_err(at)?;
+        (self.m, self.v) = (self.m.to(device).map_err(at)?, self.v.to(device).map_err(at)?);
+        self.params = params;
+        self.alarms = Alarms::default();
+        Ok(())
+    }
+
     /// The same in another precision.
     pub fn cast<U: Real>(&self) -> Trainer<U> {
         let fresh = Trainer::new(self.recipe.clone(), self.params.cast());
@@ -184,8 +201,15 @@ impl<T: Real> Trainer<T> {
     /// The loss of a batch and its gradient, by shards; with a seed the dropouts are active. A parameter that is not trained
     /// ([`GradientMode::Head`]) has none.
     pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
+        let (losses, gradient) = self.losses_and_gradient(batch, dropout)?;
+        let read = GlobalNorm::of(&[], &losses.iter().collect::<Vec<_>>()).read().map_err(|error| self.fault(error))?;
+        Ok((read.numbers.iter().sum(), gradient))
+    }
+
+    /// The losses of the shards instead, each a tensor without axes.
+    fn losses_and_gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<Shards<T>, TrainError> {
         let shards = batch.split(self.recipe.shards);
-        let mut loss = 0.0;
+        let mut losses = Vec::new();
         let mut total: Option<Gradient<T>> = None;
         for group in shards.chunks(self.recipe.concurrent_shards.max(1)) {
             let work =
@@ -194,7 +218,7 @@ impl<T: Real> Trainer<T> {
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
             for result in done.into_iter().rev() {
                 let (shard_loss, gradient) = result?;
-                loss += shard_loss;
+                losses.push(shard_loss);
                 total = Some(match total {
                     None => gradient,
                     Some(sum) => sum.zip(gradient).map(|_, (sum, g)| {
@@ -205,7 +229,7 @@ impl<T: Real> Trainer<T> {
                 });
             }
         }
-        Ok((loss, total.expect("a batch has at least one sequence")))
+        Ok((losses, total.expect("a batch has at least one sequence")))
     }
 
     /// An `observer` takes the place of the trainer's own watch.
@@ -214,7 +238,7 @@ impl<T: Real> Trainer<T> {
         batch: &Batch,
         dropout: Option<DropoutSeed>,
         observer: Option<Arc<dyn Observer<T>>>,
-    ) -> Result<(f64, Gradient<T>), TrainError> {
+    ) -> Result<(Tensor<T>, Gradient<T>), TrainError> {
         let watch = (self.watches && observer.is_none()).then(|| Arc::new(Watch::default()));
         let observer = observer.or_else(|| watch.clone().map(|watch| watch as _));
         let (loss, mut gradient) = self.params.observed_gradient(observer, batch, dropout, self.recipe.backward);
@@ -234,15 +258,15 @@ impl<T: Real> Trainer<T> {
         }
         match missing {
             Some(name) => Err(TrainError::NoGradient { step: self.done + 1, name }),
-            None => Ok((loss.to_f64(), gradient)),
+            None => Ok((loss, gradient)),
         }
     }
 
     /// One step: forward, backward, clip, optimizer. On an error nothing changes.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
         on_pool(|| {
-            let (loss, gradient) = self.gradient(batch, Some(self.dropout()))?;
-            self.apply(batch, loss, gradient)
+            let (losses, gradient) = self.losses_and_gradient(batch, Some(self.dropout()))?;
+            self.apply(batch, &losses, &gradient)
         })
     }
 
@@ -250,7 +274,7 @@ impl<T: Real> Trainer<T> {
     pub fn observed_step(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<StepSummary, TrainError> {
         on_pool(|| {
             let (loss, gradient) = self.shard(batch, Some(self.dropout()), Some(observer))?;
-            self.apply(batch, loss, gradient)
+            self.apply(batch, &[loss], &gradient)
         })
     }
 
@@ -269,32 +293,43 @@ impl<T: Real> Trainer<T> {
         })
     }
 
-    /// Applies the gradient of `batch`.
-    fn apply(&mut self, batch: &Batch, loss: f64, gradient: Gradient<T>) -> Result<StepSummary, TrainError> {
+    /// Applies the gradient of `batch`. All is computed where the parameters are; then what the summary needs is read, at once.
+    /// Where the loss or the norm is not finite, the factor of clipping is NaN, and nothing has changed.
+    fn apply(&mut self, batch: &Batch, losses: &[Tensor<T>], gradient: &Gradient<T>) -> Result<StepSummary, TrainError> {
         let t = self.done + 1;
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g));
-        let gradient_norm = clip::global_norm(all);
-        if !loss.is_finite() || !gradient_norm.is_finite() {
-            if let Some(name) = non_finite(&self.params).filter(|_| self.done == 0) {
-                return Err(TrainError::Broken { name });
-            }
-            let anomaly = self.anomaly(batch).map(Box::new);
-            return Err(TrainError::NotFinite { step: t, loss, norm: gradient_norm, anomaly });
-        }
-        self.alarms.observe(&gradient, gradient_norm);
-        self.alarms.observe_loss(loss);
-        let at = self.recipe.factors(t, gradient_norm);
-        let optimizer = &self.recipe.optimizer;
+        let measured = GlobalNorm::of(&all, &losses.iter().collect::<Vec<_>>());
+        let factor = clip::on_device(&measured, self.recipe.clip);
+        let (at, optimizer) = (self.recipe.factors(t), &self.recipe.optimizer);
         let moments = self.m.as_mut().zip(self.v.as_mut());
         let mut decays = self.decays.iter();
-        self.params.as_mut().zip(moments).zip(gradient).visit(|name, ((p, (m, v)), g)| {
+        self.params.as_mut().zip(moments).zip(gradient.as_ref()).visit(|name, ((p, (m, v)), g)| {
             let decays = *decays.next().unwrap_or_else(|| panic!("{name} is a parameter that the model did not have"));
             let Some(g) = g else { return };
-            optimizer.update(at, decays, p, optimizer.name.has_moments().then_some((m, v)), &g);
+            optimizer.update(at, &factor, decays, p, optimizer.name.has_moments().then_some((m, v)), g);
         });
+        let read = measured.read().map_err(|error| self.fault(error))?;
+        let (loss, gradient_norm) = (read.numbers.iter().sum(), read.norm());
+        if !read.is_finite() {
+            return Err(self.not_finite(batch, loss, gradient_norm));
+        }
+        self.alarms.observe(gradient, &read.squares, gradient_norm);
+        self.alarms.observe_loss(loss);
         self.done = t;
         Ok(StepSummary { loss, gradient_norm, rate: optimizer.lr * at.schedule })
+    }
+
+    /// Why the next step is not made, where its loss or its gradient's norm is not finite.
+    fn not_finite(&self, batch: &Batch, loss: f64, norm: f64) -> TrainError {
+        match non_finite(&self.params).filter(|_| self.done == 0) {
+            Some(name) => TrainError::Broken { name },
+            None => TrainError::NotFinite { step: self.done + 1, loss, norm, anomaly: self.anomaly(batch).map(Box::new) },
+        }
+    }
+
+    fn fault(&self, error: DeviceError) -> TrainError {
+        TrainError::Device { step: self.done + 1, error }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sizes, strides and places, checked once per call; what the kernels' `unsafe` code relies on.
 
 use super::super::same_len;
-use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, ScoreBias};
+use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, fits};
 
 impl<T: Copy> AttentionOperands<'_, T> {
     /// Panics unless sizes, strides and options agree.
@@ -11,29 +11,14 @@ impl<T: Copy> AttentionOperands<'_, T> {
         let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
         for (name, x, positions) in [("q", q, queries), ("k", k, keys), ("v", v, keys)] {
             let sizes = [batch, heads, positions];
-            assert!(fits(x, sizes, width), "attention: {name} ({batch}, {heads}, {positions}, {width}) leaves its slice");
+            assert!(
+                fits(x.strides, sizes, width, x.data.len()),
+                "attention: {name} ({batch}, {heads}, {positions}, {width}) leaves its slice"
+            );
         }
         same_len("attention", &[o.len(), batch * heads * queries * width]);
         same_len("attention", &[lse.len(), batch * heads * queries]);
-        match &spec.mask {
-            Mask::Full => {}
-            Mask::Causal => assert!(keys >= queries, "attention: causal needs Tk ≥ Tq, got {keys} keys, {queries} queries"),
-            Mask::Allowed(allowed) => {
-                let (n, one) = (allowed.len(), queries * keys);
-                assert!(n == one || n == batch * one, "attention: mask (B|1, Tq, Tk) expected, got {n} elements");
-            }
-        }
-        if let Some(lengths) = &spec.lengths {
-            same_len("attention lengths", &[lengths.len(), batch]);
-            let over = lengths.iter().position(|&n| n > keys);
-            assert!(over.is_none(), "attention: sequence {} is longer than its {keys} keys", over.unwrap_or(0));
-        }
-        if let Some(bias) = bias {
-            let ScoreBias { batch: b, heads: h, .. } = bias;
-            let broadcast = [1, batch].contains(&b) && [1, heads].contains(&h);
-            assert!(broadcast, "attention: bias (B|1, H|1, Tq, Tk) expected, got B = {b}, H = {h}");
-            same_len("attention bias", &[bias.data.len(), bias.batch * bias.heads * queries * keys]);
-        }
+        spec.check(bias.map(|bias| ([bias.batch, bias.heads], bias.data.len())));
     }
 
     /// Panics unless the output's gradient lies in its slice and those of the inputs have room.
@@ -41,7 +26,7 @@ impl<T: Copy> AttentionOperands<'_, T> {
     pub(super) fn check_grads(&self, go: Heads<'_, T>, grads: &AttentionGrads<'_, T>) {
         let AttentionSpec { batch, heads, queries, keys, width, .. } = *self.spec;
         let sizes = [batch, heads, queries];
-        assert!(fits(go, sizes, width), "attention_vjp: the output's gradient leaves its slice");
+        assert!(fits(go.strides, sizes, width, go.data.len()), "attention_vjp: the output's gradient leaves its slice");
         assert!(!grads.packed || keys == queries, "attention_vjp: a packed gradient needs as many keys as queries");
         same_len("attention_vjp", &[grads.data.len(), batch * heads * (queries + 2 * keys) * width]);
         if let Some(gbias) = &grads.gbias {
@@ -51,12 +36,28 @@ impl<T: Copy> AttentionOperands<'_, T> {
     }
 }
 
-/// Does every row of (B, H, positions, width) lie inside its slice?
-fn fits<T>(x: Heads<'_, T>, sizes: [usize; 3], width: usize) -> bool {
-    if sizes.contains(&0) || width == 0 {
-        return true;
+impl AttentionSpec {
+    /// Panics unless mask, lengths and a bias, by its sizes (B|1, H|1) and its number of elements, agree with the sizes.
+    #[track_caller]
+    pub(crate) fn check(&self, bias: Option<([usize; 2], usize)>) {
+        let AttentionSpec { batch, heads, queries, keys, .. } = *self;
+        match &self.mask {
+            Mask::Full => {}
+            Mask::Causal => assert!(keys >= queries, "attention: causal needs Tk ≥ Tq, got {keys} keys, {queries} queries"),
+            Mask::Allowed(allowed) => {
+                let (n, one) = (allowed.len(), queries * keys);
+                assert!(n == one || n == batch * one, "attention: mask (B|1, Tq, Tk) expected, got {n} elements");
+            }
+        }
+        if let Some(lengths) = &self.lengths {
+            same_len("attention lengths", &[lengths.len(), batch]);
+            let over = lengths.iter().position(|&n| n > keys);
+            assert!(over.is_none(), "attention: sequence {} is longer than its {keys} keys", over.unwrap_or(0));
+        }
+        if let Some(([b, h], len)) = bias {
+            let broadcast = [1, batch].contains(&b) && [1, heads].contains(&h);
+            assert!(broadcast, "attention: bias (B|1, H|1, Tq, Tk) expected, got B = {b}, H = {h}");
+            same_len("attention bias", &[len, b * h * queries * keys]);
+        }
     }
-    let last =
-        sizes.iter().zip(x.strides).try_fold(0usize, |last, (&size, stride)| last.checked_add((size - 1).checked_mul(stride)?));
-    last.and_then(|last| last.checked_add(width)).is_some_and(|end| end <= x.data.len())
 }

@@ -200,14 +200,18 @@ vectorized! {
 /// s ← scale·s + bias, −∞ where not allowed.
 #[inline(always)]
 fn finish_scores<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) {
-    for s in s.iter_mut() {
-        *s = *s * scale;
+    let never = T::lit(f64::NEG_INFINITY);
+    if scale > T::zero() {
+        s.iter_mut().for_each(|s| *s = *s * scale);
+    } else {
+        // What pads a row is −∞ already, and stays so.
+        s.iter_mut().for_each(|s| *s = if *s == never { never } else { *s * scale });
     }
     for (s, &bias) in s.iter_mut().zip(bias) {
         *s += bias;
     }
     for (s, &allowed) in s.iter_mut().zip(allowed) {
-        *s = if allowed { *s } else { T::lit(f64::NEG_INFINITY) };
+        *s = if allowed { *s } else { never };
     }
 }
 

@@ -114,6 +114,17 @@ fn lengths_and_masks_per_sequence() {
     agrees_both(&spec([2, 1, 1, 0, 4], Mask::Full, 0.0), None);
 }
 
+/// Of either sign, and none: what pads a row stays −∞.
+#[test]
+fn scores_are_scaled_by_any_number() {
+    for scale in [-0.7, 0.0, 2.5] {
+        let scaled = |spec: AttentionSpec| AttentionSpec { scale, lengths: Some([1, 29, 60].into()), ..spec };
+        for mask in [Mask::Full, Mask::Causal] {
+            agrees_both(&scaled(spec([3, 2, 40, 60, 4], mask, 0.2)), Some([3, 2]));
+        }
+    }
+}
+
 #[test]
 fn padding_is_not_read() {
     // Whatever follows a sequence's end, the bits are those of the sequence alone.

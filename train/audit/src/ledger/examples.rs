@@ -153,7 +153,8 @@ fn equation_5() -> Example {
 fn adam() -> Example {
     let optimizer = Optimizer { name: OptimizerKind::OpenAi, lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 };
     let (mut p, mut m, mut v) = (Tensor::scalar(2.0), Tensor::scalar(0.0), Tensor::scalar(0.0));
-    optimizer.update(StepFactors { t: 1, schedule: 1.0, clip: 1.0 }, true, &mut p, Some((&mut m, &mut v)), &Tensor::scalar(0.5));
+    let (at, clip, g) = (StepFactors { t: 1, schedule: 1.0 }, Tensor::scalar(1.0), Tensor::scalar(0.5));
+    optimizer.update(at, &clip, true, &mut p, Some((&mut m, &mut v)), &g);
     let root = (0.001f64 * 0.25).sqrt();
     let step = 0.1 * (1.0f64 - 0.999).sqrt() / (1.0 - 0.9);
     Example {

@@ -16,6 +16,7 @@ use gradus_autograd::check;
 use gradus_autograd::trace::Recorder;
 use gradus_model::{DropoutSeed, GradientMode};
 use gradus_report::markup::escape;
+use gradus_train::optim::clip;
 use gradus_train::trainer::TrainError;
 use serde::Serialize;
 use serde_json::Value;
@@ -66,18 +67,19 @@ impl Opened {
         let dropout = Some(DropoutSeed::new(seed, trainer.done() + 1));
         let (loss, gradient) =
             trainer.params.observed_gradient(Some(recorder.clone()), &step.batch, dropout, GradientMode::Whole);
-        let mut after = trainer.clone();
+        let (loss, mut after) = (loss.item(), trainer.clone());
         let made = after.step(&step.batch)?;
         let read: Vec<usize> = step.tokens.rows.iter().map(|(row, _)| *row).collect();
-        let at = trainer.recipe.factors(trainer.done() + 1, made.gradient_norm);
-        let leaves = update::leaves(trainer, &after, &gradient, at, &read);
+        let at = trainer.recipe.factors(trainer.done() + 1);
+        let clip = trainer.recipe.clip.map_or(1.0, |max| clip::factor(made.gradient_norm, max));
+        let leaves = update::leaves(trainer, &after, &gradient, clip, &read);
         let nodes = graph::nodes(&recorder.trace(), &leaves, seed);
         let config = serde_json::to_string(&trainer.params.config()).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
         let unit = if step.batch.labels.is_some() { ": L₂ per example, and λ·L₁ per token" } else { " per token" };
         let facts = [
             ("loss", format!("{loss:?} nats{unit}")),
-            ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.gradient_norm, at.clip)),
+            ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.gradient_norm, clip)),
             ("step", format!("{}, at a rate of {:?}", at.t, made.rate)),
             ("seed", format!("{seed}: {}", step.drawn)),
             ("data", step.data.clone()),
@@ -95,7 +97,7 @@ impl Opened {
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
             tokens: step.tokens,
             loss,
-            rule: UpdateRule::of(&trainer.recipe.optimizer, at),
+            rule: UpdateRule::of(&trainer.recipe.optimizer, at, clip),
             draws: DRAWS,
             ops: ops(&nodes),
             nodes,

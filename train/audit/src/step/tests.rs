@@ -102,6 +102,7 @@ fn the_step_is_that_of_the_trainer() {
     assert_eq!(opened.proved(), 206);
     let dropout = Some(DropoutSeed::new(2, StepInputs::STEPS + 1));
     let (loss, gradient) = trainer.params.gradient(&batch, dropout, GradientMode::Whole);
+    let loss = loss.item();
     assert_eq!(opened.loss, loss);
     let mut after = trainer.clone();
     assert_eq!(after.step(&batch).unwrap().loss, loss);

@@ -21,10 +21,10 @@ pub struct UpdateRule {
 }
 
 impl UpdateRule {
-    /// The rule of an update.
-    pub fn of(optimizer: &Optimizer, at: StepFactors) -> Self {
+    /// The rule of an update; `clip` is the factor by clipping.
+    pub fn of(optimizer: &Optimizer, at: StepFactors, clip: f64) -> Self {
         let mut numbers =
-            vec![("t", at.t as f64), ("c, by clipping", at.clip), ("lr", optimizer.lr), ("s, the schedule's", at.schedule)];
+            vec![("t", at.t as f64), ("c, by clipping", clip), ("lr", optimizer.lr), ("s, the schedule's", at.schedule)];
         let moments = [("β₁", optimizer.beta1), ("β₂", optimizer.beta2), ("ε", optimizer.eps)];
         numbers.extend(moments.into_iter().filter(|_| optimizer.name.has_moments()));
         UpdateRule { name: optimizer.name.to_string(), lines: lines(optimizer.name), numbers }
@@ -72,13 +72,13 @@ fn states(trainer: &Trainer<f64>) -> Model<State<'_>> {
     trainer.params.as_ref().zip(m.as_ref().zip(v.as_ref()))
 }
 
-/// What an update did to each parameter. `gradient` is θ̄; `tokens` are the rows of the tokens' embedding whose numbers are wanted
+/// What an update did to each parameter. `gradient` is θ̄, `clip` the factor by clipping; `tokens` are the rows of the tokens' embedding whose numbers are wanted
 /// ([`View::with_rows`]).
 pub fn leaves<'a>(
     before: &Trainer<f64>,
     after: &Trainer<f64>,
     gradient: &Gradient<f64>,
-    at: StepFactors,
+    clip: f64,
     tokens: &'a [usize],
 ) -> Vec<Leaf<'a>> {
     let mut leaves = Vec::new();
@@ -88,7 +88,7 @@ pub fn leaves<'a>(
         let rows = if declared.role == Role::TokenEmbedding { tokens } else { &[] };
         let optimizer = &before.recipe.optimizer;
         let decay = if declared.role.decays() { optimizer.decay } else { 0.0 };
-        let update = ParameterUpdate::of(optimizer, decay, at.clip, [before_it, after_it], gradient.as_ref(), rows);
+        let update = ParameterUpdate::of(optimizer, decay, clip, [before_it, after_it], gradient.as_ref(), rows);
         leaves.push(Leaf { name: name.to_owned(), rows, update });
     });
     leaves

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gradus_data::sets::{Split, Task};
 use gradus_io::progress::Job;
+use gradus_model::Tree;
 use gradus_train::finetune::{FinetuneError, TaskModel, evenly, labels, left_out, logits, metrics, score};
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::tasks::TaskError;
@@ -43,7 +44,8 @@ pub fn run(args: &Args, task: &str, folder: &Path) -> Result<(), CliError> {
 }
 
 fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Split) -> Result<Report<'a>, CliError> {
-    let task_model = TaskModel::finetuned(&args.model, task)?;
+    let mut task_model = TaskModel::finetuned(&args.model, task)?;
+    task_model.model = task_model.model.to(&args.on.open()?)?;
     warn_of_another_task(&args.model, task);
     let data = match &args.labels {
         Some(labels) => task_model.read_labelled(task, folder, split, labels)?,
@@ -76,7 +78,7 @@ fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) 
         return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
     }
     let dir = open_model(&args.model)?;
-    let model = dir.load()?;
+    let model = dir.load()?.to(&args.on.open()?)?;
     let tokenizer = dir.required_tokenizer(&model)?;
     let known =
         |token| tokenizer.token_id(token).ok_or_else(|| RangeError::new("opening", token, "a token of the model's tokenizer"));

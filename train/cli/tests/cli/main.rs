@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod devices;
 mod evaluate;
 mod finetune;
 mod generate;

@@ -1,0 +1,134 @@
+//! Which GPUs there are, and the one of a name.
+
+use std::sync::{Arc, LazyLock, Mutex};
+
+use super::gpu::Gpu;
+use super::{DeviceError, GpuInfo};
+
+/// The drivers of this machine.
+static INSTANCE: LazyLock<wgpu::Instance> = LazyLock::new(|| {
+    wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
+        flags: wgpu::InstanceFlags::empty(),
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    })
+});
+
+/// Those that are open: a GPU has one context, whoever asks.
+static OPEN: Mutex<Vec<Arc<Gpu>>> = Mutex::new(Vec::new());
+
+/// All GPUs, the fastest kind first.
+pub(crate) fn list() -> Vec<GpuInfo> {
+    adapters().into_iter().map(|(_, info)| info).collect()
+}
+
+/// The GPU of this name, or the first that is no software.
+pub(crate) fn open(name: Option<&str>) -> Result<Arc<Gpu>, DeviceError> {
+    let mut adapters = adapters();
+    let infos: Vec<&GpuInfo> = adapters.iter().map(|(_, info)| info).collect();
+    let (adapter, info) = adapters.swap_remove(choose(&infos, name)?);
+    let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
+    open.retain(|gpu| gpu.check().is_ok());
+    if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info) {
+        return Ok(gpu.clone());
+    }
+    let gpu = Gpu::open(&adapter, info)?;
+    open.push(gpu.clone());
+    Ok(gpu)
+}
+
+/// The first fault of those that are open.
+pub(crate) fn fault() -> Option<DeviceError> {
+    let open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
+    open.iter().find_map(|gpu| gpu.check().err())
+}
+
+pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
+    let mut adapters = pollster::block_on(INSTANCE.enumerate_adapters(wgpu::Backends::all()));
+    adapters.sort_by_key(|adapter| rank(adapter.get_info().device_type));
+    let mut named: Vec<(wgpu::Adapter, GpuInfo)> = Vec::new();
+    for adapter in adapters {
+        let it = adapter.get_info();
+        let same = named.iter().filter(|(other, _)| other.get_info().name == it.name).count();
+        let name = if same == 0 { it.name } else { format!("{} #{}", it.name, same + 1) };
+        let (kind, interface) = (kind(it.device_type), interface(it.backend));
+        named.push((
+            adapter,
+            GpuInfo { name, kind, interface, driver: format!("{} {}", it.driver, it.driver_info).trim().into() },
+        ));
+    }
+    named
+}
+
+/// The position of the GPU whose name is `name` or has it as a part; without a name, of the first that is no software.
+fn choose(gpus: &[&GpuInfo], name: Option<&str>) -> Result<usize, DeviceError> {
+    let names = |at: &[usize]| at.iter().map(|&i| gpus[i].name.clone()).collect::<Vec<_>>();
+    let all: Vec<usize> = (0..gpus.len()).collect();
+    let Some(name) = name else {
+        return gpus.iter().position(|gpu| gpu.kind != SOFTWARE).ok_or_else(|| DeviceError::NoGpu(names(&all)));
+    };
+    let wanted = name.to_lowercase();
+    let having =
+        |is: &dyn Fn(&str) -> bool| all.iter().copied().filter(|&i| is(&gpus[i].name.to_lowercase())).collect::<Vec<_>>();
+    let whole = having(&|name| name == wanted);
+    let matching = if whole.is_empty() { having(&|name| name.contains(&wanted)) } else { whole };
+    match matching[..] {
+        [one] => Ok(one),
+        [] => Err(DeviceError::NoSuchName { name: name.into(), found: names(&all) }),
+        _ => Err(DeviceError::Ambiguous { name: name.into(), matching: names(&matching) }),
+    }
+}
+
+const SOFTWARE: &str = "software";
+
+fn rank(of: wgpu::DeviceType) -> usize {
+    use wgpu::DeviceType::*;
+    [DiscreteGpu, IntegratedGpu, VirtualGpu, Other, Cpu].iter().position(|&kind| kind == of).unwrap_or(usize::MAX)
+}
+
+fn kind(of: wgpu::DeviceType) -> &'static str {
+    match of {
+        wgpu::DeviceType::DiscreteGpu => "discrete",
+        wgpu::DeviceType::IntegratedGpu => "integrated",
+        wgpu::DeviceType::VirtualGpu => "virtual",
+        wgpu::DeviceType::Other => "other",
+        wgpu::DeviceType::Cpu => SOFTWARE,
+    }
+}
+
+fn interface(of: wgpu::Backend) -> &'static str {
+    match of {
+        wgpu::Backend::Vulkan => "Vulkan",
+        wgpu::Backend::Metal => "Metal",
+        wgpu::Backend::Dx12 => "DX12",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(name: &str, kind: &'static str) -> GpuInfo {
+        GpuInfo { name: name.into(), kind, interface: "Vulkan", driver: String::new() }
+    }
+
+    #[test]
+    fn a_gpu_is_chosen_by_name_and_software_by_name_alone() {
+        let gpus =
+            [gpu("Big 9000", "discrete"), gpu("Big 9000 #2", "discrete"), gpu("Small", "integrated"), gpu("llvmpipe", SOFTWARE)];
+        let gpus: Vec<&GpuInfo> = gpus.iter().collect();
+        assert_eq!(choose(&gpus, None), Ok(0));
+        assert_eq!(choose(&gpus, Some("small")), Ok(2));
+        assert_eq!(choose(&gpus, Some("LLVM")), Ok(3));
+        assert_eq!(choose(&gpus, Some("big 9000")), Ok(0), "a whole name goes before a part");
+        assert_eq!(choose(&gpus, Some("#2")), Ok(1));
+        let names = |all: &[&str]| all.iter().map(|&name| name.into()).collect::<Vec<String>>();
+        let ambiguous = DeviceError::Ambiguous { name: "Big".into(), matching: names(&["Big 9000", "Big 9000 #2"]) };
+        assert_eq!(choose(&gpus, Some("Big")), Err(ambiguous));
+        let found = names(&["Big 9000", "Big 9000 #2", "Small", "llvmpipe"]);
+        assert_eq!(choose(&gpus, Some("9001")), Err(DeviceError::NoSuchName { name: "9001".into(), found }));
+        assert_eq!(choose(&gpus[3..], None), Err(DeviceError::NoGpu(names(&["llvmpipe"]))));
+        assert_eq!(choose(&[], None), Err(DeviceError::NoGpu(vec![])));
+    }
+}

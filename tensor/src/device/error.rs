@@ -1,0 +1,128 @@
+//! What can go wrong with a device.
+
+/// Why a device cannot be had, or no longer computes.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DeviceError {
+    /// No such kind of device.
+    #[error("a device is cpu, gpu or gpu:NAME, got {0:?}")]
+    Unknown(String),
+    /// The feature `wgpu` is off.
+    #[error("this build computes on the CPU alone; `cargo build --release --features wgpu` makes one that also drives GPUs")]
+    NotBuilt,
+    /// No driver offers a GPU.
+    #[error("no GPU was found: a driver for Vulkan, Metal or DX12 must be installed{}", software(.0))]
+    NoGpu(Vec<String>),
+    /// No name has this part.
+    #[error("no GPU is named {name:?}; there {}", listed(.found))]
+    NoSuchName {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        found: Vec<String>,
+    },
+    /// More than one name has this part.
+    #[error("{name:?} may be any of {}; give more of the name", quoted(.matching))]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// The names that have it.
+        matching: Vec<String>,
+    },
+    /// The driver would not open the device.
+    #[error("{name} cannot be opened: {reason}")]
+    Refused {
+        /// Of the GPU.
+        name: String,
+        /// The driver's words.
+        reason: String,
+    },
+    /// Other numbers than `f32` on a GPU.
+    #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
+    NotF32(&'static str),
+    /// The driver has no memory left.
+    #[error(
+        "{name} has no memory left for {bytes} more bytes, beside {held} that are in use: use a smaller batch, context or model"
+    )]
+    OutOfMemory {
+        /// Of the GPU.
+        name: String,
+        /// What was asked for.
+        bytes: u64,
+        /// In buffers of tensors.
+        held: u64,
+    },
+    /// A tensor that no shader could be given.
+    #[error("{name} takes tensors of at most {most} bytes, got one of {bytes}: use a smaller batch, context or vocabulary")]
+    TooLarge {
+        /// Of the GPU.
+        name: String,
+        /// Of the tensor.
+        bytes: u64,
+        /// What its driver allows.
+        most: u64,
+    },
+    /// The device is gone.
+    #[error("{name} was lost: {reason}")]
+    Lost {
+        /// Of the GPU.
+        name: String,
+        /// The driver's words.
+        reason: String,
+    },
+    /// A command was refused: a mistake of this library.
+    #[error("{name} refused a command, which is a mistake of this program: {reason}")]
+    Invalid {
+        /// Of the GPU.
+        name: String,
+        /// The reason given.
+        reason: String,
+    },
+}
+
+impl DeviceError {
+    /// Was the device asked for in a way that cannot be granted, as opposed to one that failed?
+    pub fn is_of_usage(&self) -> bool {
+        use DeviceError::*;
+        matches!(self, Unknown(_) | NotBuilt | NoSuchName { .. } | Ambiguous { .. } | NotF32(_))
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "is none".into() } else { format!("is {}", quoted(names)) }
+}
+
+fn software(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [name, ..] => format!(" ({}, on the CPU, is taken only by name: gpu:{name})", quoted(names)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_what_there_is() {
+        let names = ["A 1".to_string(), "A 2".to_string()].to_vec();
+        let error = |e: DeviceError| e.to_string();
+        let name = String::from("A");
+        assert_eq!(
+            error(DeviceError::Ambiguous { name: name.clone(), matching: names.clone() }),
+            r#""A" may be any of "A 1", "A 2"; give more of the name"#
+        );
+        assert_eq!(
+            error(DeviceError::NoSuchName { name: name.clone(), found: names.clone() }),
+            r#"no GPU is named "A"; there is "A 1", "A 2""#
+        );
+        assert_eq!(error(DeviceError::NoSuchName { name, found: vec![] }), r#"no GPU is named "A"; there is none"#);
+        let none = "no GPU was found: a driver for Vulkan, Metal or DX12 must be installed";
+        assert_eq!(error(DeviceError::NoGpu(vec![])), none);
+        let software = r#" ("A 1", "A 2", on the CPU, is taken only by name: gpu:A 1)"#;
+        assert_eq!(error(DeviceError::NoGpu(names)), format!("{none}{software}"));
+    }
+}

@@ -1,0 +1,44 @@
+//! The first thing that went wrong on a device.
+
+use std::sync::{Arc, Mutex};
+
+use super::DeviceError;
+use super::gpu::lock;
+
+/// Kept from when it happens, at some time after a command was given, until somebody asks.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    name: Arc<str>,
+    kept: Arc<Mutex<Option<DeviceError>>>,
+}
+
+impl Fault {
+    /// Of this device from now on.
+    pub(super) fn watching(device: &wgpu::Device, name: &str) -> Self {
+        let fault = Fault { name: name.into(), kept: Arc::default() };
+        let it = fault.clone();
+        device.on_uncaptured_error(Arc::new(move |error| {
+            it.raise(|name| DeviceError::Invalid { name, reason: error.to_string() })
+        }));
+        let it = fault.clone();
+        device.set_device_lost_callback(move |_, reason| it.raise(|name| DeviceError::Lost { name, reason: worded(&reason) }));
+        fault
+    }
+
+    /// Something went wrong. The first fault is kept; but commands to a device that is gone are refused before its loss is told.
+    pub(super) fn raise(&self, error: impl FnOnce(String) -> DeviceError) {
+        let (error, mut kept) = (error(self.name.to_string()), lock(&self.kept));
+        let is_cause = matches!((&*kept, &error), (None, _) | (Some(DeviceError::Invalid { .. }), DeviceError::Lost { .. }));
+        if is_cause {
+            *kept = Some(error);
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), DeviceError> {
+        lock(&self.kept).clone().map_or(Ok(()), Err)
+    }
+}
+
+fn worded(reason: &str) -> String {
+    if reason.is_empty() { "its driver gives no reason".into() } else { reason.into() }
+}

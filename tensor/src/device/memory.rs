@@ -1,0 +1,188 @@
+//! Buffers, kept for the next of their size.
+//!
+//! A step needs the same buffers every time, and a driver is slow to make one. One that is dropped is kept, and serves the next
+//! that asks for its size or a little less; commands run in order, so it may be used again before the device has done what it
+//! was last needed for. Each tensor has a buffer of its own: a command cannot write one part of a buffer and read another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::DeviceError;
+use super::gpu::{Gpu, lock};
+
+/// Sizes are multiples of this many bytes: what a shader may bind, and a whole number of elements.
+const UNIT: u64 = 256;
+
+/// What is idle, and how much there is.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    idle: BTreeMap<u64, Vec<wgpu::Buffer>>,
+    made: u64,
+    held: u64,
+    live: u64,
+    peak: u64,
+}
+
+/// Memory of one tensor; kept for another when dropped.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    gpu: Arc<Gpu>,
+    raw: wgpu::Buffer,
+}
+
+impl Buffer {
+    /// Room for `len` elements of arbitrary values.
+    pub(crate) fn recycled(gpu: &Arc<Gpu>, len: usize) -> Self {
+        let (bytes, most) = (4 * len as u64, gpu.limits.max_storage_buffer_binding_size);
+        if bytes > most {
+            gpu.fault.raise(|name| DeviceError::TooLarge { name, bytes, most });
+        }
+        Buffer { gpu: gpu.clone(), raw: gpu.take(bytes.min(most)) }
+    }
+
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    pub(super) fn raw(&self) -> &wgpu::Buffer {
+        &self.raw
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.gpu.give(self.raw.clone());
+    }
+}
+
+impl Gpu {
+    /// A buffer of at least `bytes`, idle or new.
+    pub(super) fn take(&self, bytes: u64) -> wgpu::Buffer {
+        let size = rounded(bytes);
+        let mut memory = lock(&self.memory);
+        let idle = memory.idle.range(size..=size + size / 8).next().map(|(&size, _)| size);
+        let raw = match idle {
+            Some(size) => {
+                let of_size = memory.idle.get_mut(&size).expect("just found");
+                let raw = of_size.pop().expect("no size without buffers");
+                if of_size.is_empty() {
+                    memory.idle.remove(&size);
+                }
+                raw
+            }
+            None => self.make(&mut memory, size),
+        };
+        memory.live += raw.size();
+        memory.peak = memory.peak.max(memory.live);
+        raw
+    }
+
+    pub(super) fn give(&self, raw: wgpu::Buffer) {
+        let mut memory = lock(&self.memory);
+        memory.live -= raw.size();
+        memory.idle.entry(raw.size()).or_default().push(raw);
+    }
+
+    /// A new buffer; where the device has no room, after it has freed what is idle.
+    fn make(&self, memory: &mut Memory, size: u64) -> wgpu::Buffer {
+        let mut made = self.try_make(size);
+        if made.is_err() {
+            memory.held -= memory.idle.iter().map(|(size, all)| size * all.len() as u64).sum::<u64>();
+            memory.idle.clear();
+            self.wait();
+            made = self.try_make(size);
+        }
+        memory.made += 1;
+        memory.held += size;
+        made.unwrap_or_else(|unusable| {
+            let held = memory.live;
+            self.fault.raise(|name| DeviceError::OutOfMemory { name, bytes: size, held });
+            unusable
+        })
+    }
+
+    /// A new buffer, or one that every command refuses.
+    fn try_make(&self, size: u64) -> Result<wgpu::Buffer, wgpu::Buffer> {
+        use wgpu::BufferUsages as Usage;
+        let scopes =
+            [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation].map(|what| self.device.push_error_scope(what));
+        let raw = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size,
+            usage: Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST,
+            mapped_at_creation: false,
+        });
+        let errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop())).count();
+        if errors == 0 { Ok(raw) } else { Err(raw) }
+    }
+
+    pub(super) fn fill_counts(&self, counts: &mut super::recorder::Counts) {
+        let memory = lock(&self.memory);
+        (counts.buffers_made, counts.held_bytes, counts.live_bytes) = (memory.made, memory.held, memory.live);
+        counts.peak_bytes = memory.peak;
+    }
+}
+
+/// At most an eighth more than asked for, so that nearly equal sizes serve one another.
+fn rounded(bytes: u64) -> u64 {
+    let step = (bytes.next_power_of_two() / 16).max(UNIT);
+    bytes.max(1).next_multiple_of(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::gpu::testing::fresh;
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error_with_the_bytes() {
+        let Some(gpu) = fresh() else { return };
+        let there = Buffer::recycled(&gpu, 1000);
+        assert_eq!(gpu.check(), Ok(()));
+        drop(gpu.take(1 << 50));
+        let name = gpu.info().name.clone();
+        assert_eq!(gpu.check(), Err(DeviceError::OutOfMemory { name, bytes: 1 << 50, held: there.raw.size() }));
+        assert!(there.read(0..1).wait().is_err(), "what is read after a fault is that fault");
+    }
+
+    #[test]
+    fn a_tensor_that_no_shader_takes_is_an_error_with_the_limit() {
+        let Some(gpu) = fresh() else { return };
+        let most = gpu.limits.max_storage_buffer_binding_size;
+        drop(Buffer::recycled(&gpu, (most / 4) as usize + 1));
+        let name = gpu.info().name.clone();
+        assert_eq!(gpu.check(), Err(DeviceError::TooLarge { name, bytes: most / 4 * 4 + 4, most }));
+    }
+
+    #[test]
+    fn a_device_that_is_gone_is_an_error_where_something_is_read() {
+        let Some(gpu) = fresh() else { return };
+        let x = gpu.send(&[1.0f32, 2.0]);
+        assert_eq!(x.read(0..2).wait(), Ok(vec![1.0, 2.0]));
+        gpu.device.destroy();
+        let error = x.read(0..2).wait().unwrap_err();
+        assert!(matches!(error, DeviceError::Lost { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_buffer_serves_the_next_of_its_size() {
+        let Some(gpu) = fresh() else { return };
+        let made = || gpu.counts().buffers_made;
+        let before = made();
+        drop(Buffer::recycled(&gpu, 100_000));
+        let (first, second) = (Buffer::recycled(&gpu, 99_000), Buffer::recycled(&gpu, 100_000));
+        assert_eq!(made() - before, 2, "one for both that came first, one beside it");
+        drop((first, second));
+        drop(Buffer::recycled(&gpu, 10));
+        assert!(gpu.counts().live_bytes < gpu.counts().peak_bytes);
+    }
+
+    #[test]
+    fn sizes_are_rounded_by_an_eighth_at_most() {
+        assert_eq!([0, 1, 256, 257, 4096, 4097].map(rounded), [256, 256, 256, 512, 4096, 4608]);
+        for bytes in (1..1 << 20).step_by(77) {
+            let size = rounded(bytes);
+            assert!(size >= bytes && size.is_multiple_of(UNIT) && size <= bytes + bytes / 8 + UNIT, "{bytes} → {size}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Where tensors are: in the CPU's memory, or on a GPU that [wgpu](https://docs.rs/wgpu) drives.
+//!
+//! Commands for a GPU are recorded and go to it together, when a result is read or when their parameters fill a buffer. It runs
+//! them in order, so a buffer that is no longer needed serves the next command at once. A fault of the device is kept until a
+//! result is asked for, and is then an error.
+
+mod arithmetic;
+mod error;
+
+#[cfg(feature = "wgpu")]
+mod adapter;
+#[cfg(feature = "wgpu")]
+mod fault;
+#[cfg(feature = "wgpu")]
+mod gpu;
+#[cfg(feature = "wgpu")]
+mod memory;
+#[cfg(feature = "wgpu")]
+mod pipeline;
+#[cfg(feature = "wgpu")]
+mod probe;
+#[cfg(feature = "wgpu")]
+mod reading;
+#[cfg(feature = "wgpu")]
+mod recorder;
+
+use std::fmt;
+
+pub use arithmetic::{Arithmetic, Rounding};
+pub use error::DeviceError;
+#[cfg(feature = "wgpu")]
+pub use {gpu::Gpu, recorder::Counts};
+#[cfg(feature = "wgpu")]
+pub(crate) use {memory::Buffer, pipeline::Shader, pipeline::shader};
+
+/// What stores tensors and computes with them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Device {
+    /// The CPU.
+    #[default]
+    Cpu,
+    /// A GPU, driven through wgpu.
+    #[cfg(feature = "wgpu")]
+    Gpu(std::sync::Arc<Gpu>),
+}
+
+impl Device {
+    /// The device that `choice` names: `cpu`; `gpu`, the fastest kind of GPU there is; or `gpu:NAME`, where NAME is the name of one
+    /// GPU or a part of it, in capitals or not. A software renderer, which computes on the CPU, is taken only by its name.
+    ///
+    /// # Errors
+    /// Where `choice` is none of these, this build has no GPUs, none or several have such a name, or the driver refuses.
+    pub fn open(choice: &str) -> Result<Self, DeviceError> {
+        match choice.split_once(':') {
+            None if choice == "cpu" => Ok(Device::Cpu),
+            None if choice == "gpu" => Self::open_gpu(None),
+            Some(("gpu", name)) if !name.trim().is_empty() => Self::open_gpu(Some(name.trim())),
+            _ => Err(DeviceError::Unknown(choice.into())),
+        }
+    }
+
+    #[cfg(feature = "wgpu")]
+    fn open_gpu(name: Option<&str>) -> Result<Self, DeviceError> {
+        adapter::open(name).map(Device::Gpu)
+    }
+
+    #[cfg(not(feature = "wgpu"))]
+    fn open_gpu(_: Option<&str>) -> Result<Self, DeviceError> {
+        Err(DeviceError::NotBuilt)
+    }
+
+    /// How a GPU rounds, measured when it was opened; `None` of the CPU, which rounds as Rust does.
+    pub fn arithmetic(&self) -> Option<&Arithmetic> {
+        match self {
+            Device::Cpu => None,
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => Some(gpu.arithmetic()),
+        }
+    }
+
+    /// What went wrong on a GPU, if something did: the cause where a method that returns no error panicked.
+    pub fn fault() -> Option<DeviceError> {
+        #[cfg(feature = "wgpu")]
+        return adapter::fault();
+        #[cfg(not(feature = "wgpu"))]
+        None
+    }
+
+    /// The GPUs that [`Device::open`] finds, the fastest kind first; none in a build without GPUs.
+    pub fn gpus() -> Vec<GpuInfo> {
+        #[cfg(feature = "wgpu")]
+        return adapter::list();
+        #[cfg(not(feature = "wgpu"))]
+        Vec::new()
+    }
+}
+
+/// As [`Device::open`] takes it.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => write!(f, "gpu:{}", gpu.info().name),
+        }
+    }
+}
+
+/// A GPU by its driver's description.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuInfo {
+    /// Its name, unique among those of this machine.
+    pub name: String,
+    /// `discrete`, `integrated`, `virtual`, `other`, or `software`: a program that renders on the CPU.
+    pub kind: &'static str,
+    /// The interface to the driver: Vulkan, Metal or DX12.
+    pub interface: &'static str,
+    /// The driver and its version.
+    pub driver: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_that_is_no_device_says_what_is() {
+        assert_eq!(Device::open("cpu"), Ok(Device::Cpu));
+        for choice in ["", "CPU", "gpus", "cuda", "gpu:", "gpu: ", "cpu:0", "tpu:x"] {
+            let error = Device::open(choice).unwrap_err();
+            assert_eq!(error.to_string(), format!("a device is cpu, gpu or gpu:NAME, got {choice:?}"));
+        }
+        assert_eq!(Device::default().to_string(), "cpu");
+    }
+
+    #[cfg(not(feature = "wgpu"))]
+    #[test]
+    fn a_build_without_gpus_names_the_command_that_makes_one_with_them() {
+        for choice in ["gpu", "gpu:anything"] {
+            let error = Device::open(choice).unwrap_err().to_string();
+            assert!(error.contains("`cargo build --release --features wgpu`"), "{error}");
+        }
+        assert_eq!(Device::gpus(), []);
+    }
+}

@@ -1,0 +1,16 @@
+// What every shader begins with.
+
+// The number of a workgroup, which may be folded over two axes.
+fn group_number(group: vec3u, groups: vec3u) -> u32 {
+    return group.y * groups.x + group.x;
+}
+
+// Is x anything but NaN? By its bits, as below.
+fn is_number(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7FFFFFFFu) <= 0x7F800000u;
+}
+
+// Is x finite? By its bits: a device need not keep NaN and ∞ in arithmetic.
+fn is_finite(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7F800000u) != 0x7F800000u;
+}

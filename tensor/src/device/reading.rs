@@ -1,0 +1,92 @@
+//! Numbers on their way back.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use super::DeviceError;
+use super::gpu::{Gpu, lock};
+use super::memory::Buffer;
+
+/// Elements that a device was asked for; awaited, or [waited for](Reading::wait) where a thread may block.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Reading {
+    gpu: Arc<Gpu>,
+    staging: Option<wgpu::Buffer>,
+    arrival: Arc<Mutex<Arrival>>,
+}
+
+#[derive(Debug, Default)]
+struct Arrival {
+    result: Option<Result<(), wgpu::BufferAsyncError>>,
+    waker: Option<Waker>,
+}
+
+impl Buffer {
+    /// Asks for the elements in `range`.
+    pub(crate) fn read(&self, range: Range<usize>) -> Reading {
+        let (gpu, arrival) = (self.gpu().clone(), Arc::<Mutex<Arrival>>::default());
+        let staging = (!range.is_empty()).then(|| {
+            let bytes = 4 * range.len() as u64;
+            let staging = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("reading"),
+                size: bytes,
+                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            });
+            gpu.copy_and_submit(self, 4 * range.start as u64, &staging, bytes);
+            let arrived = arrival.clone();
+            staging.slice(..).map_async(wgpu::MapMode::Read, move |result| {
+                let mut arrival = lock(&arrived);
+                arrival.result = Some(result);
+                if let Some(waker) = arrival.waker.take() {
+                    waker.wake();
+                }
+            });
+            staging
+        });
+        Reading { gpu, staging, arrival }
+    }
+}
+
+impl Reading {
+    /// Blocks until the elements are here.
+    pub(crate) fn wait(self) -> Result<Vec<f32>, DeviceError> {
+        if self.staging.is_some() {
+            self.gpu.wait();
+        }
+        pollster::block_on(self)
+    }
+
+    fn elements(&self, staging: &wgpu::Buffer) -> Result<Vec<f32>, DeviceError> {
+        let raise = |reason: String| {
+            self.gpu.fault.raise(|name| DeviceError::Lost { name, reason });
+            self.gpu.check().expect_err("just raised")
+        };
+        let mapped = staging.slice(..).get_mapped_range().map_err(|error| raise(error.to_string()))?;
+        Ok(bytemuck::pod_collect_to_vec(&mapped))
+    }
+}
+
+impl Future for Reading {
+    type Output = Result<Vec<f32>, DeviceError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(staging) = &self.staging else {
+            return Poll::Ready(self.gpu.check().map(|()| Vec::new()));
+        };
+        let mut arrival = lock(&self.arrival);
+        let Some(result) = arrival.result.take() else {
+            arrival.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        };
+        drop(arrival);
+        if let Err(error) = result {
+            self.gpu.fault.raise(|name| DeviceError::Lost { name, reason: error.to_string() });
+        }
+        Poll::Ready(self.gpu.check().and_then(|()| self.elements(staging)))
+    }
+}

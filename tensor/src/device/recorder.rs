@@ -1,0 +1,225 @@
+//! Commands, recorded until a result is read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::gpu::{Gpu, lock};
+use super::memory::Buffer;
+use super::pipeline::Shader;
+
+/// Bytes of parameters that go to the device with one submission.
+const ARENA: usize = 4 << 20;
+/// Bytes of one command's parameters.
+const PARAMS: usize = 256;
+/// Data up to this many bytes travels with the parameters.
+const SMALL: usize = 256 << 10;
+
+/// What was recorded since the last submission.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    /// Ended before the encoder that it belongs to.
+    pass: Option<wgpu::ComputePass<'static>>,
+    encoder: Option<wgpu::CommandEncoder>,
+    /// Parameters and small data, in the order of the commands.
+    arena: Vec<u8>,
+    /// Where they go.
+    uniforms: wgpu::Buffer,
+    alignment: usize,
+    counts: Counts,
+    /// How often each shader was run, by its name.
+    runs: BTreeMap<String, u64>,
+}
+
+/// What a device was asked for since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Shaders run.
+    pub dispatches: u64,
+    /// Groups of commands handed to the device.
+    pub submissions: u64,
+    /// Times that the CPU waited for it.
+    pub waits: u64,
+    /// Bytes of data sent to it, parameters apart.
+    pub sent_bytes: u64,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Buffers made for tensors.
+    pub buffers_made: u64,
+    /// Bytes in them.
+    pub held_bytes: u64,
+    /// Of these, the bytes in use.
+    pub live_bytes: u64,
+    /// The most bytes in use at one time.
+    pub peak_bytes: u64,
+}
+
+impl Recorder {
+    pub(super) fn new(device: &wgpu::Device, limits: &wgpu::Limits) -> Self {
+        use wgpu::BufferUsages as Usage;
+        let uniforms = device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("parameters"),
+            size: ARENA as u64,
+            usage: Usage::UNIFORM | Usage::COPY_SRC | Usage::COPY_DST,
+            mapped_at_creation: false,
+        });
+        let alignment = (limits.min_uniform_buffer_offset_alignment as usize).max(PARAMS);
+        Recorder {
+            pass: None,
+            encoder: None,
+            arena: Vec::new(),
+            uniforms,
+            alignment,
+            counts: Counts::default(),
+            runs: BTreeMap::new(),
+        }
+    }
+
+    /// Room for `bytes` in the arena, at this offset.
+    fn place(&mut self, bytes: &[u8]) -> usize {
+        let at = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        self.arena.resize((at + bytes.len()).next_multiple_of(self.alignment), 0);
+        at
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.arena.len() + bytes.next_multiple_of(self.alignment) <= ARENA
+    }
+}
+
+impl Gpu {
+    /// Runs `groups` workgroups of a shader. Bindings: `params`, then what it writes, then what it reads; no buffer is both.
+    pub(crate) fn dispatch(&self, shader: &Shader<'_>, params: &[u32], writes: &[&Buffer], reads: &[&Buffer], groups: usize) {
+        if groups == 0 {
+            return;
+        }
+        assert!(size_of_val(params) <= PARAMS, "{}: parameters of at most {PARAMS} bytes", shader.name());
+        let pipeline = self.pipeline(shader, writes.len(), reads.len());
+        let mut recorder = lock(&self.recorder);
+        if !recorder.has_room(PARAMS) {
+            self.submit(&mut recorder);
+        }
+        let mut words = [0; PARAMS / 4];
+        words[..params.len()].copy_from_slice(params);
+        let at = recorder.place(bytemuck::cast_slice(&words));
+        let uniform = wgpu::BufferBinding { buffer: &recorder.uniforms, offset: 0, size: wgpu::BufferSize::new(PARAMS as u64) };
+        let buffers = writes.iter().chain(reads).map(|buffer| buffer.raw().as_entire_binding());
+        let resources = std::iter::once(wgpu::BindingResource::Buffer(uniform)).chain(buffers).enumerate();
+        let entries: Vec<_> = resources.map(|(i, resource)| wgpu::BindGroupEntry { binding: i as u32, resource }).collect();
+        let bound = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &pipeline.layout,
+            entries: &entries,
+        });
+        let [x, y] = folded(groups, self.limits.max_compute_workgroups_per_dimension as usize);
+        let pass = self.pass(&mut recorder);
+        pass.set_pipeline(&pipeline.compiled);
+        pass.set_bind_group(0, &bound, &[at as u32]);
+        pass.dispatch_workgroups(x, y, 1);
+        recorder.counts.dispatches += 1;
+        match recorder.runs.get_mut(shader.name()) {
+            Some(runs) => *runs += 1,
+            None => drop(recorder.runs.insert(shader.name().to_owned(), 1)),
+        }
+    }
+
+    /// A buffer with these numbers, `f32` or `u32`.
+    pub(crate) fn send<W: bytemuck::NoUninit>(self: &Arc<Self>, numbers: &[W]) -> Buffer {
+        let buffer = Buffer::recycled(self, numbers.len());
+        let bytes: &[u8] = bytemuck::cast_slice(numbers);
+        let mut recorder = lock(&self.recorder);
+        recorder.counts.sent_bytes += bytes.len() as u64;
+        if bytes.is_empty() {
+            return buffer;
+        }
+        if bytes.len() <= SMALL {
+            if !recorder.has_room(bytes.len()) {
+                self.submit(&mut recorder);
+            }
+            let at = recorder.place(bytes);
+            let from = recorder.uniforms.clone();
+            self.encoder(&mut recorder).copy_buffer_to_buffer(&from, at as u64, buffer.raw(), 0, Some(bytes.len() as u64));
+        } else {
+            // Written before all commands that are submitted from now on, so those before must be on their way.
+            self.submit(&mut recorder);
+            self.queue.write_buffer(buffer.raw(), 0, bytes);
+        }
+        buffer
+    }
+
+    /// Records a copy of `bytes` of a buffer from `at` on, and submits.
+    pub(super) fn copy_and_submit(&self, from: &Buffer, at: u64, to: &wgpu::Buffer, bytes: u64) {
+        let mut recorder = lock(&self.recorder);
+        self.encoder(&mut recorder).copy_buffer_to_buffer(from.raw(), at, to, 0, Some(bytes));
+        recorder.counts.read_bytes += bytes;
+        self.submit(&mut recorder);
+    }
+
+    /// Submits what is recorded, and waits until the device is done.
+    pub(super) fn wait(&self) {
+        let mut recorder = lock(&self.recorder);
+        self.submit(&mut recorder);
+        recorder.counts.waits += 1;
+        drop(recorder);
+        if let Err(error) = self.device.poll(wgpu::PollType::wait_indefinitely()) {
+            self.fault.raise(|name| super::DeviceError::Lost { name, reason: error.to_string() });
+        }
+    }
+
+    /// How often each shader was run since it was opened, by name.
+    pub fn runs(&self) -> BTreeMap<String, u64> {
+        lock(&self.recorder).runs.clone()
+    }
+
+    /// What it was asked for since it was opened.
+    pub fn counts(&self) -> Counts {
+        let mut counts = lock(&self.recorder).counts;
+        self.fill_counts(&mut counts);
+        counts
+    }
+
+    fn submit(&self, recorder: &mut Recorder) {
+        recorder.pass = None;
+        if let Some(encoder) = recorder.encoder.take() {
+            self.queue.write_buffer(&recorder.uniforms, 0, &recorder.arena);
+            self.queue.submit([encoder.finish()]);
+            recorder.arena.clear();
+            recorder.counts.submissions += 1;
+        }
+    }
+
+    /// The encoder, outside of a pass.
+    fn encoder<'a>(&self, recorder: &'a mut Recorder) -> &'a mut wgpu::CommandEncoder {
+        recorder.pass = None;
+        recorder.encoder.get_or_insert_with(|| self.device.create_command_encoder(&Default::default()))
+    }
+
+    fn pass<'a>(&self, recorder: &'a mut Recorder) -> &'a mut wgpu::ComputePass<'static> {
+        if recorder.pass.is_none() {
+            let pass = self.encoder(recorder).begin_compute_pass(&Default::default()).forget_lifetime();
+            recorder.pass = Some(pass);
+        }
+        recorder.pass.as_mut().expect("just begun")
+    }
+}
+
+/// So many workgroups, or a few more, on two axes of at most `limit`: group (x, y) is number y·X + x of them.
+fn folded(groups: usize, limit: usize) -> [u32; 2] {
+    let rows = groups.div_ceil(limit);
+    assert!(rows <= limit, "{groups} workgroups are more than a device takes, {limit}²");
+    [groups.div_ceil(rows) as u32, rows as u32]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workgroups_beyond_an_axis_are_folded() {
+        assert_eq!([1, 65_535].map(|n| folded(n, 65_535)), [[1, 1], [65_535, 1]]);
+        for groups in [65_536, 65_537, 131_070, 1 << 20, 123_456_789] {
+            let [x, y] = folded(groups, 65_535).map(|n| n as usize);
+            assert!(x <= 65_535 && y <= 65_535 && (groups..groups + y).contains(&(x * y)), "{groups}: {x} × {y}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// A workgroup has 32 keys, and passes over the queries that reach them: v̄ⱼ = Σᵢ cᵢⱼpᵢⱼ·ōᵢ, k̄ⱼ = scale·Σᵢ s̄ᵢⱼ·qᵢ.
+
+@group(0) @binding(1) var<storage, read_write> out: array<f32>;
+@group(0) @binding(2) var<storage, read> qs: array<ELEMENT>;
+@group(0) @binding(3) var<storage, read> ks: array<ELEMENT>;
+@group(0) @binding(4) var<storage, read> vs: array<ELEMENT>;
+@group(0) @binding(5) var<storage, read> gos: array<ELEMENT>;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+@group(0) @binding(7) var<storage, read> sight: array<u32>;
+@group(0) @binding(8) var<storage, read> rows: array<vec2f>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
+    let number = group_number(group, groups);
+    let tiles = (p.keys + 31u) / 32u;
+    let pair = number / tiles;
+    if pair >= p.pairs {
+        return;
+    }
+    let b = pair / p.heads;
+    let h = pair % p.heads;
+    let j = 32u * (number % tiles);
+
+    var gk = array<mat4x4f, CHUNKS>();
+    var gv = array<mat4x4f, CHUNKS>();
+    let first = max(j + 1u, p.ahead) - p.ahead; // reaches key j, as all after it do
+    let end = select(0u, p.queries, j < keys_of(b));
+    for (var i = first / 32u * 32u; i < end; i += 32u) {
+        let block = score_gradients(b, h, i, j, thread);
+        lay_x(block.cp, thread);
+        for each CHUNK {
+            lay_y(go_block(b, h, i + 4u * (thread / 8u), p.queries, 32u * CHUNK + 4u * (thread % 8u)), thread);
+            workgroupBarrier();
+            gv[CHUNK] += product(min(32u, end - i), thread);
+            workgroupBarrier();
+        }
+        lay_x(block.gs, thread);
+        for each CHUNK {
+            lay_y(q_block(b, h, i + 4u * (thread / 8u), p.queries, 32u * CHUNK + 4u * (thread % 8u)), thread);
+            workgroupBarrier();
+            gk[CHUNK] += product(min(32u, end - i), thread);
+            workgroupBarrier();
+        }
+    }
+
+    for each CHUNK {
+        let column = 32u * CHUNK + 4u * (thread % 8u);
+        write_block(p.gk, b, h, j + 4u * (thread / 8u), p.keys, column, p.scale * gk[CHUNK]);
+        write_block(p.gv, b, h, j + 4u * (thread / 8u), p.keys, column, gv[CHUNK]);
+    }
+}

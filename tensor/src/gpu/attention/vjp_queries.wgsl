@@ -1,0 +1,40 @@
+// A workgroup has 32 queries, and passes over the keys that they reach: q̄ᵢ = scale·Σⱼ s̄ᵢⱼ·kⱼ.
+
+@group(0) @binding(1) var<storage, read_write> out: array<f32>;
+@group(0) @binding(2) var<storage, read> qs: array<ELEMENT>;
+@group(0) @binding(3) var<storage, read> ks: array<ELEMENT>;
+@group(0) @binding(4) var<storage, read> vs: array<ELEMENT>;
+@group(0) @binding(5) var<storage, read> gos: array<ELEMENT>;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+@group(0) @binding(7) var<storage, read> sight: array<u32>;
+@group(0) @binding(8) var<storage, read> rows: array<vec2f>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
+    let number = group_number(group, groups);
+    let tiles = (p.queries + 31u) / 32u;
+    let pair = number / tiles;
+    if pair >= p.pairs {
+        return;
+    }
+    let b = pair / p.heads;
+    let h = pair % p.heads;
+    let i = 32u * (tiles - 1u - number % tiles); // the last queries, whose keys are the most under a causal mask, begin first
+
+    var gq = array<mat4x4f, CHUNKS>();
+    let end = reach(b, i);
+    for (var j = 0u; j < end; j += 32u) {
+        lay_x_across(score_gradients(b, h, i, j, thread).gs, thread);
+        for each CHUNK {
+            lay_y(k_block(b, h, j + 4u * (thread / 8u), keys_of(b), 32u * CHUNK + 4u * (thread % 8u)), thread);
+            workgroupBarrier();
+            gq[CHUNK] += product(min(32u, end - j), thread);
+            workgroupBarrier();
+        }
+    }
+
+    for each CHUNK {
+        let column = 32u * CHUNK + 4u * (thread % 8u);
+        write_block(p.gq, b, h, i + 4u * (thread / 8u), p.queries, column, p.scale * gq[CHUNK]);
+    }
+}

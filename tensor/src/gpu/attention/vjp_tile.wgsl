@@ -1,0 +1,50 @@
+// A thread's block of a tile in the VJP: c·p, and the gradient of the scores.
+struct Block {
+    cp: mat4x4f,
+    gs: mat4x4f,
+}
+
+// lse and ⟨ō, o⟩ of a query; zeros past the last.
+fn of_query(b: u32, h: u32, i: u32) -> vec2f {
+    if i >= p.queries {
+        return vec2f();
+    }
+    return rows[(b * p.heads + h) * p.queries + i];
+}
+
+// Of 32 queries from i on and 32 keys from j on:
+//
+//     p = e^(s − lse)        s̄ = p·(c·⟨ō, v⟩ − ⟨ō, o⟩)
+fn score_gradients(b: u32, h: u32, i: u32, j: u32, thread: u32) -> Block {
+    draw(b, h, i, j, thread);
+    let s = scores(b, h, i, j, thread);
+    var gp = mat4x4f();
+    for (var chunk = 0u; chunk < p.width; chunk += 32u) {
+        let column = chunk + 4u * (thread / 8u);
+        lay_x(transpose(go_block(b, h, i + 4u * (thread % 8u), p.queries, column)), thread);
+        lay_y(transpose(v_block(b, h, j + 4u * (thread % 8u), keys_of(b), column)), thread);
+        workgroupBarrier();
+        gp += product(min(32u, p.width - chunk), thread);
+        workgroupBarrier();
+    }
+    let row = i + 4u * (thread / 8u);
+    let of_queries = transpose(mat4x2f(
+        of_query(b, h, row),
+        of_query(b, h, row + 1u),
+        of_query(b, h, row + 2u),
+        of_query(b, h, row + 3u),
+    ));
+    let means = of_queries[1];
+    let probabilities = exponentials(s, of_queries[0]);
+    let cgp = dropped(gp, thread);
+    return Block(
+        dropped(probabilities, thread),
+        mat4x4f(
+            probabilities[0] * (cgp[0] - means.x),
+            probabilities[1] * (cgp[1] - means.y),
+            probabilities[2] * (cgp[2] - means.z),
+            probabilities[3] * (cgp[3] - means.w),
+        ),
+    );
+}
+

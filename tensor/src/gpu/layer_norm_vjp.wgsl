@@ -1,0 +1,33 @@
+// Rows of n, a workgroup each: with x̂ = (x − μ)·r and a = gain ∘ ȳ,   x̄ = r·(a − mean a − x̂·mean(a ∘ x̂)).
+
+struct Params { rows: u32, n: u32, x_at: u32, gain_at: u32, mean_at: u32, rstd_at: u32, gy_at: u32, inverse_n: f32 }
+
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read_write> gxs: array<f32>;
+@group(0) @binding(2) var<storage, read> xs: array<f32>;
+@group(0) @binding(3) var<storage, read> gains: array<f32>;
+@group(0) @binding(4) var<storage, read> means: array<f32>;
+@group(0) @binding(5) var<storage, read> rstds: array<f32>;
+@group(0) @binding(6) var<storage, read> gys: array<f32>;
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
+    let row = group_number(group, groups);
+    if row >= p.rows {
+        return;
+    }
+    let x_at = p.x_at + row * p.n;
+    let gy_at = p.gy_at + row * p.n;
+    let mean = means[p.mean_at + row];
+    let r = rstds[p.rstd_at + row];
+    var sums_of_a = vec2f(0.0); // Σ a, Σ a ∘ x̂
+    for (var j = thread; j < p.n; j += THREADS) {
+        let a = gains[p.gain_at + j] * gys[gy_at + j];
+        sums_of_a += vec2f(a, a * ((xs[x_at + j] - mean) * r));
+    }
+    let means_of_a = tree_sums(thread, sums_of_a, 1u) * p.inverse_n;
+    for (var j = thread; j < p.n; j += THREADS) {
+        let a = gains[p.gain_at + j] * gys[gy_at + j];
+        gxs[row * p.n + j] = r * (a - means_of_a.x - (xs[x_at + j] - mean) * r * means_of_a.y);
+    }
+}

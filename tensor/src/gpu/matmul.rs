@@ -1,0 +1,558 @@
+//! Products of matrices, by tiles of the result.
+
+use std::cmp::Reverse;
+
+use super::{Array, word};
+use crate::Shape;
+use crate::device::Shader;
+use crate::layout::Layout;
+
+/// What a product is added to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Onto<'a> {
+    /// Nothing: Y ← A·B.
+    Nothing,
+    /// A vector (n), the same for every row: yᵢⱼ ← xⱼ + (A·B)ᵢⱼ.
+    Row(&'a Array),
+    /// What is there: Y ← Y + A·B.
+    Accumulate,
+}
+
+/// How a product is cut up. Results do not depend on it, to the last bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tile {
+    /// Rows that a workgroup computes, a multiple of 4.
+    pub m: usize,
+    /// Columns that a workgroup computes, a multiple of 4.
+    pub n: usize,
+    /// Positions along k in a stage, a multiple of 8.
+    pub k: usize,
+    /// Rows that a thread computes: 1, 2, or a multiple of 4.
+    pub rows: usize,
+    /// Columns that a thread computes, a multiple of 4.
+    pub columns: usize,
+    /// Threads of a workgroup, which all read; at least as many as compute.
+    pub threads: usize,
+    /// The most elements read or written at once, 1, 2 or 4, where the layout permits it.
+    pub vector: usize,
+}
+
+/// Tiles worth a measurement: large ones first, for which few reads feed many multiplications; then those for few columns and for
+/// few rows, as in decoding, which only wait for memory: they read much of k at once.
+pub(crate) const TILES: [Tile; 7] = [
+    Tile { m: 128, n: 128, k: 8, rows: 8, columns: 8, threads: 256, vector: 4 },
+    Tile { m: 128, n: 64, k: 8, rows: 8, columns: 8, threads: 128, vector: 4 },
+    Tile { m: 64, n: 64, k: 16, rows: 8, columns: 4, threads: 128, vector: 4 },
+    Tile { m: 64, n: 64, k: 16, rows: 4, columns: 4, threads: 256, vector: 4 },
+    Tile { m: 32, n: 32, k: 32, rows: 2, columns: 4, threads: 128, vector: 4 },
+    Tile { m: 64, n: 8, k: 16, rows: 1, columns: 4, threads: 128, vector: 4 },
+    Tile { m: 8, n: 8, k: 128, rows: 1, columns: 4, threads: 128, vector: 4 },
+];
+const LARGE: Tile = TILES[0];
+const MEDIUM: Tile = TILES[3];
+const SMALL: Tile = TILES[4];
+const FEW_COLUMNS: Tile = TILES[5];
+const FEW_ROWS: Tile = TILES[6];
+
+/// Workgroups that keep a device busy.
+const ENOUGH: usize = 192;
+
+impl Tile {
+    /// For products (m, k)·(k, n): the largest tile that makes enough workgroups and computes little beyond the edges.
+    pub(crate) fn of(batches: usize, m: usize, n: usize) -> Self {
+        let padded = |rows: usize, columns: usize| m.next_multiple_of(rows) * n.next_multiple_of(columns);
+        let fits = |tile: &&Tile| 4 * padded(tile.m, tile.n) <= 5 * padded(SMALL.m, SMALL.n);
+        let makes_enough = |tile: &&Tile| batches * m.div_ceil(tile.m) * n.div_ceil(tile.n) >= ENOUGH;
+        match (m, n) {
+            (..=8, _) => FEW_ROWS,
+            (_, ..=8) => FEW_COLUMNS,
+            _ => *[LARGE, MEDIUM].iter().filter(fits).find(makes_enough).unwrap_or(&SMALL),
+        }
+    }
+}
+
+/// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes. Both are read through their strides.
+#[track_caller]
+pub(crate) fn matmul(a: &Array, b: &Array) -> Array {
+    let (of_a, of_b) = (a.shape(), b.shape());
+    let lead = of_a.len() - 2;
+    assert!(of_b.len() == lead + 2 && of_a[..lead] == of_b[..lead], "matmul: equal leading axes, got {of_a}·{of_b}");
+    let y = Array::unwritten(a.gpu(), of_a.with(lead + 1, of_b[lead + 1]));
+    check(&of_a[lead..], &of_b[lead..], &y.shape()[lead..]);
+    let ([outer, inner], [a, b]) = match folded(lead, [a, b]) {
+        Some((extents, [of_a, of_b])) => (extents, [Matrices::of(a, of_a), Matrices::of(b, of_b)]),
+        None => {
+            let lines = |x: &Array| Matrices::of(&x.dense(), [0, x.shape()[lead..].iter().product()]);
+            ([1, of_a[..lead].iter().product()], [lines(a), lines(b)])
+        }
+    };
+    let size = a.extents[0] * b.extents[1];
+    let tile = Tile::of(outer * inner, a.extents[0], b.extents[1]);
+    multiply(tile, [outer, inner], &a, &b, &Matrices::of(&y, [inner * size, size]), Onto::Nothing);
+    y
+}
+
+/// (…, k)·w (k, n) + b (n) → (…, n).
+#[track_caller]
+pub(crate) fn linear(x: &Array, w: &Array, b: &Array) -> Array {
+    let (lead, n) = (x.shape().len() - 1, b.len());
+    let (rows, k) = (x.shape()[..lead].iter().product(), x.shape()[lead]);
+    let y = Array::unwritten(x.gpu(), x.shape().with(lead, n));
+    let x = match folded(lead, [x]) {
+        Some(([1, _], [[_, row]])) => {
+            let layout = Layout { shape: [rows, k].into(), strides: [row, x.layout.strides[lead]].into(), ..x.layout };
+            Array { layout, buffer: x.buffer.clone() }
+        }
+        _ => x.dense().reshaped([rows, k].into()),
+    };
+    product_into(&x, w, &y.reshaped([rows, n].into()), Onto::Row(b));
+    y
+}
+
+/// y ← onto + a·b: matrices; a row of y is dense.
+#[track_caller]
+pub(crate) fn product_into(a: &Array, b: &Array, y: &Array, onto: Onto<'_>) {
+    check(&a.shape(), &b.shape(), &y.shape());
+    product_by(Tile::of(1, y.shape()[0], y.shape()[1]), a, b, y, onto);
+}
+
+fn product_by(tile: Tile, a: &Array, b: &Array, y: &Array, onto: Onto<'_>) {
+    let [a, b, y] = [a, b, y].map(|x| Matrices::of(x, [0, 0]));
+    multiply(tile, [1, 1], &a, &b, &y, onto);
+}
+
+/// Panics unless the shapes agree.
+#[track_caller]
+fn check(a: &[usize], b: &[usize], y: &[usize]) {
+    let agree = a.len() == 2 && b.len() == 2 && a[1] == b[0] && *y == [a[0], b[1]];
+    assert!(agree, "matmul: [m,k]·[k,n] → [m,n], got {a:?}·{b:?} → {y:?}");
+}
+
+/// The first `lead` axes of all arrays, of equal extents, as two: these axes' extents, and their strides in each array. `None`
+/// where more than two are left once those are joined that lie evenly in every array.
+fn folded<const N: usize>(lead: usize, arrays: [&Array; N]) -> Option<([usize; 2], [[usize; 2]; N])> {
+    let mut axes: Vec<(usize, [usize; N])> = Vec::new(); // inner axes first
+    for i in (0..lead).rev() {
+        let (extent, strides) = (arrays[0].shape()[i], arrays.map(|x| x.layout.strides[i]));
+        match axes.last_mut() {
+            _ if extent == 1 => {}
+            Some((inner, inner_strides)) if strides == inner_strides.map(|stride| *inner * stride) => *inner *= extent,
+            _ => axes.push((extent, strides)),
+        }
+    }
+    if axes.len() > 2 {
+        return None;
+    }
+    axes.resize(2, (1, [0; N]));
+    let [inner, outer] = [axes[0], axes[1]];
+    Some(([outer.0, inner.0], std::array::from_fn(|x| [outer.1[x], inner.1[x]])))
+}
+
+/// Matrices at even distances along two axes of batches.
+struct Matrices {
+    array: Array,
+    batches: [usize; 2],
+    /// Rows and columns.
+    extents: [usize; 2],
+    strides: [usize; 2],
+}
+
+impl Matrices {
+    /// The last two axes, at these distances.
+    fn of(x: &Array, batches: [usize; 2]) -> Self {
+        let (shape, strides) = (x.shape(), x.layout.strides);
+        let last = |of: &Shape| [of[of.len() - 2], of[of.len() - 1]];
+        Matrices { batches, extents: last(&shape), strides: last(&strides), array: x.clone() }
+    }
+
+    /// The most elements, up to `most`, that one access may take along `axis`: the axis is contiguous, and every line begins at a
+    /// multiple of so many.
+    fn vector(&self, axis: usize, most: usize) -> usize {
+        let line = if self.extents[1 - axis] == 1 { 0 } else { self.strides[1 - axis] };
+        let starts = [self.array.layout.offset, self.batches[0], self.batches[1], line];
+        let even = |vector: usize| starts.iter().all(|start| start.is_multiple_of(vector));
+        if self.strides[axis] != 1 && self.extents[axis] != 1 {
+            return 1;
+        }
+        [4, 2].into_iter().find(|&vector| vector <= most && even(vector)).unwrap_or(1)
+    }
+
+    /// The first element, the distances of batches.
+    fn places(&self) -> [u32; 3] {
+        [self.array.at(), word(self.batches[0]), word(self.batches[1])]
+    }
+}
+
+/// How a factor is read: in lines along k or across it, so many elements at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    along_k: bool,
+    vector: usize,
+}
+
+impl Reading {
+    /// Of a factor whose axis `k` is that of the sums.
+    fn of(x: &Matrices, k: usize, most: usize) -> Self {
+        // The axis with the smaller step; one without steps is none to read along.
+        let step = |axis: usize| if x.extents[axis] == 1 || x.strides[axis] == 0 { usize::MAX } else { x.strides[axis] };
+        let axis = if (step(k), Reverse(x.extents[k])) <= (step(1 - k), Reverse(x.extents[1 - k])) { k } else { 1 - k };
+        Reading { along_k: axis == k, vector: x.vector(axis, most) }
+    }
+
+    /// The factor for the shader.
+    fn words(&self, x: &Matrices, k: usize) -> [u32; 7] {
+        let axis = if self.along_k { k } else { 1 - k };
+        let [at, outer, inner] = x.places();
+        let [lines, line, run] = [x.extents[1 - axis], x.strides[1 - axis], x.extents[axis]].map(word);
+        [at, outer, inner, lines, line, run, word(x.strides[axis])]
+    }
+}
+
+/// Y ← onto + A·B in every batch.
+fn multiply(tile: Tile, batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices, onto: Onto<'_>) {
+    let ([m, n], k) = (y.extents, a.extents[1]);
+    assert!(n <= 1 || y.strides[1] == 1, "matmul: a row of the result is dense");
+    let count: usize = batches.iter().product();
+    if count * m * n == 0 {
+        return;
+    }
+    let whole = n.is_multiple_of(4) && tile.vector == 4 && y.vector(1, 4) == 4;
+    let variant = Variant {
+        tile,
+        a: Reading::of(a, 1, tile.vector),
+        b: Reading::of(b, 0, tile.vector),
+        y_vector: if whole { 4 } else { 1 },
+        onto: match onto {
+            Onto::Nothing => "",
+            Onto::Row(_) => "row",
+            Onto::Accumulate => "y",
+        },
+    };
+    let (mut x_at, mut reads) = (0, vec![&*a.array.buffer, &*b.array.buffer]);
+    let row = if let Onto::Row(row) = onto { Some(row.dense()) } else { None };
+    if let Some(row) = &row {
+        assert!(row.len() == n, "matmul: a row of {} to add to C of {n} columns", row.len());
+        x_at = row.at();
+        reads.push(&*row.buffer);
+    }
+    let [row_tiles, column_tiles] = [m.div_ceil(tile.m), n.div_ceil(tile.n)];
+    let sizes = [m, n, k, row_tiles, column_tiles, count, batches[1]].map(word);
+    let result = [&y.places()[..], &[word(y.strides[0]), x_at]].concat();
+    let params = [&sizes[..], &result, &variant.a.words(a, 1), &variant.b.words(b, 0)].concat();
+    y.array.gpu().dispatch(&variant.shader(), &params, &[&y.array.buffer], &reads, count * row_tiles * column_tiles);
+}
+
+/// One of the shaders that matmul.wgsl stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Variant {
+    tile: Tile,
+    a: Reading,
+    b: Reading,
+    y_vector: usize,
+    /// What is added: nothing, `row` or `y`.
+    onto: &'static str,
+}
+
+impl Variant {
+    fn shader(self) -> Shader<'static> {
+        let Variant { tile: Tile { m, n, k, rows, columns, threads, .. }, a, b, y_vector, onto } = self;
+        let read = |x: Reading| format!("{}{}", if x.along_k { "k" } else { "" }, x.vector);
+        let (a, b, onto) = (read(a), read(b), if onto.is_empty() { onto.into() } else { format!(" + {onto}") });
+        let name = format!("matmul {m}×{n}×{k} by {threads} of {rows}×{columns}, {a}·{b}→{y_vector}{onto}");
+        Shader::new(name, move || self.text())
+    }
+
+    fn text(&self) -> String {
+        let constants = self.constants();
+        let first = if self.tile.rows < 4 { "row % 4" } else { "0" };
+        let text = include_str!("matmul.wgsl").replace("FIRST_OF_FOUR", first).replace("SUM", self.sum());
+        let mut text = written_out(&text, &constants);
+        let types = [("y", self.y_vector), ("a", self.a.vector), ("b", self.b.vector)];
+        for (name, vector) in types {
+            let ty = ["", "f32", "vec2f", "", "vec4f"][vector];
+            text = text.replace(&format!("TYPE_{name}"), ty);
+            text = text.replace(&format!("FOUR_{name};"), &format!("{};", four(name, vector)));
+        }
+        let binding = "@group(0) @binding(4) var<storage, read> x: array<f32>;";
+        text = text.replace("BINDING_x", if self.onto == "row" { binding } else { "" });
+        let constants = constants.iter().map(|(name, value)| format!("const {name} = {value}u;\n"));
+        let booleans = [("a", self.a), ("b", self.b)].map(|(name, it)| format!("const ALONG_K_{name} = {};\n", it.along_k));
+        constants.chain(booleans).chain([text]).collect()
+    }
+
+    /// Sizes as the shader calls them.
+    fn constants(&self) -> Vec<(&'static str, usize)> {
+        let Tile { m, n, k, rows, columns, threads, .. } = self.tile;
+        let [blocks_a, blocks_b] = [m, n].map(|across| across / 4 * (k / 4));
+        // Eight blocks across fill the banks of workgroup memory, which lines along k would otherwise meet all at once.
+        let near = |reading: Reading, across: usize| if reading.along_k { (across / 4).min(8) } else { across / 4 };
+        vec![
+            ("M", m),
+            ("N", n),
+            ("K", k),
+            ("ROWS", rows),
+            ("ROW_FOURS", rows.div_ceil(4)),
+            ("ROWS_OF_FOUR", rows.min(4)),
+            ("FOURS", columns / 4),
+            ("ACROSS", n / columns),
+            ("THREADS", threads),
+            ("READS", (blocks_a + blocks_b).div_ceil(threads)),
+            ("BLOCKS_a", blocks_a),
+            ("BLOCKS_b", blocks_b),
+            ("FOURS_a", m / 4),
+            ("FOURS_b", n / 4),
+            ("NEAR_a", near(self.a, m)),
+            ("NEAR_b", near(self.b, n)),
+            ("VECTOR_y", self.y_vector),
+            ("STORES", 4 / self.y_vector),
+        ]
+    }
+
+    /// What element i of Y becomes, in column j.
+    fn sum(&self) -> &'static str {
+        match (self.onto, self.y_vector) {
+            ("row", 4) => "vec4f(x[p.x_at + j], x[p.x_at + j + 1], x[p.x_at + j + 2], x[p.x_at + j + 3]) + sum",
+            ("y", 4) => "y[i] + sum",
+            (_, 4) => "sum",
+            ("row", _) => "x[p.x_at + j] + sum[$q]",
+            ("y", _) => "y[i] + sum[$q]",
+            _ => "sum[$q]",
+        }
+    }
+}
+
+/// Elements i, i + step, … of a factor, whose step is 1 where a read takes several.
+fn four(name: &str, vector: usize) -> String {
+    match vector {
+        4 => format!("{name}[i / 4]"),
+        2 => format!("vec4f({name}[i / 2], {name}[i / 2 + 1])"),
+        _ => format!("vec4f({name}[i], {name}[i + step], {name}[i + 2 * step], {name}[i + 3 * step])"),
+    }
+}
+
+/// `text` with every `for $x in 0..N {` or `for $x in [a, b] {` replaced by its body once for each x: as blocks inside a
+/// function, as they are outside.
+fn written_out(text: &str, constants: &[(&str, usize)]) -> String {
+    let mut lines = text.lines();
+    let mut out = String::new();
+    while let Some(line) = lines.next() {
+        let inside = line.trim_start();
+        let Some((name, values)) = inside.strip_prefix("for $").and_then(|it| it.strip_suffix(" {")?.split_once(" in ")) else {
+            out += line;
+            out += "\n";
+            continue;
+        };
+        let indent = &line[..line.len() - inside.len()];
+        let end = format!("{indent}}}");
+        let body: String = lines.by_ref().take_while(|line| **line != end).map(|line| format!("{line}\n")).collect();
+        let [open, close] = if indent.is_empty() { ["", ""] } else { ["{\n", "}\n"] };
+        for value in values_of(values, constants) {
+            let one = body.replace(&format!("${name}"), &value);
+            out += &[open, &written_out(&one, constants), close].concat();
+        }
+    }
+    out
+}
+
+/// The values of `0..N` or `[a, b]`.
+fn values_of(range: &str, constants: &[(&str, usize)]) -> Vec<String> {
+    match range.strip_prefix("0..") {
+        Some(end) => {
+            let constant = || constants.iter().find(|(name, _)| *name == end).map(|&(_, value)| value);
+            let end = end.parse().ok().or_else(constant).expect("a number or a constant's name");
+            (0..end).map(|i: usize| i.to_string()).collect()
+        }
+        None => range.trim_matches(['[', ']']).split(", ").map(str::to_string).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, gpu, on};
+    use super::*;
+    use crate::Tensor;
+    use crate::device::{Device, Rounding};
+    use crate::rng::Philox;
+
+    fn normal(shape: impl Into<Shape>, seed: u64) -> Tensor {
+        Tensor::normal(shape, 1.0, &mut Philox::new(seed))
+    }
+
+    /// A matrix on the CPU and on the GPU, with these strides and this offset among NaN.
+    fn laid_out(gpu: &Device, [rows, columns]: [usize; 2], (strides, offset): ([usize; 2], usize), seed: u64) -> [Tensor; 2] {
+        let (last, mut values) = ([rows, columns].map(|n| n.max(1) - 1), normal([rows * columns], seed).to_vec().into_iter());
+        let mut all = vec![f32::NAN; 2 * offset + last[0] * strides[0] + last[1] * strides[1] + 1];
+        for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+            all[offset + i * strides[0] + j * strides[1]] = values.next().expect("one each");
+        }
+        let whole = Tensor::new([all.len()], all);
+        let layout = Layout { shape: [rows, columns].into(), strides: strides.into(), offset };
+        [on(gpu, &whole), whole].map(|x| Tensor { layout, ..x })
+    }
+
+    /// Rows or columns contiguous, from multiples of 4, 2 or 1 elements on; neither contiguous; one broadcast.
+    fn layouts([rows, columns]: [usize; 2]) -> [([usize; 2], usize); 10] {
+        let [r, c] = [rows, columns].map(|n| n.next_multiple_of(4));
+        let contiguous = [([c, 1], 4), ([1, r], 8), ([c + 2, 1], 2), ([1, r + 2], 6), ([c + 1, 1], 3), ([1, r + 1], 4)];
+        let [a, b, c, d, e, f] = contiguous;
+        [a, b, c, d, e, f, ([2 * columns, 2], 5), ([3, 3 * rows], 0), ([0, 1], 4), ([1, 0], 0)]
+    }
+
+    /// onto + the chain of multiply-adds from 0 on, each rounded as this GPU does.
+    fn chains(gpu: &Device, a: &Tensor, b: &Tensor, onto: impl Fn(usize, usize) -> Option<f32>) -> Tensor {
+        let Device::Gpu(device) = gpu else { unreachable!() };
+        let once = device.arithmetic().fma == Rounding::Once;
+        let (a, b) = (a.view(), b.view());
+        let (m, k, n) = (a.shape()[0], a.shape()[1], b.shape()[1]);
+        let fma = |a: f32, b: f32, sum: f32| if once { a.mul_add(b, sum) } else { a * b + sum };
+        let sum = |i: usize, j: usize| (0..k).fold(0.0, |sum, p| fma(a[[i, p]], b[[p, j]], sum));
+        let element = |i: usize, j: usize| onto(i, j).map_or(sum(i, j), |x| x + sum(i, j));
+        Tensor::new([m, n], (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| element(i, j)).collect())
+    }
+
+    /// The same bits, but for NaN.
+    #[track_caller]
+    fn assert_bits(what: &str, found: &Tensor, expected: &Tensor) {
+        assert_eq!(found.shape(), expected.shape(), "{what}");
+        for (i, (found, expected)) in found.to_vec().into_iter().zip(expected.to_vec()).enumerate() {
+            let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+            assert!(same, "{what}: element {i} is {found:?}, expected {expected:?}");
+        }
+    }
+
+    /// A·B by a tile.
+    fn by(tile: Tile, a: &Tensor, b: &Tensor) -> Tensor {
+        let [a, b] = [a, b].map(|x| x.array().expect("on the GPU"));
+        let y = Array::unwritten(a.gpu(), [a.shape()[0], b.shape()[1]].into());
+        product_by(tile, &a, &b, &y, Onto::Nothing);
+        y.into()
+    }
+
+    #[test]
+    fn every_layout_is_read_as_it_lies() {
+        let Some(gpu) = gpu() else { return };
+        let (m, k, n) = (33, 70, 37);
+        for i in 0..10 {
+            let (of_a, of_b) = (layouts([m, k])[i], layouts([k, n])[(7 * i + 1) % 10]);
+            let [[a, on_cpu_a], [b, on_cpu_b]] = [laid_out(&gpu, [m, k], of_a, 1), laid_out(&gpu, [k, n], of_b, 2)];
+            assert_bits(&format!("{of_a:?} {of_b:?}"), &by(SMALL, &a, &b), &chains(&gpu, &on_cpu_a, &on_cpu_b, |_, _| None));
+        }
+    }
+
+    /// More stages than one and less than a whole one, rows and columns beyond one tile.
+    #[test]
+    fn every_tile_has_the_same_bits() {
+        let Some(gpu) = gpu() else { return };
+        for (tile, transposed) in TILES.into_iter().zip([false, true].into_iter().cycle()) {
+            for [m, k, n] in [[131, 41, 68], [9, 128, 132]] {
+                let (a, b) = (normal([m, k], 3), normal([n, k], 4).t());
+                let a = if transposed { a.t().dense().t() } else { a };
+                let expected = chains(&gpu, &a, &b, |_, _| None);
+                let there = |x: &Tensor| on(&gpu, &x.t()).t();
+                let (a, b) = if transposed { (there(&a), on(&gpu, &b)) } else { (on(&gpu, &a), there(&b)) };
+                assert_bits(&format!("{tile:?} {m} {k} {n}"), &by(tile, &a, &b), &expected);
+                assert_bits("a second run", &by(tile, &a, &b), &expected);
+            }
+        }
+    }
+
+    /// Sums that vanish keep the sign that one rounding leaves them, −0; NaN and ∞ stay in their row or column.
+    #[test]
+    fn no_padding_shows() {
+        let Some(gpu) = gpu() else { return };
+        let (m, k, n) = (10, 5, 9);
+        let tiny = |shape: [usize; 2], x: f32| Tensor::new(shape, vec![x; shape[0] * shape[1]]);
+        let (a, b) = (tiny([m, k], -1e-30), tiny([k, n], 1e-30));
+        assert_bits("tiny", &by(SMALL, &on(&gpu, &a), &on(&gpu, &b)), &chains(&gpu, &a, &b, |_, _| None));
+        let mut a = normal([m, k], 5);
+        let mut b = normal([k, n], 6);
+        (a.to_mut()[3 * k], b.to_mut()[n + 4], b.to_mut()[2 * n + 8]) = (f32::NAN, f32::INFINITY, f32::NAN);
+        let expected = chains(&gpu, &a, &b, |_, _| None);
+        for tile in [SMALL, FEW_ROWS, FEW_COLUMNS] {
+            assert_bits("NaN and ∞", &by(tile, &on(&gpu, &a), &on(&gpu, &b)), &expected);
+        }
+        let finite = expected.to_vec().into_iter().filter(|x| x.is_finite()).count();
+        assert_eq!(finite, (m - 1) * (n - 2));
+    }
+
+    #[test]
+    fn a_product_is_added_to_a_row_or_to_what_is_there() {
+        let Some(gpu) = gpu() else { return };
+        let vector = |x: &Tensor| x.array().expect("on the GPU");
+        for (n, k) in [(12, 6), (13, 0)] {
+            let (a, b, x, y) = (normal([9, k], 7), normal([k, n], 8), normal([n + 3], 9), normal([11, n + 4], 10));
+            let [there_a, there_b, there_x, there_y] = [&a, &b, &x, &y].map(|x| on(&gpu, x));
+            // Rows 1..10 of Y, columns 4 on.
+            let part = |y: &Tensor| y.slice(0, 1..10).slice(1, 4..n + 4);
+            let view = vector(&part(&there_y));
+            product_into(&vector(&there_a), &vector(&there_b), &view, Onto::Accumulate);
+            let added = chains(&gpu, &a, &b, |i, j| Some(part(&y).view()[[i, j]]));
+            assert_bits("y", &part(&there_y), &added);
+            assert_bits("beside y", &there_y.slice(1, 0..4), &y.slice(1, 0..4));
+            let row = vector(&there_x.slice(0, 3..n + 3));
+            product_into(&vector(&there_a), &vector(&there_b), &view, Onto::Row(&row));
+            assert_bits("a row", &part(&there_y), &chains(&gpu, &a, &b, |_, j| Some(x.as_slice()[3 + j])));
+        }
+    }
+
+    /// Sums of k ≤ 128 products of order 1, in another order than the CPU's: k·2⁻²⁴·Σ|a||b| ≤ 6e-4, in practice far less.
+    const OTHER_ORDER: f32 = 1e-4;
+
+    #[test]
+    fn methods_agree_with_the_cpus() {
+        let Some(gpu) = gpu() else { return };
+        for [m, k, n] in [[1, 1, 1], [1, 17, 65], [17, 3, 1], [65, 70, 17], [3, 0, 5], [0, 4, 3], [3, 4, 0]] {
+            let (a, b) = (normal([m, k], 11), normal([k, n], 12));
+            assert_close("matmul", &on(&gpu, &a).matmul(&on(&gpu, &b)), &a.matmul(&b), OTHER_ORDER);
+            assert_close("transposed", &on(&gpu, &b).t().matmul(&on(&gpu, &a).t()), &b.t().matmul(&a.t()), OTHER_ORDER);
+        }
+        let (x, w, b) = (normal([3, 4, 6], 14), normal([6, 5], 15), normal([5], 16));
+        let [there_x, there_w, there_b] = [&x, &w, &b].map(|x| on(&gpu, x));
+        let views =
+            |x: &Tensor| [x.clone(), x.slice(1, 1..3), x.permute(&[1, 0, 2]), x.slice(1, 2..3), x.slice(2, 0..6).slice(0, 1..2)];
+        for (there, x) in views(&there_x).into_iter().zip(views(&x)) {
+            assert_close("linear", &there.linear(&there_w, &there_b), &x.linear(&w, &b), OTHER_ORDER);
+        }
+    }
+
+    /// Scores and values of heads, as attention multiplies them; factors that all batches share; three leading axes.
+    #[test]
+    fn batches_are_read_through_their_strides() {
+        let Some(gpu) = gpu() else { return };
+        let (x, w) = (normal([2, 9, 3, 8], 17), normal([8, 10], 18));
+        let heads = |x: &Tensor| x.permute(&[0, 2, 1, 3]);
+        let products = |x: &Tensor, w: &Tensor| {
+            let (h, shared) = (heads(x), w.expand([2, 3, 8, 10]));
+            let five = |x: &Tensor| heads(x).reshape([2, 1, 3, 9, 8]).permute(&[2, 0, 1, 3, 4]);
+            [h.matmul(&h.t()), h.t().matmul(&h), h.matmul(&shared), five(x).matmul(&five(x).t())]
+        };
+        for (found, expected) in products(&on(&gpu, &x), &on(&gpu, &w)).into_iter().zip(products(&x, &w)) {
+            assert_close("heads", &found, &expected, OTHER_ORDER);
+        }
+        let (a, b) = (normal([2, 3, 4, 5, 6], 19), normal([6, 7], 20));
+        let turned = |x: &Tensor| x.permute(&[2, 1, 0, 3, 4]);
+        let found = turned(&on(&gpu, &a)).matmul(&on(&gpu, &b).expand([4, 3, 2, 6, 7]));
+        assert_close("copied", &found, &turned(&a).matmul(&b.expand([4, 3, 2, 6, 7])), OTHER_ORDER);
+    }
+
+    #[test]
+    fn the_tile_suits_the_shape() {
+        assert_eq!(Tile::of(1, 8192, 768), LARGE);
+        assert_eq!([Tile::of(1, 1024, 768), Tile::of(1, 100, 100)], [MEDIUM, SMALL]);
+        assert_eq!([Tile::of(1, 1, 40478), Tile::of(96, 512, 2)], [FEW_ROWS, FEW_COLUMNS]);
+        assert_eq!(Tile::of(96, 512, 64), MEDIUM, "a head's width");
+        for tile in TILES {
+            let Tile { m, n, k, rows, columns, threads, vector } = tile;
+            assert!(m % rows.max(4) == 0 && n % columns == 0 && columns % 4 == 0 && k % 8 == 0 && (rows < 4 || rows % 4 == 0));
+            assert!(m / rows * (n / columns) <= threads && threads <= 256 && vector == 4);
+            assert!(2 * 4 * k * (m + n) <= 16 << 10, "the least workgroup memory that a device has");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "matmul: [m,k]·[k,n] → [m,n], got [2, 3]·[4, 5] → [2, 5]")]
+    fn shapes_that_do_not_agree_are_refused() {
+        let Some(gpu) = gpu() else { panic!("matmul: [m,k]·[k,n] → [m,n], got [2, 3]·[4, 5] → [2, 5] (skipped)") };
+        on(&gpu, &normal([2, 3], 1)).matmul(&on(&gpu, &normal([4, 5], 2)));
+    }
+}

@@ -1,0 +1,134 @@
+//! The kernels of a GPU: the counterpart of `cpu`, behind the same methods of [`Tensor`](crate::Tensor).
+//!
+//! A kernel is two files: `NAME.wgsl`, the shader, and `NAME.rs`, which prepares its operands and starts it.
+
+mod adam;
+mod attention;
+mod copy;
+mod cross_entropy;
+mod dropout;
+mod elementwise;
+mod embedding;
+mod layer_norm;
+mod linear_cross_entropy;
+mod log_softmax;
+mod lstm;
+mod matmul;
+mod max;
+mod norm;
+mod reduce;
+mod rms_norm;
+mod softmax;
+mod squares;
+#[cfg(test)]
+mod testing;
+mod tree;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(crate) use adam::adam;
+pub(crate) use attention::Attention;
+pub(crate) use copy::{concat, pad, write_rows};
+pub(crate) use cross_entropy::{cross_entropy, cross_entropy_vjp};
+pub(crate) use dropout::dropout;
+pub(crate) use elementwise::{assign, fill, map};
+pub(crate) use embedding::{add_rows, gather};
+pub(crate) use layer_norm::{layer_norm, layer_norm_vjp};
+pub(crate) use linear_cross_entropy::linear_cross_entropy;
+pub(crate) use log_softmax::{log_softmax, log_softmax_vjp};
+pub(crate) use lstm::{lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
+pub(crate) use matmul::{linear, matmul};
+pub(crate) use max::{is_max, max};
+pub(crate) use norm::NormTable;
+pub(crate) use reduce::{dot, sum};
+pub(crate) use rms_norm::{rms_norm, rms_norm_vjp};
+pub(crate) use softmax::{softmax, softmax_vjp};
+pub(crate) use squares::squares;
+
+use crate::Shape;
+use crate::device::{Buffer, Gpu};
+use crate::layout::Layout;
+
+/// Threads of a workgroup, in shaders where one thread writes one element.
+const THREADS: usize = 64;
+
+/// Elements on a GPU, as a tensor views them.
+#[derive(Clone, Debug)]
+pub(crate) struct Array {
+    pub layout: Layout,
+    pub buffer: Arc<Buffer>,
+}
+
+impl Array {
+    /// Arbitrary values, every one of which is to be written.
+    pub fn unwritten(gpu: &Arc<Gpu>, shape: Shape) -> Self {
+        Array { layout: Layout::dense(shape), buffer: Arc::new(Buffer::recycled(gpu, shape.numel())) }
+    }
+
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        self.buffer.gpu()
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
+    }
+
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// The number of rows, over all axes but the last, and their length.
+    fn rows(&self) -> (usize, usize) {
+        let n = self.shape().last().copied().unwrap_or(1);
+        (self.len().checked_div(n).unwrap_or(0), n)
+    }
+
+    /// A copy of these dense elements; panics where the device fails.
+    fn read(&self) -> Vec<f32> {
+        self.buffer.read(self.layout.range()).wait().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Where the first element lies, for a shader.
+    fn at(&self) -> u32 {
+        word(self.layout.offset)
+    }
+
+    /// The same elements in row-major order without gaps: themselves, or a copy.
+    pub fn dense(&self) -> Self {
+        if self.layout.is_dense() { self.clone() } else { self.copied() }
+    }
+
+    /// A dense copy.
+    pub fn copied(&self) -> Self {
+        let to = Self::unwritten(self.gpu(), self.shape());
+        copy::copy(self, &to);
+        to
+    }
+
+    /// One element of a dense vector.
+    pub fn element(&self, at: usize) -> Self {
+        self.sliced(0, at..at + 1)
+    }
+
+    /// Positions `range` of one axis.
+    fn sliced(&self, axis: usize, range: Range<usize>) -> Self {
+        Array { layout: self.layout.slice(axis, range), buffer: self.buffer.clone() }
+    }
+
+    /// Axis i of the result is axis `axes[i]`.
+    fn permuted(&self, axes: &[usize]) -> Self {
+        Array { layout: self.layout.permute(axes), buffer: self.buffer.clone() }
+    }
+
+    /// These dense elements under another shape of as many.
+    pub fn reshaped(&self, shape: Shape) -> Self {
+        let layout = Layout { offset: self.layout.offset, ..Layout::dense(shape) };
+        Array { layout, buffer: self.buffer.clone() }
+    }
+}
+
+/// A size or position as shaders count: a buffer has fewer than 2³² elements.
+fn word(n: usize) -> u32 {
+    n.try_into().expect("fewer than 2³² elements in a buffer")
+}

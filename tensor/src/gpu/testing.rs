@@ -1,0 +1,86 @@
+//! A GPU for tests of kernels, and how its results are compared with the CPU's.
+
+use std::sync::LazyLock;
+
+use crate::rng::Philox;
+use crate::{Device, DeviceError, Tensor};
+
+/// The GPU that tests run on: a software renderer where there is no other. `None`, said loudly, where there is none at all; a
+/// panic where one is required.
+pub fn gpu() -> Option<Device> {
+    static GPU: LazyLock<Result<Device, DeviceError>> = LazyLock::new(|| {
+        Device::open("gpu").or_else(|error| match Device::gpus().first() {
+            Some(software) => Device::open(&format!("gpu:{}", software.name)),
+            None => Err(error),
+        })
+    });
+    match &*GPU {
+        Ok(device) => Some(device.clone()),
+        Err(error) if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("\n    SKIPPED, NOTHING WAS TESTED: {error}\n");
+            None
+        }
+    }
+}
+
+/// x on the GPU.
+pub fn on(gpu: &Device, x: &Tensor) -> Tensor {
+    x.to(gpu).expect("room for a small tensor")
+}
+
+/// Each element of `found` differs from that of `expected` by at most `tolerance` times the larger of 1 and its magnitude;
+/// elements that are not finite are equal.
+#[track_caller]
+pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor, tolerance: f32) {
+    assert_eq!(found.shape(), expected.shape(), "{what}");
+    for (i, (found, expected)) in found.to_vec().into_iter().zip(expected.to_vec()).enumerate() {
+        let same = found.to_bits() == expected.to_bits() || found == expected || found.is_nan() && expected.is_nan();
+        let near = (found - expected).abs() <= tolerance * expected.abs().max(1.0);
+        assert!(same || near, "{what}: element {i} is {found}, expected {expected}");
+    }
+}
+
+/// What a kernel of rows is tried on.
+pub struct Case {
+    pub x: Tensor,
+    /// Of one shape with x.
+    pub gy: Tensor,
+}
+
+/// What `run` gives of rows short and long, of few and many, of none and of views: on the GPU as on the CPU, to the `tolerance`
+/// of [`assert_close`]; and again the same bits.
+#[track_caller]
+pub fn assert_rows(tolerance: f32, run: &dyn Fn(&Case) -> Vec<Tensor>) {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = Philox::new(8);
+    for shape in [[1, 1, 1], [2, 3, 7], [1, 5, 64], [5, 60, 33], [1, 3, 257], [1, 2, 1030], [0, 2, 3], [2, 0, 3]] {
+        let mut draw = |std| Tensor::<f32>::normal(shape, std, &mut rng);
+        let (x, gy) = (draw(3.0), draw(1.0));
+        let view = |x: &Tensor| x.permute(&[1, 0, 2]).slice(0, 0..shape[1].div_ceil(2));
+        let there = Case { x: on(&gpu, &x), gy: on(&gpu, &gy) };
+        let viewed = |case: &Case| Case { x: view(&case.x), gy: view(&case.gy) };
+        let here = Case { x, gy };
+        for (what, here, there) in [("of a view", viewed(&here), viewed(&there)), ("dense", here, there)] {
+            let (found, again) = (run(&there), run(&there));
+            for (i, ((found, again), expected)) in found.iter().zip(again).zip(run(&here)).enumerate() {
+                assert_close(&format!("result {i}, {shape:?}, {what}"), found, &expected, tolerance);
+                let bits = |x: &Tensor| x.to_vec().into_iter().map(f32::to_bits).collect::<Vec<_>>();
+                assert_eq!(bits(found), bits(&again), "result {i}, {shape:?}, {what}");
+            }
+        }
+    }
+}
+
+/// What `run` gives of rows with NaN, ∞ and −∞ is the CPU's.
+#[track_caller]
+pub fn assert_undefined_rows(run: &dyn Fn(&Tensor) -> Tensor) {
+    let Some(gpu) = gpu() else { return };
+    let (nan, endless) = (f32::NAN, f32::INFINITY);
+    let rows = [[nan, 0.0, 1.0], [1.0, -nan, 2.0], [0.0, endless, 1.0], [-endless; 3], [-endless, 1.0, 2.0], [3e38, -3e38, 3e38]];
+    for n in [3, 300] {
+        let wide = |row: &[f32; 3]| (0..n).map(|j| row[j % 3]).collect::<Vec<_>>();
+        let x = Tensor::new([rows.len(), n], rows.iter().flat_map(wide).collect());
+        assert_close(&format!("rows of {n}"), &run(&on(&gpu, &x)), &run(&x), 1e-5);
+    }
+}

@@ -1,0 +1,51 @@
+//! Kernels in which the threads of a workgroup join what they find, and how tensors are cut for them.
+
+use std::ops::Range;
+
+use crate::Shape;
+
+/// Threads of a workgroup, where not fewer are enough for short rows.
+pub(super) const TREE_THREADS: usize = 256;
+
+/// The shader in the files of these names beside the caller, after `tree.wgsl`; with fewer threads where rows of n are short.
+macro_rules! row_shader {
+    ($n:expr, $($name:literal),+) => {
+        if $n > 256 {
+            $crate::gpu::tree::row_shader!(256 threads, $($name),+)
+        } else {
+            $crate::gpu::tree::row_shader!(64 threads, $($name),+)
+        }
+    };
+    ($threads:literal threads, $($name:literal),+) => {
+        $crate::device::Shader::new(concat!($($name, " "),+, $threads), || concat!(
+            "const THREADS = ", $threads, "u;\n",
+            include_str!("tree.wgsl"), $(include_str!(concat!($name, ".wgsl"))),+
+        ))
+    };
+}
+pub(super) use row_shader;
+
+/// The lines of n elements along the middle axis of (outer, n, inner).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines {
+    pub outer: usize,
+    pub n: usize,
+    pub inner: usize,
+}
+
+impl Lines {
+    /// Along these axes of a dense tensor, which are taken for one.
+    pub fn along(shape: &Shape, axes: Range<usize>) -> Self {
+        let [outer, n, inner] = [&shape[..axes.start], &shape[axes.clone()], &shape[axes.end..]].map(|s| s.iter().product());
+        Lines { outer, n, inner }
+    }
+
+    pub fn count(&self) -> usize {
+        self.outer * self.inner
+    }
+
+    /// How many a workgroup takes, a power of two: neighbours in memory, or more where they are too short for all of its threads.
+    pub fn width(&self) -> usize {
+        self.inner.min(32).max(TREE_THREADS / self.n.max(1)).next_power_of_two().min(TREE_THREADS)
+    }
+}

@@ -1,0 +1,85 @@
+//! The norm of a gradient, and what else a step of training reads of itself.
+
+use crate::{DeviceError, Real, Tensor};
+
+/// ‖x‖ of several tensors together, where they are: a training step computes on with it before anybody has read it.
+///
+/// ```
+/// use gradus_tensor::{GlobalNorm, Tensor};
+/// let (a, b, loss) = (Tensor::new([2], vec![3.0, 0.0]), Tensor::new([1], vec![4.0]), Tensor::scalar(0.7));
+/// let norm = GlobalNorm::of(&[&a, &b], &[&loss]);
+/// let halved = norm.map("0.5 * x", &[], |norm| 0.5 * norm);
+/// assert_eq!(halved.item(), 2.5);
+/// let read = norm.read()?;
+/// assert_eq!((read.norm(), &read.squares[..], &read.numbers[..]), (5.0, &[9.0, 16.0][..], &[0.7][..]));
+/// # Ok::<(), gradus_tensor::DeviceError>(())
+/// ```
+#[derive(Debug)]
+pub struct GlobalNorm<T: Real> {
+    at: Place<T>,
+}
+
+#[derive(Debug)]
+enum Place<T: Real> {
+    Host(Norms, std::marker::PhantomData<T>),
+    #[cfg(feature = "wgpu")]
+    Gpu(Box<crate::gpu::NormTable>),
+}
+
+/// What [`GlobalNorm::read`] gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Norms {
+    /// Σ xᵢ² of each tensor.
+    pub squares: Vec<f64>,
+    /// Each number that was to be read with them.
+    pub numbers: Vec<f64>,
+}
+
+impl Norms {
+    /// ‖x‖ of all tensors together.
+    pub fn norm(&self) -> f64 {
+        self.squares.iter().sum::<f64>().sqrt()
+    }
+
+    /// Are the norm and all numbers finite?
+    pub fn is_finite(&self) -> bool {
+        self.norm().is_finite() && self.numbers.iter().all(|x| x.is_finite())
+    }
+}
+
+impl<T: Real> GlobalNorm<T> {
+    /// Of `tensors` together; `numbers`, of one element each, are to be read with it.
+    #[track_caller]
+    pub fn of(tensors: &[&Tensor<T>], numbers: &[&Tensor<T>]) -> Self {
+        #[cfg(feature = "wgpu")]
+        if let Some(arrays) = crate::tensor::all_arrays(&[tensors, numbers].concat()) {
+            let (tensors, numbers) = arrays.split_at(tensors.len());
+            return GlobalNorm { at: Place::Gpu(Box::new(crate::gpu::NormTable::of(tensors, numbers))) };
+        }
+        let squares = tensors.iter().map(|x| x.sum_squares()).collect();
+        let numbers = numbers.iter().map(|x| x.item().to_f64()).collect();
+        GlobalNorm { at: Place::Host(Norms { squares, numbers }, std::marker::PhantomData) }
+    }
+
+    /// f(‖x‖), a tensor without axes, stored where the tensors are; NaN where the norm or one of the numbers is not finite. `wgsl`
+    /// is f for a GPU, an expression of x and of at most four `constants` a, b, c and d.
+    pub fn map(&self, wgsl: &str, constants: &[f64], f: impl Fn(f64) -> f64) -> Tensor<T> {
+        match &self.at {
+            Place::Host(norms, _) => Tensor::scalar(T::lit(if norms.is_finite() { f(norms.norm()) } else { f64::NAN })),
+            #[cfg(feature = "wgpu")]
+            Place::Gpu(table) => table.map(wgsl, &constants.iter().map(|&c| c as f32).collect::<Vec<_>>()).into(),
+        }
+    }
+
+    /// The norms and numbers.
+    ///
+    /// # Errors
+    /// The first fault of the GPU that they are on.
+    pub fn read(&self) -> Result<Norms, DeviceError> {
+        match &self.at {
+            Place::Host(norms, _) => Ok(norms.clone()),
+            #[cfg(feature = "wgpu")]
+            Place::Gpu(table) => table.read().map(|(squares, numbers)| Norms { squares, numbers }),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Everything on a GPU beside the same on the CPU. A software renderer serves where there is no other.
+
+mod models;
+mod ops;
+
+use std::ops::Deref;
+use std::sync::{LazyLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use gradus_tensor::{Device, DeviceError};
+
+/// A GPU while a test has it.
+struct Lent<G> {
+    device: Device,
+    _guard: G,
+}
+
+impl<G> Deref for Lent<G> {
+    type Target = Device;
+    fn deref(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// Held for reading by every test on the GPU, for writing by one that counts what it does.
+static USERS: RwLock<()> = RwLock::new(());
+
+/// The GPU that the tests run on; `None`, said loudly, where there is none and none is required.
+fn gpu() -> Option<Lent<RwLockReadGuard<'static, ()>>> {
+    Some(Lent { device: open()?, _guard: USERS.read().unwrap_or_else(|e| e.into_inner()) })
+}
+
+/// The same, with no other test beside.
+fn gpu_alone() -> Option<Lent<RwLockWriteGuard<'static, ()>>> {
+    Some(Lent { device: open()?, _guard: USERS.write().unwrap_or_else(|e| e.into_inner()) })
+}
+
+fn open() -> Option<Device> {
+    static GPU: LazyLock<Result<Device, DeviceError>> = LazyLock::new(|| {
+        Device::open("gpu").or_else(|error| match Device::gpus().first() {
+            Some(software) => Device::open(&format!("gpu:{}", software.name)),
+            None => Err(error),
+        })
+    });
+    match &*GPU {
+        Ok(device) => Some(device.clone()),
+        Err(error) if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("\n    SKIPPED, NOTHING WAS TESTED: {error}\n");
+            None
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Whole models: trained, compared with `transformers`, stopped and resumed.
+
+use std::collections::BTreeMap;
+
+use gradus_autograd::Tape;
+use gradus_autograd::anomaly::Direction;
+use gradus_model::check::random_batch;
+use gradus_model::{Batch, Decoder, DropoutSeed, Gpt, GptConfig, Lstm, LstmConfig, Model, Objective, Tree, checkpoint};
+use gradus_tensor::device::Counts;
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Device, Tensor};
+use gradus_tests::{Arrays, golden_models, next_tokens};
+use gradus_train::trainer::{Recipe, StepSummary, TrainError, Trainer};
+
+const VOCAB: usize = 29;
+const CONTEXT: usize = 12;
+const SEQUENCES: usize = 4;
+
+fn gpt() -> Model<Tensor> {
+    gpt_of(2)
+}
+
+fn gpt_of(layers: usize) -> Model<Tensor> {
+    let config = GptConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers, heads: 4, ..GptConfig::default() };
+    Gpt::init(&GptConfig { initializer_range: 0.1, ..config }.with_dropout(0.1), 1).into()
+}
+
+fn lstm() -> Model<Tensor> {
+    let config =
+        LstmConfig { vocab: VOCAB, context: CONTEXT, width: 24, units: 32, initializer_range: 0.4, ..LstmConfig::default() };
+    Lstm::init(&config, 1).into()
+}
+
+fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
+    let mut recipe: Recipe = gradus_tests::recipe(100, 1);
+    recipe.optimizer.lr = 1e-2;
+    let mut trainer = Trainer::new(recipe, model);
+    trainer.place(device).expect("room for a small model");
+    trainer
+}
+
+/// The batch of step `t`: every token follows from the one before it, so that there is something to learn.
+fn batch(t: usize) -> Batch {
+    let mut rng = Philox::with_stream(5, t as u64);
+    let ids = (0..SEQUENCES).flat_map(|_| {
+        let first = rng.below(VOCAB as u64) as usize;
+        (0..CONTEXT).scan(first, |id, _| Some(std::mem::replace(id, (*id * 3 + 1) % VOCAB) as u32)).collect::<Vec<_>>()
+    });
+    next_tokens(&ids.collect::<Vec<_>>(), &[CONTEXT as u32; SEQUENCES], Objective::TokenMean)
+}
+
+fn steps(trainer: &mut Trainer, count: usize) -> Vec<StepSummary> {
+    (0..count).map(|_| trainer.step(&batch(trainer.done() as usize)).expect("finite")).collect()
+}
+
+fn bits(model: &Model<Tensor>) -> Vec<u32> {
+    let mut bits = Vec::new();
+    model.as_ref().visit(|_, p| bits.extend(p.to_vec().iter().map(|x| x.to_bits())));
+    bits
+}
+
+fn counts(device: &Device) -> Counts {
+    let Device::Gpu(gpu) = device else { panic!("a GPU") };
+    gpu.counts()
+}
+
+fn runs(device: &Device) -> BTreeMap<String, u64> {
+    let Device::Gpu(gpu) = device else { panic!("a GPU") };
+    gpu.runs()
+}
+
+/// With dropout, clipping and weight decay.
+#[test]
+fn a_hundred_steps_lead_to_the_cpus_loss() {
+    let Some(gpu) = crate::gpu() else { return };
+    for (name, model, learnt) in [("GPT", gpt(), 0.7), ("LSTM", lstm(), 0.9)] {
+        let [here, there] = [&Device::Cpu, &gpu].map(|device| steps(&mut trainer(model.clone(), device), 100));
+        assert!(here[99].loss < learnt * here[0].loss, "{name} learns: {} after {}", here[99].loss, here[0].loss);
+        for (t, (here, there)) in here.iter().zip(&there).enumerate() {
+            let (found, expected) = (there.loss, here.loss);
+            assert!((found - expected).abs() < 1e-3, "{name}, step {}: loss {found}, {expected} on the CPU", t + 1);
+            assert!((there.gradient_norm / here.gradient_norm - 1.0).abs() < 0.02, "{name}, step {}: {there:?}, {here:?}", t + 1);
+        }
+    }
+}
+
+#[test]
+fn a_run_repeats_to_the_bit() {
+    let Some(gpu) = crate::gpu() else { return };
+    let run = || {
+        let mut trainer = trainer(gpt(), &gpu);
+        steps(&mut trainer, 3);
+        bits(&trainer.params)
+    };
+    assert_eq!(run(), run());
+}
+
+/// Once the first steps have made all buffers and pipelines.
+#[test]
+fn a_step_sends_tokens_reads_once_and_makes_no_buffers() {
+    let Some(gpu) = crate::gpu_alone() else { return };
+    let mut trainer = trainer(gpt(), &gpu);
+    steps(&mut trainer, 3);
+    let (before, shaders, n) = (counts(&gpu), runs(&gpu), 4);
+    steps(&mut trainer, n);
+    let after = counts(&gpu);
+    for (shader, runs) in runs(&gpu) {
+        let each = (runs - shaders.get(&shader).unwrap_or(&0)) as f64 / n as f64;
+        println!("{each:>8} × {shader}");
+    }
+    let each = |of: fn(&Counts) -> u64| (of(&after) - of(&before)) as f64 / n as f64;
+    let [dispatches, submissions, waits] = [each(|c| c.dispatches), each(|c| c.submissions), each(|c| c.waits)];
+    let [sent, read] = [each(|c| c.sent_bytes), each(|c| c.read_bytes)];
+    println!("a step: {dispatches} dispatches, {submissions} submissions, {waits} waits, {sent} bytes sent, {read} read");
+    assert_eq!(after.buffers_made, before.buffers_made, "buffers are used again");
+    let mut parameters = 0;
+    trainer.params.as_ref().visit(|_, _| parameters += 1);
+    assert_eq!(read, f64::from(4 * (3 * parameters + 1)), "three words for the norm of each parameter, and the loss");
+    // Ids as inputs, as targets, and sorted for the gradient of the embedding; and the weights.
+    let tokens = (SEQUENCES * CONTEXT) as f64;
+    assert!(sent <= 24.0 * tokens, "{sent} bytes for {tokens} tokens");
+    assert!(waits == 1.0 && submissions <= 6.0);
+}
+
+/// What one more block adds, forward and backward, to what is started.
+#[test]
+fn a_block_takes_at_most_forty_dispatches() {
+    let Some(gpu) = crate::gpu_alone() else { return };
+    let dispatches = |layers| {
+        let trainer = trainer(gpt_of(layers), &gpu);
+        let before = counts(&gpu).dispatches;
+        trainer.gradient(&batch(0), Some(DropoutSeed::new(1, 1))).expect("finite");
+        counts(&gpu).dispatches - before
+    };
+    let each = dispatches(3) - dispatches(2);
+    assert!(each <= 40, "{each} dispatches");
+}
+
+#[test]
+fn fixtures_of_transformers_agree_in_f32() {
+    let Some(gpu) = crate::gpu() else { return };
+    // As of f32 on the CPU.
+    const TOLERANCE: f64 = 1e-4;
+    for dir in golden_models() {
+        let params = checkpoint::load(&dir).unwrap().to(&gpu).unwrap();
+        let expected = Arrays::read(&dir.join("expected.safetensors"));
+        let (ids, shape) = expected.ids("input_ids");
+        let tape = Tape::off();
+        expected.assert_agrees("f64.logits", params.constants(&tape).logits(&ids, shape[0]).value(), TOLERANCE);
+        let tape = Tape::new();
+        let leaves = params.leaves(&tape);
+        let batch = next_tokens(&ids, &vec![shape[1] as u32; shape[0]], Objective::TokenMean);
+        let loss = leaves.loss(&batch, None);
+        expected.assert_agrees("f64.loss", loss.value(), TOLERANCE);
+        let grads = tape.backward(&loss);
+        let gradient = leaves.map(|name, leaf| grads.of(&leaf).unwrap_or_else(|| panic!("{name} has no gradient")).clone());
+        expected.assert_all_agree("f64.gradient.", &gradient, TOLERANCE);
+    }
+}
+
+#[test]
+fn a_run_goes_on_wherever_it_is_taken() {
+    let Some(gpu) = crate::gpu() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("trainer.safetensors");
+    for [first, second] in [[&gpu, &Device::Cpu], [&Device::Cpu, &gpu]] {
+        let mut whole = trainer(gpt(), &Device::Cpu);
+        let expected = steps(&mut whole, 10)[9].loss;
+        let mut begun = trainer(gpt(), first);
+        steps(&mut begun, 5);
+        begun.save(&state, "").unwrap();
+        let (mut resumed, _) = Trainer::load(&state, begun.params.config(), begun.recipe.clone()).unwrap();
+        assert_eq!(bits(&resumed.params), bits(&begun.params), "what was saved is what was there");
+        resumed.place(second).unwrap();
+        let found = steps(&mut resumed, 5)[4].loss;
+        assert!((found - expected).abs() < 1e-3, "{found}, {expected} on the CPU alone");
+    }
+}
+
+#[test]
+fn what_is_not_finite_is_named_and_changes_nothing() {
+    let Some(gpu) = crate::gpu() else { return };
+    let mut trainer = trainer(gpt(), &gpu);
+    steps(&mut trainer, 1);
+    let name = "h.1.mlp.c_fc.weight";
+    trainer.params.as_mut().visit(|found, p| {
+        if found == name {
+            p.set(7, f32::INFINITY);
+        }
+    });
+    let (before, moments) = (bits(&trainer.params), bits(trainer.moments().0));
+    let TrainError::NotFinite { step: 2, anomaly: Some(anomaly), .. } = trainer.step(&batch(1)).unwrap_err() else {
+        panic!("a loss or a norm that is not finite")
+    };
+    assert_eq!((anomaly.op, anomaly.direction), ("linear", Direction::Forward));
+    assert!(bits(&trainer.params) == before && bits(trainer.moments().0) == moments, "nothing has changed");
+    trainer.watches = true;
+    assert!(matches!(trainer.step(&batch(1)), Err(TrainError::Anomaly { step: 2, .. })));
+}
+
+#[test]
+fn a_text_goes_on_as_on_the_cpu() {
+    let Some(gpu) = crate::gpu() else { return };
+    for model in [gpt(), lstm()] {
+        let there = model.to(&gpu).unwrap();
+        let [mut here, mut there] = [Decoder::new(&model), Decoder::new(&there)];
+        for ids in [&[3, 1, 4][..], &[1], &[5]] {
+            for (found, expected) in there.read(ids).into_iter().zip(here.read(ids)) {
+                assert!((found - expected).abs() < 1e-4, "{found}, {expected} on the CPU");
+            }
+        }
+    }
+}
+
+/// Another way to draw a batch, so that nothing above depends on one.
+#[test]
+fn evaluation_is_the_cpus() {
+    let Some(gpu) = crate::gpu() else { return };
+    let batch = random_batch(&mut Philox::new(9), VOCAB, 3, vec![1.0; 3 * CONTEXT]);
+    let [here, there] = [&Device::Cpu, &gpu].map(|device| gpt().to(device).unwrap().token_losses(&batch).to_vec());
+    assert!(here.iter().zip(&there).all(|(a, b)| (a - b).abs() < 1e-4));
+}

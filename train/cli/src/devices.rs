@@ -1,0 +1,59 @@
+//! `gradus devices`.
+
+use gradus_tensor::Device;
+use gradus_tensor::device::{Arithmetic, GpuInfo};
+use serde_json::{Value, json};
+
+use crate::error::CliError;
+use crate::output;
+
+/// List the devices that can compute, by the names that --device takes
+///
+/// What it says of a GPU's arithmetic is measured. Where that differs from the CPU's, so do the last bits of results.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  gradus devices\n  gradus devices --json")]
+pub struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    let gpus = Device::gpus();
+    if let (true, Err(why)) = (gpus.is_empty(), Device::open("gpu")) {
+        output::say(&format!("note: {why}"));
+    }
+    if args.json {
+        let cpu = json!({ "device": Device::Cpu.to_string() });
+        let devices: Vec<Value> = std::iter::once(cpu).chain(gpus.iter().map(described)).collect();
+        return output::json(&json!({ "devices": devices }));
+    }
+    output::line(&Device::Cpu.to_string())?;
+    for gpu in gpus {
+        let GpuInfo { name, kind, interface, driver } = &gpu;
+        let measured = measured(&gpu).map_or_else(|why| why, |arithmetic| arithmetic.to_string());
+        output::line(&format!("gpu:{name}\n    {kind}, {interface}, {driver}\n    {measured}"))?;
+    }
+    Ok(())
+}
+
+/// How it rounds, or why it cannot be opened.
+fn measured(gpu: &GpuInfo) -> Result<Arithmetic, String> {
+    let device = Device::open(&format!("gpu:{}", gpu.name)).map_err(|error| error.to_string())?;
+    Ok(device.arithmetic().expect("a GPU's is measured when it is opened").clone())
+}
+
+fn described(gpu: &GpuInfo) -> Value {
+    let GpuInfo { name, kind, interface, driver } = gpu;
+    let mut row = json!({ "device": format!("gpu:{name}"), "kind": kind, "interface": interface, "driver": driver });
+    match measured(gpu) {
+        Ok(Arithmetic { product_sum, fma, division_ulps, denormals }) => {
+            row["rounds_product_sum"] = json!(product_sum.to_string());
+            row["rounds_fma"] = json!(fma.to_string());
+            row["division_ulps"] = json!(division_ulps);
+            row["keeps_denormals"] = json!(denormals);
+        }
+        Err(why) => row["error"] = json!(why),
+    }
+    row
+}

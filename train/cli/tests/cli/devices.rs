@@ -1,0 +1,78 @@
+//! `--device`, and `gradus devices`.
+
+use super::*;
+
+#[test]
+fn a_device_that_there_is_not_is_refused_with_what_there_is() {
+    let desk = Desk::new();
+    desk.byte_model("model", |_| {});
+    let generate = |device: &str| desk.gradus(&format!("generate --model model --prompt a --tokens 1 --device {device}"));
+    generate("tpu").misused(&["a device is cpu, gpu or gpu:NAME, got \"tpu\""]);
+    generate("gpu:").misused(&["a device is cpu, gpu or gpu:NAME, got \"gpu:\""]);
+    let expected = if cfg!(feature = "wgpu") { "no GPU is named" } else { "`cargo build --release --features wgpu`" };
+    generate("gpu:no-such-name").misused(&[expected]);
+    assert!(generate("cpu").printed().starts_with('a'));
+}
+
+#[test]
+fn the_cpu_is_always_there() {
+    assert!(gradus("devices").printed().starts_with("cpu\n"));
+    let listed = gradus("devices --json").json();
+    assert_eq!(listed["devices"][0], serde_json::json!({ "device": "cpu" }));
+    let why = gradus("devices").stderr;
+    assert!(cfg!(feature = "wgpu") || why.contains("this build computes on the CPU alone"), "{why}");
+}
+
+#[cfg(all(unix, feature = "wgpu"))]
+mod on_a_gpu {
+    use super::*;
+
+    /// The first GPU, as `--device` takes it, in a folder of the test's own.
+    fn gpu() -> Option<String> {
+        let listed = gradus("devices --json").json();
+        match items(&listed["devices"]).get(1) {
+            Some(gpu) => {
+                let name = gpu["device"].as_str().expect("a name");
+                assert!(gpu["rounds_fma"].is_string() && gpu["keeps_denormals"].is_boolean(), "{gpu}");
+                // Up to the first space: the program's arguments are split there.
+                Some(name.split_whitespace().next().expect("a word").to_owned())
+            }
+            None if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("no GPU was found"),
+            None => {
+                eprintln!("\n    SKIPPED, NOTHING WAS TESTED: no GPU was found\n");
+                None
+            }
+        }
+    }
+
+    const SIZES: &str =
+        "--tokenizer char --layers 1 --width 16 --heads 2 --context 12 --batch 4 --steps 6 --eval-every 6 --quiet --json";
+
+    #[test]
+    fn a_run_goes_on_from_one_device_to_the_other() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
+        let begin =
+            |out: &str, more: &str| desk.gradus(&format!("pretrain --corpus corpus.txt --out {out} {SIZES} {more}")).json();
+        let here = begin("here", "--shards 1");
+        let half = begin("there", &format!("--device {gpu} --stop-at 3"));
+        assert_eq!((&half["steps"], &half["finished"]), (&3.into(), &false.into()));
+        assert_eq!(desk.json("there/run.json")["settings"]["shards"], 1, "a GPU is busy with one");
+        let there = desk.gradus(&format!("pretrain --resume there --device {gpu} --quiet --json")).json();
+        assert_near(&there["final_loss"], number(&here["final_loss"]), 1e-3);
+        assert_near(&there["validation"]["nll"], number(&here["validation"]["nll"]), 1e-3);
+        let devices = desk.records("there").into_iter().filter(|record| record["record"] == "device");
+        let steps: Vec<Value> = devices.map(|record| record["step"].clone()).collect();
+        assert_eq!(steps, [0, 3], "{:?}", desk.records("there")[0]);
+
+        let score =
+            |device: &str| desk.gradus(&format!("evaluate --model there --corpus corpus.txt --device {device} --json")).json();
+        assert_near(&score(&gpu)["nll"], number(&score("cpu")["nll"]), 1e-4);
+        let written =
+            |device: &str| desk.gradus(&format!("generate --model there --prompt the --tokens 20 --greedy --device {device}"));
+        assert_eq!(written(&gpu).printed(), written("cpu").printed());
+        desk.gradus(&format!("evaluate --model there --corpus corpus.txt --dtype f64 --device {gpu}"))
+            .misused(&["a GPU computes in f32"]);
+    }
+}
