@@ -31,7 +31,7 @@ pub fn devices(op: &Entry<f32>, device: &Device, seed: u64, size: usize) -> Vec<
         let blank = Report::new("devices", op.name, sample, seed, size);
         let cotangents = |device| Samples::new(!seed, size).on(device);
         let of = |it: &Sample<f32>, device| value_and_vjp(it, cotangents(device));
-        Ledger::on(&blank, |ledger| compare(ledger, here, of(here, &Device::Cpu), of(there, device)))
+        Ledger::on(&blank, |ledger| compare(ledger, here, of(here, &Device::Cpu), of(there, device), device))
     };
     here.iter().zip(&there).enumerate().map(compared).collect()
 }
@@ -52,10 +52,13 @@ fn value_and_vjp(sample: &Sample<f32>, mut g: Samples) -> Computed {
     Computed { gy, gradients: leaves.iter().map(|x| gradients.take(x)).collect(), y: y.value().clone() }
 }
 
-fn compare(mut ledger: Ledger, sample: &Sample<f32>, here: Computed, there: Computed) -> Outcome {
+fn compare(mut ledger: Ledger, sample: &Sample<f32>, here: Computed, there: Computed, device: &Device) -> Outcome {
     let largest = |x: &Tensor| x.to_vec().iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs().into()));
     let scale =
         sample.inputs.iter().chain([&here.gy, &here.y]).chain(here.gradients.iter().flatten()).map(largest).fold(0.0, f64::max);
+    if there.y.device() != *device {
+        return ledger.broken(format!("it was computed on {}", there.y.device()));
+    }
     let none = |x: &Option<Tensor>| x.is_none();
     if here.gradients.iter().map(none).ne(there.gradients.iter().map(none)) {
         return ledger.broken("an input has a gradient on one device and none on the other".into());

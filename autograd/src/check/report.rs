@@ -64,6 +64,7 @@ impl Report {
         let (compared, worst, tolerance, curve) = (0, None, 0.0, Vec::new());
         Report { witness, op, sample, seed, size, function: false, compared, worst, tolerance, curve }
     }
+
     /// The worst relative error; 0 where nothing was compared.
     pub fn error(&self) -> f64 {
         self.worst.map_or(0.0, |w| w.error())

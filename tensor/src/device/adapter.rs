@@ -1,6 +1,6 @@
 //! Which GPUs there are, and the one of a name.
 
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, TryLockError};
 
 use super::gpu::Gpu;
 use super::{DeviceError, GpuInfo};
@@ -22,7 +22,7 @@ pub(crate) fn list() -> Vec<GpuInfo> {
     adapters().into_iter().map(|(_, info)| info).collect()
 }
 
-/// The GPU of this name, or the first that is no software.
+/// The GPU of this name, or the first that is not a software renderer.
 pub(crate) fn open(name: Option<&str>) -> Result<Arc<Gpu>, DeviceError> {
     let mut adapters = adapters();
     let infos: Vec<&GpuInfo> = adapters.iter().map(|(_, info)| info).collect();
@@ -39,7 +39,12 @@ pub(crate) fn open(name: Option<&str>) -> Result<Arc<Gpu>, DeviceError> {
 
 /// The first fault of those that are open.
 pub(crate) fn fault() -> Option<DeviceError> {
-    let open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
+    // While one is being opened, whoever asks may be the panic hook of that very thread.
+    let open = match OPEN.try_lock() {
+        Ok(open) => open,
+        Err(TryLockError::Poisoned(open)) => open.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
     open.iter().find_map(|gpu| gpu.check().err())
 }
 
@@ -60,7 +65,7 @@ pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
     named
 }
 
-/// The position of the GPU whose name is `name` or has it as a part; without a name, of the first that is no software.
+/// The position of the GPU whose name is `name` or has it as a part; without a name, of the first that is not a software renderer.
 fn choose(gpus: &[&GpuInfo], name: Option<&str>) -> Result<usize, DeviceError> {
     let names = |at: &[usize]| at.iter().map(|&i| gpus[i].name.clone()).collect::<Vec<_>>();
     let all: Vec<usize> = (0..gpus.len()).collect();

@@ -5,13 +5,13 @@ use std::fmt;
 /// Which of the CPU's bits a device keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arithmetic {
-    /// Is a·b + c, as it is written, rounded once (as by `f32::mul_add`), twice, or now so and now so?
+    /// Is a·b + c, as it is written, rounded once (as by `f32::mul_add`), twice, or sometimes the one, sometimes the other?
     pub product_sum: Rounding,
     /// The same for `fma(a, b, c)`.
     pub fma: Rounding,
     /// The largest error of a quotient, in units in the last place of the nearest `f32`.
     pub division_ulps: u32,
-    /// Are denormals kept? Otherwise they are taken for 0.
+    /// Are denormals kept? Otherwise they are flushed to 0.
     pub denormals: bool,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Rounding {
         f.write_str(match self {
             Rounding::Once => "once",
             Rounding::Twice => "twice",
-            Rounding::Mixed => "now once, now twice",
+            Rounding::Mixed => "sometimes once, sometimes twice",
         })
     }
 }
@@ -40,7 +40,7 @@ impl fmt::Display for Rounding {
 impl fmt::Display for Arithmetic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Arithmetic { product_sum, fma, division_ulps, denormals } = self;
-        let denormals = if *denormals { "kept" } else { "taken for 0" };
+        let denormals = if *denormals { "kept" } else { "flushed to 0" };
         write!(
             f,
             "a·b + c is rounded {product_sum}, fma(a, b, c) {fma}; a/b is within {division_ulps} ulp; denormals are {denormals}"

@@ -70,7 +70,7 @@ pub enum DeviceError {
         reason: String,
     },
     /// A command was refused: a mistake of this library.
-    #[error("{name} refused a command, which is a mistake of this program: {reason}")]
+    #[error("{name} refused a command, which is a bug in this program: {reason}")]
     Invalid {
         /// Of the GPU.
         name: String,
@@ -92,13 +92,17 @@ fn quoted(names: &[String]) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    if names.is_empty() { "is none".into() } else { format!("is {}", quoted(names)) }
+    match names {
+        [] => "is none".into(),
+        [one] => format!("is {one:?}"),
+        _ => format!("are {}", quoted(names)),
+    }
 }
 
 fn software(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        [name, ..] => format!(" ({}, on the CPU, is taken only by name: gpu:{name})", quoted(names)),
+        [name, ..] => format!(" ({}, which computes on the CPU, is used only if named: --device 'gpu:{name}')", quoted(names)),
     }
 }
 
@@ -117,12 +121,12 @@ mod tests {
         );
         assert_eq!(
             error(DeviceError::NoSuchName { name: name.clone(), found: names.clone() }),
-            r#"no GPU is named "A"; there is "A 1", "A 2""#
+            r#"no GPU is named "A"; there are "A 1", "A 2""#
         );
         assert_eq!(error(DeviceError::NoSuchName { name, found: vec![] }), r#"no GPU is named "A"; there is none"#);
         let none = "no GPU was found: a driver for Vulkan, Metal or DX12 must be installed";
         assert_eq!(error(DeviceError::NoGpu(vec![])), none);
-        let software = r#" ("A 1", "A 2", on the CPU, is taken only by name: gpu:A 1)"#;
-        assert_eq!(error(DeviceError::NoGpu(names)), format!("{none}{software}"));
+        let software = r#" ("A 1", which computes on the CPU, is used only if named: --device 'gpu:A 1')"#;
+        assert_eq!(error(DeviceError::NoGpu(names[..1].to_vec())), format!("{none}{software}"));
     }
 }

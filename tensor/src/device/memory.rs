@@ -33,7 +33,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// Room for `len` elements of arbitrary values.
     pub(crate) fn recycled(gpu: &Arc<Gpu>, len: usize) -> Self {
-        let (bytes, most) = (4 * len as u64, gpu.limits.max_storage_buffer_binding_size);
+        let (bytes, most) = (4 * len as u64, gpu.largest());
         if bytes > most {
             gpu.fault.raise(|name| DeviceError::TooLarge { name, bytes, most });
         }
@@ -56,11 +56,16 @@ impl Drop for Buffer {
 }
 
 impl Gpu {
+    /// The most bytes that a shader can be given in one buffer, and whose elements it can count.
+    fn largest(&self) -> u64 {
+        self.limits.max_storage_buffer_binding_size.min(4 * u64::from(u32::MAX)) / UNIT * UNIT
+    }
+
     /// A buffer of at least `bytes`, idle or new.
     pub(super) fn take(&self, bytes: u64) -> wgpu::Buffer {
-        let size = rounded(bytes);
+        let size = rounded(bytes).min(self.largest().max(bytes));
         let mut memory = lock(&self.memory);
-        let idle = memory.idle.range(size..=size + size / 8).next().map(|(&size, _)| size);
+        let idle = memory.idle.range(size..=(size + size / 8).min(self.largest().max(size))).next().map(|(&size, _)| size);
         let raw = match idle {
             Some(size) => {
                 let of_size = memory.idle.get_mut(&size).expect("just found");
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn a_tensor_that_no_shader_takes_is_an_error_with_the_limit() {
         let Some(gpu) = fresh() else { return };
-        let most = gpu.limits.max_storage_buffer_binding_size;
+        let most = gpu.largest();
         drop(Buffer::recycled(&gpu, (most / 4) as usize + 1));
         let name = gpu.info().name.clone();
         assert_eq!(gpu.check(), Err(DeviceError::TooLarge { name, bytes: most / 4 * 4 + 4, most }));

@@ -28,6 +28,9 @@ fn ln_1p(x: f32) -> f32 {
 
 // 2/√π ∫₀ˣ e^(−t²) dt: below 2 a series of terms of one sign (Abramowitz and Stegun, 7.1.6), then 1 less a continued fraction (7.1.14).
 fn erf(x: f32) -> f32 {
+    if !is_number(x) {
+        return x;
+    }
     let r = abs(x);
     let s = r * r;
     let scale = exp(-s) * 1.1283791670955126; // 2/√π
@@ -42,7 +45,7 @@ fn erf(x: f32) -> f32 {
     for (var n = 20.0; n >= 1.0; n -= 1.0) {
         tail = r + 0.5 * n / tail;
     }
-    return sign(x) * (1.0 - 0.5 * scale / tail) + 0.0 * x; // x alone carries NaN
+    return sign(x) * (1.0 - 0.5 * scale / tail);
 }
 
 // ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³).

@@ -77,7 +77,7 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn scale_by(&self, factor: &Self) -> Self {
         assert_eq!(factor.len(), 1, "scale_by: a factor of one element, got shape {}", factor.shape());
-        on_gpu!(x = self, factor = &factor.reshape([]).expand(*self.shape()) => gpu::map(&[x, factor], "x * y", &[]));
+        on_gpu!(x = self, factor = &factor.reshape([]).expand(*self.shape()) => gpu::map(&[x, factor], "select(y, x * y, is_number(y))", &[]));
         let factor = factor.item();
         if factor == T::one() { self.clone() } else { self.scaled(factor, T::zero()) }
     }

@@ -42,7 +42,7 @@ impl Threads {
 #[derive(Clone, Debug, clap::Args)]
 pub struct On {
     /// Device to compute on: `cpu`; `gpu`, the fastest kind of GPU; or `gpu:` and a name, or a part of one, that `gradus devices`
-    /// lists. Another device rounds in another way.
+    /// lists. Devices round differently.
     #[arg(long, value_name = "cpu|gpu[:NAME]", default_value = "cpu")]
     device: String,
 }

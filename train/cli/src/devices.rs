@@ -20,7 +20,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     let gpus = Device::gpus();
-    if let (true, Err(why)) = (gpus.is_empty(), Device::open("gpu")) {
+    if gpus.is_empty()
+        && let Err(why) = Device::open("gpu")
+    {
         output::say(&format!("note: {why}"));
     }
     if args.json {

@@ -279,16 +279,20 @@ impl PretrainReport {
     fn warnings(&self) -> Vec<Block> {
         let warning = |record: &Record| match record {
             Record::Warning { step, text, .. } => Some(Block::Text(format!("Step {}: {text}", count(*step)))),
-            Record::Device { step, device, arithmetic, .. } => {
-                Some(Block::Text(format!("After step {}, on {device}: {arithmetic}.", count(*step))))
-            }
             _ => None,
         };
         self.records.iter().filter_map(warning).collect()
     }
 
     fn configuration(&self) -> Vec<Block> {
-        if self.configuration.is_empty() { Vec::new() } else { vec![Block::Pairs(self.configuration.clone())] }
+        let device = |record: &Record| match record {
+            Record::Device { step, device, arithmetic, .. } => {
+                Some((format!("device after step {}", count(*step)), format!("{device}: {arithmetic}")))
+            }
+            _ => None,
+        };
+        let pairs: Vec<_> = self.configuration.iter().cloned().chain(self.records.iter().filter_map(device)).collect();
+        if pairs.is_empty() { Vec::new() } else { vec![Block::Pairs(pairs)] }
     }
 
     fn repeat(&self) -> Vec<Block> {

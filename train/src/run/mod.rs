@@ -19,7 +19,7 @@ use gradus_io::interrupt;
 use gradus_io::progress::Monitor;
 use gradus_model::Batch;
 use gradus_report::metrics::{MetricsError, Record, StepRecord};
-use gradus_tensor::Device;
+use gradus_tensor::{Device, DeviceError};
 
 use crate::trainer::{StateError, TrainError, Trainer};
 
@@ -54,6 +54,8 @@ impl Control<'_> {
 pub enum RunError {
     #[error(transparent)]
     Train(#[from] TrainError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]

@@ -173,11 +173,8 @@ impl<T: Real> Trainer<T> {
     ///
     /// # Errors
     /// As of [`Tensor::to`].
-    pub fn place(&mut self, device: &Device) -> Result<(), TrainError> {
-        let at = |error| self.fault(error);
-        let params = self.params.to(device).map_err(at)?;
-        (self.m, self.v) = (self.m.to(device).map_err(at)?, self.v.to(device).map_err(at)?);
-        self.params = params;
+    pub fn place(&mut self, device: &Device) -> Result<(), DeviceError> {
+        (self.params, self.m, self.v) = (self.params.to(device)?, self.m.to(device)?, self.v.to(device)?);
         self.alarms = Alarms::default();
         Ok(())
     }
@@ -262,7 +259,7 @@ impl<T: Real> Trainer<T> {
         }
     }
 
-    /// One step: forward, backward, clip, optimizer. On an error nothing changes.
+    /// One step: forward, backward, clip, optimizer. On an error nothing changes, unless it is a device that failed.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
         on_pool(|| {
             let (losses, gradient) = self.losses_and_gradient(batch, Some(self.dropout()))?;

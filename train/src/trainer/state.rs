@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::{FileError, write_atomically};
 use gradus_model::checkpoint::StoredTensor;
 use gradus_model::{Model, ModelConfig, Param, Tree};
-use gradus_tensor::Tensor;
+use gradus_tensor::{Device, DeviceError, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
 use super::{Recipe, Trainer};
@@ -21,6 +21,8 @@ pub const TRAINER_FILE: &str = "trainer.safetensors";
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum StateError {
     #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
     File(#[from] FileError),
     #[error("{path}: {problem}; the run cannot be continued, but the model beside this file can still be evaluated and used")]
     Damaged { path: PathBuf, problem: String },
@@ -30,7 +32,8 @@ impl Trainer {
     /// Writes the state; the file before it survives any failure. `extra` is kept beside it, for the caller.
     pub fn save(&self, path: &Path, extra: &str) -> Result<(), StateError> {
         let mut all = Vec::new();
-        for (kind, tree) in [("params", &self.params), ("m", &self.m), ("v", &self.v)] {
+        let [params, m, v] = [self.params.to(&Device::Cpu)?, self.m.to(&Device::Cpu)?, self.v.to(&Device::Cpu)?];
+        for (kind, tree) in [("params", &params), ("m", &m), ("v", &v)] {
             tree.as_ref().visit(|name, t| all.push((format!("{kind}.{name}"), StoredTensor(t))));
         }
         let metadata = HashMap::from([("updates".to_owned(), self.done.to_string()), ("extra".to_owned(), extra.to_owned())]);
