@@ -1,14 +1,5 @@
 // A workgroup has 32 queries, and passes over the keys that they reach: q̄ᵢ = scale·Σⱼ s̄ᵢⱼ·kⱼ.
 
-@group(0) @binding(1) var<storage, read_write> out: array<f32>;
-@group(0) @binding(2) var<storage, read> qs: array<ELEMENT>;
-@group(0) @binding(3) var<storage, read> ks: array<ELEMENT>;
-@group(0) @binding(4) var<storage, read> vs: array<ELEMENT>;
-@group(0) @binding(5) var<storage, read> gos: array<ELEMENT>;
-@group(0) @binding(6) var<storage, read> bias: array<f32>;
-@group(0) @binding(7) var<storage, read> sight: array<u32>;
-@group(0) @binding(8) var<storage, read> rows: array<vec2f>;
-
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
     let number = group_number(group, groups);

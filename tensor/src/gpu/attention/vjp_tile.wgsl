@@ -1,3 +1,15 @@
+// What the passes of the VJP share: their buffers, and a tile of them. A pass writes `out`; `sight` has lengths and mask, `rows`
+// each query's lse and ⟨ō, o⟩.
+
+@group(0) @binding(1) var<storage, read_write> out: array<f32>;
+@group(0) @binding(2) var<storage, read> qs: array<ELEMENT>;
+@group(0) @binding(3) var<storage, read> ks: array<ELEMENT>;
+@group(0) @binding(4) var<storage, read> vs: array<ELEMENT>;
+@group(0) @binding(5) var<storage, read> gos: array<ELEMENT>;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+@group(0) @binding(7) var<storage, read> sight: array<u32>;
+@group(0) @binding(8) var<storage, read> rows: array<vec2f>;
+
 // A thread's block of a tile in the VJP: c·p, and the gradient of the scores.
 struct Block {
     cp: mat4x4f,
