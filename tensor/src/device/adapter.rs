@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock, Mutex, TryLockError};
 
 use super::gpu::Gpu;
-use super::{DeviceError, GpuInfo};
+use super::{DeviceError, GpuInfo, Products};
 
 /// The drivers of this machine.
 static INSTANCE: LazyLock<wgpu::Instance> = LazyLock::new(|| {
@@ -14,7 +14,7 @@ static INSTANCE: LazyLock<wgpu::Instance> = LazyLock::new(|| {
     })
 });
 
-/// Those that are open: a GPU has one context, whoever asks.
+/// Those that are open: a GPU has one context for each precision of its products, whoever asks.
 static OPEN: Mutex<Vec<Arc<Gpu>>> = Mutex::new(Vec::new());
 
 /// All GPUs, the fastest kind first.
@@ -23,16 +23,16 @@ pub(crate) fn list() -> Vec<GpuInfo> {
 }
 
 /// The GPU of this name, or the first that is not a software renderer.
-pub(crate) fn open(name: Option<&str>) -> Result<Arc<Gpu>, DeviceError> {
+pub(crate) fn open(name: Option<&str>, products: Products) -> Result<Arc<Gpu>, DeviceError> {
     let mut adapters = adapters();
     let infos: Vec<&GpuInfo> = adapters.iter().map(|(_, info)| info).collect();
     let (adapter, info) = adapters.swap_remove(choose(&infos, name)?);
     let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
     open.retain(|gpu| gpu.check().is_ok());
-    if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info) {
+    if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info && gpu.products() == products) {
         return Ok(gpu.clone());
     }
-    let gpu = Gpu::open(&adapter, info)?;
+    let gpu = Gpu::open(&adapter, info, products)?;
     open.push(gpu.clone());
     Ok(gpu)
 }

@@ -39,6 +39,15 @@ pub enum DeviceError {
     /// Other numbers than `f32` on a GPU.
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
+    /// Factors of products cannot be rounded there.
+    #[error("the CPU multiplies in full precision: products in {0} are for a GPU (--device gpu)")]
+    ProductsOnCpu(super::Products),
+    /// The driver offers no numbers of 16 bits.
+    #[error("{name} has no arithmetic in f16: use --products f32")]
+    NoF16 {
+        /// Of the GPU.
+        name: String,
+    },
     /// The driver has no memory left.
     #[error(
         "{name} has no memory left for {bytes} more bytes, beside {held} that are in use: use a smaller batch, context or model"
@@ -83,7 +92,7 @@ impl DeviceError {
     /// Was the device asked for in a way that cannot be granted, as opposed to one that failed?
     pub fn is_of_usage(&self) -> bool {
         use DeviceError::*;
-        matches!(self, Unknown(_) | NotBuilt | NoSuchName { .. } | Ambiguous { .. } | NotF32(_))
+        matches!(self, Unknown(_) | NotBuilt | NoSuchName { .. } | Ambiguous { .. } | NotF32(_) | ProductsOnCpu(_) | NoF16 { .. })
     }
 }
 

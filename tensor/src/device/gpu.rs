@@ -6,12 +6,15 @@ use super::fault::Fault;
 use super::memory::Memory;
 use super::pipeline::Pipelines;
 use super::recorder::Recorder;
-use super::{Arithmetic, DeviceError, GpuInfo, probe};
+use super::tuning::Tuning;
+use super::{Arithmetic, DeviceError, GpuInfo, Products, probe};
 
 /// A GPU that is open. All that use it share it.
 #[derive(Debug)]
 pub struct Gpu {
     pub(super) info: GpuInfo,
+    products: Products,
+    pub(crate) units: Units,
     arithmetic: OnceLock<Arithmetic>,
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
@@ -20,6 +23,18 @@ pub struct Gpu {
     pub(super) memory: Mutex<Memory>,
     pub(super) pipelines: Mutex<Pipelines>,
     pub(super) recorder: Mutex<Recorder>,
+    pub(super) tuning: Mutex<Tuning>,
+}
+
+/// What a kernel may use where a GPU has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Units {
+    /// Threads of a subgroup, where that is one number.
+    pub subgroup: Option<usize>,
+    /// Rows, columns and depth of products of matrices that a subgroup computes at once, of factors in f16 with sums in f32.
+    pub cooperative: Option<usize>,
+    /// Bytes of memory that a workgroup may share.
+    pub workgroup_memory: usize,
 }
 
 impl PartialEq for Gpu {
@@ -29,15 +44,32 @@ impl PartialEq for Gpu {
 }
 
 impl Gpu {
-    pub(super) fn open(adapter: &wgpu::Adapter, info: GpuInfo) -> Result<Arc<Self>, DeviceError> {
+    pub(super) fn open(adapter: &wgpu::Adapter, info: GpuInfo, products: Products) -> Result<Arc<Self>, DeviceError> {
         let limits = adapter.limits();
-        let wanted = wgpu::DeviceDescriptor { required_limits: limits.clone(), ..Default::default() };
+        let (units, required_features) = units(adapter, products);
+        if products == Products::F16 && !required_features.contains(wgpu::Features::SHADER_F16) {
+            return Err(DeviceError::NoF16 { name: info.name });
+        }
+        let experimental_features = match units.cooperative {
+            None => wgpu::ExperimentalFeatures::disabled(),
+            // SAFETY: the one experimental feature that is asked for is cooperative matrices. Its shader is matmul.wgsl alone,
+            // whose results are compared with those of the ordinary shader before it is chosen.
+            Some(_) => unsafe { wgpu::ExperimentalFeatures::enabled() },
+        };
+        let wanted = wgpu::DeviceDescriptor {
+            required_limits: limits.clone(),
+            required_features,
+            experimental_features,
+            ..Default::default()
+        };
         let refused = |e: wgpu::RequestDeviceError| DeviceError::Refused { name: info.name.clone(), reason: e.to_string() };
         let (device, queue) = pollster::block_on(adapter.request_device(&wanted)).map_err(refused)?;
         let fault = Fault::watching(&device, &info.name);
         let recorder = Mutex::new(Recorder::new(&device, &limits));
         let gpu = Arc::new(Gpu {
             info,
+            products,
+            units,
             arithmetic: OnceLock::new(),
             device,
             queue,
@@ -46,6 +78,7 @@ impl Gpu {
             memory: Mutex::default(),
             pipelines: Mutex::default(),
             recorder,
+            tuning: Mutex::default(),
         });
         let measured = probe::measure(&gpu)?;
         gpu.arithmetic.get_or_init(|| measured);
@@ -55,6 +88,11 @@ impl Gpu {
     /// What its driver says of it.
     pub fn info(&self) -> &GpuInfo {
         &self.info
+    }
+
+    /// How precisely it multiplies matrices.
+    pub fn products(&self) -> Products {
+        self.products
     }
 
     /// How it rounds, measured when it was opened.
@@ -71,6 +109,30 @@ impl Gpu {
     }
 }
 
+/// What a GPU has for these products, and the features that they need.
+fn units(adapter: &wgpu::Adapter, products: Products) -> (Units, wgpu::Features) {
+    use wgpu::{CooperativeScalarType as Scalar, Features};
+    let (info, there) = (adapter.get_info(), adapter.features());
+    let workgroup_memory = adapter.limits().max_compute_workgroup_storage_size as usize;
+    let mut features = there & Features::SUBGROUP;
+    let is_one = info.subgroup_min_size == info.subgroup_max_size;
+    let subgroup = (is_one && !features.is_empty()).then_some(info.subgroup_max_size as usize);
+    if products == Products::F32 {
+        return (Units { subgroup, cooperative: None, workgroup_memory }, features);
+    }
+    features |= there & Features::SHADER_F16;
+    let fits = |it: &wgpu::wgt::CooperativeMatrixProperties| {
+        it.m_size == it.n_size && it.n_size == it.k_size && it.ab_type == Scalar::F16 && it.cr_type == Scalar::F32
+    };
+    let of_matrices = Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+    let sizes = adapter.cooperative_matrix_properties().into_iter().filter(fits).map(|it| it.m_size as usize);
+    let cooperative = sizes.max().filter(|_| subgroup.is_some() && there.contains(of_matrices));
+    if cooperative.is_some() {
+        features |= of_matrices;
+    }
+    (Units { subgroup, cooperative, workgroup_memory }, features)
+}
+
 /// What a lock guards, whether or not a thread that held it has panicked: nothing panics between two changes that belong together.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -83,8 +145,13 @@ pub(super) mod testing {
 
     /// A context of a test's own, which it may break; `None`, said loudly, where there is no GPU and none is required.
     pub fn fresh() -> Option<Arc<Gpu>> {
+        fresh_with(Products::F32)
+    }
+
+    /// The same with products of this precision.
+    pub fn fresh_with(products: Products) -> Option<Arc<Gpu>> {
         match adapter::adapters().into_iter().next() {
-            Some((adapter, info)) => Some(Gpu::open(&adapter, info).expect("a context")),
+            Some((adapter, info)) => Some(Gpu::open(&adapter, info, products).expect("a context")),
             None if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("no GPU was found"),
             None => {
                 eprintln!("\n    SKIPPED, NOTHING WAS TESTED: no GPU was found\n");

@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod error;
+mod products;
 
 #[cfg(feature = "wgpu")]
 mod adapter;
@@ -23,15 +24,20 @@ mod probe;
 mod reading;
 #[cfg(feature = "wgpu")]
 mod recorder;
+#[cfg(feature = "wgpu")]
+mod tuning;
 
 use std::fmt;
 
 pub use arithmetic::{Arithmetic, Rounding};
 pub use error::DeviceError;
+#[cfg(all(test, feature = "wgpu"))]
+pub(crate) use gpu::testing::fresh;
+pub use products::Products;
 #[cfg(feature = "wgpu")]
 pub use {gpu::Gpu, recorder::Counts};
 #[cfg(feature = "wgpu")]
-pub(crate) use {memory::Buffer, pipeline::Shader, pipeline::shader};
+pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};
 
 /// What stores tensors and computes with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,22 +57,40 @@ impl Device {
     /// # Errors
     /// Where `choice` is none of these, this build has no GPUs, none or several have such a name, or the driver refuses.
     pub fn open(choice: &str) -> Result<Self, DeviceError> {
+        Self::open_with(choice, Products::F32)
+    }
+
+    /// The same device, with products of matrices as precise as `products`.
+    ///
+    /// # Errors
+    /// As of [`Device::open`], and for the CPU or a GPU that do not multiply so.
+    pub fn open_with(choice: &str, products: Products) -> Result<Self, DeviceError> {
         match choice.split_once(':') {
+            None if choice == "cpu" && products != Products::F32 => Err(DeviceError::ProductsOnCpu(products)),
             None if choice == "cpu" => Ok(Device::Cpu),
-            None if choice == "gpu" => Self::open_gpu(None),
-            Some(("gpu", name)) if !name.trim().is_empty() => Self::open_gpu(Some(name.trim())),
+            None if choice == "gpu" => Self::open_gpu(None, products),
+            Some(("gpu", name)) if !name.trim().is_empty() => Self::open_gpu(Some(name.trim()), products),
             _ => Err(DeviceError::Unknown(choice.into())),
         }
     }
 
     #[cfg(feature = "wgpu")]
-    fn open_gpu(name: Option<&str>) -> Result<Self, DeviceError> {
-        adapter::open(name).map(Device::Gpu)
+    fn open_gpu(name: Option<&str>, products: Products) -> Result<Self, DeviceError> {
+        adapter::open(name, products).map(Device::Gpu)
     }
 
     #[cfg(not(feature = "wgpu"))]
-    fn open_gpu(_: Option<&str>) -> Result<Self, DeviceError> {
+    fn open_gpu(_: Option<&str>, _: Products) -> Result<Self, DeviceError> {
         Err(DeviceError::NotBuilt)
+    }
+
+    /// How precisely it multiplies matrices.
+    pub fn products(&self) -> Products {
+        match self {
+            Device::Cpu => Products::F32,
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.products(),
+        }
     }
 
     /// How a GPU rounds, measured when it was opened; `None` of the CPU, which rounds as Rust does.

@@ -40,6 +40,12 @@ pub(crate) use shader;
 /// What all shaders may call.
 const PRELUDE: &str = include_str!("prelude.wgsl");
 
+/// A shader's text with the prelude before it, and before that what it enables.
+fn after_prelude(text: &str) -> String {
+    let (enabled, text): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("enable "));
+    [&enabled.join("\n"), PRELUDE, &text.join("\n")].join("\n")
+}
+
 #[derive(Debug)]
 pub(super) struct Pipeline {
     pub(super) compiled: wgpu::ComputePipeline,
@@ -65,7 +71,7 @@ impl Gpu {
         let label = Some(shader.name());
         let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label,
-            source: wgpu::ShaderSource::Wgsl(format!("{PRELUDE}{}", (shader.text)()).into()),
+            source: wgpu::ShaderSource::Wgsl(after_prelude(&(shader.text)()).into()),
         });
         let entry = |(binding, ty): (usize, wgpu::BufferBindingType)| wgpu::BindGroupLayoutEntry {
             binding: binding as u32,

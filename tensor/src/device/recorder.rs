@@ -156,7 +156,7 @@ impl Gpu {
     }
 
     /// Submits what is recorded, and waits until the device is done.
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut recorder = lock(&self.recorder);
         self.submit(&mut recorder);
         recorder.counts.waits += 1;

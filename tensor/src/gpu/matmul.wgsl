@@ -1,8 +1,8 @@
 // Y ← onto + A·B, matrices (m, k)·(k, n), in every batch.
 //
-// A workgroup computes M × N elements of Y, a thread ROWS × COLUMNS of them in registers. It goes along k in stages of K: while
-// one stage is multiplied from workgroup memory, the next is on its way into registers, and is then put beside the first.
-// Each sum is one chain from 0 on, c ← fma(aᵢₚ, bₚⱼ, c) for p = 0, 1, …, so its bits are the same for every tile.
+// A workgroup computes M × N elements of Y. It goes along k in stages of K: while one stage is multiplied from workgroup memory, the
+// next is on its way into registers, and is then put beside the first. Here is how factors come and results go;
+// matmul/threads.wgsl and matmul/cooperative.wgsl are two ways to multiply a stage, of which one follows this text.
 //
 // A factor is read along its contiguous axis, in lines: rows or columns. Lines go along k in one half of the layouts and across
 // k in the other; in workgroup memory each p has its elements side by side, so 4 × 4 elements of lines along k are transposed.
@@ -35,9 +35,6 @@ const NONE_b = vec4f(-0.0);
 struct Tile { start_a: u32, start_b: u32, across_a: u32, across_b: u32 }
 
 for $f in [a, b] {
-    // Two stages, by p and then by fours of rows of A or columns of B.
-    var<workgroup> stages_$f: array<vec4f, 2 * K * FOURS_$f>;
-
     // Which four across and which four along k block `number` of a stage is. Neighbouring threads take NEAR_$f blocks across.
     fn place_$f(number: u32) -> vec2u {
         let rest = number / NEAR_$f;
@@ -81,7 +78,7 @@ for $f in [a, b] {
         }
         let place = place_$f(number);
         for $q in 0..4 {
-            stages_$f[(stage % 2 * K + 4 * place.y + $q) * FOURS_$f + place.x] = block[$q];
+            stage_$f((stage % 2 * K + 4 * place.y + $q) * FOURS_$f + place.x, block[$q]);
         }
     }
 }
@@ -124,68 +121,6 @@ fn store(start: u32, row: u32, first: u32, sum: vec4f) {
         if row < p.m && j < p.n {
             let i = (start + row * p.y_row + j) / VECTOR_y;
             y[i] = SUM;
-        }
-    }
-}
-
-@compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) thread: u32) {
-    let number = group_number(group, groups);
-    let tiles = p.row_tiles * p.column_tiles;
-    let batch = number / tiles;
-    if batch >= p.batches {
-        return;
-    }
-    let tile = tile_of(number % tiles, batch);
-    let stages = (p.k + K - 1) / K;
-    var next: array<mat4x4f, READS>;
-
-    // Rows side by side; of columns fours, ACROSS of them apart, so that neighbouring threads read and write neighbouring fours.
-    let computes = thread < ACROSS * (M / ROWS);
-    let row = thread / ACROSS * ROWS;
-    let four = thread % ACROSS;
-    var sums: array<vec4f, ROWS * FOURS>;
-    for (var stage = 0u; stage <= stages; stage++) {
-        if stage < stages {
-            for $r in 0..READS {
-                next[$r] = fetch(thread + $r * THREADS, tile, stage);
-            }
-        }
-        if computes && stage > 0 {
-            let at_a = (stage - 1) % 2 * K * FOURS_a + row / 4;
-            let at_b = (stage - 1) % 2 * K * FOURS_b + four;
-            for (var first = 0u; first < K; first += 8) {
-                for $p in 0..8 {
-                    var b_p: array<vec4f, FOURS>;
-                    for $j in 0..FOURS {
-                        b_p[$j] = stages_b[at_b + (first + $p) * FOURS_b + $j * ACROSS];
-                    }
-                    for $h in 0..ROW_FOURS {
-                        let a_p = stages_a[at_a + (first + $p) * FOURS_a + $h];
-                        for $i in 0..ROWS_OF_FOUR {
-                            let a_ip = vec4f(a_p[FIRST_OF_FOUR + $i]);
-                            for $j in 0..FOURS {
-                                sums[(4 * $h + $i) * FOURS + $j] = fma(a_ip, b_p[$j], sums[(4 * $h + $i) * FOURS + $j]);
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if stage < stages {
-            for $r in 0..READS {
-                put(thread + $r * THREADS, tile, stage, next[$r]);
-            }
-        }
-        workgroupBarrier();
-    }
-
-    let start = p.y_at + batch / p.inner_batches * p.y_outer + batch % p.inner_batches * p.y_inner;
-    if computes {
-        for $i in 0..ROWS {
-            for $j in 0..FOURS {
-                store(start, tile.across_a + row + $i, tile.across_b + 4 * (four + $j * ACROSS), sums[$i * FOURS + $j]);
-            }
         }
     }
 }

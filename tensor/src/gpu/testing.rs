@@ -2,20 +2,26 @@
 
 use std::sync::LazyLock;
 
+use crate::device::Products;
 use crate::rng::Philox;
 use crate::{Device, DeviceError, Tensor};
 
 /// The GPU that tests run on: a software renderer where there is no other. `None`, said loudly, where there is none at all; a
 /// panic where one is required.
 pub fn gpu() -> Option<Device> {
+    gpu_with(Products::F32)
+}
+
+/// The same with products of this precision.
+pub fn gpu_with(products: Products) -> Option<Device> {
     static GPU: LazyLock<Result<Device, DeviceError>> = LazyLock::new(|| {
         Device::open("gpu").or_else(|error| match Device::gpus().first() {
             Some(software) => Device::open(&format!("gpu:{}", software.name)),
             None => Err(error),
         })
     });
-    match &*GPU {
-        Ok(device) => Some(device.clone()),
+    match GPU.as_ref().map_err(DeviceError::clone).and_then(|gpu| Device::open_with(&gpu.to_string(), products)) {
+        Ok(device) => Some(device),
         Err(error) if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("{error}"),
         Err(error) => {
             eprintln!("\n    SKIPPED, NOTHING WAS TESTED: {error}\n");

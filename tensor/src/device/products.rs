@@ -1,0 +1,51 @@
+//! How precisely matrices are multiplied.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The precision of the factors of a matrix product. Sums are in `f32` either way, and so is all that is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Products {
+    /// As they are.
+    #[default]
+    F32,
+    /// Rounded to half precision when they are read: 11 significant bits, magnitudes up to 65,504. What is larger becomes ∞.
+    F16,
+}
+
+impl Products {
+    /// Every precision.
+    pub const ALL: [Products; 2] = [Products::F32, Products::F16];
+}
+
+/// As [`Products::from_str`] takes it.
+impl fmt::Display for Products {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Products::F32 => "f32",
+            Products::F16 => "f16",
+        })
+    }
+}
+
+impl FromStr for Products {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|it| it.to_string() == name);
+        found.ok_or_else(|| format!("the precision of products is f32 or f16, got {name:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precision_is_read_as_it_is_written() {
+        for products in Products::ALL {
+            assert_eq!(products.to_string().parse(), Ok(products));
+        }
+        assert_eq!("bf16".parse::<Products>(), Err("the precision of products is f32 or f16, got \"bf16\"".into()));
+    }
+}

@@ -1,0 +1,142 @@
+//! Which tile is fastest for a kind of products, by measurement.
+//!
+//! A kind is what the time depends on: sizes up to the next power of two, and how the factors are read. At the first product of a
+//! kind each candidate computes it a few times. A candidate is taken only where its results are those of the rule's tile.
+
+use std::time::Instant;
+
+use super::{Matrices, Onto, Reading, Tile, Unit, by};
+use crate::device::Products;
+use crate::gpu::{Array, map, sum};
+
+/// Multiplications of a product below which a measurement is not worth its time.
+const WORTH: usize = 1 << 22;
+/// Elements of a result that is measured; of a larger one, as many rows as these.
+const MEASURED: usize = 16 << 20;
+/// Seconds that a measurement takes at least, and how many are made.
+const LEAST: f64 = 2e-3;
+const MEASUREMENTS: usize = 3;
+/// Cooperative matrices add in an order of their own: their results are within this share of their size and the usual one.
+const OTHER_ORDER: f32 = 1e-3;
+
+/// The tile for A·B in every batch: what was measured, or else what the rule says.
+pub(super) fn tile(batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
+    let (gpu, count) = (a.array.gpu(), batches.iter().product::<usize>());
+    let ([m, k], n) = (a.extents, b.extents[1]);
+    let rule = Tile::of(count, m, n);
+    let work = [count, m, k, n].into_iter().fold(1, usize::saturating_mul);
+    if work < WORTH || !gpu.has_choices() {
+        return rule;
+    }
+    let kind = kind(gpu.products(), count, [m, k, n], [Reading::of(a, 1, rule.vector), Reading::of(b, 0, rule.vector)]);
+    let candidates = Tile::candidates(gpu.units, gpu.products(), m, n);
+    let named = |name: String| candidates.iter().copied().find(|tile| tile.to_string() == name);
+    match gpu.choice(&kind) {
+        Some(name) => named(name).unwrap_or(rule),
+        None if gpu.is_tuning() => {
+            let tile = fastest(rule, &candidates, batches, a, b);
+            gpu.remember([(kind, tile.to_string())]);
+            tile
+        }
+        None => rule,
+    }
+}
+
+fn kind(products: Products, count: usize, [m, k, n]: [usize; 3], [a, b]: [Reading; 2]) -> String {
+    let [count, m, k, n] = [count, m, k, n].map(usize::next_power_of_two);
+    format!("{products}, {count} of ({m}, {k})·({k}, {n}), {}·{}", a.name(), b.name())
+}
+
+/// The candidate that takes the least time, of those with the results of `rule`.
+fn fastest(rule: Tile, candidates: &[Tile], batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
+    let gpu = a.array.gpu();
+    let (n, most) = (b.extents[1], batches.iter().product::<usize>().min(MEASURED / b.extents[1]).max(1));
+    let m = a.extents[0].min(MEASURED / (n * most)).max(1);
+    let batches = [1, batches[1].min(most)];
+    let part = Matrices { array: a.array.clone(), extents: [m, a.extents[1]], ..*a };
+    let result = || Array::unwritten(gpu, [batches[1] * m, n].into());
+    let run = |tile: Tile, to: &Array| {
+        let y = Matrices { array: to.clone(), batches: [0, m * n], extents: [m, n], strides: [n, 1] };
+        by(tile, batches, &part, b, &y, Onto::Nothing);
+    };
+    let (expected, found) = (result(), result());
+    run(rule, &expected);
+    let seconds = |tile: Tile, repeats: usize| {
+        let begin = Instant::now();
+        (0..repeats).for_each(|_| run(tile, &found));
+        gpu.wait();
+        begin.elapsed().as_secs_f64() / repeats as f64
+    };
+    let timed = |tile: &Tile| {
+        run(*tile, &found); // compiles it
+        let agrees = agrees(tile.unit, &found, &expected);
+        let repeats = ((LEAST / seconds(*tile, 1)) as usize).clamp(1, 100);
+        let best = (0..MEASUREMENTS).map(|_| seconds(*tile, repeats)).fold(f64::INFINITY, f64::min);
+        (*tile, if agrees { best } else { f64::INFINITY })
+    };
+    let rules = timed(&rule);
+    let others = candidates.iter().filter(|tile| **tile != rule).map(timed);
+    others.fold(rules, |least, it| if it.1 < least.1 { it } else { least }).0
+}
+
+/// Are these results those of the rule's tile?
+fn agrees(unit: Unit, found: &Array, expected: &Array) -> bool {
+    let total = |x: &Array, expression: &str, constants: &[f32]| {
+        let terms = map(&[x.clone(), expected.clone()], expression, constants);
+        sum(&terms.reshaped([x.len()].into()), &[0]).read()[0]
+    };
+    match unit {
+        Unit::Thread | Unit::Subgroup => total(found, "select(0.0, 1.0, bitcast<u32>(x) != bitcast<u32>(y))", &[]) == 0.0,
+        Unit::Cooperative { .. } => {
+            let usual = total(expected, "abs(x)", &[]) / expected.len() as f32;
+            total(found, "select(1.0, 0.0, abs(x - y) <= a * (b + abs(y)))", &[OTHER_ORDER, usual]) == 0.0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::fresh;
+    use crate::rng::Philox;
+    use crate::{Device, Tensor};
+
+    #[test]
+    fn what_was_measured_is_chosen_from_then_on() {
+        let Some(gpu) = fresh() else { return };
+        let device = Device::Gpu(gpu.clone());
+        let drawn = |shape: [usize; 2], seed| {
+            let x = Tensor::<f32>::normal(shape, 1.0, &mut Philox::new(seed));
+            x.to(&device).expect("room")
+        };
+        let (a, b) = (drawn([128, 256], 1), drawn([256, 128], 2));
+        let by_rule = a.matmul(&b).to_vec();
+        assert!(gpu.choices().is_empty(), "nothing is measured unless asked for");
+        gpu.tunes(true);
+        assert_eq!(a.matmul(&b).to_vec(), by_rule, "whatever was chosen, the bits are the same");
+        drop(drawn([8, 8], 3).matmul(&drawn([8, 8], 4)));
+        let choices = gpu.choices();
+        let kinds: Vec<&str> = choices.keys().map(String::as_str).collect();
+        assert_eq!(kinds, ["f32, 1 of (128, 256)·(256, 128), k4·4"], "small products are not worth it");
+        let candidates = Tile::candidates(gpu.units, Products::F32, 128, 128);
+        assert!(candidates.iter().any(|tile| tile.to_string() == choices[kinds[0]]), "{choices:?}");
+        let before = gpu.counts();
+        drop(drawn([120, 200], 5).matmul(&drawn([200, 100], 6)));
+        assert_eq!(gpu.counts().dispatches - before.dispatches, 1, "sizes up to these are of one kind");
+        assert_eq!(gpu.choices(), choices);
+    }
+
+    #[test]
+    fn a_choice_of_another_time_is_taken_where_there_is_such_a_tile() {
+        let Some(gpu) = fresh() else { return };
+        let device = Device::Gpu(gpu.clone());
+        let a = Tensor::<f32>::full([256, 256], 1.0).to(&device).expect("room");
+        let kind = "f32, 1 of (256, 256)·(256, 256), k4·4".to_string();
+        for (name, runs) in [("64×64×16 by 128 of 8×4", 1), ("no such tile", 0)] {
+            gpu.remember([(kind.clone(), name.to_string())]);
+            assert_eq!(a.matmul(&a).to_vec()[0], 256.0);
+            let shader = format!("matmul {name}, k4·4→4");
+            assert_eq!(gpu.runs().get(&shader).copied().unwrap_or(0), runs, "{:?}", gpu.runs());
+        }
+    }
+}
