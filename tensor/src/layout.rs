@@ -6,7 +6,7 @@ use crate::Shape;
 use crate::shape::MAX_RANK;
 
 /// A shape with the position of its first element, and the elements from one position of each axis to the next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Layout {
     pub shape: Shape,
     pub strides: Shape,

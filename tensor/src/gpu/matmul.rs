@@ -18,9 +18,14 @@ pub(crate) enum Onto<'a> {
     Nothing,
     /// A vector (n), the same for every row: yᵢⱼ ← xⱼ + (A·B)ᵢⱼ.
     Row(&'a Array),
+    /// The same, of which Y is the GELU: yᵢⱼ ← gelu(uᵢⱼ), uᵢⱼ ← xⱼ + (A·B)ᵢⱼ. U lies as Y does, or is not kept.
+    RowThenGelu(&'a Array, Option<&'a Array>),
     /// What is there: Y ← Y + A·B.
     Accumulate,
 }
+
+/// GELU among them.
+const FUNCTIONS: &str = include_str!("functions.wgsl");
 
 /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes. Both are read through their strides.
 #[track_caller]
@@ -45,18 +50,31 @@ pub(crate) fn matmul(a: &Array, b: &Array) -> Array {
 /// (…, k)·w (k, n) + b (n) → (…, n).
 #[track_caller]
 pub(crate) fn linear(x: &Array, w: &Array, b: &Array) -> Array {
-    let (lead, n) = (x.shape().len() - 1, b.len());
-    let (rows, k) = (x.shape()[..lead].iter().product(), x.shape()[lead]);
-    let y = Array::unwritten(x.gpu(), x.shape().with(lead, n));
-    let x = match folded(lead, [x]) {
+    let y = Array::unwritten(x.gpu(), x.shape().with(x.shape().len() - 1, b.len()));
+    product_into(&flat(x), w, &flat(&y), Onto::Row(b));
+    y
+}
+
+/// gelu(u) and, where `keeps_u`, u = (…, k)·w (k, n) + b (n): each (…, n).
+#[track_caller]
+pub(crate) fn linear_gelu(x: &Array, w: &Array, b: &Array, keeps_u: bool) -> (Array, Option<Array>) {
+    let result = || Array::unwritten(x.gpu(), x.shape().with(x.shape().len() - 1, b.len()));
+    let (y, u) = (result(), keeps_u.then(result));
+    product_into(&flat(x), w, &flat(&y), Onto::RowThenGelu(b, u.as_ref().map(flat).as_ref()));
+    (y, u)
+}
+
+/// (…, n) → (rows, n): the same elements, or a copy where they do not lie evenly.
+fn flat(x: &Array) -> Array {
+    let lead = x.shape().len() - 1;
+    let (rows, n) = (x.shape()[..lead].iter().product(), x.shape()[lead]);
+    match folded(lead, [x]) {
         Some(([1, _], [[_, row]])) => {
-            let layout = Layout { shape: [rows, k].into(), strides: [row, x.layout.strides[lead]].into(), ..x.layout };
+            let layout = Layout { shape: [rows, n].into(), strides: [row, x.layout.strides[lead]].into(), ..x.layout };
             Array { layout, buffer: x.buffer.clone() }
         }
-        _ => x.dense().reshaped([rows, k].into()),
-    };
-    product_into(&x, w, &y.reshaped([rows, n].into()), Onto::Row(b));
-    y
+        _ => x.dense().reshaped([rows, n].into()),
+    }
 }
 
 /// y ← onto + a·b: matrices; a row of y is dense.
@@ -179,12 +197,22 @@ fn by(tile: Tile, batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices,
         y_vector: if whole { 4 } else { 1 },
         onto: match onto {
             Onto::Nothing => "",
-            Onto::Row(_) => "row",
+            Onto::Row(_) | Onto::RowThenGelu(..) => "row",
             Onto::Accumulate => "y",
         },
+        outcome: match onto {
+            Onto::RowThenGelu(_, Some(_)) => Outcome::GeluAndSum,
+            Onto::RowThenGelu(_, None) => Outcome::Gelu,
+            _ => Outcome::Sum,
+        },
     };
+    let mut writes = vec![&*y.array.buffer];
+    if let Onto::RowThenGelu(_, Some(u)) = onto {
+        assert!(u.layout == y.array.layout, "matmul: U lies as Y does, got {:?} and {:?}", u.layout, y.array.layout);
+        writes.push(&*u.buffer);
+    }
     let (mut x_at, mut reads) = (0, vec![&*a.array.buffer, &*b.array.buffer]);
-    let row = if let Onto::Row(row) = onto { Some(row.dense()) } else { None };
+    let row = if let Onto::Row(row) | Onto::RowThenGelu(row, _) = onto { Some(row.dense()) } else { None };
     if let Some(row) = &row {
         assert!(row.len() == n, "matmul: a row of {} to add to C of {n} columns", row.len());
         x_at = row.at();
@@ -194,7 +222,7 @@ fn by(tile: Tile, batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices,
     let sizes = [m, n, k, row_tiles, column_tiles, count, batches[1]].map(word);
     let result = [&y.places()[..], &[word(y.strides[0]), x_at]].concat();
     let params = [&sizes[..], &result, &variant.a.words(a, 1), &variant.b.words(b, 0)].concat();
-    y.array.gpu().dispatch(&variant.shader(), &params, &[&y.array.buffer], &reads, count * row_tiles * column_tiles);
+    y.array.gpu().dispatch(&variant.shader(), &params, &writes, &reads, count * row_tiles * column_tiles);
 }
 
 /// One of the shaders that matmul.wgsl stands for.
@@ -207,14 +235,31 @@ struct Variant {
     y_vector: usize,
     /// What is added: nothing, `row` or `y`.
     onto: &'static str,
+    outcome: Outcome,
+}
+
+/// What a sum, with what it is added to, becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// An element of Y.
+    Sum,
+    /// Its GELU one of Y.
+    Gelu,
+    /// Its GELU one of Y, and itself one of U.
+    GeluAndSum,
 }
 
 impl Variant {
     fn shader(self) -> Shader<'static> {
-        let Variant { tile, products, a, b, y_vector, onto } = self;
+        let Variant { tile, products, a, b, y_vector, onto, outcome } = self;
         let onto = if onto.is_empty() { onto.into() } else { format!(" + {onto}") };
         let precision = if products == Products::F32 { String::new() } else { format!(" in {products}") };
-        let name = format!("matmul{precision} {tile}, {}·{}→{y_vector}{onto}", a.name(), b.name());
+        let outcome = match outcome {
+            Outcome::Sum => "",
+            Outcome::Gelu => ", gelu",
+            Outcome::GeluAndSum => ", gelu and sum",
+        };
+        let name = format!("matmul{precision} {tile}, {}·{}→{y_vector}{onto}{outcome}", a.name(), b.name());
         Shader::new(name, move || self.text())
     }
 
@@ -237,17 +282,32 @@ impl Variant {
         let first = if self.tile.rows < 4 { "row % 4" } else { "0" };
         let text = [include_str!("matmul.wgsl"), &main].concat().replace("FIRST_OF_FOUR", first).replace("SUM;", self.sum());
         let mut text = written_out(&text, &constants);
+        text = self.with_outcome(&text);
         let types = [("y", self.y_vector), ("a", self.a.vector), ("b", self.b.vector)];
         for (name, vector) in types {
             let ty = ["", "f32", "vec2f", "", "vec4f"][vector];
             text = text.replace(&format!("TYPE_{name}"), ty);
             text = text.replace(&format!("FOUR_{name};"), &format!("{};", four(name, vector)));
         }
-        let binding = "@group(0) @binding(4) var<storage, read> x: array<f32>;";
+        let binding = "@group(0) @binding(FIRST_READ + 2) var<storage, read> x: array<f32>;";
         text = text.replace("BINDING_x", if self.onto == "row" { binding } else { "" });
         let constants = constants.iter().map(|(name, value)| format!("const {name} = {value}u;\n"));
         let booleans = [("a", self.a), ("b", self.b)].map(|(name, it)| format!("const ALONG_K_{name} = {};\n", it.along_k));
         std::iter::once(head).chain(constants).chain(booleans).chain([text]).collect()
+    }
+
+    /// `text` with what a sum becomes.
+    fn with_outcome(&self, text: &str) -> String {
+        let keeps = self.outcome == Outcome::GeluAndSum;
+        let [binding, keep] =
+            if keeps { ["@group(0) @binding(2) var<storage, read_write> u: array<TYPE_y>;", "u[i] = sum_i;"] } else { [""; 2] };
+        let [functions, result] = match (self.outcome, self.y_vector) {
+            (Outcome::Sum, _) => ["", "sum_i"],
+            (_, 4) => [FUNCTIONS, "vec4f(gelu(sum_i.x), gelu(sum_i.y), gelu(sum_i.z), gelu(sum_i.w))"],
+            _ => [FUNCTIONS, "gelu(sum_i)"],
+        };
+        let text = text.replace("BINDING_u", binding).replace("KEEP_u", keep).replace("RESULT", result);
+        format!("{functions}{text}")
     }
 
     /// Sizes as the shader calls them.
@@ -285,6 +345,7 @@ impl Variant {
             ("NEAR_b", near(self.b, n)),
             ("VECTOR_y", self.y_vector),
             ("STORES", 4 / self.y_vector),
+            ("FIRST_READ", if self.outcome == Outcome::GeluAndSum { 3 } else { 2 }),
         ]
     }
 
@@ -542,6 +603,23 @@ mod tests {
             |x: &Tensor| [x.clone(), x.slice(1, 1..3), x.permute(&[1, 0, 2]), x.slice(1, 2..3), x.slice(2, 0..6).slice(0, 1..2)];
         for (there, x) in views(&there_x).into_iter().zip(views(&x)) {
             assert_close("linear", &there.linear(&there_w, &there_b), &x.linear(&w, &b), OTHER_ORDER);
+        }
+    }
+
+    /// U as `linear` gives it and its GELU as `gelu` does, to the bit: by fours, one by one, of one row and of a view.
+    #[test]
+    fn the_gelu_of_a_sum_is_that_of_the_tensor() {
+        let Some(gpu) = gpu() else { return };
+        for [rows, k, n] in [[9, 20, 12], [33, 6, 13], [1, 5, 8], [0, 3, 4]] {
+            let x = on(&gpu, &normal([3, rows, k], 21)).slice(0, 1..3);
+            let (w, b) = (on(&gpu, &normal([k, n], 22)), on(&gpu, &normal([n], 23)));
+            let expected = x.linear(&w, &b);
+            let (y, u) = x.linear_gelu(&w, &b, true);
+            assert_bits("u", &u.expect("kept"), &expected);
+            assert_bits("gelu(u)", &y, &expected.gelu());
+            let (y, u) = x.linear_gelu(&w, &b, false);
+            assert_bits("gelu(u) alone", &y, &expected.gelu());
+            assert!(u.is_none());
         }
     }
 

@@ -1,4 +1,4 @@
-// Y ← onto + A·B, matrices (m, k)·(k, n), in every batch.
+// Y ← onto + A·B, matrices (m, k)·(k, n), in every batch; or U ← onto + A·B and Y ← gelu(U).
 //
 // A workgroup computes M × N elements of Y. It goes along k in stages of K: while one stage is multiplied from workgroup memory, the
 // next is on its way into registers, and is then put beside the first. Here is how factors come and results go;
@@ -23,8 +23,9 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> y: array<TYPE_y>;
-@group(0) @binding(2) var<storage, read> a: array<TYPE_a>;
-@group(0) @binding(3) var<storage, read> b: array<TYPE_b>;
+BINDING_u
+@group(0) @binding(FIRST_READ) var<storage, read> a: array<TYPE_a>;
+@group(0) @binding(FIRST_READ + 1) var<storage, read> b: array<TYPE_b>;
 BINDING_x
 
 // What stands beyond the last p: adding 0·(−0) = −0 changes no sum, not even the sign of one that is 0.
@@ -120,7 +121,9 @@ fn store(start: u32, row: u32, first: u32, sum: vec4f) {
         let j = first + $q;
         if row < p.m && j < p.n {
             let i = (start + row * p.y_row + j) / VECTOR_y;
-            y[i] = SUM;
+            let sum_i = SUM;
+            KEEP_u
+            y[i] = RESULT;
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use layer_norm::{layer_norm, layer_norm_vjp};
 pub(crate) use linear_cross_entropy::linear_cross_entropy;
 pub(crate) use log_softmax::{log_softmax, log_softmax_vjp};
 pub(crate) use lstm::{lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
-pub(crate) use matmul::{linear, matmul};
+pub(crate) use matmul::{linear, linear_gelu, matmul};
 pub(crate) use max::{is_max, max};
 pub(crate) use norm::NormTable;
 pub(crate) use reduce::{dot, sum};

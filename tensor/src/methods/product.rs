@@ -50,6 +50,17 @@ impl<T: Real> Tensor<T> {
         Self::write(out, |y| self.flat().product(w, y, Onto::Row(b.as_slice())))
     }
 
+    /// [`Tensor::gelu`] of u, and u where `keeps_u`, u = (…, k)·w (k, n) + b (n): each (…, n).
+    #[track_caller]
+    pub fn linear_gelu(&self, w: &Self, b: &Self, keeps_u: bool) -> (Self, Option<Self>) {
+        on_gpu!(x = self, w = w, b = b => {
+            let (y, u) = gpu::linear_gelu(&x, &w, &b, keeps_u);
+            (Self::from(y), u.map(Self::from))
+        });
+        let u = self.linear(w, b);
+        (u.gelu(), keeps_u.then_some(u))
+    }
+
     /// All leading axes as one: (…, n) → (rows, n); a view where this is dense.
     pub fn flat(&self) -> Self {
         let (rows, n, _) = self.shape().around(self.shape().len() - 1);
