@@ -107,7 +107,7 @@ fn nan_stops_before_the_step_and_changes_nothing() {
         spoil(&mut trainer, "h.1.mlp.c_fc.weight", 5, poison);
         let before = state(&trainer, &path);
         let error = trainer.step(&batch).unwrap_err();
-        let TrainError::NotFinite { step: 4, loss, norm, anomaly: Some(anomaly) } = &error else { panic!("{error}") };
+        let TrainError::NotFinite { step: 4, loss, norm, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
         assert!(!(loss.is_finite() && norm.is_finite()));
         assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
         let weights = anomaly.from[1].1;

@@ -5,6 +5,8 @@ use std::sync::{Arc, LazyLock, Mutex, TryLockError};
 use super::gpu::Gpu;
 use super::{DeviceError, GpuInfo, Products};
 
+const SOFTWARE: &str = GpuInfo::SOFTWARE;
+
 /// The drivers of this machine.
 static INSTANCE: LazyLock<wgpu::Instance> = LazyLock::new(|| {
     wgpu::Instance::new(wgpu::InstanceDescriptor {
@@ -35,6 +37,11 @@ pub(crate) fn open(name: Option<&str>, products: Products) -> Result<Arc<Gpu>, D
     let gpu = Gpu::open(&adapter, info, products)?;
     open.push(gpu.clone());
     Ok(gpu)
+}
+
+/// Those that are open.
+pub(crate) fn opened() -> Vec<Arc<Gpu>> {
+    OPEN.lock().unwrap_or_else(|e| e.into_inner()).clone()
 }
 
 /// The first fault of those that are open.
@@ -83,8 +90,6 @@ fn choose(gpus: &[&GpuInfo], name: Option<&str>) -> Result<usize, DeviceError> {
         _ => Err(DeviceError::Ambiguous { name: name.into(), matching: names(&matching) }),
     }
 }
-
-const SOFTWARE: &str = "software";
 
 fn rank(of: wgpu::DeviceType) -> usize {
     use wgpu::DeviceType::*;

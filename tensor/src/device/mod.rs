@@ -27,6 +27,7 @@ mod recorder;
 #[cfg(feature = "wgpu")]
 mod tuning;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 pub use arithmetic::{Arithmetic, Rounding};
@@ -93,6 +94,45 @@ impl Device {
         }
     }
 
+    /// What its driver says of a GPU; `None` of the CPU.
+    pub fn info(&self) -> Option<&GpuInfo> {
+        match self {
+            Device::Cpu => None,
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => Some(gpu.info()),
+        }
+    }
+
+    /// Whether a GPU measures, at the first product of a kind, which of its kernels is fastest; otherwise, as at first, a rule
+    /// chooses. With factors in `f32` the choice changes no bit of a result.
+    pub fn tune(&self, on: bool) {
+        #[cfg(feature = "wgpu")]
+        if let Device::Gpu(gpu) = self {
+            gpu.tune(on);
+        }
+        #[cfg(not(feature = "wgpu"))]
+        let _ = on;
+    }
+
+    /// What a GPU measured so far or was told to remember: names of kernels by kinds of products.
+    pub fn choices(&self) -> BTreeMap<String, String> {
+        match self {
+            Device::Cpu => BTreeMap::new(),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.choices(),
+        }
+    }
+
+    /// Takes the choices of another time on the same GPU, without a measurement. What names no kernel of this build is ignored.
+    pub fn remember(&self, choices: &BTreeMap<String, String>) {
+        #[cfg(feature = "wgpu")]
+        if let Device::Gpu(gpu) = self {
+            gpu.remember(choices.clone());
+        }
+        #[cfg(not(feature = "wgpu"))]
+        let _ = choices;
+    }
+
     /// How a GPU rounds, measured when it was opened; `None` of the CPU, which rounds as Rust does.
     pub fn arithmetic(&self) -> Option<&Arithmetic> {
         match self {
@@ -100,6 +140,14 @@ impl Device {
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => Some(gpu.arithmetic()),
         }
+    }
+
+    /// The GPUs that are open.
+    pub fn opened() -> Vec<Device> {
+        #[cfg(feature = "wgpu")]
+        return adapter::opened().into_iter().map(Device::Gpu).collect();
+        #[cfg(not(feature = "wgpu"))]
+        Vec::new()
     }
 
     /// What went wrong on a GPU, if something did: the cause where a method that returns no error panicked.
@@ -128,6 +176,11 @@ impl fmt::Display for Device {
             Device::Gpu(gpu) => write!(f, "gpu:{}", gpu.info().name),
         }
     }
+}
+
+impl GpuInfo {
+    /// The kind of a program that renders on the CPU.
+    pub const SOFTWARE: &str = "software";
 }
 
 /// A GPU by its driver's description.

@@ -12,19 +12,15 @@ pub(super) struct Tuning {
 }
 
 impl Gpu {
-    /// Whether it measures, at the first product of a kind, which of the kernels for it is fastest. Otherwise, as at first, a rule
-    /// chooses.
-    pub fn tunes(&self, on: bool) {
+    pub(super) fn tune(&self, on: bool) {
         lock(&self.tuning).is_on = on;
     }
 
-    /// What was measured so far or remembered: kernels' names, by kinds of products.
-    pub fn choices(&self) -> BTreeMap<String, String> {
+    pub(crate) fn choices(&self) -> BTreeMap<String, String> {
         lock(&self.tuning).choices.clone()
     }
 
-    /// Takes these choices, of another time on the same GPU, without a measurement.
-    pub fn remember(&self, choices: impl IntoIterator<Item = (String, String)>) {
+    pub(crate) fn remember(&self, choices: impl IntoIterator<Item = (String, String)>) {
         lock(&self.tuning).choices.extend(choices);
     }
 

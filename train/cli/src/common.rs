@@ -10,13 +10,14 @@ use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_tensor::Device;
+use gradus_tensor::device::Products;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::ModelDir;
-use gradus_train::run::Manifest;
+use gradus_train::run::{Manifest, Precision};
 
 use crate::error::CliError;
-use crate::output;
+use crate::{kernels, output};
 
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -45,12 +46,33 @@ pub struct On {
     /// lists. Devices round differently.
     #[arg(long, value_name = "cpu|gpu[:NAME]", default_value = "cpu")]
     device: String,
+    /// Precision of the factors of matrix products on a GPU; sums and everything stored are in f32. With f16 the loss is scaled by a
+    /// power of two, so that small gradients survive; a number beyond 65,504 stops a training.
+    #[arg(long, value_name = "f32|f16", default_value_t = Products::F32)]
+    products: Products,
 }
 
 impl On {
-    /// Opens it.
+    /// Opens it, with the kernels that were measured to be fastest at another time.
     pub fn open(&self) -> Result<Device, CliError> {
-        Ok(Device::open(&self.device)?)
+        let device = Device::open_with(&self.device, self.products)?;
+        kernels::recall(&device);
+        Ok(device)
+    }
+
+    /// Opens it for long work: a GPU measures which of its kernels are fastest.
+    pub fn open_for_training(&self) -> Result<Device, CliError> {
+        let device = self.open()?;
+        kernels::measure(&device);
+        Ok(device)
+    }
+
+    /// Opens it for a run that goes on, with the run's own precision and kernels. On a CPU it goes on in full precision.
+    pub fn open_for(&self, precision: &Precision) -> Result<Device, CliError> {
+        let products = if self.device == "cpu" { Products::F32 } else { precision.products };
+        let device = On { device: self.device.clone(), products }.open_for_training()?;
+        device.remember(&precision.kernels);
+        Ok(device)
     }
 }
 

@@ -6,8 +6,8 @@ use clap::ArgMatches;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::numbers::many;
-use gradus_train::finetune::{self, FinetuneError, FinetuneOutcome, FinetuneSettings};
-use gradus_train::run::Control;
+use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings};
+use gradus_train::run::{Control, Manifest};
 
 use crate::common::{On, Talk, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
@@ -80,7 +80,10 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
         stop_at: args.stop_at,
         monitor: &Display::choose(args.talk.quiet),
         command: command(),
-        device: args.on.open()?,
+        device: match &args.resume {
+            Some(run) => args.on.open_for(&FinetuneManifest::read(run).map_err(FinetuneError::from)?.precision)?,
+            None => args.on.open_for_training()?,
+        },
         anomaly: args.anomaly,
     };
     let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {

@@ -12,6 +12,7 @@ mod evaluate;
 mod finetune;
 mod generate;
 mod ids;
+mod kernels;
 mod output;
 mod page;
 mod predict;
@@ -106,7 +107,9 @@ fn run_on_any_device(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    match run_on_any_device(cli, &matches) {
+    let result = run_on_any_device(cli, &matches);
+    kernels::keep();
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that closed stdout (`gradus world | head`) has seen enough.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgMatches, FromArgMatches};
 use gradus_io::files::quoted;
 use gradus_tensor::Device;
-use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainOptions};
-use gradus_train::run::Control;
+use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions};
+use gradus_train::run::{Control, Manifest};
 
 use crate::common::{On, Talk, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
@@ -66,7 +66,10 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         resumes_with::<Args>(&allowed, given)?;
     }
     args.talk.threads.start()?;
-    let device = args.on.open()?;
+    let device = match &args.resume {
+        Some(run) => args.on.open_for(&PretrainManifest::read(run).map_err(PretrainError::from)?.precision)?,
+        None => args.on.open_for_training()?,
+    };
     stop_on_ctrl_c();
     let monitor = &Display::choose(args.talk.quiet);
     let control = PretrainControl {

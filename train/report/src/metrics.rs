@@ -51,6 +51,18 @@ pub enum Record {
         device: String,
         /// How it rounds.
         arithmetic: String,
+        /// The precision of the factors of products.
+        #[serde(default)]
+        products: String,
+    },
+    /// Which of a device's kernels were measured to be fastest.
+    Kernels {
+        /// Steps made so far.
+        step: u64,
+        /// Seconds of training so far.
+        elapsed: f64,
+        /// Their names by kinds of products.
+        kernels: BTreeMap<String, String>,
     },
     /// Something the reader should know.
     Warning {
@@ -170,7 +182,10 @@ impl Record {
             Self::Evaluation(EvaluationRecord { at, .. }) | Self::Sample(SampleRecord { at, .. }) | Self::Probe { at, .. } => {
                 at.step
             }
-            Self::Checkpoint { step, .. } | Self::Device { step, .. } | Self::Warning { step, .. } => *step,
+            Self::Checkpoint { step, .. }
+            | Self::Device { step, .. }
+            | Self::Kernels { step, .. }
+            | Self::Warning { step, .. } => *step,
         }
     }
 }

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, TaskModel, left_out};
 use crate::hyperparameters::in_range;
-use crate::run::{Control, Manifest};
+use crate::run::{Control, Manifest, Precision};
 
 /// What a fine-tuning run was begun with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,10 +39,17 @@ pub struct FinetuneManifest {
     pub digest: String,
     /// The command that began it.
     pub command: String,
+    /// How precisely it multiplies.
+    #[serde(default, skip_serializing_if = "Precision::is_full")]
+    pub precision: Precision,
 }
 
 impl Manifest for FinetuneManifest {
     const COMMAND: &'static str = "finetune";
+
+    fn precision(&mut self) -> &mut Precision {
+        &mut self.precision
+    }
 }
 
 /// The outcome of a fine-tuning run.
@@ -103,6 +110,7 @@ pub fn begin(
         seeds,
         digest: String::new(),
         command: control.command.clone(),
+        precision: Precision::of(&control.device),
     };
     let ready = Prepared::open(&manifest, task, out)?;
     manifest.digest = ready.digest.clone();
@@ -153,7 +161,9 @@ pub(super) struct Prepared {
     all_rows: (usize, usize),
     /// Changes with any token of any row, and with any parameter of the pre-trained model.
     pub(super) digest: String,
-    out: PathBuf,
+    /// What it adds to what identifies a seed.
+    pub(super) precision: &'static str,
+    pub(super) out: PathBuf,
 }
 
 impl Prepared {
@@ -175,7 +185,8 @@ impl Prepared {
         let all_rows = (train.rows.len(), dev.rows.len());
         let (train, dev) = (train.at_most(manifest.settings.rows), dev.at_most(manifest.settings.dev_rows));
         let digest = digest(&task_model, &[&train, &dev]);
-        Ok(Prepared { task, task_model, train, dev, all_rows, digest, out: out.to_owned() })
+        let precision = manifest.precision.identity();
+        Ok(Prepared { task, task_model, train, dev, all_rows, digest, precision, out: out.to_owned() })
     }
 
     fn run(&self, manifest: &FinetuneManifest, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {

@@ -13,12 +13,13 @@ use gradus_io::files::{FileError, quoted, write_json, write_together};
 use gradus_io::hex;
 use gradus_io::progress::Job;
 use gradus_model::{Batch, checkpoint};
+use gradus_tensor::Device;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::begin::Prepared;
+use super::begin::{FinetuneManifest, Prepared};
 use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
-use crate::run::{self, Control, Journal, METRICS_FILE, Run, load_state};
+use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Run, load_state};
 use crate::tasks::TaskError;
 use crate::trainer::{TRAINER_FILE, Trainer};
 
@@ -65,7 +66,7 @@ fn again(file: &Path) -> String {
 /// Identifies the state: changes with the task, the data, the pre-trained model, and every setting.
 fn identity(of: &Prepared, settings: &FinetuneSettings) -> String {
     let settings = serde_json::to_string(settings).expect("plain values");
-    hex::encode(Sha256::digest(format!("{} {} {settings}", of.task.name, of.digest)))
+    hex::encode(Sha256::digest(format!("{} {} {settings}{}", of.task.name, of.digest, of.precision)))
 }
 
 /// The contents of `seed.json`.
@@ -194,6 +195,11 @@ impl Run for Seed<'_> {
         let Some(best) = self.session.best.as_ref().filter(|_| better) else { return Ok(()) };
         self.of.task_model.tokenizer.save(&self.dir)?;
         Ok(write_together(&self.dir, &checkpoint::files(best))?)
+    }
+
+    fn keep_kernels(&mut self, device: &Device) -> Result<(), FinetuneError> {
+        let run = &self.of.out;
+        Ok(FinetuneManifest::read(run)?.keep_kernels(device, run)?)
     }
 
     fn save(&mut self, journal: &mut Journal) -> Result<(), FinetuneError> {

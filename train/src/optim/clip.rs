@@ -10,11 +10,12 @@
 use gradus_tensor::{GlobalNorm, Real, Tensor};
 
 /// The factor on every gradient, where the gradients are: [`factor`] of the norm, or 1 without a `max`; NaN where the norm, or a
-/// number read with it, is not finite.
-pub fn on_device<T: Real>(norm: &GlobalNorm<T>, max: Option<f64>) -> Tensor<T> {
-    match max {
-        Some(max) => norm.map("select(a / x, 1.0, x <= a)", &[max], |norm| factor(norm, max)),
-        None => norm.map("1.0", &[], |_| 1.0),
+/// number read with it, is not finite. Gradients that are `scale` times as large are brought back by it.
+pub fn on_device<T: Real>(norm: &GlobalNorm<T>, max: Option<f64>, scale: f64) -> Tensor<T> {
+    let back = 1.0 / scale;
+    match max.map(|max| max * scale) {
+        Some(max) => norm.map("b * select(a / x, 1.0, x <= a)", &[max, back], |norm| back * factor(norm, max)),
+        None => norm.map("a", &[back], |_| back),
     }
 }
 
@@ -39,8 +40,10 @@ mod tests {
     #[test]
     fn the_factor_is_made_where_the_gradient_is() {
         let (g, loss) = (Tensor::new([2], vec![3.0, 4.0]), |x: f64| Tensor::scalar(x));
-        let factor = |g: &Tensor<f64>, x, max| on_device(&GlobalNorm::of(&[g], &[&loss(x)]), max).item();
+        let scaled = |g: &Tensor<f64>, x, max, scale| on_device(&GlobalNorm::of(&[g], &[&loss(x)]), max, scale).item();
+        let factor = |g: &Tensor<f64>, x, max| scaled(g, x, max, 1.0);
         assert_eq!([Some(1.0), Some(5.0), None].map(|max| factor(&g, 2.0, max)), [0.2, 1.0, 1.0]);
+        assert_eq!([Some(1.0), Some(1.25), None].map(|max| scaled(&g, 2.0, max, 4.0)), [0.2, 0.25, 0.25], "a norm of 5/4");
         assert!(factor(&g, f64::INFINITY, None).is_nan(), "a loss that is not finite");
         assert!(factor(&Tensor::new([1], vec![f64::INFINITY]), 2.0, Some(1.0)).is_nan(), "max/∞ is no factor");
     }

@@ -34,7 +34,7 @@ use sha2::{Digest, Sha256};
 
 use crate::generate::GenerateError;
 use crate::hyperparameters::in_range;
-use crate::run::{Control, Manifest, RunError};
+use crate::run::{Control, Manifest, Precision, RunError};
 use crate::trainer::Trainer;
 
 pub use settings::{BackboneKind, Length, PretrainOptions, PretrainSettings, SettingsError};
@@ -146,7 +146,8 @@ pub fn begin(
     let trainer = Trainer::new(settings.recipe(steps), params);
     let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
     let command = control.run.command.clone();
-    let manifest = PretrainManifest { settings, corpus, steps, digest: source.digest(), command };
+    let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
+    let manifest = PretrainManifest { settings, corpus, steps, digest, command, precision };
     source.tokenizer().save(out)?;
     manifest.write(out)?;
     Pretraining::new(Stored { dir: out.to_owned(), manifest, source, trainer, seconds: 0.0 }, control).run()

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Corpus, PretrainError, PretrainSettings, TextSource, WorldSource, weighted};
-use crate::run::{Manifest, RunError, load_state};
+use crate::run::{Manifest, Precision, RunError, load_state};
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
 
 /// What a pre-training run was begun with.
@@ -27,10 +27,17 @@ pub struct PretrainManifest {
     pub digest: String,
     /// The command that began it.
     pub command: String,
+    /// How precisely it multiplies.
+    #[serde(default, skip_serializing_if = "Precision::is_full")]
+    pub precision: Precision,
 }
 
 impl Manifest for PretrainManifest {
     const COMMAND: &'static str = "pretrain";
+
+    fn precision(&mut self) -> &mut Precision {
+        &mut self.precision
+    }
 }
 
 impl PretrainManifest {
@@ -44,7 +51,8 @@ impl PretrainManifest {
         let settings = PretrainSettings { recompute: false, ..self.settings.clone() };
         let text = serde_json::to_string(&(&settings, self.steps, &self.digest)).unwrap_or_default();
         let model = serde_json::to_string(&settings.model).unwrap_or_default();
-        hex::encode(Sha256::digest(text.replacen(&model, &settings.model.frozen(), 1)))
+        let text = text.replacen(&model, &settings.model.frozen(), 1) + self.precision.identity();
+        hex::encode(Sha256::digest(text))
     }
 }
 

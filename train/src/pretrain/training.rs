@@ -6,12 +6,13 @@ use gradus_io::files::{replace_directory, write_atomically};
 use gradus_io::progress::Job;
 use gradus_model::{Batch, checkpoint};
 use gradus_report::metrics::{self, EvaluationRecord, Moment, Record, SampleRecord, VALIDATION};
+use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 
 use super::{PretrainControl, PretrainError, PretrainOutcome, Stored, Validation, digest, report};
 use crate::generate::{Choice, Overflow, generate};
 use crate::model_dir::BEST;
-use crate::run::{self, Journal, Run, RunError};
+use crate::run::{self, Journal, Manifest, Run, RunError};
 use crate::trainer::Trainer;
 
 /// Most tokens of a sample.
@@ -196,6 +197,10 @@ impl Run for Pretraining<'_> {
             self.last = Some(record);
         }
         self.probe(journal)
+    }
+
+    fn keep_kernels(&mut self, device: &Device) -> Result<(), PretrainError> {
+        Ok(self.run.manifest.keep_kernels(device, &self.run.dir)?)
     }
 
     fn save(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use gradus_io::files::{Lock, occupant, quoted, write_json};
+use gradus_tensor::Device;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::RunError;
+use super::{Precision, RunError};
 
 const FILE: &str = "run.json";
 
@@ -28,6 +29,19 @@ pub trait Manifest: Serialize + DeserializeOwned {
     /// Writes it into its directory.
     fn write(&self, dir: &Path) -> Result<(), RunError> {
         Ok(write_json(&dir.join(FILE), self)?)
+    }
+
+    /// Its precision, to be completed.
+    fn precision(&mut self) -> &mut Precision;
+
+    /// Writes it again where kernels whose bits differ were chosen since, so that a resumed run takes the same.
+    fn keep_kernels(&mut self, device: &Device, dir: &Path) -> Result<(), RunError> {
+        let now = Precision::of(device);
+        if now.is_full() || *self.precision() == now {
+            return Ok(());
+        }
+        *self.precision() = now;
+        self.write(dir)
     }
 
     /// Takes a directory for a new run; one that holds anything is refused.
@@ -57,6 +71,9 @@ mod tests {
 
     impl Manifest for Any {
         const COMMAND: &'static str = "any";
+        fn precision(&mut self) -> &mut Precision {
+            unreachable!("on the CPU")
+        }
     }
 
     /// The holder of the directory still holds it once the run has begun.

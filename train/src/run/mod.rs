@@ -10,7 +10,9 @@
 
 mod journal;
 mod manifest;
+mod precision;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,7 @@ use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use journal::{Journal, METRICS_FILE, load_state};
 pub use manifest::Manifest;
+pub use precision::Precision;
 
 /// How a run is made, beyond its settings.
 #[derive(Clone, Debug)]
@@ -85,6 +88,8 @@ pub trait Run {
     fn is_due(&self, stop: u64) -> bool;
     /// Evaluates the model, and keeps it if it is the best so far.
     fn evaluate(&mut self, journal: &mut Journal) -> Result<(), Self::Error>;
+    /// Writes down which kernels the device chose, where their bits differ.
+    fn keep_kernels(&mut self, device: &Device) -> Result<(), Self::Error>;
     /// Saves all that a resumed run needs.
     fn save(&mut self, journal: &mut Journal) -> Result<(), Self::Error>;
     /// Shows what the model has learnt, if it is time to.
@@ -99,17 +104,22 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
     trainer.place(&control.device).map_err(RunError::from)?;
     if let Some(arithmetic) = control.device.arithmetic() {
         let (step, elapsed, device) = (trainer.done(), journal.seconds(), control.device.to_string());
-        journal.progress.say(&format!("{device}: {arithmetic}"));
-        journal.write(&Record::Device { step, elapsed, device, arithmetic: arithmetic.to_string() })?;
+        let (arithmetic, products) = (arithmetic.to_string(), control.device.products().to_string());
+        journal.progress.say(&format!("{device}: {arithmetic}; products are in {products}"));
+        journal.write(&Record::Device { step, elapsed, device, arithmetic, products })?;
     }
     trainer.watches = control.anomaly;
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
     let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());
+    let mut chosen = control.device.choices();
     while run.trainer().done() < stop && !interrupt::requested() {
         step(run, journal)?;
         let due = run.is_due(stop);
         if due {
             run.evaluate(journal)?;
+        }
+        if name_kernels(&control.device, &mut chosen, run.trainer().done(), journal)? {
+            run.keep_kernels(&control.device)?;
         }
         if due || saved.elapsed() > R::SAVE_EVERY {
             run.save(journal)?;
@@ -118,6 +128,29 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
         run.show(journal, due)?;
     }
     Ok(())
+}
+
+/// Logs the kernels that the device chose by measurement since it had `chosen` these; says whether there are any.
+fn name_kernels(
+    device: &Device,
+    chosen: &mut BTreeMap<String, String>,
+    step: u64,
+    journal: &mut Journal,
+) -> Result<bool, RunError> {
+    let all = device.choices();
+    let kernels: BTreeMap<String, String> = all.iter().filter(|(kind, _)| !chosen.contains_key(*kind)).map(owned).collect();
+    if kernels.is_empty() {
+        return Ok(false);
+    }
+    journal.progress.say(&format!("{device}: measured which kernels are fastest for {} kinds of products", kernels.len()));
+    let elapsed = journal.seconds();
+    journal.write(&Record::Kernels { step, elapsed, kernels })?;
+    *chosen = all;
+    Ok(true)
+}
+
+fn owned((kind, kernel): (&String, &String)) -> (String, String) {
+    (kind.clone(), kernel.clone())
 }
 
 /// One step, logged with the alarms that it raised. A step that cannot be made is kept beside the run.

@@ -9,6 +9,7 @@
 
 mod alarms;
 mod dump;
+mod scale;
 mod state;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use std::time::Instant;
 use gradus_autograd::anomaly::{Anomaly, Watch};
 use gradus_autograd::observer::Observer;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
+use gradus_tensor::device::Products;
 use gradus_tensor::{Device, DeviceError, GlobalNorm, Real, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -118,9 +120,9 @@ pub enum TrainError {
     /// their sum is not.
     #[error(
         "step {step}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this step; the last \
-         checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip{}", first(.anomaly)
+         checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip{}{}", range(*.products), first(.anomaly)
     )]
-    NotFinite { step: u64, loss: f64, norm: f64, anomaly: Option<Box<Anomaly>> },
+    NotFinite { step: u64, loss: f64, norm: f64, products: Products, anomaly: Option<Box<Anomaly>> },
     /// The loss and its gradient may be finite all the same.
     #[error(
         "step {step}: --anomaly found a non-finite number, so training stops before this step; the last checkpoint, if any, is \
@@ -135,6 +137,13 @@ pub enum TrainError {
         "step {step}: no gradient reaches parameter {name}: the loss does not depend on it; use it in the model, or leave it out"
     )]
     NoGradient { step: u64, name: String },
+}
+
+fn range(products: Products) -> &'static str {
+    match products {
+        Products::F32 => "",
+        Products::F16 => ", or with --products f32: a factor of a product in f16 is at most 65,504",
+    }
 }
 
 fn first(anomaly: &Option<Box<Anomaly>>) -> String {
@@ -198,9 +207,11 @@ impl<T: Real> Trainer<T> {
     /// The loss of a batch and its gradient, by shards; with a seed the dropouts are active. A parameter that is not trained
     /// ([`GradientMode::Head`]) has none.
     pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
-        let (losses, gradient) = self.losses_and_gradient(batch, dropout)?;
+        let (batch, scale) = self.scaled(batch);
+        let (losses, gradient) = self.losses_and_gradient(&batch, dropout)?;
         let read = GlobalNorm::of(&[], &losses.iter().collect::<Vec<_>>()).read().map_err(|error| self.fault(error))?;
-        Ok((read.numbers.iter().sum(), gradient))
+        let unscaled = |g: Tensor<T>| if scale == 1.0 { g } else { g * (1.0 / scale) };
+        Ok((read.numbers.iter().sum::<f64>() / scale, gradient.map(|_, g| g.map(unscaled))))
     }
 
     /// The losses of the shards instead, each a tensor without axes.
@@ -262,16 +273,18 @@ impl<T: Real> Trainer<T> {
     /// One step: forward, backward, clip, optimizer. On an error nothing changes, unless it is a device that failed.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
         on_pool(|| {
-            let (losses, gradient) = self.losses_and_gradient(batch, Some(self.dropout()))?;
-            self.apply(batch, &losses, &gradient)
+            let (larger, scale) = self.scaled(batch);
+            let (losses, gradient) = self.losses_and_gradient(&larger, Some(self.dropout()))?;
+            self.apply(batch, scale, &losses, &gradient)
         })
     }
 
     /// The same with an observer, on one tape, however many shards the recipe has.
     pub fn observed_step(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<StepSummary, TrainError> {
         on_pool(|| {
-            let (loss, gradient) = self.shard(batch, Some(self.dropout()), Some(observer))?;
-            self.apply(batch, &[loss], &gradient)
+            let (larger, scale) = self.scaled(batch);
+            let (loss, gradient) = self.shard(&larger, Some(self.dropout()), Some(observer))?;
+            self.apply(batch, scale, &[loss], &gradient)
         })
     }
 
@@ -283,21 +296,28 @@ impl<T: Real> Trainer<T> {
     /// The first non-finite number on the way to the next step's gradient, computed to the same bits.
     pub fn anomaly(&self, batch: &Batch) -> Option<Anomaly> {
         let dropout = self.dropout();
-        batch.split(self.recipe.shards).iter().find_map(|(first, batch)| {
+        self.scaled(batch).0.split(self.recipe.shards).iter().find_map(|(first, batch)| {
             let (watch, dropout) = (Arc::new(Watch::default()), dropout.from_sequence(*first as u64));
             self.params.observed_gradient(Some(watch.clone()), batch, Some(dropout), self.recipe.backward);
             watch.anomaly()
         })
     }
 
-    /// Applies the gradient of `batch`. All is computed where the parameters are; then what the summary needs is read, at once.
-    /// Where the loss or the norm is not finite, the factor of clipping is NaN, and nothing has changed.
-    fn apply(&mut self, batch: &Batch, losses: &[Tensor<T>], gradient: &Gradient<T>) -> Result<StepSummary, TrainError> {
+    /// Applies the gradient of `batch`, which is `scale` times as large. All is computed where the parameters are; then what the
+    /// summary needs is read, at once. Where the loss or the norm is not finite, the factor of clipping is NaN, and nothing has
+    /// changed.
+    fn apply(
+        &mut self,
+        batch: &Batch,
+        scale: f64,
+        losses: &[Tensor<T>],
+        gradient: &Gradient<T>,
+    ) -> Result<StepSummary, TrainError> {
         let t = self.done + 1;
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g));
         let measured = GlobalNorm::of(&all, &losses.iter().collect::<Vec<_>>());
-        let factor = clip::on_device(&measured, self.recipe.clip);
+        let factor = clip::on_device(&measured, self.recipe.clip, scale);
         let (at, optimizer) = (self.recipe.factors(t), &self.recipe.optimizer);
         let moments = self.m.as_mut().zip(self.v.as_mut());
         let mut decays = self.decays.iter();
@@ -307,11 +327,12 @@ impl<T: Real> Trainer<T> {
             optimizer.update(at, &factor, decays, p, optimizer.name.has_moments().then_some((m, v)), g);
         });
         let read = measured.read().map_err(|error| self.fault(error))?;
-        let (loss, gradient_norm) = (read.numbers.iter().sum(), read.norm());
+        let (loss, gradient_norm) = (read.numbers.iter().sum::<f64>() / scale, read.norm() / scale);
         if !read.is_finite() {
             return Err(self.not_finite(batch, loss, gradient_norm));
         }
-        self.alarms.observe(gradient, &read.squares, gradient_norm);
+        let squares: Vec<f64> = read.squares.iter().map(|square| square / (scale * scale)).collect();
+        self.alarms.observe(gradient, &squares, gradient_norm);
         self.alarms.observe_loss(loss);
         self.done = t;
         Ok(StepSummary { loss, gradient_norm, rate: optimizer.lr * at.schedule })
@@ -321,7 +342,10 @@ impl<T: Real> Trainer<T> {
     fn not_finite(&self, batch: &Batch, loss: f64, norm: f64) -> TrainError {
         match non_finite(&self.params).filter(|_| self.done == 0) {
             Some(name) => TrainError::Broken { name },
-            None => TrainError::NotFinite { step: self.done + 1, loss, norm, anomaly: self.anomaly(batch).map(Box::new) },
+            None => {
+                let (products, anomaly) = (self.products(), self.anomaly(batch).map(Box::new));
+                TrainError::NotFinite { step: self.done + 1, loss, norm, products, anomaly }
+            }
         }
     }
 

@@ -112,7 +112,7 @@ mod tests {
         let (a, b) = (drawn([128, 256], 1), drawn([256, 128], 2));
         let by_rule = a.matmul(&b).to_vec();
         assert!(gpu.choices().is_empty(), "nothing is measured unless asked for");
-        gpu.tunes(true);
+        device.tune(true);
         assert_eq!(a.matmul(&b).to_vec(), by_rule, "whatever was chosen, the bits are the same");
         drop(drawn([8, 8], 3).matmul(&drawn([8, 8], 4)));
         let choices = gpu.choices();

@@ -1,0 +1,64 @@
+//! What a run's bits depend on where products of matrices are not in full precision.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use gradus_tensor::Device;
+use gradus_tensor::device::Products;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// How precisely a run multiplies, and by which kernels where these add in different orders. A resumed run takes both from here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Precision {
+    /// As of `--products`.
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
+    pub products: Products,
+    /// What was measured to be fastest, by kinds of products; empty in full precision, where it changes no bit.
+    #[serde(default)]
+    pub kernels: BTreeMap<String, String>,
+}
+
+impl Precision {
+    /// That of a device, with what was measured there so far.
+    pub fn of(device: &Device) -> Self {
+        let products = device.products();
+        let kernels = if products == Products::F32 { BTreeMap::new() } else { device.choices() };
+        Precision { products, kernels }
+    }
+
+    /// Is it full precision, as on every CPU?
+    pub fn is_full(&self) -> bool {
+        self.products == Products::F32
+    }
+
+    /// What identifies a run beside its settings; nothing in full precision.
+    pub fn identity(&self) -> &'static str {
+        if self.is_full() { "" } else { " products in f16" }
+    }
+}
+
+fn as_text<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+fn from_text<'de, T: FromStr<Err = String>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_kept_as_it_is() {
+        let kernels = BTreeMap::from([("f16, 1 of (64, 64)·(64, 64), k4·4".to_owned(), "64×64×16 by 256 of 4×4".to_owned())]);
+        let precision = Precision { products: Products::F16, kernels };
+        let text = serde_json::to_string(&precision).unwrap();
+        assert!(text.starts_with(r#"{"products":"f16","#), "{text}");
+        assert_eq!(serde_json::from_str::<Precision>(&text).unwrap(), precision);
+        let error = serde_json::from_str::<Precision>(r#"{"products":"f8"}"#).unwrap_err().to_string();
+        assert!(error.contains(r#"the precision of products is f32 or f16, got "f8""#), "{error}");
+        assert!(Precision::of(&Device::Cpu).is_full());
+    }
+}

@@ -1,0 +1,80 @@
+//! The scale of a loss whose products are in f16.
+//!
+//! ```text
+//! L̃ = S·L,  S = 2ᵏ        ⇒        every cotangent is S times as large, and so is the gradient: g̃ = S·g
+//! ```
+//!
+//! A loss that is a mean over N tokens has cotangents of about 1/N, of which half precision, whose smallest number is 2⁻²⁴, would
+//! lose much. S brings the largest weight of the batch to 4 ≤ S·w < 8. It follows from the batch alone, so a resumed run has it too,
+//! and a power of two rounds nothing: loss, norm and the factor of clipping are divided by S again (Micikevicius et al. 2018, §3.2).
+
+use std::borrow::Cow;
+
+use gradus_model::{Batch, Labels, Tree};
+use gradus_tensor::Real;
+use gradus_tensor::device::Products;
+
+use super::Trainer;
+
+/// What a scale brings the largest weight to, at least.
+const LARGEST: f64 = 4.0;
+
+/// S for a batch.
+fn scale(batch: &Batch) -> f64 {
+    let labels = batch.labels.iter().flat_map(|labels| labels.weights.iter());
+    let largest = batch.weights.iter().chain(labels).fold(0.0, |most: f64, w| most.max(w.abs()));
+    if largest > 0.0 && largest.is_finite() { (LARGEST / largest).log2().ceil().exp2() } else { 1.0 }
+}
+
+/// A batch whose loss is `scale` times as large.
+fn scaled(batch: &Batch, scale: f64) -> Batch {
+    let times = |weights: &[f64]| weights.iter().map(|w| scale * w).collect();
+    let labels = batch.labels.as_ref().map(|labels| Labels { weights: times(&labels.weights), ..labels.clone() });
+    Batch { weights: times(&batch.weights), labels, ..batch.clone() }
+}
+
+impl<T: Real> Trainer<T> {
+    /// How precisely the model's products are computed.
+    pub(super) fn products(&self) -> Products {
+        let mut products = Products::default();
+        self.params.as_ref().visit(|_, p| products = p.device().products());
+        products
+    }
+
+    /// The batch to compute with, and the scale of its loss.
+    pub(super) fn scaled<'b>(&self, batch: &'b Batch) -> (Cow<'b, Batch>, f64) {
+        match self.products() {
+            Products::F32 => (Cow::Borrowed(batch), 1.0),
+            Products::F16 => {
+                let scale = scale(batch);
+                (Cow::Owned(scaled(batch, scale)), scale)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_weight_is_brought_to_four_by_a_power_of_two() {
+        let weighted = |weights: &[f64], labels: Option<f64>| Batch {
+            sequences: 1,
+            inputs: vec![0; weights.len()].into(),
+            targets: vec![0; weights.len()].into(),
+            weights: weights.into(),
+            labels: labels.map(|weight| Labels {
+                per_example: 1,
+                extract: [0].into(),
+                targets: [1.0].into(),
+                weights: [weight].into(),
+            }),
+        };
+        let scales = |weights: &[f64], labels| scale(&weighted(weights, labels));
+        assert_eq!([scales(&[1.0, 0.0], None), scales(&[1.0 / 8192.0; 3], None), scales(&[5.0], None)], [4.0, 32768.0, 1.0]);
+        assert_eq!([scales(&[0.001], Some(0.03125)), scales(&[0.0], Some(0.3)), scales(&[0.0], None)], [128.0, 16.0, 1.0]);
+        let larger = scaled(&weighted(&[0.5, 0.0], Some(0.25)), 8.0);
+        assert_eq!((&larger.weights[..], &larger.labels.unwrap().weights[..]), (&[4.0, 0.0][..], &[2.0][..]));
+    }
+}
