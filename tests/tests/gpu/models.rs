@@ -16,7 +16,7 @@ const VOCAB: usize = 29;
 const CONTEXT: usize = 12;
 const SEQUENCES: usize = 4;
 
-fn gpt() -> Model<Tensor> {
+pub fn gpt() -> Model<Tensor> {
     gpt_of(2)
 }
 
@@ -31,7 +31,7 @@ fn lstm() -> Model<Tensor> {
     Lstm::init(&config, 1).into()
 }
 
-fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
+pub fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
     let mut recipe: Recipe = gradus_tests::recipe(100, 1);
     recipe.optimizer.lr = 1e-2;
     let mut trainer = Trainer::new(recipe, model);
@@ -40,7 +40,7 @@ fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
 }
 
 /// The batch of step `t`: every token follows from the one before it, so that there is something to learn.
-fn batch(t: usize) -> Batch {
+pub fn batch(t: usize) -> Batch {
     let mut rng = Philox::with_stream(5, t as u64);
     let ids = (0..SEQUENCES).flat_map(|_| {
         let first = rng.below(VOCAB as u64) as usize;
@@ -49,11 +49,11 @@ fn batch(t: usize) -> Batch {
     next_tokens(&ids.collect::<Vec<_>>(), &[CONTEXT as u32; SEQUENCES], Objective::TokenMean)
 }
 
-fn steps(trainer: &mut Trainer, count: usize) -> Vec<StepSummary> {
+pub fn steps(trainer: &mut Trainer, count: usize) -> Vec<StepSummary> {
     (0..count).map(|_| trainer.step(&batch(trainer.done() as usize)).expect("finite")).collect()
 }
 
-fn bits(model: &Model<Tensor>) -> Vec<u32> {
+pub fn bits(model: &Model<Tensor>) -> Vec<u32> {
     let mut bits = Vec::new();
     model.as_ref().visit(|_, p| bits.extend(p.to_vec().iter().map(|x| x.to_bits())));
     bits

@@ -49,6 +49,32 @@ mod on_a_gpu {
         "--tokenizer char --layers 1 --width 16 --heads 2 --context 12 --batch 4 --steps 6 --eval-every 6 --quiet --json";
 
     #[test]
+    fn a_run_in_half_precision_goes_on_in_it() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
+        let begin = |out: &str, more: &str| {
+            desk.gradus(&format!("pretrain --corpus corpus.txt --out {out} {SIZES} --device {gpu} --products f16 {more}")).json()
+        };
+        let whole = begin("whole", "");
+        begin("half", "--stop-at 3");
+        assert_eq!(desk.json("half/run.json")["precision"]["products"], "f16");
+        let resumed = desk.gradus(&format!("pretrain --resume half --device {gpu} --quiet --json")).json();
+        assert_eq!(resumed["parameters_sha256"], whole["parameters_sha256"], "the run keeps its precision, and its bits");
+        let full = desk.gradus(&format!("pretrain --corpus corpus.txt --out full {SIZES} --device {gpu}")).json();
+        assert_ne!(full["parameters_sha256"], whole["parameters_sha256"]);
+        assert_near(&full["final_loss"], number(&whole["final_loss"]), 0.01);
+        let elsewhere = begin("elsewhere", "--stop-at 3");
+        assert_eq!(elsewhere["finished"], false);
+        let on_cpu = desk.gradus("pretrain --resume elsewhere --quiet --json").json();
+        assert_near(&on_cpu["final_loss"], number(&whole["final_loss"]), 0.01);
+        desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --products f16"))
+            .misused(&["the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)"]);
+        desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --device {gpu} --products f8"))
+            .misused(&["the precision of products is f32 or f16, got \"f8\""]);
+    }
+
+    #[test]
     fn a_run_goes_on_from_one_device_to_the_other() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::new();
