@@ -40,10 +40,12 @@ pub(crate) use shader;
 /// What all shaders may call.
 const PRELUDE: &str = include_str!("prelude.wgsl");
 
-/// A shader's text with the prelude before it, and before that what it enables.
+/// A shader's text with the prelude before it, and its directives, which come first.
 fn after_prelude(text: &str) -> String {
-    let (enabled, text): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("enable "));
-    [&enabled.join("\n"), PRELUDE, &text.join("\n")].join("\n")
+    let is_directive = |line: &&str| line.starts_with("enable ") || line.starts_with("diagnostic(");
+    let (mut directives, text): (Vec<&str>, Vec<&str>) = text.lines().partition(is_directive);
+    directives.sort_by_key(|line| line.starts_with("diagnostic("));
+    [&directives.join("\n"), PRELUDE, &text.join("\n")].join("\n")
 }
 
 #[derive(Debug)]

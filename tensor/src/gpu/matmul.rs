@@ -271,7 +271,7 @@ impl Variant {
             Unit::Cooperative { size, .. } => {
                 let square = format!("coop_mat{size}x{size}");
                 let main = include_str!("matmul/cooperative.wgsl").replace("coop_matSIZExSIZE", &square);
-                ("enable wgpu_cooperative_matrix;\n", main)
+                ("enable wgpu_cooperative_matrix;\ndiagnostic(off, derivative_uniformity);\n", main)
             }
         };
         let (enabled, staged) = match self.products {

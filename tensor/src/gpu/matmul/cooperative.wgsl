@@ -1,5 +1,7 @@
 // A stage, multiplied by subgroups: each computes ROWS × COLUMNS elements of Y as cooperative matrices of SIZE × SIZE, whose
 // factors are in f16 and whose sums are in f32. The device adds in an order of its own.
+//
+// Loops and returns are the same for all threads of a workgroup; that is not checked, since naga takes no loop for uniform.
 
 for $f in [a, b] {
     // Two stages, by p and then by rows of A or columns of B.
@@ -74,8 +76,8 @@ fn main(
             for (var e = lane; e < SIZE * SIZE / 4; e += SUBGROUP) {
                 let i = e / (SIZE / 4);
                 let j = 4 * (e % (SIZE / 4));
-                let from = at + i * SIZE + j;
-                let four = vec4f(results[from], results[from + 1], results[from + 2], results[from + 3]);
+                let e_at = at + i * SIZE + j;
+                let four = vec4f(results[e_at], results[e_at + 1], results[e_at + 2], results[e_at + 3]);
                 store(start, tile.across_a + row + $i * SIZE + i, tile.across_b + column + $j * SIZE + j, four);
             }
             workgroupBarrier();
