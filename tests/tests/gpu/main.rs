@@ -2,6 +2,7 @@
 
 mod models;
 mod ops;
+mod random;
 
 use std::ops::Deref;
 use std::sync::{LazyLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
