@@ -119,11 +119,16 @@ impl Case {
 
 /// These values, in row-major order, as a tensor of x's shape, laid out in memory as x is.
 pub(super) fn like<T: Real, U: Real>(x: &Tensor<T>, values: Vec<U>) -> Tensor<U> {
+    laid_out_as(x, &Tensor::new(*x.shape(), values))
+}
+
+/// `y`, of x's shape, laid out in memory as x is.
+pub(super) fn laid_out_as<T: Real, U: Real>(x: &Tensor<T>, y: &Tensor<U>) -> Tensor<U> {
     let mut order: Vec<usize> = (0..x.shape().len()).collect();
     order.sort_by_key(|&a| std::cmp::Reverse(x.strides()[a]));
     let mut back = order.clone();
     order.iter().enumerate().for_each(|(i, &a)| back[a] = i);
-    Tensor::new(*x.shape(), values).permute(&order).dense().permute(&back)
+    y.permute(&order).dense().permute(&back)
 }
 
 /// x with one element moved by `step`.

@@ -29,21 +29,21 @@ pub fn devices(op: &Entry<f32>, device: &Device, seed: u64, size: usize) -> Vec<
     let (here, there) = (samples(&Device::Cpu), samples(device));
     let compared = |(sample, (here, there)): (usize, (&Sample<f32>, &Sample<f32>))| {
         let blank = Report::new("devices", op.name, sample, seed, size);
-        let cotangents = |device| Samples::new(!seed, size).on(device);
-        let of = |it: &Sample<f32>, device| value_and_vjp(it, cotangents(device));
+        let of = |it: &Sample<f32>, device| value_and_vjp(it, &mut Samples::new(!seed, size).on(device));
         Ledger::on(&blank, |ledger| compare(ledger, here, of(here, &Device::Cpu), of(there, device), device))
     };
     here.iter().zip(&there).enumerate().map(compared).collect()
 }
 
 /// ȳ, y, and x̄ of each input that has one.
-struct Computed {
-    gy: Tensor,
-    y: Tensor,
-    gradients: Vec<Option<Tensor>>,
+pub(super) struct Computed {
+    pub gy: Tensor,
+    pub y: Tensor,
+    pub gradients: Vec<Option<Tensor>>,
 }
 
-fn value_and_vjp(sample: &Sample<f32>, mut g: Samples) -> Computed {
+/// The same for a random ȳ.
+pub(super) fn value_and_vjp(sample: &Sample<f32>, g: &mut Samples) -> Computed {
     let tape = Tape::new();
     let leaves: Vec<Var<'_, f32>> = sample.inputs.iter().map(|x| tape.leaf(x.clone())).collect();
     let y = tape.record(sample.op.clone(), &leaves.iter().collect::<Vec<_>>());

@@ -29,9 +29,11 @@
 //! ```
 //!
 //! A function of tensors, your own formula or a whole model, is a case too: [`function()`]. What a VJP gave in a running model is
-//! checked at that model's numbers by [`application()`]. [`devices()`] puts an op on a GPU beside the same on the CPU.
+//! checked at that model's numbers by [`application()`]. [`devices()`] puts an op on a GPU beside the same on the CPU, and
+//! [`adjoint_on()`] tests it there by itself.
 
 mod adjoint;
+mod adjoint_on;
 mod application;
 mod audit;
 mod case;
@@ -51,6 +53,7 @@ mod teeth;
 mod v_curve;
 
 pub use adjoint::adjoint;
+pub use adjoint_on::adjoint_on;
 pub use application::application;
 pub use audit::audit;
 pub use case::{Case, Subject, subjects};
@@ -65,7 +68,7 @@ pub use fused::fused;
 pub use report::{Comparison, Failure, Outcome, Report};
 pub use second_order::second_order;
 pub use taylor::{taylor, taylor_on};
-pub use teeth::{Toothless, teeth};
+pub use teeth::{Toothless, teeth, teeth_on};
 pub use v_curve::{v_curve, v_curve_at};
 
 /// A check of one op on one draw of inputs.

@@ -83,6 +83,7 @@ impl fmt::Display for Report {
             return write!(f, "the remainder falls with a slope of {:.3}, at least {:.2} expected", w.value, 2.0 - tolerance);
         }
         match (w.input, *witness) {
+            (Some(input), "adjoint_on") => write!(f, "along a direction of input {input}: ")?,
             (Some(input), _) => write!(f, "input {input}, element {}: ", w.element)?,
             (None, "adjoint" | "v_curve") => write!(f, "along a direction: ")?,
             (None, _) => write!(f, "element {}: ", w.element)?,

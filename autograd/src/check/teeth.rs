@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use gradus_tensor::{Shape, ShapeError, Tensor};
+use gradus_tensor::{Device, Real, Shape, ShapeError, Tensor};
 
-use super::{Subject, Witness, adjoint, differences, forward_mode};
+use super::case::drawn;
+use super::{Subject, Witness, adjoint, adjoint_on, differences, forward_mode};
 use crate::op::AnyOp;
-use crate::{Evaluated, Saved, Saves, Var, Want};
+use crate::{Entry, Evaluated, Sample, Samples, Saved, Saves, Var, Want};
 
 /// A relative error that must not go unnoticed.
 const ERROR: f64 = 1e-3;
@@ -60,14 +61,33 @@ pub fn teeth(subject: &Subject) -> Result<(), Toothless> {
     Ok(())
 }
 
+/// The same of [`adjoint_on`](super::adjoint_on()), with the op's samples on `device` in f32.
+pub fn teeth_on(op: &Entry<f32>, device: &Device) -> Result<(), Toothless> {
+    let of_seed = |seed| drawn(op, Samples::new(seed, SIZE).on(device), seed).into_iter().enumerate();
+    let samples: Vec<_> = SEEDS.flat_map(|seed| of_seed(seed).map(move |(number, sample)| (seed, number, sample))).collect();
+    let Some(inputs) = samples.iter().map(|(_, _, sample)| sample.inputs.len()).max() else {
+        return Err(Toothless::NoSamples(op.name));
+    };
+    for input in 0..inputs {
+        let seen = samples.iter().filter(|(_, _, sample)| input < sample.inputs.len()).any(|(seed, number, sample)| {
+            let wrong = Sample { op: Arc::new(Wrong { op: sample.op.clone(), input }), inputs: sample.inputs.clone() };
+            adjoint_on::of_sample(&wrong, *number, device, *seed, SIZE).is_err()
+        });
+        if !seen {
+            return Err(Toothless::Unseen { op: op.name, input, witness: "adjoint_on" });
+        }
+    }
+    Ok(())
+}
+
 /// An op with a VJP that is off by 0.1 % for one input.
 #[derive(Debug)]
-struct Wrong {
-    op: Arc<dyn AnyOp<f64>>,
+struct Wrong<T: Real> {
+    op: Arc<dyn AnyOp<T>>,
     input: usize,
 }
 
-impl AnyOp<f64> for Wrong {
+impl<T: Real> AnyOp<T> for Wrong<T> {
     fn name(&self) -> &'static str {
         self.op.name()
     }
@@ -83,18 +103,18 @@ impl AnyOp<f64> for Wrong {
     fn on_gpu(&self) -> bool {
         self.op.on_gpu()
     }
-    fn eval(&self, ins: &[&Tensor<f64>], want: Want) -> Evaluated<f64> {
+    fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T> {
         self.op.eval(ins, want)
     }
-    fn vjp<'t>(&self, saved: &Saved<'t, f64>, gy: &Var<'t, f64>) -> Vec<Option<Var<'t, f64>>> {
+    fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         let mut gx = self.op.vjp(saved, gy);
         gx[self.input] = gx[self.input].take().map(|g| (1.0 + ERROR) * g);
         gx
     }
-    fn add_vjp(&self, _: &Saved<'_, f64>, _: &Tensor<f64>, _: &mut Tensor<f64>) -> bool {
+    fn add_vjp(&self, _: &Saved<'_, T>, _: &Tensor<T>, _: &mut Tensor<T>) -> bool {
         false
     }
-    fn reference<'t>(&self, _: &[Var<'t, f64>]) -> Option<Var<'t, f64>> {
+    fn reference<'t>(&self, _: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         None
     }
 }

@@ -1,7 +1,7 @@
 //! Buffers, kept for the next of their size.
 //!
 //! A step needs the same buffers every time, and a driver is slow to make one. One that is dropped is kept, and serves the next
-//! that asks for its size or a little less; commands run in order, so it may be used again before the device has done what it
+//! that asks for its size or for less; commands run in order, so it may be used again before the device has done what it
 //! was last needed for. Each tensor has a buffer of its own: a command cannot write one part of a buffer and read another.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,11 @@ use super::gpu::{Gpu, lock};
 
 /// Sizes are multiples of this many bytes: what a shader may bind, and a whole number of elements.
 const UNIT: u64 = 256;
+
+/// An idle buffer serves for one that is up to so many times smaller, where there is none nearer. In fine-tuning each batch is as
+/// long as its longest row: the buffers of long batches then serve for those of a length that comes for the first time. That
+/// also leaves less memory idle than buffers of a size each.
+const SPARE: u64 = 8;
 
 /// What is idle, and how much there is.
 #[derive(Debug, Default)]
@@ -65,7 +70,7 @@ impl Gpu {
     pub(super) fn take(&self, bytes: u64) -> wgpu::Buffer {
         let size = rounded(bytes).min(self.largest().max(bytes));
         let mut memory = lock(&self.memory);
-        let idle = memory.idle.range(size..=(size + size / 8).min(self.largest().max(size))).next().map(|(&size, _)| size);
+        let idle = memory.idle.range(size..=SPARE * size).next().map(|(&size, _)| size);
         let raw = match idle {
             Some(size) => {
                 let of_size = memory.idle.get_mut(&size).expect("just found");
@@ -174,10 +179,13 @@ mod tests {
         let Some(gpu) = fresh() else { return };
         let made = || gpu.counts().buffers_made;
         let before = made();
-        drop(Buffer::recycled(&gpu, 100_000));
-        let (first, second) = (Buffer::recycled(&gpu, 99_000), Buffer::recycled(&gpu, 100_000));
+        drop(Buffer::recycled(&gpu, 10_000_000));
+        let (first, second) = (Buffer::recycled(&gpu, 1_300_000), Buffer::recycled(&gpu, 10_000_000));
         assert_eq!(made() - before, 2, "one for both that came first, one beside it");
-        drop((first, second));
+        drop(second);
+        let small = Buffer::recycled(&gpu, 1_000_000);
+        assert_eq!(made() - before, 3, "one that is more than eight times as large is kept for others");
+        drop((first, small));
         drop(Buffer::recycled(&gpu, 10));
         assert!(gpu.counts().live_bytes < gpu.counts().peak_bytes);
     }

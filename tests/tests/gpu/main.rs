@@ -1,12 +1,16 @@
 //! Everything on a GPU beside the same on the CPU. A software renderer serves where there is no other.
 
+mod finetuning;
 mod half;
 mod models;
 mod ops;
+mod random;
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{LazyLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use gradus_tensor::device::Counts;
 use gradus_tensor::{Device, DeviceError};
 
 /// A GPU while a test has it.
@@ -33,6 +37,18 @@ fn gpu() -> Option<Lent<RwLockReadGuard<'static, ()>>> {
 /// The same, with no other test beside.
 fn gpu_alone() -> Option<Lent<RwLockWriteGuard<'static, ()>>> {
     Some(Lent { device: open()?, _guard: USERS.write().unwrap_or_else(|e| e.into_inner()) })
+}
+
+/// What a GPU was asked for since it was opened.
+fn counts(device: &Device) -> Counts {
+    let Device::Gpu(gpu) = device else { panic!("a GPU") };
+    gpu.counts()
+}
+
+/// How often each shader was run since then.
+fn runs(device: &Device) -> BTreeMap<String, u64> {
+    let Device::Gpu(gpu) = device else { panic!("a GPU") };
+    gpu.runs()
 }
 
 fn open() -> Option<Device> {

@@ -1,7 +1,6 @@
 //! Whole models: trained, compared with `transformers`, stopped and resumed.
 
-use std::collections::BTreeMap;
-
+use crate::{counts, runs};
 use gradus_autograd::Tape;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::check::random_batch;
@@ -57,16 +56,6 @@ pub fn bits(model: &Model<Tensor>) -> Vec<u32> {
     let mut bits = Vec::new();
     model.as_ref().visit(|_, p| bits.extend(p.to_vec().iter().map(|x| x.to_bits())));
     bits
-}
-
-fn counts(device: &Device) -> Counts {
-    let Device::Gpu(gpu) = device else { panic!("a GPU") };
-    gpu.counts()
-}
-
-fn runs(device: &Device) -> BTreeMap<String, u64> {
-    let Device::Gpu(gpu) = device else { panic!("a GPU") };
-    gpu.runs()
 }
 
 /// With dropout, clipping and weight decay.

@@ -24,6 +24,31 @@ fn values_and_gradients_of_every_op_are_the_cpus() {
     assert!(wrong.is_empty(), "{} samples disagree:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Values and VJPs of the device against each other, without the CPU.
+#[test]
+fn every_vjp_is_the_adjoint_of_what_the_device_computes() {
+    let Some(gpu) = crate::gpu() else { return };
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for op in ops::all() {
+        for outcome in check::draws(DRAWS).flat_map(|(seed, size)| check::adjoint_on(&op, &gpu, seed, size)) {
+            match outcome {
+                Ok(report) => compared += report.compared,
+                Err(failure) => wrong.push(failure.to_string()),
+            }
+        }
+    }
+    assert!(compared > 800, "{compared} samples of {} ops", ops::all::<f32>().len());
+    assert!(wrong.is_empty(), "{} samples disagree:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn an_error_of_a_thousandth_in_a_vjp_is_noticed_on_the_device() {
+    let Some(gpu) = crate::gpu() else { return };
+    let toothless: Vec<String> =
+        ops::all().iter().filter_map(|op| check::teeth_on(op, &gpu).err()).map(|e| e.to_string()).collect();
+    assert!(toothless.is_empty(), "{}", toothless.join("\n"));
+}
+
 /// y = 2x of elements in the CPU's memory; with a definition in primitives, or without.
 #[derive(Debug)]
 struct Doubled {

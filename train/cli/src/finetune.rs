@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::ArgMatches;
+use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::numbers::many;
+use gradus_tensor::Device;
 use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings};
 use gradus_train::run::{Control, Manifest};
 
@@ -90,7 +92,11 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
         (Some(dir), ..) => finetune::resume(dir, &control)?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {
             let task = Task::named(task).map_err(FinetuneError::from)?;
-            finetune::begin(model, task, data, out, &args.settings, args.seeds, &control)?
+            let mut settings = args.settings.clone();
+            if control.device != Device::Cpu && given.value_source("shards") == Some(ValueSource::DefaultValue) {
+                settings.shards = 1; // a GPU is busy with one
+            }
+            finetune::begin(model, task, data, out, &settings, args.seeds, &control)?
         }
         _ => unreachable!("clap requires them without --resume"),
     };

@@ -1,9 +1,9 @@
 //! Fine-tuning in memory: shuffled batches, one step each, and the best model by dev score.
 
 use gradus_data::sets::Task;
-use gradus_model::{Batch, Model};
-use gradus_tensor::Tensor;
+use gradus_model::{Batch, Model, Tree};
 use gradus_tensor::rng::Philox;
+use gradus_tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::{Data, FinetuneError, FinetuneSettings, Scored, TaskModel, logits, score};
@@ -40,7 +40,7 @@ pub struct Session<'d> {
     pub trainer: Trainer,
     /// What was measured.
     pub curve: Vec<CurvePoint>,
-    /// The model with the best dev score so far.
+    /// The model with the best dev score so far, in the CPU's memory.
     pub best: Option<Model<Tensor>>,
     /// The losses of the steps since the last point.
     pub(super) losses: Vec<f64>,
@@ -127,7 +127,7 @@ impl<'d> Session<'d> {
         self.losses.clear();
         self.curve.push(CurvePoint { step, epoch: step as f64 / self.an_epoch() as f64, train_loss, dev });
         if better {
-            self.best = Some(self.trainer.params.clone());
+            self.best = Some(self.trainer.params.to(&Device::Cpu).map_err(RunError::from)?);
         }
         Ok(better)
     }

@@ -26,6 +26,7 @@ fn the_cpu_is_always_there() {
 #[cfg(all(unix, feature = "wgpu"))]
 mod on_a_gpu {
     use super::*;
+    use crate::finetune::SHORT;
 
     /// The first GPU, as `--device` takes it, in a folder of the test's own.
     fn gpu() -> Option<String> {
@@ -100,5 +101,41 @@ mod on_a_gpu {
         assert_eq!(written(&gpu).printed(), written("cpu").printed());
         desk.gradus(&format!("evaluate --model there --corpus corpus.txt --dtype f64 --device {gpu}"))
             .misused(&["a GPU computes in f32"]);
+    }
+    /// The dev split is scored after each epoch.
+    #[test]
+    fn a_fine_tuning_on_a_gpu_scores_and_answers_as_on_the_cpu() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::with_data(&["rte"]);
+        let on_gpu = format!("--device {gpu}");
+        let here = desk.begin("rte", "here", &format!("{SHORT} --shards 1")).json();
+        let half = desk.begin("rte", "there", &format!("{SHORT} {on_gpu} --stop-at 3")).json();
+        assert_eq!(half["finished"], false);
+        assert_eq!(desk.json("there/run.json")["settings"]["shards"], 1, "a GPU is busy with one");
+        let there = desk.resume("there", &on_gpu).json();
+        assert_eq!((&there["score"], &there["metrics"]), (&here["score"], &here["metrics"]));
+        let points = |run: &Value| items(&run["seeds"][0]["curve"]).to_vec();
+        assert_eq!((points(&here).len(), points(&there).len()), (2, 2));
+        for (here, there) in points(&here).iter().zip(&points(&there)) {
+            assert_near(&there["train_loss"], number(&here["train_loss"]), 1e-3);
+            assert_near(&there["dev"]["loss"], number(&here["dev"]["loss"]), 1e-3);
+        }
+        desk.begin("rte", "cut", &format!("{SHORT} {on_gpu} --shards 2 --stop-at 1")).json();
+        assert_eq!(desk.json("cut/run.json")["settings"]["shards"], 2, "a number that is asked for");
+
+        let ask = |command: &str, device: &str| {
+            desk.ask(command, "there", "rte", &format!("--split dev --json --device {device}")).json()
+        };
+        let [[scored, here], [answered, answered_here]] =
+            ["evaluate", "predict"].map(|command| [ask(command, &gpu), ask(command, "cpu")]);
+        assert_eq!((&scored["score"], &scored["metrics"]), (&here["score"], &here["metrics"]));
+        assert_near(&scored["loss"], number(&here["loss"]), 1e-4);
+        assert_eq!(items(&answered["answers"]).len(), 6);
+        for (found, expected) in items(&answered["answers"]).iter().zip(items(&answered_here["answers"])) {
+            assert_eq!((&found["id"], &found["answer"]), (&expected["id"], &expected["answer"]));
+            for (found, expected) in numbers(&found["logits"]).into_iter().zip(numbers(&expected["logits"])) {
+                assert!((found - expected).abs() < 1e-4, "a logit {found}, {expected} on the CPU");
+            }
+        }
     }
 }

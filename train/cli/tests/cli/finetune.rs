@@ -5,7 +5,7 @@ use gradus_model::{Embedding, ModelConfig};
 use super::*;
 
 /// What makes a run short: 12 rows are 3 steps per epoch.
-const SHORT: &str = "--batch 4 --epochs 2 --lr 0.01 --quiet --json";
+pub(super) const SHORT: &str = "--batch 4 --epochs 2 --lr 0.01 --quiet --json";
 /// What leaves every parameter unchanged.
 const STILL: &str = "--optimizer sgd --lr 1e-30 --decay 0 --epochs 1 --quiet --json";
 
@@ -32,7 +32,7 @@ fn table(task: &str, is_test: bool, i: usize) -> (&'static str, String) {
 
 impl Desk {
     /// With a pre-trained model of two blocks and context 64, and the data of some tasks.
-    fn with_data(tasks: &[&str]) -> Self {
+    pub(super) fn with_data(tasks: &[&str]) -> Self {
         let desk = Desk::new();
         desk.byte_model("model", |c| c.context = 64);
         tasks.iter().for_each(|task| desk.data(task));
@@ -80,16 +80,16 @@ impl Desk {
         self.write(format!("data-race/{split}/{school}/{number}.txt"), text.to_string());
     }
 
-    fn begin(&self, task: &str, out: &str, options: &str) -> Run {
+    pub(super) fn begin(&self, task: &str, out: &str, options: &str) -> Run {
         self.gradus(&format!("finetune --model model --task {task} --data data-{task} --out {out} {options}"))
     }
 
-    fn resume(&self, out: &str, options: &str) -> Run {
+    pub(super) fn resume(&self, out: &str, options: &str) -> Run {
         self.gradus(&format!("finetune --resume {out} --quiet --json {options}"))
     }
 
     /// `evaluate` or `predict`, with what a model was made for.
-    fn ask(&self, command: &str, model: &str, task: &str, options: &str) -> Run {
+    pub(super) fn ask(&self, command: &str, model: &str, task: &str, options: &str) -> Run {
         self.gradus(&format!("{command} --model {model} --task {task} --data data-{task} {options}"))
     }
 
