@@ -248,9 +248,10 @@ class Tables:
                        for s in cost.get("shaders", [])[:COSTLIEST]]
             lines += [f"**Cost of a step of `{workload}`** by op: {figure(cost['step_ms'])} ms, {figure(cost['rest_ms'])} of them around the ops; "
                       f"times by {cost.get('clock')}.", "",
-                      *table(["op", "calls", "forward, ms", "backward, ms", "of the step"], ops),
-                      f"The same by shader, the {COSTLIEST} longest.", "",
-                      *table(["shader", "dispatches", "MB bound", "ms", "of the step"], shaders)]
+                      *table(["op", "calls", "forward, ms", "backward, ms", "of the step"], ops)]
+            if shaders:
+                lines += ["By shader, what is around the ops included.", "",
+                          *table(["shader", "dispatches", "MB bound", "ms", "of the step"], shaders)]
         return lines
 
     def failures(self) -> list[str]:

@@ -36,11 +36,11 @@ use std::fmt;
 pub use arithmetic::{Arithmetic, Rounding};
 pub use counts::{Counts, Runs, TimedRuns};
 pub use error::DeviceError;
+#[cfg(feature = "wgpu")]
+pub use gpu::Gpu;
 #[cfg(all(test, feature = "wgpu"))]
 pub(crate) use gpu::testing::fresh;
 pub use products::Products;
-#[cfg(feature = "wgpu")]
-pub use gpu::Gpu;
 #[cfg(feature = "wgpu")]
 pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};
 

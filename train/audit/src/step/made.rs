@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gradus_autograd::Tensor;
 use gradus_autograd::trace::{Argument, Recorder, Summand, Traced};
-use gradus_model::{DropoutSeed, GradientMode, Model, Tree};
+use gradus_model::{DropoutSeed, GradientMode, Tree};
 use gradus_tensor::{Device, Real};
 use gradus_train::trainer::{Gradient, StepSummary, TrainError, Trainer};
 

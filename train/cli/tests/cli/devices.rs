@@ -101,6 +101,39 @@ mod on_a_gpu {
         assert_holds(&desk.text("cost.html"), &["Shader by shader", "adam"]);
     }
 
+    #[test]
+    fn a_step_on_a_gpu_is_opened_with_the_numbers_that_it_gave() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        let open = |device: &str, page: &str| {
+            let found = desk.gradus(&format!("audit step --by-hand --device {device} --html {page} --json")).json();
+            assert_eq!(found["faults"], Value::Array(Vec::new()));
+            found
+        };
+        let (here, there) = (open("cpu", "here.html"), open(&gpu, "there.html"));
+        assert_eq!((&there["nodes"], &there["proved"]), (&here["nodes"], &here["proved"]));
+        assert_eq!(there["parameters_sha256"], here["parameters_sha256"], "eighths are the same in f32");
+        assert_near(&there["loss"], number(&here["loss"]), 1e-6);
+        assert_ne!(there["loss"], here["loss"], "in f32");
+        assert_holds(&desk.text("there.html"), &["f32 on gpu:", "differences are computed in f64"]);
+        // A model with dropout, fused ops and more rows than one.
+        desk.byte_model("model", |_| {});
+        let line = "audit step --model model --text abcdefgh --html page.html --overwrite --json";
+        desk.gradus(&format!("{line} --device {gpu}")).json();
+    }
+
+    #[test]
+    fn a_step_that_failed_on_a_gpu_is_repeated_there() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
+        let wild = "--lr 1e30 --clip 0 --optimizer sgd";
+        let run = desk.gradus(&format!("pretrain --corpus corpus.txt --out run {SIZES} {wild} --device {gpu}"));
+        run.fails_with(&["diverged", "The first non-finite number: going forward,", "gradus audit replay"]);
+        let found = desk.gradus(&format!("audit replay run/anomaly --device {gpu} --quiet --json")).json();
+        assert_holds(&run.stderr, &[found["op"].as_str().expect("a name"), found["source"].as_str().expect("a place")]);
+    }
+
     const SIZES: &str =
         "--tokenizer char --layers 1 --width 16 --heads 2 --context 12 --batch 4 --steps 6 --eval-every 6 --quiet --json";
 
