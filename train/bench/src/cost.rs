@@ -36,6 +36,8 @@ pub struct Cost {
     pub workload: &'static str,
     /// What computed.
     pub device: String,
+    /// The precision of the factors of matrix products: f32 or f16.
+    pub products_in: String,
     /// What told the time.
     pub clock: Clock,
     /// Threads.
@@ -328,6 +330,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     Ok(Cost {
         workload: workload.name,
         device: device.to_string(),
+        products_in: device.products().to_string(),
         clock,
         threads: rayon::current_num_threads(),
         tokens: workload.tokens(),

@@ -11,13 +11,15 @@ use crate::workload::Workload;
 pub struct ProductsReport {
     /// What computed.
     pub device: String,
+    /// The precision of the factors: f32 or f16.
+    pub products_in: String,
     /// Threads.
     pub threads: usize,
     /// Each product.
     pub products: Vec<ProductRate>,
 }
 
-/// The rate of one product (m, k)·(k, n), in f32.
+/// The rate of one product (m, k)·(k, n).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProductRate {
     /// `square`, or the place in a model.
@@ -108,7 +110,8 @@ pub fn products(device: &Device, all: &[Product], mut after: impl FnMut(usize)) 
         timed.push(product.time(device));
         after(timed.len());
     }
-    ProductsReport { device: device.to_string(), threads: rayon::current_num_threads(), products: timed }
+    let (threads, products_in) = (rayon::current_num_threads(), device.products().to_string());
+    ProductsReport { device: device.to_string(), products_in, threads, products: timed }
 }
 
 #[cfg(test)]

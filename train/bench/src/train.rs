@@ -19,6 +19,8 @@ pub struct TrainReport {
     pub workload: &'static str,
     /// What computed.
     pub device: String,
+    /// The precision of the factors of matrix products: f32 or f16.
+    pub products_in: String,
     /// Threads.
     pub threads: usize,
     /// Number of parameters.
@@ -181,6 +183,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     Ok(TrainReport {
         workload: workload.name,
         device: device.to_string(),
+        products_in: device.products().to_string(),
         threads: rayon::current_num_threads(),
         parameters: config.parameters(),
         tokens_per_step: workload.tokens(),

@@ -141,7 +141,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     within("steps", args.steps, 1..=MOST_ROUNDS, "")?;
     within("warm-up", args.warm_up, 0..=MOST_ROUNDS, "")?;
     in_range("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;
-    let mut workload = Workload::named(&args.workload).expect("clap lets these names pass").on(args.on.open()?);
+    let mut workload = Workload::named(&args.workload).expect("clap lets these names pass").on(args.on.open_for_training()?);
     workload.config = workload.config.with_dropout(args.dropout);
     (workload.recompute, workload.anomaly, workload.accumulate) = (args.recompute, args.anomaly, args.accumulate);
     in_range("steps", args.steps, !args.anomaly || args.steps >= 2, "at least 2: --anomaly watches every second one")?;
@@ -203,7 +203,7 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
     let Some(gpt) = model.gpt() else {
         return Err(RangeError::new("model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer").into());
     };
-    let report = generate(gpt, &args.on.open()?, args.prompt_tokens, args.tokens)?;
+    let report = generate(gpt, &args.on.open_for_training()?, args.prompt_tokens, args.tokens)?;
     if args.json {
         return output::json(&report);
     }

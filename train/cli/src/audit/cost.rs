@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     within("steps", args.steps, 1..=10_000, "")?;
     args.page.check()?;
-    let mut workload = Workload::named(&args.workload).expect("clap knows the names").on(args.on.open()?);
+    let mut workload = Workload::named(&args.workload).expect("clap knows the names").on(args.on.open_for_training()?);
     workload.sequences = args.batch.unwrap_or(workload.sequences);
     within("batch", workload.sequences, 1..=1 << 20, "")?;
     let job = Job::new("measuring", args.steps as u64, "steps");
