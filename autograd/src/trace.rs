@@ -20,7 +20,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::{Device, Real, Tensor};
 
 use crate::tape::observer::{Applied, Observer, Pulled};
 use crate::tape::op::AnyOp;
@@ -101,22 +101,30 @@ impl<T: Real> Traced<T> {
 /// Keeps everything that its tape computes. The tape is to be run backward, not [pulled back](Tape::pullback): the nodes that a
 /// pullback records are not shown. Tensors share their memory, so it costs only what would have been freed.
 #[derive(Debug)]
-pub struct Recorder<T: Real>(Mutex<Vec<Traced<T>>>);
+pub struct Recorder<T: Real> {
+    nodes: Mutex<Vec<Traced<T>>>,
+    device: Device,
+}
 
 impl<T: Real> Default for Recorder<T> {
     fn default() -> Self {
-        Recorder(Mutex::default())
+        Recorder::on(&Device::Cpu)
     }
 }
 
 impl<T: Real> Recorder<T> {
+    /// For what is computed on a device, which is waited for, so that times are those of each op.
+    pub fn on(device: &Device) -> Self {
+        Recorder { nodes: Mutex::default(), device: device.clone() }
+    }
+
     /// What was recorded: entry i is node i.
     pub fn trace(&self) -> Vec<Traced<T>> {
         self.nodes().clone()
     }
 
     fn nodes(&self) -> MutexGuard<'_, Vec<Traced<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, node: NodeId, traced: Traced<T>) {
@@ -127,6 +135,15 @@ impl<T: Real> Recorder<T> {
 }
 
 impl<T: Real> Observer<T> for Recorder<T> {
+    // A fault of the device is told where a number is read.
+    fn begins(&self) {
+        let _ = self.device.wait();
+    }
+
+    fn ends(&self) {
+        let _ = self.device.wait();
+    }
+
     fn leaf(&self, node: NodeId, value: &Tensor<T>, site: &Site) {
         self.push(node, Traced::new(None, Vec::new(), value, site));
     }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use gradus_autograd::anomaly::{Direction, Watch};
-use gradus_autograd::observer::{Observer, Pulled};
+use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Evaluated, NodeId, Op, Samples, Saved, Saves, Site, Tape, Tensor, Var, Want};
 
@@ -129,6 +129,37 @@ fn a_gradient_is_handed_over_before_the_vjps_of_earlier_nodes() {
     tape.backward_each(vec![(&y, vector(&[1.0]))], |leaf, _| order.push(format!("%{}", leaf.index())));
     let expected = ["sub", "exp", "add", "%2 observed", "%2", "mul", "%1 observed", "%1", "tanh", "%0 observed", "%0"];
     assert_eq!(*order.0.lock().unwrap(), expected);
+}
+
+/// When an op and a VJP begin and end, and are shown.
+#[derive(Debug, Default)]
+struct Calls(Mutex<Vec<&'static str>>);
+
+impl Observer<f64> for Calls {
+    fn begins(&self) {
+        self.0.lock().unwrap().push("begins");
+    }
+    fn ends(&self) {
+        self.0.lock().unwrap().push("ends");
+    }
+    fn applied(&self, it: &Applied<'_, f64>) {
+        self.0.lock().unwrap().push(it.op.name());
+    }
+    fn pulled(&self, it: &Pulled<'_, f64>) {
+        self.0.lock().unwrap().push(it.op.name());
+    }
+}
+
+#[test]
+fn an_op_and_a_vjp_begin_and_end_before_they_are_shown() {
+    let calls = Arc::new(Calls::default());
+    let tape = Tape::observed(calls.clone());
+    let x = tape.leaf(vector(&[1.0, 2.0]));
+    let y = x.tanh().exp();
+    // What a VJP applies is not shown, nor the sums of cotangents.
+    tape.backward_from(&y, vector(&[1.0, 1.0]));
+    let expected = ["tanh", "exp", "exp", "tanh"].map(|op| ["begins", "ends", op]).concat();
+    assert_eq!(*calls.0.lock().unwrap(), expected);
 }
 
 /// Whatever else is on the tape: reads that no cotangent reaches, reads after the result, a result that is a leaf.

@@ -1,22 +1,28 @@
 #!/usr/bin/env python3
-"""The workloads of `gradus bench` in PyTorch on a CPU, f32, eager; one JSON object per run.
+"""The workloads of `gradus bench` in PyTorch, eager, by default on a CPU in f32; one JSON object per run.
 
     python gpt1_torch.py train --workload small --dropout 0.1 --steps 10 --threads 2
     python gpt1_torch.py generate --workload gpt1 --prompt-tokens 16 --tokens 64
     python gpt1_torch.py gemm --workload gpt1
+    python gpt1_torch.py matmul --sizes 512,4096 --workload small --layers --device cuda --dtype bf16
 
 GPT-1 as in the paper: learned positions, post-norm blocks, GELU in its tanh form, tied output. PyTorch's fast paths are
 used where they are faster: scaled_dot_product_attention, fused AdamW, gradients set to None, random tokens made beforehand.
 `--attention`, `--head`, `--optimizer` and `--compile` select the others, to show what they give on a machine.
+
+With `--device cuda`, times end when the GPU is done, and memory is the most that its tensors held. f32 is f32: TF32 is off. With
+`--dtype bf16`, training is under autocast (parameters stay f32), generation and products are of bf16 tensors.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import resource
 import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -106,9 +112,9 @@ class Gpt(nn.Module):
 class Cache:
     """Keys and values of every layer, their memory taken once."""
 
-    def __init__(self, workload: str):
+    def __init__(self, workload: str, dtype: torch.dtype):
         layers, width, heads, context, _, _ = WORKLOADS[workload]
-        self.store = torch.zeros(layers, 2, 1, heads, context, width // heads)
+        self.store = torch.zeros(layers, 2, 1, heads, context, width // heads, dtype=dtype)
         self.length = 0
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,24 +138,77 @@ def peak_rss_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
-def product_gflops(m: int, k: int, n: int, seconds: float = 0.3) -> float:
-    """The best rate of A (m, k) · B (k, n) within this time."""
-    a, b, c = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
-    best, begin = math.inf, time.perf_counter()
+def on_gpu() -> bool:
+    return torch.get_default_device().type == "cuda"
+
+
+def settle() -> None:
+    """Waits until the GPU is done; a CPU has nothing outstanding."""
+    if on_gpu():
+        torch.cuda.synchronize()
+
+
+def peak_gpu_mb() -> dict:
+    """The most memory that tensors held on the GPU, and that was kept for them, in 10⁶ bytes; nothing on a CPU."""
+    if not on_gpu():
+        return {}
+    return {"gpu_peak_mb": torch.cuda.max_memory_allocated() / 1e6, "gpu_held_mb": torch.cuda.max_memory_reserved() / 1e6}
+
+
+def fastest(work: Callable[[], object], seconds: float = 0.3) -> float:
+    """The seconds that `work` takes at best, of repetitions in this time; on a GPU of groups of about 20 ms, after two to warm up."""
+    best, group = math.inf, 1
+    if on_gpu():
+        for _ in range(2):
+            start = time.perf_counter()
+            work()
+            settle()
+            best = time.perf_counter() - start
+        group = min(max(int(0.02 / best), 1), 1000)
+    begin = time.perf_counter()
     while best == math.inf or time.perf_counter() - begin < seconds:
         start = time.perf_counter()
-        torch.mm(a, b, out=c)
-        best = min(best, time.perf_counter() - start)
-    return 2 * m * k * n / best / 1e9
+        for _ in range(group):
+            work()
+        settle()
+        best = min(best, (time.perf_counter() - start) / group)
+    return best
 
 
-def products(workload: str) -> dict[str, float]:
+def product_gflops(m: int, k: int, n: int, dtype: torch.dtype = torch.float32, transposed: tuple[bool, bool] = (False, False)) -> float:
+    """The best rate of A (m, k) · B (k, n), either of them perhaps a transposed view."""
+    a = torch.randn(k, m, dtype=dtype).T if transposed[0] else torch.randn(m, k, dtype=dtype)
+    b = torch.randn(n, k, dtype=dtype).T if transposed[1] else torch.randn(k, n, dtype=dtype)
+    c = torch.empty(m, n, dtype=dtype)
+    return 2 * m * k * n / fastest(lambda: torch.mm(a, b, out=c)) / 1e9
+
+
+def matmul(args: argparse.Namespace) -> dict:
+    """The products of `gradus bench matmul`: squares, and with a workload those of its layers, forward and backward."""
+    _, d, _, context, sequences, v = WORKLOADS[args.workload]
+    n = context * sequences
+    all_products = [("square", "forward", (size, size, size), (False, False)) for size in args.sizes]
+    if args.layers:
+        for name, of, to in [("attn.c_attn", d, 3 * d), ("attn.c_proj", d, d), ("mlp.c_fc", d, 4 * d), ("mlp.c_proj", 4 * d, d)]:
+            all_products += [(name, "forward", (n, of, to), (False, False)), (name, "input", (n, to, of), (False, True)),
+                             (name, "weights", (of, n, to), (True, False))]
+        few = min(n, 256)
+        all_products += [("output", "forward", (few, d, v), (False, True)), ("output", "input", (few, v, d), (False, False)),
+                         ("output", "weights", (v, few, d), (True, False))]
+    rates = []
+    for name, layout, size, transposed in all_products:
+        gflops = product_gflops(*size, args.type, transposed)
+        rates.append({"name": name, "layout": layout} | dict(zip("mkn", size)) | {"gflops": gflops})
+    return {"products": rates}
+
+
+def products(workload: str, dtype: torch.dtype) -> dict[str, float]:
     """The rates of 1024³ and of the workload's own shapes: those that `gradus bench train` measures."""
     _, d, _, context, sequences, v = WORKLOADS[workload]
     n = context * sequences
     few = min(n, 256)
     shapes = [(1024, 1024, 1024), (n, d, 3 * d), (n, d, d), (n, d, 4 * d), (n, 4 * d, d), (d, n, 4 * d), (few, d, v), (few, v, d)]
-    return {f"{m}x{k}x{n}": product_gflops(m, k, n) for m, k, n in shapes}
+    return {f"{m}x{k}x{n}": product_gflops(m, k, n, dtype) for m, k, n in shapes}
 
 
 def train(args: argparse.Namespace) -> dict:
@@ -162,22 +221,26 @@ def train(args: argparse.Namespace) -> dict:
     optimizer = torch.optim.AdamW(groups, lr=2.5e-4, **{args.optimizer: True})
     everything = list(model.parameters())
     run = torch.compile(model, dynamic=False) if args.compile else model
+    half = args.type != torch.float32
     windows = [torch.randint(vocab, (sequences, context + 1)) for _ in range(8)]
     batches = [(w[:, :-1].contiguous(), w[:, 1:].contiguous()) for w in windows]
     times, loss = [], math.nan
     for step in range(args.warm_up + args.steps):
         ids, targets = batches[step % len(batches)]
+        settle()
         begin = time.perf_counter()
-        value = run(ids, targets)
+        with torch.autocast(args.device, args.type) if half else contextlib.nullcontext():
+            value = run(ids, targets)
         value.backward()
         if args.clip > 0:
             nn.utils.clip_grad_norm_(everything, args.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         loss = value.item()
+        settle()
         if step >= args.warm_up:
             times.append(time.perf_counter() - begin)
-    peak = peak_rss_mb()  # before the products below use memory themselves
+    peak, gpu = peak_rss_mb(), peak_gpu_mb()  # before the products below use memory themselves
     del run, model, optimizer, everything, decayed, others, groups, value
     rate = sequences * context / statistics.median(times)
     return {
@@ -189,8 +252,9 @@ def train(args: argparse.Namespace) -> dict:
         "step_ms": 1e3 * statistics.median(times),
         "peak_rss_mb": peak,
         "gflops": training_flops(args.workload) * rate / 1e9,
-        "gemm_gflops": max(products(args.workload).values()),
+        "gemm_gflops": max(products(args.workload, args.type).values()),
         "final_loss": loss,
+        **gpu,
     }
 
 
@@ -200,24 +264,27 @@ def generate(args: argparse.Namespace) -> dict:
     if args.prompt_tokens + args.tokens > context:
         sys.exit(f"--tokens {args.tokens}: expected at most {context - args.prompt_tokens} after the prompt")
     torch.manual_seed(0)
-    model = Gpt(args.workload, 0.0, args).eval()
+    model = Gpt(args.workload, 0.0, args).eval().to(args.type)
     prompt, ids = torch.randint(vocab, (1, args.prompt_tokens)), torch.randint(vocab, (args.tokens, 1, 1))
-    model.last_logits(prompt, Cache(args.workload), 0)  # warm-up
+    model.last_logits(prompt, Cache(args.workload, args.type), 0)  # warm-up
+    settle()
     prompt_times = []
     for _ in range(3):
-        cache = Cache(args.workload)
+        cache = Cache(args.workload, args.type)
         begin = time.perf_counter()
         model.last_logits(prompt, cache, 0)
+        settle()
         prompt_times.append(time.perf_counter() - begin)
     prompt_ms = 1e3 * sorted(prompt_times)[1]
     times = []
     for i in range(args.tokens):
         begin = time.perf_counter()
         logits = model.last_logits(ids[i], cache, args.prompt_tokens + i)
+        settle()
         times.append(time.perf_counter() - begin)
     whole = model.hidden(torch.cat([prompt, ids.view(1, -1)], 1))[:, -1]
     apart = (F.linear(whole, model.tokens.weight) - logits).abs().max().item()
-    if apart > 1e-3:
+    if apart > (1e-3 if args.type == torch.float32 else 0.1):  # bf16 has 8 bits
         sys.exit(f"cached and uncached logits differ by {apart}")
     read = sum(p.numel() for p in model.parameters()) - model.positions.weight.numel() + model.positions.weight.shape[1]
     seconds = statistics.median(times)
@@ -227,15 +294,16 @@ def generate(args: argparse.Namespace) -> dict:
         "tokens": args.tokens,
         "token_ms": 1e3 * seconds,
         "tokens_per_second": 1 / seconds,
-        "weight_bytes_per_token": 4 * read,
-        "weight_gb_per_second": 4e-9 * read / seconds,
+        "weight_bytes_per_token": args.type.itemsize * read,
+        "weight_gb_per_second": 1e-9 * args.type.itemsize * read / seconds,
         "peak_rss_mb": peak_rss_mb(),
+        **peak_gpu_mb(),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=["train", "generate", "gemm"])
+    parser.add_argument("task", choices=["train", "generate", "gemm", "matmul"])
     parser.add_argument("--workload", choices=WORKLOADS, default="tiny")
     parser.add_argument("--dropout", type=float, default=0.1, metavar="P")
     parser.add_argument("--steps", type=int, default=10, metavar="N", help="steps timed (default 10)")
@@ -248,13 +316,25 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="torch.compile instead of eager")
     parser.add_argument("--prompt-tokens", type=int, default=16, metavar="N")
     parser.add_argument("--tokens", type=int, default=64, metavar="N")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--sizes", type=lambda text: [int(n) for n in text.split(",") if n], default=[], metavar="N,…", help="squares of `matmul`")
+    parser.add_argument("--layers", action="store_true", help="let `matmul` time the products of the workload's layers")
     parser.add_argument("--json", action="store_true", help="the output is JSON in any case")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    result = {"train": train, "generate": generate, "gemm": lambda a: products(a.workload)}[args.task](args)
+    args.type = {"f32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
+    gpu = {}
+    if args.device == "cuda":
+        if not torch.cuda.is_available():
+            sys.exit("--device cuda: PyTorch finds no CUDA device")
+        torch.set_default_device("cuda")
+        torch.set_float32_matmul_precision("highest")  # no TF32
+        gpu = {"gpu": torch.cuda.get_device_name(), "dtype": args.dtype}
+    result = {"train": train, "generate": generate, "gemm": lambda a: products(a.workload, a.type), "matmul": matmul}[args.task](args)
     head = {"peer": "PyTorch", "version": torch.__version__, "workload": args.workload, "threads": torch.get_num_threads()}
-    print(json.dumps(head | result))
+    print(json.dumps(head | gpu | result))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,10 @@ use super::{NodeId, Site, Tape, Var};
 pub trait Observer<T: Real>: Debug + Send + Sync {
     /// A leaf was made.
     fn leaf(&self, _node: NodeId, _value: &Tensor<T>, _site: &Site) {}
+    /// An op or a VJP is about to be computed, and timed.
+    fn begins(&self) {}
+    /// It was computed, and is shown next. What this does counts as its time: on a GPU, which computes later, a wait for it.
+    fn ends(&self) {}
     /// An op gave its value. Ops that VJPs apply are not shown.
     fn applied(&self, _it: &Applied<'_, T>) {}
     /// A VJP gave its summands.
@@ -135,8 +139,10 @@ impl<T: Real> Tape<T> {
         let want = if node.is_some() { Want::Vjp } else { Want::Value };
         let observer = self.observer.borrow();
         let Some(observer) = &*observer else { return op.eval(x, want) };
+        observer.begins();
         let begun = Instant::now();
         let y = op.eval(x, want);
+        observer.ends();
         let took = begun.elapsed();
         let (parents, site): (Vec<_>, _) = (ins.iter().map(|x| x.node).collect(), &self.site(at));
         observer.applied(&Applied { op, ins: x, parents: &parents, out: &y.out, residuals: &y.residuals, node, site, took });
@@ -162,8 +168,10 @@ impl<'t, T: Real> Reached<'t, T> {
         vjp: impl FnOnce() -> Option<Summands<'t, T>>,
     ) -> Option<Summands<'t, T>> {
         let Some(observer) = observer else { return vjp() };
+        observer.begins();
         let begun = Instant::now();
         let summands = vjp();
+        observer.ends();
         let took = begun.elapsed();
         let shown = summands.clone().unwrap_or_else(|| self.vjp(gy));
         let Reached { op, node, site, parents, saved } = self;

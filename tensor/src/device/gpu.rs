@@ -58,7 +58,7 @@ impl Gpu {
         };
         let wanted = wgpu::DeviceDescriptor {
             required_limits: limits.clone(),
-            required_features,
+            required_features: required_features | adapter.features() & wgpu::Features::TIMESTAMP_QUERY,
             experimental_features,
             ..Default::default()
         };

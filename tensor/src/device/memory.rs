@@ -126,7 +126,7 @@ impl Gpu {
         if errors == 0 { Ok(raw) } else { Err(raw) }
     }
 
-    pub(super) fn fill_counts(&self, counts: &mut super::recorder::Counts) {
+    pub(super) fn fill_counts(&self, counts: &mut super::Counts) {
         let memory = lock(&self.memory);
         (counts.buffers_made, counts.held_bytes, counts.live_bytes) = (memory.made, memory.held, memory.live);
         counts.peak_bytes = memory.peak;

@@ -5,6 +5,7 @@
 //! result is asked for, and is then an error.
 
 mod arithmetic;
+mod counts;
 mod error;
 mod products;
 
@@ -21,6 +22,8 @@ mod pipeline;
 #[cfg(feature = "wgpu")]
 mod probe;
 #[cfg(feature = "wgpu")]
+mod profile;
+#[cfg(feature = "wgpu")]
 mod reading;
 #[cfg(feature = "wgpu")]
 mod recorder;
@@ -31,12 +34,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use arithmetic::{Arithmetic, Rounding};
+pub use counts::{Counts, Runs, TimedRuns};
 pub use error::DeviceError;
+#[cfg(feature = "wgpu")]
+pub use gpu::Gpu;
 #[cfg(all(test, feature = "wgpu"))]
 pub(crate) use gpu::testing::fresh;
 pub use products::Products;
-#[cfg(feature = "wgpu")]
-pub use {gpu::Gpu, recorder::Counts};
 #[cfg(feature = "wgpu")]
 pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};
 
@@ -148,6 +152,71 @@ impl Device {
         return adapter::opened().into_iter().map(Device::Gpu).collect();
         #[cfg(not(feature = "wgpu"))]
         Vec::new()
+    }
+
+    /// Waits until everything is computed that was asked for; the CPU has nothing outstanding.
+    ///
+    /// # Errors
+    /// The first fault of a GPU.
+    pub fn wait(&self) -> Result<(), DeviceError> {
+        match self {
+            Device::Cpu => Ok(()),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => {
+                gpu.wait();
+                gpu.check()
+            }
+        }
+    }
+
+    /// What a GPU was asked for since it was opened; `None` of the CPU.
+    pub fn counts(&self) -> Option<Counts> {
+        match self {
+            Device::Cpu => None,
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => Some(gpu.counts()),
+        }
+    }
+
+    /// The runs of each shader since a GPU was opened, by name; none of the CPU.
+    pub fn runs(&self) -> BTreeMap<String, Runs> {
+        match self {
+            Device::Cpu => BTreeMap::new(),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.runs(),
+        }
+    }
+
+    /// Begins to time every run of a shader, under label 0, by the GPU's own clock; false of the CPU, and where a GPU has none
+    /// that can be read. Each run then is a pass of its own, which is slower.
+    pub fn begin_profile(&self) -> bool {
+        match self {
+            Device::Cpu => false,
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.begin_profile(),
+        }
+    }
+
+    /// What is computed from now on is timed under this label, where times are taken.
+    #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "a CPU takes none"))]
+    pub fn label(&self, label: usize) {
+        match self {
+            Device::Cpu => {}
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.label(label),
+        }
+    }
+
+    /// Waits, and gives the times of each shader under each label since [`Device::begin_profile`], which it ends.
+    ///
+    /// # Errors
+    /// The first fault of a GPU.
+    pub fn end_profile(&self) -> Result<Vec<TimedRuns>, DeviceError> {
+        match self {
+            Device::Cpu => Ok(Vec::new()),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.end_profile(),
+        }
     }
 
     /// What went wrong on a GPU, if something did: the cause where a method that returns no error panicked.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::gpu::{Gpu, lock};
 use super::memory::Buffer;
 use super::pipeline::Shader;
+use super::profile::Profile;
+use super::{Counts, Runs};
 
 /// Bytes of parameters that go to the device with one submission.
 const ARENA: usize = 4 << 20;
@@ -26,31 +28,10 @@ pub(super) struct Recorder {
     uniforms: wgpu::Buffer,
     alignment: usize,
     counts: Counts,
-    /// How often each shader was run, by its name.
-    runs: BTreeMap<String, u64>,
-}
-
-/// What a device was asked for since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counts {
-    /// Shaders run.
-    pub dispatches: u64,
-    /// Groups of commands handed to the device.
-    pub submissions: u64,
-    /// Times that the CPU waited for it.
-    pub waits: u64,
-    /// Bytes of data sent to it, parameters apart.
-    pub sent_bytes: u64,
-    /// Bytes read from it.
-    pub read_bytes: u64,
-    /// Buffers made for tensors.
-    pub buffers_made: u64,
-    /// Bytes in them.
-    pub held_bytes: u64,
-    /// Of these, the bytes in use.
-    pub live_bytes: u64,
-    /// The most bytes in use at one time.
-    pub peak_bytes: u64,
+    /// The runs of each shader, by its name.
+    runs: BTreeMap<String, Runs>,
+    /// Where each run is timed.
+    pub(super) profile: Option<Profile>,
 }
 
 impl Recorder {
@@ -71,6 +52,7 @@ impl Recorder {
             alignment,
             counts: Counts::default(),
             runs: BTreeMap::new(),
+            profile: None,
         }
     }
 
@@ -80,6 +62,17 @@ impl Recorder {
         self.arena.extend_from_slice(bytes);
         self.arena.resize((at + bytes.len()).next_multiple_of(self.alignment), 0);
         at
+    }
+
+    /// Counts a run of the shader `name`, given so many bytes of buffers.
+    fn count(&mut self, name: &str, bytes: u64) {
+        self.counts.dispatches += 1;
+        if !self.runs.contains_key(name) {
+            self.runs.insert(name.to_owned(), Runs::default());
+        }
+        let runs = self.runs.get_mut(name).expect("just made, if it was not there");
+        runs.dispatches += 1;
+        runs.bytes += bytes;
     }
 
     fn has_room(&self, bytes: usize) -> bool {
@@ -96,7 +89,7 @@ impl Gpu {
         assert!(size_of_val(params) <= PARAMS, "{}: parameters of at most {PARAMS} bytes", shader.name());
         let pipeline = self.pipeline(shader, writes.len(), reads.len());
         let mut recorder = lock(&self.recorder);
-        if !recorder.has_room(PARAMS) {
+        if !recorder.has_room(PARAMS) || recorder.profile.as_ref().is_some_and(Profile::is_full) {
             self.submit(&mut recorder);
         }
         let mut words = [0; PARAMS / 4];
@@ -112,15 +105,12 @@ impl Gpu {
             entries: &entries,
         });
         let [x, y] = folded(groups, self.limits.max_compute_workgroups_per_dimension as usize);
-        let pass = self.pass(&mut recorder);
+        let bytes = writes.iter().chain(reads).map(|buffer| buffer.raw().size()).sum();
+        let pass = self.pass(&mut recorder, shader.name(), bytes);
         pass.set_pipeline(&pipeline.compiled);
         pass.set_bind_group(0, &bound, &[at as u32]);
         pass.dispatch_workgroups(x, y, 1);
-        recorder.counts.dispatches += 1;
-        match recorder.runs.get_mut(shader.name()) {
-            Some(runs) => *runs += 1,
-            None => drop(recorder.runs.insert(shader.name().to_owned(), 1)),
-        }
+        recorder.count(shader.name(), bytes);
     }
 
     /// A buffer with these numbers, `f32` or `u32`.
@@ -166,8 +156,8 @@ impl Gpu {
         }
     }
 
-    /// How often each shader was run since it was opened, by name.
-    pub fn runs(&self) -> BTreeMap<String, u64> {
+    /// The runs of each shader since it was opened, by name.
+    pub fn runs(&self) -> BTreeMap<String, Runs> {
         lock(&self.recorder).runs.clone()
     }
 
@@ -178,9 +168,12 @@ impl Gpu {
         counts
     }
 
-    fn submit(&self, recorder: &mut Recorder) {
+    pub(super) fn submit(&self, recorder: &mut Recorder) {
         recorder.pass = None;
-        if let Some(encoder) = recorder.encoder.take() {
+        if let Some(mut encoder) = recorder.encoder.take() {
+            if let Some(profile) = &mut recorder.profile {
+                profile.keep(&self.device, &mut encoder);
+            }
             self.queue.write_buffer(&recorder.uniforms, 0, &recorder.arena);
             self.queue.submit([encoder.finish()]);
             recorder.arena.clear();
@@ -194,10 +187,14 @@ impl Gpu {
         recorder.encoder.get_or_insert_with(|| self.device.create_command_encoder(&Default::default()))
     }
 
-    fn pass<'a>(&self, recorder: &'a mut Recorder) -> &'a mut wgpu::ComputePass<'static> {
-        if recorder.pass.is_none() {
-            let pass = self.encoder(recorder).begin_compute_pass(&Default::default()).forget_lifetime();
-            recorder.pass = Some(pass);
+    /// The pass that a run of `shader` belongs to: one for many, or where it is timed one of its own.
+    fn pass<'a>(&self, recorder: &'a mut Recorder, shader: &str, bytes: u64) -> &'a mut wgpu::ComputePass<'static> {
+        if recorder.pass.is_none() || recorder.profile.is_some() {
+            self.encoder(recorder);
+            let encoder = recorder.encoder.as_mut().expect("just made");
+            let timestamp_writes = recorder.profile.as_mut().map(|profile| profile.note(shader, bytes));
+            let pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes });
+            recorder.pass = Some(pass.forget_lifetime());
         }
         recorder.pass.as_mut().expect("just begun")
     }

@@ -1,11 +1,11 @@
 //! Whole models: trained, compared with `transformers`, stopped and resumed.
 
-use crate::{counts, runs};
+use crate::counts;
 use gradus_autograd::Tape;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::check::random_batch;
 use gradus_model::{Batch, Decoder, DropoutSeed, Gpt, GptConfig, Lstm, LstmConfig, Model, Objective, Tree, checkpoint};
-use gradus_tensor::device::Counts;
+use gradus_tensor::device::{Counts, Runs};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Tensor};
 use gradus_tests::{Arrays, golden_models, next_tokens};
@@ -90,12 +90,13 @@ fn a_step_sends_tokens_reads_once_and_makes_no_buffers() {
     let Some(gpu) = crate::gpu_alone() else { return };
     let mut trainer = trainer(gpt(), &gpu);
     steps(&mut trainer, 3);
-    let (before, shaders, n) = (counts(&gpu), runs(&gpu), 4);
+    let (before, shaders, n) = (counts(&gpu), gpu.runs(), 4);
     steps(&mut trainer, n);
     let after = counts(&gpu);
-    for (shader, runs) in runs(&gpu) {
-        let each = (runs - shaders.get(&shader).unwrap_or(&0)) as f64 / n as f64;
-        println!("{each:>8} × {shader}");
+    for (shader, runs) in gpu.runs() {
+        let before = shaders.get(&shader).copied().unwrap_or_default();
+        let each = |of: fn(&Runs) -> u64| (of(&runs) - of(&before)) as f64 / n as f64;
+        println!("{:>8} × {shader}: {} bytes", each(|r| r.dispatches), each(|r| r.bytes));
     }
     let each = |of: fn(&Counts) -> u64| (of(&after) - of(&before)) as f64 / n as f64;
     let [dispatches, submissions, waits] = [each(|c| c.dispatches), each(|c| c.submissions), each(|c| c.waits)];

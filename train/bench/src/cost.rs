@@ -7,6 +7,9 @@
 //!
 //! Bytes count once every tensor that an op reads or writes; an op that passes on what it was given, as a reshape does, moves
 //! none. A rate above the roof is due to a cache.
+//!
+//! On a GPU, which computes later than it is asked to, the times are those between the timestamps of each shader; where it has
+//! none, each op is waited for.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +21,12 @@ use gradus_io::numbers::{count, figure, many};
 use gradus_model::Gpt;
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Document, Row, Scale};
-use gradus_tensor::buffer;
+use gradus_tensor::device::{Runs, TimedRuns};
+use gradus_tensor::{Device, buffer};
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
-use crate::machine::{bandwidth, gemm_gflops, median};
+use crate::machine::{bandwidth, gemm_gflops, median, memory};
 use crate::workload::{Workload, random_windows, recipe};
 
 /// A step's costs.
@@ -30,6 +34,12 @@ use crate::workload::{Workload, random_windows, recipe};
 pub struct Cost {
     /// What was trained.
     pub workload: &'static str,
+    /// What computed.
+    pub device: String,
+    /// The precision of the factors of matrix products: f32 or f16.
+    pub products_in: String,
+    /// What told the time.
+    pub clock: Clock,
     /// Threads.
     pub threads: usize,
     /// Tokens per step.
@@ -54,6 +64,61 @@ pub struct Cost {
     pub memory: Vec<(f64, usize)>,
     /// When the backward pass began, in milliseconds.
     pub turn_ms: f64,
+    /// On a GPU, shader by shader: in ops and around them, the longest first.
+    pub shaders: Vec<ShaderRow>,
+}
+
+/// What tells how long an op takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The CPU's.
+    Cpu,
+    /// The GPU's: timestamps around each shader.
+    Timestamps,
+    /// The CPU's, which waits for the GPU before and after each op.
+    Waits,
+}
+
+impl Clock {
+    /// The best that a device has.
+    fn of(device: &Device) -> Self {
+        if *device == Device::Cpu {
+            return Clock::Cpu;
+        }
+        let has = device.begin_profile();
+        // Nothing was run: a fault is told by the first step.
+        let _ = device.end_profile();
+        if has { Clock::Timestamps } else { Clock::Waits }
+    }
+
+    /// What there is to know of it.
+    pub fn note(self) -> &'static str {
+        match self {
+            Clock::Cpu => "",
+            Clock::Timestamps => {
+                "Times of ops are the GPU's own, by timestamps around each shader; what is around the ops includes the time that the \
+                 CPU takes to record. "
+            }
+            Clock::Waits => {
+                "This GPU has no timestamps, so the CPU waits for it before and after each op: each time includes the way there and \
+                 back, and steps of training, which wait once, are faster. "
+            }
+        }
+    }
+}
+
+/// The runs of one shader in a step: means over the steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShaderRow {
+    /// The shader's name.
+    pub name: String,
+    /// How often it is run.
+    pub dispatches: f64,
+    /// Bytes of the buffers that it is given: it reads or writes them, perhaps not all.
+    pub bytes: f64,
+    /// Milliseconds; `None` without timestamps.
+    pub ms: Option<f64>,
 }
 
 /// All applications of an op, or in a place, in one step.
@@ -83,6 +148,10 @@ impl CostRow {
         self.backward_ms += other.backward_ms;
     }
 
+    fn add_time(&mut self, is_vjp: bool, ms: f64) {
+        *(if is_vjp { &mut self.backward_ms } else { &mut self.forward_ms }) += ms;
+    }
+
     /// Milliseconds both ways.
     pub fn ms(&self) -> f64 {
         self.forward_ms + self.backward_ms
@@ -107,6 +176,8 @@ impl CostRow {
 /// One step, observed op by op.
 #[derive(Debug)]
 struct Stopwatch {
+    device: Device,
+    clock: Clock,
     begun: Instant,
     seen: Mutex<Seen>,
 }
@@ -120,6 +191,10 @@ struct Seen {
     /// Milliseconds since the step began, and bytes that buffers held then.
     memory: Vec<(f64, usize)>,
     turn_ms: Option<f64>,
+    /// By label from 1 on: whose shaders the GPU times, and whether they are of the VJP.
+    labels: Vec<(Key, bool)>,
+    /// Milliseconds by shader.
+    shaders: BTreeMap<String, f64>,
 }
 
 /// `h3.attn` is `h.attn`: the blocks are alike.
@@ -135,11 +210,30 @@ impl Stopwatch {
     }
 
     /// Adds to the row of an op, and notes the memory at this moment.
-    fn note(&self, op: &'static str, site: &Site, cost: &CostRow) {
+    fn note(&self, op: &'static str, site: &Site, is_vjp: bool, took: Duration, cost: &CostRow) {
         let now = ms(self.begun.elapsed());
-        let mut seen = self.seen();
-        seen.rows.entry((op, place(site))).or_default().add(cost);
-        seen.memory.push((now, buffer::stats().live_bytes));
+        let (mut seen, key) = (self.seen(), (op, place(site)));
+        let row = seen.rows.entry(key.clone()).or_default();
+        row.add(cost);
+        if self.clock == Clock::Timestamps {
+            seen.labels.push((key, is_vjp));
+        } else {
+            row.add_time(is_vjp, ms(took));
+        }
+        seen.memory.push((now, memory(&self.device).live_bytes));
+    }
+}
+
+impl Seen {
+    /// Adds what the GPU's clock says.
+    fn add_times(&mut self, timed: Vec<TimedRuns>) {
+        for TimedRuns { shader, label, nanoseconds, .. } in timed {
+            let ms = nanoseconds / 1e6;
+            *self.shaders.entry(shader).or_default() += ms;
+            if let Some((key, is_vjp)) = label.checked_sub(1).map(|i| &self.labels[i]) {
+                self.rows.entry(key.clone()).or_default().add_time(*is_vjp, ms);
+            }
+        }
     }
 }
 
@@ -158,11 +252,28 @@ fn moved(read: &[&Tensor<f32>], written: &[&Tensor<f32>], copies: bool) -> u64 {
 }
 
 impl Observer<f32> for Stopwatch {
+    // A fault of the device is told where the step reads its loss.
+    fn begins(&self) {
+        match self.clock {
+            Clock::Cpu => {}
+            Clock::Timestamps => self.device.label(self.seen().labels.len() + 1),
+            Clock::Waits => drop(self.device.wait()),
+        }
+    }
+
+    fn ends(&self) {
+        match self.clock {
+            Clock::Cpu => {}
+            Clock::Timestamps => self.device.label(0),
+            Clock::Waits => drop(self.device.wait()),
+        }
+    }
+
     fn applied(&self, it: &Applied<'_, f32>) {
         let shapes: Vec<&Shape> = it.ins.iter().map(|x| x.shape()).collect();
         let written: Vec<_> = std::iter::once(it.out).chain(it.residuals).collect();
         let (flops, bytes) = (it.op.flops(&shapes, it.out.shape()), moved(it.ins, &written, it.op.name() == "gather"));
-        self.note(it.op.name(), it.site, &CostRow { calls: 1, flops, bytes, forward_ms: ms(it.took), ..CostRow::default() });
+        self.note(it.op.name(), it.site, false, it.took, &CostRow { calls: 1, flops, bytes, ..CostRow::default() });
     }
 
     fn pulled(&self, it: &Pulled<'_, f32>) {
@@ -171,7 +282,7 @@ impl Observer<f32> for Stopwatch {
         let bytes = moved(&read, &written, false);
         let turn_ms = ms(self.begun.elapsed().saturating_sub(it.took));
         self.seen().turn_ms.get_or_insert(turn_ms);
-        self.note(it.op.name(), it.site, &CostRow { bytes, backward_ms: ms(it.took), ..CostRow::default() });
+        self.note(it.op.name(), it.site, true, it.took, &CostRow { bytes, ..CostRow::default() });
     }
 }
 
@@ -180,24 +291,37 @@ impl Observer<f32> for Stopwatch {
 /// # Errors
 /// The trainer's.
 pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> Result<Cost, TrainError> {
-    let config = &workload.config;
+    let (config, device) = (&workload.config, &workload.device);
     let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(config, 0));
+    trainer.place(device).map_err(|error| TrainError::Device { step: 1, error })?;
+    let clock = Clock::of(device);
     let (mut whole, mut all) = (Vec::new(), Vec::new());
-    let mut peak_bytes = 0;
+    let (mut peak_bytes, mut before) = (0, BTreeMap::new());
     // The first is a warm-up.
     for step in 0..=steps {
         let batch = random_windows(config, workload.sequences, step as u64);
         buffer::reset_peak();
-        let watch = Arc::new(Stopwatch { begun: Instant::now(), seen: Mutex::default() });
-        trainer.observed_step(&batch, watch.clone())?;
-        if step > 0 {
-            whole.push(ms(watch.begun.elapsed()));
-            all.push(std::mem::take(&mut *watch.seen()));
+        if step == 1 {
+            before = device.runs();
         }
-        peak_bytes = buffer::stats().peak_bytes;
+        if clock == Clock::Timestamps {
+            device.begin_profile();
+        }
+        let watch = Arc::new(Stopwatch { clock, device: device.clone(), begun: Instant::now(), seen: Mutex::default() });
+        trainer.observed_step(&batch, watch.clone())?;
+        let took = ms(watch.begun.elapsed());
+        let timed = device.end_profile().map_err(|error| TrainError::Device { step: trainer.done() + 1, error })?;
+        if step > 0 {
+            let mut seen = std::mem::take(&mut *watch.seen());
+            seen.add_times(timed);
+            whole.push(took);
+            all.push(seen);
+        }
+        peak_bytes = memory(device).peak_bytes;
         done(step);
     }
     let step_ms = median(&mut whole);
+    let shaders = shaders(&before, &device.runs(), &all);
     let rows = medians(&all);
     let ops = grouped(&rows, |(op, _)| (*op).to_owned());
     let last = all.pop().unwrap_or_default();
@@ -205,18 +329,22 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let rest_ms = (step_ms - ops.iter().map(CostRow::ms).sum::<f64>()).max(0.0);
     Ok(Cost {
         workload: workload.name,
+        device: device.to_string(),
+        products_in: device.products().to_string(),
+        clock,
         threads: rayon::current_num_threads(),
         tokens: workload.tokens(),
         steps,
         step_ms,
         gemm_gflops: gemm_gflops(workload),
-        bandwidth_gb_per_second: bandwidth() / 1e9,
+        bandwidth_gb_per_second: bandwidth(&workload.device) / 1e9,
         places: grouped(&rows, |(_, place)| if place.is_empty() { "elsewhere".into() } else { place.clone() }),
         ops,
         rest_ms,
         peak_bytes,
         memory: last.memory,
         turn_ms: last.turn_ms.unwrap_or_default(),
+        shaders,
     })
 }
 
@@ -235,6 +363,23 @@ fn medians(steps: &[Seen]) -> BTreeMap<Key, CostRow> {
         (key, CostRow { forward_ms, backward_ms, ..row })
     };
     last.into_iter().map(row).collect()
+}
+
+/// Shaders by what the steps between two counts ran, and by their clock.
+fn shaders(before: &BTreeMap<String, Runs>, after: &BTreeMap<String, Runs>, steps: &[Seen]) -> Vec<ShaderRow> {
+    let n = steps.len() as f64;
+    let is_timed = steps.iter().any(|step| !step.shaders.is_empty());
+    let row = |(name, runs): (&String, &Runs)| {
+        let earlier = before.get(name).copied().unwrap_or_default();
+        let each = |of: fn(&Runs) -> u64| (of(runs) - of(&earlier)) as f64 / n;
+        let ms = || steps.iter().filter_map(|step| step.shaders.get(name)).sum::<f64>() / n;
+        let (dispatches, bytes, ms) = (each(|r| r.dispatches), each(|r| r.bytes), is_timed.then(ms));
+        ShaderRow { name: name.clone(), dispatches, bytes, ms }
+    };
+    let mut rows: Vec<ShaderRow> = after.iter().map(row).filter(|row| row.dispatches > 0.0).collect();
+    let weight = |row: &ShaderRow| row.ms.unwrap_or(row.bytes);
+    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    rows
 }
 
 /// Sums of rows under one name, the longest first.
@@ -290,6 +435,25 @@ impl Cost {
         rows.iter().map(row).collect()
     }
 
+    /// The headings of [`Cost::shader_rows`].
+    pub const SHADER_HEADS: [&'static str; 6] = ["", "dispatches", "MB bound", "ms", "of the step", "GB/s"];
+
+    /// Shaders, one row each.
+    pub fn shader_rows(&self) -> Vec<[String; 6]> {
+        let row = |row: &ShaderRow| {
+            let of_ms = |f: &dyn Fn(f64) -> String| row.ms.map_or("–".into(), f);
+            [
+                row.name.clone(),
+                figure(row.dispatches),
+                figure(row.bytes / 1e6),
+                of_ms(&figure),
+                of_ms(&|ms| format!("{:.1} %", 100.0 * ms / self.step_ms)),
+                of_ms(&|ms| figure(row.bytes / ms.max(1e-9) / 1e6)),
+            ]
+        };
+        self.shaders.iter().map(row).collect()
+    }
+
     /// The most that buffers held, in MB.
     pub fn peak_mb(&self) -> f64 {
         self.peak_bytes as f64 / 1e6
@@ -301,20 +465,22 @@ impl Cost {
             kicker: "Gradus · audit".into(),
             title: format!("What a training step of {} costs", self.workload),
             lead: format!(
-                "{} tokens in {} ms on {}, on one tape: {} tokens per second. The fastest matrix product here reaches {} \
+                "{} tokens in {} ms on {}{}, on one tape: {} tokens per second. The fastest matrix product here reaches {} \
                  GFLOP/s, memory {} GB/s.",
                 count(self.tokens as u64),
                 figure(self.step_ms),
+                if self.clock == Clock::Cpu { String::new() } else { format!("{}, driven by ", self.device) },
                 many(self.threads, "thread"),
                 count((1e3 * self.tokens as f64 / self.step_ms) as u64),
                 figure(self.gemm_gflops),
                 figure(self.bandwidth_gb_per_second)
             ),
             foot: format!(
-                "Medians of {} steps. FLOPs are what the ops state, going forward; the rate counts both ways as three times \
+                "Medians of {} steps. {}FLOPs are what the ops state, going forward; the rate counts both ways as three times \
                  that. Bytes count once every tensor that an op reads or writes; what stays in a cache moves faster than memory, and what is passed on as it is does not move. \
                  linear_cross_entropy makes its gradient going forward, where it has the probabilities at hand.",
-                self.steps
+                self.steps,
+                self.clock.note()
             ),
             ..Document::default()
         };
@@ -329,6 +495,13 @@ impl Cost {
         );
         report.section("Op by op", vec![table(&self.ops), Block::Text(rest)]);
         report.section("Place by place", vec![table(&self.places)]);
+        if !self.shaders.is_empty() {
+            let row = |[head, cells @ ..]: [String; 6]| Row::new(head, cells);
+            let text = "Means over the steps, in ops and around them. MB bound are those of the buffers that a shader is given: it reads \
+                        or writes them, perhaps not all.";
+            let table = Block::table(Self::SHADER_HEADS, self.shader_rows().into_iter().map(row));
+            report.section("Shader by shader", vec![table, Block::Text(text.into())]);
+        }
         let caption = "Left: each op by its FLOPs per byte and its rate, under the roof of product and memory. Right: what buffers hold as \
                        the step proceeds; the line marks the start of the backward pass.";
         report.section("Pictures", vec![Block::Plots(vec![self.roofline(), self.memory_plot()], caption.into())]);

@@ -2,11 +2,11 @@
 
 use gradus_autograd::Tape;
 use gradus_model::{Model, Tree};
-use gradus_tensor::{Tensor, on_pool};
+use gradus_tensor::{DeviceError, Tensor, on_pool};
 use gradus_train::evaluate::{SlidingWindow, token_losses};
 use serde::Serialize;
 
-use crate::machine::{gemm_gflops, median, seconds};
+use crate::machine::{gemm_gflops, median, seconds_on};
 use crate::workload::{Workload, random_windows};
 
 /// What evaluating costs.
@@ -14,6 +14,8 @@ use crate::workload::{Workload, random_windows};
 pub struct EvaluateReport {
     /// The workload's name.
     pub workload: &'static str,
+    /// What computed.
+    pub device: String,
     /// Threads.
     pub threads: usize,
     /// Tokens predicted in a pass.
@@ -40,8 +42,12 @@ pub struct EvaluateReport {
 const TOKENS: usize = 4096;
 
 /// Evaluates random tokens, and in turn runs the forward pass alone over the same tokens. `after(pass)` follows each.
-pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> EvaluateReport {
-    let model: Model<Tensor<f32>> = Model::init(&workload.config.clone().into(), 0);
+///
+/// # Errors
+/// Where the device has no room for the model.
+pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> Result<EvaluateReport, DeviceError> {
+    let device = &workload.device;
+    let model: Model<Tensor<f32>> = Model::init(&workload.config.clone().into(), 0).to(device)?;
     let (t, batches) = (workload.config.context, TOKENS.div_ceil(workload.tokens()));
     let batches: Vec<_> = (0..batches).map(|i| random_windows(&workload.config, workload.sequences, i as u64)).collect();
     // A sequence of T + 1 tokens is one window: T inputs, and the targets one further.
@@ -69,15 +75,17 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
     let mut times = [const { Vec::new() }; 3];
     for pass in 0..=passes {
         // In turn, so that a machine that slows down slows all three.
-        let all = [seconds(&mut evaluation), seconds(|| forward(true)), seconds(|| forward(false))];
+        let times_of = [&mut evaluation as &mut dyn FnMut(), &mut || forward(true), &mut || forward(false)];
+        let all = times_of.map(|work| seconds_on(device, work));
         if pass > 0 {
             times.iter_mut().zip(all).for_each(|(times, time)| times.push(time));
         }
         after(pass + 1);
     }
     let [evaluated, forward, hidden] = times.map(|mut times| tokens as f64 / median(&mut times));
-    EvaluateReport {
+    Ok(EvaluateReport {
         workload: workload.name,
+        device: device.to_string(),
         threads: rayon::current_num_threads(),
         tokens,
         passes,
@@ -88,5 +96,5 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
         gflops: workload.config.training_flops() as f64 / 3.0 * evaluated / 1e9,
         gemm_gflops: gemm_gflops(workload),
         loss,
-    }
+    })
 }

@@ -1,15 +1,17 @@
 //! How fast this machine generates.
 
 use gradus_model::{Decoder, Gpt, Model, Param, Role, Tree};
-use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
+use gradus_tensor::{Device, DeviceError, Tensor};
 use serde::Serialize;
 
-use crate::machine::{PASS_BYTES, block_products, fastest_product, median, read_through, seconds};
+use crate::machine::{Passes, block_products, fastest_product, median, seconds};
 
 /// What generating costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GenerateReport {
+    /// What computed.
+    pub device: String,
     /// Threads.
     pub threads: usize,
     /// Number of parameters.
@@ -32,15 +34,19 @@ pub struct GenerateReport {
     pub weight_bytes_per_token: u64,
     /// 10⁹ bytes of weights per second, by the median token.
     pub weight_gb_per_second: f64,
-    /// 10⁹ bytes per second that the same threads read from memory, only adding them up: the median of passes between the tokens.
+    /// 10⁹ bytes per second that the same threads, or the same GPU, read from memory, only adding them up: the median of passes
+    /// between the tokens.
     pub bandwidth_gb_per_second: f64,
     /// The weights' rate as a share of the bandwidth; more than 1 where they stay in cache.
     pub share_of_bandwidth: f64,
 }
 
 /// Reads `prompt` random tokens and generates `tokens` more with the cache, which must fit the context.
-pub fn generate(gpt: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> GenerateReport {
-    let (config, model) = (gpt.config(), Model::from(gpt.clone()));
+///
+/// # Errors
+/// Where the device has no room for the model.
+pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: usize) -> Result<GenerateReport, DeviceError> {
+    let (config, model) = (gpt.config(), Model::from(gpt.clone()).to(device)?);
     let mut rng = Philox::new(0);
     let mut random = || rng.below(config.vocab as u64) as u32;
     let ids: Vec<u32> = (0..prompt).map(|_| random()).collect();
@@ -49,19 +55,19 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> Generat
         decoder = Decoder::new(&model);
         seconds(|| drop(decoder.read(&ids)))
     });
-    let memory = vec![1.0; PASS_BYTES / size_of::<f32>()];
+    let memory = Passes::on(device);
     let (mut times, mut passes) = (Vec::with_capacity(tokens), Vec::new());
     for at in 0..tokens {
         // A pass empties the caches, but only one token in eight begins so: the median ignores it.
         if at % 8 == 0 {
-            passes.push(read_through(&memory));
+            passes.push(memory.bandwidth());
         }
         let id = [random()];
         times.push(seconds(|| drop(decoder.read(&id))));
     }
     drop(memory);
     let (token_seconds, prompt_seconds) = (median(&mut times), median(&mut prompt_times));
-    let bandwidth = PASS_BYTES as f64 / median(&mut passes);
+    let bandwidth = median(&mut passes);
     // Every block, and the output's matrix; of the position table a row.
     let mut weights = 0;
     let read = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
@@ -70,13 +76,14 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> Generat
     let rate = weight_bytes_per_token as f64 / token_seconds;
     let (layers, d) = (config.layers, config.width);
     let flops = layers * (24 * prompt * d * d + 2 * prompt * (prompt + 1) * d) + 2 * d * config.output_rows();
-    GenerateReport {
+    Ok(GenerateReport {
+        device: device.to_string(),
         threads: rayon::current_num_threads(),
         parameters: config.parameters(),
         prompt_tokens: prompt,
         prompt_ms: 1e3 * prompt_seconds,
         prompt_gflops: flops as f64 / prompt_seconds / 1e9,
-        gemm_gflops: fastest_product(block_products(prompt, d)),
+        gemm_gflops: fastest_product(device, block_products(prompt, d)),
         tokens,
         token_ms: 1e3 * token_seconds,
         tokens_per_second: 1.0 / token_seconds,
@@ -84,5 +91,5 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, prompt: usize, tokens: usize) -> Generat
         weight_gb_per_second: rate / 1e9,
         bandwidth_gb_per_second: bandwidth / 1e9,
         share_of_bandwidth: rate / bandwidth,
-    }
+    })
 }

@@ -5,12 +5,14 @@ pub mod cost;
 mod evaluate;
 mod generate;
 mod machine;
+mod products;
 mod scaling;
 mod train;
 mod workload;
 
 pub use evaluate::{EvaluateReport, evaluate};
 pub use generate::{GenerateReport, generate};
+pub use products::{Layout, Product, ProductRate, ProductsReport, products};
 pub use scaling::{Growth, Point, SWEEPS, Sweep, scaling};
-pub use train::{Memory, TrainReport, train};
-pub use workload::Workload;
+pub use train::{GpuStep, Memory, TrainReport, train};
+pub use workload::{Workload, default_shards_on};

@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use gradus_autograd::Tape;
 use gradus_model::{Batch, DropoutSeed, Gpt, Tree};
-use gradus_tensor::buffer;
+use gradus_tensor::Device;
+use gradus_tensor::device::Counts;
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
-use crate::machine::{gemm_gflops, median, peak_rss};
+use crate::machine::{gemm_gflops, median, memory, peak_rss};
 use crate::workload::{Workload, random_windows, recipe};
 
 /// What training costs.
@@ -16,6 +17,10 @@ use crate::workload::{Workload, random_windows, recipe};
 pub struct TrainReport {
     /// The workload's name.
     pub workload: &'static str,
+    /// What computed.
+    pub device: String,
+    /// The precision of the factors of matrix products: f32 or f16.
+    pub products_in: String,
     /// Threads.
     pub threads: usize,
     /// Number of parameters.
@@ -48,9 +53,42 @@ pub struct TrainReport {
     pub final_loss: f64,
     /// Where the memory was.
     pub memory: Memory,
+    /// What a step asked of a GPU; `None` on a CPU.
+    pub gpu: Option<GpuStep>,
 }
 
-/// Bytes of every class of buffer, and how they overlap: gradients take the place of activations as a backward
+/// What the mean step of those that were timed asked of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct GpuStep {
+    /// Shaders run.
+    pub dispatches: f64,
+    /// Groups of commands handed to it.
+    pub submissions: f64,
+    /// Times that the CPU waited for it.
+    pub waits: f64,
+    /// Bytes of data sent to it, parameters of shaders apart.
+    pub sent_bytes: f64,
+    /// Bytes read from it.
+    pub read_bytes: f64,
+    /// Buffers made for tensors.
+    pub buffers_made: f64,
+}
+
+impl GpuStep {
+    fn between(before: &Counts, after: &Counts, steps: usize) -> Self {
+        let each = |of: fn(&Counts) -> u64| (of(after) - of(before)) as f64 / steps as f64;
+        GpuStep {
+            dispatches: each(|c| c.dispatches),
+            submissions: each(|c| c.submissions),
+            waits: each(|c| c.waits),
+            sent_bytes: each(|c| c.sent_bytes),
+            read_bytes: each(|c| c.read_bytes),
+            buffers_made: each(|c| c.buffers_made),
+        }
+    }
+}
+
+/// Bytes of every class of buffer on the device, and how they overlap: gradients take the place of activations as a backward
 /// pass goes on, so that the whole is less than the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Memory {
@@ -63,52 +101,52 @@ pub struct Memory {
     /// What the forward pass of a part left for its backward pass; when recomputing, the blocks' inputs and what one block
     /// leaves. Measured as the growth of the buffers in use.
     pub activations: usize,
-    /// Most working space lent to kernels at once.
-    pub scratch: usize,
+    /// Most working space lent to kernels at once; `None` on a GPU, where it is in buffers like all others.
+    pub scratch: Option<usize>,
     /// Most that buffers of all classes came to at once.
     pub live_peak: usize,
     /// Beyond that, what the pool keeps between buffers in use.
     pub idle_at_peak: usize,
     /// Most memory the process has held; `None` where the system does not say.
     pub peak_rss: Option<usize>,
-    /// The rest of it: the program, its stacks, the tokens.
+    /// The rest of it, without the CPU's buffers: the program, its stacks, the tokens, a GPU's driver.
     pub outside: Option<usize>,
 }
 
 impl Memory {
-    fn measure(trainer: &Trainer, batch: &Batch, gradients: usize, recompute: bool) -> Self {
-        let (stats, peak_rss) = (buffer::stats(), peak_rss());
+    fn measure(trainer: &Trainer, device: &Device, batch: &Batch, gradients: usize, recompute: bool) -> Self {
+        let (stats, peak_rss) = (memory(device), peak_rss());
         let parameters = size_of::<f32>() * trainer.params.config().parameters();
         Memory {
             parameters,
             gradients: parameters * gradients,
             moments: 2 * parameters,
-            activations: activation_bytes(trainer, batch, recompute),
-            scratch: stats.scratch_bytes,
+            activations: activation_bytes(trainer, device, batch, recompute),
+            scratch: (*device == Device::Cpu).then_some(stats.scratch_bytes),
             live_peak: stats.peak_bytes,
             idle_at_peak: stats.held_bytes - stats.peak_bytes,
             peak_rss,
-            outside: peak_rss.map(|rss| rss.saturating_sub(stats.held_bytes)),
+            outside: peak_rss.map(|rss| rss.saturating_sub(memory(&Device::Cpu).held_bytes)),
         }
     }
 }
 
 /// Growth of the buffers in use over a forward pass with all that is kept of it alive.
-fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize {
+fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute: bool) -> usize {
     let gpt = trainer.params.gpt().expect("workloads are of Transformers");
     let (config, dropout) = (gpt.config(), Some(DropoutSeed::new(0, 1)));
-    let before = buffer::stats().live_bytes;
+    let before = memory(device).live_bytes;
     if !recompute {
         let tape = Tape::new();
         let _loss = gpt.leaves(&tape).loss(batch, dropout);
         // The gradient of the output's matrix is made with the loss; it is counted among the gradients.
-        return buffer::stats().live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
+        return memory(device).live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
     }
     let (inputs, _) = gpt.inputs_of_blocks(&Tape::off(), batch, dropout);
     let tape = Tape::new();
     let input = tape.leaf(inputs[0].clone());
     let _output = gpt.leaves(&tape).h.0[0].forward(&input, dropout);
-    buffer::stats().live_bytes - before
+    memory(device).live_bytes - before
 }
 
 /// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
@@ -116,14 +154,18 @@ fn activation_bytes(trainer: &Trainer, batch: &Batch, recompute: bool) -> usize 
 /// # Errors
 /// The trainer's.
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
-    let &Workload { ref config, sequences, accumulate, shards, recompute, .. } = workload;
+    let &Workload { ref config, sequences, accumulate, shards, recompute, ref device, .. } = workload;
     let recipe = recipe(accumulate * shards, shards, recompute);
     let mut trainer: Trainer = Trainer::new(recipe, Gpt::init(config, 0));
+    trainer.place(device).map_err(|error| TrainError::Device { step: 1, error })?;
     let (mut times, mut watched) = (Vec::with_capacity(steps), Vec::new());
-    let mut final_loss = f64::NAN;
+    let (mut final_loss, mut begun) = (f64::NAN, None);
     for step in 0..warm_up + steps {
         trainer.watches = workload.anomaly && step % 2 == 1;
         let batch = random_windows(config, sequences, step as u64);
+        if step == warm_up {
+            begun = device.counts();
+        }
         let begin = Instant::now();
         final_loss = trainer.step(&batch)?.loss;
         if step >= warm_up {
@@ -131,14 +173,17 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         }
         after(step + 1);
     }
+    let gpu = begun.zip(device.counts()).map(|(before, after)| GpuStep::between(&before, &after, steps));
     // Before the products below touch memory of their own.
     let part = random_windows(config, sequences.div_ceil(accumulate), 0);
-    let memory = Memory::measure(&trainer, &part, shards + usize::from(accumulate > 1), recompute);
+    let memory = Memory::measure(&trainer, device, &part, shards + usize::from(accumulate > 1), recompute);
     drop(trainer);
     let seconds = median(&mut times);
     let tokens_per_second = workload.tokens() as f64 / seconds;
     Ok(TrainReport {
         workload: workload.name,
+        device: device.to_string(),
+        products_in: device.products().to_string(),
         threads: rayon::current_num_threads(),
         parameters: config.parameters(),
         tokens_per_step: workload.tokens(),
@@ -155,5 +200,6 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         gemm_gflops: gemm_gflops(workload),
         final_loss,
         memory,
+        gpu,
     })
 }

@@ -1,11 +1,12 @@
 //! Fixed pieces of work.
 
 use gradus_model::{Batch, GptConfig, GradientMode};
+use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::trainer::{Recipe, default_shards};
 
-/// A fixed piece of training work, random tokens included.
+/// A fixed piece of training work, random tokens included, and where it is done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Its name.
@@ -22,6 +23,8 @@ pub struct Workload {
     pub recompute: bool,
     /// Whether every second step is watched for non-finite numbers.
     pub anomaly: bool,
+    /// What computes.
+    pub device: Device,
 }
 
 impl Workload {
@@ -46,13 +49,24 @@ impl Workload {
             shards: default_shards(sequences),
             recompute: false,
             anomaly: false,
+            device: Device::Cpu,
         })
+    }
+
+    /// The same on another device.
+    pub fn on(self, device: Device) -> Self {
+        Workload { shards: default_shards_on(&device, self.sequences), device, ..self }
     }
 
     /// Tokens per batch.
     pub fn tokens(&self) -> usize {
         self.sequences * self.config.context
     }
+}
+
+/// The default number of logical shards: a CPU's threads share them, a GPU is busy with one.
+pub fn default_shards_on(device: &Device, sequences: usize) -> usize {
+    if *device == Device::Cpu { default_shards(sequences) } else { 1 }
 }
 
 /// The recipe of a run far longer than any benchmark.

@@ -1,19 +1,19 @@
 //! `gradus bench`.
 
 mod evaluate;
+mod matmul;
 mod scaling;
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use gradus_bench::{Workload, generate, train};
+use gradus_bench::{GpuStep, Workload, default_shards_on, generate, train};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
 use gradus_model::Model;
 use gradus_train::hyperparameters::{RangeError, in_range};
-use gradus_train::trainer::default_shards;
 
-use crate::common::{Talk, Threads, open_model, within};
+use crate::common::{On, Talk, Threads, open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -22,13 +22,16 @@ use crate::progress::Display;
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "Examples:\n  \
     gradus bench train --workload small --dropout 0.1 --steps 20\n  \
+    gradus bench train --workload small --device gpu\n  \
     gradus bench generate --preset gpt1 --tokens 50 --json\n  \
     gradus bench evaluate --workload small\n  \
+    gradus bench matmul --workload small\n  \
     gradus bench scaling")]
 pub enum Command {
     Train(Train),
     Generate(Generate),
     Evaluate(evaluate::Evaluate),
+    Matmul(matmul::Matmul),
     Scaling(scaling::Scaling),
 }
 
@@ -45,7 +48,10 @@ const MOST_ROUNDS: usize = 10_000;
         FLOPs per token, whatever a kernel manages to skip. gemm_gflops is the best f32 rate in the same process, with the same \
         threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the peak memory \
         (peak_rss_mb, 10⁶ bytes, null if the system does not report it) was read. memory lists the bytes of every class of buffer: \
-        parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.",
+        parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.\n\n\
+        With --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has what a step \
+        asks of it, the mean over those timed: shaders run (dispatches), groups of commands handed over (submissions), waits for \
+        it, bytes sent and read, buffers made.",
     after_long_help = "Examples:\n  \
         gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
         gradus bench train --workload gpt1 --batch 64 --accumulate 64 --warm-up 0 --steps 1     # the paper's batch"
@@ -61,7 +67,7 @@ pub struct Train {
     #[arg(long, value_name = "N", default_value_t = 1)]
     accumulate: usize,
     /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 2; 1 for a
-    /// part of one sequence]
+    /// part of one sequence, and on a GPU]
     #[arg(long, value_name = "N")]
     shards: Option<usize>,
     /// Keep only each block's input, and recompute its activations in the backward pass: less memory, more time, the same bits.
@@ -80,6 +86,8 @@ pub struct Train {
     #[arg(long, value_name = "N", default_value_t = 2)]
     warm_up: usize,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     talk: Talk,
 }
 
@@ -88,11 +96,13 @@ pub struct Train {
 #[command(
     long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. \
         weight_gb_per_second (10⁹ bytes) is what that takes from memory, which bounds it: bandwidth_gb_per_second is the rate \
-        at which the same threads, between the tokens, read memory and only add it up, and share_of_bandwidth is the ratio of \
+        at which the same threads, or the same GPU, between the tokens, read memory and only add it up, and share_of_bandwidth is the ratio of \
         the two (above 1 if the weights stay in cache). The prompt is bounded by its matrix products: prompt_gflops counts \
         24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a product of 1024³ and \
         those of the prompt's own shapes.",
-    after_long_help = "Example:\n  gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json"
+    after_long_help = "Examples:\n  \
+        gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json\n  \
+        gradus bench generate --model runs/novels --device gpu"
 )]
 pub struct Generate {
     /// Directory of a model; by default a preset with random weights.
@@ -108,6 +118,8 @@ pub struct Generate {
     #[arg(long, value_name = "N", default_value_t = 64)]
     tokens: usize,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     threads: Threads,
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -119,6 +131,7 @@ pub fn run(command: &Command) -> Result<(), CliError> {
         Command::Train(args) => bench_train(args),
         Command::Generate(args) => bench_generate(args),
         Command::Evaluate(args) => evaluate::run(args),
+        Command::Matmul(args) => matmul::run(args),
         Command::Scaling(args) => scaling::run(args),
     }
 }
@@ -128,7 +141,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     within("steps", args.steps, 1..=MOST_ROUNDS, "")?;
     within("warm-up", args.warm_up, 0..=MOST_ROUNDS, "")?;
     in_range("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;
-    let mut workload = Workload::named(&args.workload).expect("clap lets these names pass");
+    let mut workload = Workload::named(&args.workload).expect("clap lets these names pass").on(args.on.open_for_training()?);
     workload.config = workload.config.with_dropout(args.dropout);
     (workload.recompute, workload.anomaly, workload.accumulate) = (args.recompute, args.anomaly, args.accumulate);
     in_range("steps", args.steps, !args.anomaly || args.steps >= 2, "at least 2: --anomaly watches every second one")?;
@@ -136,7 +149,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     within("batch", workload.sequences, 1..=1 << 20, "")?;
     within("accumulate", args.accumulate, 1..=workload.sequences, ", the sequences of a step")?;
     let part = workload.sequences / args.accumulate;
-    workload.shards = args.shards.unwrap_or(default_shards(part));
+    workload.shards = args.shards.unwrap_or(default_shards_on(&workload.device, part));
     within("shards", workload.shards, 1..=part, ", the sequences of a part")?;
     let steps = (args.warm_up + args.steps) as u64;
     let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);
@@ -153,13 +166,25 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
         let more = 100.0 * (watched / report.step_ms - 1.0);
         output::line(&format!("watched for non-finite numbers: {} ms per step, {more:+.1} %", figure(watched)))?;
     }
+    report.gpu.as_ref().map_or(Ok(()), asked_of_gpu)?;
     let (m, mb) = (report.memory, |bytes: usize| figure(bytes as f64 / 1e6));
     let [parameters, gradients, moments] = [m.parameters, m.gradients, m.moments].map(mb);
-    let [activations, scratch, peak, idle] = [m.activations, m.scratch, m.live_peak, m.idle_at_peak].map(mb);
+    let [activations, peak, idle] = [m.activations, m.live_peak, m.idle_at_peak].map(mb);
+    let scratch = m.scratch.map_or(String::new(), |bytes| format!(", scratch {}", mb(bytes)));
     let outside = m.outside.map_or("unknown".into(), mb);
     output::line(&format!(
-        "memory in MB: parameters {parameters}, gradients {gradients}, moments {moments}, activations {activations}, \
-         scratch {scratch}; at most {peak} in use at once, {idle} idle between; outside of buffers {outside}"
+        "memory in MB: parameters {parameters}, gradients {gradients}, moments {moments}, activations {activations}{scratch}; \
+         at most {peak} in use at once, {idle} idle between; outside of buffers {outside}"
+    ))
+}
+
+fn asked_of_gpu(step: &GpuStep) -> Result<(), CliError> {
+    let GpuStep { dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made } = *step;
+    let [dispatches, submissions, waits, sent, read, buffers] =
+        [dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made].map(figure);
+    output::line(&format!(
+        "a step asks of the GPU: {dispatches} dispatches in {submissions} submissions, {waits} waits, {sent} bytes sent, {read} \
+         read, {buffers} buffers made"
     ))
 }
 
@@ -178,7 +203,7 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
     let Some(gpt) = model.gpt() else {
         return Err(RangeError::new("model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer").into());
     };
-    let report = generate(gpt, args.prompt_tokens, args.tokens);
+    let report = generate(gpt, &args.on.open_for_training()?, args.prompt_tokens, args.tokens)?;
     if args.json {
         return output::json(&report);
     }

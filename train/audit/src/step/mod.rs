@@ -3,6 +3,7 @@
 
 mod graph;
 mod inputs;
+mod made;
 mod tokens;
 mod update;
 mod view;
@@ -10,12 +11,9 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use gradus_autograd::check;
-use gradus_autograd::trace::Recorder;
-use gradus_model::{DropoutSeed, GradientMode};
 use gradus_report::markup::escape;
+use gradus_tensor::Device;
 use gradus_train::optim::clip;
 use gradus_train::trainer::TrainError;
 use serde::Serialize;
@@ -23,6 +21,7 @@ use serde_json::Value;
 
 use crate::catalogue;
 use crate::ops::unfenced;
+use made::Made;
 
 pub use graph::{Node, Proof};
 pub use inputs::{Size, StepInputs, StepInputsError};
@@ -54,6 +53,9 @@ pub struct Opened {
     pub ops: serde_json::Map<String, Value>,
     /// Its nodes, in the order of the tape; the parameters first.
     pub nodes: Vec<Node>,
+    /// Up to which error differences confirm a derivative.
+    #[serde(skip)]
+    pub tolerance: f64,
 }
 
 impl Opened {
@@ -62,25 +64,29 @@ impl Opened {
     /// # Errors
     /// Where the update cannot be made.
     pub fn of(step: StepInputs, command: &str) -> Result<Self, TrainError> {
+        Opened::on(&Device::Cpu, step, command)
+    }
+
+    /// The same on a device: on a GPU in f32, and differences in f64 at the numbers that it gave.
+    ///
+    /// # Errors
+    /// Where the update cannot be made, or the device fails.
+    pub fn on(device: &Device, step: StepInputs, command: &str) -> Result<Self, TrainError> {
+        let made = Made::on(device, &step)?;
+        let step = StepInputs { trainer: made.before, ..step };
         let (trainer, seed) = (&step.trainer, step.trainer.recipe.seed);
-        let recorder = Arc::new(Recorder::default());
-        let dropout = Some(DropoutSeed::new(seed, trainer.done() + 1));
-        let (loss, gradient) =
-            trainer.params.observed_gradient(Some(recorder.clone()), &step.batch, dropout, GradientMode::Whole);
-        let (loss, mut after) = (loss.item(), trainer.clone());
-        let made = after.step(&step.batch)?;
         let read: Vec<usize> = step.tokens.rows.iter().map(|(row, _)| *row).collect();
         let at = trainer.recipe.factors(trainer.done() + 1);
-        let clip = trainer.recipe.clip.map_or(1.0, |max| clip::factor(made.gradient_norm, max));
-        let leaves = update::leaves(trainer, &after, &gradient, clip, &read);
-        let nodes = graph::nodes(&recorder.trace(), &leaves, seed);
+        let clip = trainer.recipe.clip.map_or(1.0, |max| clip::factor(made.summary.gradient_norm, max));
+        let leaves = update::leaves(trainer, &made.after, &made.gradient, clip, &read);
+        let nodes = graph::nodes(&made.trace, &leaves, seed);
         let config = serde_json::to_string(&trainer.params.config()).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
         let unit = if step.batch.labels.is_some() { ": L₂ per example, and λ·L₁ per token" } else { " per token" };
         let facts = [
-            ("loss", format!("{loss:?} nats{unit}")),
-            ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.gradient_norm, clip)),
-            ("step", format!("{}, at a rate of {:?}", at.t, made.rate)),
+            ("loss", format!("{:?} nats{unit}", made.loss)),
+            ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.summary.gradient_norm, clip)),
+            ("step", format!("{}, at a rate of {:?}", at.t, made.summary.rate)),
             ("seed", format!("{seed}: {}", step.drawn)),
             ("data", step.data.clone()),
             ("SHA-256 of the batch", step.data_digest()),
@@ -88,7 +94,7 @@ impl Opened {
             ("SHA-256 of the moments", step.moments_digest()),
             ("model", config),
             ("recipe", recipe),
-            ("arithmetic", format!("f64, {} threads; the bits do not depend on them", rayon::current_num_threads())),
+            ("arithmetic", made.arithmetic),
             ("made by", format!("Gradus {}: {command}", env!("CARGO_PKG_VERSION"))),
         ];
         Ok(Opened {
@@ -96,31 +102,32 @@ impl Opened {
             lead: step.lead,
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
             tokens: step.tokens,
-            loss,
+            loss: made.loss,
             rule: UpdateRule::of(&trainer.recipe.optimizer, at, clip),
             draws: DRAWS,
             ops: ops(&nodes),
             nodes,
+            tolerance: made.tolerance,
         })
     }
 
     /// Where the evidence fails, one line each: a derivative at the step's own numbers that differences contradict.
     pub fn faults(&self) -> Vec<String> {
-        fn of(nodes: &[Node], within: &str, faults: &mut Vec<String>) {
+        fn of(nodes: &[Node], within: &str, tolerance: f64, faults: &mut Vec<String>) {
             for node in nodes {
                 let path =
                     [within, &node.scope, node.op].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".");
-                if let Some(p) = node.proof.filter(|p| p.error > TOLERANCE) {
+                if let Some(p) = node.proof.filter(|p| p.error > tolerance) {
                     faults.push(format!(
-                        "{path}: {:e} by its VJP, {:e} by differences; error {:.1e}, at most {TOLERANCE:.0e} allowed",
+                        "{path}: {:e} by its VJP, {:e} by differences; error {:.1e}, at most {tolerance:.0e} allowed",
                         p.value, p.expected, p.error
                     ));
                 }
-                of(node.inside.as_deref().unwrap_or_default(), &path, faults);
+                of(node.inside.as_deref().unwrap_or_default(), &path, tolerance, faults);
             }
         }
         let mut faults = Vec::new();
-        of(&self.nodes, "", &mut faults);
+        of(&self.nodes, "", self.tolerance, &mut faults);
         faults
     }
 
@@ -162,9 +169,6 @@ impl Opened {
         page + rest
     }
 }
-
-/// The largest error at the best of seven steps, whatever the lengths of the inputs.
-const TOLERANCE: f64 = 1e-7;
 
 /// What the page says about each op that is used.
 fn ops(nodes: &[Node]) -> serde_json::Map<String, Value> {

@@ -6,7 +6,7 @@ use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
 
 use super::{Page, Talk, columns};
-use crate::common::within;
+use crate::common::{On, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -18,16 +18,25 @@ Examples:
   gradus audit cost                                   # the workload tiny
   gradus audit cost --workload small --threads 2 --html cost.html
   gradus audit cost --workload gpt1 --steps 3 --json
+  gradus audit cost --workload small --device gpu
 
 The workloads are those of `gradus bench train`. A step is made on one tape, and its kernels use all threads; training itself \
-cuts a batch into shards, so its steps are somewhat faster. FLOPs are what the ops state, which `gradus audit ops` proves; the rate counts forward and backward together as three times the forward FLOPs. The report has a roofline of the ops, and the memory held over the step.")]
+cuts a batch into shards, so its steps are somewhat faster. FLOPs are what the ops state, which `gradus audit ops` proves; the rate counts forward and backward together as three times the forward FLOPs. The report has a roofline of the ops, and the memory held over the step.
+
+With --device gpu, the times of ops are the GPU's own, by timestamps around each shader; where it has none, each op is waited for, and \
+the output says so. A third table has, shader by shader, the dispatches of a step and the bytes of the buffers bound. Memory is the GPU's.")]
 pub struct Args {
     /// Workload to measure
     #[arg(long, value_name = "NAME", default_value = "tiny", value_parser = Workload::NAMES)]
     workload: String,
+    /// Sequences per step, instead of the workload's
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
     /// Number of steps; times are medians over them
     #[arg(long, value_name = "N", default_value_t = 5)]
     steps: usize,
+    #[command(flatten)]
+    on: On,
     #[command(flatten)]
     page: Page,
     #[command(flatten)]
@@ -38,7 +47,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     within("steps", args.steps, 1..=10_000, "")?;
     args.page.check()?;
-    let workload = Workload::named(&args.workload).expect("clap knows the names");
+    let mut workload = Workload::named(&args.workload).expect("clap knows the names").on(args.on.open_for_training()?);
+    workload.sequences = args.batch.unwrap_or(workload.sequences);
+    within("batch", workload.sequences, 1..=1 << 20, "")?;
     let job = Job::new("measuring", args.steps as u64, "steps");
     let cost = Display::choose(args.talk.quiet).during(job, |reach| Ok(cost::cost(&workload, args.steps, reach)?))?;
     args.page.write(|| cost.report().render())?;
@@ -49,6 +60,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     columns([22, 17], heads().into_iter().chain(cost.rows(&cost.ops)))?;
     output::line("")?;
     columns([22, 17], heads().into_iter().chain(cost.rows(&cost.places)))?;
+    if !cost.shaders.is_empty() {
+        let rows = cost.shader_rows();
+        let width = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or_default();
+        output::line("")?;
+        columns([width, 17], [cost::Cost::SHADER_HEADS.map(str::to_owned)].into_iter().chain(rows))?;
+        output::line(&format!("\n{}", cost.clock.note().trim_end()))?;
+    }
     let [ms, rest, peak, gemm, memory] =
         [cost.step_ms, cost.rest_ms, cost.peak_mb(), cost.gemm_gflops, cost.bandwidth_gb_per_second].map(figure);
     output::line(&format!(

@@ -6,6 +6,7 @@ use gradus_train::trainer::{TrainError, Trainer};
 use serde_json::json;
 
 use super::{Talk, refuse};
+use crate::common::On;
 use crate::error::CliError;
 use crate::output;
 
@@ -15,21 +16,26 @@ use crate::output;
 Examples:
   gradus audit replay runs/novels/anomaly
   gradus audit replay runs/novels/anomaly --json
+  gradus audit replay runs/novels/anomaly --device gpu     # of a run on a GPU
 
 A run that stops at a NaN or an infinity keeps that step in the folder `anomaly` of its directory: the parameters before the step, \
-its batch and the seed of its dropout. Nothing else is needed to repeat the step to the same bits. The exit code is 0 if the same \
+its batch and the seed of its dropout. Nothing else is needed to repeat the step to the same bits, on the device that made it. The exit code is 0 if the same \
 number is found again.")]
 pub struct Args {
     /// The `anomaly` directory of a run
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     talk: Talk,
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
-    let (trainer, batch, error) = Trainer::replay(&args.dir)?;
+    let device = args.on.open()?;
+    let (mut trainer, batch, error) = Trainer::replay(&args.dir)?;
+    trainer.place(&device)?;
     if !args.talk.quiet {
         output::say(&format!("the run said: {error}"));
     }
@@ -43,13 +49,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             };
         }
         return refuse(vec![format!(
-            "{}: expected a non-finite number in step {step}, found none; replay the files as the run left them, with the build that kept them",
+            "{}: expected a non-finite number in step {step}, found none; replay the files as the run left them, with the build and on the device that kept them",
             args.dir.display()
         )]);
     };
     if !error.contains(&anomaly.to_string()) {
         return refuse(vec![format!(
-            "{}: expected the number that the run reported, found another in step {step}: {anomaly}; replay the files as the run left them, with the build that kept them",
+            "{}: expected the number that the run reported, found another in step {step}: {anomaly}; replay the files as the run left them, with the build and on the device that kept them",
             args.dir.display()
         )]);
     }

@@ -12,7 +12,7 @@ use gradus_train::pretrain::Stored;
 use serde_json::json;
 
 use super::{Talk, refuse};
-use crate::common::{cache, command, open_model, within};
+use crate::common::{On, cache, command, open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::page::{free, write};
@@ -29,12 +29,13 @@ Examples:
   gradus audit step --by-hand --html by-hand.html     # two tokens and three dimensions, for pen and paper
   gradus audit step --model runs/novels --text \"It was a bright cold day in April\" --tokens 8 --html novels.html
   gradus audit step --run runs/shakespeare            # the next step of a pre-training stopped by Ctrl-C or --stop-at
+  gradus audit step --model runs/novels --corpus emma.txt --device gpu --html on-a-gpu.html
   gradus audit step --model runs/novels --task rte --data glue/RTE --html rte.html     # a step of a fine-tuning
   gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
 
 The page is one file and needs no network. It shows the graph of the step, which can be zoomed from the model down to the \
 primitives of a fused op. For each op it gives the equation, the values, the gradients and where they came from, the cost, and the \
-derivative beside central differences at the step's own numbers. Everything is computed in f64, with dropout as in training. With \
+derivative beside central differences at the step's own numbers. Everything is computed in f64, with dropout as in training; on a GPU in f32, and the differences in f64 at its numbers. With \
 --run, the step uses the run's optimizer, rate and moments; without it, GPT-1's optimizer at its defaults. A page of 512 tokens \
 takes about 30 MB; size and time grow with --sequences. The exit code is 1 if differences contradict a derivative.")]
 #[command(group(clap::ArgGroup::new("checkpoint").args(["model", "run"])))]
@@ -77,21 +78,24 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
+    on: On,
+    #[command(flatten)]
     talk: Talk,
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     free(&args.html, args.overwrite)?;
+    let device = args.on.open()?;
     let step = inputs(args)?;
-    let digests = (step.parameters_digest(), step.data_digest());
-    let opened = Opened::of(step, &command())?;
+    let opened = Opened::on(&device, step, &command())?;
+    let digest = |name: &str| opened.facts.iter().find(|(fact, _)| fact == name).map(|(_, digest)| digest);
     write(&args.html, &opened.html())?;
     let faults = opened.faults();
     if args.talk.json {
         output::json(&json!({
             "html": args.html.display().to_string(), "loss": opened.loss, "nodes": opened.nodes.len(), "proved": opened.proved(),
-            "parameters_sha256": digests.0, "batch_sha256": digests.1, "faults": faults,
+            "parameters_sha256": digest("SHA-256 of the parameters"), "batch_sha256": digest("SHA-256 of the batch"), "faults": faults,
         }))?;
     } else {
         let (path, loss) = (args.html.display(), opened.loss);

@@ -242,5 +242,6 @@ fn the_cost_of_a_step_is_shown_op_by_op() {
     giga(&found, "bandwidth_gb_per_second");
     assert_holds(&desk.text("cost.html"), &["Ops under the roof", "Memory over the step"]);
     desk.gradus("audit cost --quiet --html cost.html").fails_with(&["cost.html", "--overwrite"]);
+    desk.gradus("audit cost --batch 0").misused(&["--batch 0"]);
     desk.gradus("audit cost --steps 0").misused(&["--steps 0"]);
 }

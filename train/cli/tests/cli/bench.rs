@@ -78,6 +78,30 @@ fn evaluation_reports_its_rate_beside_the_forward_pass() {
 }
 
 #[test]
+fn products_are_timed_by_size_and_by_layer() {
+    let json = gradus("bench matmul --sizes 16,32 --workload tiny --threads 2 --json").json();
+    assert_eq!(json["device"], "cpu");
+    let rows: Vec<_> = items(&json["products"]).iter().collect();
+    let of = |name: &str, layout: &str| {
+        let found = rows.iter().find(|row| row["name"] == name && row["layout"] == layout).unwrap_or_else(|| panic!("{name}"));
+        ["m", "k", "n"].map(|extent| found[extent].as_u64().expect("a size"))
+    };
+    assert_eq!([&rows[0]["n"], &rows[1]["n"]], [16, 32]);
+    assert_eq!(rows.len(), 2 + 15);
+    // tiny has 16 × 128 tokens, d 128 and 2,000 words.
+    assert_eq!(of("mlp.c_fc", "forward"), [2048, 128, 512]);
+    assert_eq!(of("mlp.c_fc", "input"), [2048, 512, 128]);
+    assert_eq!(of("mlp.c_fc", "weights"), [128, 2048, 512]);
+    assert_eq!(of("output", "weights"), [2000, 256, 128]);
+    for row in rows {
+        let flops = ["m", "k", "n"].map(|extent| number(&row[extent])).iter().product::<f64>() * 2.0;
+        assert_near(&row["gflops"], flops / number(&row["ms"]) / 1e6, 1e-9 * number(&row["gflops"]));
+    }
+    let table = gradus("bench matmul --sizes 16 --quiet");
+    assert_eq!(table.printed().lines().count(), 2, "{}", table.stdout);
+}
+
+#[test]
 fn memory_grows_as_it_must() {
     // On one thread, since the peak of two depends on who is ahead.
     let json = gradus("bench scaling --sweep attention --sweep depth --repeats 1 --threads 1 --json").json();
@@ -115,6 +139,7 @@ fn what_cannot_be_timed_is_refused() {
         ("train --batch 2 --accumulate 3", &["--accumulate 3", "from 1 to 2, the sequences of a step"]),
         ("train --batch 4 --accumulate 2 --shards 3", &["--shards 3", "from 1 to 2, the sequences of a part"]),
         ("train --dropout 1", &["--dropout 1", "below 1"]),
+        ("matmul --sizes 16,0", &["--sizes 0: expected a number from 1 to 32768"]),
         ("evaluate --passes 0", &["--passes 0: expected a number from 1 to 10000"]),
         ("scaling --repeats 0", &["--repeats 0: expected a number from 1 to 10000"]),
     ] {

@@ -46,6 +46,95 @@ mod on_a_gpu {
         }
     }
 
+    /// The workload `tiny` with one sequence: a step of a second or so.
+    #[test]
+    fn a_gpu_is_timed_as_the_cpu_is() {
+        let Some(gpu) = gpu() else { return };
+        let train = |device: &str| {
+            let json = gradus(&format!("bench train --batch 1 --steps 1 --warm-up 3 --device {device} --quiet --json")).json();
+            assert_eq!(json["shards"], 1);
+            assert!(giga(&json, "gemm_gflops") > 0.0);
+            json
+        };
+        let (here, there) = (train("cpu"), train(&gpu));
+        assert_near(&there["final_loss"], number(&here["final_loss"]), 1e-3);
+        let bytes = |json: &Value, class: &str| json["memory"][class].as_u64().unwrap_or_else(|| panic!("{class} in {json}"));
+        for class in ["parameters", "gradients", "moments"] {
+            assert_eq!(bytes(&there, class), bytes(&here, class), "{class}");
+        }
+        // What a step keeps is the same tensors, each in a buffer of its own that may be an eighth larger.
+        let (kept, kept_here) = (bytes(&there, "activations"), bytes(&here, "activations"));
+        assert!(kept > kept_here / 2 && kept < kept_here * 3 / 2, "{kept} bytes, {kept_here} on the CPU");
+        assert!(bytes(&there, "live_peak") > 4 * bytes(&there, "parameters"), "{there}");
+        assert_eq!((&here["gpu"], &there["memory"]["scratch"]), (&Value::Null, &Value::Null));
+        let step = |field: &str| number(&there["gpu"][field]);
+        assert!(step("dispatches") > 100.0 && step("sent_bytes") > 0.0 && step("read_bytes") > 0.0, "{there}");
+        assert!(step("waits") == 1.0 && step("submissions") <= 6.0 && step("buffers_made") == 0.0, "{there}");
+
+        let json = gradus(&format!("bench matmul --sizes 16 --device {gpu} --quiet --json")).json();
+        assert!(number(&items(&json["products"])[0]["gflops"]) > 0.0, "{json}");
+        assert_ne!(json["device"], "cpu");
+    }
+
+    #[test]
+    fn the_cost_of_a_step_has_the_gpus_times_and_its_shaders() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        let cost = desk.gradus(&format!("audit cost --batch 1 --steps 1 --device {gpu} --quiet --html cost.html --json")).json();
+        let sum = |field: &str| items(&cost["ops"]).iter().map(|op| number(&op[field])).sum::<f64>();
+        let (forward, backward) = (sum("forward_ms"), sum("backward_ms"));
+        assert!(forward > 0.0 && backward > 0.0, "{cost}");
+        let linear = items(&cost["ops"]).iter().find(|op| op["name"] == "linear").expect("in every block");
+        assert!(linear["calls"] == 16 && number(&linear["forward_ms"]) > 0.0 && number(&linear["backward_ms"]) > 0.0, "{linear}");
+        let shaders = items(&cost["shaders"]);
+        let adam = shaders.iter().find(|shader| shader["name"] == "adam").unwrap_or_else(|| panic!("{cost}"));
+        // θ, m and v are written, and the gradient is read.
+        assert!(number(&adam["bytes"]) >= 4.0 * 4.26e6, "{adam}");
+        assert!(shaders.iter().all(|shader| number(&shader["dispatches"]) >= 1.0), "{cost}");
+        match cost["clock"].as_str() {
+            Some("timestamps") => {
+                let all: f64 = shaders.iter().map(|shader| number(&shader["ms"])).sum();
+                assert!(all > forward + backward, "ops, and what is around them: {cost}");
+            }
+            Some("waits") => assert!(shaders.iter().all(|shader| shader["ms"].is_null()), "{cost}"),
+            _ => panic!("{cost}"),
+        }
+        assert_holds(&desk.text("cost.html"), &["Shader by shader", "adam"]);
+    }
+
+    #[test]
+    fn a_step_on_a_gpu_is_opened_with_the_numbers_that_it_gave() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        let open = |device: &str, page: &str| {
+            let found = desk.gradus(&format!("audit step --by-hand --device {device} --html {page} --json")).json();
+            assert_eq!(found["faults"], Value::Array(Vec::new()));
+            found
+        };
+        let (here, there) = (open("cpu", "here.html"), open(&gpu, "there.html"));
+        assert_eq!((&there["nodes"], &there["proved"]), (&here["nodes"], &here["proved"]));
+        assert_eq!(there["parameters_sha256"], here["parameters_sha256"], "eighths are the same in f32");
+        assert_near(&there["loss"], number(&here["loss"]), 1e-6);
+        assert_ne!(there["loss"], here["loss"], "in f32");
+        assert_holds(&desk.text("there.html"), &["f32 on gpu:", "differences are computed in f64"]);
+        // A model with dropout, fused ops and more rows than one.
+        desk.byte_model("model", |_| {});
+        let line = "audit step --model model --text abcdefgh --html page.html --overwrite --json";
+        desk.gradus(&format!("{line} --device {gpu}")).json();
+    }
+
+    #[test]
+    fn a_step_that_failed_on_a_gpu_is_repeated_there() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
+        let wild = "--lr 1e30 --clip 0 --optimizer sgd";
+        let run = desk.gradus(&format!("pretrain --corpus corpus.txt --out run {SIZES} {wild} --device {gpu}"));
+        run.fails_with(&["diverged", "The first non-finite number: going forward,", "gradus audit replay"]);
+        let found = desk.gradus(&format!("audit replay run/anomaly --device {gpu} --quiet --json")).json();
+        assert_holds(&run.stderr, &[found["op"].as_str().expect("a name"), found["source"].as_str().expect("a place")]);
+    }
+
     const SIZES: &str =
         "--tokenizer char --layers 1 --width 16 --heads 2 --context 12 --batch 4 --steps 6 --eval-every 6 --quiet --json";
 

@@ -1,0 +1,130 @@
+//! The step itself: made on the CPU in f64, or on a GPU in f32 and read back.
+
+use std::sync::Arc;
+
+use gradus_autograd::Tensor;
+use gradus_autograd::trace::{Argument, Recorder, Summand, Traced};
+use gradus_model::{DropoutSeed, GradientMode, Tree};
+use gradus_tensor::device::Products;
+use gradus_tensor::{Device, Real};
+use gradus_train::trainer::{Gradient, StepSummary, TrainError, Trainer};
+
+use super::StepInputs;
+
+/// The largest error at the best of seven steps, whatever the lengths of the inputs.
+const TOLERANCE: f64 = 1e-7;
+/// The same of a VJP on a GPU, whose roundings, by 2⁻²⁴ in f32 and by 2⁻¹² of a factor in f16, are not in the differences: sixteen
+/// times and four times as much.
+const fn tolerance_of(products: Products) -> f64 {
+    match products {
+        Products::F32 => 1e-6,
+        Products::F16 => 1e-3,
+    }
+}
+
+/// What a step came to.
+#[derive(Debug)]
+pub struct Made {
+    /// The parameters and moments that it begins with, as the device has them.
+    pub before: Trainer<f64>,
+    pub after: Trainer<f64>,
+    pub loss: f64,
+    pub gradient: Gradient<f64>,
+    pub summary: StepSummary,
+    pub trace: Vec<Traced<f64>>,
+    /// How it was computed.
+    pub arithmetic: String,
+    /// Up to which error differences confirm a derivative.
+    pub tolerance: f64,
+}
+
+/// Everything in one precision.
+struct Run<T: Real> {
+    after: Trainer<T>,
+    loss: f64,
+    gradient: Gradient<T>,
+    summary: StepSummary,
+    trace: Vec<Traced<T>>,
+}
+
+impl Made {
+    /// Makes it on a device.
+    pub fn on(device: &Device, step: &StepInputs) -> Result<Self, TrainError> {
+        let here = run(&step.trainer, step, &Device::Cpu)?;
+        let threads = rayon::current_num_threads();
+        if *device == Device::Cpu {
+            let Run { after, loss, gradient, summary, trace } = here;
+            let arithmetic = format!("f64, {threads} threads; the bits do not depend on them");
+            let before = step.trainer.clone();
+            return Ok(Made { before, after, loss, gradient, summary, trace, arithmetic, tolerance: TOLERANCE });
+        }
+        let mut trainer: Trainer<f32> = step.trainer.cast();
+        let before = trainer.cast();
+        trainer.place(device).map_err(|error| TrainError::Device { step: trainer.done() + 1, error })?;
+        let Run { mut after, loss, gradient, summary, trace } = run(&trainer, step, device)?;
+        after.place(&Device::Cpu).map_err(|error| TrainError::Device { step: after.done(), error })?;
+        let rounds = device.arithmetic().map_or(String::new(), |arithmetic| format!(", where {arithmetic}"));
+        Ok(Made {
+            before,
+            after: after.cast(),
+            loss,
+            gradient: gradient.map(|_, g| g.as_ref().map(read)),
+            summary,
+            trace: read_back(&here.trace, &trace),
+            arithmetic: format!(
+                "f32 on {device}{rounds}, with products in {}; differences are computed in f64, at its numbers, on the CPU",
+                device.products()
+            ),
+            tolerance: tolerance_of(device.products()),
+        })
+    }
+}
+
+fn run<T: Real>(trainer: &Trainer<T>, step: &StepInputs, device: &Device) -> Result<Run<T>, TrainError> {
+    let recorder = Arc::new(Recorder::on(device));
+    let dropout = Some(DropoutSeed::new(trainer.recipe.seed, trainer.done() + 1));
+    let (loss, gradient) = trainer.params.observed_gradient(Some(recorder.clone()), &step.batch, dropout, GradientMode::Whole);
+    let (loss, mut after) = (loss.item().to_f64(), trainer.clone());
+    let summary = after.step(&step.batch)?;
+    Ok(Run { after, loss, gradient, summary, trace: recorder.trace() })
+}
+
+/// The numbers of a tensor on a GPU; panics where that fails.
+fn read(x: &Tensor<f32>) -> Tensor<f64> {
+    Tensor::new(*x.shape(), x.to_vec().into_iter().map(f64::from).collect())
+}
+
+/// The numbers of `there`, with the ops of `here`: the same step in f64, so that differences can be computed in f64 too.
+fn read_back(here: &[Traced<f64>], there: &[Traced<f32>]) -> Vec<Traced<f64>> {
+    assert_eq!(here.len(), there.len(), "a step has the same nodes on every device");
+    let mut nodes: Vec<Traced<f64>> = Vec::with_capacity(there.len());
+    for (i, (here, it)) in here.iter().zip(there).enumerate() {
+        assert_eq!(here.name(), it.name(), "node {i}: a step has the same ops on every device");
+        let value_of = |x: &Argument<f32>| match x.node {
+            Some(node) => nodes[node.index()].value.clone(),
+            None => constant(x, &there[..i], &nodes),
+        };
+        let ins = it.ins.iter().map(|x| Argument { node: x.node, value: value_of(x) }).collect();
+        let summand = |s: &Summand<f32>| Summand { from: s.from, input: s.input, value: read(&s.value) };
+        nodes.push(Traced {
+            op: here.op.clone(),
+            ins,
+            site: it.site.clone(),
+            value: read(&it.value),
+            cotangent: it.cotangent.as_ref().map(read),
+            summands: it.summands.iter().map(summand).collect(),
+            saved: it.saved,
+            forward: it.forward,
+            backward: it.backward,
+        });
+    }
+    nodes
+}
+
+/// A constant; where it is the value of an earlier node, expanded perhaps, it stays that.
+fn constant(x: &Argument<f32>, earlier: &[Traced<f32>], nodes: &[Traced<f64>]) -> Tensor<f64> {
+    let (value, shape) = (read(&x.value), *x.value.shape());
+    let may_be = |y: &Tensor<f32>| x.value.shares_buffer(y) && y.shape().broadcast(&shape) == Some(shape);
+    let of_node = earlier.iter().rposition(|it| may_be(&it.value)).map(|i| nodes[i].value.expand(shape));
+    of_node.filter(|it| it.to_vec() == value.to_vec()).unwrap_or(value)
+}

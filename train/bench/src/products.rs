@@ -1,0 +1,138 @@
+//! How fast a device multiplies matrices: squares, and what a model multiplies.
+
+use gradus_tensor::{Device, Tensor};
+use serde::Serialize;
+
+use crate::machine::{fastest, random};
+use crate::workload::Workload;
+
+/// The rates of products.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProductsReport {
+    /// What computed.
+    pub device: String,
+    /// The precision of the factors: f32 or f16.
+    pub products_in: String,
+    /// Threads.
+    pub threads: usize,
+    /// Each product.
+    pub products: Vec<ProductRate>,
+}
+
+/// The rate of one product (m, k)·(k, n).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProductRate {
+    /// `square`, or the place in a model.
+    pub name: &'static str,
+    /// Which factor is read across its rows.
+    pub layout: Layout,
+    /// Rows of the result.
+    pub m: usize,
+    /// Terms of each element.
+    pub k: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// The fastest of repetitions, in milliseconds.
+    pub ms: f64,
+    /// 10⁹ FLOP/s, at 2·m·k·n.
+    pub gflops: f64,
+}
+
+/// How a product of layer y = x·w reads its factors, which lie in memory by rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// y = x·w.
+    Forward,
+    /// x̄ = ȳ·wᵀ.
+    Input,
+    /// w̄ = xᵀ·ȳ.
+    Weights,
+}
+
+/// A product to time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    name: &'static str,
+    layout: Layout,
+    /// The extents m, k and n.
+    size: [usize; 3],
+    /// Whether the left factor and the right one are transposed views.
+    transposed: [bool; 2],
+}
+
+impl Product {
+    /// Of two square matrices.
+    pub fn square(n: usize) -> Self {
+        Product { name: "square", layout: Layout::Forward, size: [n; 3], transposed: [false; 2] }
+    }
+
+    /// Those of a training step of a workload: a block's four layers and the output, forward, and backward to input and weights.
+    pub fn of(workload: &Workload) -> Vec<Self> {
+        let (rows, d) = (workload.tokens() / workload.accumulate, workload.config.width);
+        let layers =
+            [("attn.c_attn", d, 3 * d), ("attn.c_proj", d, d), ("mlp.c_fc", d, 4 * d), ("mlp.c_proj", 4 * d, d)].into_iter();
+        let in_blocks = layers.flat_map(|(name, from, to)| {
+            [
+                Product { name, layout: Layout::Forward, size: [rows, from, to], transposed: [false, false] },
+                Product { name, layout: Layout::Input, size: [rows, to, from], transposed: [false, true] },
+                Product { name, layout: Layout::Weights, size: [from, rows, to], transposed: [true, false] },
+            ]
+        });
+        // The output's matrix is that of the tokens' vectors (V, d), and logits exist for some rows at a time.
+        let (rows, v, name) = (rows.min(LOGIT_ROWS), workload.config.vocab, "output");
+        let output = [
+            Product { name, layout: Layout::Forward, size: [rows, d, v], transposed: [false, true] },
+            Product { name, layout: Layout::Input, size: [rows, v, d], transposed: [false, false] },
+            Product { name, layout: Layout::Weights, size: [v, rows, d], transposed: [true, false] },
+        ];
+        in_blocks.chain(output).collect()
+    }
+
+    fn time(&self, device: &Device) -> ProductRate {
+        let Product { name, layout, size: [m, k, n], transposed } = *self;
+        let factor = |[rows, columns]: [usize; 2], transposed: bool| -> Tensor {
+            if transposed { random(device, [columns, rows]).t() } else { random(device, [rows, columns]) }
+        };
+        let (a, b) = (factor([m, k], transposed[0]), factor([k, n], transposed[1]));
+        let seconds = fastest(device, || drop(a.matmul(&b)));
+        ProductRate { name, layout, m, k, n, ms: 1e3 * seconds, gflops: 2.0 * (m * k * n) as f64 / seconds / 1e9 }
+    }
+}
+
+/// Rows of logits that are held at once, at least.
+const LOGIT_ROWS: usize = 256;
+
+/// Times these products; `after(i)` follows the i-th, from 1. Panics where the device fails.
+pub fn products(device: &Device, all: &[Product], mut after: impl FnMut(usize)) -> ProductsReport {
+    let mut timed = Vec::with_capacity(all.len());
+    for product in all {
+        timed.push(product.time(device));
+        after(timed.len());
+    }
+    let (threads, products_in) = (rayon::current_num_threads(), device.products().to_string());
+    ProductsReport { device: device.to_string(), products_in, threads, products: timed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Forward and both ways back, the same factors meet: n·k·m multiply-adds each.
+    #[test]
+    fn a_layer_has_three_products_of_one_size() {
+        let mut workload = Workload::named("tiny").unwrap();
+        (workload.sequences, workload.config.context) = (2, 8);
+        let all = Product::of(&workload);
+        assert_eq!(all.len(), 15);
+        for layer in all.chunks(3) {
+            let flops = |p: &Product| p.size.iter().product::<usize>();
+            assert!(layer.iter().all(|p| p.name == layer[0].name && flops(p) == flops(&layer[0])), "{layer:?}");
+            assert_eq!([0, 1, 2].map(|i| layer[i].layout), [Layout::Forward, Layout::Input, Layout::Weights]);
+        }
+        let report = products(&Device::Cpu, &[Product::square(8), all[1]], |_| {});
+        let sizes: Vec<_> = report.products.iter().map(|p| [p.m, p.k, p.n]).collect();
+        assert_eq!(sizes, [[8, 8, 8], [16, 3 * 128, 128]]);
+        assert!(report.products.iter().all(|p| p.ms > 0.0 && p.gflops.is_finite()));
+    }
+}

@@ -1,0 +1,73 @@
+//! `gradus bench matmul`.
+
+use gradus_bench::{Layout, Product, ProductRate, Workload, products};
+use gradus_io::numbers::figure;
+use gradus_io::progress::Job;
+use gradus_tensor::Device;
+use gradus_tensor::device::GpuInfo;
+
+use crate::common::{On, Talk, within};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
+
+/// Time matrix products: squares, and those of a model forward and backward.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Time matrix products: squares, and those of a training step of a workload; in f32, or on a GPU with factors in f16 \
+        (--products).\n\n\
+        A layer y = x·w has three: forward y = x·w; input x̄ = ȳ·wᵀ; weights w̄ = xᵀ·ȳ. m, k and n are the sizes of (m, k)·(k, n); \
+        the output's has at most 256 rows of logits at a time. ms is the fastest of the repetitions in 0.3 s; on a GPU that of \
+        groups of them, each awaited to its end. gflops counts 2·m·k·n.",
+    after_long_help = "Examples:\n  \
+        gradus bench matmul --threads 2\n  \
+        gradus bench matmul --sizes 1024,4096 --device gpu --json\n  \
+        gradus bench matmul --sizes 512 --workload gpt1 --device gpu --products f16"
+)]
+pub struct Matmul {
+    /// Sizes N of square products N × N × N [default: 512,1024,2048; to 8192 on a GPU; 128,256,512 on a software renderer]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    sizes: Option<Vec<usize>>,
+    /// Workload whose products are timed too, as in `gradus bench train`.
+    #[arg(long, value_parser = Workload::NAMES)]
+    workload: Option<String>,
+    #[command(flatten)]
+    on: On,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+pub fn run(args: &Matmul) -> Result<(), CliError> {
+    args.talk.threads.start()?;
+    let sizes = args.sizes.as_deref().unwrap_or_default();
+    sizes.iter().try_for_each(|&size| within("sizes", size, 1..=1 << 15, ""))?;
+    let device = args.on.open_for_training()?;
+    let sizes = if sizes.is_empty() { default_sizes(&device) } else { sizes };
+    let workload = args.workload.as_deref().map(|name| Workload::named(name).expect("clap lets these names pass"));
+    let squares = sizes.iter().map(|&size| Product::square(size));
+    let all: Vec<Product> = squares.chain(workload.iter().flat_map(Product::of)).collect();
+    let job = Job::new("multiplying", all.len() as u64, "products");
+    let report = Display::choose(args.talk.quiet).during(job, |reach| Ok(products(&device, &all, reach)))?;
+    if args.talk.json {
+        return output::json(&report);
+    }
+    output::line(&format!("{:<14}{:<10}{:>8}{:>8}{:>8}{:>12}{:>12}", "product", "layout", "m", "k", "n", "ms", "GFLOP/s"))?;
+    report.products.iter().try_for_each(|product| {
+        let ProductRate { name, layout, m, k, n, ms, gflops } = product;
+        let layout = match layout {
+            Layout::Forward => "forward",
+            Layout::Input => "input",
+            Layout::Weights => "weights",
+        };
+        output::line(&format!("{name:<14}{layout:<10}{m:>8}{k:>8}{n:>8}{:>12}{:>12}", figure(*ms), figure(*gflops)))
+    })
+}
+
+/// What takes a second or so each.
+fn default_sizes(device: &Device) -> &'static [usize] {
+    match device.info().map(|gpu| gpu.kind) {
+        None => &[512, 1024, 2048],
+        Some(GpuInfo::SOFTWARE) => &[128, 256, 512],
+        Some(_) => &[512, 1024, 2048, 4096, 8192],
+    }
+}
