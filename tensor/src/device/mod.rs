@@ -39,7 +39,7 @@ pub use error::DeviceError;
 #[cfg(feature = "wgpu")]
 pub use gpu::Gpu;
 #[cfg(all(test, feature = "wgpu"))]
-pub(crate) use gpu::testing::fresh;
+pub(crate) use gpu::testing::{fresh, fresh_with};
 pub use products::Products;
 #[cfg(feature = "wgpu")]
 pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};

@@ -4,7 +4,7 @@
 //! is measured again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gradus_io::files::write_json;
 use gradus_tensor::Device;
@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::cache;
 use crate::output;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The contents of a file.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
@@ -24,10 +26,39 @@ struct Kept {
     kernels: BTreeMap<String, String>,
 }
 
+impl Kept {
+    /// What was kept of a GPU in a folder; `None` where there is nothing, or nothing of this driver and program.
+    fn read(folder: &Path, info: &GpuInfo) -> Option<Self> {
+        let kept: Kept = serde_json::from_slice(&std::fs::read(file(folder, info)).ok()?).ok()?;
+        (kept.driver == info.driver && kept.version == VERSION).then_some(kept)
+    }
+
+    /// Keeps kernels of a GPU, beside those that are known, if any is new.
+    fn add(folder: &Path, info: &GpuInfo, kernels: BTreeMap<String, String>) -> Result<(), String> {
+        let known = Self::read(folder, info).unwrap_or_default().kernels;
+        if kernels.iter().all(|(kind, kernel)| known.get(kind) == Some(kernel)) {
+            return Ok(());
+        }
+        let kernels = known.into_iter().chain(kernels).collect();
+        let kept = Kept { driver: info.driver.clone(), version: VERSION.into(), kernels };
+        std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
+        write_json(&file(folder, info), &kept).map_err(|e| e.to_string())
+    }
+}
+
+fn file(folder: &Path, info: &GpuInfo) -> PathBuf {
+    let name: String = info.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    folder.join(format!("{name}.json"))
+}
+
+fn folder() -> PathBuf {
+    cache(None).join("kernels")
+}
+
 /// Lets a GPU use what it measured at another time.
 pub fn recall(device: &Device) {
     if let Some(info) = device.info()
-        && let Some(kept) = read(info)
+        && let Some(kept) = Kept::read(&folder(), info)
     {
         device.remember(&kept.kernels);
     }
@@ -41,27 +72,37 @@ pub fn measure(device: &Device) {
 /// Keeps what the open GPUs have measured. Where it cannot be written, it is measured again the next time.
 pub fn keep() {
     for device in Device::opened() {
-        let (Some(info), kernels) = (device.info(), device.choices()) else { continue };
-        let known = read(info).unwrap_or_default().kernels;
-        if kernels.iter().all(|(kind, kernel)| known.get(kind) == Some(kernel)) {
-            continue;
-        }
-        let kernels = known.into_iter().chain(kernels).collect();
-        let kept = Kept { driver: info.driver.clone(), version: env!("CARGO_PKG_VERSION").into(), kernels };
-        let file = file(info);
-        let made = file.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|e| e.to_string());
-        if let Err(why) = made.and_then(|()| write_json(&file, &kept).map_err(|e| e.to_string())) {
+        let Some(info) = device.info() else { continue };
+        if let Err(why) = Kept::add(&folder(), info, device.choices()) {
             output::say(&format!("note: the kernels measured on {} were not kept: {why}", info.name));
         }
     }
 }
 
-fn read(info: &GpuInfo) -> Option<Kept> {
-    let kept: Kept = serde_json::from_slice(&std::fs::read(file(info)).ok()?).ok()?;
-    (kept.driver == info.driver && kept.version == env!("CARGO_PKG_VERSION")).then_some(kept)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn file(info: &GpuInfo) -> PathBuf {
-    let name: String = info.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    cache(None).join("kernels").join(format!("{name}.json"))
+    fn gpu(driver: &str) -> GpuInfo {
+        GpuInfo { name: "Big (TM) 9000".into(), kind: "discrete", interface: "Vulkan", driver: driver.into() }
+    }
+
+    #[test]
+    fn kernels_are_kept_for_the_driver_that_they_were_measured_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("kernels");
+        let kernels =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect::<BTreeMap<_, _>>();
+        let known = |driver: &str| Kept::read(&folder, &gpu(driver)).map(|kept| kept.kernels);
+        Kept::add(&folder, &gpu("1.0"), kernels(&[])).unwrap();
+        assert!(!folder.exists(), "nothing to keep, nothing written");
+        Kept::add(&folder, &gpu("1.0"), kernels(&[("wide", "a"), ("tall", "b")])).unwrap();
+        Kept::add(&folder, &gpu("1.0"), kernels(&[("wide", "c")])).unwrap();
+        assert_eq!(known("1.0"), Some(kernels(&[("tall", "b"), ("wide", "c")])));
+        assert_eq!(known("1.1"), None, "another driver");
+        std::fs::write(folder.join("Big--TM--9000.json"), "{").unwrap();
+        assert_eq!(known("1.0"), None, "a damaged file");
+        Kept::add(&folder, &gpu("1.1"), kernels(&[("wide", "d")])).unwrap();
+        assert_eq!(known("1.1"), Some(kernels(&[("wide", "d")])));
+    }
 }

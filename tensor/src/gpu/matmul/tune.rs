@@ -97,7 +97,7 @@ fn agrees(unit: Unit, found: &Array, expected: &Array) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::fresh;
+    use crate::device::{fresh, fresh_with};
     use crate::rng::Philox;
     use crate::{Device, Tensor};
 
@@ -124,6 +124,42 @@ mod tests {
         drop(drawn([120, 200], 5).matmul(&drawn([200, 100], 6)));
         assert_eq!(gpu.counts().dispatches - before.dispatches, 1, "sizes up to these are of one kind");
         assert_eq!(gpu.choices(), choices);
+    }
+
+    /// Cooperative matrices among them, where the device has them.
+    #[test]
+    fn in_half_precision_what_is_chosen_multiplies_the_same() {
+        let Some(gpu) = fresh_with(Products::F16) else { return };
+        let device = Device::Gpu(gpu.clone());
+        let drawn = |shape: [usize; 2], seed| {
+            let x = Tensor::<f32>::normal(shape, 1.0, &mut Philox::new(seed));
+            x.to(&device).expect("room")
+        };
+        let (a, b) = (drawn([128, 256], 1), drawn([256, 128], 2));
+        let by_rule = a.matmul(&b).to_vec();
+        device.tune(true);
+        let found = a.matmul(&b).to_vec();
+        assert!(found.iter().zip(&by_rule).all(|(found, expected)| (found - expected).abs() < 1e-3), "{:?}", gpu.choices());
+        assert!(gpu.choices().keys().all(|kind| kind.starts_with("f16, 1 of")) && gpu.choices().len() == 1);
+    }
+
+    /// A kernel that is fast and wrong.
+    #[test]
+    fn results_that_differ_are_noticed() {
+        let Some(gpu) = fresh() else { return };
+        let sent = |values: &[f32]| Array {
+            layout: crate::layout::Layout::dense([values.len()].into()),
+            buffer: gpu.send(values).into(),
+        };
+        let expected = sent(&[1.0, -2.0, 1000.0, 0.0]);
+        let thread = |values: &[f32]| agrees(Unit::Thread, &sent(values), &expected);
+        assert!(
+            thread(&[1.0, -2.0, 1000.0, 0.0]) && !thread(&[1.0, -2.0000002, 1000.0, 0.0]) && !thread(&[1.0, -2.0, 1000.0, -0.0])
+        );
+        let unit = Unit::Cooperative { size: 8, threads: 8 };
+        let cooperative = |values: &[f32]| agrees(unit, &sent(values), &expected);
+        assert!(cooperative(&[1.1, -2.1, 1000.5, 0.1]) && !cooperative(&[3.0, -2.0, 1000.0, 0.0]));
+        assert!(!cooperative(&[1.0, f32::NAN, 1000.0, 0.0]));
     }
 
     #[test]
