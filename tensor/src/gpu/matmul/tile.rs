@@ -77,9 +77,11 @@ impl Tile {
     /// What may be faster than [`Tile::of`] on a device with these units: it computes at most half as much again as the most
     /// frugal.
     pub(super) fn candidates(units: Units, products: Products, m: usize, n: usize) -> Vec<Self> {
-        let subgroups = TILES.iter().filter_map(|tile| tile.by_subgroups(units));
-        let cooperative = Self::cooperative(units).into_iter().filter(|_| products == Products::F16);
-        let all: Vec<Tile> = TILES.into_iter().chain(subgroups).chain(cooperative).collect();
+        let with_subgroups = match products {
+            Products::F32 => TILES.iter().filter_map(|tile| tile.by_subgroups(units)).collect(),
+            Products::F16 => Self::cooperative(units), // a broadcast of halves aborts LLVM 15, in llvmpipe
+        };
+        let all: Vec<Tile> = TILES.into_iter().chain(with_subgroups).collect();
         let least = all.iter().map(|tile| tile.padded(m, n)).min().unwrap_or(0);
         all.into_iter().filter(|tile| 2 * tile.padded(m, n) <= 3 * least).collect()
     }
