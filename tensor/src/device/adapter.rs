@@ -34,7 +34,8 @@ pub(crate) fn open(name: Option<&str>, products: Products) -> Result<Arc<Gpu>, D
     if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info && gpu.products() == products) {
         return Ok(gpu.clone());
     }
-    let gpu = Gpu::open(&adapter, info, products)?;
+    let gpu = Gpu::open(&adapter, info, products, adapter.limits())?;
+    gpu.measure()?;
     open.push(gpu.clone());
     Ok(gpu)
 }

@@ -3,6 +3,7 @@
 //! A step needs the same buffers every time, and a driver is slow to make one. One that is dropped is kept, and serves the next
 //! that asks for its size or for less; commands run in order, so it may be used again before the device has done what it
 //! was last needed for. Each tensor has a buffer of its own: a command cannot write one part of a buffer and read another.
+//! A shader is given a buffer whole, or, where it is longer than the adapter binds at once, in windows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +11,10 @@ use std::sync::Arc;
 use super::DeviceError;
 use super::gpu::{Gpu, lock};
 
-/// Sizes are multiples of this many bytes: what a shader may bind, and a whole number of elements.
+/// Sizes are multiples of this many bytes: where a shader's binding may begin, and a whole number of elements.
 const UNIT: u64 = 256;
+/// Shaders count elements in 32 bits, with room for the threads of workgroups that go beyond the last.
+const MOST_ELEMENTS: u64 = (1 << 32) - (1 << 20);
 
 /// An idle buffer serves for one that is up to so many times smaller, where there is none nearer. In fine-tuning each batch is as
 /// long as its longest row: the buffers of long batches then serve for those of a length that comes for the first time. That
@@ -42,7 +45,17 @@ impl Buffer {
         if bytes > most {
             gpu.fault.raise(|name| DeviceError::TooLarge { name, bytes, most });
         }
-        Buffer { gpu: gpu.clone(), raw: gpu.take(bytes.min(most)) }
+        Buffer { gpu: gpu.clone(), raw: gpu.take(if bytes > most { 0 } else { bytes }) }
+    }
+
+    /// What a shader is given of it: all at once, or ranges that follow one another.
+    pub(super) fn windows(&self) -> impl ExactSizeIterator<Item = wgpu::BufferBinding<'_>> {
+        let (size, window) = (self.raw.size(), self.gpu.window());
+        let count = size.div_ceil(window) as usize;
+        (0..count).map(move |number| {
+            let offset = number as u64 * window;
+            wgpu::BufferBinding { buffer: &self.raw, offset, size: wgpu::BufferSize::new(window.min(size - offset)) }
+        })
     }
 
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
@@ -61,16 +74,22 @@ impl Drop for Buffer {
 }
 
 impl Gpu {
-    /// The most bytes that a shader can be given in one buffer, and whose elements it can count.
+    /// The most bytes of a tensor.
     fn largest(&self) -> u64 {
-        self.limits.max_storage_buffer_binding_size.min(4 * u64::from(u32::MAX)) / UNIT * UNIT
+        self.limits.max_buffer_size.min(4 * MOST_ELEMENTS) / UNIT * UNIT
     }
 
-    /// A buffer of at least `bytes`, idle or new.
+    /// The most bytes that a shader is given in one binding.
+    pub(super) fn window(&self) -> u64 {
+        self.limits.max_storage_buffer_binding_size / UNIT * UNIT
+    }
+
+    /// A buffer of at least `bytes`, idle or new. What fits into a window gets a buffer that does.
     pub(super) fn take(&self, bytes: u64) -> wgpu::Buffer {
-        let size = rounded(bytes).min(self.largest().max(bytes));
+        let most = if bytes <= self.window() { self.window() } else { self.largest().max(bytes) };
+        let size = rounded(bytes).min(most);
         let mut memory = lock(&self.memory);
-        let idle = memory.idle.range(size..=SPARE * size).next().map(|(&size, _)| size);
+        let idle = memory.idle.range(size..=(SPARE * size).min(most)).next().map(|(&size, _)| size);
         let raw = match idle {
             Some(size) => {
                 let of_size = memory.idle.get_mut(&size).expect("just found");
@@ -142,7 +161,7 @@ fn rounded(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::gpu::testing::fresh;
+    use crate::device::testing::fresh;
 
     #[test]
     fn memory_that_is_not_there_is_an_error_with_the_bytes() {

@@ -27,8 +27,12 @@ mod profile;
 mod reading;
 #[cfg(feature = "wgpu")]
 mod recorder;
+#[cfg(all(feature = "wgpu", any(test, feature = "testing")))]
+pub mod testing;
 #[cfg(feature = "wgpu")]
 mod tuning;
+#[cfg(feature = "wgpu")]
+mod windows;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,9 +42,9 @@ pub use counts::{Counts, Runs, TimedRuns};
 pub use error::DeviceError;
 #[cfg(feature = "wgpu")]
 pub use gpu::Gpu;
-#[cfg(all(test, feature = "wgpu"))]
-pub(crate) use gpu::testing::{fresh, fresh_with};
 pub use products::Products;
+#[cfg(all(test, feature = "wgpu"))]
+pub(crate) use testing::{fresh, fresh_with};
 #[cfg(feature = "wgpu")]
 pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};
 

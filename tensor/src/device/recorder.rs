@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::DeviceError;
 use super::gpu::{Gpu, lock};
 use super::memory::Buffer;
 use super::pipeline::Shader;
@@ -87,7 +88,14 @@ impl Gpu {
             return;
         }
         assert!(size_of_val(params) <= PARAMS, "{}: parameters of at most {PARAMS} bytes", shader.name());
-        let pipeline = self.pipeline(shader, writes.len(), reads.len());
+        let windows = [writes, reads].map(|buffers| buffers.iter().map(|buffer| buffer.windows().len()).collect::<Vec<_>>());
+        let bound: usize = windows.iter().flatten().sum();
+        let most = self.limits.max_storage_buffers_per_shader_stage as usize;
+        if bound > most {
+            let (shader, bytes) = (shader.name().to_owned(), self.window());
+            return self.fault.raise(|name| DeviceError::TooManyWindows { name, shader, bytes, bound, most });
+        }
+        let pipeline = self.pipeline(shader, windows.each_ref().map(|of| &of[..]));
         let mut recorder = lock(&self.recorder);
         if !recorder.has_room(PARAMS) || recorder.profile.as_ref().is_some_and(Profile::is_full) {
             self.submit(&mut recorder);
@@ -96,8 +104,8 @@ impl Gpu {
         words[..params.len()].copy_from_slice(params);
         let at = recorder.place(bytemuck::cast_slice(&words));
         let uniform = wgpu::BufferBinding { buffer: &recorder.uniforms, offset: 0, size: wgpu::BufferSize::new(PARAMS as u64) };
-        let buffers = writes.iter().chain(reads).map(|buffer| buffer.raw().as_entire_binding());
-        let resources = std::iter::once(wgpu::BindingResource::Buffer(uniform)).chain(buffers).enumerate();
+        let bindings = std::iter::once(uniform).chain(writes.iter().chain(reads).flat_map(|buffer| buffer.windows()));
+        let resources = bindings.map(wgpu::BindingResource::Buffer).enumerate();
         let entries: Vec<_> = resources.map(|(i, resource)| wgpu::BindGroupEntry { binding: i as u32, resource }).collect();
         let bound = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
@@ -152,7 +160,7 @@ impl Gpu {
         recorder.counts.waits += 1;
         drop(recorder);
         if let Err(error) = self.device.poll(wgpu::PollType::wait_indefinitely()) {
-            self.fault.raise(|name| super::DeviceError::Lost { name, reason: error.to_string() });
+            self.fault.raise(|name| DeviceError::Lost { name, reason: error.to_string() });
         }
     }
 
