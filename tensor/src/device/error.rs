@@ -60,6 +60,21 @@ pub enum DeviceError {
         /// In buffers of tensors.
         held: u64,
     },
+    /// What is to be sent needs more memory than the device has.
+    #[error(
+        "{name} has {there} bytes of free memory, and {needed} are needed: {what}; what is computed on the way comes on top: use a \
+         smaller model, or the device cpu"
+    )]
+    NoRoom {
+        /// Of the GPU.
+        name: String,
+        /// Of its memory, as far as its driver says.
+        there: u64,
+        /// In all.
+        needed: u64,
+        /// Bytes, and what they are for.
+        what: String,
+    },
     /// A tensor longer than any buffer.
     #[error("{name} takes tensors of at most {most} bytes, got one of {bytes}: use a smaller batch, context or vocabulary")]
     TooLarge {

@@ -125,22 +125,19 @@ impl Gpu {
     pub(crate) fn send<W: bytemuck::NoUninit>(self: &Arc<Self>, numbers: &[W]) -> Buffer {
         let buffer = Buffer::recycled(self, numbers.len());
         let bytes: &[u8] = bytemuck::cast_slice(numbers);
+        let staged = (bytes.len() > SMALL).then(|| self.staged(bytes));
         let mut recorder = lock(&self.recorder);
         recorder.counts.sent_bytes += bytes.len() as u64;
-        if bytes.is_empty() {
-            return buffer;
-        }
-        if bytes.len() <= SMALL {
+        if let Some(staged) = staged {
+            self.encoder(&mut recorder).copy_buffer_to_buffer(&staged, 0, buffer.raw(), 0, Some(bytes.len() as u64));
+            self.submit(&mut recorder); // which gives the memory of `staged` back before more is sent
+        } else if !bytes.is_empty() {
             if !recorder.has_room(bytes.len()) {
                 self.submit(&mut recorder);
             }
             let at = recorder.place(bytes);
             let from = recorder.uniforms.clone();
             self.encoder(&mut recorder).copy_buffer_to_buffer(&from, at as u64, buffer.raw(), 0, Some(bytes.len() as u64));
-        } else {
-            // Written before all commands that are submitted from now on, so those before must be on their way.
-            self.submit(&mut recorder);
-            self.queue.write_buffer(buffer.raw(), 0, bytes);
         }
         buffer
     }
@@ -159,7 +156,16 @@ impl Gpu {
         self.submit(&mut recorder);
         recorder.counts.waits += 1;
         drop(recorder);
-        if let Err(error) = self.device.poll(wgpu::PollType::wait_indefinitely()) {
+        self.poll(wgpu::PollType::wait_indefinitely());
+    }
+
+    /// Lets the device tell what it has done, without waiting.
+    pub(super) fn ask(&self) {
+        self.poll(wgpu::PollType::Poll);
+    }
+
+    fn poll(&self, how: wgpu::PollType) {
+        if let Err(error) = self.device.poll(how) {
             self.fault.raise(|name| DeviceError::Lost { name, reason: error.to_string() });
         }
     }

@@ -12,6 +12,8 @@ pub struct Scarce {
     pub binding_bytes: Option<u64>,
     /// The most bindings of tensors that a shader has.
     pub bindings: Option<u32>,
+    /// Its memory.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Device {
@@ -19,6 +21,13 @@ impl Device {
     /// all; a panic where one is required.
     pub fn fresh(scarce: Scarce) -> Option<Self> {
         open(scarce, Products::F32).map(Device::Gpu)
+    }
+
+    /// Takes a GPU away, as a driver does that starts again.
+    pub fn lose(&self) {
+        if let Device::Gpu(gpu) = self {
+            gpu.device.destroy();
+        }
     }
 }
 
@@ -42,7 +51,7 @@ pub(crate) fn in_windows(device: &Device) -> usize {
 }
 
 fn open(scarce: Scarce, products: Products) -> Option<Arc<Gpu>> {
-    let Some((adapter, info)) = adapter::adapters().into_iter().next() else {
+    let Some((adapter, mut info)) = adapter::adapters().into_iter().next() else {
         assert!(std::env::var_os("GRADUS_GPU_REQUIRED").is_none(), "no GPU was found");
         eprintln!("\n    SKIPPED, NOTHING WAS TESTED: no GPU was found\n");
         return None;
@@ -50,6 +59,7 @@ fn open(scarce: Scarce, products: Products) -> Option<Arc<Gpu>> {
     // Measured before anything is scarce.
     let whole = Gpu::open(&adapter, info.clone(), products, adapter.limits()).expect("a context");
     whole.measure().expect("a probe");
+    info.memory = scarce.memory_bytes.or(info.memory);
     let mut limits = adapter.limits();
     limits.max_storage_buffer_binding_size = scarce.binding_bytes.unwrap_or(limits.max_storage_buffer_binding_size);
     let bindings = &mut limits.max_storage_buffers_per_shader_stage;

@@ -112,7 +112,7 @@ const CASES: [Case; 12] = [
 #[test]
 fn kernels_give_the_same_bits() {
     let Some(gpu) = gpu() else { return };
-    let scarce = Device::fresh(Scarce { binding_bytes: Some(WINDOW), bindings: None }).expect("there is a GPU");
+    let scarce = Device::fresh(Scarce { binding_bytes: Some(WINDOW), ..Scarce::default() }).expect("there is a GPU");
     let (whole, split) = (Given::on(&gpu), Given::on(&scarce));
     for (name, run) in CASES {
         let before = in_windows(&scarce);
@@ -129,7 +129,7 @@ fn kernels_give_the_same_bits() {
 /// More windows than a shader takes.
 #[test]
 fn too_many_windows_are_an_error_by_name() {
-    let Some(gpu) = Device::fresh(Scarce { binding_bytes: Some(256), bindings: Some(8) }) else { return };
+    let Some(gpu) = Device::fresh(Scarce { binding_bytes: Some(256), bindings: Some(8), ..Scarce::default() }) else { return };
     let x = on(&gpu, &Tensor::zeros([64, 4]));
     assert_eq!(x.exp().to_vec(), [1.0; 256], "four windows in, four out");
     let error = (&x + &on(&gpu, &Tensor::zeros([64, 4]))).try_to_vec().unwrap_err().to_string();
