@@ -114,14 +114,24 @@ pub trait Tree: Sized {
     {
         self.clone().map_at(&mut Path(None), &mut |_, p| p.cast())
     }
+    /// Bytes of the tensors that are not on `device`.
+    fn bytes_to<T: Real>(&self, device: &Device) -> u64
+    where
+        Self: Tree<Leaf = Tensor<T>>,
+    {
+        let mut bytes = 0;
+        self.as_ref().visit(|_, p| bytes += if p.device() == *device { 0 } else { size_of::<T>() as u64 * p.len() as u64 });
+        bytes
+    }
     /// The parameters on a device.
     ///
     /// # Errors
-    /// As of [`Tensor::to`].
+    /// As of [`Device::check_room`], before anything is sent, and of [`Tensor::to`].
     fn to<T: Real>(&self, device: &Device) -> Result<Self::With<Tensor<T>>, DeviceError>
     where
         Self: Tree<Leaf = Tensor<T>> + Clone,
     {
+        device.check_room(&[("parameters", self.bytes_to(device))])?;
         let mut moved = Ok(());
         let tree = self.clone().map_at(&mut Path(None), &mut |_, p| match p.to(device) {
             Ok(there) => there,

@@ -11,7 +11,7 @@ mod weights;
 
 use std::path::{Path, PathBuf};
 
-use gradus_tensor::Tensor;
+use gradus_tensor::{Device, DeviceError, Tensor};
 
 use crate::config::ConfigError;
 use crate::model::Model;
@@ -45,6 +45,9 @@ pub enum CheckpointError {
     /// The weights are not those of the configuration: parameters are missing, left over or of another shape.
     #[error("{path}: {problem}; config.json and this file do not belong together, or this is another kind of model")]
     Disagree { path: PathBuf, problem: String },
+    /// The parameters could not be read from their device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 fn hint(e: &std::io::Error) -> &'static str {
@@ -67,15 +70,18 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, CheckpointError> {
 }
 
 /// The files of a model by name, for callers that have their own way of writing.
-pub fn files(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
+///
+/// # Errors
+/// Where the GPU that the parameters are on fails.
+pub fn files(model: &Model<Tensor<f32>>) -> Result<Vec<(&'static str, Vec<u8>)>, DeviceError> {
     let mut files = vec![(CONFIG_FILE, config_json::encode(&model.config()))];
-    files.extend(weights::encode(model));
-    files
+    files.extend(weights::encode(&model.to(&Device::Cpu)?));
+    Ok(files)
 }
 
 /// Writes a model into an existing directory, each file flushed to disk.
 pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointError> {
-    for (name, bytes) in files(model) {
+    for (name, bytes) in files(model)? {
         let path = dir.join(name);
         let file = std::fs::File::create(&path).map_err(io(&path, "create"))?;
         std::io::Write::write_all(&mut &file, &bytes).map_err(io(&path, "write"))?;
@@ -94,6 +100,10 @@ pub fn hugging_face_names<V>(model: &Model<V>) -> Model<String> {
 const BACKBONE: &str = "transformer.";
 
 /// The bytes of all parameters, to be hashed: in the order of the tree, little-endian f32.
-pub fn parameter_bytes(model: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) {
-    model.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
+///
+/// # Errors
+/// Where the GPU that they are on fails.
+pub fn parameter_bytes(model: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) -> Result<(), DeviceError> {
+    model.to(&Device::Cpu)?.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
+    Ok(())
 }

@@ -34,7 +34,8 @@ pub(crate) fn open(name: Option<&str>, products: Products) -> Result<Arc<Gpu>, D
     if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info && gpu.products() == products) {
         return Ok(gpu.clone());
     }
-    let gpu = Gpu::open(&adapter, info, products)?;
+    let gpu = Gpu::open(&adapter, info, products, adapter.limits())?;
+    gpu.measure()?;
     open.push(gpu.clone());
     Ok(gpu)
 }
@@ -63,11 +64,9 @@ pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
         let it = adapter.get_info();
         let same = named.iter().filter(|(other, _)| other.get_info().name == it.name).count();
         let name = if same == 0 { it.name } else { format!("{} #{}", it.name, same + 1) };
-        let (kind, interface) = (kind(it.device_type), interface(it.backend));
-        named.push((
-            adapter,
-            GpuInfo { name, kind, interface, driver: format!("{} {}", it.driver, it.driver_info).trim().into() },
-        ));
+        let (kind, interface, memory) = (kind(it.device_type), interface(it.backend), memory(&adapter));
+        let driver = format!("{} {}", it.driver, it.driver_info).trim().into();
+        named.push((adapter, GpuInfo { name, kind, interface, driver, memory }));
     }
     named
 }
@@ -115,12 +114,30 @@ fn interface(of: wgpu::Backend) -> &'static str {
     }
 }
 
+/// Bytes of the heaps that Vulkan calls local to the device: the most that buffers can have.
+#[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
+fn memory(adapter: &wgpu::Adapter) -> Option<u64> {
+    const DEVICE_LOCAL: u32 = 1;
+    // SAFETY: the handle is only asked for what does not change, and nothing of it is destroyed.
+    let vulkan = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
+    let instance = vulkan.shared_instance().raw_instance();
+    // SAFETY: the physical device is one of this instance, which lives as long as `vulkan`.
+    let found = unsafe { instance.get_physical_device_memory_properties(vulkan.raw_physical_device()) };
+    let heaps = found.memory_heaps.iter().take(found.memory_heap_count as usize);
+    Some(heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL > 0).map(|heap| heap.size).sum())
+}
+
+#[cfg(not(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")))]
+fn memory(_: &wgpu::Adapter) -> Option<u64> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn gpu(name: &str, kind: &'static str) -> GpuInfo {
-        GpuInfo { name: name.into(), kind, interface: "Vulkan", driver: String::new() }
+        GpuInfo { name: name.into(), kind, interface: "Vulkan", driver: String::new(), memory: None }
     }
 
     #[test]

@@ -60,7 +60,22 @@ pub enum DeviceError {
         /// In buffers of tensors.
         held: u64,
     },
-    /// A tensor that no shader could be given.
+    /// What is to be sent needs more memory than the device has.
+    #[error(
+        "{name} has {there} bytes of free memory, and {needed} are needed: {what}; what is computed on the way comes on top: use a \
+         smaller model, or the device cpu"
+    )]
+    NoRoom {
+        /// Of the GPU.
+        name: String,
+        /// Of its memory, as far as its driver says.
+        there: u64,
+        /// In all.
+        needed: u64,
+        /// Bytes, and what they are for.
+        what: String,
+    },
+    /// A tensor longer than any buffer.
     #[error("{name} takes tensors of at most {most} bytes, got one of {bytes}: use a smaller batch, context or vocabulary")]
     TooLarge {
         /// Of the GPU.
@@ -69,6 +84,23 @@ pub enum DeviceError {
         bytes: u64,
         /// What its driver allows.
         most: u64,
+    },
+    /// Tensors that a shader would have to be given in too many pieces.
+    #[error(
+        "{name} gives a shader at most {most} pieces of memory of {bytes} bytes, and {shader:?} needs {bound} for tensors of this \
+         size: use a smaller batch, context or vocabulary"
+    )]
+    TooManyWindows {
+        /// Of the GPU.
+        name: String,
+        /// By its name.
+        shader: String,
+        /// The most in a piece.
+        bytes: u64,
+        /// Pieces that all its tensors have.
+        bound: usize,
+        /// What its driver allows.
+        most: usize,
     },
     /// The device is gone.
     #[error("{name} was lost: {reason}")]

@@ -18,7 +18,12 @@ impl Fault {
         let fault = Fault { name: name.into(), kept: Arc::default() };
         let it = fault.clone();
         device.on_uncaptured_error(Arc::new(move |error| {
-            it.raise(|name| DeviceError::Invalid { name, reason: error.to_string() })
+            it.raise(|name| match error {
+                wgpu::Error::OutOfMemory { .. } => {
+                    DeviceError::Lost { name, reason: "no memory was left for its commands".into() }
+                }
+                error => DeviceError::Invalid { name, reason: error.to_string() },
+            })
         }));
         let it = fault.clone();
         device.set_device_lost_callback(move |_, reason| it.raise(|name| DeviceError::Lost { name, reason: worded(&reason) }));

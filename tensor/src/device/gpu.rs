@@ -15,7 +15,7 @@ pub struct Gpu {
     pub(super) info: GpuInfo,
     products: Products,
     pub(crate) units: Units,
-    arithmetic: OnceLock<Arithmetic>,
+    pub(super) arithmetic: OnceLock<Arithmetic>,
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) limits: wgpu::Limits,
@@ -44,8 +44,13 @@ impl PartialEq for Gpu {
 }
 
 impl Gpu {
-    pub(super) fn open(adapter: &wgpu::Adapter, info: GpuInfo, products: Products) -> Result<Arc<Self>, DeviceError> {
-        let limits = adapter.limits();
+    /// A context with these limits, at most the adapter's. How it rounds is not measured yet.
+    pub(super) fn open(
+        adapter: &wgpu::Adapter,
+        info: GpuInfo,
+        products: Products,
+        limits: wgpu::Limits,
+    ) -> Result<Arc<Self>, DeviceError> {
         let (units, required_features) = units(adapter, products);
         if products == Products::F16 && !required_features.contains(wgpu::Features::SHADER_F16) {
             return Err(DeviceError::NoF16 { name: info.name });
@@ -66,7 +71,7 @@ impl Gpu {
         let (device, queue) = pollster::block_on(adapter.request_device(&wanted)).map_err(refused)?;
         let fault = Fault::watching(&device, &info.name);
         let recorder = Mutex::new(Recorder::new(&device, &limits));
-        let gpu = Arc::new(Gpu {
+        Ok(Arc::new(Gpu {
             info,
             products,
             units,
@@ -79,10 +84,13 @@ impl Gpu {
             pipelines: Mutex::default(),
             recorder,
             tuning: Mutex::default(),
-        });
-        let measured = probe::measure(&gpu)?;
-        gpu.arithmetic.get_or_init(|| measured);
-        Ok(gpu)
+        }))
+    }
+
+    /// Measures how it rounds.
+    pub(super) fn measure(self: &Arc<Self>) -> Result<(), DeviceError> {
+        self.arithmetic.set(probe::measure(self)?).expect("measured once");
+        Ok(())
     }
 
     /// What its driver says of it.
@@ -136,27 +144,4 @@ fn units(adapter: &wgpu::Adapter, products: Products) -> (Units, wgpu::Features)
 /// What a lock guards, whether or not a thread that held it has panicked: nothing panics between two changes that belong together.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-#[cfg(test)]
-pub(super) mod testing {
-    use super::*;
-    use crate::device::adapter;
-
-    /// A context of a test's own, which it may break; `None`, said loudly, where there is no GPU and none is required.
-    pub fn fresh() -> Option<Arc<Gpu>> {
-        fresh_with(Products::F32)
-    }
-
-    /// The same with products of this precision.
-    pub fn fresh_with(products: Products) -> Option<Arc<Gpu>> {
-        match adapter::adapters().into_iter().next() {
-            Some((adapter, info)) => Some(Gpu::open(&adapter, info, products).expect("a context")),
-            None if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("no GPU was found"),
-            None => {
-                eprintln!("\n    SKIPPED, NOTHING WAS TESTED: no GPU was found\n");
-                None
-            }
-        }
-    }
 }

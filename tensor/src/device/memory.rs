@@ -3,20 +3,30 @@
 //! A step needs the same buffers every time, and a driver is slow to make one. One that is dropped is kept, and serves the next
 //! that asks for its size or for less; commands run in order, so it may be used again before the device has done what it
 //! was last needed for. Each tensor has a buffer of its own: a command cannot write one part of a buffer and read another.
+//! A shader is given a buffer whole, or, where it is longer than the adapter binds at once, in windows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wgpu::BufferUsages as Usage;
+
 use super::DeviceError;
 use super::gpu::{Gpu, lock};
 
-/// Sizes are multiples of this many bytes: what a shader may bind, and a whole number of elements.
+/// Sizes are multiples of this many bytes: where a shader's binding may begin, and a whole number of elements.
 const UNIT: u64 = 256;
+/// Shaders count elements in 32 bits, with room for the threads of workgroups that go beyond the last.
+const MOST_ELEMENTS: u64 = (1 << 32) - (1 << 20);
 
 /// An idle buffer serves for one that is up to so many times smaller, where there is none nearer. In fine-tuning each batch is as
 /// long as its longest row: the buffers of long batches then serve for those of a length that comes for the first time. That
 /// also leaves less memory idle than buffers of a size each.
 const SPARE: u64 = 8;
+/// Bytes that a driver is asked for at once, to see how many it has.
+const PIECE: u64 = 64 << 20;
+
+/// What commands do with the buffer of a tensor.
+const OF_TENSORS: Usage = Usage::STORAGE.union(Usage::COPY_SRC).union(Usage::COPY_DST);
 
 /// What is idle, and how much there is.
 #[derive(Debug, Default)]
@@ -26,6 +36,12 @@ pub(super) struct Memory {
     held: u64,
     live: u64,
     peak: u64,
+}
+
+impl Memory {
+    fn idle_bytes(&self) -> u64 {
+        self.idle.iter().map(|(size, all)| size * all.len() as u64).sum()
+    }
 }
 
 /// Memory of one tensor; kept for another when dropped.
@@ -42,7 +58,17 @@ impl Buffer {
         if bytes > most {
             gpu.fault.raise(|name| DeviceError::TooLarge { name, bytes, most });
         }
-        Buffer { gpu: gpu.clone(), raw: gpu.take(bytes.min(most)) }
+        Buffer { gpu: gpu.clone(), raw: gpu.take(if bytes > most { 0 } else { bytes }) }
+    }
+
+    /// What a shader is given of it: all at once, or ranges that follow one another.
+    pub(super) fn windows(&self) -> impl ExactSizeIterator<Item = wgpu::BufferBinding<'_>> {
+        let (size, window) = (self.raw.size(), self.gpu.window());
+        let count = size.div_ceil(window) as usize;
+        (0..count).map(move |number| {
+            let offset = number as u64 * window;
+            wgpu::BufferBinding { buffer: &self.raw, offset, size: wgpu::BufferSize::new(window.min(size - offset)) }
+        })
     }
 
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
@@ -61,16 +87,22 @@ impl Drop for Buffer {
 }
 
 impl Gpu {
-    /// The most bytes that a shader can be given in one buffer, and whose elements it can count.
+    /// The most bytes of a tensor.
     fn largest(&self) -> u64 {
-        self.limits.max_storage_buffer_binding_size.min(4 * u64::from(u32::MAX)) / UNIT * UNIT
+        self.limits.max_buffer_size.min(4 * MOST_ELEMENTS) / UNIT * UNIT
     }
 
-    /// A buffer of at least `bytes`, idle or new.
+    /// The most bytes that a shader is given in one binding.
+    pub(super) fn window(&self) -> u64 {
+        self.limits.max_storage_buffer_binding_size / UNIT * UNIT
+    }
+
+    /// A buffer of at least `bytes`, idle or new. What fits into a window gets a buffer that does.
     pub(super) fn take(&self, bytes: u64) -> wgpu::Buffer {
-        let size = rounded(bytes).min(self.largest().max(bytes));
+        let most = if bytes <= self.window() { self.window() } else { self.largest().max(bytes) };
+        let size = rounded(bytes).min(most);
         let mut memory = lock(&self.memory);
-        let idle = memory.idle.range(size..=SPARE * size).next().map(|(&size, _)| size);
+        let idle = memory.idle.range(size..=(SPARE * size).min(most)).next().map(|(&size, _)| size);
         let raw = match idle {
             Some(size) => {
                 let of_size = memory.idle.get_mut(&size).expect("just found");
@@ -93,17 +125,39 @@ impl Gpu {
         memory.idle.entry(raw.size()).or_default().push(raw);
     }
 
-    /// A new buffer; where the device has no room, after it has freed what is idle.
+    /// A new buffer of a tensor.
     fn make(&self, memory: &mut Memory, size: u64) -> wgpu::Buffer {
-        let mut made = self.try_make(size);
-        if made.is_err() {
-            memory.held -= memory.idle.iter().map(|(size, all)| size * all.len() as u64).sum::<u64>();
-            memory.idle.clear();
-            self.wait();
-            made = self.try_make(size);
-        }
+        let raw = self.made(memory, size, OF_TENSORS);
         memory.made += 1;
         memory.held += size;
+        raw
+    }
+
+    /// A buffer for so many bytes on their way to the CPU.
+    pub(super) fn staging(&self, bytes: u64) -> wgpu::Buffer {
+        self.made(&mut lock(&self.memory), bytes, Usage::MAP_READ | Usage::COPY_DST)
+    }
+
+    /// A buffer of these bytes, on their way from the CPU.
+    pub(super) fn staged(&self, bytes: &[u8]) -> wgpu::Buffer {
+        let raw = self.made(&mut lock(&self.memory), bytes.len() as u64, Usage::MAP_WRITE | Usage::COPY_SRC);
+        // Where there is nothing to write to, the device has raised its fault.
+        if let Ok(mut to) = raw.get_mapped_range_mut(..) {
+            to.copy_from_slice(bytes);
+        }
+        raw.unmap();
+        raw
+    }
+
+    /// A new buffer; where the device has no room, after it has freed what is idle; or one that every command refuses.
+    fn made(&self, memory: &mut Memory, size: u64, usage: Usage) -> wgpu::Buffer {
+        let mut made = self.try_make(size, usage);
+        if made.is_err() {
+            memory.held -= memory.idle_bytes();
+            memory.idle.clear();
+            self.wait();
+            made = self.try_make(size, usage);
+        }
         made.unwrap_or_else(|unusable| {
             let held = memory.live;
             self.fault.raise(|name| DeviceError::OutOfMemory { name, bytes: size, held });
@@ -111,19 +165,41 @@ impl Gpu {
         })
     }
 
-    /// A new buffer, or one that every command refuses.
-    fn try_make(&self, size: u64) -> Result<wgpu::Buffer, wgpu::Buffer> {
-        use wgpu::BufferUsages as Usage;
+    /// A new buffer, mapped where the CPU writes it; or one that every command refuses.
+    fn try_make(&self, size: u64, usage: Usage) -> Result<wgpu::Buffer, wgpu::Buffer> {
         let scopes =
             [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation].map(|what| self.device.push_error_scope(what));
         let raw = self.device.create_buffer(&wgpu::BufferDescriptor {
             label: None,
             size,
-            usage: Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST,
-            mapped_at_creation: false,
+            usage,
+            mapped_at_creation: usage.contains(Usage::MAP_WRITE),
         });
         let errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop())).count();
         if errors == 0 { Ok(raw) } else { Err(raw) }
+    }
+
+    /// Is there room for `needs`, each bytes and what they are for? First by the size of the memory, if it is known, and then by
+    /// the driver's word: it is asked for as many bytes, which go back at once.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoRoom`].
+    pub(super) fn check_room(&self, needs: &[(&str, u64)]) -> Result<(), DeviceError> {
+        let needed: u64 = needs.iter().map(|(_, bytes)| bytes).sum();
+        let (live, idle) = {
+            let memory = lock(&self.memory);
+            (memory.live, memory.idle_bytes())
+        };
+        let there = match self.info.memory.map(|all| all.saturating_sub(live)) {
+            Some(there) if there < needed => there,
+            _ => idle + given(needed.saturating_sub(idle), |size| self.try_make(size, OF_TENSORS).ok()),
+        };
+        if there >= needed {
+            return Ok(());
+        }
+        let of = |(what, bytes): &(&str, u64)| format!("{bytes} for {what}");
+        let (name, what) = (self.info.name.clone(), needs.iter().map(of).collect::<Vec<_>>().join(", "));
+        Err(DeviceError::NoRoom { name, there, needed, what })
     }
 
     pub(super) fn fill_counts(&self, counts: &mut super::Counts) {
@@ -131,6 +207,13 @@ impl Gpu {
         (counts.buffers_made, counts.held_bytes, counts.live_bytes) = (memory.made, memory.held, memory.live);
         counts.peak_bytes = memory.peak;
     }
+}
+
+/// How many of these bytes `make` gives, in buffers that are dropped at once.
+fn given<B>(bytes: u64, make: impl FnMut(u64) -> Option<B>) -> u64 {
+    let pieces = (0..bytes).step_by(PIECE as usize).map(|from| rounded(PIECE.min(bytes - from)));
+    let all: Vec<B> = pieces.map_while(make).collect();
+    (all.len() as u64 * PIECE).min(bytes)
 }
 
 /// At most an eighth more than asked for, so that nearly equal sizes serve one another.
@@ -142,7 +225,8 @@ fn rounded(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::gpu::testing::fresh;
+    use crate::device::Device;
+    use crate::device::testing::{Scarce, fresh};
 
     #[test]
     fn memory_that_is_not_there_is_an_error_with_the_bytes() {
@@ -153,6 +237,60 @@ mod tests {
         let name = gpu.info().name.clone();
         assert_eq!(gpu.check(), Err(DeviceError::OutOfMemory { name, bytes: 1 << 50, held: there.raw.size() }));
         assert!(there.read(0..1).wait().is_err(), "what is read after a fault is that fault");
+    }
+
+    #[test]
+    fn memory_for_what_is_read_is_memory_too() {
+        let Some(gpu) = fresh() else { return };
+        let there = Buffer::recycled(&gpu, 1000);
+        let (name, held) = (gpu.info().name.clone(), there.raw.size());
+        let error = there.read(0..1 << 50).wait().unwrap_err();
+        assert_eq!(error, DeviceError::OutOfMemory { name, bytes: 4 << 50, held });
+    }
+
+    #[test]
+    fn what_is_sent_at_once_and_in_order_arrives() {
+        let Some(gpu) = fresh() else { return };
+        let numbers = |first: f32| (0..100_000).map(|i| first + i as f32).collect::<Vec<_>>();
+        let sent = [1.0, 2.0].map(|first| gpu.send(&numbers(first)));
+        assert_eq!(sent[0].read(0..100_000).wait(), Ok(numbers(1.0)));
+        assert_eq!(pollster::block_on(sent[1].read(0..100_000)), Ok(numbers(2.0)), "awaited, not waited for");
+    }
+
+    #[test]
+    fn what_needs_more_memory_than_there_is_is_told_before() {
+        let scarce = Scarce { memory_bytes: Some(10_000), ..Scarce::default() };
+        let Some(device) = Device::fresh(scarce) else { return };
+        let Device::Gpu(gpu) = &device else { panic!("a GPU") };
+        let x = Buffer::recycled(gpu, 1024);
+        assert_eq!(device.check_room(&[("parameters", 5000), ("moments", 904)]), Ok(()));
+        let error = device.check_room(&[("parameters", 5000), ("moments", 905)]).unwrap_err();
+        let (name, what) = (gpu.info().name.clone(), "5000 for parameters, 905 for moments".into());
+        assert_eq!(error, DeviceError::NoRoom { name, there: 10_000 - x.raw.size(), needed: 5905, what });
+        assert_eq!((gpu.check(), gpu.counts().live_bytes), (Ok(()), x.raw.size()), "nothing was taken");
+    }
+
+    /// More than any machine has.
+    #[test]
+    fn the_driver_tells_how_much_memory_there_is() {
+        let Some(gpu) = fresh() else { return };
+        let Some(memory) = gpu.info().memory else { return assert_ne!(gpu.info().interface, "Vulkan") };
+        let error = gpu.check_room(&[("parameters", 1 << 60)]).unwrap_err();
+        assert!(matches!(error, DeviceError::NoRoom { there, .. } if there == memory), "{error}");
+        assert_eq!(gpu.check_room(&[("parameters", PIECE + 1)]), Ok(()));
+    }
+
+    #[test]
+    fn a_driver_is_asked_until_it_refuses() {
+        let mut asked = Vec::new();
+        let mut ask = |bytes| {
+            given(bytes, |size| {
+                asked.push(size);
+                (asked.len() < 4).then_some(())
+            })
+        };
+        assert_eq!([ask(PIECE + 1), ask(5 * PIECE), ask(0)], [PIECE + 1, PIECE, 0]);
+        assert_eq!(asked, [PIECE, UNIT, PIECE, PIECE]);
     }
 
     #[test]

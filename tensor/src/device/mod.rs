@@ -27,8 +27,12 @@ mod profile;
 mod reading;
 #[cfg(feature = "wgpu")]
 mod recorder;
+#[cfg(all(feature = "wgpu", any(test, feature = "testing")))]
+pub mod testing;
 #[cfg(feature = "wgpu")]
 mod tuning;
+#[cfg(feature = "wgpu")]
+mod windows;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,9 +42,9 @@ pub use counts::{Counts, Runs, TimedRuns};
 pub use error::DeviceError;
 #[cfg(feature = "wgpu")]
 pub use gpu::Gpu;
-#[cfg(all(test, feature = "wgpu"))]
-pub(crate) use gpu::testing::{fresh, fresh_with};
 pub use products::Products;
+#[cfg(all(test, feature = "wgpu"))]
+pub(crate) use testing::{fresh, fresh_with};
 #[cfg(feature = "wgpu")]
 pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};
 
@@ -227,6 +231,21 @@ impl Device {
         None
     }
 
+    /// Whether it has memory for `needs`, each bytes and what they are for, beside what it holds. A GPU's driver is asked for the
+    /// size of its memory, which Vulkan tells, and for as many bytes, which go back at once. What the computation itself will need
+    /// is not in `needs`; a driver that lends the memory of the CPU may promise more than there is; of the CPU nothing is asked.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoRoom`], with the bytes.
+    #[cfg_attr(not(feature = "wgpu"), allow(unused_variables, reason = "there is only the CPU"))]
+    pub fn check_room(&self, needs: &[(&str, u64)]) -> Result<(), DeviceError> {
+        match self {
+            Device::Cpu => Ok(()),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.check_room(needs),
+        }
+    }
+
     /// The GPUs that [`Device::open`] finds, the fastest kind first; none in a build without GPUs.
     pub fn gpus() -> Vec<GpuInfo> {
         #[cfg(feature = "wgpu")]
@@ -263,6 +282,8 @@ pub struct GpuInfo {
     pub interface: &'static str,
     /// The driver and its version.
     pub driver: String,
+    /// Bytes of the memory that is its own, or that it shares with the CPU; `None` where the interface does not tell.
+    pub memory: Option<u64>,
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::gpu::{Gpu, lock};
+use super::windows;
 
 /// A compute shader. Its entry point is `main`. Binding 0 is its parameters, at most 256 bytes of `u32` and `f32`; then come the
-/// buffers that it writes, then those that it reads.
+/// buffers that it writes, then those that it reads, each declared on one line, in this order, and used by its name and an index
+/// alone: `windows` puts functions in the place of `x[i]`.
 pub(crate) struct Shader<'a> {
     name: Cow<'a, str>,
     text: Box<dyn Fn() -> Cow<'static, str> + 'a>,
@@ -57,23 +59,39 @@ pub(super) struct Pipeline {
 #[derive(Debug, Default)]
 pub(super) struct Pipelines(HashMap<String, Arc<Pipeline>>);
 
+#[cfg(test)]
+impl Pipelines {
+    pub(super) fn in_windows(&self) -> usize {
+        self.0.keys().filter(|name| name.contains(" in windows ")).count()
+    }
+}
+
 impl Gpu {
-    /// This shader, compiled at its first use, with so many buffers that it writes and reads.
-    pub(super) fn pipeline(&self, shader: &Shader<'_>, writes: usize, reads: usize) -> Arc<Pipeline> {
+    /// This shader, compiled at its first use, with buffers that it writes and reads in so many windows each.
+    pub(super) fn pipeline(&self, shader: &Shader<'_>, [writes, reads]: [&[usize]; 2]) -> Arc<Pipeline> {
         let mut pipelines = lock(&self.pipelines);
-        if let Some(pipeline) = pipelines.0.get(shader.name()) {
+        let is_whole = writes.iter().chain(reads).all(|&windows| windows == 1);
+        let name = match is_whole {
+            true => Cow::Borrowed(shader.name()),
+            false => format!("{} in windows {writes:?} {reads:?}", shader.name()).into(),
+        };
+        if let Some(pipeline) = pipelines.0.get(&*name) {
             return pipeline.clone();
         }
-        let pipeline = Arc::new(self.compile(shader, writes, reads));
-        pipelines.0.insert(shader.name().to_owned(), pipeline.clone());
+        let mut text = (shader.text)();
+        if !is_whole {
+            text = windows::rewritten(&text, &[writes, reads].concat(), self.window()).into();
+        }
+        let pipeline = Arc::new(self.compile(&name, &text, writes.iter().sum(), reads.iter().sum()));
+        pipelines.0.insert(name.into_owned(), pipeline.clone());
         pipeline
     }
 
-    fn compile(&self, shader: &Shader<'_>, writes: usize, reads: usize) -> Pipeline {
-        let label = Some(shader.name());
+    fn compile(&self, name: &str, text: &str, writes: usize, reads: usize) -> Pipeline {
+        let label = Some(name);
         let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label,
-            source: wgpu::ShaderSource::Wgsl(after_prelude(&(shader.text)()).into()),
+            source: wgpu::ShaderSource::Wgsl(after_prelude(text).into()),
         });
         let entry = |(binding, ty): (usize, wgpu::BufferBindingType)| wgpu::BindGroupLayoutEntry {
             binding: binding as u32,

@@ -136,7 +136,7 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::gpu::testing::fresh;
+    use crate::device::testing::fresh;
     use crate::{Device, Tensor};
 
     #[test]

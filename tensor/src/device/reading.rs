@@ -10,7 +10,8 @@ use super::DeviceError;
 use super::gpu::{Gpu, lock};
 use super::memory::Buffer;
 
-/// Elements that a device was asked for; awaited, or [waited for](Reading::wait) where a thread may block.
+/// Elements that a device was asked for; [waited for](Reading::wait) where a thread may block, or awaited. In a browser the event
+/// loop then tells when they are here; a native executor is kept busy with asking.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reading {
@@ -31,12 +32,7 @@ impl Buffer {
         let (gpu, arrival) = (self.gpu().clone(), Arc::<Mutex<Arrival>>::default());
         let staging = (!range.is_empty()).then(|| {
             let bytes = 4 * range.len() as u64;
-            let staging = gpu.device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some("reading"),
-                size: bytes,
-                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
-            });
+            let staging = gpu.staging(bytes);
             gpu.copy_and_submit(self, 4 * range.start as u64, &staging, bytes);
             let arrived = arrival.clone();
             staging.slice(..).map_async(wgpu::MapMode::Read, move |result| {
@@ -78,9 +74,13 @@ impl Future for Reading {
         let Some(staging) = &self.staging else {
             return Poll::Ready(self.gpu.check().map(|()| Vec::new()));
         };
+        self.gpu.ask();
         let mut arrival = lock(&self.arrival);
         let Some(result) = arrival.result.take() else {
             arrival.waker = Some(context.waker().clone());
+            if !cfg!(target_family = "wasm") {
+                context.waker().wake_by_ref(); // natively nobody else tells
+            }
             return Poll::Pending;
         };
         drop(arrival);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::DeviceError;
 use super::gpu::{Gpu, lock};
 use super::memory::Buffer;
 use super::pipeline::Shader;
@@ -87,7 +88,14 @@ impl Gpu {
             return;
         }
         assert!(size_of_val(params) <= PARAMS, "{}: parameters of at most {PARAMS} bytes", shader.name());
-        let pipeline = self.pipeline(shader, writes.len(), reads.len());
+        let windows = [writes, reads].map(|buffers| buffers.iter().map(|buffer| buffer.windows().len()).collect::<Vec<_>>());
+        let bound: usize = windows.iter().flatten().sum();
+        let most = self.limits.max_storage_buffers_per_shader_stage as usize;
+        if bound > most {
+            let (shader, bytes) = (shader.name().to_owned(), self.window());
+            return self.fault.raise(|name| DeviceError::TooManyWindows { name, shader, bytes, bound, most });
+        }
+        let pipeline = self.pipeline(shader, windows.each_ref().map(|of| &of[..]));
         let mut recorder = lock(&self.recorder);
         if !recorder.has_room(PARAMS) || recorder.profile.as_ref().is_some_and(Profile::is_full) {
             self.submit(&mut recorder);
@@ -96,8 +104,8 @@ impl Gpu {
         words[..params.len()].copy_from_slice(params);
         let at = recorder.place(bytemuck::cast_slice(&words));
         let uniform = wgpu::BufferBinding { buffer: &recorder.uniforms, offset: 0, size: wgpu::BufferSize::new(PARAMS as u64) };
-        let buffers = writes.iter().chain(reads).map(|buffer| buffer.raw().as_entire_binding());
-        let resources = std::iter::once(wgpu::BindingResource::Buffer(uniform)).chain(buffers).enumerate();
+        let bindings = std::iter::once(uniform).chain(writes.iter().chain(reads).flat_map(|buffer| buffer.windows()));
+        let resources = bindings.map(wgpu::BindingResource::Buffer).enumerate();
         let entries: Vec<_> = resources.map(|(i, resource)| wgpu::BindGroupEntry { binding: i as u32, resource }).collect();
         let bound = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
@@ -117,22 +125,19 @@ impl Gpu {
     pub(crate) fn send<W: bytemuck::NoUninit>(self: &Arc<Self>, numbers: &[W]) -> Buffer {
         let buffer = Buffer::recycled(self, numbers.len());
         let bytes: &[u8] = bytemuck::cast_slice(numbers);
+        let staged = (bytes.len() > SMALL).then(|| self.staged(bytes));
         let mut recorder = lock(&self.recorder);
         recorder.counts.sent_bytes += bytes.len() as u64;
-        if bytes.is_empty() {
-            return buffer;
-        }
-        if bytes.len() <= SMALL {
+        if let Some(staged) = staged {
+            self.encoder(&mut recorder).copy_buffer_to_buffer(&staged, 0, buffer.raw(), 0, Some(bytes.len() as u64));
+            self.submit(&mut recorder); // which gives the memory of `staged` back before more is sent
+        } else if !bytes.is_empty() {
             if !recorder.has_room(bytes.len()) {
                 self.submit(&mut recorder);
             }
             let at = recorder.place(bytes);
             let from = recorder.uniforms.clone();
             self.encoder(&mut recorder).copy_buffer_to_buffer(&from, at as u64, buffer.raw(), 0, Some(bytes.len() as u64));
-        } else {
-            // Written before all commands that are submitted from now on, so those before must be on their way.
-            self.submit(&mut recorder);
-            self.queue.write_buffer(buffer.raw(), 0, bytes);
         }
         buffer
     }
@@ -151,8 +156,17 @@ impl Gpu {
         self.submit(&mut recorder);
         recorder.counts.waits += 1;
         drop(recorder);
-        if let Err(error) = self.device.poll(wgpu::PollType::wait_indefinitely()) {
-            self.fault.raise(|name| super::DeviceError::Lost { name, reason: error.to_string() });
+        self.poll(wgpu::PollType::wait_indefinitely());
+    }
+
+    /// Lets the device tell what it has done, without waiting.
+    pub(super) fn ask(&self) {
+        self.poll(wgpu::PollType::Poll);
+    }
+
+    fn poll(&self, how: wgpu::PollType) {
+        if let Err(error) = self.device.poll(how) {
+            self.fault.raise(|name| DeviceError::Lost { name, reason: error.to_string() });
         }
     }
 

@@ -23,6 +23,8 @@ mod squares;
 #[cfg(test)]
 mod testing;
 mod tree;
+#[cfg(test)]
+mod windows;
 
 use std::ops::Range;
 use std::sync::Arc;

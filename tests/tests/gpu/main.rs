@@ -1,5 +1,6 @@
 //! Everything on a GPU beside the same on the CPU. A software renderer serves where there is no other.
 
+mod faults;
 mod finetuning;
 mod half;
 mod models;

@@ -1,5 +1,6 @@
 //! `gradus devices`.
 
+use gradus_io::numbers::count;
 use gradus_tensor::Device;
 use gradus_tensor::device::{Arithmetic, GpuInfo};
 use serde_json::{Value, json};
@@ -9,7 +10,8 @@ use crate::output;
 
 /// List the devices that can compute, by the names that --device takes
 ///
-/// What it says of a GPU's arithmetic is measured. Where that differs from the CPU's, so do the last bits of results.
+/// What it says of a GPU's arithmetic is measured. Where that differs from the CPU's, so do the last bits of results. Its memory is
+/// what the driver tells, and may be in use by other programs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  gradus devices\n  gradus devices --json")]
 pub struct Args {
@@ -32,9 +34,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     output::line(&Device::Cpu.to_string())?;
     for gpu in gpus {
-        let GpuInfo { name, kind, interface, driver } = &gpu;
+        let GpuInfo { name, kind, interface, driver, memory } = &gpu;
         let measured = measured(&gpu).map_or_else(|why| why, |arithmetic| arithmetic.to_string());
-        output::line(&format!("gpu:{name}\n    {kind}, {interface}, {driver}\n    {measured}"))?;
+        let memory = memory.map_or(String::new(), |bytes| format!("\n    {} MB of memory", count(bytes / 1_000_000)));
+        output::line(&format!("gpu:{name}\n    {kind}, {interface}, {driver}{memory}\n    {measured}"))?;
     }
     Ok(())
 }
@@ -46,8 +49,11 @@ fn measured(gpu: &GpuInfo) -> Result<Arithmetic, String> {
 }
 
 fn described(gpu: &GpuInfo) -> Value {
-    let GpuInfo { name, kind, interface, driver } = gpu;
+    let GpuInfo { name, kind, interface, driver, memory } = gpu;
     let mut row = json!({ "device": format!("gpu:{name}"), "kind": kind, "interface": interface, "driver": driver });
+    if let Some(bytes) = memory {
+        row["memory_bytes"] = json!(bytes);
+    }
     match measured(gpu) {
         Ok(Arithmetic { product_sum, fma, division_ulps, denormals }) => {
             row["rounds_product_sum"] = json!(product_sum.to_string());

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use error::CliError;
-use gradus_tensor::Device;
+use gradus_tensor::{Device, DeviceError};
 
 /// GPT-1 from first principles: train it, measure it, let it write.
 #[derive(Debug, Parser)]
@@ -98,7 +98,12 @@ fn run_on_any_device(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
             report(info)
         }
     }));
-    panic::catch_unwind(AssertUnwindSafe(|| run(cli, matches))).unwrap_or_else(|panicked| match Device::fault() {
+    or_fault(|| run(cli, matches), Device::fault)
+}
+
+/// What `work` ends with, or, if it panics after a device's `fault`, that.
+fn or_fault(work: impl FnOnce() -> Result<(), CliError>, fault: fn() -> Option<DeviceError>) -> Result<(), CliError> {
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| match fault() {
         Some(error) => Err(error.into()),
         None => panic::resume_unwind(panicked),
     })
@@ -144,6 +149,16 @@ mod tests {
         for kind in ScheduleKind::ALL {
             assert_eq!(<ScheduleKind as ValueEnum>::from_str(&kind.to_string(), false), Ok(kind));
         }
+    }
+
+    /// And one that panics for another reason panics.
+    #[test]
+    fn a_command_whose_device_fails_ends_with_that_error_and_exit_code_1() {
+        let lost = || Some(DeviceError::Lost { name: "Big 9000".into(), reason: "it was pulled out".into() });
+        let error = or_fault(|| panic!("a method without a Result"), lost).unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.exit_code()), ("Big 9000 was lost: it was pulled out", 1));
+        assert!(or_fault(|| Ok(()), lost).is_ok(), "what has ended well has ended well");
+        assert!(panic::catch_unwind(|| or_fault(|| panic!("a mistake"), || None)).is_err());
     }
 
     /// §4.1, where no flag says otherwise.

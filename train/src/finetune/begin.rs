@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, TaskModel, left_out};
 use crate::hyperparameters::in_range;
-use crate::run::{Control, Manifest, Precision};
+use crate::run::{Control, Manifest, Precision, RunError};
 
 /// What a fine-tuning run was begun with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,10 +137,10 @@ pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, Fine
 }
 
 /// Changes with any token of any row, and with any size or parameter of the pre-trained model.
-fn digest(task_model: &TaskModel, data: &[&Data]) -> String {
+fn digest(task_model: &TaskModel, data: &[&Data]) -> Result<String, RunError> {
     let mut hash = Sha256::new();
     hash.update(task_model.model.config().frozen());
-    checkpoint::parameter_bytes(&task_model.model, |bytes| hash.update(bytes));
+    checkpoint::parameter_bytes(&task_model.model, |bytes| hash.update(bytes))?;
     for row in data.iter().flat_map(|data| &data.rows) {
         for ids in &row.encoded.rows {
             ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
@@ -148,7 +148,7 @@ fn digest(task_model: &TaskModel, data: &[&Data]) -> String {
         }
         hash.update(format!("{:?}", row.encoded.target));
     }
-    hex::encode(hash.finalize())
+    Ok(hex::encode(hash.finalize()))
 }
 
 /// A task's rows as a model reads them.
@@ -184,7 +184,7 @@ impl Prepared {
         let dev = task_model.read(task, &manifest.data, Split::Dev)?;
         let all_rows = (train.rows.len(), dev.rows.len());
         let (train, dev) = (train.at_most(manifest.settings.rows), dev.at_most(manifest.settings.dev_rows));
-        let digest = digest(&task_model, &[&train, &dev]);
+        let digest = digest(&task_model, &[&train, &dev])?;
         let precision = manifest.precision.identity();
         Ok(Prepared { task, task_model, train, dev, all_rows, digest, precision, out: out.to_owned() })
     }

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::begin::{FinetuneManifest, Prepared};
 use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
-use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Run, load_state};
+use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Run, RunError, load_state};
 use crate::tasks::TaskError;
 use crate::trainer::{TRAINER_FILE, Trainer};
 
@@ -194,7 +194,7 @@ impl Run for Seed<'_> {
         journal.progress.say(&format!("epoch {epoch:.2}: dev {} {:.4}, loss {:.4}{best}", dev.metric, dev.score, dev.loss));
         let Some(best) = self.session.best.as_ref().filter(|_| better) else { return Ok(()) };
         self.of.task_model.tokenizer.save(&self.dir)?;
-        Ok(write_together(&self.dir, &checkpoint::files(best))?)
+        Ok(write_together(&self.dir, &checkpoint::files(best).map_err(RunError::from)?)?)
     }
 
     fn keep_kernels(&mut self, device: &Device) -> Result<(), FinetuneError> {

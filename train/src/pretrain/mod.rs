@@ -27,7 +27,7 @@ use gradus_io::{hex, interrupt};
 use gradus_model::Model;
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_report::metrics::EvaluationRecord;
-use gradus_tensor::Tensor;
+use gradus_tensor::{DeviceError, Tensor};
 use gradus_text::TextError;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -165,8 +165,11 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
 }
 
 /// SHA-256 of all parameters.
-pub fn digest(params: &Model<Tensor>) -> String {
+///
+/// # Errors
+/// Where the GPU that they are on fails.
+pub fn digest(params: &Model<Tensor>) -> Result<String, DeviceError> {
     let mut hash = Sha256::new();
-    checkpoint::parameter_bytes(params, |bytes| hash.update(bytes));
-    hex::encode(hash.finalize())
+    checkpoint::parameter_bytes(params, |bytes| hash.update(bytes))?;
+    Ok(hex::encode(hash.finalize()))
 }

@@ -50,11 +50,14 @@ impl<'c> Pretraining<'c> {
         let words = format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens");
         journal.progress.say(&words);
         let trained = self.train(&mut journal);
-        let parameters_sha256 = digest(&self.run.trainer.params);
-        if matches!(trained, Ok(()) | Err(PretrainError::Run(RunError::Train(_)) | PretrainError::Diverged { .. })) {
-            report::write(&self.run, &parameters_sha256)?;
+        let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
+        let reports = matches!(trained, Ok(()) | Err(PretrainError::Run(RunError::Train(_)) | PretrainError::Diverged { .. }));
+        // A device that is lost has no parameters to report on: the report before stays.
+        if let Some(digest) = parameters_sha256.as_ref().ok().filter(|_| reports) {
+            report::write(&self.run, digest)?;
         }
         trained?;
+        let parameters_sha256 = parameters_sha256?;
         let (steps, seconds) = (self.run.trainer.done(), journal.seconds());
         journal.progress.finish();
         journal.rates.sort_by(f64::total_cmp);
@@ -205,7 +208,7 @@ impl Run for Pretraining<'_> {
 
     fn save(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
         journal.save(&self.run.trainer, self.run.manifest.identity(), ())?;
-        for (name, bytes) in checkpoint::files(&self.run.trainer.params) {
+        for (name, bytes) in checkpoint::files(&self.run.trainer.params).map_err(RunError::from)? {
             write_atomically(&self.run.dir.join(name), |file| file.write_all(&bytes))?;
         }
         let Moment { step, elapsed, .. } = self.moment(journal);

@@ -181,8 +181,11 @@ impl<T: Real> Trainer<T> {
     /// Brings the model and its moments to a device.
     ///
     /// # Errors
-    /// As of [`Tensor::to`].
+    /// As of [`Device::check_room`], before anything is sent, where there is no memory for them and for a gradient; and of
+    /// [`Tensor::to`].
     pub fn place(&mut self, device: &Device) -> Result<(), DeviceError> {
+        let bytes = self.params.bytes_to(device);
+        device.check_room(&[("parameters", bytes), ("their gradient", bytes), ("its two moments", 2 * bytes)])?;
         (self.params, self.m, self.v) = (self.params.to(device)?, self.m.to(device)?, self.v.to(device)?);
         self.alarms = Alarms::default();
         Ok(())

@@ -1,0 +1,70 @@
+//! Contexts of a test's own, which it may make scarce, or break.
+
+use std::sync::Arc;
+
+use super::gpu::Gpu;
+use super::{Device, Products, adapter};
+
+/// Less than the adapter gives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scarce {
+    /// The most bytes in one binding of a shader.
+    pub binding_bytes: Option<u64>,
+    /// The most bindings of tensors that a shader has.
+    pub bindings: Option<u32>,
+    /// Its memory.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Device {
+    /// The first GPU in a new context, a software renderer where there is no other; `None`, said loudly, where there is none at
+    /// all; a panic where one is required.
+    pub fn fresh(scarce: Scarce) -> Option<Self> {
+        open(scarce, Products::F32).map(Device::Gpu)
+    }
+
+    /// Takes a GPU away, as a driver does that starts again.
+    pub fn lose(&self) {
+        if let Device::Gpu(gpu) = self {
+            gpu.device.destroy();
+        }
+    }
+}
+
+/// The same with all that the adapter gives.
+#[cfg(test)]
+pub(crate) fn fresh() -> Option<Arc<Gpu>> {
+    fresh_with(Products::F32)
+}
+
+/// And with products of this precision.
+#[cfg(test)]
+pub(crate) fn fresh_with(products: Products) -> Option<Arc<Gpu>> {
+    open(Scarce::default(), products)
+}
+
+/// The number of shaders that were compiled for buffers in windows.
+#[cfg(test)]
+pub(crate) fn in_windows(device: &Device) -> usize {
+    let Device::Gpu(gpu) = device else { panic!("a GPU") };
+    super::gpu::lock(&gpu.pipelines).in_windows()
+}
+
+fn open(scarce: Scarce, products: Products) -> Option<Arc<Gpu>> {
+    let Some((adapter, mut info)) = adapter::adapters().into_iter().next() else {
+        assert!(std::env::var_os("GRADUS_GPU_REQUIRED").is_none(), "no GPU was found");
+        eprintln!("\n    SKIPPED, NOTHING WAS TESTED: no GPU was found\n");
+        return None;
+    };
+    // Measured before anything is scarce.
+    let whole = Gpu::open(&adapter, info.clone(), products, adapter.limits()).expect("a context");
+    whole.measure().expect("a probe");
+    info.memory = scarce.memory_bytes.or(info.memory);
+    let mut limits = adapter.limits();
+    limits.max_storage_buffer_binding_size = scarce.binding_bytes.unwrap_or(limits.max_storage_buffer_binding_size);
+    let bindings = &mut limits.max_storage_buffers_per_shader_stage;
+    *bindings = scarce.bindings.unwrap_or(*bindings);
+    let gpu = Gpu::open(&adapter, info, products, limits).expect("a context");
+    gpu.arithmetic.get_or_init(|| whole.arithmetic().clone());
+    Some(gpu)
+}
