@@ -91,8 +91,7 @@ def plan(args: argparse.Namespace) -> list[Measurement]:
     for workload in workloads:
         prompt, tokens = (PROMPT[workload], TOKENS[workload]) if not args.quick else (4, 4)
         words = [workload, "--prompt-tokens", str(prompt), "--tokens", str(tokens)]
-        columns = [column for column in COLUMNS if column != "Gradus f16"]
-        each("generate", workload, ["bench", "generate", "--preset", *words], ["generate", "--workload", *words], columns)
+        each("generate", workload, ["bench", "generate", "--preset", *words], ["generate", "--workload", *words], list(COLUMNS))
     for workload in workloads:
         words = ["--workload", workload, "--steps", "5" if not args.quick else "1"]
         each("cost", workload, ["audit", "cost", "--quiet", *words, *few], [], ["Gradus f32"])
@@ -107,9 +106,9 @@ def say(words: str) -> None:
 
 
 def last_words(text: str) -> str:
-    """The line that says what went wrong."""
+    """The line that says what went wrong: the last error, after those of a driver."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()] or ["nothing was said"]
-    return next((line for line in lines if line.startswith("error:")), lines[-1])
+    return next((line for line in reversed(lines) if line.startswith("error:")), lines[-1])
 
 
 def make(it: Measurement, out: Path, seconds: float, is_first: bool) -> bool:
@@ -198,8 +197,9 @@ class Tables:
                     if p["name"] != "square":
                         rates.setdefault((p["name"], p["layout"], f"{p['m']} × {p['k']} × {p['n']}"), {})[column] = p["gflops"]
             rows = [self.compared(f"{name}, {layout}: {size}", values) for (name, layout, size), values in rates.items()]
-            lines += [f"**Products of `{workload}`**: forward, backward to the input, backward to the weights; m × k × n.", "",
-                      *table(self.header("layer", "GFLOP/s"), rows)]
+            if rows:
+                lines += [f"**Products of `{workload}`**: forward, backward to the input, backward to the weights; m × k × n.", "",
+                          *table(self.header("layer", "GFLOP/s"), rows)]
         return lines
 
     def of_field(self, subject: str, field, first: str, unit: str) -> list[str]:
@@ -269,7 +269,7 @@ def conditions(args: argparse.Namespace) -> dict:
     tried = subprocess.run([args.gradus, "bench", "matmul", "--sizes", "16", "--quiet", "--json", "--device", args.device],
                            capture_output=True, text=True, check=False)
     if tried.returncode != 0:
-        sys.exit(f"error: {args.gradus} does not compute on {args.device}: {last_words(tried.stderr)}")
+        sys.exit(f"error: {args.gradus} does not compute on {args.device}: {last_words(tried.stderr).removeprefix('error: ')}")
     version = subprocess.run([args.gradus, "--version"], capture_output=True, text=True, check=False).stdout.split()
     return {"program_sha256": program, "version": version[-1] if version else "unknown",
             "device": json.loads(tried.stdout.splitlines()[-1])["device"], "quick": args.quick}

@@ -102,10 +102,10 @@ impl Passes {
     /// On a device; panics where it fails.
     pub fn on(device: &Device) -> Self {
         let n = PASS_BYTES / size_of::<f32>();
-        match device {
-            Device::Cpu => Passes::Host(vec![1.0; n]),
-            _ => Passes::Device(device.clone(), random(device, [1, 1]).full_like([n / 2], 1.0)),
+        if *device == Device::Cpu {
+            return Passes::Host(vec![1.0; n]);
         }
+        Passes::Device(device.clone(), random(device, [1, 1]).full_like([n / 2], 1.0))
     }
 
     /// Bytes per second of one pass, whose elements are only added up.

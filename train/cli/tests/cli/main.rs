@@ -117,6 +117,8 @@ impl Desk {
     /// Makes `command` work here, and nowhere else.
     fn prepare(&self, mut command: Command) -> Command {
         command.env("XDG_CACHE_HOME", self.path("cache")).current_dir(&self.folder);
+        // Where the GPU is Mesa's software renderer, it keeps compiled shaders, which are slow to make, for all tests.
+        command.env("MESA_SHADER_CACHE_DIR", env!("CARGO_TARGET_TMPDIR"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
