@@ -36,6 +36,7 @@ impl Progress for Thief {
     fn finish(self: Box<Self>) {}
 }
 
+/// Where a model is too large for the device, nothing is begun.
 #[test]
 fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
     let Some(device) = Device::fresh(Scarce::default()) else { return };
@@ -52,9 +53,14 @@ fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
         recompute: None,
     };
 
+    let small = Device::fresh(Scarce { memory_bytes: Some(1000), ..Scarce::default() }).expect("as before");
+    let begin = |control| pretrain::begin(options(sizes).settle().unwrap(), Some(&corpus), &out, &control);
+    let error = begin(control(&Silent, &small)).unwrap_err();
+    assert!(matches!(error, PretrainError::Run(RunError::Device(DeviceError::NoRoom { .. }))), "{error:?}");
+    assert!(!out.join("run.json").exists(), "nothing was begun");
+
     let thief = Thief { device: device.clone(), after: 3 };
-    let settings = options(sizes).settle().unwrap();
-    let error = pretrain::begin(settings, Some(&corpus), &out, &control(&thief, &device)).unwrap_err();
+    let error = begin(control(&thief, &device)).unwrap_err();
     let PretrainError::Run(RunError::Train(TrainError::Device { step: 4, error: DeviceError::Lost { name, .. } })) = &error
     else {
         panic!("the device was lost before step 4: {error:?}")

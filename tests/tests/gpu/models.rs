@@ -5,6 +5,7 @@ use gradus_autograd::Tape;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::check::random_batch;
 use gradus_model::{Batch, Decoder, DropoutSeed, Gpt, GptConfig, Lstm, LstmConfig, Model, Objective, Tree, checkpoint};
+use gradus_tensor::device::testing::Scarce;
 use gradus_tensor::device::{Counts, Runs};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Tensor};
@@ -82,6 +83,19 @@ fn a_run_repeats_to_the_bit() {
         bits(&trainer.params)
     };
     assert_eq!(run(), run());
+}
+
+/// Most tensors are longer than a binding.
+#[test]
+fn tensors_in_windows_train_to_the_same_bits() {
+    let Some(scarce) = Device::fresh(Scarce { binding_bytes: Some(8192), ..Scarce::default() }) else { return };
+    let gpu = crate::gpu().expect("as before");
+    let run = |device: &Device| {
+        let mut trainer = trainer(gpt_of(1), device);
+        let losses: Vec<f64> = steps(&mut trainer, 2).iter().map(|step| step.loss).collect();
+        (losses, bits(&trainer.params))
+    };
+    assert!(run(&scarce) == run(&gpu));
 }
 
 /// Once the first steps have made all buffers and pipelines.

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn gpu(driver: &str) -> GpuInfo {
-        GpuInfo { name: "Big (TM) 9000".into(), kind: "discrete", interface: "Vulkan", driver: driver.into() }
+        GpuInfo { name: "Big (TM) 9000".into(), kind: "discrete", interface: "Vulkan", driver: driver.into(), memory: None }
     }
 
     #[test]

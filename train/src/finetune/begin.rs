@@ -13,7 +13,7 @@ use gradus_data::sets::scores::mean_and_deviation;
 use gradus_data::sets::{Split, Task};
 use gradus_io::files::write_json;
 use gradus_io::hex;
-use gradus_model::checkpoint;
+use gradus_model::{Tree, checkpoint};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -21,6 +21,7 @@ use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, TaskModel, left_out};
 use crate::hyperparameters::in_range;
 use crate::run::{Control, Manifest, Precision, RunError};
+use crate::trainer::check_room;
 
 /// What a fine-tuning run was begun with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,6 +114,7 @@ pub fn begin(
         precision: Precision::of(&control.device),
     };
     let ready = Prepared::open(&manifest, task, out)?;
+    check_room(&control.device, ready.task_model.model.bytes_to(&control.device)).map_err(RunError::from)?;
     manifest.digest = ready.digest.clone();
     manifest.write(out)?;
     ready.run(&manifest, control)

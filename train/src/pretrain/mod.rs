@@ -35,7 +35,7 @@ use sha2::{Digest, Sha256};
 use crate::generate::GenerateError;
 use crate::hyperparameters::in_range;
 use crate::run::{Control, Manifest, Precision, RunError};
-use crate::trainer::Trainer;
+use crate::trainer::{Trainer, check_room};
 
 pub use settings::{BackboneKind, Length, PretrainOptions, PretrainSettings, SettingsError};
 pub use source::{TextSource, Validation, weighted};
@@ -141,6 +141,7 @@ pub fn begin(
     }
     settings.model = settings.model.with_vocab(source.tokenizer().vocab_size());
     settings.model.check().map_err(SettingsError::from)?;
+    check_room(&control.run.device, 4 * settings.model.parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
     let params = Model::init(&settings.model.clone().into(), settings.seed);
     let trainer = Trainer::new(settings.recipe(steps), params);

@@ -153,6 +153,14 @@ fn first(anomaly: &Option<Box<Anomaly>>) -> String {
     }
 }
 
+/// Whether a device has room to train so many bytes of parameters: for them, their gradient and its moments.
+///
+/// # Errors
+/// As of [`Device::check_room`].
+pub fn check_room(device: &Device, bytes: u64) -> Result<(), DeviceError> {
+    device.check_room(&[("parameters", bytes), ("their gradient", bytes), ("its two moments", 2 * bytes)])
+}
+
 impl Trainer {
     /// Median time of `steps` steps on one batch, at least one, in seconds. Not generic, so that a crate that times a trainer
     /// compiles none of its own.
@@ -184,8 +192,7 @@ impl<T: Real> Trainer<T> {
     /// As of [`Device::check_room`], before anything is sent, where there is no memory for them and for a gradient; and of
     /// [`Tensor::to`].
     pub fn place(&mut self, device: &Device) -> Result<(), DeviceError> {
-        let bytes = self.params.bytes_to(device);
-        device.check_room(&[("parameters", bytes), ("their gradient", bytes), ("its two moments", 2 * bytes)])?;
+        check_room(device, self.params.bytes_to(device))?;
         (self.params, self.m, self.v) = (self.params.to(device)?, self.m.to(device)?, self.v.to(device)?);
         self.alarms = Alarms::default();
         Ok(())
