@@ -44,7 +44,19 @@ impl<T: Real> Op<T> for LinearGelu {
         tape.scope("gelu", || Gelu.reference(&[u]))
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
-        <Linear as Op<T>>::samples(g).into_iter().map(|(_, inputs)| (LinearGelu, inputs)).collect()
+        // u stays near 0: where tanh is nearly −1, the definition's 1 + tanh would be all rounding.
+        let half = |g: &mut Samples, shape: &[usize]| g.normal(shape).affine(0.5, 0.0);
+        let (a, m, k, n) = (g.extent(), g.extent(), g.extent(), g.extent());
+        let (x, batch, w, b) = (half(g, &[m, k]), half(g, &[a, m, k]), half(g, &[k, n]), half(g, &[n]));
+        vec![
+            (LinearGelu, vec![batch.clone(), w.clone(), b.clone()]),
+            (LinearGelu, vec![g.strided(&x), g.strided(&w), b.clone()]),
+            (LinearGelu, vec![g.strided(&batch), w.clone(), b.clone()]),
+            (LinearGelu, vec![half(g, &[k]), w.clone(), b.clone()]),
+            (LinearGelu, vec![half(g, &[m, 0]), half(g, &[0, n]), b.clone()]),
+            (LinearGelu, vec![half(g, &[0, k]), w, b]),
+            (LinearGelu, vec![x, half(g, &[k, 0]), half(g, &[0])]),
+        ]
     }
 }
 
