@@ -88,6 +88,22 @@ fn softplus_is_exact_where_the_exponential_is_not() {
     assert_eq!(grad(tensor([2], &[-750.0, 750.0]), |x| x.softplus()), [0.0, 2.0]);
 }
 
+/// Values and gradients have the bits of the two ops that it joins.
+#[test]
+fn linear_gelu_is_linear_and_then_gelu() {
+    let run = |f: for<'t> fn([&Var<'t, f64>; 3]) -> Var<'t, f64>| {
+        let tape = Tape::new();
+        let x = tape.leaf(tensor([2, 2], &[0.5, -1.0, 2.0, 90.0]));
+        let w = tape.leaf(tensor([2, 3], &[1.0, -0.5, 2.0, 0.25, 0.75, -1.0]));
+        let b = tape.leaf(tensor([3], &[0.1, -0.2, 0.3]));
+        let y = f([&x, &w, &b]);
+        let grads = tape.backward_from(&y, tensor([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+        let of = |leaf| grads.of(leaf).expect("y depends on it").to_vec();
+        [y.value().to_vec(), of(&x), of(&w), of(&b)]
+    };
+    assert_eq!(run(|[x, w, b]| x.linear_gelu(w, b)), run(|[x, w, b]| x.linear(w, b).gelu()));
+}
+
 /// Three rows: the forget gate shut, the input gate shut, the output gate shut; c = 3, g = tanh 0.5.
 #[test]
 fn an_lstm_cell_forgets_keeps_and_hides() {

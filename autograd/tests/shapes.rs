@@ -135,6 +135,9 @@ fn products() {
     linear.refuses("[] · [3, 4] · [4]").refuses("[2, 3] · [2, 4] · [4]");
     linear.says("[2, 3] · [3, 4] · [3]", "[…,k]·[k,n] + [n] → […,n]");
     linear.refuses("[2, 3] · [3] · [3]").refuses("[2, 3] · [3, 4] · [1, 4]");
+    let gelu = call("linear_gelu", |x| x[0].linear_gelu(&x[1], &x[2]));
+    gelu.takes("[5, 2, 3] · [3, 4] · [4]", "[5, 2, 4]").refuses("[2, 3] · [2, 4] · [4]");
+    gelu.says("[2, 3] · [3, 4] · [3]", "[…,k]·[k,n] + [n] → […,n]");
 }
 
 #[test]

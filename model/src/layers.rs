@@ -170,11 +170,13 @@ impl Mlp<Param> {
 impl<'t, T: Real> Mlp<Var<'t, T>> {
     /// (…, d) → (…, d).
     pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
-        let u = self.c_fc.forward(x);
         let a = match self.activation {
-            Activation::Gelu => u.gelu(),
-            Activation::GeluErf => 0.5 * &u * (1.0 + (&u * std::f64::consts::FRAC_1_SQRT_2).erf()),
-            Activation::Relu => u.relu(),
+            Activation::Gelu => x.linear_gelu(&self.c_fc.weight.0, &self.c_fc.bias.0),
+            Activation::GeluErf => {
+                let u = self.c_fc.forward(x);
+                0.5 * &u * (1.0 + (&u * std::f64::consts::FRAC_1_SQRT_2).erf())
+            }
+            Activation::Relu => self.c_fc.forward(x).relu(),
         };
         self.c_proj.forward(&a)
     }

@@ -201,7 +201,7 @@ fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
 
     // A node by its name, its value and its gradient; what it shows of each is the library's to the last digit.
     for (name, node) in [
-        ("h0.mlp.gelu", op(&opened.nodes, "h0.mlp", "gelu")),
+        ("h0.mlp.linear_gelu", op(&opened.nodes, "h0.mlp", "linear_gelu")),
         ("lm.linear_cross_entropy", op(&opened.nodes, "lm", "linear_cross_entropy")),
     ] {
         browser.find(name);
@@ -278,11 +278,11 @@ fn every_place_can_be_gone_to_and_read() {
 fn the_keyboard_keeps_its_place() {
     let mut browser = Browser::on(&Opened::of(StepInputs::by_hand(), "test").unwrap());
     let focus = "document.activeElement.closest('[data-key]')?.dataset.key ?? document.activeElement.id";
-    browser.find("h0.mlp.gelu");
-    assert_eq!(browser.text(focus), "h0.mlp.gelu");
+    browser.find("h0.mlp.linear_gelu");
+    assert_eq!(browser.text(focus), "h0.mlp.linear_gelu");
     for key in ["g", "2", "g"] {
         browser.press(key); // the pictures switch to gradients, another tab is shown, and back
-        assert_eq!(browser.text(focus), "h0.mlp.gelu", "after {key}");
+        assert_eq!(browser.text(focus), "h0.mlp.linear_gelu", "after {key}");
     }
     // On the tabs the arrows go from tab to tab, around.
     browser.eval("document.querySelector('.tabs [aria-selected=true]').focus()");
@@ -292,7 +292,7 @@ fn the_keyboard_keeps_its_place() {
         browser.press(key);
         assert_eq!(browser.text(focus), tab);
     }
-    assert_eq!(browser.chosen(), "h0.mlp.gelu");
+    assert_eq!(browser.chosen(), "h0.mlp.linear_gelu");
     // The pictures switch, and what is chosen stays; at the top Escape goes back to the whole model.
     browser.find("h0.mlp");
     browser.press("Enter");

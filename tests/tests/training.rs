@@ -109,7 +109,7 @@ fn nan_stops_before_the_step_and_changes_nothing() {
         let error = trainer.step(&batch).unwrap_err();
         let TrainError::NotFinite { step: 4, loss, norm, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
         assert!(!(loss.is_finite() && norm.is_finite()));
-        assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
+        assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear_gelu", "h1.mlp", Direction::Forward));
         let weights = anomaly.from[1].1;
         assert_eq!(weights.nan + weights.infinite, 1, "one weight is non-finite: {anomaly}");
         assert_eq!(trainer.done(), 3);

@@ -17,6 +17,7 @@ mod gelu;
 mod layer_norm;
 mod linear;
 mod linear_cross_entropy;
+mod linear_gelu;
 mod log;
 mod log_softmax;
 mod lstm;
@@ -64,6 +65,7 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
         Entry::of::<layer_norm::LayerNorm>(),
         Entry::of::<linear::Linear>(),
         Entry::of::<linear_cross_entropy::LinearCrossEntropy>(),
+        Entry::of::<linear_gelu::LinearGelu>(),
         Entry::of::<log::Log>(),
         Entry::of::<log_softmax::LogSoftmax>(),
         Entry::of::<lstm::Lstm>(),

@@ -196,7 +196,7 @@ fn what_is_not_finite_is_named_and_changes_nothing() {
     let TrainError::NotFinite { step: 2, anomaly: Some(anomaly), .. } = trainer.step(&batch(1)).unwrap_err() else {
         panic!("a loss or a norm that is not finite")
     };
-    assert_eq!((anomaly.op, anomaly.direction), ("linear", Direction::Forward));
+    assert_eq!((anomaly.op, anomaly.direction), ("linear_gelu", Direction::Forward));
     assert!(bits(&trainer.params) == before && bits(trainer.moments().0) == moments, "nothing has changed");
     trainer.watches = true;
     assert!(matches!(trainer.step(&batch(1)), Err(TrainError::Anomaly { step: 2, .. })));

@@ -392,6 +392,7 @@ mod tests {
         assert_eq!(of("tanh"), ["tanh"]);
         assert_eq!(of("gelu"), ["gelu", "gelu_vjp"]); // the second within `vec![…]`
         assert_eq!(of("linear"), ["matmul", "sum_rows", "sum_cols"]);
+        assert_eq!(of("linear_gelu"), ["matmul", "gelu", "gelu_vjp", "sum_rows", "sum_cols"]);
         assert_eq!(of("layer_norm"), ["layer_norm", "layer_norm_vjp"]);
         assert_eq!(of("gather"), ["gather", "scatter_add"]); // the second by `add_vjp`
         assert_eq!(of("sum"), ["sum_rows", "sum_cols"]);

@@ -570,18 +570,19 @@ mod tests {
         let cost = cost(&workload, 2, |_| {}).unwrap();
         let of =
             |lines: &[CostRow], name: &str| lines.iter().find(|l| l.name == name).cloned().unwrap_or_else(|| panic!("{name}"));
-        let linear = of(&cost.ops, "linear");
-        let (n, d, c) = (32, workload.config.width as u64, 4 * workload.config.layers);
-        assert_eq!(linear.calls, c);
-        // Per block 3d + d + 4d columns of d products and one of 4d, with their biases: n·(2·12d² + 9d).
-        assert_eq!(linear.flops, workload.config.layers as u64 * n * (24 * d * d + 9 * d));
+        let (linear, gelu) = (of(&cost.ops, "linear"), of(&cost.ops, "linear_gelu"));
+        let (n, d, layers) = (32, workload.config.width as u64, workload.config.layers);
+        assert_eq!((linear.calls, gelu.calls), (3 * layers, layers));
+        // Per block 3d + d columns of d products and d of 4d, with their biases; and 4d of d with theirs, and 9 for each GELU.
+        assert_eq!(linear.flops, layers as u64 * n * (16 * d * d + 5 * d));
+        assert_eq!(gelu.flops, layers as u64 * n * (8 * d * d + 40 * d));
         let both = |lines: &[CostRow]| {
             lines.iter().map(|l| (l.calls, l.flops, l.bytes)).fold((0, 0, 0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2))
         };
         assert_eq!(both(&cost.ops), both(&cost.places));
         let mut calls: Vec<(&str, usize)> = cost.places.iter().map(|place| (place.name.as_str(), place.calls)).collect();
         calls.sort();
-        let blocks = [("h.attn", 8), ("h.ln_1", 4), ("h.ln_2", 4), ("h.mlp", 8)];
+        let blocks = [("h.attn", 8), ("h.ln_1", 4), ("h.ln_2", 4), ("h.mlp", 6)];
         assert_eq!(calls, [&[("elsewhere", 1), ("embed", 5)], &blocks[..], &[("lm", 1)]].concat());
         assert!(cost.memory.windows(2).all(|pair| pair[0].0 <= pair[1].0));
         assert!(cost.memory.iter().all(|&(_, bytes)| bytes <= cost.peak_bytes));
