@@ -1,4 +1,9 @@
-//! Products of matrices, by tiles of the result.
+//! Products of matrices, by tiles of the result: one shader with parameters.
+//!
+//! A [rule](Tile::of) chooses the tile by the shape. A device that is told to measures once, for each kind of product, which is
+//! fastest, and takes a tile only where its results are those of the rule's ([`tune`]). In f32 all tiles have the same bits: an
+//! element is one chain over k. In f16 cooperative matrices are candidates too, where the device has them; they add in an order of
+//! their own, so whoever wants the same bits again keeps the choices.
 
 mod tile;
 mod tune;
