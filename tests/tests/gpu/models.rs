@@ -1,6 +1,5 @@
 //! Whole models: trained, compared with `transformers`, stopped and resumed.
 
-use crate::counts;
 use gradus_autograd::Tape;
 use gradus_autograd::anomaly::{Anomaly, Direction};
 use gradus_model::check::random_batch;
@@ -14,6 +13,8 @@ use gradus_tensor::{Device, Tensor};
 use gradus_tests::{Arrays, golden_models, next_tokens};
 use gradus_train::optim::{OptimizerKind, ScheduleKind};
 use gradus_train::trainer::{Recipe, StepSummary, TrainError, Trainer};
+
+use crate::counts;
 
 const VOCAB: usize = 29;
 const CONTEXT: usize = 12;
