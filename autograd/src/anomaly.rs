@@ -4,6 +4,8 @@
 //! infinity is kept with its place and a summary of what went in. The computation goes on, since what follows does no harm; ask
 //! for the [anomaly](Watch::anomaly) at the end.
 //!
+//! [`Guard`] checks the same numbers, and says only whether all are finite: where they are on a GPU, nobody waits for each.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use gradus_autograd::anomaly::Watch;
@@ -87,6 +89,49 @@ impl<T: Real> Observer<T> for Watch {
         if first.is_none() && !value.is_finite() {
             *first = Some(Anomaly::of_sum("leaf", leaf, value, site));
         }
+    }
+}
+
+/// Looks whether there is a non-finite number. Where there is, a [`Watch`] on a tape that computes the same finds the first.
+///
+/// ```
+/// use std::sync::Arc;
+/// use gradus_autograd::anomaly::Guard;
+/// use gradus_autograd::{Tape, Tensor};
+///
+/// for (x, finite) in [(1.0, true), (0.0, false)] {
+///     let guard = Arc::new(Guard::default());
+///     let tape = Tape::<f64>::observed(guard.clone());
+///     tape.backward(&tape.leaf(Tensor::scalar(x)).sqrt());
+///     assert_eq!(guard.mark().unwrap().item().is_finite(), finite);
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct Guard<T: Real>(Mutex<Option<Tensor<T>>>);
+
+impl<T: Real> Guard<T> {
+    /// One element, stored where the numbers are: 0 if all were finite, otherwise NaN. `None` where there was nothing to check.
+    pub fn mark(&self) -> Option<Tensor<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn check(&self, x: &Tensor<T>) {
+        let mut mark = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        mark.get_or_insert_with(|| x.zeros_like([])).mark_non_finite(x);
+    }
+}
+
+impl<T: Real> Observer<T> for Guard<T> {
+    fn applied(&self, it: &Applied<'_, T>) {
+        self.check(it.out);
+    }
+
+    fn pulled(&self, it: &Pulled<'_, T>) {
+        it.summands().for_each(|(_, _, g)| self.check(g));
+    }
+
+    fn gradient(&self, _: NodeId, value: &Tensor<T>, _: &Site) {
+        self.check(value);
     }
 }
 

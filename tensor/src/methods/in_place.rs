@@ -39,6 +39,17 @@ impl<T: Real> Tensor<T> {
         self.to_mut()[at] = value;
     }
 
+    /// This tensor, of one element, ← NaN where `x` holds a NaN or an infinity. One mark serves for many tensors; on a GPU, nobody
+    /// waits before it is read.
+    #[track_caller]
+    pub fn mark_non_finite(&mut self, x: &Self) {
+        assert_eq!(self.len(), 1, "mark_non_finite: a mark of one element");
+        on_gpu!(mut mark = self, x = x => gpu::mark_non_finite(&mark, &x));
+        if !x.is_finite() {
+            self.set(0, T::lit(f64::NAN));
+        }
+    }
+
     /// Row `ids[i]` of this table (V, d) ← itself + row i of x (…, d), in the order of i.
     #[track_caller]
     pub fn add_rows(&mut self, ids: &[u32], x: &Self) {

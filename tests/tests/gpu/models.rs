@@ -1,16 +1,20 @@
 //! Whole models: trained, compared with `transformers`, stopped and resumed.
 
-use crate::counts;
 use gradus_autograd::Tape;
-use gradus_autograd::anomaly::Direction;
+use gradus_autograd::anomaly::{Anomaly, Direction};
 use gradus_model::check::random_batch;
-use gradus_model::{Batch, Decoder, DropoutSeed, Gpt, GptConfig, Lstm, LstmConfig, Model, Objective, Tree, checkpoint};
+use gradus_model::{
+    Activation, Batch, Decoder, DropoutSeed, Gpt, GptConfig, GradientMode, Lstm, LstmConfig, Model, Objective, Tree, checkpoint,
+};
 use gradus_tensor::device::testing::Scarce;
 use gradus_tensor::device::{Counts, Runs};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Tensor};
 use gradus_tests::{Arrays, golden_models, next_tokens};
+use gradus_train::optim::{OptimizerKind, ScheduleKind};
 use gradus_train::trainer::{Recipe, StepSummary, TrainError, Trainer};
+
+use crate::counts;
 
 const VOCAB: usize = 29;
 const CONTEXT: usize = 12;
@@ -98,46 +102,96 @@ fn tensors_in_windows_train_to_the_same_bits() {
     assert!(run(&scarce) == run(&gpu));
 }
 
-/// Once the first steps have made all buffers and pipelines.
+/// Once the first three steps have made all buffers and pipelines.
 #[test]
 fn a_step_sends_tokens_reads_once_and_makes_no_buffers() {
     let Some(gpu) = crate::gpu_alone() else { return };
-    let mut trainer = trainer(gpt(), &gpu);
-    steps(&mut trainer, 3);
-    let (before, shaders, n) = (counts(&gpu), gpu.runs(), 4);
-    steps(&mut trainer, n);
-    let after = counts(&gpu);
-    for (shader, runs) in gpu.runs() {
-        let before = shaders.get(&shader).copied().unwrap_or_default();
-        let each = |of: fn(&Runs) -> u64| (of(&runs) - of(&before)) as f64 / n as f64;
-        println!("{:>8} × {shader}: {} bytes", each(|r| r.dispatches), each(|r| r.bytes));
+    for (name, model, backward, shards) in [
+        ("GPT", gpt(), GradientMode::Whole, 1),
+        ("GPT in two shards", gpt(), GradientMode::Whole, 2),
+        ("GPT, recomputed", gpt(), GradientMode::Recompute, 1),
+        ("LSTM", lstm(), GradientMode::Whole, 1),
+    ] {
+        let mut trainer = trainer(model, &gpu);
+        (trainer.recipe.backward, trainer.recipe.shards) = (backward, shards);
+        steps(&mut trainer, 3);
+        let (before, shaders, n) = (counts(&gpu), gpu.runs(), 4);
+        steps(&mut trainer, n);
+        let after = counts(&gpu);
+        println!("{name}, dispatches of a step:");
+        let mut all = 0;
+        for (shader, runs) in gpu.runs() {
+            let before = shaders.get(&shader).copied().unwrap_or_default();
+            let new = Runs { dispatches: runs.dispatches - before.dispatches, bytes: runs.bytes - before.bytes };
+            all += new.dispatches;
+            if new.dispatches > 0 {
+                println!("{:>8} × {shader}: {} bytes", new.dispatches as f64 / n as f64, new.bytes as f64 / n as f64);
+            }
+        }
+        assert_eq!(all, after.dispatches - before.dispatches, "{name}: each dispatch is in the table");
+        let each = |of: fn(&Counts) -> u64| (of(&after) - of(&before)) as f64 / n as f64;
+        let [dispatches, submissions, waits] = [each(|c| c.dispatches), each(|c| c.submissions), each(|c| c.waits)];
+        let [sent, read] = [each(|c| c.sent_bytes), each(|c| c.read_bytes)];
+        println!("{dispatches} dispatches, {submissions} submissions, {waits} waits, {sent} bytes sent, {read} read");
+        assert_eq!(after.buffers_made, before.buffers_made, "{name}: buffers are used again");
+        let mut parameters = 0;
+        trainer.params.as_ref().visit(|_, _| parameters += 1);
+        assert_eq!(
+            read,
+            (4 * (3 * parameters + shards)) as f64,
+            "{name}: three words for the norm of each parameter, and the losses"
+        );
+        // Ids as inputs, as targets, and sorted for the gradient of the embedding; and the weights. Recomputing embeds them again.
+        let (tokens, most) = ((SEQUENCES * CONTEXT) as f64, if backward == GradientMode::Recompute { 28.0 } else { 24.0 });
+        assert!(sent <= most * tokens, "{name}: {sent} bytes for {tokens} tokens");
+        assert!(waits == 1.0 && submissions <= 6.0, "{name}: {waits} waits, {submissions} submissions");
     }
-    let each = |of: fn(&Counts) -> u64| (of(&after) - of(&before)) as f64 / n as f64;
-    let [dispatches, submissions, waits] = [each(|c| c.dispatches), each(|c| c.submissions), each(|c| c.waits)];
-    let [sent, read] = [each(|c| c.sent_bytes), each(|c| c.read_bytes)];
-    println!("a step: {dispatches} dispatches, {submissions} submissions, {waits} waits, {sent} bytes sent, {read} read");
-    assert_eq!(after.buffers_made, before.buffers_made, "buffers are used again");
-    let mut parameters = 0;
-    trainer.params.as_ref().visit(|_, _| parameters += 1);
-    assert_eq!(read, f64::from(4 * (3 * parameters + 1)), "three words for the norm of each parameter, and the loss");
-    // Ids as inputs, as targets, and sorted for the gradient of the embedding; and the weights.
-    let tokens = (SEQUENCES * CONTEXT) as f64;
-    assert!(sent <= 24.0 * tokens, "{sent} bytes for {tokens} tokens");
-    assert!(waits == 1.0 && submissions <= 6.0);
 }
 
-/// What one more block adds, forward and backward, to what is started.
+/// What one more block adds, forward and backward, for each shard. Two shards also add their gradients up; recomputing runs each
+/// block forward once more.
 #[test]
 fn a_block_takes_at_most_forty_dispatches() {
     let Some(gpu) = crate::gpu_alone() else { return };
-    let dispatches = |layers| {
-        let trainer = trainer(gpt_of(layers), &gpu);
-        let before = counts(&gpu).dispatches;
-        trainer.gradient(&batch(0), Some(DropoutSeed::new(1, 1))).expect("finite");
-        counts(&gpu).dispatches - before
-    };
-    let each = dispatches(3) - dispatches(2);
-    assert!(each <= 40, "{each} dispatches");
+    let mut parameters = 0;
+    gpt_of(1).gpt().expect("a GPT").h.0[0].as_ref().visit(|_, _| parameters += 1);
+    for (backward, shards, most) in
+        [(GradientMode::Whole, 1, 40), (GradientMode::Whole, 2, 2 * 40 + parameters), (GradientMode::Recompute, 1, 40 + 20)]
+    {
+        let dispatches = |layers| {
+            let mut trainer = trainer(gpt_of(layers), &gpu);
+            (trainer.recipe.backward, trainer.recipe.shards) = (backward, shards);
+            let before = counts(&gpu).dispatches;
+            trainer.gradient(&batch(0), Some(DropoutSeed::new(1, 1))).expect("finite");
+            counts(&gpu).dispatches - before
+        };
+        let each = dispatches(3) - dispatches(2);
+        println!("{backward:?}, {shards} shards: {each} dispatches");
+        assert!(each <= most, "{backward:?}, {shards} shards: {each} dispatches, at most {most} expected");
+    }
+}
+
+/// SGD moves the parameters by the rate times the gradient, which is far longer than it may be.
+#[test]
+fn clipping_is_done_where_the_gradient_is() {
+    let Some(gpu) = crate::gpu() else { return };
+    let (max, rate) = (1e-3, 0.5);
+    for model in [gpt(), lstm()] {
+        let mut trainer = trainer(model, &gpu);
+        (trainer.recipe.clip, trainer.recipe.optimizer.name) = (Some(max), OptimizerKind::Sgd);
+        (trainer.recipe.optimizer.lr, trainer.recipe.optimizer.decay) = (rate, 0.0);
+        trainer.recipe.schedule.kind = ScheduleKind::Constant;
+        let values = |trainer: &Trainer| {
+            let mut all: Vec<f64> = Vec::new();
+            trainer.params.as_ref().visit(|_, p| all.extend(p.to_vec().into_iter().map(f64::from)));
+            all
+        };
+        let before = values(&trainer);
+        let summary = steps(&mut trainer, 1)[0];
+        let moved = values(&trainer).iter().zip(&before).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+        assert!(summary.gradient_norm > 100.0 * max, "{summary:?}");
+        assert!((moved / (max * summary.rate) - 1.0).abs() < 1e-2, "moved by {moved}, {max} times {}", summary.rate);
+    }
 }
 
 #[test]
@@ -198,8 +252,69 @@ fn what_is_not_finite_is_named_and_changes_nothing() {
     };
     assert_eq!((anomaly.op, anomaly.direction), ("linear_gelu", Direction::Forward));
     assert!(bits(&trainer.params) == before && bits(trainer.moments().0) == moments, "nothing has changed");
+}
+
+/// What would be infinite in the model's middle is cut off by the ReLU after it: the loss is finite.
+fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
+    let config = GptConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers: 2, heads: 4, ..GptConfig::default() };
+    let config = GptConfig { activation: Activation::Relu, initializer_range: 0.1, ..config }.with_dropout(0.1);
+    let mut trainer = Trainer::new(gradus_tests::recipe(100, shards), Gpt::init(&config, 1));
+    trainer.place(device).expect("room for a small model");
     trainer.watches = true;
-    assert!(matches!(trainer.step(&batch(1)), Err(TrainError::Anomaly { step: 2, .. })));
+    trainer.params.as_mut().visit(|name, p| {
+        if name == "h.1.mlp.c_fc.bias" {
+            p.set(3, f32::NEG_INFINITY);
+        }
+    });
+    trainer
+}
+
+/// The same op, place and inputs, to what a CPU and a GPU round differently.
+#[test]
+fn who_watches_is_told_on_a_gpu_what_he_is_told_on_the_cpu() {
+    let Some(gpu) = crate::gpu() else { return };
+    for (shards, backward) in [(1, GradientMode::Whole), (2, GradientMode::Whole), (1, GradientMode::Recompute)] {
+        let [here, there] = [&Device::Cpu, &gpu].map(|device| {
+            let mut trainer = hidden_infinity(shards, device);
+            trainer.recipe.backward = backward;
+            let (before, moments) = (bits(&trainer.params), bits(trainer.moments().0));
+            let TrainError::Anomaly { step: 1, anomaly } = trainer.step(&batch(0)).unwrap_err() else { panic!("an anomaly") };
+            assert!(bits(&trainer.params) == before && bits(trainer.moments().0) == moments, "nothing has changed");
+            trainer.watches = false;
+            trainer.step(&batch(0)).expect("nothing that reaches the loss");
+            anomaly
+        });
+        let what = |a: &Anomaly| {
+            (a.op, a.details.clone(), a.node, a.site.clone(), a.direction, a.made.shape, a.made.infinite, a.made.nan)
+        };
+        assert_eq!(what(&there), what(&here));
+        assert_eq!((there.op, &*there.site.scope, there.direction), ("linear", "h1.mlp", Direction::Forward));
+        assert_eq!(there.from.len(), here.from.len());
+        for ((name, found), (expected_name, expected)) in there.from.iter().zip(&here.from) {
+            assert_eq!((name, found.shape, found.infinite), (expected_name, expected.shape, expected.infinite));
+            assert!((found.rms - expected.rms).abs() <= 1e-5 * expected.rms.abs(), "{name}: {found}, {expected} on the CPU");
+        }
+    }
+}
+
+#[test]
+fn a_watched_step_waits_once_and_has_the_same_bits() {
+    let Some(gpu) = crate::gpu_alone() else { return };
+    let run = |watches: bool| {
+        let mut trainer = trainer(gpt(), &gpu);
+        trainer.watches = watches;
+        steps(&mut trainer, 3);
+        let before = counts(&gpu);
+        steps(&mut trainer, 2);
+        let after = counts(&gpu);
+        assert_eq!(after.waits - before.waits, 2, "one for each step");
+        assert!(after.submissions - before.submissions <= 12 && after.buffers_made == before.buffers_made);
+        (bits(&trainer.params), after.dispatches - before.dispatches, after.read_bytes - before.read_bytes)
+    };
+    let ((unseen, few, read), (seen, many, read_watched)) = (run(false), run(true));
+    assert!(unseen == seen);
+    assert!(many > few + 60, "every value and summand is looked at: {few} dispatches, {many} watched");
+    assert_eq!(read_watched, read + 2 * 4, "one mark more in each step");
 }
 
 #[test]

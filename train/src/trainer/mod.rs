@@ -15,7 +15,7 @@ mod state;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gradus_autograd::anomaly::{Anomaly, Watch};
+use gradus_autograd::anomaly::{Anomaly, Guard, Watch};
 use gradus_autograd::observer::Observer;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
 use gradus_tensor::device::Products;
@@ -98,8 +98,17 @@ pub struct Trainer<T: Real = f32> {
 /// A gradient of each parameter that is trained.
 pub type Gradient<T> = Model<Option<Tensor<T>>>;
 
-/// The losses of the shards, and their gradients' sum.
-type Shards<T> = (Vec<Tensor<T>>, Gradient<T>);
+/// What the shards of a step give, where the parameters are.
+struct Shards<T: Real> {
+    /// Each shard's loss, without axes.
+    losses: Vec<Tensor<T>>,
+    /// Each shard's [mark](Guard::mark), NaN where a number on the way was not finite; none unless they are watched.
+    marks: Vec<Tensor<T>>,
+    /// The sum.
+    gradient: Gradient<T>,
+    /// Losses and gradient are so many times as large as the batch's.
+    scale: f64,
+}
 
 /// The measurements of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,6 +170,13 @@ pub fn check_room(device: &Device, bytes: u64) -> Result<(), DeviceError> {
     device.check_room(&[("parameters", bytes), ("their gradient", bytes), ("its two moments", 2 * bytes)])
 }
 
+impl<T: Real> Shards<T> {
+    /// The norm of these tensors, and the losses and marks to be read with it.
+    fn measured(&self, gradient: &[&Tensor<T>]) -> GlobalNorm<T> {
+        GlobalNorm::of(gradient, &self.losses.iter().chain(&self.marks).collect::<Vec<_>>())
+    }
+}
+
 impl Trainer {
     /// Median time of `steps` steps on one batch, at least one, in seconds. Not generic, so that a crate that times a trainer
     /// compiles none of its own.
@@ -217,26 +233,34 @@ impl<T: Real> Trainer<T> {
     /// The loss of a batch and its gradient, by shards; with a seed the dropouts are active. A parameter that is not trained
     /// ([`GradientMode::Head`]) has none.
     pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
-        let (batch, scale) = self.scaled(batch);
-        let (losses, gradient) = self.losses_and_gradient(&batch, dropout)?;
-        let read = GlobalNorm::of(&[], &losses.iter().collect::<Vec<_>>()).read().map_err(|error| self.fault(error))?;
+        let shards = self.shards(batch, dropout)?;
+        let read = shards.measured(&[]).read().map_err(|error| self.fault(error))?;
+        let (losses, marks) = read.numbers.split_at(shards.losses.len());
+        self.check(marks, batch, dropout)?;
+        let scale = shards.scale;
         let unscaled = |g: Tensor<T>| if scale == 1.0 { g } else { g * (1.0 / scale) };
-        Ok((read.numbers.iter().sum::<f64>() / scale, gradient.map(|_, g| g.map(unscaled))))
+        Ok((losses.iter().sum::<f64>() / scale, shards.gradient.map(|_, g| g.map(unscaled))))
     }
 
-    /// The losses of the shards instead, each a tensor without axes.
-    fn losses_and_gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<Shards<T>, TrainError> {
+    /// The same, before anything is read.
+    fn shards(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<Shards<T>, TrainError> {
+        let (batch, scale) = self.scaled(batch);
         let shards = batch.split(self.recipe.shards);
-        let mut losses = Vec::new();
+        let (mut losses, mut marks) = (Vec::new(), Vec::new());
         let mut total: Option<Gradient<T>> = None;
         for group in shards.chunks(self.recipe.concurrent_shards.max(1)) {
-            let work =
-                |(first, batch): &(usize, Batch)| self.shard(batch, dropout.map(|seed| seed.from_sequence(*first as u64)), None);
+            let work = |(first, batch): &(usize, Batch)| {
+                let guard = self.watches.then(|| Arc::new(Guard::default()));
+                let (dropout, observer) =
+                    (dropout.map(|seed| seed.from_sequence(*first as u64)), guard.clone().map(|it| it as _));
+                Ok((self.shard(batch, dropout, observer)?, guard))
+            };
             // The longest come last and are started first, so that no thread waits for one of them.
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
             for result in done.into_iter().rev() {
-                let (shard_loss, gradient) = result?;
+                let ((shard_loss, gradient), guard) = result?;
                 losses.push(shard_loss);
+                marks.extend(guard.and_then(|guard| guard.mark()));
                 total = Some(match total {
                     None => gradient,
                     Some(sum) => sum.zip(gradient).map(|_, (sum, g)| {
@@ -247,22 +271,17 @@ impl<T: Real> Trainer<T> {
                 });
             }
         }
-        Ok((losses, total.expect("a batch has at least one sequence")))
+        Ok(Shards { losses, marks, gradient: total.expect("a batch has at least one sequence"), scale })
     }
 
-    /// An `observer` takes the place of the trainer's own watch.
+    /// The loss of a shard and its gradient.
     fn shard(
         &self,
         batch: &Batch,
         dropout: Option<DropoutSeed>,
         observer: Option<Arc<dyn Observer<T>>>,
     ) -> Result<(Tensor<T>, Gradient<T>), TrainError> {
-        let watch = (self.watches && observer.is_none()).then(|| Arc::new(Watch::default()));
-        let observer = observer.or_else(|| watch.clone().map(|watch| watch as _));
         let (loss, mut gradient) = self.params.observed_gradient(observer, batch, dropout, self.recipe.backward);
-        if let Some(anomaly) = watch.and_then(|watch| watch.anomaly()) {
-            return Err(TrainError::Anomaly { step: self.done + 1, anomaly: Box::new(anomaly) });
-        }
         let mut missing = None;
         let mut check = |name: &str, g: &mut Option<Tensor<T>>| match g {
             Some(g) => *g = g.dense(),
@@ -283,9 +302,8 @@ impl<T: Real> Trainer<T> {
     /// One step: forward, backward, clip, optimizer. On an error nothing changes, unless it is a device that failed.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
         on_pool(|| {
-            let (larger, scale) = self.scaled(batch);
-            let (losses, gradient) = self.losses_and_gradient(&larger, Some(self.dropout()))?;
-            self.apply(batch, scale, &losses, &gradient)
+            let shards = self.shards(batch, Some(self.dropout()))?;
+            self.apply(batch, &shards)
         })
     }
 
@@ -294,7 +312,7 @@ impl<T: Real> Trainer<T> {
         on_pool(|| {
             let (larger, scale) = self.scaled(batch);
             let (loss, gradient) = self.shard(&larger, Some(self.dropout()), Some(observer))?;
-            self.apply(batch, scale, &[loss], &gradient)
+            self.apply(batch, &Shards { losses: vec![loss], marks: vec![], gradient, scale })
         })
     }
 
@@ -305,28 +323,30 @@ impl<T: Real> Trainer<T> {
 
     /// The first non-finite number on the way to the next step's gradient, computed to the same bits.
     pub fn anomaly(&self, batch: &Batch) -> Option<Anomaly> {
-        let dropout = self.dropout();
+        self.anomaly_with(batch, Some(self.dropout()))
+    }
+
+    fn anomaly_with(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Option<Anomaly> {
         self.scaled(batch).0.split(self.recipe.shards).iter().find_map(|(first, batch)| {
-            let (watch, dropout) = (Arc::new(Watch::default()), dropout.from_sequence(*first as u64));
-            self.params.observed_gradient(Some(watch.clone()), batch, Some(dropout), self.recipe.backward);
+            let (watch, dropout) = (Arc::new(Watch::default()), dropout.map(|seed| seed.from_sequence(*first as u64)));
+            self.params.observed_gradient(Some(watch.clone()), batch, dropout, self.recipe.backward);
             watch.anomaly()
         })
     }
 
-    /// Applies the gradient of `batch`, which is `scale` times as large. All is computed where the parameters are; then what the
-    /// summary needs is read, at once. Where the loss or the norm is not finite, the factor of clipping is NaN, and nothing has
-    /// changed.
-    fn apply(
-        &mut self,
-        batch: &Batch,
-        scale: f64,
-        losses: &[Tensor<T>],
-        gradient: &Gradient<T>,
-    ) -> Result<StepSummary, TrainError> {
-        let t = self.done + 1;
+    /// Where a shard's mark is NaN, the error that says which number was the first.
+    fn check(&self, marks: &[f64], batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(), TrainError> {
+        let found = marks.iter().any(|mark| mark.is_nan()).then(|| self.anomaly_with(batch, dropout)).flatten();
+        found.map_or(Ok(()), |anomaly| Err(TrainError::Anomaly { step: self.done + 1, anomaly: Box::new(anomaly) }))
+    }
+
+    /// Applies the gradient of `batch`. All is computed where the parameters are; then what the summary needs is read, at once.
+    /// Where the loss, the norm or a mark is not finite, the factor of clipping is NaN, and nothing has changed.
+    fn apply(&mut self, batch: &Batch, shards: &Shards<T>) -> Result<StepSummary, TrainError> {
+        let (t, gradient, scale) = (self.done + 1, &shards.gradient, shards.scale);
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g));
-        let measured = GlobalNorm::of(&all, &losses.iter().collect::<Vec<_>>());
+        let measured = shards.measured(&all);
         let factor = clip::on_device(&measured, self.recipe.clip, scale);
         let (at, optimizer) = (self.recipe.factors(t), &self.recipe.optimizer);
         let moments = self.m.as_mut().zip(self.v.as_mut());
@@ -337,7 +357,9 @@ impl<T: Real> Trainer<T> {
             optimizer.update(at, &factor, decays, p, optimizer.name.has_moments().then_some((m, v)), g);
         });
         let read = measured.read().map_err(|error| self.fault(error))?;
-        let (loss, gradient_norm) = (read.numbers.iter().sum::<f64>() / scale, read.norm() / scale);
+        let (losses, marks) = read.numbers.split_at(shards.losses.len());
+        let (loss, gradient_norm) = (losses.iter().sum::<f64>() / scale, read.norm() / scale);
+        self.check(marks, batch, Some(self.dropout()))?;
         if !read.is_finite() {
             return Err(self.not_finite(batch, loss, gradient_norm));
         }
