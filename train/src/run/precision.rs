@@ -23,8 +23,9 @@ impl Precision {
     /// That of a device, with what was measured there so far.
     pub fn of(device: &Device) -> Self {
         let products = device.products();
+        let of_these = |(kind, _): &(String, String)| kind.starts_with(&format!("{products},"));
         let kernels = if products == Products::F32 { BTreeMap::new() } else { device.choices() };
-        Precision { products, kernels }
+        Precision { products, kernels: kernels.into_iter().filter(of_these).collect() }
     }
 
     /// Is it full precision, as on every CPU?
