@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -155,13 +155,4 @@ pub fn warn_of_another_task(model: &Path, task: &Task) {
 /// The command line as it was given.
 pub fn command() -> String {
     std::iter::once("gradus".to_owned()).chain(std::env::args_os().skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
-}
-
-/// Where tokenised corpora are kept: the user's cache directory, or else beside the run.
-pub fn cache(run: Option<&Path>) -> PathBuf {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    set("XDG_CACHE_HOME")
-        .or_else(|| set("HOME").map(|h| h.join(".cache")))
-        .map(|c| c.join("gradus"))
-        .unwrap_or_else(|| run.unwrap_or(Path::new(".")).join("cache"))
 }

@@ -11,7 +11,7 @@ use gradus_tensor::Device;
 use gradus_tensor::device::GpuInfo;
 use serde::{Deserialize, Serialize};
 
-use crate::common::cache;
+use crate::cache::cache;
 use crate::output;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

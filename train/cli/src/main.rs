@@ -5,6 +5,7 @@
 
 mod audit;
 mod bench;
+mod cache;
 mod common;
 mod devices;
 mod error;

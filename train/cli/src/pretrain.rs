@@ -8,7 +8,8 @@ use gradus_tensor::Device;
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions};
 use gradus_train::run::{Control, Manifest};
 
-use crate::common::{On, Talk, cache, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::cache::cache;
+use crate::common::{On, Talk, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;

@@ -12,7 +12,8 @@ use gradus_train::pretrain::Stored;
 use serde_json::json;
 
 use super::{Talk, refuse};
-use crate::common::{On, cache, command, open_model, within};
+use crate::cache::cache;
+use crate::common::{On, command, open_model, within};
 use crate::error::CliError;
 use crate::output;
 use crate::page::{free, write};
