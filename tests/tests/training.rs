@@ -13,7 +13,7 @@ use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
 use gradus_tests::{Arrays, worst};
 use gradus_train::optim::Schedule;
-use gradus_train::trainer::{Recipe, TrainError, Trainer};
+use gradus_train::trainer::{Recipe, Replay, TrainError, Trainer};
 
 fn config() -> GptConfig {
     GptConfig { vocab: 23, context: 8, width: 16, layers: 2, heads: 4, initializer_range: 0.2, ..GptConfig::default() }
@@ -167,7 +167,7 @@ fn a_step_that_failed_is_kept_and_made_again() {
         let error = trainer.step(&batch).unwrap_err();
         let TrainError::NotFinite { step: 2, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
         trainer.dump(&batch, &error, &kept).unwrap();
-        let (again, same, said) = Trainer::replay(&kept).unwrap();
+        let Replay { trainer: again, batch: same, error: said, .. } = Trainer::replay(&kept).unwrap();
         assert_eq!((again.done(), &same, said), (1, &batch, error.to_string()));
         let found = again.anomaly(&same).expect("found again");
         assert_eq!((found.op, found.to_string()), ("linear", anomaly.to_string()));

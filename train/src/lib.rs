@@ -55,6 +55,7 @@ pub mod generate;
 pub mod hyperparameters;
 pub mod model_dir;
 pub mod optim;
+pub mod precision;
 pub mod pretrain;
 pub mod run;
 pub mod tasks;

@@ -5,6 +5,10 @@ use std::sync::{Arc, LazyLock, Mutex, TryLockError};
 use super::gpu::Gpu;
 use super::{DeviceError, GpuInfo, Products};
 
+fn is_vulkan(info: &wgpu::AdapterInfo) -> bool {
+    info.backend == wgpu::Backend::Vulkan
+}
+
 const SOFTWARE: &str = GpuInfo::SOFTWARE;
 
 /// The drivers of this machine.
@@ -60,8 +64,12 @@ pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
     let mut adapters = pollster::block_on(INSTANCE.enumerate_adapters(wgpu::Backends::all()));
     adapters.sort_by_key(|adapter| rank(adapter.get_info().device_type));
     let mut named: Vec<(wgpu::Adapter, GpuInfo)> = Vec::new();
+    let vulkan: Vec<String> = adapters.iter().map(wgpu::Adapter::get_info).filter(is_vulkan).map(|it| it.name).collect();
     for adapter in adapters {
         let it = adapter.get_info();
+        if it.backend == wgpu::Backend::Dx12 && vulkan.contains(&it.name) {
+            continue; // on Windows both interfaces show the same card
+        }
         let same = named.iter().filter(|(other, _)| other.get_info().name == it.name).count();
         let name = if same == 0 { it.name } else { format!("{} #{}", it.name, same + 1) };
         let (kind, interface, memory) = (kind(it.device_type), interface(it.backend), memory(&adapter));

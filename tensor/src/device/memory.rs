@@ -49,6 +49,8 @@ impl Memory {
 pub(crate) struct Buffer {
     gpu: Arc<Gpu>,
     raw: wgpu::Buffer,
+    /// Of the tensor: the buffer may be longer.
+    bytes: u64,
 }
 
 impl Buffer {
@@ -58,12 +60,13 @@ impl Buffer {
         if bytes > most {
             gpu.fault.raise(|name| DeviceError::TooLarge { name, bytes, most });
         }
-        Buffer { gpu: gpu.clone(), raw: gpu.take(if bytes > most { 0 } else { bytes }) }
+        let bytes = if bytes > most { 0 } else { bytes };
+        Buffer { gpu: gpu.clone(), raw: gpu.take(bytes), bytes }
     }
 
     /// What a shader is given of it: all at once, or ranges that follow one another.
     pub(super) fn windows(&self) -> impl ExactSizeIterator<Item = wgpu::BufferBinding<'_>> {
-        let (size, window) = (self.raw.size(), self.gpu.window());
+        let (size, window) = (self.bytes.max(1).next_multiple_of(UNIT), self.gpu.window());
         let count = size.div_ceil(window) as usize;
         (0..count).map(move |number| {
             let offset = number as u64 * window;

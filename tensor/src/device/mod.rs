@@ -131,6 +131,15 @@ impl Device {
         }
     }
 
+    /// Those of them that were measured since it was opened.
+    pub fn measured(&self) -> BTreeMap<String, String> {
+        match self {
+            Device::Cpu => BTreeMap::new(),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.measured(),
+        }
+    }
+
     /// Takes the choices of another time on the same GPU, without a measurement. What names no kernel of this build is ignored.
     pub fn remember(&self, choices: &BTreeMap<String, String>) {
         #[cfg(feature = "wgpu")]

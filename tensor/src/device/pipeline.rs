@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use super::gpu::{Gpu, lock};
@@ -67,6 +68,14 @@ impl Pipelines {
 }
 
 impl Gpu {
+    /// Does the driver take this shader, with so many buffers that it writes and reads? It is compiled, but not run.
+    pub(crate) fn takes(&self, shader: &Shader<'_>, writes: usize, reads: usize) -> bool {
+        let scopes = [wgpu::ErrorFilter::Internal, wgpu::ErrorFilter::Validation].map(|what| self.device.push_error_scope(what));
+        let compiled = panic::catch_unwind(AssertUnwindSafe(|| self.pipeline(shader, [&vec![1; writes], &vec![1; reads]])));
+        let errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop())).count();
+        compiled.is_ok() && errors == 0
+    }
+
     /// This shader, compiled at its first use, with buffers that it writes and reads in so many windows each.
     pub(super) fn pipeline(&self, shader: &Shader<'_>, [writes, reads]: [&[usize]; 2]) -> Arc<Pipeline> {
         let mut pipelines = lock(&self.pipelines);
@@ -116,5 +125,24 @@ impl Gpu {
             cache: None,
         });
         Pipeline { compiled, layout }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::fresh;
+
+    #[test]
+    fn a_shader_that_a_driver_refuses_is_no_fault() {
+        let Some(gpu) = fresh() else { return };
+        let head =
+            "@group(0) @binding(0) var<uniform> p: vec4u;\n@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n";
+        let shader = |name, body: &'static str| {
+            Shader::new(name, move || format!("{head}@compute @workgroup_size(1)\nfn main() {{ {body} }}"))
+        };
+        assert!(gpu.takes(&shader("right", "y[0] = f32(p.x);"), 1, 0));
+        assert!(!gpu.takes(&shader("wrong", "y[0] = p.x;"), 1, 0));
+        assert_eq!(gpu.check(), Ok(()));
     }
 }

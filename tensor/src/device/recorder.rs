@@ -1,6 +1,7 @@
 //! Commands, recorded until a result is read.
 
 use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use super::DeviceError;
@@ -14,6 +15,9 @@ use super::{Counts, Runs};
 const ARENA: usize = 4 << 20;
 /// Bytes of one command's parameters.
 const PARAMS: usize = 256;
+/// Commands after which those recorded go to the device, first after it was waited for; then twice as many, and so on: it is busy
+/// while the rest is recorded, and a step takes few submissions.
+const FIRST: usize = 64;
 /// Data up to this many bytes travels with the parameters.
 const SMALL: usize = 256 << 10;
 
@@ -28,6 +32,9 @@ pub(super) struct Recorder {
     /// Where they go.
     uniforms: wgpu::Buffer,
     alignment: usize,
+    /// Commands recorded since the last submission, and after how many the next is made.
+    commands: usize,
+    due: usize,
     counts: Counts,
     /// The runs of each shader, by its name.
     runs: BTreeMap<String, Runs>,
@@ -51,6 +58,8 @@ impl Recorder {
             arena: Vec::new(),
             uniforms,
             alignment,
+            commands: 0,
+            due: FIRST,
             counts: Counts::default(),
             runs: BTreeMap::new(),
             profile: None,
@@ -119,6 +128,11 @@ impl Gpu {
         pass.set_bind_group(0, &bound, &[at as u32]);
         pass.dispatch_workgroups(x, y, 1);
         recorder.count(shader.name(), bytes);
+        recorder.commands += 1;
+        if recorder.commands == recorder.due {
+            recorder.due *= 2;
+            self.submit(&mut recorder);
+        }
     }
 
     /// A buffer with these numbers, `f32` or `u32`.
@@ -154,6 +168,7 @@ impl Gpu {
     pub(crate) fn wait(&self) {
         let mut recorder = lock(&self.recorder);
         self.submit(&mut recorder);
+        recorder.due = FIRST;
         recorder.counts.waits += 1;
         drop(recorder);
         self.poll(wgpu::PollType::wait_indefinitely());
@@ -165,9 +180,14 @@ impl Gpu {
     }
 
     fn poll(&self, how: wgpu::PollType) {
-        if let Err(error) = self.device.poll(how) {
-            self.fault.raise(|name| DeviceError::Lost { name, reason: error.to_string() });
-        }
+        // wgpu panics where a device was lost to anything but its own call.
+        let polled = panic::catch_unwind(AssertUnwindSafe(|| self.device.poll(how)));
+        let reason = match polled {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its driver reported a failure, as told above".into(),
+        };
+        self.fault.raise(|name| DeviceError::Lost { name, reason });
     }
 
     /// The runs of each shader since it was opened, by name.
@@ -191,6 +211,7 @@ impl Gpu {
             self.queue.write_buffer(&recorder.uniforms, 0, &recorder.arena);
             self.queue.submit([encoder.finish()]);
             recorder.arena.clear();
+            recorder.commands = 0;
             recorder.counts.submissions += 1;
         }
     }

@@ -9,6 +9,8 @@ use super::gpu::{Gpu, lock};
 pub(super) struct Tuning {
     is_on: bool,
     choices: BTreeMap<String, String>,
+    /// Those of them that were measured since the device was opened.
+    measured: BTreeMap<String, String>,
 }
 
 impl Gpu {
@@ -22,6 +24,18 @@ impl Gpu {
 
     pub(crate) fn remember(&self, choices: impl IntoIterator<Item = (String, String)>) {
         lock(&self.tuning).choices.extend(choices);
+    }
+
+    /// What was measured since it was opened.
+    pub(crate) fn measured(&self) -> BTreeMap<String, String> {
+        lock(&self.tuning).measured.clone()
+    }
+
+    /// Chooses this kernel for products of this kind, after a measurement.
+    pub(crate) fn choose(&self, kind: String, kernel: String) {
+        let mut tuning = lock(&self.tuning);
+        tuning.measured.insert(kind.clone(), kernel.clone());
+        tuning.choices.insert(kind, kernel);
     }
 
     /// The choice for products of this kind, if there is one.

@@ -193,24 +193,7 @@ fn multiply(batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices, onto:
 /// The same by a given tile; Y has elements.
 fn by(tile: Tile, batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices, onto: Onto<'_>) {
     let ([m, n], k, count) = (y.extents, a.extents[1], batches.iter().product::<usize>());
-    let whole = n.is_multiple_of(4) && tile.vector == 4 && y.vector(1, 4) == 4;
-    let variant = Variant {
-        tile,
-        products: y.array.gpu().products(),
-        a: Reading::of(a, 1, tile.vector),
-        b: Reading::of(b, 0, tile.vector),
-        y_vector: if whole { 4 } else { 1 },
-        onto: match onto {
-            Onto::Nothing => "",
-            Onto::Row(_) | Onto::RowThenGelu(..) => "row",
-            Onto::Accumulate => "y",
-        },
-        outcome: match onto {
-            Onto::RowThenGelu(_, Some(_)) => Outcome::GeluAndSum,
-            Onto::RowThenGelu(_, None) => Outcome::Gelu,
-            _ => Outcome::Sum,
-        },
-    };
+    let variant = Variant::of(tile, a, b, y, onto);
     let mut writes = vec![&*y.array.buffer];
     if let Onto::RowThenGelu(_, Some(u)) = onto {
         assert!(u.layout == y.array.layout, "matmul: U lies as Y does, got {:?} and {:?}", u.layout, y.array.layout);
@@ -255,6 +238,29 @@ enum Outcome {
 }
 
 impl Variant {
+    /// The one for such a product by a given tile.
+    fn of(tile: Tile, a: &Matrices, b: &Matrices, y: &Matrices, onto: Onto<'_>) -> Self {
+        let n = y.extents[1];
+        let whole = n.is_multiple_of(4) && tile.vector == 4 && y.vector(1, 4) == 4;
+        Variant {
+            tile,
+            products: y.array.gpu().products(),
+            a: Reading::of(a, 1, tile.vector),
+            b: Reading::of(b, 0, tile.vector),
+            y_vector: if whole { 4 } else { 1 },
+            onto: match onto {
+                Onto::Nothing => "",
+                Onto::Row(_) | Onto::RowThenGelu(..) => "row",
+                Onto::Accumulate => "y",
+            },
+            outcome: match onto {
+                Onto::RowThenGelu(_, Some(_)) => Outcome::GeluAndSum,
+                Onto::RowThenGelu(_, None) => Outcome::Gelu,
+                _ => Outcome::Sum,
+            },
+        }
+    }
+
     fn shader(self) -> Shader<'static> {
         let Variant { tile, products, a, b, y_vector, onto, outcome } = self;
         let onto = if onto.is_empty() { onto.into() } else { format!(" + {onto}") };

@@ -3,7 +3,7 @@
 use gradus_model::{GradientMode, Tree};
 use gradus_tensor::Device;
 use gradus_tensor::device::Products;
-use gradus_train::trainer::TrainError;
+use gradus_train::trainer::{ANOMALY, Replay, TrainError, Trainer};
 
 use crate::models::{batch, bits, gpt, steps, trainer};
 
@@ -65,4 +65,12 @@ fn a_factor_beyond_half_precision_stops_the_training_and_is_named() {
     assert!(told.contains("--products f32: a factor of a product in f16 is at most 65,504"), "{told}");
     assert!(told.contains("h1.mlp"), "the place is named: {told}");
     assert!(bits(&trainer.params) == before, "nothing has changed");
+    let run = tempfile::tempdir().unwrap();
+    let kept = trainer.keep(&batch(1), &error, run.path()).expect("a step that can be repeated");
+    assert!(kept.contains("--device 'gpu:"), "{kept}");
+    let Replay { trainer: mut again, batch, precision, .. } = Trainer::replay(&run.path().join(ANOMALY)).unwrap();
+    assert_eq!(precision.products, Products::F16);
+    again.place(&half(&gpu)).unwrap();
+    let anomaly = again.anomaly(&batch).expect("the same number");
+    assert!(told.contains(&anomaly.to_string()), "{anomaly}, not {told}");
 }

@@ -14,7 +14,8 @@ use gradus_tensor::device::Products;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::ModelDir;
-use gradus_train::run::{Manifest, Precision};
+use gradus_train::precision::{Precision, named};
+use gradus_train::run::Manifest;
 
 use crate::error::CliError;
 use crate::{kernels, output};
@@ -42,12 +43,12 @@ impl Threads {
 /// Where a command computes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct On {
-    /// Device to compute on: `cpu`; `gpu`, the fastest kind of GPU; or `gpu:` and a name, or a part of one, that `gradus devices`
-    /// lists. Devices round differently.
+    /// Device to compute on: `cpu`; `gpu`, the first hardware GPU, discrete before integrated; or `gpu:NAME`, the one whose name
+    /// contains NAME (`gradus devices` lists them). Devices round differently.
     #[arg(long, value_name = "cpu|gpu[:NAME]", default_value = "cpu")]
     device: String,
     /// Precision of the factors of matrix products on a GPU; sums and everything stored are in f32. With f16 the loss is scaled by a
-    /// power of two, so that small gradients survive; a number beyond 65,504 stops a training.
+    /// power of two, so that small gradients survive; a number beyond 65,504 stops the run.
     #[arg(long, value_name = "f32|f16", default_value_t = Products::F32)]
     products: Products,
 }
@@ -70,10 +71,31 @@ impl On {
     /// Opens it for a run that goes on, with the run's own precision and kernels. On a CPU it goes on in full precision.
     pub fn open_for(&self, precision: &Precision) -> Result<Device, CliError> {
         let products = if self.device == "cpu" { Products::F32 } else { precision.products };
-        let device = On { device: self.device.clone(), products }.open_for_training()?;
+        let device = Device::open_with(&self.device, products)?;
+        if precision.is_full() {
+            kernels::recall(&device);
+        }
         device.remember(&precision.kernels);
+        kernels::measure(&device);
         Ok(device)
     }
+
+    /// The same for a run that was begun on `before`; says so where that is another.
+    pub fn open_again(&self, before: &Option<String>, precision: &Precision) -> Result<Device, CliError> {
+        let device = self.open_for(precision)?;
+        if named(&device) != *before {
+            let before = before.as_deref().unwrap_or("cpu");
+            output::say(&format!(
+                "note: this run was begun on {before}; on {device} it goes on to other bits (--device '{before}' keeps them)"
+            ));
+        }
+        Ok(device)
+    }
+}
+
+/// The flag for this device, to be added to a command; nothing for the CPU.
+pub fn on(device: &Device) -> String {
+    named(device).map_or(String::new(), |device| format!(" --device '{device}'"))
 }
 
 /// How a command talks, and with how many threads it computes.

@@ -11,7 +11,7 @@ use gradus_tensor::Device;
 use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings};
 use gradus_train::run::{Control, Manifest};
 
-use crate::common::{On, Talk, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{On, Talk, command, on, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -83,7 +83,10 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
         monitor: &Display::choose(args.talk.quiet),
         command: command(),
         device: match &args.resume {
-            Some(run) => args.on.open_for(&FinetuneManifest::read(run).map_err(FinetuneError::from)?.precision)?,
+            Some(run) => {
+                let begun = FinetuneManifest::read(run).map_err(FinetuneError::from)?;
+                args.on.open_again(&begun.device, &begun.precision)?
+            }
             None => args.on.open_for_training()?,
         },
         anomaly: args.anomaly,
@@ -103,17 +106,17 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.talk.json {
         output::json(&outcome)?
     } else {
-        output::line(&summary(&outcome))?
+        output::line(&summary(&outcome, &control.device))?
     }
-    unless_interrupted(outcome.finished, || format!("gradus finetune --resume {}", quoted(&outcome.out)))
+    unless_interrupted(outcome.finished, || format!("gradus finetune --resume {}{}", quoted(&outcome.out), on(&control.device)))
 }
 
 /// One line: the score, the number of seeds, and facts about the data.
-fn summary(outcome: &FinetuneOutcome) -> String {
+fn summary(outcome: &FinetuneOutcome, device: &Device) -> String {
     let FinetuneOutcome { task, metric, score, .. } = outcome;
     let out = outcome.out.display();
     if !outcome.finished {
-        return format!("{out}: stopped early; continue with `gradus finetune --resume {}`", quoted(&outcome.out));
+        return format!("{out}: stopped early; continue with `gradus finetune --resume {}{}`", quoted(&outcome.out), on(device));
     }
     let deviation = outcome.deviation.map_or(String::new(), |d| format!(" ± {d:.4} over {} seeds", outcome.seeds.len()));
     let mut notes = vec![format!("{} to train on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];

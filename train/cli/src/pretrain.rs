@@ -9,7 +9,7 @@ use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManif
 use gradus_train::run::{Control, Manifest};
 
 use crate::cache::cache;
-use crate::common::{On, Talk, command, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{On, Talk, command, on, resumes_with, stop_on_ctrl_c, unless_interrupted};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -68,7 +68,10 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
     }
     args.talk.threads.start()?;
     let device = match &args.resume {
-        Some(run) => args.on.open_for(&PretrainManifest::read(run).map_err(PretrainError::from)?.precision)?,
+        Some(run) => {
+            let begun = PretrainManifest::read(run).map_err(PretrainError::from)?;
+            args.on.open_again(&begun.device, &begun.precision)?
+        }
         None => args.on.open_for_training()?,
     };
     stop_on_ctrl_c();
@@ -102,7 +105,7 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         Some(v) => output::line(&format!("{out}: {} steps, held-out loss {:.4} nats per token", outcome.steps, v.nll))?,
         None => output::line(&format!("{out}: {} steps", outcome.steps))?,
     }
-    unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}", quoted(&outcome.out)))
+    unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}{}", quoted(&outcome.out), on(&device)))
 }
 
 /// The options of a file, overridden by those of the command line.

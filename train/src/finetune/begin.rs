@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, TaskModel, left_out};
 use crate::hyperparameters::in_range;
+use crate::precision;
 use crate::run::{Control, Manifest, Precision, RunError};
 use crate::trainer::check_room;
 
@@ -40,6 +41,9 @@ pub struct FinetuneManifest {
     pub digest: String,
     /// The command that began it.
     pub command: String,
+    /// The GPU that it was begun on; `None`: the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// How precisely it multiplies.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,
@@ -111,6 +115,7 @@ pub fn begin(
         seeds,
         digest: String::new(),
         command: control.command.clone(),
+        device: precision::named(&control.device),
         precision: Precision::of(&control.device),
     };
     let ready = Prepared::open(&manifest, task, out)?;

@@ -34,6 +34,7 @@ use sha2::{Digest, Sha256};
 
 use crate::generate::GenerateError;
 use crate::hyperparameters::in_range;
+use crate::precision;
 use crate::run::{Control, Manifest, Precision, RunError};
 use crate::trainer::{Trainer, check_room};
 
@@ -148,7 +149,8 @@ pub fn begin(
     let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
     let command = control.run.command.clone();
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
-    let manifest = PretrainManifest { settings, corpus, steps, digest, command, precision };
+    let device = precision::named(&control.run.device);
+    let manifest = PretrainManifest { settings, corpus, steps, digest, command, device, precision };
     source.tokenizer().save(out)?;
     manifest.write(out)?;
     Pretraining::new(Stored { dir: out.to_owned(), manifest, source, trainer, seconds: 0.0 }, control).run()

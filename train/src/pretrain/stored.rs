@@ -27,6 +27,9 @@ pub struct PretrainManifest {
     pub digest: String,
     /// The command that began it.
     pub command: String,
+    /// The GPU that it was begun on; `None`: the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// How precisely it multiplies.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,

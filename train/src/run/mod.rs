@@ -10,7 +10,6 @@
 
 mod journal;
 mod manifest;
-mod precision;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,11 +22,11 @@ use gradus_model::Batch;
 use gradus_report::metrics::{MetricsError, Record, StepRecord};
 use gradus_tensor::{Device, DeviceError};
 
+pub use crate::precision::Precision;
 use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use journal::{Journal, METRICS_FILE, load_state};
 pub use manifest::Manifest;
-pub use precision::Precision;
 
 /// How a run is made, beyond its settings.
 #[derive(Clone, Debug)]
@@ -111,7 +110,7 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
     trainer.watches = control.anomaly;
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
     let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());
-    let mut chosen = control.device.choices();
+    let mut chosen = control.device.measured();
     while run.trainer().done() < stop && !interrupt::requested() {
         step(run, journal)?;
         let due = run.is_due(stop);
@@ -137,7 +136,7 @@ fn name_kernels(
     step: u64,
     journal: &mut Journal,
 ) -> Result<bool, RunError> {
-    let all = device.choices();
+    let all = device.measured();
     let kernels: BTreeMap<String, String> = all.iter().filter(|(kind, _)| !chosen.contains_key(*kind)).map(owned).collect();
     if kernels.is_empty() {
         return Ok(false);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gradus_io::numbers::figure;
 use gradus_model::Tree;
-use gradus_tensor::{Real, Tensor};
+use gradus_tensor::{GlobalNorm, Real, Tensor};
 
 use super::Gradient;
 
@@ -49,7 +49,7 @@ impl<T: Real> Alarms<T> {
     pub(super) fn observe(&mut self, gradient: &Gradient<T>, squares: &[f64], norm: f64) {
         self.steps += 1;
         let ends = self.steps.is_multiple_of(WINDOW);
-        let mut squares = squares.iter();
+        let (mut squares, mut window) = (squares.iter(), Vec::new());
         gradient.as_ref().visit(|name, g| {
             let Some(g) = g else { return };
             let square = *squares.next().expect("one for each part of the gradient");
@@ -63,16 +63,11 @@ impl<T: Real> Alarms<T> {
             }
             let alive = self.alive.entry(name.to_owned()).or_insert_with(|| g.zeros_like(*g.shape()));
             alive.zip_assign(g, "select(1.0, x, y == 0.0)", &[], |alive, g| if g == T::zero() { alive } else { T::one() });
-            if !ends {
-                return;
-            }
-            let alive = self.alive.remove(name).map_or(0.0, |alive| alive.sum_squares()) as usize;
-            let dead = g.len() - alive;
-            if dead > 0 && self.reported.insert(name.to_owned()) {
-                self.warnings
-                    .push(format!("{name}: {dead} of {} units had no gradient in {WINDOW} steps; they are dead", g.len()));
+            if ends && let Some(alive) = self.alive.remove(name) {
+                window.push((name.to_owned(), alive));
             }
         });
+        self.report_dead_units(&window);
         let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         let median = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY);
@@ -85,6 +80,19 @@ impl<T: Real> Alarms<T> {
         self.norms.push_back(norm);
         if self.norms.len() > WINDOW {
             self.norms.pop_front();
+        }
+    }
+
+    /// Reports parameters with units that had no gradient in a window, of 1 for each that had one. On a GPU all are read at once; a
+    /// fault shows at the next step.
+    fn report_dead_units(&mut self, window: &[(String, Tensor<T>)]) {
+        let alive: Vec<&Tensor<T>> = window.iter().map(|(_, alive)| alive).collect();
+        let Ok(counts) = GlobalNorm::of(&alive, &[]).read() else { return };
+        for ((name, alive), count) in window.iter().zip(counts.squares) {
+            let (dead, units) = (alive.len() - count as usize, alive.len());
+            if dead > 0 && self.reported.insert(name.clone()) {
+                self.warnings.push(format!("{name}: {dead} of {units} units had no gradient in {WINDOW} steps; they are dead"));
+            }
         }
     }
 

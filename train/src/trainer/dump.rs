@@ -13,6 +13,7 @@ use gradus_model::{Batch, Form, HeadConfig, Labels, ModelConfig};
 use serde::{Deserialize, Serialize};
 
 use super::{Recipe, TrainError, Trainer};
+use crate::precision::{self, Precision};
 
 /// The directory's name beside a run's files.
 pub const ANOMALY: &str = "anomaly";
@@ -38,15 +39,31 @@ struct KeptStep {
     step: u64,
     error: String,
     recipe: Recipe,
+    #[serde(default, skip_serializing_if = "Precision::is_full")]
+    precision: Precision,
     #[serde(flatten)]
     batch: Batch,
+}
+
+/// A step that was kept, to be made again.
+#[derive(Debug)]
+pub struct Replay {
+    /// The trainer before it, on the CPU. Moments are not kept: they matter only after the gradient.
+    pub trainer: Trainer,
+    /// Its batch.
+    pub batch: Batch,
+    /// How precisely it multiplied.
+    pub precision: Precision,
+    /// The error that it ended with.
+    pub error: String,
 }
 
 impl Trainer {
     /// Keeps the step that ended with this error. The directory's contents are replaced, whole or not at all.
     pub fn dump(&self, batch: &Batch, error: &TrainError, dir: &Path) -> Result<(), DumpError> {
         let (error, recipe, batch) = (error.to_string(), self.recipe.clone(), batch.clone());
-        let text = serde_json::to_vec(&KeptStep { step: self.done + 1, error, recipe, batch }).expect("plain values");
+        let (step, precision) = (self.done + 1, Precision::of(&self.device()));
+        let text = serde_json::to_vec(&KeptStep { step, error, recipe, precision, batch }).expect("plain values");
         replace_directory(dir, |fresh| -> Result<(), DumpError> {
             write_atomically(&fresh.join(STEP), |file| file.write_all(&text))?;
             Ok(checkpoint::save(fresh, &self.params)?)
@@ -61,13 +78,16 @@ impl Trainer {
         }
         let dir = run.join(ANOMALY);
         Some(match self.dump(batch, error, &dir) {
-            Ok(()) => format!("the step is kept in {0}; `gradus audit replay {0}` repeats it", dir.display()),
+            Ok(()) => {
+                let on = precision::named(&self.device()).map_or(String::new(), |device| format!(" --device '{device}'"));
+                format!("the step is kept in {0}; `gradus audit replay {0}{on}` repeats it", dir.display())
+            }
             Err(e) => format!("the step could not be kept: {e}"),
         })
     }
 
-    /// The trainer before a kept step, its batch, and its error. Moments are not kept: they matter only after the gradient.
-    pub fn replay(dir: &Path) -> Result<(Self, Batch, String), DumpError> {
+    /// The step that was kept in a directory.
+    pub fn replay(dir: &Path) -> Result<Replay, DumpError> {
         let path = dir.join(STEP);
         if !path.exists() && dir.join(ANOMALY).join(STEP).exists() {
             let problem = format!("this is the run's own directory; its step is in {}", dir.join(ANOMALY).display());
@@ -80,7 +100,7 @@ impl Trainer {
         fits(&kept.batch, &params.config()).map_err(damaged)?;
         let mut trainer = Trainer::new(kept.recipe, params);
         trainer.done = kept.step.saturating_sub(1);
-        Ok((trainer, kept.batch, kept.error))
+        Ok(Replay { trainer, batch: kept.batch, precision: kept.precision, error: kept.error })
     }
 }
 

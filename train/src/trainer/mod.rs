@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;
-pub use dump::{ANOMALY, DumpError};
+pub use dump::{ANOMALY, DumpError, Replay};
 pub use state::{StateError, TRAINER_FILE};
 
 /// What a step needs to know besides its batch.

@@ -11,8 +11,8 @@
 use std::borrow::Cow;
 
 use gradus_model::{Batch, Labels, Tree};
-use gradus_tensor::Real;
 use gradus_tensor::device::Products;
+use gradus_tensor::{Device, Real};
 
 use super::Trainer;
 
@@ -34,11 +34,16 @@ fn scaled(batch: &Batch, scale: f64) -> Batch {
 }
 
 impl<T: Real> Trainer<T> {
-    /// How precisely the model's products are computed.
+    /// Where the model is.
+    pub(super) fn device(&self) -> Device {
+        let mut device = Device::Cpu;
+        self.params.as_ref().visit(|_, p| device = p.device());
+        device
+    }
+
+    /// How precisely its products are computed.
     pub(super) fn products(&self) -> Products {
-        let mut products = Products::default();
-        self.params.as_ref().visit(|_, p| products = p.device().products());
-        products
+        self.device().products()
     }
 
     /// The batch to compute with, and the scale of its loss.

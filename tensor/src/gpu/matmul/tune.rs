@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use super::{Matrices, Onto, Reading, Tile, Unit, by};
+use super::{Matrices, Onto, Reading, Tile, Unit, Variant, by};
 use crate::device::Products;
 use crate::gpu::{Array, map, sum};
 
@@ -31,11 +31,11 @@ pub(super) fn tile(batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
     let kind = kind(gpu.products(), count, [m, k, n], [Reading::of(a, 1, rule.vector), Reading::of(b, 0, rule.vector)]);
     let candidates = Tile::candidates(gpu.units, gpu.products(), m, n);
     let named = |name: String| candidates.iter().copied().find(|tile| tile.to_string() == name);
-    match gpu.choice(&kind) {
-        Some(name) => named(name).unwrap_or(rule),
+    match gpu.choice(&kind).and_then(named) {
+        Some(tile) => tile,
         None if gpu.is_tuning() => {
             let tile = fastest(rule, &candidates, batches, a, b);
-            gpu.remember([(kind, tile.to_string())]);
+            gpu.choose(kind, tile.to_string());
             tile
         }
         None => rule,
@@ -55,10 +55,8 @@ fn fastest(rule: Tile, candidates: &[Tile], batches: [usize; 2], a: &Matrices, b
     let batches = [1, batches[1].min(most)];
     let part = Matrices { array: a.array.clone(), extents: [m, a.extents[1]], ..*a };
     let result = || Array::unwritten(gpu, [batches[1] * m, n].into());
-    let run = |tile: Tile, to: &Array| {
-        let y = Matrices { array: to.clone(), batches: [0, m * n], extents: [m, n], strides: [n, 1] };
-        by(tile, batches, &part, b, &y, Onto::Nothing);
-    };
+    let y_of = |to: &Array| Matrices { array: to.clone(), batches: [0, m * n], extents: [m, n], strides: [n, 1] };
+    let run = |tile: Tile, to: &Array| by(tile, batches, &part, b, &y_of(to), Onto::Nothing);
     let (expected, found) = (result(), result());
     run(rule, &expected);
     let seconds = |tile: Tile, repeats: usize| {
@@ -75,7 +73,8 @@ fn fastest(rule: Tile, candidates: &[Tile], batches: [usize; 2], a: &Matrices, b
         (*tile, if agrees { best } else { f64::INFINITY })
     };
     let rules = timed(&rule);
-    let others = candidates.iter().filter(|tile| **tile != rule).map(timed);
+    let compiles = |tile: &&Tile| gpu.takes(&Variant::of(**tile, &part, b, &y_of(&found), Onto::Nothing).shader(), 1, 2);
+    let others = candidates.iter().filter(|tile| **tile != rule).filter(compiles).map(timed);
     others.fold(rules, |least, it| if it.1 < least.1 { it } else { least }).0
 }
 

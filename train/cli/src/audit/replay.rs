@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gradus_train::trainer::{TrainError, Trainer};
+use gradus_train::trainer::{Replay, TrainError, Trainer};
 use serde_json::json;
 
 use super::{Talk, refuse};
@@ -33,8 +33,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
-    let device = args.on.open()?;
-    let (mut trainer, batch, error) = Trainer::replay(&args.dir)?;
+    let Replay { mut trainer, batch, precision, error } = Trainer::replay(&args.dir)?;
+    let device = args.on.open_for(&precision)?;
     trainer.place(&device)?;
     if !args.talk.quiet {
         output::say(&format!("the run said: {error}"));

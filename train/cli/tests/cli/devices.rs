@@ -156,7 +156,12 @@ mod on_a_gpu {
         assert_near(&full["final_loss"], number(&whole["final_loss"]), 0.01);
         let elsewhere = begin("elsewhere", "--stop-at 3");
         assert_eq!(elsewhere["finished"], false);
-        let on_cpu = desk.gradus("pretrain --resume elsewhere --quiet --json").json();
+        let on_cpu = desk.gradus("pretrain --resume elsewhere --quiet --json");
+        assert!(
+            on_cpu.stderr.contains("note: this run was begun on gpu:")
+                && on_cpu.stderr.contains("on cpu it goes on to other bits")
+        );
+        let on_cpu = on_cpu.json();
         assert_near(&on_cpu["final_loss"], number(&whole["final_loss"]), 0.01);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --products f16"))
             .misused(&["the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)"]);

@@ -1,4 +1,4 @@
-//! What a run's bits depend on where products of matrices are not in full precision.
+//! Where a run computes, as its files tell it: what its bits depend on beside its settings.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -37,6 +37,11 @@ impl Precision {
     pub fn identity(&self) -> &'static str {
         if self.is_full() { "" } else { " products in f16" }
     }
+}
+
+/// A device as files name it: `None` of the CPU.
+pub fn named(device: &Device) -> Option<String> {
+    (*device != Device::Cpu).then(|| device.to_string())
 }
 
 fn as_text<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
