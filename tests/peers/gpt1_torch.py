@@ -183,6 +183,11 @@ def product_gflops(m: int, k: int, n: int, dtype: torch.dtype = torch.float32, t
     return 2 * m * k * n / fastest(lambda: torch.mm(a, b, out=c)) / 1e9
 
 
+def rows_of_logits(classes: int, device: str) -> int:
+    """Rows of logits that Gradus holds at a time: the sizes of its products are compared."""
+    return 256 if device == "cpu" else max(64, (16 << 20) // classes // 128 * 128)
+
+
 def matmul(args: argparse.Namespace) -> dict:
     """The products of `gradus bench matmul`: squares, and with a workload those of its layers, forward and backward."""
     _, d, _, context, sequences, v = WORKLOADS[args.workload]
@@ -192,7 +197,7 @@ def matmul(args: argparse.Namespace) -> dict:
         for name, of, to in [("attn.c_attn", d, 3 * d), ("attn.c_proj", d, d), ("mlp.c_fc", d, 4 * d), ("mlp.c_proj", 4 * d, d)]:
             all_products += [(name, "forward", (n, of, to), (False, False)), (name, "input", (n, to, of), (False, True)),
                              (name, "weights", (of, n, to), (True, False))]
-        few = min(n, 256)
+        few = min(n, rows_of_logits(v, args.device))
         all_products += [("output", "forward", (few, d, v), (False, True)), ("output", "input", (few, v, d), (False, False)),
                          ("output", "weights", (v, few, d), (True, False))]
     rates = []

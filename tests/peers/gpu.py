@@ -3,7 +3,7 @@
 
     tests/peers/gpu.sh target/release/gradus --torch-python .venv/bin/python     # until the exit status is 0
     tests/peers/gpu.sh target/release/gradus --device gpu:nvidia --out results --minutes 4
-    tests/peers/gpu.sh target/release/gradus --device gpu:llvmpipe --quick       # does it run at all? No figure means anything
+    tests/peers/gpu.sh target/release/gradus --device gpu:llvmpipe --quick       # a smoke test: ignore the figures
 
 GRADUS is a program built with `--features wgpu`; neither toolchain nor network is needed. Each measurement is kept in a file of
 --out as soon as it is made, and one that is there is not made again: what failed is repeated once its file is deleted. A call ends
@@ -271,8 +271,21 @@ def conditions(args: argparse.Namespace) -> dict:
     if tried.returncode != 0:
         sys.exit(f"error: {args.gradus} does not compute on {args.device}: {last_words(tried.stderr).removeprefix('error: ')}")
     version = subprocess.run([args.gradus, "--version"], capture_output=True, text=True, check=False).stdout.split()
-    return {"program_sha256": program, "version": version[-1] if version else "unknown",
+    return {"program_sha256": program, "version": version[-1] if version else "unknown", "torch_version": torch_version(args.torch_python),
             "device": json.loads(tried.stdout.splitlines()[-1])["device"], "quick": args.quick}
+
+
+def torch_version(python: str | None) -> str | None:
+    """PyTorch's, with the version of CUDA that it was built for; none without --torch-python."""
+    if not python:
+        return None
+    try:
+        asked = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        sys.exit(f"error: {python} cannot be run: {error}")
+    if asked.returncode != 0:
+        sys.exit(f"error: {python} does not import torch: {last_words(asked.stderr)}")
+    return asked.stdout.strip()
 
 
 def drivers() -> str:
