@@ -19,7 +19,7 @@ pub struct Counts {
     pub held_bytes: u64,
     /// Of these, the bytes in use.
     pub live_bytes: u64,
-    /// The most bytes in use at one time.
+    /// The most bytes in use at one time, since it was opened or since [`Device::reset_peak`](super::Device::reset_peak).
     pub peak_bytes: u64,
 }
 

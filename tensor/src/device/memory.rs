@@ -205,6 +205,12 @@ impl Gpu {
         Err(DeviceError::NoRoom { name, there, needed, what })
     }
 
+    /// Restarts the most bytes in use from those in use now.
+    pub(super) fn reset_peak(&self) {
+        let mut memory = lock(&self.memory);
+        memory.peak = memory.live;
+    }
+
     pub(super) fn fill_counts(&self, counts: &mut super::Counts) {
         let memory = lock(&self.memory);
         (counts.buffers_made, counts.held_bytes, counts.live_bytes) = (memory.made, memory.held, memory.live);
@@ -329,6 +335,8 @@ mod tests {
         drop((first, small));
         drop(Buffer::recycled(&gpu, 10));
         assert!(gpu.counts().live_bytes < gpu.counts().peak_bytes);
+        gpu.reset_peak();
+        assert_eq!(gpu.counts().live_bytes, gpu.counts().peak_bytes);
     }
 
     #[test]

@@ -191,6 +191,26 @@ impl Device {
         }
     }
 
+    /// Restarts `peak_bytes`, of [`Device::counts`] or of the CPU's [`stats`](crate::buffer::stats), from the bytes in use now.
+    pub fn reset_peak(&self) {
+        match self {
+            Device::Cpu => crate::buffer::reset_peak(),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.reset_peak(),
+        }
+    }
+
+    /// The most rows of logits that an output of so many classes holds at a time on a GPU, with its cross-entropy; `None` of the
+    /// CPU.
+    #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "there is only the CPU"))]
+    pub fn rows_of_logits(&self, classes: usize) -> Option<usize> {
+        match self {
+            Device::Cpu => None,
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(_) => Some(crate::gpu::rows_at_once(classes)),
+        }
+    }
+
     /// The runs of each shader since a GPU was opened, by name; none of the CPU.
     pub fn runs(&self) -> BTreeMap<String, Runs> {
         match self {

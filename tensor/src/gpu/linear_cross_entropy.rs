@@ -11,7 +11,7 @@ use crate::device::Buffer;
 const LOGITS: usize = 16 << 20;
 
 /// Rows whose logits are held at a time. Each chunk reads w twice, and reads and writes w̄.
-fn rows_at_once(classes: usize) -> usize {
+pub(crate) fn rows_at_once(classes: usize) -> usize {
     (LOGITS / classes.max(1) / 128 * 128).max(64)
 }
 

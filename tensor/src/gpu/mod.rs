@@ -38,7 +38,7 @@ pub(crate) use dropout::dropout;
 pub(crate) use elementwise::{assign, fill, map};
 pub(crate) use embedding::{add_rows, gather};
 pub(crate) use layer_norm::{layer_norm, layer_norm_vjp};
-pub(crate) use linear_cross_entropy::linear_cross_entropy;
+pub(crate) use linear_cross_entropy::{linear_cross_entropy, rows_at_once};
 pub(crate) use log_softmax::{log_softmax, log_softmax_vjp};
 pub(crate) use lstm::{lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
 pub(crate) use matmul::{linear, linear_gelu, matmul};

@@ -21,12 +21,13 @@ use gradus_io::numbers::{count, figure, many};
 use gradus_model::Gpt;
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Document, Row, Scale};
+use gradus_tensor::Device;
 use gradus_tensor::device::{Runs, TimedRuns};
-use gradus_tensor::{Device, buffer};
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
 use crate::machine::{bandwidth, gemm_gflops, median, memory};
+use crate::profile::{ShaderRow, longest_first};
 use crate::workload::{Workload, random_windows, recipe};
 
 /// A step's costs.
@@ -108,19 +109,6 @@ impl Clock {
     }
 }
 
-/// The runs of one shader in a step: means over the steps.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ShaderRow {
-    /// The shader's name.
-    pub name: String,
-    /// How often it is run.
-    pub dispatches: f64,
-    /// Bytes of the buffers that it is given: it reads or writes them, perhaps not all.
-    pub bytes: f64,
-    /// Milliseconds; `None` without timestamps.
-    pub ms: Option<f64>,
-}
-
 /// All applications of an op, or in a place, in one step.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CostRow {
@@ -132,6 +120,10 @@ pub struct CostRow {
     pub flops: u64,
     /// Bytes read and written, forward and backward.
     pub bytes: u64,
+    /// Shaders that a GPU ran for it, forward and backward; `None` without timestamps.
+    pub dispatches: Option<u64>,
+    /// Bytes of the buffers that these were given: they read or wrote them, perhaps not all.
+    pub bound_bytes: Option<u64>,
     /// Milliseconds going forward: the median of the steps.
     pub forward_ms: f64,
     /// Milliseconds going backward.
@@ -144,8 +136,16 @@ impl CostRow {
         self.calls += other.calls;
         self.flops += other.flops;
         self.bytes += other.bytes;
+        if let (Some(dispatches), Some(bytes)) = (other.dispatches, other.bound_bytes) {
+            self.add_runs(Runs { dispatches, bytes });
+        }
         self.forward_ms += other.forward_ms;
         self.backward_ms += other.backward_ms;
+    }
+
+    fn add_runs(&mut self, runs: Runs) {
+        *self.dispatches.get_or_insert(0) += runs.dispatches;
+        *self.bound_bytes.get_or_insert(0) += runs.bytes;
     }
 
     fn add_time(&mut self, is_vjp: bool, ms: f64) {
@@ -216,6 +216,7 @@ impl Stopwatch {
         let row = seen.rows.entry(key.clone()).or_default();
         row.add(cost);
         if self.clock == Clock::Timestamps {
+            row.add_runs(Runs::default()); // those timed are added at the end
             seen.labels.push((key, is_vjp));
         } else {
             row.add_time(is_vjp, ms(took));
@@ -227,11 +228,13 @@ impl Stopwatch {
 impl Seen {
     /// Adds what the GPU's clock says.
     fn add_times(&mut self, timed: Vec<TimedRuns>) {
-        for TimedRuns { shader, label, nanoseconds, .. } in timed {
+        for TimedRuns { shader, label, runs, nanoseconds } in timed {
             let ms = nanoseconds / 1e6;
             *self.shaders.entry(shader).or_default() += ms;
             if let Some((key, is_vjp)) = label.checked_sub(1).map(|i| &self.labels[i]) {
-                self.rows.entry(key.clone()).or_default().add_time(*is_vjp, ms);
+                let row = self.rows.entry(key.clone()).or_default();
+                row.add_time(*is_vjp, ms);
+                row.add_runs(runs);
             }
         }
     }
@@ -300,7 +303,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     // The first is a warm-up.
     for step in 0..=steps {
         let batch = random_windows(config, workload.sequences, step as u64);
-        buffer::reset_peak();
+        device.reset_peak();
         if step == 1 {
             before = device.runs();
         }
@@ -376,10 +379,7 @@ fn shaders(before: &BTreeMap<String, Runs>, after: &BTreeMap<String, Runs>, step
         let (dispatches, bytes, ms) = (each(|r| r.dispatches), each(|r| r.bytes), is_timed.then(ms));
         ShaderRow { name: name.clone(), dispatches, bytes, ms }
     };
-    let mut rows: Vec<ShaderRow> = after.iter().map(row).filter(|row| row.dispatches > 0.0).collect();
-    let weight = |row: &ShaderRow| row.ms.unwrap_or(row.bytes);
-    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-    rows
+    longest_first(after.iter().map(row).filter(|row| row.dispatches > 0.0))
 }
 
 /// Sums of rows under one name, the longest first.
@@ -399,8 +399,7 @@ impl Cost {
         self.gemm_gflops.min(intensity * self.bandwidth_gb_per_second)
     }
 
-    /// The headings of [`Cost::rows`].
-    pub const HEADS: [&'static str; 10] = [
+    const HEADS: [&'static str; 10] = [
         "",
         "calls",
         "MFLOP",
@@ -413,13 +412,20 @@ impl Cost {
         "of the memory's",
     ];
 
+    /// The headings of [`Cost::rows`]: where a GPU told the time, what it ran too.
+    pub fn heads(&self) -> Vec<String> {
+        let on_gpu: &[&str] = if self.clock == Clock::Timestamps { &["dispatches", "MB bound"] } else { &[] };
+        Self::HEADS.iter().chain(on_gpu).map(|&head| head.to_owned()).collect()
+    }
+
     /// Ops or places, one row each.
-    pub fn rows(&self, rows: &[CostRow]) -> Vec<[String; 10]> {
+    pub fn rows(&self, rows: &[CostRow]) -> Vec<Vec<String>> {
         let row = |row: &CostRow| {
+            let on_gpu = row.dispatches.zip(row.bound_bytes).map(|(n, bytes)| [count(n), figure(bytes as f64 / 1e6)]);
             // What takes no time has no rate: a reshape moves nothing.
             let has_rate = row.ms() > 5e-4 * self.step_ms;
             let percent = |share: f64| if has_rate { format!("{:.0} %", 100.0 * share) } else { "–".into() };
-            [
+            let cells = [
                 row.name.clone(),
                 count(row.calls as u64),
                 figure(row.flops as f64 / 1e6),
@@ -430,7 +436,8 @@ impl Cost {
                 if has_rate { figure(row.gflops()) } else { "–".into() },
                 percent(row.gflops() / self.gemm_gflops),
                 percent(row.gb_per_second() / self.bandwidth_gb_per_second),
-            ]
+            ];
+            cells.into_iter().chain(on_gpu.into_iter().flatten()).collect()
         };
         rows.iter().map(row).collect()
     }
@@ -485,8 +492,8 @@ impl Cost {
             ..Document::default()
         };
         let table = |rows: &[CostRow]| {
-            let row = |[head, cells @ ..]: [String; 10]| Row::new(head, cells);
-            Block::table(Self::HEADS, self.rows(rows).into_iter().map(row))
+            let row = |mut cells: Vec<String>| Row::new(cells.remove(0), cells);
+            Block::table(self.heads(), self.rows(rows).into_iter().map(row))
         };
         let rest = format!(
             "Around the ops (the tape, sums of gradients, clipping, Adam): {} ms, {:.1} % of the step.",

@@ -6,6 +6,7 @@ use gradus_tensor::{Device, DeviceError, Tensor};
 use serde::Serialize;
 
 use crate::machine::{Passes, block_products, fastest_product, median, seconds};
+use crate::profile::Profile;
 
 /// What generating costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,18 +40,30 @@ pub struct GenerateReport {
     pub bandwidth_gb_per_second: f64,
     /// The weights' rate as a share of the bandwidth; more than 1 where they stay in cache.
     pub share_of_bandwidth: f64,
+    /// The token in the middle once more, on a GPU; `None` on a CPU.
+    pub gpu: Option<Profile>,
 }
 
 /// Reads `prompt` random tokens and generates `tokens` more with the cache, which must fit the context.
 ///
 /// # Errors
-/// Where the device has no room for the model.
+/// Where the device has no room for the model, or fails.
 pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: usize) -> Result<GenerateReport, DeviceError> {
     let (config, model) = (gpt.config(), Model::from(gpt.clone()).to(device)?);
     let mut rng = Philox::new(0);
     let mut random = || rng.below(config.vocab as u64) as u32;
     let ids: Vec<u32> = (0..prompt).map(|_| random()).collect();
     let mut decoder = Decoder::new(&model);
+    let read = |ids: &[u32], tokens: usize| {
+        let mut decoder = Decoder::new(&model);
+        decoder.read(ids);
+        (0..tokens).for_each(|_| drop(decoder.read(&ids[..1])));
+        decoder
+    };
+    if *device != Device::Cpu {
+        // All once: shaders are compiled, and for each kind of product the fastest is found.
+        read(&ids, tokens);
+    }
     let mut prompt_times = [(); 3].map(|()| {
         decoder = Decoder::new(&model);
         seconds(|| drop(decoder.read(&ids)))
@@ -66,12 +79,18 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: 
         times.push(seconds(|| drop(decoder.read(&id))));
     }
     drop(memory);
+    let gpu = if *device == Device::Cpu {
+        None
+    } else {
+        let mut decoder = read(&ids, tokens / 2);
+        Profile::of(device, || drop(decoder.read(&ids[..1])))?
+    };
     let (token_seconds, prompt_seconds) = (median(&mut times), median(&mut prompt_times));
     let bandwidth = median(&mut passes);
     // Every block, and the output's matrix; of the position table a row.
     let mut weights = 0;
-    let read = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
-    Gpt::declare(config).visit(|_, p| weights += read(p));
+    let numbers = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
+    Gpt::declare(config).visit(|_, p| weights += numbers(p));
     let weight_bytes_per_token = 4 * weights as u64;
     let rate = weight_bytes_per_token as f64 / token_seconds;
     let (layers, d) = (config.layers, config.width);
@@ -91,5 +110,6 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: 
         weight_gb_per_second: rate / 1e9,
         bandwidth_gb_per_second: bandwidth / 1e9,
         share_of_bandwidth: rate / bandwidth,
+        gpu,
     })
 }

@@ -34,7 +34,8 @@ pub fn median(times: &mut [f64]) -> f64 {
 pub fn gemm_gflops(workload: &Workload) -> f64 {
     let (n, d, v) = (workload.tokens() / workload.accumulate, workload.config.width, workload.config.vocab);
     let gradient_of_weights = (d, n, 4 * d);
-    let output = [(n.min(256), d, v), (n.min(256), v, d)];
+    let rows = workload.rows_of_logits();
+    let output = [(rows, d, v), (rows, v, d)];
     fastest_product(&workload.device, block_products(n, d).into_iter().chain([gradient_of_weights]).chain(output))
 }
 

@@ -4,6 +4,7 @@ use gradus_tensor::{Device, Tensor};
 use serde::Serialize;
 
 use crate::machine::{fastest, random};
+use crate::profile::Profile;
 use crate::workload::Workload;
 
 /// The rates of products.
@@ -36,6 +37,8 @@ pub struct ProductRate {
     pub ms: f64,
     /// 10⁹ FLOP/s, at 2·m·k·n.
     pub gflops: f64,
+    /// The product once more, on a GPU; `None` on a CPU.
+    pub gpu: Option<Profile>,
 }
 
 /// How a product of layer y = x·w reads its factors, which lie in memory by rows.
@@ -80,7 +83,7 @@ impl Product {
             ]
         });
         // The output's matrix is that of the tokens' vectors (V, d), and logits exist for some rows at a time.
-        let (rows, v, name) = (rows.min(LOGIT_ROWS), workload.config.vocab, "output");
+        let (rows, v, name) = (workload.rows_of_logits(), workload.config.vocab, "output");
         let output = [
             Product { name, layout: Layout::Forward, size: [rows, d, v], transposed: [false, true] },
             Product { name, layout: Layout::Input, size: [rows, v, d], transposed: [false, false] },
@@ -96,12 +99,10 @@ impl Product {
         };
         let (a, b) = (factor([m, k], transposed[0]), factor([k, n], transposed[1]));
         let seconds = fastest(device, || drop(a.matmul(&b)));
-        ProductRate { name, layout, m, k, n, ms: 1e3 * seconds, gflops: 2.0 * (m * k * n) as f64 / seconds / 1e9 }
+        let gpu = Profile::of(device, || drop(a.matmul(&b))).unwrap_or_else(|error| panic!("{error}"));
+        ProductRate { name, layout, m, k, n, ms: 1e3 * seconds, gflops: 2.0 * (m * k * n) as f64 / seconds / 1e9, gpu }
     }
 }
-
-/// Rows of logits that are held at once, at least.
-const LOGIT_ROWS: usize = 256;
 
 /// Times these products; `after(i)` follows the i-th, from 1. Panics where the device fails.
 pub fn products(device: &Device, all: &[Product], mut after: impl FnMut(usize)) -> ProductsReport {

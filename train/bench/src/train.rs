@@ -10,6 +10,7 @@ use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
 use crate::machine::{gemm_gflops, median, memory, peak_rss};
+use crate::profile::{ShaderRow, shaders_of};
 use crate::workload::{Workload, random_windows, recipe};
 
 /// What training costs.
@@ -58,7 +59,7 @@ pub struct TrainReport {
 }
 
 /// What the mean step of those that were timed asked of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GpuStep {
     /// Shaders run.
     pub dispatches: f64,
@@ -72,6 +73,8 @@ pub struct GpuStep {
     pub read_bytes: f64,
     /// Buffers made for tensors.
     pub buffers_made: f64,
+    /// The shaders of one step more, timed one by one, the longest first; `None` where the GPU has no timestamps.
+    pub shaders: Option<Vec<ShaderRow>>,
 }
 
 impl GpuStep {
@@ -84,6 +87,7 @@ impl GpuStep {
             sent_bytes: each(|c| c.sent_bytes),
             read_bytes: each(|c| c.read_bytes),
             buffers_made: each(|c| c.buffers_made),
+            shaders: None,
         }
     }
 }
@@ -149,6 +153,14 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
     memory(device).live_bytes - before
 }
 
+/// The shaders of one step more.
+fn profiled_step(trainer: &mut Trainer, device: &Device, batch: &Batch) -> Result<Option<Vec<ShaderRow>>, TrainError> {
+    trainer.watches = false;
+    let mut done = Ok(());
+    let shaders = shaders_of(device, || done = trainer.step(batch).map(drop));
+    done.and_then(|()| shaders.map_err(|error| TrainError::Device { step: trainer.done(), error }))
+}
+
 /// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
 ///
 /// # Errors
@@ -165,6 +177,8 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         let batch = random_windows(config, sequences, step as u64);
         if step == warm_up {
             begun = device.counts();
+            // What measures kernels, once, needs memory of its own.
+            device.reset_peak();
         }
         let begin = Instant::now();
         final_loss = trainer.step(&batch)?.loss;
@@ -173,10 +187,13 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         }
         after(step + 1);
     }
-    let gpu = begun.zip(device.counts()).map(|(before, after)| GpuStep::between(&before, &after, steps));
+    let mut gpu = begun.zip(device.counts()).map(|(before, after)| GpuStep::between(&before, &after, steps));
     // Before the products below touch memory of their own.
     let part = random_windows(config, sequences.div_ceil(accumulate), 0);
     let memory = Memory::measure(&trainer, device, &part, shards + usize::from(accumulate > 1), recompute);
+    if let Some(gpu) = &mut gpu {
+        gpu.shaders = profiled_step(&mut trainer, device, &random_windows(config, sequences, 0))?;
+    }
     drop(trainer);
     let seconds = median(&mut times);
     let tokens_per_second = workload.tokens() as f64 / seconds;

@@ -62,7 +62,16 @@ impl Workload {
     pub fn tokens(&self) -> usize {
         self.sequences * self.config.context
     }
+
+    /// Rows of logits that the output holds at a time.
+    pub fn rows_of_logits(&self) -> usize {
+        let most = self.device.rows_of_logits(self.config.vocab).unwrap_or(LOGIT_ROWS);
+        most.min(self.tokens() / self.accumulate)
+    }
 }
+
+/// Rows of logits that a CPU holds at once, at least.
+const LOGIT_ROWS: usize = 256;
 
 /// The default number of logical shards: a CPU's threads share them, a GPU is busy with one.
 pub fn default_shards_on(device: &Device, sequences: usize) -> usize {

@@ -86,8 +86,9 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 }
 
 /// A table as text: the first column and the others have these widths.
-fn columns<const N: usize>(widths: [usize; 2], lines: impl IntoIterator<Item = [String; N]>) -> Result<(), CliError> {
+fn columns(widths: [usize; 2], lines: impl IntoIterator<Item = impl AsRef<[String]>>) -> Result<(), CliError> {
     lines.into_iter().try_for_each(|line| {
+        let line = line.as_ref();
         let rest: String = line[1..].iter().map(|cell| format!("{cell:>0$}", widths[1])).collect();
         output::line(&format!("{:<1$}{rest}", line[0], widths[0]))
     })

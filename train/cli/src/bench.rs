@@ -7,10 +7,11 @@ mod scaling;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use gradus_bench::{GpuStep, Workload, default_shards_on, generate, train};
+use gradus_bench::{GpuStep, ShaderRow, Workload, default_shards_on, generate, train};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
 use gradus_model::Model;
+use gradus_tensor::Device;
 use gradus_train::hyperparameters::{RangeError, in_range};
 
 use crate::common::{On, Talk, Threads, open_model, within};
@@ -51,7 +52,8 @@ const MOST_ROUNDS: usize = 10_000;
         parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.\n\n\
         With --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has what a step \
         asks of it, the mean over those timed: shaders run (dispatches), groups of commands handed over (submissions), waits for \
-        it, bytes sent and read, buffers made.",
+        it, bytes sent and read, buffers made. Then one step more is run, its shaders timed one by one by the GPU's own clock: shaders \
+        lists them, the longest first, with dispatches, bytes bound and ms (null where the GPU has no such clock).",
     after_long_help = "Examples:\n  \
         gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
         gradus bench train --workload gpt1 --batch 64 --accumulate 64 --warm-up 0 --steps 1     # the paper's batch"
@@ -99,7 +101,9 @@ pub struct Train {
         at which the same threads, or the same GPU, between the tokens, read memory and only add it up, and share_of_bandwidth is the ratio of \
         the two (above 1 if the weights stay in cache). The prompt is bounded by its matrix products: prompt_gflops counts \
         24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a product of 1024³ and \
-        those of the prompt's own shapes.",
+        those of the prompt's own shapes.\n\n\
+        With --device gpu, all is done once before it is timed, and the token in the middle once more afterwards: shaders of gpu lists \
+        what it ran, as `bench train` does.",
     after_long_help = "Examples:\n  \
         gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json\n  \
         gradus bench generate --model runs/novels --device gpu"
@@ -151,6 +155,8 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     let part = workload.sequences / args.accumulate;
     workload.shards = args.shards.unwrap_or(default_shards_on(&workload.device, part));
     within("shards", workload.shards, 1..=part, ", the sequences of a part")?;
+    let is_warm = args.warm_up > 0 || workload.device == Device::Cpu;
+    in_range("warm-up", args.warm_up, is_warm, "at least 1 on a GPU, which compiles and measures its kernels in the first step")?;
     let steps = (args.warm_up + args.steps) as u64;
     let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);
     let report = Display::choose(args.talk.quiet).during(job, |reach| Ok(train(&workload, args.steps, args.warm_up, reach)?))?;
@@ -179,13 +185,25 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
 }
 
 fn asked_of_gpu(step: &GpuStep) -> Result<(), CliError> {
-    let GpuStep { dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made } = *step;
+    let GpuStep { dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made, ref shaders } = *step;
     let [dispatches, submissions, waits, sent, read, buffers] =
         [dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made].map(figure);
     output::line(&format!(
         "a step asks of the GPU: {dispatches} dispatches in {submissions} submissions, {waits} waits, {sent} bytes sent, {read} \
          read, {buffers} buffers made"
-    ))
+    ))?;
+    longest(shaders.as_deref())
+}
+
+/// The three shaders that take longest.
+fn longest(shaders: Option<&[ShaderRow]>) -> Result<(), CliError> {
+    let Some(shaders) = shaders else { return Ok(()) };
+    let words = |row: &ShaderRow| {
+        let ms = row.ms.map_or(String::new(), |ms| format!(" {} ms", figure(ms)));
+        format!("{}{ms} in {} dispatches", row.name, figure(row.dispatches))
+    };
+    let first: Vec<String> = shaders.iter().take(3).map(words).collect();
+    output::line(&format!("longest on the GPU: {}", first.join("; ")))
 }
 
 fn bench_generate(args: &Generate) -> Result<(), CliError> {
@@ -214,5 +232,6 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
         "{rate} tokens/s ({ms} ms per token), {weights} GB/s of weights, memory gives {memory}; a prompt of {} tokens in \
          {prompt_ms} ms, {gflops} GFLOP/s of {gemm} in a matrix product",
         report.prompt_tokens
-    ))
+    ))?;
+    longest(report.gpu.as_ref().and_then(|gpu| gpu.shaders.as_deref()))
 }

@@ -24,7 +24,8 @@ The workloads are those of `gradus bench train`. A step is made on one tape, and
 cuts a batch into shards, so its steps are somewhat faster. FLOPs are what the ops state, which `gradus audit ops` proves; the rate counts forward and backward together as three times the forward FLOPs. The report has a roofline of the ops, and the memory held over the step.
 
 With --device gpu, the times of ops are the GPU's own, by timestamps around each shader; where it has none, each op is waited for, and \
-the output says so. A third table has, shader by shader, the dispatches of a step and the bytes of the buffers bound. Memory is the GPU's.")]
+the output says so. With timestamps, the shaders run for an op (dispatches) and the bytes of the buffers bound stand beside it. A third
+table has both shader by shader. Memory is the GPU's.")]
 pub struct Args {
     /// Workload to measure
     #[arg(long, value_name = "NAME", default_value = "tiny", value_parser = Workload::NAMES)]
@@ -56,10 +57,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.talk.json {
         return output::json(&cost);
     }
-    let heads = || [cost::Cost::HEADS.map(str::to_owned)];
-    columns([22, 17], heads().into_iter().chain(cost.rows(&cost.ops)))?;
+    columns([22, 17], std::iter::once(cost.heads()).chain(cost.rows(&cost.ops)))?;
     output::line("")?;
-    columns([22, 17], heads().into_iter().chain(cost.rows(&cost.places)))?;
+    columns([22, 17], std::iter::once(cost.heads()).chain(cost.rows(&cost.places)))?;
     if !cost.shaders.is_empty() {
         let rows = cost.shader_rows();
         let width = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or_default();

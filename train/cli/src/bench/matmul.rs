@@ -17,8 +17,10 @@ use crate::progress::Display;
     long_about = "Time matrix products: squares, and those of a training step of a workload; in f32, or on a GPU with factors in f16 \
         (--products).\n\n\
         A layer y = x·w has three: forward y = x·w; input x̄ = ȳ·wᵀ; weights w̄ = xᵀ·ȳ. m, k and n are the sizes of (m, k)·(k, n); \
-        the output's has at most 256 rows of logits at a time. ms is the fastest of the repetitions in 0.3 s; on a GPU that of \
-        groups of them, each awaited to its end. gflops counts 2·m·k·n.",
+        the output's has at most 256 rows of logits at a time, and on a GPU as many as training holds there: up to 16 Mi logits, in \
+        multiples of 128 rows, or 64 rows. ms is the fastest of the repetitions in 0.3 s; on a GPU that of \
+        groups of them, each awaited to its end. gflops counts 2·m·k·n. gpu, with --json, has the shaders of the product once more \
+        (dispatches, bytes bound, ms by the GPU's own clock; null where it has none).",
     after_long_help = "Examples:\n  \
         gradus bench matmul --threads 2\n  \
         gradus bench matmul --sizes 1024,4096 --device gpu --json\n  \
@@ -43,7 +45,8 @@ pub fn run(args: &Matmul) -> Result<(), CliError> {
     sizes.iter().try_for_each(|&size| within("sizes", size, 1..=1 << 15, ""))?;
     let device = args.on.open_for_training()?;
     let sizes = if sizes.is_empty() { default_sizes(&device) } else { sizes };
-    let workload = args.workload.as_deref().map(|name| Workload::named(name).expect("clap lets these names pass"));
+    let named = |name: &str| Workload::named(name).expect("clap lets these names pass").on(device.clone());
+    let workload = args.workload.as_deref().map(named);
     let squares = sizes.iter().map(|&size| Product::square(size));
     let all: Vec<Product> = squares.chain(workload.iter().flat_map(Product::of)).collect();
     let job = Job::new("multiplying", all.len() as u64, "products");
@@ -53,7 +56,7 @@ pub fn run(args: &Matmul) -> Result<(), CliError> {
     }
     output::line(&format!("{:<14}{:<10}{:>8}{:>8}{:>8}{:>12}{:>12}", "product", "layout", "m", "k", "n", "ms", "GFLOP/s"))?;
     report.products.iter().try_for_each(|product| {
-        let ProductRate { name, layout, m, k, n, ms, gflops } = product;
+        let ProductRate { name, layout, m, k, n, ms, gflops, gpu: _ } = product;
         let layout = match layout {
             Layout::Forward => "forward",
             Layout::Input => "input",

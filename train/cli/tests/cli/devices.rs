@@ -70,10 +70,45 @@ mod on_a_gpu {
         let step = |field: &str| number(&there["gpu"][field]);
         assert!(step("dispatches") > 100.0 && step("sent_bytes") > 0.0 && step("read_bytes") > 0.0, "{there}");
         assert!(step("waits") == 1.0 && step("submissions") <= 6.0 && step("buffers_made") == 0.0, "{there}");
+        // One step more runs what the mean step ran.
+        if let Some(dispatches) = profiled(&there["gpu"]["shaders"]) {
+            assert_eq!(dispatches, step("dispatches"), "{there}");
+        }
+        gradus(&format!("bench train --warm-up 0 --device {gpu}"))
+            .misused(&["--warm-up 0: expected at least 1 on a GPU, which compiles and measures its kernels in the first step"]);
+    }
 
+    #[test]
+    fn products_and_tokens_on_a_gpu_have_their_shaders() {
+        let Some(gpu) = gpu() else { return };
         let json = gradus(&format!("bench matmul --sizes 16 --device {gpu} --quiet --json")).json();
-        assert!(number(&items(&json["products"])[0]["gflops"]) > 0.0, "{json}");
+        let product = &items(&json["products"])[0];
+        assert!(number(&product["gflops"]) > 0.0, "{json}");
         assert_ne!(json["device"], "cpu");
+        if let Some(dispatches) = profiled(&product["gpu"]["shaders"]) {
+            assert_eq!(dispatches, 1.0, "{product}");
+        }
+        let desk = Desk::new();
+        desk.byte_model("model", |_| {});
+        // The last token fills the context.
+        let line = format!("bench generate --model model --prompt-tokens 2 --tokens 6 --device {gpu}");
+        let json = desk.gradus(&format!("{line} --json")).json();
+        if let Some(dispatches) = profiled(&json["gpu"]["shaders"]) {
+            assert!(dispatches > 20.0, "two blocks: {json}");
+            assert_eq!(desk.gradus(&line).printed().matches(" dispatches").count(), 3);
+        }
+        assert_eq!(desk.gradus("bench generate --model model --prompt-tokens 2 --tokens 6 --json").json()["gpu"], Value::Null);
+    }
+
+    /// The dispatches of these shaders, each timed, the longest first; `None` where the GPU has no timestamps.
+    fn profiled(shaders: &Value) -> Option<f64> {
+        if shaders.is_null() {
+            return None;
+        }
+        let ms: Vec<f64> = items(shaders).iter().map(|shader| number(&shader["ms"])).collect();
+        assert!(ms[0] > 0.0 && ms.is_sorted_by(|a, b| a >= b), "{shaders}");
+        assert!(items(shaders).iter().all(|shader| number(&shader["bytes"]) > 0.0), "{shaders}");
+        Some(items(shaders).iter().map(|shader| number(&shader["dispatches"])).sum())
     }
 
     #[test]
@@ -93,10 +128,18 @@ mod on_a_gpu {
         assert!(shaders.iter().all(|shader| number(&shader["dispatches"]) >= 1.0), "{cost}");
         match cost["clock"].as_str() {
             Some("timestamps") => {
+                // A linear layer is one product; its VJP is two, and a sum for the bias.
+                let dispatches = number(&linear["dispatches"]);
+                assert!(dispatches >= 4.0 * 12.0 && dispatches <= 8.0 * 12.0, "{linear}");
+                assert!(number(&linear["bound_bytes"]) >= number(&linear["bytes"]), "{linear}");
+                assert!(sum("dispatches") < items(&cost["shaders"]).iter().map(|s| number(&s["dispatches"])).sum());
+                assert_holds(&desk.text("cost.html"), &["MB bound"]);
                 let all: f64 = shaders.iter().map(|shader| number(&shader["ms"])).sum();
                 assert!(all > forward + backward, "ops, and what is around them: {cost}");
             }
-            Some("waits") => assert!(shaders.iter().all(|shader| shader["ms"].is_null()), "{cost}"),
+            Some("waits") => {
+                assert!(linear["dispatches"].is_null() && shaders.iter().all(|shader| shader["ms"].is_null()), "{cost}")
+            }
             _ => panic!("{cost}"),
         }
         assert_holds(&desk.text("cost.html"), &["Shader by shader", "adam"]);
