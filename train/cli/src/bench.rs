@@ -200,7 +200,7 @@ fn longest(shaders: Option<&[ShaderRow]>) -> Result<(), CliError> {
     let Some(shaders) = shaders else { return Ok(()) };
     let words = |row: &ShaderRow| {
         let ms = row.ms.map_or(String::new(), |ms| format!(" {} ms", figure(ms)));
-        format!("{}{ms} in {} dispatches", row.name, figure(row.dispatches))
+        format!("{}{ms} in {} dispatches", row.name, row.dispatches)
     };
     let first: Vec<String> = shaders.iter().take(3).map(words).collect();
     output::line(&format!("longest on the GPU: {}", first.join("; ")))
