@@ -83,3 +83,22 @@ impl<T: Real> GlobalNorm<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_norm_is_finite_where_all_that_is_read_with_it_is() {
+        let of = |x: Vec<f64>, number: f64| GlobalNorm::of(&[&Tensor::new([x.len()], x)], &[&Tensor::scalar(number)]);
+        let read = |x: Vec<f64>, number| of(x, number).read().expect("on the CPU");
+        let finite = read(vec![3.0, 4.0], 7.0);
+        assert_eq!((finite.norm(), &finite.squares[..], &finite.numbers[..]), (5.0, &[25.0][..], &[7.0][..]));
+        assert!(finite.is_finite());
+        assert!(!read(vec![3.0, f64::INFINITY], 7.0).is_finite());
+        assert!(!read(vec![3.0], f64::NAN).is_finite());
+        let twice = |x, number| of(x, number).map("2.0 * x", &[], |norm| 2.0 * norm).item();
+        assert_eq!(twice(vec![3.0, 4.0], 0.0), 10.0);
+        assert!(twice(vec![3.0], f64::INFINITY).is_nan() && twice(vec![f64::NAN], 0.0).is_nan());
+    }
+}

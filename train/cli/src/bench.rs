@@ -1,7 +1,7 @@
 //! `gradus bench`.
 
 mod evaluate;
-mod matmul;
+pub mod matmul;
 mod scaling;
 
 use std::path::PathBuf;

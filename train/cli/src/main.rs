@@ -130,6 +130,7 @@ fn main() -> ExitCode {
 mod tests {
     use clap::{Arg, ValueEnum};
     use gradus_model::GptConfig;
+    use gradus_tensor::device::GpuInfo;
     use gradus_train::finetune::FinetuneSettings;
     use gradus_train::optim::{OptimizerKind, ScheduleKind};
     use gradus_train::pretrain::PretrainOptions;
@@ -249,8 +250,13 @@ mod tests {
         }
         let mut found = Vec::new();
         by_hand(&Cli::command(), &mut found);
-        let shards = format!("train --shards: {}; {} for a part of one sequence", default_shards(2), default_shards(1));
-        assert_eq!(found, [shards, format!("step --sequences: {}", audit::step::SEQUENCES)]);
+        let shards =
+            format!("train --shards: {}; {} for a part of one sequence, and on a GPU", default_shards(2), default_shards(1));
+        let [cpu, gpu, software] = [None, Some("discrete"), Some(GpuInfo::SOFTWARE)].map(bench::matmul::sizes);
+        let listed = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let (cpu, software, largest) = (listed(cpu), listed(software), gpu.last().expect("a size"));
+        let sizes = format!("matmul --sizes: {cpu}; to {largest} on a GPU; {software} on a software renderer");
+        assert_eq!(found, [shards, sizes, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }
 
     /// Every example in the help is a line that the program takes, of the command whose help it is.

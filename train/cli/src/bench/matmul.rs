@@ -3,7 +3,6 @@
 use gradus_bench::{Layout, Product, ProductRate, Workload, products};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
-use gradus_tensor::Device;
 use gradus_tensor::device::GpuInfo;
 
 use crate::common::{On, Talk, within};
@@ -44,7 +43,7 @@ pub fn run(args: &Matmul) -> Result<(), CliError> {
     let sizes = args.sizes.as_deref().unwrap_or_default();
     sizes.iter().try_for_each(|&size| within("sizes", size, 1..=1 << 15, ""))?;
     let device = args.on.open_for_training()?;
-    let sizes = if sizes.is_empty() { default_sizes(&device) } else { sizes };
+    let sizes = if sizes.is_empty() { self::sizes(device.info().map(|gpu| gpu.kind)) } else { sizes };
     let named = |name: &str| Workload::named(name).expect("clap lets these names pass").on(device.clone());
     let workload = args.workload.as_deref().map(named);
     let squares = sizes.iter().map(|&size| Product::square(size));
@@ -66,9 +65,9 @@ pub fn run(args: &Matmul) -> Result<(), CliError> {
     })
 }
 
-/// What takes a second or so each.
-fn default_sizes(device: &Device) -> &'static [usize] {
-    match device.info().map(|gpu| gpu.kind) {
+/// What takes a second or so each on this kind of GPU; `None`: on the CPU.
+pub fn sizes(kind: Option<&str>) -> &'static [usize] {
+    match kind {
         None => &[512, 1024, 2048],
         Some(GpuInfo::SOFTWARE) => &[128, 256, 512],
         Some(_) => &[512, 1024, 2048, 4096, 8192],
