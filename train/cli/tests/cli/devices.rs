@@ -130,7 +130,7 @@ mod on_a_gpu {
             Some("timestamps") => {
                 // A linear layer is one product; its VJP is two, and a sum for the bias.
                 let dispatches = number(&linear["dispatches"]);
-                assert!(dispatches >= 4.0 * 12.0 && dispatches <= 8.0 * 12.0, "{linear}");
+                assert!((4.0 * 12.0..=8.0 * 12.0).contains(&dispatches), "{linear}");
                 assert!(number(&linear["bound_bytes"]) >= number(&linear["bytes"]), "{linear}");
                 assert!(sum("dispatches") < items(&cost["shaders"]).iter().map(|s| number(&s["dispatches"])).sum());
                 assert_holds(&desk.text("cost.html"), &["MB bound"]);
