@@ -200,17 +200,6 @@ impl Device {
         }
     }
 
-    /// The most rows of logits that an output of so many classes holds at a time on a GPU, with its cross-entropy; `None` of the
-    /// CPU.
-    #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "there is only the CPU"))]
-    pub fn rows_of_logits(&self, classes: usize) -> Option<usize> {
-        match self {
-            Device::Cpu => None,
-            #[cfg(feature = "wgpu")]
-            Device::Gpu(_) => Some(crate::gpu::rows_at_once(classes)),
-        }
-    }
-
     /// The runs of each shader since a GPU was opened, by name; none of the CPU.
     pub fn runs(&self) -> BTreeMap<String, Runs> {
         match self {

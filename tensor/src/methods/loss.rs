@@ -2,7 +2,20 @@
 
 use crate::operands::{OutputGrads, OutputOperands};
 use crate::tensor::on_gpu;
-use crate::{Real, Tensor};
+use crate::{Device, Real, Tensor};
+
+impl Device {
+    /// The most rows of logits that an output of so many classes holds at a time on a GPU, with its cross-entropy; `None` of the
+    /// CPU.
+    #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "there is only the CPU"))]
+    pub fn rows_of_logits(&self, classes: usize) -> Option<usize> {
+        match self {
+            Device::Cpu => None,
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(_) => Some(crate::gpu::rows_at_once(classes)),
+        }
+    }
+}
 
 impl<T: Real> Tensor<T> {
     /// For each row of these logits (n, V): −log softmax at its target, and lse = log Σ e^logit; both (n).
