@@ -57,8 +57,8 @@ impl Gpu {
         }
         let experimental_features = match units.cooperative {
             None => wgpu::ExperimentalFeatures::disabled(),
-            // SAFETY: the one experimental feature that is asked for is cooperative matrices. Its shader is matmul.wgsl alone,
-            // whose results are compared with those of the ordinary shader before it is chosen.
+            // SAFETY: the one experimental feature that is asked for is cooperative matrices. Their shader is cooperative.wgsl
+            // alone, whose results are compared with those of the ordinary one before it is chosen.
             Some(_) => unsafe { wgpu::ExperimentalFeatures::enabled() },
         };
         let wanted = wgpu::DeviceDescriptor {
