@@ -97,7 +97,7 @@ impl Tile {
         units.subgroup.filter(|size| across.is_multiple_of(*size)).map(|_| Tile { unit: Unit::Subgroup, ..*self })
     }
 
-    /// Tiles of cooperative matrices, of which a subgroup computes a square of 2 × 2.
+    /// Tiles of cooperative matrices, of which a subgroup computes 2 × 2 or 4 × 4.
     pub(super) fn cooperative(units: Units) -> Vec<Self> {
         let (Some(size), Some(threads)) = (units.cooperative, units.subgroup) else { return vec![] };
         let fits = |tile: &Tile| tile.threads <= 256 && tile.memory() <= units.workgroup_memory;
