@@ -134,16 +134,16 @@ impl Matrices {
         Matrices { batches, extents: last(&shape), strides: last(&strides), array: x.clone() }
     }
 
-    /// The most elements, up to `most`, that one access may take along `axis`: the axis is contiguous, and every line begins at a
-    /// multiple of so many.
-    fn vector(&self, axis: usize, most: usize) -> usize {
+    /// The most elements, 1, 2 or 4, that one access may take along `axis`: the axis is contiguous, and every line begins at a multiple
+    /// of so many.
+    fn vector(&self, axis: usize) -> usize {
         let line = if self.extents[1 - axis] == 1 { 0 } else { self.strides[1 - axis] };
         let starts = [self.array.layout.offset, self.batches[0], self.batches[1], line];
         let even = |vector: usize| starts.iter().all(|start| start.is_multiple_of(vector));
         if self.strides[axis] != 1 && self.extents[axis] != 1 {
             return 1;
         }
-        [4, 2].into_iter().find(|&vector| vector <= most && even(vector)).unwrap_or(1)
+        [4, 2].into_iter().find(|&vector| even(vector)).unwrap_or(1)
     }
 
     /// The first element, the distances of batches.
@@ -161,11 +161,11 @@ struct Reading {
 
 impl Reading {
     /// Of a factor whose axis `k` is that of the sums.
-    fn of(x: &Matrices, k: usize, most: usize) -> Self {
+    fn of(x: &Matrices, k: usize) -> Self {
         // The axis with the smaller step; one without steps is none to read along.
         let step = |axis: usize| if x.extents[axis] == 1 || x.strides[axis] == 0 { usize::MAX } else { x.strides[axis] };
         let axis = if (step(k), Reverse(x.extents[k])) <= (step(1 - k), Reverse(x.extents[1 - k])) { k } else { 1 - k };
-        Reading { along_k: axis == k, vector: x.vector(axis, most) }
+        Reading { along_k: axis == k, vector: x.vector(axis) }
     }
 
     /// Where several elements are read at once, how many; `k` for lines along k.
@@ -241,12 +241,12 @@ impl Variant {
     /// The one for such a product by a given tile.
     fn of(tile: Tile, a: &Matrices, b: &Matrices, y: &Matrices, onto: Onto<'_>) -> Self {
         let n = y.extents[1];
-        let whole = n.is_multiple_of(4) && tile.vector == 4 && y.vector(1, 4) == 4;
+        let whole = n.is_multiple_of(4) && y.vector(1) == 4;
         Variant {
             tile,
             products: y.array.gpu().products(),
-            a: Reading::of(a, 1, tile.vector),
-            b: Reading::of(b, 0, tile.vector),
+            a: Reading::of(a, 1),
+            b: Reading::of(b, 0),
             y_vector: if whole { 4 } else { 1 },
             onto: match onto {
                 Onto::Nothing => "",

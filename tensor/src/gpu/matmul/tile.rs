@@ -19,8 +19,6 @@ pub(crate) struct Tile {
     pub columns: usize,
     /// Threads of a workgroup, which all read; at least as many as compute.
     pub threads: usize,
-    /// The most elements read or written at once, 1, 2 or 4, where the layout permits it.
-    pub vector: usize,
     /// What computes.
     pub unit: Unit,
 }
@@ -37,7 +35,7 @@ pub(crate) enum Unit {
 }
 
 const fn tile([m, n, k]: [usize; 3], [rows, columns]: [usize; 2], threads: usize) -> Tile {
-    Tile { m, n, k, rows, columns, threads, vector: 4, unit: Unit::Thread }
+    Tile { m, n, k, rows, columns, threads, unit: Unit::Thread }
 }
 
 /// Tiles worth a measurement: large ones first, for which few reads feed many multiplications; then those for few columns and for
@@ -109,7 +107,6 @@ impl Tile {
             rows: by * size,
             columns: by * size,
             threads: down * across * threads,
-            vector: 4,
             unit,
         };
         [of(2, 2, 2), of(2, 2, 4), of(4, 2, 2)].into_iter().filter(fits).collect()
@@ -153,9 +150,9 @@ mod tests {
     #[test]
     fn tiles_are_what_the_shader_takes() {
         for tile in TILES {
-            let Tile { m, n, k, rows, columns, threads, vector, .. } = tile;
+            let Tile { m, n, k, rows, columns, threads, .. } = tile;
             assert!(m % rows.max(4) == 0 && n % columns == 0 && columns % 4 == 0 && k % 8 == 0 && (rows < 4 || rows % 4 == 0));
-            assert!(m / rows * (n / columns) <= threads && threads <= 256 && vector == 4, "{tile}");
+            assert!(m / rows * (n / columns) <= threads && threads <= 256, "{tile}");
             assert!(tile.memory() <= 16 << 10, "{tile}: the least workgroup memory that a device has");
         }
         for [size, subgroup] in [[8, 8], [16, 32], [16, 64]] {

@@ -28,7 +28,7 @@ pub(super) fn tile(batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
     if work < WORTH || !gpu.has_choices() {
         return rule;
     }
-    let kind = kind(gpu.products(), count, [m, k, n], [Reading::of(a, 1, rule.vector), Reading::of(b, 0, rule.vector)]);
+    let kind = kind(gpu.products(), count, [m, k, n], [Reading::of(a, 1), Reading::of(b, 0)]);
     let candidates = Tile::candidates(gpu.units, gpu.products(), m, n);
     let named = |name: String| candidates.iter().copied().find(|tile| tile.to_string() == name);
     match gpu.choice(&kind).and_then(named) {
