@@ -1,6 +1,6 @@
 //! Where tensors are: in the CPU's memory, or on a GPU that [wgpu](https://docs.rs/wgpu) drives.
 //!
-//! Commands for a GPU are recorded and go to it together, when a result is read or when their parameters fill a buffer. It runs
+//! Commands for a GPU are recorded and go to it in groups, each twice as large as the one before, and when a result is read. It runs
 //! them in order, so a buffer that is no longer needed serves the next command at once. A fault of the device is kept until a
 //! result is asked for, and is then an error.
 

@@ -1,4 +1,4 @@
-//! Commands, recorded until a result is read.
+//! Commands, recorded and handed over in groups.
 
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
