@@ -20,8 +20,8 @@ use sha2::{Digest, Sha256};
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, TaskModel, left_out};
 use crate::hyperparameters::in_range;
-use crate::precision;
-use crate::run::{Control, Manifest, Precision, RunError};
+use crate::precision::{self, Precision};
+use crate::run::{Control, Manifest, RunError};
 use crate::trainer::check_room;
 
 /// What a fine-tuning run was begun with.

@@ -34,8 +34,8 @@ use sha2::{Digest, Sha256};
 
 use crate::generate::GenerateError;
 use crate::hyperparameters::in_range;
-use crate::precision;
-use crate::run::{Control, Manifest, Precision, RunError};
+use crate::precision::{self, Precision};
+use crate::run::{Control, Manifest, RunError};
 use crate::trainer::{Trainer, check_room};
 
 pub use settings::{BackboneKind, Length, PretrainOptions, PretrainSettings, SettingsError};

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Corpus, PretrainError, PretrainSettings, TextSource, WorldSource, weighted};
-use crate::run::{Manifest, Precision, RunError, load_state};
+use crate::precision::Precision;
+use crate::run::{Manifest, RunError, load_state};
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
 
 /// What a pre-training run was begun with.

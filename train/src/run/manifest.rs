@@ -7,7 +7,8 @@ use gradus_tensor::Device;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Precision, RunError};
+use super::RunError;
+use crate::precision::Precision;
 
 const FILE: &str = "run.json";
 

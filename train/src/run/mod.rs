@@ -22,7 +22,6 @@ use gradus_model::Batch;
 use gradus_report::metrics::{MetricsError, Record, StepRecord};
 use gradus_tensor::{Device, DeviceError};
 
-pub use crate::precision::Precision;
 use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use journal::{Journal, METRICS_FILE, load_state};
