@@ -136,6 +136,26 @@ fn the_logits_are_never_held_whole() {
     assert!(held < rows * classes * size_of::<f32>() / 7, "{held} bytes");
 }
 
+/// The VJP of bias, product and GELU is done with ȳ and u when it has ū: the rest of it has their memory.
+#[test]
+fn a_fused_layer_goes_back_in_the_memory_of_its_parts() {
+    let _alone = alone();
+    let [x, w, b] = [&[512, 16][..], &[16, 64], &[64]].map(|shape| Tensor::<f32>::full(shape, 0.1));
+    let held = |fused: bool| {
+        let tape = Tape::new();
+        let [x, w, b] = [&x, &w, &b].map(|leaf| tape.leaf(leaf.clone()));
+        let y = if fused { x.linear_gelu(&w, &b) } else { x.linear(&w, &b).gelu() };
+        let (gy, y_len) = (Tensor::full([512, 64], 1.0), y.value().len());
+        buffer::reset_peak();
+        let before = buffer::stats().live_bytes;
+        let grads = tape.backward_from(&y, gy);
+        assert!(grads.of(&w).is_some());
+        (buffer::stats().peak_bytes - before, y_len * size_of::<f32>())
+    };
+    let [(parts, of_u), (fused, _)] = [false, true].map(held);
+    assert!(fused <= parts && fused >= of_u, "{fused} bytes, {parts} in parts");
+}
+
 #[test]
 fn two_thousand_steps_hold_no_more_than_two_hundred() {
     let _alone = alone();

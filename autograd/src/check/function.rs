@@ -105,6 +105,9 @@ impl<T: Real, F: Function> AnyOp<T> for Whole<F> {
         let mut grads = tape.backward_from(&self.f.call(&ins), gy.value().clone());
         ins.iter().map(|x| grads.take(x).map(|g| gy.tape().constant(g))).collect()
     }
+    fn vjp_once<'t>(&self, saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        AnyOp::vjp(self, &saved, &gy)
+    }
     fn add_vjp(&self, _: &Saved<'_, T>, _: &Tensor<T>, _: &mut Tensor<T>) -> bool {
         false
     }

@@ -87,6 +87,13 @@ struct Wrong<T: Real> {
     input: usize,
 }
 
+impl<T: Real> Wrong<T> {
+    fn off<'t>(&self, mut gx: Vec<Option<Var<'t, T>>>) -> Vec<Option<Var<'t, T>>> {
+        gx[self.input] = gx[self.input].take().map(|g| (1.0 + ERROR) * g);
+        gx
+    }
+}
+
 impl<T: Real> AnyOp<T> for Wrong<T> {
     fn name(&self) -> &'static str {
         self.op.name()
@@ -107,9 +114,10 @@ impl<T: Real> AnyOp<T> for Wrong<T> {
         self.op.eval(ins, want)
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let mut gx = self.op.vjp(saved, gy);
-        gx[self.input] = gx[self.input].take().map(|g| (1.0 + ERROR) * g);
-        gx
+        self.off(self.op.vjp(saved, gy))
+    }
+    fn vjp_once<'t>(&self, saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        self.off(self.op.vjp_once(saved, gy))
     }
     fn add_vjp(&self, _: &Saved<'_, T>, _: &Tensor<T>, _: &mut Tensor<T>) -> bool {
         false

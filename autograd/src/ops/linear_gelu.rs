@@ -29,14 +29,12 @@ impl<T: Real> Op<T> for LinearGelu {
         Evaluated { out, residuals: u.into_iter().collect() }
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
-        let (x, w) = (saved.x(0).value().flat(), saved.x(1).value());
-        let g = saved.residual(0).gelu_vjp(gy.value()).flat();
-        let like = |i: usize, grad: Tensor<T>| gy.constant(grad.reshape(*saved.shape(i)));
-        vec![
-            saved.grad(0, || like(0, g.matmul(&w.t()))),
-            saved.grad(1, || like(1, x.t().matmul(&g))),
-            saved.grad(2, || like(2, g.sum(&[0]))),
-        ]
+        of_the_product(saved, &saved.residual(0).gelu_vjp(gy.value()).flat())
+    }
+    fn vjp_once<'t>(&self, mut saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        let g = saved.take_residuals()[0].gelu_vjp(gy.value()).flat();
+        drop(gy);
+        of_the_product(&saved, &g)
     }
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         let tape = ins[0].tape();
@@ -58,6 +56,17 @@ impl<T: Real> Op<T> for LinearGelu {
             (LinearGelu, vec![x, half(g, &[k, 0]), half(g, &[0])]),
         ]
     }
+}
+
+/// X̄, W̄ and b̄ for the cotangent g of u.
+fn of_the_product<'t, T: Real>(saved: &Saved<'t, T>, g: &Tensor<T>) -> Vec<Option<Var<'t, T>>> {
+    let (x, w) = (saved.x(0).value().flat(), saved.x(1).value());
+    let like = |i: usize, grad: Tensor<T>| saved.x(i).constant(grad.reshape(*saved.shape(i)));
+    vec![
+        saved.grad(0, || like(0, g.matmul(&w.t()))),
+        saved.grad(1, || like(1, x.t().matmul(g))),
+        saved.grad(2, || like(2, g.sum(&[0]))),
+    ]
 }
 
 impl<'t, T: Real> Var<'t, T> {

@@ -39,6 +39,11 @@ pub trait Op<T: Real>: Debug + Send + Sync + Sized + 'static {
     /// The vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
 
+    /// The same where nothing is read again: an op may free what it has read, so that what it makes then takes its place.
+    fn vjp_once<'t>(&self, saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        self.vjp(&saved, &gy)
+    }
+
     /// sum ← sum + x̄₀ without making x̄₀, for an op of one input whose x̄₀ is nearly all zeros. `false`: nothing was done, and
     /// [`Op::vjp`] gives the summand.
     fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut Tensor<T>) -> bool {
@@ -65,6 +70,7 @@ pub trait AnyOp<T: Real>: Debug + Send + Sync + 'static {
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
+    fn vjp_once<'t>(&self, saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
     fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool;
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>>;
 }
@@ -99,6 +105,9 @@ impl<T: Real, O: Op<T>> AnyOp<T> for Stated<O> {
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         self.0.vjp(saved, gy)
+    }
+    fn vjp_once<'t>(&self, saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+        self.0.vjp_once(saved, gy)
     }
     fn add_vjp(&self, saved: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
         self.0.add_vjp(saved, gy, sum)
@@ -206,6 +215,10 @@ impl<'t, T: Real> Saved<'t, T> {
     pub fn residual(&self, i: usize) -> &Tensor<T> {
         let (name, left) = (self.name, self.residuals.len());
         self.residuals.get(i).unwrap_or_else(|| panic!("the VJP of `{name}` reads residual {i}, but eval left {left}"))
+    }
+    /// All residuals, which are then dropped with what this gives.
+    pub fn take_residuals(&mut self) -> Vec<Tensor<T>> {
+        std::mem::take(&mut self.residuals)
     }
     /// The shape of input `i`, which is always kept.
     pub fn shape(&self, i: usize) -> &Shape {

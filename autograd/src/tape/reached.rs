@@ -41,10 +41,18 @@ impl<'t, T: Real> Reached<'t, T> {
 
     /// [`Op::vjp`](super::op::Op::vjp), checked to give as many summands as inputs.
     pub fn vjp(&self, gy: &Var<'t, T>) -> Summands<'t, T> {
-        let summands = self.op.vjp(&self.saved, gy);
-        assert_eq!(summands.len(), self.parents.len(), "the VJP of `{}` gives one cotangent per input", self.op.name());
-        summands
+        one_each(&*self.op, self.parents.len(), self.op.vjp(&self.saved, gy))
     }
+
+    /// [`Op::vjp_once`](super::op::Op::vjp_once), checked alike.
+    pub fn vjp_once(self, gy: Var<'t, T>) -> Summands<'t, T> {
+        one_each(&*self.op, self.parents.len(), self.op.vjp_once(self.saved, gy))
+    }
+}
+
+fn one_each<'t, T: Real>(op: &dyn AnyOp<T>, inputs: usize, summands: Summands<'t, T>) -> Summands<'t, T> {
+    assert_eq!(summands.len(), inputs, "the VJP of `{}` gives one cotangent per input", op.name());
+    summands
 }
 
 /// The summands of the inputs that have a node.

@@ -13,9 +13,9 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Bytes read from it.
     pub read_bytes: u64,
-    /// Buffers made for tensors.
+    /// Buffers made: of tensors, and of what goes there and comes back.
     pub buffers_made: u64,
-    /// Bytes in them.
+    /// Bytes in those of tensors.
     pub held_bytes: u64,
     /// Of these, the bytes in use.
     pub live_bytes: u64,

@@ -31,16 +31,37 @@ const OF_TENSORS: Usage = Usage::STORAGE.union(Usage::COPY_SRC).union(Usage::COP
 /// What is idle, and how much there is.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    idle: BTreeMap<u64, Vec<wgpu::Buffer>>,
+    /// Of tensors.
+    idle: Idle,
+    /// Of what was read.
+    staging: Idle,
     made: u64,
     held: u64,
     live: u64,
     peak: u64,
 }
 
-impl Memory {
-    fn idle_bytes(&self) -> u64 {
-        self.idle.iter().map(|(size, all)| size * all.len() as u64).sum()
+/// Buffers that wait for the next of their size, by size.
+#[derive(Debug, Default)]
+struct Idle(BTreeMap<u64, Vec<wgpu::Buffer>>);
+
+impl Idle {
+    /// The smallest of at least `size` bytes, or of somewhat more up to `most`.
+    fn take(&mut self, size: u64, most: u64) -> Option<wgpu::Buffer> {
+        let (&size, of_size) = self.0.range_mut(size..=(SPARE * size).min(most)).next()?;
+        let raw = of_size.pop();
+        if of_size.is_empty() {
+            self.0.remove(&size);
+        }
+        raw
+    }
+
+    fn give(&mut self, raw: wgpu::Buffer) {
+        self.0.entry(raw.size()).or_default().push(raw);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|(size, all)| size * all.len() as u64).sum()
     }
 }
 
@@ -105,18 +126,7 @@ impl Gpu {
         let most = if bytes <= self.window() { self.window() } else { self.largest().max(bytes) };
         let size = rounded(bytes).min(most);
         let mut memory = lock(&self.memory);
-        let idle = memory.idle.range(size..=(SPARE * size).min(most)).next().map(|(&size, _)| size);
-        let raw = match idle {
-            Some(size) => {
-                let of_size = memory.idle.get_mut(&size).expect("just found");
-                let raw = of_size.pop().expect("no size without buffers");
-                if of_size.is_empty() {
-                    memory.idle.remove(&size);
-                }
-                raw
-            }
-            None => self.make(&mut memory, size),
-        };
+        let raw = memory.idle.take(size, most).unwrap_or_else(|| self.made(&mut memory, size, OF_TENSORS));
         memory.live += raw.size();
         memory.peak = memory.peak.max(memory.live);
         raw
@@ -125,20 +135,20 @@ impl Gpu {
     pub(super) fn give(&self, raw: wgpu::Buffer) {
         let mut memory = lock(&self.memory);
         memory.live -= raw.size();
-        memory.idle.entry(raw.size()).or_default().push(raw);
+        memory.idle.give(raw);
     }
 
-    /// A new buffer of a tensor.
-    fn make(&self, memory: &mut Memory, size: u64) -> wgpu::Buffer {
-        let raw = self.made(memory, size, OF_TENSORS);
-        memory.made += 1;
-        memory.held += size;
-        raw
-    }
-
-    /// A buffer for so many bytes on their way to the CPU.
+    /// A buffer for so many bytes or more on their way to the CPU, idle or new.
     pub(super) fn staging(&self, bytes: u64) -> wgpu::Buffer {
-        self.made(&mut lock(&self.memory), bytes, Usage::MAP_READ | Usage::COPY_DST)
+        let (size, mut memory) = (rounded(bytes), lock(&self.memory));
+        let idle = memory.staging.take(size, u64::MAX);
+        idle.unwrap_or_else(|| self.made(&mut memory, size, Usage::MAP_READ | Usage::COPY_DST))
+    }
+
+    /// Keeps it for the next that is read.
+    pub(super) fn unstage(&self, raw: wgpu::Buffer) {
+        raw.unmap();
+        lock(&self.memory).staging.give(raw);
     }
 
     /// A buffer of these bytes, on their way from the CPU.
@@ -156,11 +166,13 @@ impl Gpu {
     fn made(&self, memory: &mut Memory, size: u64, usage: Usage) -> wgpu::Buffer {
         let mut made = self.try_make(size, usage);
         if made.is_err() {
-            memory.held -= memory.idle_bytes();
-            memory.idle.clear();
+            memory.held -= memory.idle.bytes();
+            (memory.idle, memory.staging) = Default::default();
             self.wait();
             made = self.try_make(size, usage);
         }
+        memory.made += 1;
+        memory.held += if usage == OF_TENSORS { size } else { 0 };
         made.unwrap_or_else(|unusable| {
             let held = memory.live;
             self.fault.raise(|name| DeviceError::OutOfMemory { name, bytes: size, held });
@@ -191,7 +203,7 @@ impl Gpu {
         let needed: u64 = needs.iter().map(|(_, bytes)| bytes).sum();
         let (live, idle) = {
             let memory = lock(&self.memory);
-            (memory.live, memory.idle_bytes())
+            (memory.live, memory.idle.bytes())
         };
         let there = match self.info.memory.map(|all| all.saturating_sub(live)) {
             Some(there) if there < needed => there,
@@ -235,6 +247,7 @@ fn rounded(bytes: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::device::Device;
+    use crate::device::reading::Reading;
     use crate::device::testing::{Scarce, fresh};
 
     #[test]
@@ -255,6 +268,21 @@ mod tests {
         let (name, held) = (gpu.info().name.clone(), there.raw.size());
         let error = there.read(0..1 << 50).wait().unwrap_err();
         assert_eq!(error, DeviceError::OutOfMemory { name, bytes: 4 << 50, held });
+    }
+
+    #[test]
+    fn what_is_read_makes_no_buffer_after_the_first_of_its_size() {
+        let Some(gpu) = fresh() else { return };
+        let x = gpu.send(&[1.0f32, 2.0, 3.0]);
+        let made = || gpu.counts().buffers_made;
+        let before = made();
+        assert_eq!(x.read(0..3).wait(), Ok(vec![1.0, 2.0, 3.0]));
+        assert_eq!(made() - before, 1);
+        drop(x.read(0..2)); // never waited for
+        assert_eq!((x.read(1..3).wait(), made() - before), (Ok(vec![2.0, 3.0]), 1));
+        let both = [x.read(0..1), x.read(1..2)];
+        assert_eq!(both.map(Reading::wait), [Ok(vec![1.0]), Ok(vec![2.0])]);
+        assert_eq!(made() - before, 2, "two at a time");
     }
 
     #[test]

@@ -140,7 +140,17 @@ impl Device {
         }
     }
 
-    /// Takes the choices of another time on the same GPU, without a measurement. What names no kernel of this build is ignored.
+    /// Those it was told to remember that name no kernel of this GPU, as far as such products were needed.
+    pub fn missing(&self) -> BTreeMap<String, String> {
+        match self {
+            Device::Cpu => BTreeMap::new(),
+            #[cfg(feature = "wgpu")]
+            Device::Gpu(gpu) => gpu.missing(),
+        }
+    }
+
+    /// Takes the choices of another time on the same GPU, without a measurement. What names none of its kernels is
+    /// [missing](Device::missing), and chosen anew.
     pub fn remember(&self, choices: &BTreeMap<String, String>) {
         #[cfg(feature = "wgpu")]
         if let Device::Gpu(gpu) = self {

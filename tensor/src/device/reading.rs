@@ -16,7 +16,8 @@ use super::memory::Buffer;
 #[must_use]
 pub(crate) struct Reading {
     gpu: Arc<Gpu>,
-    staging: Option<wgpu::Buffer>,
+    /// Where they arrive, and how many bytes of it they take.
+    staging: Option<(wgpu::Buffer, u64)>,
     arrival: Arc<Mutex<Arrival>>,
 }
 
@@ -35,14 +36,14 @@ impl Buffer {
             let staging = gpu.staging(bytes);
             gpu.copy_and_submit(self, 4 * range.start as u64, &staging, bytes);
             let arrived = arrival.clone();
-            staging.slice(..).map_async(wgpu::MapMode::Read, move |result| {
+            staging.slice(..bytes).map_async(wgpu::MapMode::Read, move |result| {
                 let mut arrival = lock(&arrived);
                 arrival.result = Some(result);
                 if let Some(waker) = arrival.waker.take() {
                     waker.wake();
                 }
             });
-            staging
+            (staging, bytes)
         });
         Reading { gpu, staging, arrival }
     }
@@ -57,13 +58,21 @@ impl Reading {
         pollster::block_on(self)
     }
 
-    fn elements(&self, staging: &wgpu::Buffer) -> Result<Vec<f32>, DeviceError> {
+    fn elements(&self, staging: &wgpu::Buffer, bytes: u64) -> Result<Vec<f32>, DeviceError> {
         let raise = |reason: String| {
             self.gpu.fault.raise(|name| DeviceError::Lost { name, reason });
             self.gpu.check().expect_err("just raised")
         };
-        let mapped = staging.slice(..).get_mapped_range().map_err(|error| raise(error.to_string()))?;
+        let mapped = staging.slice(..bytes).get_mapped_range().map_err(|error| raise(error.to_string()))?;
         Ok(bytemuck::pod_collect_to_vec(&mapped))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some((staging, _)) = self.staging.take() {
+            self.gpu.unstage(staging);
+        }
     }
 }
 
@@ -71,7 +80,7 @@ impl Future for Reading {
     type Output = Result<Vec<f32>, DeviceError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(staging) = &self.staging else {
+        let Some((staging, bytes)) = &self.staging else {
             return Poll::Ready(self.gpu.check().map(|()| Vec::new()));
         };
         self.gpu.ask();
@@ -87,6 +96,6 @@ impl Future for Reading {
         if let Err(error) = result {
             self.gpu.fault.raise(|name| DeviceError::Lost { name, reason: error.to_string() });
         }
-        Poll::Ready(self.gpu.check().and_then(|()| self.elements(staging)))
+        Poll::Ready(self.gpu.check().and_then(|()| self.elements(staging, *bytes)))
     }
 }

@@ -1,6 +1,7 @@
-//! Contexts of a test's own, which it may make scarce, or break.
+//! The GPU that tests share, and contexts of a test's own, which it may make scarce, or break.
 
-use std::sync::Arc;
+use std::fmt::Display;
+use std::sync::{Arc, LazyLock};
 
 use super::gpu::Gpu;
 use super::{Device, Products, adapter};
@@ -17,8 +18,15 @@ pub struct Scarce {
 }
 
 impl Device {
-    /// The first GPU in a new context, a software renderer where there is no other; `None`, said loudly, where there is none at
-    /// all; a panic where one is required.
+    /// The first GPU, a software renderer where there is no other; `None`, said loudly, where there is none at all or it does not
+    /// multiply so; a panic where one is required.
+    pub fn shared(products: Products) -> Option<Self> {
+        static FIRST: LazyLock<Option<String>> = LazyLock::new(|| Device::gpus().into_iter().next().map(|info| info.name));
+        let Some(first) = &*FIRST else { return skipped("no GPU was found") };
+        Device::open_with(&format!("gpu:{first}"), products).map_or_else(skipped, Some)
+    }
+
+    /// The same GPU in a new context.
     pub fn fresh(scarce: Scarce) -> Option<Self> {
         open(scarce, Products::F32).map(Device::Gpu)
     }
@@ -50,12 +58,14 @@ pub(crate) fn in_windows(device: &Device) -> usize {
     super::gpu::lock(&gpu.pipelines).in_windows()
 }
 
+fn skipped<T>(why: impl Display) -> Option<T> {
+    assert!(std::env::var_os("GRADUS_GPU_REQUIRED").is_none(), "{why}");
+    eprintln!("\n    SKIPPED, NOTHING WAS TESTED: {why}\n");
+    None
+}
+
 fn open(scarce: Scarce, products: Products) -> Option<Arc<Gpu>> {
-    let Some((adapter, mut info)) = adapter::adapters().into_iter().next() else {
-        assert!(std::env::var_os("GRADUS_GPU_REQUIRED").is_none(), "no GPU was found");
-        eprintln!("\n    SKIPPED, NOTHING WAS TESTED: no GPU was found\n");
-        return None;
-    };
+    let Some((adapter, mut info)) = adapter::adapters().into_iter().next() else { return skipped("no GPU was found") };
     // Measured before anything is scarce.
     let whole = Gpu::open(&adapter, info.clone(), products, adapter.limits()).expect("a context");
     whole.measure().expect("a probe");

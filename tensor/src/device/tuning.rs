@@ -11,6 +11,8 @@ pub(super) struct Tuning {
     choices: BTreeMap<String, String>,
     /// Those of them that were measured since the device was opened.
     measured: BTreeMap<String, String>,
+    /// Those that were remembered and name no kernel of this device.
+    missing: BTreeMap<String, String>,
 }
 
 impl Gpu {
@@ -41,6 +43,19 @@ impl Gpu {
     /// The choice for products of this kind, if there is one.
     pub(crate) fn choice(&self, kind: &str) -> Option<String> {
         lock(&self.tuning).choices.get(kind).cloned()
+    }
+
+    /// Takes a choice back that names no kernel of this device.
+    pub(crate) fn misses(&self, kind: &str) {
+        let mut tuning = lock(&self.tuning);
+        if let Some((kind, kernel)) = tuning.choices.remove_entry(kind) {
+            tuning.missing.insert(kind, kernel);
+        }
+    }
+
+    /// The choices that were taken back.
+    pub(crate) fn missing(&self) -> BTreeMap<String, String> {
+        lock(&self.tuning).missing.clone()
     }
 
     /// Does it choose by what was measured, now or at another time?

@@ -420,7 +420,7 @@ fn values_of(range: &str, constants: &[(&str, usize)]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_close, gpu, gpu_with, on};
+    use super::super::testing::{assert_close, gpu, on};
     use super::tile::{FEW_COLUMNS, FEW_ROWS, SMALL, TILES};
     use super::*;
     use crate::Tensor;
@@ -524,7 +524,7 @@ mod tests {
 
     #[test]
     fn factors_are_rounded_to_half_precision_and_sums_are_not() {
-        let Some(gpu) = gpu_with(Products::F16) else { return };
+        let Some(gpu) = Device::shared(Products::F16) else { return };
         let (m, k, n) = (33, 70, 37);
         for (i, tile) in [SMALL, TILES[1], FEW_ROWS, FEW_COLUMNS, SMALL].into_iter().enumerate() {
             let (of_a, of_b) = (layouts([m, k])[i], layouts([k, n])[(7 * i + 1) % 10]);
@@ -544,7 +544,7 @@ mod tests {
     /// Where the device has them.
     #[test]
     fn cooperative_matrices_add_the_same_in_another_order() {
-        let Some(gpu) = gpu_with(Products::F16) else { return };
+        let Some(gpu) = Device::shared(Products::F16) else { return };
         let Device::Gpu(device) = &gpu else { unreachable!() };
         for tile in Tile::cooperative(device.units) {
             for [m, k, n] in [[70, 41, 68], [9, 100, 37], [64, 64, 64]] {

@@ -1,33 +1,12 @@
 //! A GPU for tests of kernels, and how its results are compared with the CPU's.
 
-use std::sync::LazyLock;
-
 use crate::device::Products;
 use crate::rng::Philox;
-use crate::{Device, DeviceError, Tensor};
+use crate::{Device, Tensor};
 
-/// The GPU that tests run on: a software renderer where there is no other. `None`, said loudly, where there is none at all; a
-/// panic where one is required.
+/// The GPU that tests of kernels share.
 pub fn gpu() -> Option<Device> {
-    gpu_with(Products::F32)
-}
-
-/// The same with products of this precision.
-pub fn gpu_with(products: Products) -> Option<Device> {
-    static GPU: LazyLock<Result<Device, DeviceError>> = LazyLock::new(|| {
-        Device::open("gpu").or_else(|error| match Device::gpus().first() {
-            Some(software) => Device::open(&format!("gpu:{}", software.name)),
-            None => Err(error),
-        })
-    });
-    match GPU.as_ref().map_err(DeviceError::clone).and_then(|gpu| Device::open_with(&gpu.to_string(), products)) {
-        Ok(device) => Some(device),
-        Err(error) if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("\n    SKIPPED, NOTHING WAS TESTED: {error}\n");
-            None
-        }
-    }
+    Device::shared(Products::F32)
 }
 
 /// x on the GPU.

@@ -8,10 +8,10 @@ mod ops;
 mod random;
 
 use std::ops::Deref;
-use std::sync::{LazyLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use gradus_tensor::device::Counts;
-use gradus_tensor::{Device, DeviceError};
+use gradus_tensor::Device;
+use gradus_tensor::device::{Counts, Products};
 
 /// A GPU while a test has it.
 struct Lent<G> {
@@ -31,32 +31,15 @@ static USERS: RwLock<()> = RwLock::new(());
 
 /// The GPU that the tests run on; `None`, said loudly, where there is none and none is required.
 fn gpu() -> Option<Lent<RwLockReadGuard<'static, ()>>> {
-    Some(Lent { device: open()?, _guard: USERS.read().unwrap_or_else(|e| e.into_inner()) })
+    Some(Lent { device: Device::shared(Products::F32)?, _guard: USERS.read().unwrap_or_else(|e| e.into_inner()) })
 }
 
 /// The same, with no other test beside.
 fn gpu_alone() -> Option<Lent<RwLockWriteGuard<'static, ()>>> {
-    Some(Lent { device: open()?, _guard: USERS.write().unwrap_or_else(|e| e.into_inner()) })
+    Some(Lent { device: Device::shared(Products::F32)?, _guard: USERS.write().unwrap_or_else(|e| e.into_inner()) })
 }
 
 /// What a GPU was asked for since it was opened.
 fn counts(device: &Device) -> Counts {
     device.counts().expect("a GPU")
-}
-
-fn open() -> Option<Device> {
-    static GPU: LazyLock<Result<Device, DeviceError>> = LazyLock::new(|| {
-        Device::open("gpu").or_else(|error| match Device::gpus().first() {
-            Some(software) => Device::open(&format!("gpu:{}", software.name)),
-            None => Err(error),
-        })
-    });
-    match &*GPU {
-        Ok(device) => Some(device.clone()),
-        Err(error) if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("\n    SKIPPED, NOTHING WAS TESTED: {error}\n");
-            None
-        }
-    }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
 use gradus_io::numbers::{count, figure, many};
-use gradus_model::Gpt;
+use gradus_model::{Batch, Gpt};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Document, Row, Scale};
 use gradus_tensor::Device;
@@ -110,7 +110,7 @@ impl Clock {
 }
 
 /// All applications of an op, or in a place, in one step.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CostRow {
     /// The op or the place.
     pub name: String,
@@ -307,16 +307,8 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
         if step == 1 {
             before = device.runs();
         }
-        if clock == Clock::Timestamps {
-            device.begin_profile();
-        }
-        let watch = Arc::new(Stopwatch { clock, device: device.clone(), begun: Instant::now(), seen: Mutex::default() });
-        trainer.observed_step(&batch, watch.clone())?;
-        let took = ms(watch.begun.elapsed());
-        let timed = device.end_profile().map_err(|error| TrainError::Device { step: trainer.done() + 1, error })?;
+        let (took, seen) = observed(&mut trainer, device, clock, &batch)?;
         if step > 0 {
-            let mut seen = std::mem::take(&mut *watch.seen());
-            seen.add_times(timed);
             whole.push(took);
             all.push(seen);
         }
@@ -326,7 +318,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let step_ms = median(&mut whole);
     let shaders = shaders(&before, &device.runs(), &all);
     let rows = medians(&all);
-    let ops = grouped(&rows, |(op, _)| (*op).to_owned());
+    let ops = by_op(&rows);
     let last = all.pop().unwrap_or_default();
     // A difference of medians: noise can make it negative.
     let rest_ms = (step_ms - ops.iter().map(CostRow::ms).sum::<f64>()).max(0.0);
@@ -349,6 +341,34 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
         turn_ms: last.turn_ms.unwrap_or_default(),
         shaders,
     })
+}
+
+/// One step, and the milliseconds that it takes.
+fn observed(trainer: &mut Trainer, device: &Device, clock: Clock, batch: &Batch) -> Result<(f64, Seen), TrainError> {
+    if clock == Clock::Timestamps {
+        device.begin_profile();
+    }
+    let watch = Arc::new(Stopwatch { clock, device: device.clone(), begun: Instant::now(), seen: Mutex::default() });
+    trainer.observed_step(batch, watch.clone())?;
+    let took = ms(watch.begun.elapsed());
+    let timed = device.end_profile().map_err(|error| TrainError::Device { step: trainer.done() + 1, error })?;
+    let mut seen = std::mem::take(&mut *watch.seen());
+    seen.add_times(timed);
+    Ok((took, seen))
+}
+
+/// One step on one tape by a GPU's clock, op by op and shader by shader; `None`, and no step, where it has none.
+pub fn profiled_step(
+    trainer: &mut Trainer,
+    device: &Device,
+    batch: &Batch,
+) -> Result<Option<(Vec<CostRow>, Vec<ShaderRow>)>, TrainError> {
+    if Clock::of(device) != Clock::Timestamps {
+        return Ok(None);
+    }
+    let before = device.runs();
+    let (_, seen) = observed(trainer, device, Clock::Timestamps, batch)?;
+    Ok(Some((by_op(&seen.rows), shaders(&before, &device.runs(), &[seen]))))
 }
 
 fn ms(time: Duration) -> f64 {
@@ -380,6 +400,10 @@ fn shaders(before: &BTreeMap<String, Runs>, after: &BTreeMap<String, Runs>, step
         ShaderRow { name: name.clone(), dispatches, bytes, ms }
     };
     longest_first(after.iter().map(row).filter(|row| row.dispatches > 0.0))
+}
+
+fn by_op(rows: &BTreeMap<Key, CostRow>) -> Vec<CostRow> {
+    grouped(rows, |(op, _)| (*op).to_owned())
 }
 
 /// Sums of rows under one name, the longest first.

@@ -40,7 +40,7 @@ impl Profile {
 }
 
 /// What `work` runs, the longest first; `None`, and no work, where the device has no timestamps.
-pub fn shaders_of(device: &Device, work: impl FnOnce()) -> Result<Option<Vec<ShaderRow>>, DeviceError> {
+fn shaders_of(device: &Device, work: impl FnOnce()) -> Result<Option<Vec<ShaderRow>>, DeviceError> {
     if !device.begin_profile() {
         return Ok(None);
     }

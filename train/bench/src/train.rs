@@ -9,8 +9,9 @@ use gradus_tensor::device::Counts;
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
+use crate::cost::{CostRow, profiled_step};
 use crate::machine::{gemm_gflops, median, memory, peak_rss};
-use crate::profile::{ShaderRow, shaders_of};
+use crate::profile::ShaderRow;
 use crate::workload::{Workload, random_windows, recipe};
 
 /// What training costs.
@@ -71,9 +72,11 @@ pub struct GpuStep {
     pub sent_bytes: f64,
     /// Bytes read from it.
     pub read_bytes: f64,
-    /// Buffers made for tensors.
+    /// Buffers made.
     pub buffers_made: f64,
-    /// The shaders of one step more, timed one by one, the longest first; `None` where the GPU has no timestamps.
+    /// The ops of one step more, of one shard, the longest first; `None` where the GPU has no timestamps.
+    pub ops: Option<Vec<CostRow>>,
+    /// Its shaders, timed one by one, in ops and around them.
     pub shaders: Option<Vec<ShaderRow>>,
 }
 
@@ -87,6 +90,7 @@ impl GpuStep {
             sent_bytes: each(|c| c.sent_bytes),
             read_bytes: each(|c| c.read_bytes),
             buffers_made: each(|c| c.buffers_made),
+            ops: None,
             shaders: None,
         }
     }
@@ -153,14 +157,6 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
     memory(device).live_bytes - before
 }
 
-/// The shaders of one step more.
-fn profiled_step(trainer: &mut Trainer, device: &Device, batch: &Batch) -> Result<Option<Vec<ShaderRow>>, TrainError> {
-    trainer.watches = false;
-    let mut done = Ok(());
-    let shaders = shaders_of(device, || done = trainer.step(batch).map(drop));
-    done.and_then(|()| shaders.map_err(|error| TrainError::Device { step: trainer.done(), error }))
-}
-
 /// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
 ///
 /// # Errors
@@ -192,7 +188,8 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     let part = random_windows(config, sequences.div_ceil(accumulate), 0);
     let memory = Memory::measure(&trainer, device, &part, shards + usize::from(accumulate > 1), recompute);
     if let Some(gpu) = &mut gpu {
-        gpu.shaders = profiled_step(&mut trainer, device, &random_windows(config, sequences, 0))?;
+        let shard = random_windows(config, sequences / (accumulate * shards), 0);
+        (gpu.ops, gpu.shaders) = profiled_step(&mut trainer, device, &shard)?.unzip();
     }
     drop(trainer);
     let seconds = median(&mut times);

@@ -7,6 +7,7 @@ mod scaling;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use gradus_bench::cost::CostRow;
 use gradus_bench::{GpuStep, ShaderRow, Workload, default_shards_on, generate, train};
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
@@ -52,8 +53,9 @@ const MOST_ROUNDS: usize = 10_000;
         parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.\n\n\
         With --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has what a step \
         asks of it, the mean over those timed: shaders run (dispatches), groups of commands handed over (submissions), waits for \
-        it, bytes sent and read, buffers made. Then one step more is run, its shaders timed one by one by the GPU's own clock: shaders \
-        lists them, the longest first, with dispatches, bytes bound and ms (null where the GPU has no such clock).",
+        it, bytes sent and read, buffers made. Then one step more is run, of one shard, its shaders timed one by one by the GPU's own \
+        clock: ops lists the ops as `gradus audit cost` does, shaders the shaders with dispatches, bytes bound and ms, both the longest \
+        first (null where the GPU has no such clock).",
     after_long_help = "Examples:\n  \
         gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
         gradus bench train --workload gpt1 --batch 64 --accumulate 64 --warm-up 0 --steps 1     # the paper's batch"
@@ -185,13 +187,18 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
 }
 
 fn asked_of_gpu(step: &GpuStep) -> Result<(), CliError> {
-    let GpuStep { dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made, ref shaders } = *step;
+    let GpuStep { dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made, ref ops, ref shaders } = *step;
     let [dispatches, submissions, waits, sent, read, buffers] =
         [dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made].map(figure);
     output::line(&format!(
         "a step asks of the GPU: {dispatches} dispatches in {submissions} submissions, {waits} waits, {sent} bytes sent, {read} \
          read, {buffers} buffers made"
     ))?;
+    if let Some(ops) = ops {
+        let words = |row: &CostRow| format!("{} {} ms", row.name, figure(row.ms()));
+        let first: Vec<String> = ops.iter().take(3).map(words).collect();
+        output::line(&format!("ops that take longest there: {}", first.join("; ")))?;
+    }
     longest(shaders.as_deref())
 }
 
@@ -203,7 +210,7 @@ fn longest(shaders: Option<&[ShaderRow]>) -> Result<(), CliError> {
         format!("{}{ms} in {} dispatches", row.name, row.dispatches)
     };
     let first: Vec<String> = shaders.iter().take(3).map(words).collect();
-    output::line(&format!("longest on the GPU: {}", first.join("; ")))
+    output::line(&format!("shaders that take longest: {}", first.join("; ")))
 }
 
 fn bench_generate(args: &Generate) -> Result<(), CliError> {

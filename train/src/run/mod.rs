@@ -17,9 +17,11 @@ use std::time::{Duration, Instant};
 
 use gradus_io::files::FileError;
 use gradus_io::interrupt;
+use gradus_io::numbers::many;
 use gradus_io::progress::Monitor;
 use gradus_model::Batch;
 use gradus_report::metrics::{MetricsError, Record, StepRecord};
+use gradus_tensor::device::Products;
 use gradus_tensor::{Device, DeviceError};
 
 use crate::trainer::{StateError, TrainError, Trainer};
@@ -109,9 +111,14 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
     trainer.watches = control.anomaly;
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
     let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());
-    let mut chosen = control.device.measured();
+    let (mut chosen, mut is_told) = (control.device.measured(), false);
     while run.trainer().done() < stop && !interrupt::requested() {
         step(run, journal)?;
+        if let Some(doubt) = doubt_of_kernels(&control.device).filter(|_| !is_told) {
+            journal.progress.warn(&doubt);
+            journal.warn(run.trainer().done(), doubt)?;
+            is_told = true;
+        }
         let due = run.is_due(stop);
         if due {
             run.evaluate(journal)?;
@@ -145,6 +152,18 @@ fn name_kernels(
     journal.write(&Record::Kernels { step, elapsed, kernels })?;
     *chosen = all;
     Ok(true)
+}
+
+/// A resumed run takes its kernels from its files, as far as its device has them.
+fn doubt_of_kernels(device: &Device) -> Option<String> {
+    let missing = device.missing().len();
+    let (which, whose) = (many(missing, "kernel"), if missing == 1 { "its" } else { "their" });
+    (missing > 0 && device.products() != Products::F32).then(|| {
+        format!(
+            "{device} lacks {which} chosen before; others take {whose} place and may add in another order: numbers may differ from \
+             those of the run so far in their last digits"
+        )
+    })
 }
 
 fn owned((kind, kernel): (&String, &String)) -> (String, String) {

@@ -30,16 +30,18 @@ pub(super) fn tile(batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
     }
     let kind = kind(gpu.products(), count, [m, k, n], [Reading::of(a, 1), Reading::of(b, 0)]);
     let candidates = Tile::candidates(gpu.units, gpu.products(), m, n);
-    let named = |name: String| candidates.iter().copied().find(|tile| tile.to_string() == name);
-    match gpu.choice(&kind).and_then(named) {
-        Some(tile) => tile,
-        None if gpu.is_tuning() => {
-            let tile = fastest(rule, &candidates, batches, a, b);
-            gpu.choose(kind, tile.to_string());
-            tile
+    if let Some(name) = gpu.choice(&kind) {
+        match candidates.iter().find(|tile| tile.to_string() == name) {
+            Some(tile) => return *tile,
+            None => gpu.misses(&kind),
         }
-        None => rule,
     }
+    if !gpu.is_tuning() {
+        return rule;
+    }
+    let tile = fastest(rule, &candidates, batches, a, b);
+    gpu.choose(kind, tile.to_string());
+    tile
 }
 
 fn kind(products: Products, count: usize, [m, k, n]: [usize; 3], [a, b]: [Reading; 2]) -> String {
@@ -95,6 +97,8 @@ fn agrees(unit: Unit, found: &Array, expected: &Array) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::device::{fresh, fresh_with};
     use crate::rng::Philox;
@@ -167,10 +171,12 @@ mod tests {
         let a = Tensor::<f32>::full([256, 256], 1.0).to(&device).expect("room");
         let kind = "f32, 1 of (256, 256)·(256, 256), k4·4".to_string();
         for (name, runs) in [("64×64×16 by 128 of 8×4", 1), ("no such tile", 0)] {
+            assert!(gpu.missing().is_empty());
             gpu.remember([(kind.clone(), name.to_string())]);
             assert_eq!(a.matmul(&a).to_vec()[0], 256.0);
             let shader = format!("matmul {name}, k4·4→4");
             assert_eq!(gpu.runs().get(&shader).map_or(0, |it| it.dispatches), runs, "{:?}", gpu.runs());
         }
+        assert_eq!((gpu.missing(), gpu.choices()), (BTreeMap::from([(kind, "no such tile".into())]), BTreeMap::new()));
     }
 }

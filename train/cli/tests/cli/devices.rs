@@ -70,9 +70,14 @@ mod on_a_gpu {
         let step = |field: &str| number(&there["gpu"][field]);
         assert!(step("dispatches") > 100.0 && step("sent_bytes") > 0.0 && step("read_bytes") > 0.0, "{there}");
         assert!(step("waits") == 1.0 && step("submissions") <= 6.0 && step("buffers_made") == 0.0, "{there}");
-        // One step more runs what the mean step ran.
+        // One step more runs what the mean step ran; a VJP that adds to a sum, as a slice's, is also run alone to be shown.
         if let Some(dispatches) = profiled(&there["gpu"]["shaders"]) {
-            assert_eq!(dispatches, step("dispatches"), "{there}");
+            assert_eq!(dispatches, step("dispatches") + 2.0, "{there}");
+            let ops = items(&there["gpu"]["ops"]);
+            let of_ops: f64 = ops.iter().map(|op| number(&op["dispatches"])).sum();
+            assert!(of_ops > dispatches / 2.0 && of_ops < dispatches, "clipping and Adam are in no op: {there}");
+            let linear = ops.iter().find(|op| op["name"] == "linear").unwrap_or_else(|| panic!("{there}"));
+            assert!(number(&linear["forward_ms"]) > 0.0 && number(&linear["backward_ms"]) > 0.0, "{linear}");
         }
         gradus(&format!("bench train --warm-up 0 --device {gpu}"))
             .misused(&["--warm-up 0: expected at least 1 on a GPU, which compiles and measures its kernels in the first step"]);
@@ -210,6 +215,24 @@ mod on_a_gpu {
             .misused(&["the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)"]);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --device {gpu} --products f8"))
             .misused(&["the precision of products is f32 or f16, got \"f8\""]);
+    }
+
+    #[test]
+    fn kernels_that_a_gpu_lacks_are_told() {
+        let Some(gpu) = gpu() else { return };
+        let desk = Desk::new();
+        desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(90));
+        let sizes = "--tokenizer char --layers 1 --width 32 --heads 2 --context 12 --batch 128 --steps 2 --stop-at 1";
+        desk.gradus(&format!("pretrain --corpus corpus.txt --out run {sizes} --device {gpu} --products f16")).printed();
+        let mut run = desk.json("run/run.json");
+        // That of the block's wide product, 128·12 rows by 32 and 4·32 columns.
+        let kind = "f16, 1 of (2048, 32)·(32, 128), k4·4";
+        run["precision"]["kernels"] = serde_json::json!({ kind: "a kernel of another GPU" });
+        desk.write("run/run.json", run.to_string());
+        let resumed = desk.gradus(&format!("pretrain --resume run --device {gpu}"));
+        assert!(resumed.stderr.contains("lacks 1 kernel chosen before; others take its place"), "{}", resumed.stderr);
+        assert!(desk.text("run/metrics.jsonl").contains("lacks 1 kernel"));
+        assert_eq!(resumed.stderr.matches("lacks").count(), 1, "once");
     }
 
     #[test]
