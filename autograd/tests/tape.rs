@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use gradus_autograd::anomaly::{Direction, Watch};
+use gradus_autograd::anomaly::{Direction, Guard, Watch};
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Evaluated, NodeId, Op, Samples, Saved, Saves, Site, Tape, Tensor, Var, Want};
@@ -269,6 +269,16 @@ fn an_op_of_one_input_adds_to_the_sum_that_is_there() {
     assert_eq!(gradient(&|tape, x| tape.apply(Adding(1), &[x])), (1.0, vec![1.0]));
     // Two inputs: their summands are added for it.
     assert_eq!(gradient(&|tape, x| tape.apply(Adding(2), &[x, x]) + x), (2.0, vec![1.0, 1.0]));
+}
+
+#[test]
+fn a_guard_is_nan_where_a_number_was_not_finite() {
+    for (x, is_finite) in [(1.0, true), (0.0, false)] {
+        let guard = Arc::new(Guard::default());
+        let tape = Tape::<f64>::observed(guard.clone());
+        tape.backward(&tape.leaf(Tensor::scalar(x)).sqrt()); // 1/(2√0) = ∞
+        assert_eq!(guard.mark().unwrap().item().is_nan(), !is_finite);
+    }
 }
 
 #[test]

@@ -83,9 +83,13 @@ pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
 fn choose(gpus: &[&GpuInfo], name: Option<&str>) -> Result<usize, DeviceError> {
     let names = |at: &[usize]| at.iter().map(|&i| gpus[i].name.clone()).collect::<Vec<_>>();
     let all: Vec<usize> = (0..gpus.len()).collect();
-    let Some(name) = name else {
+    let Some(name) = name.filter(|_| !gpus.is_empty()) else {
         return gpus.iter().position(|gpu| gpu.kind != SOFTWARE).ok_or_else(|| DeviceError::NoGpu(names(&all)));
     };
+    // Some number is in most names.
+    if name.len() < 3 && name.parse::<u8>().is_ok() {
+        return Err(DeviceError::Number { name: name.into(), found: names(&all) });
+    }
     let wanted = name.to_lowercase();
     let having =
         |is: &dyn Fn(&str) -> bool| all.iter().copied().filter(|&i| is(&gpus[i].name.to_lowercase())).collect::<Vec<_>>();
@@ -164,6 +168,8 @@ mod tests {
         let found = names(&["Big 9000", "Big 9000 #2", "Small", "llvmpipe"]);
         assert_eq!(choose(&gpus, Some("9001")), Err(DeviceError::NoSuchName { name: "9001".into(), found }));
         assert_eq!(choose(&gpus[3..], None), Err(DeviceError::NoGpu(names(&["llvmpipe"]))));
-        assert_eq!(choose(&[], None), Err(DeviceError::NoGpu(vec![])));
+        assert_eq!([None, Some("Big")].map(|name| choose(&[], name)), [const { Err(DeviceError::NoGpu(vec![])) }; 2]);
+        let error = choose(&gpus[2..3], Some("0")).unwrap_err().to_string();
+        assert_eq!(error, r#"a GPU is chosen by its name or a part of it, not by a number, got "0"; there is "Small""#);
     }
 }

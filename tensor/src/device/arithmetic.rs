@@ -41,9 +41,10 @@ impl fmt::Display for Arithmetic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Arithmetic { product_sum, fma, division_ulps, denormals } = self;
         let denormals = if *denormals { "kept" } else { "flushed to 0" };
-        write!(
-            f,
-            "a·b + c is rounded {product_sum}, fma(a, b, c) {fma}; a/b is within {division_ulps} ulp; denormals are {denormals}"
-        )
+        let division = match division_ulps {
+            0 => "exact to the last bit".into(),
+            ulps => format!("within {ulps} ulp"),
+        };
+        write!(f, "a·b + c is rounded {product_sum}, fma(a, b, c) {fma}; division is {division}; denormals are {denormals}")
     }
 }

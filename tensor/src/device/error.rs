@@ -10,8 +10,16 @@ pub enum DeviceError {
     #[error("this build computes on the CPU alone; `cargo build --release --features wgpu` makes one that also drives GPUs")]
     NotBuilt,
     /// No driver offers a GPU.
-    #[error("no GPU was found: a driver for Vulkan, Metal or DX12 must be installed{}", software(.0))]
+    #[error("no GPU was found: Linux needs a driver for Vulkan (`vulkaninfo --summary` lists what it finds), macOS has Metal, Windows DX12{}", software(.0))]
     NoGpu(Vec<String>),
+    /// A number that may be meant as an index.
+    #[error("a GPU is chosen by its name or a part of it, not by a number, got {name:?}; there {}", listed(.found))]
+    Number {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        found: Vec<String>,
+    },
     /// No name has this part.
     #[error("no GPU is named {name:?}; there {}", listed(.found))]
     NoSuchName {
@@ -124,7 +132,8 @@ impl DeviceError {
     /// Was the device asked for in a way that cannot be granted, as opposed to one that failed?
     pub fn is_of_usage(&self) -> bool {
         use DeviceError::*;
-        matches!(self, Unknown(_) | NotBuilt | NoSuchName { .. } | Ambiguous { .. } | NotF32(_) | ProductsOnCpu(_) | NoF16 { .. })
+        let is_of_name = matches!(self, Unknown(_) | Number { .. } | NoSuchName { .. } | Ambiguous { .. });
+        is_of_name || matches!(self, NotBuilt | NotF32(_) | ProductsOnCpu(_) | NoF16 { .. })
     }
 }
 
@@ -134,7 +143,6 @@ fn quoted(names: &[String]) -> String {
 
 fn listed(names: &[String]) -> String {
     match names {
-        [] => "is none".into(),
         [one] => format!("is {one:?}"),
         _ => format!("are {}", quoted(names)),
     }
@@ -164,8 +172,9 @@ mod tests {
             error(DeviceError::NoSuchName { name: name.clone(), found: names.clone() }),
             r#"no GPU is named "A"; there are "A 1", "A 2""#
         );
-        assert_eq!(error(DeviceError::NoSuchName { name, found: vec![] }), r#"no GPU is named "A"; there is none"#);
-        let none = "no GPU was found: a driver for Vulkan, Metal or DX12 must be installed";
+        let one = DeviceError::NoSuchName { name, found: names[..1].to_vec() };
+        assert_eq!(error(one), r#"no GPU is named "A"; there is "A 1""#);
+        let none = "no GPU was found: Linux needs a driver for Vulkan (`vulkaninfo --summary` lists what it finds), macOS has Metal, Windows DX12";
         assert_eq!(error(DeviceError::NoGpu(vec![])), none);
         let software = r#" ("A 1", which computes on the CPU, is used only if named: --device 'gpu:A 1')"#;
         assert_eq!(error(DeviceError::NoGpu(names[..1].to_vec())), format!("{none}{software}"));

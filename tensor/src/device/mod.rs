@@ -325,7 +325,7 @@ mod tests {
             let error = Device::open(choice).unwrap_err();
             assert_eq!(error.to_string(), format!("a device is cpu, gpu or gpu:NAME, got {choice:?}"));
         }
-        assert_eq!(Device::default().to_string(), "cpu");
+        assert_eq!((Device::default().to_string().as_str(), Device::Cpu.rows_of_logits(7)), ("cpu", None));
     }
 
     #[cfg(not(feature = "wgpu"))]

@@ -126,6 +126,7 @@ mod tests {
     #[test]
     fn losses_and_gradients_are_the_cpus() {
         let Some(gpu) = gpu() else { return };
+        assert_eq!((gpu.rows_of_logits(300), gpu.rows_of_logits(1 << 20)), (Some(55_808), Some(64)));
         for (sizes, most) in
             [([1, 1, 1], 4), ([7, 5, 3], 2), ([9, 33, 70], 4), ([20, 6, 300], 8), ([5, 3, 17], 64), ([0, 3, 4], 2)]
         {

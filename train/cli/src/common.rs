@@ -9,8 +9,8 @@ use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
-use gradus_tensor::Device;
 use gradus_tensor::device::Products;
+use gradus_tensor::{Device, DeviceError};
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::ModelDir;
@@ -44,21 +44,34 @@ impl Threads {
 #[derive(Clone, Debug, clap::Args)]
 pub struct On {
     /// Device to compute on: `cpu`; `gpu`, the first hardware GPU, discrete before integrated; or `gpu:NAME`, the one whose name
-    /// contains NAME (`gradus devices` lists them). Devices round differently.
-    #[arg(long, value_name = "cpu|gpu[:NAME]", default_value = "cpu")]
-    device: String,
+    /// contains NAME (`gradus devices` lists them). Devices round differently [default: cpu; of a run that is resumed, its own]
+    #[arg(long, value_name = "cpu|gpu[:NAME]")]
+    device: Option<String>,
     /// Precision of the factors of matrix products on a GPU; sums and everything stored are in f32. With f16 the loss is scaled by a
-    /// power of two, so that small gradients survive; a number beyond 65,504 stops the run.
-    #[arg(long, value_name = "f32|f16", default_value_t = Products::F32)]
-    products: Products,
+    /// power of two, so that small gradients survive; a number beyond 65,504 stops the run [default: f32; of a step or run that was
+    /// kept, its own]
+    #[arg(long, value_name = "f32|f16")]
+    products: Option<Products>,
 }
 
 impl On {
     /// Opens it, with the kernels that were measured to be fastest at another time.
     pub fn open(&self) -> Result<Device, CliError> {
-        let device = Device::open_with(&self.device, self.products)?;
+        let device = Device::open_with(self.named_or("cpu"), self.products.unwrap_or_default())?;
         kernels::recall(&device);
         Ok(device)
+    }
+
+    fn named_or<'a>(&'a self, device: &'a str) -> &'a str {
+        self.device.as_deref().unwrap_or(device)
+    }
+
+    /// Refuses a device for numbers that it does not have, before anything is read.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotF32`].
+    pub fn takes_f64(&self) -> Result<(), CliError> {
+        if self.named_or("cpu") == "cpu" { Ok(()) } else { Err(DeviceError::NotF32("f64").into()) }
     }
 
     /// Opens it for long work: a GPU measures which of its kernels are fastest.
@@ -68,10 +81,21 @@ impl On {
         Ok(device)
     }
 
-    /// Opens it for a run that goes on, with the run's own precision and kernels. On a CPU it goes on in full precision.
-    pub fn open_for(&self, precision: &Precision) -> Result<Device, CliError> {
-        let products = if self.device == "cpu" { Products::F32 } else { precision.products };
-        let device = Device::open_with(&self.device, products)?;
+    /// Opens it for a run that goes on or a step that is repeated, by default on the device `before`, with its own precision and
+    /// kernels. A CPU computes in full precision.
+    pub fn open_for(&self, before: Option<&str>, precision: &Precision) -> Result<Device, CliError> {
+        let name = self.named_or(before.unwrap_or("cpu"));
+        if let Some(products) = self.products.filter(|products| *products != precision.products) {
+            let its = precision.products;
+            return Err(CliError::Usage(format!(
+                "--products {products}: what was kept multiplies in {its}; leave --products out"
+            )));
+        }
+        let products = if name == "cpu" { Products::F32 } else { precision.products };
+        let device = Device::open_with(name, products).map_err(|error| match before {
+            Some(_) if self.device.is_none() => CliError::OfRun { error },
+            _ => error.into(),
+        })?;
         if precision.is_full() {
             kernels::recall(&device);
         }
@@ -80,13 +104,14 @@ impl On {
         Ok(device)
     }
 
-    /// The same for a run that was begun on `before`; says so where that is another.
+    /// The same for a run that was begun on `before`; says so where it goes on elsewhere.
     pub fn open_again(&self, before: &Option<String>, precision: &Precision) -> Result<Device, CliError> {
-        let device = self.open_for(precision)?;
+        let device = self.open_for(before.as_deref(), precision)?;
         if named(&device) != *before {
-            let before = before.as_deref().unwrap_or("cpu");
+            let before = before.as_deref().unwrap_or("cpu").escape_debug();
+            let more = if device.products() == precision.products { "" } else { ", and with products in f32 instead of f16" };
             output::say(&format!(
-                "note: this run was begun on {before}; on {device} it goes on to other bits (--device '{before}' keeps them)"
+                "note: this run was begun on {before}; on {device} it goes on to other bits{more} (without --device it goes on there)"
             ));
         }
         Ok(device)

@@ -29,6 +29,9 @@ pub enum CliError {
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The device that a run was begun on.
+    #[error("{error}; the run was begun there: --device cpu continues it on the CPU, to other bits")]
+    OfRun { error: DeviceError },
     #[error(transparent)]
     Train(#[from] TrainError),
     #[error(transparent)]
@@ -96,6 +99,7 @@ impl CliError {
         match self {
             CliError::Usage(_) | CliError::Range(_) => 2,
             CliError::Device(e) => 1 + u8::from(e.is_of_usage()),
+            CliError::OfRun { .. } => 1,
             CliError::Interrupted { .. } => 130,
             CliError::Pretrain(PretrainError::Settings(_)) => 2,
             CliError::Pretrain(PretrainError::Interrupted) => 130,

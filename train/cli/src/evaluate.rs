@@ -130,6 +130,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let (Some(task), Some(data)) = (&args.input.task, &args.data) {
         return task::run(args, task, data);
     }
+    if args.dtype == Dtype::F64 {
+        args.on.takes_f64()?;
+    }
     let dir = open_model(&args.model)?;
     let (model, device) = (dir.load()?, args.on.open()?);
     let config = model.backbone.config();

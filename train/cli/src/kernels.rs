@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::cache::cache;
 use crate::output;
 
+/// Bytes of a file of kernels, at most: a line for each of a few thousand.
+const MOST: u64 = 1 << 20;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The contents of a file.
@@ -29,7 +31,10 @@ struct Kept {
 impl Kept {
     /// What was kept of a GPU in a folder; `None` where there is nothing, or nothing of this driver and program.
     fn read(folder: &Path, info: &GpuInfo) -> Option<Self> {
-        let kept: Kept = serde_json::from_slice(&std::fs::read(file(folder, info)).ok()?).ok()?;
+        let file = file(folder, info);
+        // Whatever else is there is not ours: a pipe would be waited for, a device never ends.
+        std::fs::metadata(&file).ok().filter(|it| it.is_file() && it.len() < MOST)?;
+        let kept: Kept = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
         (kept.driver == info.driver && kept.version == VERSION).then_some(kept)
     }
 

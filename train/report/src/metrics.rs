@@ -41,7 +41,7 @@ pub enum Record {
         /// Scores by name.
         scores: BTreeMap<String, f64>,
     },
-    /// A session begins on a device other than the CPU.
+    /// A session begins on a GPU, or on the CPU after one.
     Device {
         /// Steps made so far.
         step: u64,

@@ -40,7 +40,7 @@ hyperparameters! {
             /// Scale the gradient down to this global norm where it is longer; 0: never
             clip: f64 = 1.0,
             /// Logical shards of a step, which threads share, each of examples of about one length; the bits depend on their number,
-            /// not on the threads. Without this flag, a GPU has 1
+            /// dropout too, not on the threads. Without this flag, a GPU has 1
             shards: usize = 4,
             /// At most this many training rows, evenly spaced over the file [default: all]
             #[cfg_attr(feature = "clap", arg(value_name = "N"))]

@@ -61,7 +61,7 @@ hyperparameters! {
             /// Parts into which a batch is split, computed one after the other to save memory (gradient accumulation) [default: 1]
             accumulate: Option<usize>,
             /// Logical shards of each part, which threads share; each holds a gradient of its own; the bits of a run
-            /// depend on their number, not on the threads [default: 2; 1 for a part of one sequence]
+            /// depend on their number, dropout too, not on the threads [default: 2; 1 for a part of one sequence, and on a GPU]
             shards: Option<usize>,
             /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
             /// about one block's, a step takes about a third longer, and the result is the same to the bit (--resume may switch

@@ -28,6 +28,8 @@ pub struct Journal {
     pub rates: Vec<f64>,
     /// The loss of the last step of this session, dropout on.
     pub loss: Option<f64>,
+    /// Has a session before this one computed on a GPU?
+    pub(super) was_on_gpu: bool,
 }
 
 impl Journal {
@@ -35,7 +37,8 @@ impl Journal {
     pub fn open(dir: &Path, job: Job, before: f64, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
         let (log, records) = MetricsLog::resume(&dir.join(METRICS_FILE), job.done)?;
         let (dir, progress, began) = (dir.to_owned(), monitor.begin(job), Instant::now());
-        Ok((Journal { dir, log, progress, began, before, rates: Vec::new(), loss: None }, records))
+        let was_on_gpu = records.iter().any(|record| matches!(record, Record::Device { .. }));
+        Ok((Journal { dir, log, progress, began, before, rates: Vec::new(), loss: None, was_on_gpu }, records))
     }
 
     /// Seconds of training in all sessions.

@@ -102,11 +102,8 @@ pub trait Run {
 pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) -> Result<(), R::Error> {
     let trainer = run.trainer();
     trainer.place(&control.device).map_err(RunError::from)?;
-    if let Some(arithmetic) = control.device.arithmetic() {
-        let (step, elapsed, device) = (trainer.done(), journal.seconds(), control.device.to_string());
-        let (arithmetic, products) = (arithmetic.to_string(), control.device.products().to_string());
-        journal.progress.say(&format!("{device}: {arithmetic}; products are in {products}"));
-        journal.write(&Record::Device { step, elapsed, device, arithmetic, products })?;
+    if let Some(record) = place(&control.device, trainer.done(), journal) {
+        journal.write(&record)?;
     }
     trainer.watches = control.anomaly;
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
@@ -133,6 +130,20 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
         run.show(journal, due)?;
     }
     Ok(())
+}
+
+/// Where this session computes, after so many steps; a GPU is said too. `None` of a run that has only been on the CPU.
+fn place(device: &Device, step: u64, journal: &mut Journal) -> Option<Record> {
+    let (elapsed, products) = (journal.seconds(), device.products().to_string());
+    let arithmetic = match device.arithmetic() {
+        Some(measured) => {
+            journal.progress.say(&format!("{device}: {measured}; products are in {products}"));
+            measured.to_string()
+        }
+        None if journal.was_on_gpu => "as IEEE 754 says".into(),
+        None => return None,
+    };
+    Some(Record::Device { step, elapsed, device: device.to_string(), arithmetic, products })
 }
 
 /// Logs the kernels that the device chose by measurement since it had `chosen` these; says whether there are any.

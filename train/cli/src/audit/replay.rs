@@ -34,7 +34,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     let Replay { mut trainer, batch, precision, error } = Trainer::replay(&args.dir)?;
-    let device = args.on.open_for(&precision)?;
+    let device = args.on.open_for(None, &precision)?;
     trainer.place(&device)?;
     if !args.talk.quiet {
         output::say(&format!("the run said: {error}"));

@@ -8,7 +8,8 @@ use gradus_io::files::FileError;
 use gradus_io::numbers::count;
 use gradus_io::progress::Job;
 use gradus_train::finetune::FinetuneError;
-use gradus_train::pretrain::Stored;
+use gradus_train::pretrain::{PretrainError, PretrainManifest, Stored};
+use gradus_train::run::Manifest;
 use serde_json::json;
 
 use super::{Talk, refuse};
@@ -87,7 +88,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     free(&args.html, args.overwrite)?;
-    let device = args.on.open()?;
+    let device = match &args.run {
+        Some(run) => args.on.open_for(None, &PretrainManifest::read(run).map_err(PretrainError::from)?.precision)?,
+        None => args.on.open()?,
+    };
     let step = inputs(args)?;
     let opened = Opened::on(&device, step, &command())?;
     let digest = |name: &str| opened.facts.iter().find(|(fact, _)| fact == name).map(|(_, digest)| digest);

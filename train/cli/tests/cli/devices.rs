@@ -197,19 +197,25 @@ mod on_a_gpu {
         let whole = begin("whole", "");
         begin("half", "--stop-at 3");
         assert_eq!(desk.json("half/run.json")["precision"]["products"], "f16");
-        let resumed = desk.gradus(&format!("pretrain --resume half --device {gpu} --quiet --json")).json();
-        assert_eq!(resumed["parameters_sha256"], whole["parameters_sha256"], "the run keeps its precision, and its bits");
+        let resumed = desk.gradus("pretrain --resume half --quiet --json").json();
+        assert_eq!(resumed["parameters_sha256"], whole["parameters_sha256"], "the run keeps device, precision, and its bits");
         let full = desk.gradus(&format!("pretrain --corpus corpus.txt --out full {SIZES} --device {gpu}")).json();
         assert_ne!(full["parameters_sha256"], whole["parameters_sha256"]);
         assert_near(&full["final_loss"], number(&whole["final_loss"]), 0.01);
         let elsewhere = begin("elsewhere", "--stop-at 3");
         assert_eq!(elsewhere["finished"], false);
-        let on_cpu = desk.gradus("pretrain --resume elsewhere --quiet --json");
-        assert!(
-            on_cpu.stderr.contains("note: this run was begun on gpu:")
-                && on_cpu.stderr.contains("on cpu it goes on to other bits")
-        );
-        let on_cpu = on_cpu.json();
+        let on_cpu = desk.gradus("pretrain --resume elsewhere --device cpu --stop-at 4 --quiet --json");
+        let note = "on cpu it goes on to other bits, and with products in f32 instead of f16";
+        assert!(on_cpu.stderr.contains("note: this run was begun on gpu:") && on_cpu.stderr.contains(note), "{}", on_cpu.stderr);
+        let mut run = desk.json("elsewhere/run.json");
+        run["device"] = "gpu:of another machine".into();
+        desk.write("elsewhere/run.json", run.to_string());
+        desk.gradus("pretrain --resume elsewhere")
+            .fails_with(&["of another machine", "the run was begun there: --device cpu continues it on the CPU"]);
+        let on_cpu = desk.gradus("pretrain --resume elsewhere --device cpu --quiet --json").json();
+        let devices = desk.records("elsewhere").into_iter().filter(|record| record["record"] == "device");
+        let names: Vec<String> = devices.map(|record| record["device"].as_str().unwrap()[..3].to_owned()).collect();
+        assert_eq!(names, ["gpu", "cpu", "cpu"], "the log says where each session computed");
         assert_near(&on_cpu["final_loss"], number(&whole["final_loss"]), 0.01);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --products f16"))
             .misused(&["the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)"]);
