@@ -357,12 +357,11 @@ fn observed(trainer: &mut Trainer, device: &Device, clock: Clock, batch: &Batch)
     Ok((took, seen))
 }
 
-/// One step on one tape by a GPU's clock, op by op and shader by shader; `None`, and no step, where it has none.
-pub fn profiled_step(
-    trainer: &mut Trainer,
-    device: &Device,
-    batch: &Batch,
-) -> Result<Option<(Vec<CostRow>, Vec<ShaderRow>)>, TrainError> {
+/// What a step takes, op by op and shader by shader.
+type Profiled = (Vec<CostRow>, Vec<ShaderRow>);
+
+/// One step on one tape by a GPU's clock; `None`, and no step, where it has none.
+pub fn profiled_step(trainer: &mut Trainer, device: &Device, batch: &Batch) -> Result<Option<Profiled>, TrainError> {
     if Clock::of(device) != Clock::Timestamps {
         return Ok(None);
     }
