@@ -111,7 +111,7 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
     let (mut chosen, mut is_told) = (control.device.measured(), false);
     while run.trainer().done() < stop && !interrupt::requested() {
         step(run, journal)?;
-        if let Some(doubt) = doubt_of_kernels(&control.device).filter(|_| !is_told) {
+        if !is_told && let Some(doubt) = doubt_of_kernels(&control.device) {
             journal.progress.warn(&doubt);
             journal.warn(run.trainer().done(), doubt)?;
             is_told = true;
