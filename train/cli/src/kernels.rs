@@ -110,4 +110,13 @@ mod tests {
         Kept::add(&folder, &gpu("1.1"), kernels(&[("wide", "d")])).unwrap();
         assert_eq!(known("1.1"), Some(kernels(&[("wide", "d")])));
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_the_file_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = file(dir.path(), &gpu("1.0"));
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        assert!(Kept::read(dir.path(), &gpu("1.0")).is_none());
+    }
 }

@@ -71,7 +71,7 @@ pub enum PretrainError {
     Interrupted,
     #[error(
         "after step {step} the model's loss is {loss}: training diverged; this model was not saved, and the last checkpoint, if \
-         any, is untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip"
+         any, is untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip)"
     )]
     Diverged { step: u64, loss: f64 },
 }

@@ -129,13 +129,13 @@ pub enum TrainError {
     /// their sum is not.
     #[error(
         "step {step}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this step; the last \
-         checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip{}{}", range(*.products), first(.anomaly)
+         checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip){}{}", range(*.products), first(.anomaly)
     )]
     NotFinite { step: u64, loss: f64, norm: f64, products: Products, anomaly: Option<Box<Anomaly>> },
     /// The loss and its gradient may be finite all the same.
     #[error(
         "step {step}: --anomaly found a non-finite number, so training stops before this step; the last checkpoint, if any, is \
-         untouched; begin another run with a lower --lr, a longer --warmup or a smaller --clip. {anomaly}"
+         untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip). {anomaly}"
     )]
     Anomaly { step: u64, anomaly: Box<Anomaly> },
     #[error("step {step}: {error}; the last checkpoint, if any, is untouched")]

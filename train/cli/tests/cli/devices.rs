@@ -197,10 +197,20 @@ mod on_a_gpu {
         let whole = begin("whole", "");
         begin("half", "--stop-at 3");
         assert_eq!(desk.json("half/run.json")["precision"]["products"], "f16");
+        let open = |more: &str| desk.gradus(&format!("audit step --run half --device {gpu} --html {more}"));
+        let opened = open("half.html --json").json();
+        open("not.html --products f32").misused(&["--products f32: what was kept multiplies in f16; leave --products out"]);
         let resumed = desk.gradus("pretrain --resume half --quiet --json").json();
         assert_eq!(resumed["parameters_sha256"], whole["parameters_sha256"], "the run keeps device, precision, and its bits");
+        let losses = |run: &str| {
+            let steps = desk.records(run).into_iter().filter(|record| record["record"] == "step" && record["step"] == 4);
+            steps.map(|record| number(&record["loss"])).collect::<Vec<_>>()
+        };
+        let [half] = losses("half")[..] else { panic!("step 4 is recorded once") };
+        assert_near(&opened["loss"], half, 1e-6);
         let full = desk.gradus(&format!("pretrain --corpus corpus.txt --out full {SIZES} --device {gpu}")).json();
         assert_ne!(full["parameters_sha256"], whole["parameters_sha256"]);
+        assert!((losses("full")[0] - half).abs() > 1e-6, "{half} in f32 too");
         assert_near(&full["final_loss"], number(&whole["final_loss"]), 0.01);
         let elsewhere = begin("elsewhere", "--stop-at 3");
         assert_eq!(elsewhere["finished"], false);
@@ -208,11 +218,13 @@ mod on_a_gpu {
         let note = "on cpu it goes on to other bits, and with products in f32 instead of f16";
         assert!(on_cpu.stderr.contains("note: this run was begun on gpu:") && on_cpu.stderr.contains(note), "{}", on_cpu.stderr);
         let mut run = desk.json("elsewhere/run.json");
-        run["device"] = "gpu:of another machine".into();
+        run["device"] = "gpu:of another machine\u{1b}[31m".into();
         desk.write("elsewhere/run.json", run.to_string());
         desk.gradus("pretrain --resume elsewhere")
             .fails_with(&["of another machine", "the run was begun there: --device cpu continues it on the CPU"]);
-        let on_cpu = desk.gradus("pretrain --resume elsewhere --device cpu --quiet --json").json();
+        let on_cpu = desk.gradus("pretrain --resume elsewhere --device cpu --quiet --json");
+        assert!(!on_cpu.stderr.contains('\u{1b}'), "{:?}", on_cpu.stderr);
+        let on_cpu = on_cpu.json();
         let devices = desk.records("elsewhere").into_iter().filter(|record| record["record"] == "device");
         let names: Vec<String> = devices.map(|record| record["device"].as_str().unwrap()[..3].to_owned()).collect();
         assert_eq!(names, ["gpu", "cpu", "cpu"], "the log says where each session computed");
@@ -265,9 +277,10 @@ mod on_a_gpu {
         let written =
             |device: &str| desk.gradus(&format!("generate --model there --prompt the --tokens 20 --greedy --device {device}"));
         assert_eq!(written(&gpu).printed(), written("cpu").printed());
-        desk.gradus(&format!("evaluate --model there --corpus corpus.txt --dtype f64 --device {gpu}"))
+        desk.gradus(&format!("evaluate --model there --corpus no-such-file --dtype f64 --device {gpu}"))
             .misused(&["a GPU computes in f32"]);
     }
+
     /// The dev split is scored after each epoch.
     #[test]
     fn a_fine_tuning_on_a_gpu_scores_and_answers_as_on_the_cpu() {
