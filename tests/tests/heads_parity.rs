@@ -11,7 +11,7 @@ use gradus_model::{Batch, GptConfig, GradientMode, HeadConfig, Labels, Model, Mo
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens, recipe};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
-use gradus_train::tasks::{self, Encoded, Specials};
+use gradus_train::tasks::{self, Encoded, Encoder, Specials};
 use gradus_train::trainer::{Recipe, Trainer};
 use serde_json::Value;
 
@@ -105,13 +105,13 @@ impl Fixture {
                 pair("first", "second")
             } else {
                 let answers = e["answers"].as_array().unwrap().iter().map(text).collect();
-                Input::Choices { document: text(&e["document"]), question: text(&e["question"]), answers }
+                Input::Choices { document: text(&e["document"]).into(), question: text(&e["question"]), answers }
             };
             let class = e.get("label").map(|l| Label::Class(l.as_u64().unwrap() as usize));
             let label = class.or_else(|| e["score"].as_f64().map(Label::Score));
             let example = Example { id: i.to_string(), input, label, group: None };
             // A separate context: these texts are short, and none is to be cut.
-            tasks::encode(self.task, &example, &tokenizer, specials, 64).unwrap()
+            Encoder::new(self.task, &tokenizer, specials, 64).unwrap().encode(&example).unwrap()
         });
         examples.collect()
     }

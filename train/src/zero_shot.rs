@@ -78,6 +78,10 @@ struct Continuation {
 pub struct Answers {
     /// One answer per example.
     pub labels: Vec<Label>,
+    /// The mean log-probability of each choice of each example; of the sentence alone where there is nothing to choose.
+    pub scores: Vec<Vec<f64>>,
+    /// The score from which on a sentence is acceptable (CoLA).
+    pub threshold: Option<f64>,
     /// Examples with a sequence that lost its beginning.
     pub truncated: usize,
 }
@@ -102,7 +106,7 @@ impl ZeroShot<'_> {
         let threshold = (heuristic == Heuristic::Sentence).then(|| self.acceptable_from(train)).transpose()?;
         let (scores, truncated) = self.scores(heuristic, examples)?;
         let class = |scores: &Vec<f64>| threshold.map_or_else(|| largest(scores), |least| usize::from(scores[0] >= least));
-        Ok(Answers { labels: scores.iter().map(|scores| Label::Class(class(scores))).collect(), truncated })
+        Ok(Answers { labels: scores.iter().map(|scores| Label::Class(class(scores))).collect(), scores, threshold, truncated })
     }
 
     /// The score from which on a sentence is acceptable.
@@ -267,7 +271,7 @@ mod tests {
     fn a_long_document_loses_its_beginning() {
         let model = model();
         let score = |document: String| {
-            let input = Input::Choices { document, question: "?".into(), answers: vec!["no".into()] };
+            let input = Input::Choices { document: document.into(), question: "?".into(), answers: vec!["no".into()] };
             let (scores, truncated) = scores(&model, None, Heuristic::Answer, [input]).unwrap();
             (scores[0][0], truncated)
         };
@@ -282,8 +286,7 @@ mod tests {
         assert_eq!((found[0][0], found[1][0]), (f64::NEG_INFINITY, f64::NEG_INFINITY));
         assert!(found[2][0].is_finite());
         assert_eq!(scores(&model, None, Heuristic::Sentence, [text("")]).unwrap().0, [[f64::NEG_INFINITY]]);
-        let nothing =
-            Input::Choices { document: String::new(), question: String::new(), answers: vec![String::new(), "yes".into()] };
+        let nothing = Input::Choices { document: "".into(), question: String::new(), answers: vec![String::new(), "yes".into()] };
         let found = scores(&model, None, Heuristic::Answer, [nothing]).unwrap().0.remove(0);
         assert!(found[0] < found[1]);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+use gradus_tensor::{Device, Real, Shape, ShapeError, Tensor};
 
 use super::{Case, Outcome, WITNESSES, Witness};
 use crate::op::AnyOp;
@@ -85,7 +85,7 @@ impl<T: Real, F: Function> AnyOp<T> for Whole<F> {
     fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
         0 // nothing is claimed
     }
-    fn on_gpu(&self) -> bool {
+    fn runs_on(&self, _: &Device) -> bool {
         true
     }
     fn saves(&self) -> Saves {

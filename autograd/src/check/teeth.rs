@@ -107,8 +107,8 @@ impl<T: Real> AnyOp<T> for Wrong<T> {
     fn saves(&self) -> Saves {
         self.op.saves()
     }
-    fn on_gpu(&self) -> bool {
-        self.op.on_gpu()
+    fn runs_on(&self, device: &Device) -> bool {
+        self.op.runs_on(device)
     }
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T> {
         self.op.eval(ins, want)

@@ -101,7 +101,7 @@ impl<T: Real> Tape<T> {
         let (x, shapes): (Vec<&Tensor<T>>, Vec<&Shape>) = ins.iter().map(|x| (&x.value, x.value.shape())).unzip();
         let expected = op.shape(&shapes).unwrap_or_else(|e| panic!("{e}"));
         let device = x.first().map_or(Device::Cpu, |x| x.device());
-        if device != Device::Cpu && !op.on_gpu() {
+        if !op.runs_on(&device) {
             return self.by_reference(&*op, ins, &device);
         }
         let node = (self.on && ins.iter().any(|x| x.node.is_some())).then(|| self.next_id());

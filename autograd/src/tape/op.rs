@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use gradus_tensor::{Real, Shape, ShapeError, Tensor};
+use gradus_tensor::{Device, Real, Shape, ShapeError, Tensor};
 
 use super::Var;
 use crate::samples::Samples;
@@ -65,7 +65,8 @@ pub trait Op<T: Real>: Debug + Send + Sync + Sized + 'static {
 pub trait AnyOp<T: Real>: Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
     fn saves(&self) -> Saves;
-    fn on_gpu(&self) -> bool;
+    /// Has it kernels there ([`Op::ON_GPU`])?
+    fn runs_on(&self, device: &Device) -> bool;
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError>;
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
@@ -91,8 +92,8 @@ impl<T: Real, O: Op<T>> AnyOp<T> for Stated<O> {
     fn saves(&self) -> Saves {
         O::SAVES
     }
-    fn on_gpu(&self) -> bool {
-        O::ON_GPU
+    fn runs_on(&self, device: &Device) -> bool {
+        O::ON_GPU || *device == Device::Cpu
     }
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
         self.0.shape(ins).map_err(|rule| ShapeError::new(O::NAME, rule, ins))
@@ -265,5 +266,40 @@ impl<T: Real> Entry<T> {
             O::samples(g).into_iter().map(|(op, inputs)| Sample { op: <dyn AnyOp<T>>::of(op), inputs }).collect()
         };
         Entry { name: O::NAME, math: O::MATH, samples }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tape;
+
+    /// y = x, of elements in the CPU's memory.
+    #[derive(Debug)]
+    struct Same;
+
+    impl<T: Real> Op<T> for Same {
+        const NAME: &'static str = "same";
+        const MATH: &'static str = "y = x;  x̄ = ȳ";
+        const SAVES: Saves = Saves::NONE;
+        const ON_GPU: bool = false;
+        fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
+            ins[0].clone().into()
+        }
+        fn vjp<'t>(&self, _: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
+            vec![Some(gy.clone())]
+        }
+        fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
+            vec![(Same, vec![g.normal([2])])]
+        }
+    }
+
+    /// It has no reference either, so a GPU could not run it (`tests/tests/gpu/ops.rs`).
+    #[test]
+    fn an_op_without_a_kernel_for_gpus_runs_on_the_cpu() {
+        let tape = Tape::new();
+        let x = tape.leaf(Tensor::new([2], vec![1.5f64, -3.0]));
+        let y = tape.apply(Same, &[&x]);
+        assert_eq!(tape.backward(&y.sum_all()).take(&x).unwrap().to_vec(), [1.0, 1.0]);
     }
 }

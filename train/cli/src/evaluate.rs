@@ -41,8 +41,9 @@ use crate::progress::Display;
         Gutenberg's licence, less those of each file's first token. Comparable between tokenizers, up to what a tokenizer \
         does not keep (GPT-1's own drops case and spacing). null with --ids.\n\
         - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
-        - For a task, `score` is its `metric` over the rows read, `loss` the mean cross-entropy of its labels; `truncated` \
-        counts rows with a text cut to the context, `dropped` those of the file that the data set leaves out. With --zero-shot, \
+        - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` \
+        counts those in the files, with those that make another split, `truncated` rows with a text cut to the context, `dropped` \
+        those that the data set leaves out. With --zero-shot, \
         CoLA's threshold is chosen on all training rows.",
     after_long_help = "Examples:\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \

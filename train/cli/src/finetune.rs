@@ -6,9 +6,9 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count;
 use gradus_tensor::Device;
-use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings};
+use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings, RowCounts};
 use gradus_train::run::{Control, Manifest};
 
 use crate::common::{On, Talk, command, on, resumes_with, stop_on_ctrl_c, unless_interrupted};
@@ -119,17 +119,25 @@ fn summary(outcome: &FinetuneOutcome, device: &Device) -> String {
         return format!("{out}: stopped early; continue with `gradus finetune --resume {}{}`", quoted(&outcome.out), on(device));
     }
     let deviation = outcome.deviation.map_or(String::new(), |d| format!(" ± {d:.4} over {} seeds", outcome.seeds.len()));
-    let mut notes = vec![format!("{} to train on{}", outcome.train_examples, if outcome.capped { ", capped" } else { "" })];
-    if outcome.truncated > 0 {
-        notes.push(format!("{} cut to the context", many(outcome.truncated, "example")));
-    }
-    notes.extend(outcome.dropped.iter().map(|(reason, rows)| format!("{rows} left out: {reason}")));
+    let taken = [("train", outcome.train_examples), ("dev", outcome.examples)];
+    let splits = taken.map(|(split, taken)| used(split, &outcome.splits[split], taken)).join("; ");
     let others = outcome.metrics.iter().filter(|(name, _)| *name != metric);
     let others: String = others.map(|(name, value)| format!(", {name} {value:.4}")).collect();
-    format!(
-        "{out}: {task} dev {metric} {score:.4}{deviation}{others} ({}{}; {})",
-        many(outcome.examples, "example"),
-        if outcome.dev_capped { ", capped" } else { "" },
-        notes.join("; ")
-    )
+    format!("{out}: {task} dev {metric} {score:.4}{deviation}{others} ({splits})")
+}
+
+/// How the rows of a split's files were used, of which so many were taken.
+fn used(split: &str, rows: &RowCounts, taken: usize) -> String {
+    let [file, used, cut] = [rows.file, rows.used, rows.cut].map(|n| count(n as u64));
+    let mut told = format!("{split} {used} of {file} rows");
+    if taken < rows.used {
+        told += &format!(", {} of them taken", count(taken as u64));
+    }
+    for (reason, rows) in &rows.dropped {
+        told += &format!(", {} left out: {reason}", count(*rows as u64));
+    }
+    if rows.cut > 0 {
+        told += &format!(", {cut} cut to the context");
+    }
+    told
 }

@@ -23,6 +23,7 @@ mod reproduce;
 mod tasks;
 mod tokenizer;
 mod world;
+mod zero_shot;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;

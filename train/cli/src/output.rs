@@ -12,6 +12,11 @@ pub fn say(words: &str) {
     let _ = writeln!(io::stderr(), "{words}");
 }
 
+/// What may be wrong, though the work goes on.
+pub fn notes(notes: &[String]) {
+    notes.iter().for_each(|note| say(&format!("note: {note}")));
+}
+
 /// A part of the result, on stdout, flushed.
 pub fn write(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();

@@ -1,14 +1,15 @@
 //! `gradus predict`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gradus_data::sets::{Answer, Label, Split, Task, submission};
-use gradus_io::numbers::many;
+use gradus_data::sets::{Answer, Example, Label, Split, Task, submission};
+use gradus_io::numbers::{count, many};
 use gradus_io::progress::Job;
 use gradus_model::Tree;
-use gradus_train::finetune::{Data, FinetuneError, TaskModel, answers, left_out, logits, score};
+use gradus_train::finetune::{FinetuneError, Scored, TaskModel, answers, labels, left_out, logits, metrics, score};
 use gradus_train::hyperparameters::in_range;
-use gradus_train::tasks;
+use gradus_train::tasks::{self, Sequence};
 use serde_json::{Value, json};
 
 use crate::common::{On, Talk, warn_of_another_task};
@@ -16,21 +17,25 @@ use crate::error::CliError;
 use crate::output;
 use crate::page::vacant;
 use crate::progress::Display;
+use crate::zero_shot::ask;
 
-/// Predict the answers of a split, labelled or not, with a fine-tuned model
+/// Predict the answers of a split, labelled or not, with a fine-tuned model, or zero-shot
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   gradus predict --model runs/rte --task rte --data glue/RTE --split test
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
+  gradus predict --model openai-gpt --task wsc273 --data wsc --zero-shot
 
 One line per row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
-whole-number scores), separated by tabs. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file \
+whole-number scores), separated by tabs; with --zero-shot the mean log-probability of each choice's tokens, of the sentence alone for \
+CoLA. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file \
 that the GLUE benchmark takes, by its name, and no lines are printed; its diagnostic set (AX) is not read. --json gives each row's \
-`logits` too, and `ids`: the token ids of its sequences, one, both orders, or one per choice; `score` and `metrics` where every row \
-has a label, else null.")]
+`logits` too, and `ids`: the token ids of its sequences, one, both orders, or one per choice; with --zero-shot its `scores`, and CoLA's \
+`threshold`; `score` and `metrics` where every row has a label, else null. Rows of a test split need no label: a column, key or line \
+of labels may be missing, and a label empty or -1.")]
 pub struct Args {
-    /// Directory that `gradus finetune` made
+    /// Directory that `gradus finetune` made; with --zero-shot that of a pre-trained model
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
     /// Task by name
@@ -42,6 +47,12 @@ pub struct Args {
     /// train, dev, test; MultiNLI also dev-mismatched and test-mismatched
     #[arg(long, default_value = "test")]
     split: Split,
+    /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273
+    #[arg(long)]
+    zero_shot: bool,
+    /// A token that opens every text, if the model was trained with one (with --zero-shot): <story> in the micro-world
+    #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
+    opening: Option<String>,
     /// Existing folder for GLUE's submission file; an existing one is kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     glue: Option<PathBuf>,
@@ -54,6 +65,23 @@ pub struct Args {
     talk: Talk,
 }
 
+/// What a model says of a split.
+struct Predicted {
+    examples: Vec<Example>,
+    answers: Vec<Label>,
+    /// What each answer was chosen by: probabilities, or mean log-probabilities.
+    numbers: Vec<Vec<f64>>,
+    /// What `--json` has of each row beside its id and answer.
+    details: Vec<Value>,
+    /// What `--json` has of all.
+    threshold: Option<f64>,
+    /// Where every row has a label.
+    scored: Option<(f64, BTreeMap<String, f64>)>,
+    truncated: usize,
+    file_rows: usize,
+    dropped: BTreeMap<String, usize>,
+}
+
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     let task = Task::named(&args.task).map_err(FinetuneError::from)?;
@@ -63,20 +91,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         in_range("glue", dir.display(), dir.is_dir(), "an existing folder")?;
         vacant(&path, args.overwrite)?;
     }
-    let mut task_model = TaskModel::finetuned(&args.model, task)?;
-    task_model.model = task_model.model.to(&args.on.open()?)?;
-    warn_of_another_task(&args.model, task);
-    let data = task_model.read(task, &args.data, args.split)?;
-    let job = Job::new(task.title, data.rows.len() as u64, "examples");
-    let z = Display::choose(args.talk.quiet).during(job, |reach| Ok(logits(&task_model.model, &data.rows, reach)))?;
-    let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
-    let cut = match data.truncated() {
-        0 => None,
-        n => Some(format!("{} had a text cut to the model's context", many(n, "example"))),
-    };
+    let predicted = if args.zero_shot { zero_shot(args, task) } else { fine_tuned(args, task) }?;
+    let Predicted { examples, answers, truncated, .. } = &predicted;
+    let cut = (*truncated > 0).then(|| format!("{} had a text cut to the model's context", many(*truncated, "example")));
     if let Some(dir) = &args.glue {
-        let examples: Vec<_> = data.rows.iter().map(|row| row.example.clone()).collect();
-        let submission = submission(task, args.split, &examples, &answers);
+        let submission = submission(task, args.split, examples, answers);
         let path = submission.and_then(|file| file.write(dir)).map_err(FinetuneError::from)?;
         if !args.talk.quiet {
             let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
@@ -84,17 +103,69 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     }
     if args.talk.json {
-        return output::json(&report(args, task, &data, &answers, &z)?);
+        return output::json(&report(args, task, predicted));
     }
     if args.glue.is_none() {
-        for ((row, &answer), z) in data.rows.iter().zip(&answers).zip(&z) {
-            let probabilities: String = tasks::probabilities(z).iter().map(|p| format!("\t{p:.6}")).collect();
-            output::line(&format!("{}\t{}{probabilities}", row.example.id, word(task, answer)))?;
+        for ((example, &answer), numbers) in examples.iter().zip(answers).zip(&predicted.numbers) {
+            let numbers: String = numbers.iter().map(|p| format!("\t{p:.6}")).collect();
+            output::line(&format!("{}\t{}{numbers}", example.id, word(task, answer)))?;
         }
         cut.iter().for_each(|cut| output::say(cut));
-        left_out(&data.dropped).iter().for_each(|(reason, rows)| output::say(&format!("{rows} rows left out: {reason}")));
+        predicted.dropped.iter().for_each(|(reason, rows)| output::say(&format!("{} left out: {reason}", many(*rows, "row"))));
+        if predicted.file_rows > examples.len() {
+            let (file, used) = (count(predicted.file_rows as u64), count(examples.len() as u64));
+            output::say(&format!("{used} of the {file} rows in the files make this split"));
+        }
     }
     Ok(())
+}
+
+/// The answers of a fine-tuned model.
+fn fine_tuned(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
+    let mut task_model = TaskModel::finetuned(&args.model, task)?;
+    task_model.model = task_model.model.to(&args.on.open()?)?;
+    warn_of_another_task(&args.model, task);
+    let data = task_model.read(task, &args.data, args.split)?;
+    output::notes(&data.notes);
+    let job = Job::new(task.title, data.rows.len() as u64, "examples");
+    let z = Display::choose(args.talk.quiet).during(job, |reach| Ok(logits(&task_model.model, &data.rows, reach)))?;
+    let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
+    let scored = data.check_labels().is_ok().then(|| score(task, &data.rows, &z)).transpose().map_err(FinetuneError::from)?;
+    let numbers: Vec<_> = z.iter().map(|z| tasks::probabilities(z)).collect();
+    let details = data.rows.iter().zip(&z).zip(&numbers).map(|((row, z), p)| {
+        let ids: Vec<_> = row.encoded.rows.iter().map(Sequence::to_vec).collect();
+        json!({ "probabilities": p, "logits": z, "ids": ids })
+    });
+    Ok(Predicted {
+        details: details.collect(),
+        answers,
+        numbers,
+        threshold: None,
+        scored: scored.map(|Scored { score, metrics, .. }| (score, metrics)),
+        truncated: data.truncated(),
+        file_rows: data.file_rows,
+        dropped: left_out(&data.dropped),
+        examples: data.rows.into_iter().map(|row| row.example).collect(),
+    })
+}
+
+/// The answers of a language model that was never trained for the task.
+fn zero_shot(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
+    let model = (&*args.model, args.opening.as_deref(), &args.on);
+    let asked = ask(model, (task, &args.data, args.split), None, |_| Ok(()))?;
+    let scored = labels(&asked.examples).is_ok().then(|| metrics(task, &asked.examples, &asked.answers.labels));
+    let scored = scored.transpose().map_err(FinetuneError::from)?;
+    Ok(Predicted {
+        details: asked.answers.scores.iter().map(|scores| json!({ "scores": scores })).collect(),
+        answers: asked.answers.labels,
+        numbers: asked.answers.scores,
+        threshold: asked.answers.threshold,
+        scored: scored.map(|metrics| (metrics[task.metric.name()], metrics)),
+        truncated: asked.answers.truncated,
+        file_rows: asked.file_rows,
+        dropped: left_out(&asked.dropped),
+        examples: asked.examples,
+    })
 }
 
 /// An answer in words.
@@ -107,22 +178,21 @@ fn word(task: &Task, answer: Label) -> String {
 }
 
 /// What `--json` prints: all answers, and their score where every row has a label.
-fn report(args: &Args, task: &Task, data: &Data, answers: &[Label], z: &[Vec<f64>]) -> Result<Value, CliError> {
-    let scored = data.check_labels().is_ok().then(|| score(task, &data.rows, z)).transpose().map_err(FinetuneError::from)?;
-    let rows = data.rows.iter().zip(answers).zip(z).map(|((row, &answer), z)| {
-        let answer = match answer {
+fn report(args: &Args, task: &Task, predicted: Predicted) -> Value {
+    let rows = predicted.examples.iter().zip(&predicted.answers).zip(predicted.details).map(|((example, &answer), mut row)| {
+        row["id"] = json!(example.id);
+        row["answer"] = match answer {
             Label::Score(score) => json!(score),
             class => json!(word(task, class)),
         };
-        json!({
-            "id": row.example.id, "answer": answer, "probabilities": tasks::probabilities(z),
-            "logits": z, "ids": row.encoded.rows,
-        })
+        row
     });
-    Ok(json!({
-        "task": task.name, "split": args.split.name(), "metric": task.metric.name(),
-        "score": scored.as_ref().map(|s| s.score), "metrics": scored.map(|s| s.metrics),
-        "examples": answers.len(), "truncated": data.truncated(), "dropped": left_out(&data.dropped),
-        "answers": rows.collect::<Vec<_>>(),
-    }))
+    let rows: Vec<_> = rows.collect();
+    let (score, metrics) = predicted.scored.unzip();
+    json!({
+        "task": task.name, "split": args.split.name(), "zero_shot": args.zero_shot, "metric": task.metric.name(),
+        "score": score, "metrics": metrics, "threshold": predicted.threshold,
+        "examples": rows.len(), "rows": predicted.file_rows, "truncated": predicted.truncated, "dropped": predicted.dropped,
+        "answers": rows,
+    })
 }

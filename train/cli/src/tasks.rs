@@ -1,5 +1,8 @@
 //! `gradus tasks`.
 
+mod show;
+
+use clap::Subcommand;
 use gradus_data::sets::{self, Answer, Task};
 use gradus_train::tasks::head;
 use gradus_train::zero_shot::ZeroShot;
@@ -8,16 +11,29 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::output;
 
-/// List the tasks, what each asks, and the files that --data must hold
+/// List the tasks, what each asks, and the files that --data must hold; show rows of one
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:\n  gradus tasks\n  gradus tasks --json")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "Examples:\n  gradus tasks\n  gradus tasks --json\n  gradus tasks show rte --data glue/RTE --rows 3"
+)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    Show(show::Args),
+}
+
 pub fn run(args: &Args) -> Result<(), CliError> {
+    if let Some(Command::Show(args)) = &args.command {
+        return show::run(args);
+    }
     if args.json {
         let tasks: Vec<_> = sets::ALL
             .iter()

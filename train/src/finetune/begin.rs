@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::seed::{Seed, SeedOutcome};
-use super::{Data, FinetuneError, FinetuneSettings, TaskModel, left_out};
+use super::{Data, FinetuneError, FinetuneSettings, RowCounts, TaskModel, left_out};
 use crate::hyperparameters::in_range;
 use crate::precision::{self, Precision};
 use crate::run::{Control, Manifest, RunError};
@@ -84,6 +84,8 @@ pub struct FinetuneOutcome {
     pub truncated: usize,
     /// Rows of the files that the data set leaves out, by reason.
     pub dropped: BTreeMap<String, usize>,
+    /// The rows of each split, `--rows` and `--dev-rows` apart.
+    pub splits: BTreeMap<String, RowCounts>,
     /// Tokens of the longest row: the context that this data needs.
     pub longest: usize,
     /// Are all seeds finished?
@@ -150,7 +152,7 @@ fn digest(task_model: &TaskModel, data: &[&Data]) -> Result<String, RunError> {
     checkpoint::parameter_bytes(&task_model.model, |bytes| hash.update(bytes))?;
     for row in data.iter().flat_map(|data| &data.rows) {
         for ids in &row.encoded.rows {
-            ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+            ids.to_vec().iter().for_each(|id| hash.update(id.to_le_bytes()));
             hash.update([0xff; 4]);
         }
         hash.update(format!("{:?}", row.encoded.target));
@@ -164,8 +166,8 @@ pub(super) struct Prepared {
     pub(super) task_model: TaskModel,
     pub(super) train: Data,
     pub(super) dev: Data,
-    /// Numbers of training and dev rows, before `--rows` and `--dev-rows`.
-    all_rows: (usize, usize),
+    /// Training and dev rows, before `--rows` and `--dev-rows`.
+    all_rows: [RowCounts; 2],
     /// Changes with any token of any row, and with any parameter of the pre-trained model.
     pub(super) digest: String,
     /// What it adds to what identifies a seed.
@@ -189,7 +191,7 @@ impl Prepared {
         manifest.settings.check(&task_model.model.backbone.config())?;
         let train = task_model.read(task, &manifest.data, Split::Train)?;
         let dev = task_model.read(task, &manifest.data, Split::Dev)?;
-        let all_rows = (train.rows.len(), dev.rows.len());
+        let all_rows = [train.counts(), dev.counts()];
         let (train, dev) = (train.at_most(manifest.settings.rows), dev.at_most(manifest.settings.dev_rows));
         let digest = digest(&task_model, &[&train, &dev])?;
         let precision = manifest.precision.identity();
@@ -197,6 +199,7 @@ impl Prepared {
     }
 
     fn run(&self, manifest: &FinetuneManifest, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
+        self.train.notes.iter().chain(&self.dev.notes).for_each(|note| control.monitor.say(&format!("note: {note}")));
         let mut done = Vec::new();
         for number in 0..manifest.seeds {
             let settings = FinetuneSettings { seed: manifest.settings.seed + number, ..manifest.settings.clone() };
@@ -235,10 +238,15 @@ impl Prepared {
             metrics,
             examples: self.dev.rows.len(),
             train_examples: self.train.rows.len(),
-            capped: self.train.rows.len() < self.all_rows.0,
-            dev_capped: self.dev.rows.len() < self.all_rows.1,
+            capped: self.train.rows.len() < self.all_rows[0].used,
+            dev_capped: self.dev.rows.len() < self.all_rows[1].used,
             truncated: self.train.truncated() + self.dev.truncated(),
             dropped: left_out(self.train.dropped.iter().chain(&self.dev.dropped)),
+            splits: [Split::Train, Split::Dev]
+                .map(|split| split.name().to_owned())
+                .into_iter()
+                .zip(self.all_rows.clone())
+                .collect(),
             longest: self.train.longest().max(self.dev.longest()),
             finished: seeds.len() as u64 == manifest.seeds,
             seeds,

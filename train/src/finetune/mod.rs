@@ -29,12 +29,13 @@ use gradus_model::{ConfigError, Head, Model};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
+use serde::{Deserialize, Serialize};
 
 use crate::hyperparameters::RangeError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
 use crate::run::RunError;
-use crate::tasks::{self, Encoded, Specials, TaskError};
+use crate::tasks::{self, Encoded, Encoder, Specials, TaskError};
 use crate::trainer::{StateError, non_finite};
 
 pub use begin::{FinetuneManifest, FinetuneOutcome, begin, resume};
@@ -213,7 +214,9 @@ impl TaskModel {
 
     fn encode(&self, task: &'static Task, folder: &Path, split: Split, loaded: Loaded) -> Result<Data, FinetuneError> {
         let context = self.model.backbone.config().context();
-        let row = |example| match tasks::encode(task, &example, &self.tokenizer, self.specials, context) {
+        let mut encoder = Encoder::new(task, &self.tokenizer, self.specials, context)?;
+        let file_rows = loaded.rows();
+        let row = |example| match encoder.encode(&example) {
             Ok(encoded) => Ok(EncodedRow { example, encoded }),
             Err(source @ TaskError::Text { .. }) => {
                 Err(FinetuneError::Encode { title: task.title, split, folder: folder.to_owned(), source })
@@ -221,7 +224,7 @@ impl TaskModel {
             Err(e) => Err(e.into()),
         };
         let rows = loaded.examples.into_iter().map(row).collect::<Result<_, _>>()?;
-        Ok(Data { rows, dropped: loaded.dropped })
+        Ok(Data { rows, file_rows, dropped: loaded.dropped, notes: loaded.notes })
     }
 }
 
@@ -239,8 +242,25 @@ pub struct EncodedRow {
 pub struct Data {
     /// Its rows.
     pub rows: Vec<EncodedRow>,
+    /// Rows in its files, with those that make another split and those left out.
+    pub file_rows: usize,
     /// Rows of the file that the data set leaves out, and why.
     pub dropped: Vec<Dropped>,
+    /// What may be wrong with the files.
+    pub notes: Vec<String>,
+}
+
+/// How the rows of a split's files were used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RowCounts {
+    /// Rows in the files, with those that make another split.
+    pub file: usize,
+    /// Rows that the split has.
+    pub used: usize,
+    /// Of these, rows with a text cut to the context.
+    pub cut: usize,
+    /// Rows that the data set leaves out, by reason.
+    pub dropped: BTreeMap<String, usize>,
 }
 
 impl Data {
@@ -253,6 +273,11 @@ impl Data {
     /// Checks that every row has a label, to learn from or to be scored by.
     pub fn check_labels(&self) -> Result<(), TaskError> {
         score::labels(self.rows.iter().map(|row| &row.example)).map(drop)
+    }
+
+    /// How its files' rows were used.
+    pub fn counts(&self) -> RowCounts {
+        RowCounts { file: self.file_rows, used: self.rows.len(), cut: self.truncated(), dropped: left_out(&self.dropped) }
     }
 
     /// Rows with a text cut.

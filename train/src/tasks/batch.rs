@@ -2,7 +2,7 @@
 
 use gradus_model::{Batch, Labels, Objective};
 
-use super::Encoded;
+use super::{Encoded, Sequence};
 
 /// A batch of examples, as long as their longest row: the label of each weighs 1/N, the next tokens λ in all.
 ///
@@ -12,9 +12,9 @@ use super::Encoded;
 /// Panics on no examples, or on examples with unequal numbers of rows.
 pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Objective) -> Batch {
     let per_example = examples[0].rows.len();
-    let rows: Vec<&[u32]> = examples.iter().flat_map(|e| e.rows.iter().map(Vec::as_slice)).collect();
+    let rows: Vec<Vec<u32>> = examples.iter().flat_map(|e| e.rows.iter().map(Sequence::to_vec)).collect();
     assert_eq!(rows.len(), per_example * examples.len(), "each example has as many rows as the first");
-    let t = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let t = rows.iter().map(Vec::len).max().unwrap_or(0);
     let n = rows.len() * t;
     let (mut inputs, mut targets, mut mask) = (vec![0; n], vec![0; n], vec![0.0; n]);
     for (i, row) in rows.iter().enumerate() {
@@ -43,7 +43,7 @@ mod tests {
     fn encoded(rows: &[&[u32]], class: usize) -> Encoded {
         let mut target = vec![0.0; 2];
         target[class] = 1.0;
-        Encoded { rows: rows.iter().map(|r| r.to_vec()).collect(), target: Some(target), truncated: false }
+        Encoded { rows: rows.iter().map(|r| r.to_vec().into()).collect(), target: Some(target), truncated: false }
     }
 
     /// Labels not shifted, an extract position off by one, losses summed instead of averaged: each would show here.

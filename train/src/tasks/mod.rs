@@ -29,7 +29,7 @@ use gradus_model::{Form, HeadConfig};
 use gradus_text::{TextError, Tokenizer};
 
 pub use batch::batch;
-pub use transform::{Encoded, encode};
+pub use transform::{Encoded, Encoder, Sequence};
 
 /// The ids of the three tokens that only fine-tuning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +67,8 @@ pub enum TaskError {
     #[error("example {id}: {source}")]
     Text { id: String, source: Box<TextError> },
     #[error(
-        "{task}: the paper uses it zero-shot only, so there is nothing to fine-tune; score it with `gradus evaluate --task \
-         {task} --zero-shot`"
+        "{task}: the paper uses it zero-shot only, so there is nothing to fine-tune; ask a pre-trained model with `gradus evaluate \
+         --task {task} --zero-shot`, or row by row with `gradus predict`"
     )]
     ZeroShotOnly { task: &'static str },
     #[error("{task}: the paper has no zero-shot heuristic for it, only for cola, sst-2, race, story-cloze, dprd and wsc273")]

@@ -1,15 +1,45 @@
 //! One example's sequences.
 
+use std::sync::Arc;
+
 use gradus_data::sets::{Example, Input, Task, Transformation};
 use gradus_text::Tokenizer;
 
 use super::{Specials, TaskError, target};
 
+/// Token ids that begin with some which other sequences share: a document is held once for all its questions and their answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sequence {
+    shared: Arc<[u32]>,
+    /// How many of them count.
+    kept: usize,
+    own: Vec<u32>,
+}
+
+impl Sequence {
+    /// Its number of tokens.
+    #[allow(clippy::len_without_is_empty, reason = "a sequence has special tokens at least")]
+    pub fn len(&self) -> usize {
+        self.kept + self.own.len()
+    }
+
+    /// Its tokens.
+    pub fn to_vec(&self) -> Vec<u32> {
+        [&self.shared[..self.kept], &self.own].concat()
+    }
+}
+
+impl From<Vec<u32>> for Sequence {
+    fn from(own: Vec<u32>) -> Self {
+        Sequence { shared: Arc::default(), kept: 0, own }
+    }
+}
+
 /// An example as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
     /// One row per sequence: one, both orders, or one per answer.
-    pub rows: Vec<Vec<u32>>,
+    pub rows: Vec<Sequence>,
     /// The probability that each class or answer should have; `None` without a label.
     pub target: Option<Vec<f64>>,
     /// Was a text cut?
@@ -19,61 +49,84 @@ pub struct Encoded {
 impl Encoded {
     /// Tokens of its longest row.
     pub fn length(&self) -> usize {
-        self.rows.iter().map(Vec::len).max().unwrap_or(0)
+        self.rows.iter().map(Sequence::len).max().unwrap_or(0)
     }
 }
 
-/// Reads an example for a model with this context.
-///
-/// # Errors
-/// A text that the tokenizer cannot encode, a context too short, or a data set that is only zero-shot.
-pub fn encode(
+/// Reads a task's examples for a model with this context.
+#[derive(Clone, Debug)]
+pub struct Encoder<'t> {
     task: &'static Task,
-    example: &Example,
-    tokenizer: &Tokenizer,
+    tokenizer: &'t Tokenizer,
     specials: Specials,
     context: usize,
-) -> Result<Encoded, TaskError> {
-    const LEAST: usize = 8; // two texts of at least two tokens
-    if context < LEAST {
-        return Err(TaskError::Context { context, least: LEAST });
+    /// The last document, and its tokens behind the start token.
+    last: Option<(Arc<str>, Arc<[u32]>)>,
+}
+
+impl<'t> Encoder<'t> {
+    /// # Errors
+    /// A context too short.
+    pub fn new(task: &'static Task, tokenizer: &'t Tokenizer, specials: Specials, context: usize) -> Result<Self, TaskError> {
+        const LEAST: usize = 8; // two texts of at least two tokens
+        match context < LEAST {
+            true => Err(TaskError::Context { context, least: LEAST }),
+            false => Ok(Encoder { task, tokenizer, specials, context, last: None }),
+        }
     }
-    let ids =
-        |text: &str| tokenizer.encode_plain(text).map_err(|e| TaskError::Text { id: example.id.clone(), source: Box::new(e) });
-    let mut truncated = false;
-    let mut cut = |mut ids: Vec<u32>, most: usize| {
-        truncated |= ids.len() > most;
-        ids.truncate(most);
-        ids
-    };
-    let half = context / 2 - 2;
-    let Specials { start, delimiter, extract } = specials;
-    let pair = |a: &[u32], b: &[u32]| [&[start], a, &[delimiter], b, &[extract]].concat();
-    let rows = match &example.input {
-        Input::One(x) => vec![[&[start], &cut(ids(x)?, context - 2)[..], &[extract]].concat()],
-        Input::Pair(a, b) => {
-            let (a, b) = (cut(ids(a)?, half), cut(ids(b)?, half));
-            let both = task.transformation == Transformation::Similar;
-            if both { vec![pair(&a, &b), pair(&b, &a)] } else { vec![pair(&a, &b)] }
-        }
-        Input::Choices { document, question, answers } => {
-            let (document, question) = (ids(document)?, ids(question)?);
-            let answers: Vec<Vec<u32>> = answers.iter().map(|a| ids(a)).collect::<Result<_, _>>()?;
-            let whole = |answers: &[Vec<u32>]| 3 + answers.iter().map(Vec::len).max().unwrap_or(0);
-            let asked = !question.is_empty();
-            let answers: Vec<_> = if !asked || question.len() + whole(&answers) > context {
-                answers.into_iter().map(|a| cut(a, half)).collect()
-            } else {
-                answers
-            };
-            let question = cut(question, context - whole(&answers));
-            let document = cut(document, if asked { context - whole(&answers) - question.len() } else { half });
-            let first = [document, question].concat();
-            answers.iter().map(|a| pair(&first, a)).collect()
-        }
-        Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: task.name }),
-    };
-    Ok(Encoded { rows, target: example.label.map(|label| target(task, label)), truncated })
+
+    /// # Errors
+    /// A text that the tokenizer cannot encode, or a data set that is only zero-shot.
+    pub fn encode(&mut self, example: &Example) -> Result<Encoded, TaskError> {
+        let half = self.context / 2 - 2;
+        let Specials { start, delimiter, extract } = self.specials;
+        let ids = |text: &str| {
+            let error = |e| TaskError::Text { id: example.id.clone(), source: Box::new(e) };
+            self.tokenizer.encode_plain(text).map_err(error)
+        };
+        let mut truncated = false;
+        let mut cut = |mut ids: Vec<u32>, most: usize| {
+            truncated |= ids.len() > most;
+            ids.truncate(most);
+            ids
+        };
+        let pair = |a: &[u32], b: &[u32]| Sequence::from([&[start], a, &[delimiter], b, &[extract]].concat());
+        let rows = match &example.input {
+            Input::One(x) => vec![[&[start], &cut(ids(x)?, self.context - 2)[..], &[extract]].concat().into()],
+            Input::Pair(a, b) => {
+                let (a, b) = (cut(ids(a)?, half), cut(ids(b)?, half));
+                let both = self.task.transformation == Transformation::Similar;
+                if both { vec![pair(&a, &b), pair(&b, &a)] } else { vec![pair(&a, &b)] }
+            }
+            Input::Choices { document, question, answers } => {
+                let shared = match &self.last {
+                    Some((text, tokens)) if Arc::ptr_eq(text, document) => tokens.clone(),
+                    _ => [&[start], &ids(document)?[..]].concat().into(),
+                };
+                self.last = Some((document.clone(), shared.clone()));
+                let question = ids(question)?;
+                let answers: Vec<Vec<u32>> = answers.iter().map(|a| ids(a)).collect::<Result<_, _>>()?;
+                let whole = |answers: &[Vec<u32>]| 3 + answers.iter().map(Vec::len).max().unwrap_or(0);
+                let asked = !question.is_empty();
+                let answers: Vec<_> = if !asked || question.len() + whole(&answers) > self.context {
+                    answers.into_iter().map(|a| cut(a, half)).collect()
+                } else {
+                    answers
+                };
+                let question = cut(question, self.context - whole(&answers));
+                let most = 1 + if asked { self.context - whole(&answers) - question.len() } else { half };
+                truncated |= shared.len() > most;
+                let row = |answer: &Vec<u32>| Sequence {
+                    shared: shared.clone(),
+                    kept: shared.len().min(most),
+                    own: [&question, &[delimiter][..], answer, &[extract]].concat(),
+                };
+                answers.iter().map(row).collect()
+            }
+            Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: self.task.name }),
+        };
+        Ok(Encoded { rows, target: example.label.map(|label| target(self.task, label)), truncated })
+    }
 }
 
 #[cfg(test)]
@@ -86,8 +139,9 @@ mod tests {
     fn rows(task: &str, input: Input, context: usize) -> (Vec<Vec<u32>>, bool) {
         let task = Task::named(task).unwrap();
         let example = Example { id: "0".into(), input, label: Some(Label::Class(0)), group: None };
-        let encoded = encode(task, &example, &Tokenizer::bytes(), S, context).unwrap();
-        (encoded.rows, encoded.truncated)
+        let encoded = Encoder::new(task, &Tokenizer::bytes(), S, context).unwrap().encode(&example).unwrap();
+        assert_eq!(encoded.length(), encoded.rows.iter().map(|row| row.to_vec().len()).max().unwrap());
+        (encoded.rows.iter().map(Sequence::to_vec).collect(), encoded.truncated)
     }
 
     /// A row as text: bytes as they are, ^ $ # for the special tokens.
@@ -122,8 +176,8 @@ mod tests {
         let mut tokenizer = Tokenizer::bytes();
         let specials = Specials::append(&mut tokenizer).unwrap();
         let example = Example { id: "0".into(), input: Input::One("<extract>".into()), label: None, group: None };
-        let row = &encode(Task::named("cola").unwrap(), &example, &tokenizer, specials, 32).unwrap().rows[0];
-        assert_eq!(text(row), "^<extract>#");
+        let mut encoder = Encoder::new(Task::named("cola").unwrap(), &tokenizer, specials, 32).unwrap();
+        assert_eq!(text(&encoder.encode(&example).unwrap().rows[0].to_vec()), "^<extract>#");
     }
 
     #[test]
@@ -146,6 +200,26 @@ mod tests {
         let (all, truncated) = rows("race", choices("0123", "who is it?", &["abcdefghij", "k"]), 12);
         assert_eq!((text(&all[0]), truncated), ("^who i$abcd#".into(), true));
         assert!(all.iter().all(|row| row.len() <= 12));
+    }
+
+    /// A passage of RACE has up to ten questions, each with four answers.
+    #[test]
+    fn the_questions_on_a_document_share_its_tokens() {
+        let tokenizer = Tokenizer::bytes();
+        let mut encoder = Encoder::new(Task::named("race").unwrap(), &tokenizer, S, 16).unwrap();
+        let document: Arc<str> = "a long document".into();
+        let mut rows = |document: &Arc<str>, question: &str| {
+            let answers = ["x".into(), "yy".into()].to_vec();
+            let input = Input::Choices { document: document.clone(), question: question.into(), answers };
+            encoder.encode(&Example { id: "0".into(), input, label: None, group: None }).unwrap().rows
+        };
+        let (one, two, other) = (rows(&document, "why?"), rows(&document, "who is it?"), rows(&"another".into(), "why?"));
+        assert!(one.iter().chain(&two).all(|row| Arc::ptr_eq(&row.shared, &one[0].shared)));
+        assert!(!Arc::ptr_eq(&other[0].shared, &one[0].shared));
+        assert_eq!(
+            [&one[1], &two[0], &other[0]].map(|row| text(&row.to_vec())),
+            ["^a long why?$yy#", "^awho is it?$x#", "^anotherwhy?$x#"]
+        );
     }
 
     #[test]

@@ -6,17 +6,16 @@ use std::path::Path;
 use gradus_data::sets::{Split, Task};
 use gradus_io::progress::Job;
 use gradus_model::Tree;
-use gradus_train::finetune::{FinetuneError, TaskModel, evenly, labels, left_out, logits, metrics, score};
-use gradus_train::hyperparameters::{RangeError, in_range};
-use gradus_train::tasks::TaskError;
-use gradus_train::zero_shot::ZeroShot;
+use gradus_train::finetune::{FinetuneError, TaskModel, labels, left_out, logits, metrics, score};
+use gradus_train::hyperparameters::in_range;
 use serde::Serialize;
 
 use super::Args;
-use crate::common::{open_model, warn_of_another_task};
+use crate::common::warn_of_another_task;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
+use crate::zero_shot::ask;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -30,6 +29,8 @@ struct Report<'a> {
     /// `None` for a model that answers by heuristics.
     loss: Option<f64>,
     examples: usize,
+    /// In the files.
+    rows: usize,
     truncated: usize,
     dropped: BTreeMap<String, usize>,
     labels: Option<&'a Path>,
@@ -51,6 +52,7 @@ fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Spl
         Some(labels) => task_model.read_labelled(task, folder, split, labels)?,
         None => task_model.read(task, folder, split)?,
     };
+    output::notes(&data.notes);
     let data = data.at_most(args.rows);
     data.check_labels().map_err(FinetuneError::from)?;
     let job = Job::new(task.title, data.rows.len() as u64, "examples");
@@ -66,6 +68,7 @@ fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Spl
         metrics: scored.metrics,
         loss: Some(scored.loss),
         examples: scored.examples,
+        rows: data.file_rows,
         truncated: data.truncated(),
         dropped: left_out(&data.dropped),
         labels: args.labels.as_deref(),
@@ -74,24 +77,9 @@ fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Spl
 
 /// Scores a language model that was never trained for the task.
 fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) -> Result<Report<'a>, CliError> {
-    if !ZeroShot::has(task) {
-        return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
-    }
-    let dir = open_model(&args.model)?;
-    let model = dir.load()?.to(&args.on.open()?)?;
-    let tokenizer = dir.required_tokenizer(&model)?;
-    let known =
-        |token| tokenizer.token_id(token).ok_or_else(|| RangeError::new("opening", token, "a token of the model's tokenizer"));
-    let opening = args.opening.as_deref().map(known).transpose()?;
-    let load = |split| task.load(folder, split).map_err(FinetuneError::from);
-    // The threshold is from all training rows, however few rows are scored.
-    let train = if ZeroShot::needs_train(task) { load(Split::Train)?.examples } else { Vec::new() };
-    let loaded = load(split)?;
-    let asked = evenly(loaded.examples, args.rows);
-    labels(&asked).map_err(FinetuneError::from)?; // before the long work
-    let asked_of = ZeroShot { model: &model, tokenizer: &tokenizer, opening };
-    let answers = asked_of.answers(task, &train, &asked).map_err(FinetuneError::from)?;
-    let metrics = metrics(task, &asked, &answers.labels).map_err(FinetuneError::from)?;
+    let model = (&*args.model, args.opening.as_deref(), &args.on);
+    let asked = ask(model, (task, folder, split), args.rows, |examples| labels(examples).map(drop))?;
+    let metrics = metrics(task, &asked.examples, &asked.answers.labels).map_err(FinetuneError::from)?;
     Ok(Report {
         task: task.name,
         split: split.name(),
@@ -100,9 +88,10 @@ fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) 
         score: metrics[task.metric.name()],
         metrics,
         loss: None,
-        examples: asked.len(),
-        truncated: answers.truncated,
-        dropped: left_out(&loaded.dropped),
+        examples: asked.examples.len(),
+        rows: asked.file_rows,
+        truncated: asked.answers.truncated,
+        dropped: left_out(&asked.dropped),
         labels: None,
     })
 }
@@ -111,7 +100,10 @@ impl Report<'_> {
     /// A line for each number.
     fn text(&self) -> String {
         let zero_shot = if self.zero_shot { ", zero-shot" } else { "" };
-        let mut lines = vec![format!("task {}{zero_shot}\nsplit {}\nexamples {}", self.task, self.split, self.examples)];
+        let mut lines = vec![format!(
+            "task {}{zero_shot}\nsplit {}\nrows in the files {}\nexamples {}",
+            self.task, self.split, self.rows, self.examples
+        )];
         lines.extend(self.labels.map(|path| format!("labels {}", path.display())));
         lines.extend(self.metrics.iter().map(|(name, value)| format!("{name} {value}")));
         lines.extend(self.loss.map(|loss| format!("loss {loss}")));

@@ -330,7 +330,7 @@ fn long_texts_are_cut_counted_and_told_of() {
     assert_eq!((&answered["truncated"], ids_of(&answered["answers"][7]["ids"][0]).len()), (&2.into(), 64));
     assert_holds(&desk.ask("predict", "out", "cola", "--split dev --quiet").stderr, &["2 examples had a text cut"]);
     let again = desk.gradus("finetune --resume out");
-    assert_holds(again.printed(), &["3 examples cut to the context", "13 to train on"]);
+    assert_holds(again.printed(), &["(train 13 of 13 rows, 1 cut to the context; dev 8 of 8 rows, 2 cut to the context)"]);
 }
 
 #[test]
@@ -384,6 +384,89 @@ fn tasks_are_listed() {
         assert_eq!((end, &task["zero_shot"]), (expected, &expected.is_some().into()), "{name}");
         assert_eq!(task["fine_tuned"], expected != Some(" only"), "{name}");
     }
+}
+
+/// A test set may lack its labels.
+#[test]
+fn rows_are_answered_without_a_head() {
+    let desk = Desk::with_data(&["cola", "wsc273", "race"]);
+    let scored = desk.ask("evaluate", "model", "cola", "--zero-shot --json").json();
+    let answered = desk.ask("predict", "model", "cola", "--zero-shot --split dev --json").json();
+    assert_eq!((&answered["score"], &answered["metrics"]), (&scored["score"], &scored["metrics"]));
+    let threshold = answered["threshold"].as_f64().unwrap_or(f64::NEG_INFINITY); // null in JSON
+    for row in items(&answered["answers"]) {
+        let [score] = items(&row["scores"]) else { panic!("{row}") };
+        let score = score.as_f64().unwrap_or(f64::NEG_INFINITY);
+        assert_eq!(row["answer"], if score >= threshold { "acceptable" } else { "unacceptable" });
+    }
+    desk.write("data-wsc273/wsc273.txt", "The cup fell, for [MASK] shook.\n[MASK]\nThe cup,the shelf\n");
+    let answered = desk.ask("predict", "model", "wsc273", "--zero-shot");
+    let line: Vec<&str> = answered.printed().trim_end().split('\t').collect();
+    let scores: Vec<f64> = line[2..].iter().map(|score| score.parse().unwrap()).collect();
+    assert_eq!((line[0], line[1], scores.len()), ("0", if scores[1] > scores[0] { "1" } else { "0" }, 2));
+    let json = desk.ask("predict", "model", "wsc273", "--zero-shot --json").json();
+    assert_eq!((&json["score"], &json["threshold"], &json["rows"]), (&Value::Null, &Value::Null, &1.into()));
+    let race = desk.ask("predict", "model", "race", "--zero-shot --split dev").printed().to_owned();
+    assert!(race.lines().all(|line| line.split('\t').count() == 6) && race.lines().count() == 6, "{race}");
+    desk.ask("predict", "model", "rte", "--zero-shot").misused(&["rte", "no zero-shot heuristic"]);
+}
+
+#[test]
+fn what_is_in_the_files_is_told() {
+    let desk = Desk::with_data(&["story-cloze", "race"]);
+    let made = desk.begin("story-cloze", "out", SHORT);
+    let splits = &made.json()["splits"];
+    for (split, used) in [("train", 12), ("dev", 3)] {
+        assert_eq!(
+            (&splits[split]["file"], &splits[split]["used"], &splits[split]["cut"]),
+            (&15.into(), &used.into(), &0.into())
+        );
+    }
+    let told = desk.begin("story-cloze", "again", &SHORT.replace("--json", "--rows 4"));
+    assert_holds(told.printed(), &["train 12 of 15 rows, 4 of them taken; dev 3 of 15 rows)"]);
+    for number in [1, 3, 5] {
+        desk.remove(&format!("data-race/dev/high/{number}.txt"));
+    }
+    let scored = desk.ask("evaluate", "model", "race", "--zero-shot --json");
+    assert_holds(&scored.stderr, &["note: data-race/dev/high: no passage"]);
+    assert_eq!((&scored.json()["rows"], &scored.json()["examples"]), (&3.into(), &3.into()));
+    let fine_tuned = desk.begin("race", "race", &SHORT.replace("--quiet", ""));
+    assert_holds(&fine_tuned.stderr, &["note: ", "data-race/dev/high: no passage"]);
+}
+
+#[test]
+fn rows_are_shown_as_they_are_read() {
+    let desk = Desk::with_data(&["race", "wsc273", "cola"]);
+    let show = |task: &str, options: &str| desk.gradus(&format!("tasks show {task} --data data-{task} {options}"));
+    let told = show("race", "--split dev --rows 2");
+    assert_eq!(told.printed().matches("  label: ").count(), 2);
+    assert_holds(
+        told.printed(),
+        &["RACE, split dev: 6 of 6 rows", "document: It was", "question: What was _ ?", "answer 3: they"],
+    );
+    let json = show("race", "--split dev --model model --json").json();
+    let shown = items(&json["shown"]);
+    assert_eq!((shown.len(), &json["used"], &json["rows"]), (5, &6.into(), &6.into()));
+    let first = &shown[0]["encoded"];
+    let tokens: Vec<String> =
+        items(&first["tokens"]).iter().map(|row| items(row).iter().map(|t| t.as_str().unwrap()).collect()).collect();
+    assert_eq!((tokens.len(), &first["cut"]), (4, &false.into()));
+    assert!(
+        tokens[1].starts_with("<start>It was ") && tokens[1].ends_with("What was _ ?<delimiter>he<extract>"),
+        "{}",
+        tokens[1]
+    );
+    desk.write("data-cola/dev.tsv", format!("src\t0\t*\t{}\n", "very ".repeat(99)));
+    let told = show("cola", "--split dev --model model");
+    assert_holds(
+        told.printed(),
+        &["label: unacceptable", "text: very very", "<start>|v|e|r|y", "a text was cut to the context of"],
+    );
+    assert_holds(show("cola", "--split test").printed(), &["label: none", "text: "]);
+    assert_holds(show("wsc273", "").printed(), &["[?]", "candidate 1: "]);
+    show("wsc273", "--model model").misused(&["wsc273", "zero-shot only"]);
+    show("cola", "--rows 0").misused(&["--rows 0"]);
+    show("colla", "").misused(&["expected one of mnli, snli,"]);
 }
 
 #[test]

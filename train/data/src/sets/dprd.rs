@@ -27,7 +27,7 @@ pub static DPRD: Task = Task {
 
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     let file = if split == Split::Test { "test.c.txt" } else { "train.c.txt" };
-    let loaded = reference::read(&DPRD, &folder.join(file))?;
+    let loaded = reference::read(&DPRD, &folder.join(file), split)?;
     let twins = loaded.examples.len() / 2;
     Ok(loaded.hold_out(split, (twins / 5).max(usize::from(twins > 1)) * 2))
 }

@@ -1,17 +1,16 @@
 //! JSON objects, one per file or one per line.
 
-use std::path::Path;
-
 use serde::de::DeserializeOwned;
 
 use super::error::{SetError, quote};
+use super::file::{SetFile, place};
 use super::task::Task;
-use super::tsv::{place, wrong_folder};
+use super::tsv::wrong_folder;
 
 /// `text`, which begins on line `first` of the file, as an object with the `fields` named.
 pub(super) fn parse<T: DeserializeOwned>(
     task: &Task,
-    path: &Path,
+    file: &SetFile,
     first: usize,
     text: &str,
     fields: &str,
@@ -21,12 +20,12 @@ pub(super) fn parse<T: DeserializeOwned>(
         let reason = message.rsplit_once(" at line ").map_or(&*message, |(reason, _)| reason); // it counts from `text`
         let at = (first + cause.line().saturating_sub(1), cause.column().max(1));
         let found = format!("{} ({reason})", quote(text));
-        SetError::malformed(path, at, format!("a JSON object with {fields}"), found, wrong_folder(task))
+        file.malformed(at, format!("a JSON object with {fields}"), found, wrong_folder(task))
     })
 }
 
 /// A value that is not as it should be, at the place of its `key` in `text`.
-pub(super) fn malformed(path: &Path, first: usize, text: &str, key: &str, expected: String, found: String) -> SetError {
+pub(super) fn malformed(file: &SetFile, first: usize, text: &str, key: &str, expected: String, found: String) -> SetError {
     let before = text.find(&format!("\"{key}\"")).map_or("", |at| &text[..at]);
-    SetError::malformed(path, place(before, first), expected, found, format!("Correct `{key}`, or download the file again"))
+    file.malformed(place(before, first), expected, found, format!("Correct `{key}`, or download the file again"))
 }

@@ -34,6 +34,7 @@
 pub mod cola;
 pub mod dprd;
 mod error;
+mod file;
 mod json;
 pub mod mnli;
 pub mod mrpc;

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::error::quote;
+use super::file::{SetFile, choose};
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -28,9 +29,10 @@ pub static MRPC: Task = Task {
 };
 
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
-    let glue = folder.join(format!("{split}.tsv"));
-    let original = folder.join(if split == Split::Test { "msr_paraphrase_test.txt" } else { "msr_paraphrase_train.txt" });
-    let is_glue = glue.exists() || !original.exists();
+    let glue = format!("{split}.tsv");
+    let original = if split == Split::Test { "msr_paraphrase_test.txt" } else { "msr_paraphrase_train.txt" };
+    let relatives: [&[_]; 2] = [&["train.tsv", "dev.tsv", "test.tsv"], &["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"]];
+    let is_glue = choose(folder, [&glue, original], relatives) == 0;
     let columns = Columns {
         id: if is_glue && split == Split::Test { &["index"] } else { &["#1 ID", "#2 ID"] },
         texts: &["#1 String", "#2 String"],
@@ -39,17 +41,19 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
         marks: &["#1 ID"],
         ..Columns::GLUE
     };
-    let mut loaded = tsv::read(&MRPC, if is_glue { &glue } else { &original }, split, &columns)?;
+    let mut loaded = tsv::read(&MRPC, &folder.join(if is_glue { &glue } else { original }), split, &columns)?;
     if !is_glue && split != Split::Test {
-        let path = folder.join("dev_ids.tsv");
-        let dev = dev_ids(&path)?;
+        let file = SetFile::read(&MRPC, &folder.join("dev_ids.tsv"))?;
+        let dev = dev_ids(&file)?;
         let known: HashSet<&String> = loaded.examples.iter().map(|example| &example.id).collect();
         if let Some((id, &line)) = dev.iter().filter(|(id, _)| !known.contains(id)).min_by_key(|(_, line)| **line) {
-            let expected = format!("the ids of a pair of {}", original.display());
-            return Err(SetError::malformed(&path, (line, 1), expected, quote(id), tsv::wrong_folder(&MRPC)));
+            let expected = format!("the ids of a pair of `{original}`");
+            return Err(file.malformed((line, 1), expected, quote(id), tsv::wrong_folder(&MRPC)));
         }
+        let all = loaded.examples.len();
         loaded.examples.retain(|example| dev.contains_key(&example.id) == (split == Split::Dev));
-        loaded.files.push(path);
+        loaded.elsewhere = all - loaded.examples.len();
+        loaded.files.push(file.path);
     }
     if !is_glue && split == Split::Test {
         // GLUE's test set has these rows in their order, and numbers them.
@@ -59,15 +63,15 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 }
 
 /// The ids of the pairs in the dev set, two per line, each with its line.
-fn dev_ids(path: &Path) -> Result<HashMap<String, usize>, SetError> {
+fn dev_ids(file: &SetFile) -> Result<HashMap<String, usize>, SetError> {
     let mut ids = HashMap::new();
-    for (line, text) in tsv::lines(&tsv::text(&MRPC, path)?) {
+    for (line, text) in file.lines() {
         match text.split('\t').collect::<Vec<_>>()[..] {
             [first, second] => drop(ids.insert(format!("{}-{}", first.trim(), second.trim()), line)),
             _ if text.trim().is_empty() => {}
             _ => {
                 let (expected, remedy) = ("two ids with a tab between", tsv::wrong_folder(&MRPC));
-                return Err(SetError::malformed(path, (line, 1), expected, quote(text), remedy));
+                return Err(file.malformed((line, 1), expected, quote(text), remedy));
             }
         }
     }

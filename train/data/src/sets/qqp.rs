@@ -1,8 +1,9 @@
 //! QQP, Quora Question Pairs (Iyer, Dandekar, Csernai 2017): do the two questions ask the same?
 //!
 //! GLUE's files: `id`, `qid1`, `qid2`, `question1`, `question2`, `is_duplicate`; in `test.tsv` `id`, `question1`, `question2`.
-//! In GLUE's first release a few questions of `train.tsv` hold a line break, which tears their row in two: such rows have too
-//! few columns, and are passed over and counted, while they are few.
+//! A question that holds a `"` stands in quotes, the `"` in it doubled (3 % of the rows, as published); so do those that hold a line
+//! break, which tears their row in two: it is joined again. Torn rows without quotes have too few columns, and are passed over and
+//! counted, while they are few.
 
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Metric, Split, Task, Transformation};
@@ -25,6 +26,7 @@ pub static QQP: Task = Task {
             label: "is_duplicate",
             written: Written::Numbers,
             torn: split != Split::Test, // the test set is sound, and a submission needs each of its rows
+            quoted: true,
             ..Columns::GLUE
         };
         tsv::glue(&QQP, folder, split, &columns)
@@ -33,7 +35,7 @@ pub static QQP: Task = Task {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{folder, refused, rows};
+    use super::super::testing::{folder, load, refused, rows};
     use super::*;
 
     #[test]
@@ -48,6 +50,29 @@ mod tests {
         assert_eq!(train.dropped.len(), 1);
         assert_eq!((train.dropped[0].rows, train.dropped[0].reason.contains("tears its row")), (3, true));
         assert_eq!(rows(&QQP.load(folder.path(), Split::Test).unwrap()), ["0: Why?|How? = ?"]);
+    }
+
+    #[test]
+    fn quotes_are_taken_off_and_what_they_hold_together_is_joined() {
+        let row = |questions: &str| {
+            let header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate";
+            let dev = format!("{header}\n5\t1\t2\t{questions}\t0\n6\t3\t4\tx\ty\t1\n");
+            load(&QQP, &[("dev.tsv", &dev)], Split::Dev)
+        };
+        for (questions, expected) in [
+            ("\"What is \"\"rain\"\"?\"\t\"\"\"How?\"", "5: What is \"rain\"?|\"How? = 0"),
+            ("\"\"\"Rain\"\"\"\t\"\"\"\"", "5: \"Rain\"|\" = 0"),
+            ("\"What is rain?\"\tHow", "5: What is rain?|How = 0"),
+            ("\"What\nis\n\nrain?\"\tHow?", "5: What\nis\n\nrain?|How? = 0"),
+            ("What?\t\"How \"\"long\"\"\nis it?\"", "5: What?|How \"long\"\nis it? = 0"),
+            ("\"a\tb\"\tc", "5: a\tb|c = 0"),
+            // Not well formed: as it stands.
+            ("\"Rain\" is what?\tIs \"it\" wet?", "5: \"Rain\" is what?|Is \"it\" wet? = 0"),
+            ("\"Rain\tis wet", "5: \"Rain|is wet = 0"),
+            ("\"Rain\tis wet\"", "5: \"Rain|is wet\" = 0"),
+        ] {
+            assert_eq!(row(questions), [expected, "6: x|y = 1"], "{questions}");
+        }
     }
 
     #[test]

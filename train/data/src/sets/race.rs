@@ -1,17 +1,20 @@
 //! RACE (Lai et al. 2017): English examinations of Chinese middle and high schools. Which of four answers fits the passage?
 //!
 //! `train/`, `dev/` and `test/`, each with `middle/` and `high/`, of files `*.txt`, one JSON object per passage: `article`,
-//! `questions`, `options` (four for each question), `answers` as letters A to D. Every question is an example; examples are
-//! ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as they are.
+//! `questions`, `options` (four for each question), `answers` as letters A to D, which a test set may lack. Every question is an
+//! example; examples are ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as
+//! they are. A school without passages is noted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::error::quote;
+use super::file::SetFile;
+use super::json;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
-use super::{json, tsv};
 
 const LETTERS: [&str; 4] = ["A", "B", "C", "D"];
 
@@ -31,18 +34,25 @@ pub static RACE: Task = Task {
 
 #[derive(Deserialize)]
 struct Passage {
-    article: String,
+    article: Arc<str>,
     questions: Vec<String>,
     options: Vec<Vec<String>>,
-    answers: Vec<String>,
+    answers: Option<Vec<String>>,
 }
 
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     let mut loaded = Loaded::default();
     for school in ["middle", "high"] {
         let folder = folder.join(split.name()).join(school);
-        for path in passages(&folder)? {
-            read_passage(&path, school, &mut loaded.examples)?;
+        let files = passages(&folder)?;
+        if files.is_empty() {
+            loaded.notes.push(format!(
+                "{}: no passage (`*.txt`) is there, so the split has no questions of {school} schools",
+                folder.display()
+            ));
+        }
+        for path in files {
+            read_passage(&path, school, split, &mut loaded.examples)?;
         }
         loaded.files.push(folder);
     }
@@ -64,30 +74,39 @@ fn passages(folder: &Path) -> Result<Vec<PathBuf>, SetError> {
     Ok(files.into_iter().map(|(.., path)| path).collect())
 }
 
-fn read_passage(path: &Path, school: &'static str, examples: &mut Vec<Example>) -> Result<(), SetError> {
-    let text = tsv::text(&RACE, path)?;
-    let passage: Passage = json::parse(&RACE, path, 1, &text, "article, questions, options and answers")?;
-    let malformed = |key: &str, expected: String, found| json::malformed(path, 1, &text, key, expected, found);
+fn read_passage(path: &Path, school: &'static str, split: Split, examples: &mut Vec<Example>) -> Result<(), SetError> {
+    let file = SetFile::read(&RACE, path)?;
+    let passage: Passage = json::parse(&RACE, &file, 1, &file.text, "article, questions, options and answers")?;
+    let malformed = |key: &str, expected: String, found| json::malformed(&file, 1, &file.text, key, expected, found);
     let n = passage.questions.len();
-    for (key, found) in [("options", passage.options.len()), ("answers", passage.answers.len())] {
+    let letters = match passage.answers {
+        Some(letters) => letters.into_iter().map(Some).collect(),
+        None if split.is_test() => vec![None; n],
+        None => return Err(malformed("questions", "answers to the questions".into(), "none".into())),
+    };
+    for (key, found) in [("options", passage.options.len()), ("answers", letters.len())] {
         if found != n {
             return Err(malformed(key, format!("{n} {key}, one for each question"), found.to_string()));
         }
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let rows = passage.questions.into_iter().zip(passage.options).zip(&passage.answers);
+    let rows = passage.questions.into_iter().zip(passage.options).zip(letters);
     for (k, ((question, answers), letter)) in rows.enumerate() {
         if answers.len() != LETTERS.len() {
             let expected = format!("{} answers to question {} to choose from", LETTERS.len(), k + 1);
             return Err(malformed("options", expected, answers.len().to_string()));
         }
-        let class = LETTERS.iter().position(|known| known == letter).ok_or_else(|| {
-            malformed("answers", format!("a letter from A to D as the answer to question {}", k + 1), quote(letter))
-        })?;
+        let class = |letter: String| match LETTERS.iter().position(|known| *known == letter) {
+            Some(class) => Ok(Label::Class(class)),
+            None => {
+                let expected = format!("a letter from A to D as the answer to question {}", k + 1);
+                Err(malformed("answers", expected, quote(&letter)))
+            }
+        };
         examples.push(Example {
             id: format!("{school}{stem}-{k}"),
             input: Input::Choices { document: passage.article.clone(), question, answers },
-            label: Some(Label::Class(class)),
+            label: letter.map(class).transpose()?,
             group: Some(school),
         });
     }
@@ -126,6 +145,32 @@ mod tests {
     }
 
     #[test]
+    fn a_test_set_may_lack_its_answers_and_an_empty_school_is_noted() {
+        let folder = folder(&[("test/middle/1.txt", &MIDDLE.replace("\"answers\"", "\"replies\"")), ("test/high/readme.md", "")]);
+        let loaded = RACE.load(folder.path(), Split::Test).unwrap();
+        assert_eq!(loaded.examples.iter().filter(|example| example.label.is_none()).count(), 2);
+        let [note] = &loaded.notes[..] else { panic!("{:?}", loaded.notes) };
+        assert!(note.contains("high: no passage (`*.txt`) is there"), "{note}");
+    }
+
+    /// Some passages have ten questions, and three pages.
+    #[test]
+    fn the_questions_on_a_passage_share_it() {
+        let folder = folder(&[("dev/middle/1.txt", MIDDLE), ("dev/high/1.txt", HIGH)]);
+        let documents: Vec<_> = RACE
+            .load(folder.path(), Split::Dev)
+            .unwrap()
+            .examples
+            .into_iter()
+            .map(|example| match example.input {
+                Input::Choices { document, .. } => document,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(Arc::ptr_eq(&documents[0], &documents[1]) && !Arc::ptr_eq(&documents[1], &documents[2]));
+    }
+
+    #[test]
     fn faults_are_named_with_file_line_and_column() {
         for (content, words) in [
             (
@@ -136,6 +181,7 @@ mod tests {
             (MIDDLE.replace(", \"A\"]", "]"), "expected 2 answers, one for each question, found 1"),
             (MIDDLE.replace(", \"Eve\"", ""), "line 2, column 9: expected 4 answers to question 1 to choose from, found 3"),
             (MIDDLE.replace("article", "text"), "missing field `article`"),
+            (MIDDLE.replace("\"answers\"", "\"replies\""), "expected answers to the questions, found none"),
             (MIDDLE[..MIDDLE.len() - 4].into(), "3.txt, line 2, column"),
         ] {
             refused(&RACE, &[("dev/middle/3.txt", &content), ("dev/high/1.txt", HIGH)], Split::Dev, words);

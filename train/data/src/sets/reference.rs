@@ -4,26 +4,32 @@
 use std::ops::Range;
 use std::path::Path;
 
+use gradus_io::numbers::many;
+
 use super::error::quote;
-use super::tsv::{lines, text};
-use super::{Example, Input, Label, Loaded, SetError, Task};
+use super::file::SetFile;
+use super::{Example, Input, Label, Loaded, SetError, Split, Task};
 
 /// Reads a whole file.
-pub(super) fn read(task: &Task, path: &Path) -> Result<Loaded, SetError> {
-    let text = text(task, path)?;
-    let lines: Vec<(usize, &str)> = lines(&text).map(|(number, line)| (number, line.trim())).collect();
+pub(super) fn read(task: &Task, path: &Path, split: Split) -> Result<Loaded, SetError> {
+    let file = SetFile::read(task, path)?;
+    let lines: Vec<(usize, &str)> = file.lines().map(|(number, line)| (number, line.trim())).collect();
     let blocks = lines.split(|(_, line)| line.is_empty()).filter(|block| !block.is_empty());
-    let examples = blocks.enumerate().map(|(id, block)| example(task, path, id.to_string(), block));
-    Ok(Loaded { examples: examples.collect::<Result<_, _>>()?, files: vec![path.into()], ..Loaded::default() })
+    let examples = blocks.enumerate().map(|(id, block)| example(task, &file, split, id.to_string(), block));
+    Ok(Loaded { examples: examples.collect::<Result<_, _>>()?, ..Loaded::of(&file) })
 }
 
 /// One example from its lines and their numbers.
-fn example(task: &Task, path: &Path, id: String, block: &[(usize, &str)]) -> Result<Example, SetError> {
+fn example(task: &Task, file: &SetFile, split: Split, id: String, block: &[(usize, &str)]) -> Result<Example, SetError> {
     let remedy = format!("Correct the example, or check that the folder is {}'s: it must hold {}", task.title, task.folder);
-    let malformed = |line, expected: &str, found| SetError::malformed(path, (line, 1), expected, found, remedy);
-    let [(_, sentence), (second, pronoun), (third, both), (fourth, answer)] = block else {
+    let malformed = |line, expected: &str, found| file.malformed((line, 1), expected, found, remedy);
+    let ([(_, sentence), (second, pronoun), (third, both)], answer) = (match block {
+        [rest @ .., answer] if rest.len() == 3 => (rest, Some(answer)),
+        _ if split.is_test() => (block, None),
+        _ => (&block[..0], None),
+    }) else {
         let expected = "four lines (sentence, pronoun, two candidates with a comma between, answer), then a blank one";
-        return Err(malformed(block[0].0, expected, format!("{} lines", block.len())));
+        return Err(malformed(block[0].0, expected, many(block.len(), "line")));
     };
     let Some(at) = find_word(sentence, pronoun) else {
         return Err(malformed(*second, "a word of the sentence above", quote(pronoun)));
@@ -32,10 +38,14 @@ fn example(task: &Task, path: &Path, id: String, block: &[(usize, &str)]) -> Res
         return Err(malformed(*third, "two candidates with a comma between", quote(both)));
     }
     // A candidate may hold a comma itself: the answer tells at which comma the two part.
-    let same = |candidate: &str| candidate.to_lowercase() == answer.to_lowercase();
-    let split = |(comma, _)| (both[..comma].trim(), both[comma + 1..].trim());
-    let mut splits = both.match_indices(',').map(split).filter(|(a, b)| !a.is_empty() && !b.is_empty() && same(a) != same(b));
-    let (Some((first, other)), None) = (splits.next(), splits.next()) else {
+    let same = |candidate: &str| answer.map(|(_, answer)| candidate.to_lowercase() == answer.to_lowercase());
+    let parted = |(comma, _)| (both[..comma].trim(), both[comma + 1..].trim());
+    let differ = |(a, b): &(&str, &str)| !a.is_empty() && !b.is_empty() && (answer.is_none() || same(a) != same(b));
+    let mut parted = both.match_indices(',').map(parted).filter(differ);
+    let (Some((first, other)), None) = (parted.next(), parted.next()) else {
+        let Some((fourth, answer)) = answer else {
+            return Err(malformed(*third, "two candidates with one comma between", quote(both)));
+        };
         return Err(malformed(*fourth, &format!("one of two different candidates {}", quote(both)), quote(answer)));
     };
     Ok(Example {
@@ -45,7 +55,7 @@ fn example(task: &Task, path: &Path, id: String, block: &[(usize, &str)]) -> Res
             after: single_blanks(&sentence[at.end..]),
             candidates: [first.to_owned(), other.to_owned()],
         },
-        label: Some(Label::Class(usize::from(!same(first)))),
+        label: same(first).map(|first| Label::Class(usize::from(!first))),
         group: None,
     })
 }

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use super::file::choose;
 use super::tsv::{self, Columns};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -23,10 +24,17 @@ pub static SCITAIL: Task = Task {
 };
 
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
-    let (file, names) = (format!("scitail_1.0_{split}.tsv"), &["premise", "hypothesis", "label"]);
-    let (path, inner) = (folder.join(&file), folder.join("tsv_format").join(&file));
-    let columns = Columns { names: Some(names), texts: &["premise", "hypothesis"], ..Columns::GLUE };
-    tsv::read(&SCITAIL, if inner.exists() { &inner } else { &path }, split, &columns)
+    let file = format!("scitail_1.0_{split}.tsv");
+    let inner = format!("tsv_format/{file}");
+    let relatives: [&[_]; 2] = [&["tsv_format"], &["scitail_1.0_train.tsv", "scitail_1.0_dev.tsv", "scitail_1.0_test.tsv"]];
+    let path = folder.join([&inner, &file][choose(folder, [&inner, &file], relatives)]);
+    let columns = Columns {
+        names: Some(&["premise", "hypothesis", "label"]),
+        texts: &["premise", "hypothesis"],
+        short: true,
+        ..Columns::GLUE
+    };
+    tsv::read(&SCITAIL, &path, split, &columns)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::error::quote;
+use super::file::{SetFile, choose};
 use super::json;
 use super::tsv::{self, Columns, UNDECIDED};
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
@@ -35,32 +36,41 @@ pub static SNLI: Task = Task {
 struct Record {
     #[serde(rename = "pairID")]
     pair_id: String,
-    gold_label: String,
+    gold_label: Option<String>,
     sentence1: String,
     sentence2: String,
 }
 
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
-    let (path, glue) = (folder.join(format!("snli_1.0_{split}.jsonl")), folder.join(format!("{split}.tsv")));
-    if !path.exists() && glue.exists() {
+    let (own, glue) = (format!("snli_1.0_{split}.jsonl"), format!("{split}.tsv"));
+    let relatives: [&[_]; 2] =
+        [&["snli_1.0_train.jsonl", "snli_1.0_dev.jsonl", "snli_1.0_test.jsonl"], &["train.tsv", "dev.tsv", "test.tsv"]];
+    if choose(folder, [&own, &glue], relatives) == 1 {
         let marks = &["captionID"];
         let columns = Columns { id: &["pairID"], label: "gold_label", marks, wide: true, narrow: true, ..Columns::GLUE };
-        return tsv::read(&SNLI, &glue, split, &columns);
+        return tsv::read(&SNLI, &folder.join(glue), split, &columns);
     }
-    let mut loaded = Loaded { files: vec![path.clone()], ..Loaded::default() };
-    for (line, text) in tsv::lines(&tsv::text(&SNLI, &path)?).filter(|(_, text)| !text.trim().is_empty()) {
+    let file = SetFile::read(&SNLI, &folder.join(own))?;
+    let mut loaded = Loaded::of(&file);
+    for (line, text) in file.lines().filter(|(_, text)| !text.trim().is_empty()) {
         let fields = "the strings sentence1, sentence2, gold_label and pairID";
-        let record: Record = json::parse(&SNLI, &path, line, text, fields)?;
-        if record.gold_label == UNDECIDED.0 {
-            loaded.drop_row(UNDECIDED.1);
-            continue;
-        }
-        let class = LABELS.iter().position(|&label| label == record.gold_label).ok_or_else(|| {
-            let expected = format!("one of the labels {}, or {}", LABELS.join(", "), UNDECIDED.0);
-            json::malformed(&path, line, text, "gold_label", expected, quote(&record.gold_label))
-        })?;
+        let record: Record = json::parse(&SNLI, &file, line, text, fields)?;
+        let label = match record.gold_label.as_deref() {
+            Some(label) if label == UNDECIDED.0 => {
+                loaded.drop_row(UNDECIDED.1);
+                continue;
+            }
+            None | Some("") if split.is_test() => None,
+            label => {
+                let class = LABELS.iter().position(|known| Some(*known) == label).ok_or_else(|| {
+                    let expected = format!("one of the labels {}, or {}", LABELS.join(", "), UNDECIDED.0);
+                    json::malformed(&file, line, text, "gold_label", expected, quote(label.unwrap_or_default()))
+                })?;
+                Some(Label::Class(class))
+            }
+        };
         let input = Input::Pair(record.sentence1, record.sentence2);
-        loaded.examples.push(Example { id: record.pair_id, input, label: Some(Label::Class(class)), group: None });
+        loaded.examples.push(Example { id: record.pair_id, input, label, group: None });
     }
     Ok(loaded)
 }

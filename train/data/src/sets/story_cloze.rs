@@ -1,8 +1,9 @@
 //! Story Cloze (Mostafazadeh et al. 2016): which of two endings follows the four sentences?
 //!
-//! The release of spring 2016: `cloze_test_val__spring2016 - cloze_test_ALL_val.csv` and `cloze_test_test__spring2016 -
-//! cloze_test_ALL_test.csv`, or the same as `val.csv` and `test.csv`. They are CSV with quotes, columns `InputStoryid`,
-//! `InputSentence1` to `InputSentence4`, `RandomFifthSentenceQuiz1`, `RandomFifthSentenceQuiz2`, `AnswerRightEnding` (1 or 2).
+//! The release of spring 2016, which the paper used: `cloze_test_val__spring2016 - cloze_test_ALL_val.csv` and
+//! `cloze_test_test__spring2016 - cloze_test_ALL_test.csv`; or that of winter 2018, whose test set has no answers; or either as
+//! `val.csv` and `test.csv`. They are CSV with quotes, columns `InputStoryid`, `InputSentence1` to `InputSentence4`,
+//! `RandomFifthSentenceQuiz1`, `RandomFifthSentenceQuiz2`, `AnswerRightEnding` (1 or 2).
 //!
 //! The stories of the training release have no wrong endings, so the validation file is what one trains on, as in OpenAI's
 //! code: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
@@ -11,7 +12,8 @@
 use std::path::Path;
 
 use super::error::quote;
-use super::tsv::{text, wrong_folder};
+use super::file::{SetFile, choose};
+use super::tsv::wrong_folder;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
 /// 1,497 / 374 / 1,871 stories.
@@ -24,7 +26,7 @@ pub static STORY_CLOZE: Task = Task {
     metric: Metric::Accuracy,
     also: &[],
     folder: "`cloze_test_val__spring2016 - cloze_test_ALL_val.csv` and `cloze_test_test__spring2016 - cloze_test_ALL_test.csv`, \
-             or these as `val.csv` and `test.csv`; training rows are the validation file's, dev the last fifth of them",
+             or those of winter 2018, or either as `val.csv` and `test.csv`; training rows are the validation file's, dev the last fifth of them",
     splits: &[Split::Train, Split::Dev, Split::Test],
     read,
 };
@@ -39,25 +41,29 @@ const TEXTS: [&str; 6] = [
 ];
 const ANSWER: &str = "AnswerRightEnding";
 
+/// The validation and the test file of each release, and their short names.
+const FILES: [[&str; 2]; 3] = [
+    ["cloze_test_val__spring2016 - cloze_test_ALL_val.csv", "cloze_test_test__spring2016 - cloze_test_ALL_test.csv"],
+    ["cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv", "cloze_test_test__winter2018-cloze_test_ALL_test - 1.csv"],
+    ["val.csv", "test.csv"],
+];
+
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
-    let (long, short) = match split {
-        Split::Test => ("cloze_test_test__spring2016 - cloze_test_ALL_test.csv", "test.csv"),
-        _ => ("cloze_test_val__spring2016 - cloze_test_ALL_val.csv", "val.csv"),
-    };
-    let (long, short) = (folder.join(long), folder.join(short));
-    let loaded = read_file(if short.exists() && !long.exists() { &short } else { &long }, split)?;
+    let files = FILES.map(|[validation, test]| if split == Split::Test { test } else { validation });
+    let [a, b, c] = &FILES;
+    let loaded = read_file(&folder.join(files[choose(folder, files, [a, b, c])]), split)?;
     let stories = loaded.examples.len();
     Ok(loaded.hold_out(split, if stories >= 1871 { 374 } else { (stories / 5).max(usize::from(stories > 1)) }))
 }
 
 fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
-    let text = text(&STORY_CLOZE, path)?;
+    let file = SetFile::read(&STORY_CLOZE, path)?;
     let malformed = |line, column, expected: String, found: String| {
-        SetError::malformed(path, (line, column), expected, found, wrong_folder(&STORY_CLOZE))
+        file.malformed((line, column), expected, found, wrong_folder(&STORY_CLOZE))
     };
-    let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
+    let mut loaded = Loaded::of(&file);
     // `flexible`: the number of fields is checked below.
-    let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes()).into_records();
+    let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file.text.as_bytes()).into_records();
     let no_row = |cause: csv::Error| {
         let line = cause.position().map_or(1, |position| position.line() as usize);
         malformed(line, 1, "a row of fields separated by commas".into(), cause.to_string())
@@ -79,8 +85,9 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
             return Err(malformed(line, column, expected, row.len().to_string()));
         }
         let label = |column: usize| match row[column].trim() {
-            "1" => Ok(Label::Class(0)),
-            "2" => Ok(Label::Class(1)),
+            "1" => Ok(Some(Label::Class(0))),
+            "2" => Ok(Some(Label::Class(1))),
+            "" if split.is_test() => Ok(None),
             found => Err(malformed(line, column + 1, "1 or 2, the number of the right ending".into(), quote(found))),
         };
         if let Some(column) = row.iter().position(|field| field.contains('\n')) {
@@ -91,11 +98,11 @@ fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
         loaded.examples.push(Example {
             id: row[id].to_owned(),
             input: Input::Choices {
-                document: [0, 1, 2, 3].map(text).join(" "),
+                document: [0, 1, 2, 3].map(text).join(" ").into(),
                 question: String::new(),
                 answers: vec![text(4), text(5)],
             },
-            label: answer.map(label).transpose()?,
+            label: answer.map(label).transpose()?.flatten(),
             group: None,
         });
     }
@@ -115,12 +122,22 @@ mod tests {
     }
 
     #[test]
-    fn quoted_fields_and_both_names_of_a_file() {
-        for name in ["test.csv", "cloze_test_test__spring2016 - cloze_test_ALL_test.csv"] {
+    fn quoted_fields_and_every_name_of_a_file() {
+        for [_, name] in FILES {
             let file = format!("\u{feff}{HEADER}{}", stories(1).trim_end().replace('\n', "\r\n"));
             let expected = ["s0: One. Two, \"ha\". Three. Four.||Sad.|Glad, so. = 1"];
             assert_eq!(load(&STORY_CLOZE, &[(name, &file)], Split::Test), expected);
         }
+    }
+
+    /// An error names the file that belongs to those that are there.
+    #[test]
+    fn a_missing_file_is_named_by_its_relatives() {
+        for [validation, test] in FILES {
+            let words = format!("{validation}: there is no such file");
+            refused(&STORY_CLOZE, &[(test, HEADER)], Split::Train, &words);
+        }
+        refused(&STORY_CLOZE, &[], Split::Test, &format!("{}: there is no such file", FILES[0][1]));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use super::file::choose;
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -27,14 +28,18 @@ pub static STSB: Task = Task {
 fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     let marks: &[_] = if split == Split::Test { &["genre"] } else { &[] }; // without scores it could be RTE's
     let glue = Columns { label: "score", written: Written::Scores, marks, ..Columns::GLUE };
-    let path = folder.join(format!("{split}.tsv"));
-    let original = ["tsv", "csv"].map(|kind| folder.join(format!("sts-{split}.{kind}"))).into_iter().find(|file| file.exists());
-    match original {
-        Some(original) if !path.exists() => {
-            let names: &[_] = &["genre", "filename", "year", "old_index", "score", "sentence1", "sentence2"];
-            tsv::read(&STSB, &original, split, &Columns { names: Some(names), longer: true, ..glue })
-        }
-        _ => tsv::read(&STSB, &path, split, &glue),
+    let [own, tsv, csv] = [format!("{split}.tsv"), format!("sts-{split}.tsv"), format!("sts-{split}.csv")];
+    let relatives: [&[_]; 3] = [
+        &["train.tsv", "dev.tsv", "test.tsv"],
+        &["sts-train.tsv", "sts-dev.tsv", "sts-test.tsv"],
+        &["sts-train.csv", "sts-dev.csv", "sts-test.csv"],
+    ];
+    let kind = choose(folder, [&own, &tsv, &csv], relatives);
+    let path = folder.join([&own, &tsv, &csv][kind]);
+    let names: &[_] = &["genre", "filename", "year", "old_index", "score", "sentence1", "sentence2"];
+    match kind {
+        0 => tsv::read(&STSB, &path, split, &glue),
+        _ => tsv::read(&STSB, &path, split, &Columns { names: Some(names), longer: true, ..glue }),
     }
 }
 

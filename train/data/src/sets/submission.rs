@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::write_atomically;
 use gradus_io::numbers::many;
 
-use super::tsv::{Written, lines, text};
+use super::file::SetFile;
+use super::tsv::Written;
 use super::{Answer, Example, Label, SetError, Split, Task};
 
 /// GLUE's file for each of its test sets, and whether its labels are words.
@@ -92,12 +93,13 @@ pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -
         _ if words => Written::Words,
         _ => Written::Numbers,
     };
+    let file = SetFile::read(task, path)?;
     let malformed = |line, column, expected: String, found: &str| {
         let remedy = "Give the labels of this test set, as a submission would have them";
-        SetError::malformed(path, (line, column), expected, format!("`{found}`"), remedy)
+        file.malformed((line, column), expected, format!("`{found}`"), remedy)
     };
     let mut count = 0;
-    for (number, line) in lines(&text(task, path)?) {
+    for (number, line) in file.lines() {
         match number {
             1 if line == HEADER => continue,
             1 => return Err(malformed(1, 1, "index and prediction, separated by a tab".into(), line)),

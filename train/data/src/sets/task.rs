@@ -3,10 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::error::SetError;
+use super::file::SetFile;
 use super::scores::Metric;
 
 /// A data set: what it asks, how it is scored, and how its files are read.
@@ -205,8 +207,8 @@ pub enum Input {
     Pair(String, String),
     /// A document, a question and the answers to it. Story Cloze: the four sentences, no question, the two endings.
     Choices {
-        /// What is read first.
-        document: String,
+        /// What is read first; the questions on one text share it.
+        document: Arc<str>,
         /// What is asked; may be empty.
         question: String,
         /// What can be answered.
@@ -247,8 +249,12 @@ impl Label {
 pub struct Loaded {
     /// Its rows, in the order of the files.
     pub examples: Vec<Example>,
+    /// Rows of its files that make another split.
+    pub elsewhere: usize,
     /// What was passed over, and why.
     pub dropped: Vec<Dropped>,
+    /// What may be wrong with the files, though they can be read.
+    pub notes: Vec<String>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
 }
@@ -263,6 +269,21 @@ pub struct Dropped {
 }
 
 impl Loaded {
+    /// Nothing yet, of this file.
+    pub(super) fn of(file: &SetFile) -> Self {
+        let note = || {
+            let path = file.path.display();
+            format!("{path}: the last line has no end; if the file was cut off, rows are missing")
+        };
+        let notes = file.is_unfinished().then(note).into_iter().collect();
+        Loaded { files: vec![file.path.clone()], notes, ..Loaded::default() }
+    }
+
+    /// Rows in the files: those of this split, those of another, and those passed over.
+    pub fn rows(&self) -> usize {
+        self.examples.len() + self.elsewhere + self.dropped.iter().map(|dropped| dropped.rows).sum::<usize>()
+    }
+
     /// Counts one more row passed over for `reason`.
     pub(super) fn drop_row(&mut self, reason: &str) {
         match self.dropped.iter_mut().find(|dropped| dropped.reason == reason) {
@@ -273,12 +294,13 @@ impl Loaded {
 
     /// Keeps the first rows for [`Split::Train`], the last `held_out` for [`Split::Dev`], and all for others.
     pub(super) fn hold_out(mut self, split: Split, held_out: usize) -> Self {
-        let cut = self.examples.len() - held_out;
+        let all = self.examples.len();
         match split {
-            Split::Train => self.examples.truncate(cut),
-            Split::Dev => drop(self.examples.drain(..cut)),
+            Split::Train => self.examples.truncate(all - held_out),
+            Split::Dev => drop(self.examples.drain(..all - held_out)),
             _ => {}
         }
+        self.elsewhere = all - self.examples.len();
         self
     }
 }

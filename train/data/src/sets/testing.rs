@@ -131,6 +131,37 @@ fn texts_and_labels_stand_where_each_set_has_them() {
     assert_eq!(Task::named("wnli").unwrap().answer, Answer::Classes(&["not_entailment", "entailment"]));
 }
 
+/// As a user has them who asks for predictions; `-1` and nothing are how some releases write it.
+#[test]
+fn the_test_set_of_every_task_may_lack_its_labels() {
+    let story = "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,\
+                 RandomFifthSentenceQuiz2,AnswerRightEnding\na,One.,Two.,Three.,Four.,Sad.,Glad.,\n";
+    let sentences = "The cup fell, for it shook.\nit\nThe cup,the shelf\n\nIt broke.\nIt\nThe cup,the shelf\n";
+    let passage = r#"{"article": "A.", "questions": ["B?"], "options": [["a", "b", "c", "d"]]}"#;
+    let caption = r#"{"sentence1": "A.", "sentence2": "B.", "pairID": "7"}"#;
+    for (name, file, content) in [
+        ("mnli", "test_matched.tsv", "index\tgenre\tsentence1\tsentence2\tgold_label\n0\toup\tA.\tB.\t-1\n"),
+        ("snli", "snli_1.0_test.jsonl", caption),
+        ("scitail", "scitail_1.0_test.tsv", "A.\tB.\nC.\tD.\n"),
+        ("qnli", "test.tsv", "index\tquestion\tsentence\n0\tA?\tB.\n"),
+        ("rte", "test.tsv", "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\t\n"),
+        ("wnli", "test.tsv", "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\t-1\n"),
+        ("story-cloze", "test.csv", story),
+        ("race", "test/high/1.txt", passage),
+        ("cola", "test.tsv", "index\tsentence\n0\tA.\n"),
+        ("sst-2", "test.tsv", "index\tsentence\n0\tA.\n"),
+        ("mrpc", "test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t1\t2\tA.\tB.\n"),
+        ("sts-b", "test.tsv", "index\tgenre\tsentence1\tsentence2\n0\tx\tA.\tB.\n"),
+        ("qqp", "test.tsv", "id\tquestion1\tquestion2\n0\tA?\tB?\n"),
+        ("dprd", "test.c.txt", sentences),
+        ("wsc273", "wsc273.txt", sentences),
+    ] {
+        let folder = folder(&[(file, content), ("test/middle/1.txt", passage)]);
+        let loaded = Task::named(name).unwrap().load(folder.path(), Split::Test).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!loaded.examples.is_empty() && loaded.examples.iter().all(|example| example.label.is_none()), "{name}");
+    }
+}
+
 #[test]
 fn no_files_empty_files_and_a_folder_that_is_a_file_are_errors() {
     for task in ALL {

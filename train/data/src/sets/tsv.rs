@@ -1,51 +1,23 @@
-//! Text files by lines, and GLUE's kind of table: tabs between fields, and nothing else.
+//! GLUE's kind of table: tabs between fields, and nothing else.
 //!
-//! There is no quoting: a bare `"` is a character of the text. A file may open with a byte order mark, end its lines with
-//! CR LF, lack the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
+//! There is no quoting (but in [QQP](super::qqp)): a bare `"` is a character of the text. A file may end its lines with CR LF, lack
+//! the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
 
+use std::borrow::Cow;
+use std::iter::Peekable;
 use std::path::Path;
-use std::{fs, io};
 
 use super::error::{SetError, quote};
+use super::file::SetFile;
 use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
 
 /// The label where annotators found no majority, and why such rows are passed over.
 pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority (label `-`)");
+/// What stands for a label in a test set that has none.
+pub(super) const UNLABELLED: [&str; 2] = ["", "-1"];
+/// A text in quotes reaches over no more lines than this after its first.
+const MOST_LINES: usize = 8;
 const TORN: &str = "lines with fewer columns than the header: a line break inside a text tears its row";
-
-/// Reads a file that ends: a pipe could keep its reader waiting for ever.
-fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let found = path.metadata()?;
-    match found.is_file() || found.is_dir() {
-        true => fs::read(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a pipe, socket or device")),
-    }
-}
-
-/// The lines of a text, numbered from 1, without their ends. Blank lines at the end of the text are passed over.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines = text.trim_end_matches(['\r', '\n']).split_terminator('\n');
-    (1..).zip(lines.map(|line| line.strip_suffix('\r').unwrap_or(line)))
-}
-
-/// A whole file as text, without its byte order mark.
-pub(super) fn text(task: &Task, path: &Path) -> Result<String, SetError> {
-    let bytes = bytes(path).map_err(|cause| SetError::io(task, path, "file", cause))?;
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let (sound, rest) = bytes.split_at(error.valid_up_to());
-        let at = place(&String::from_utf8_lossy(sound), 1);
-        let found = format!("the byte 0x{:02X} as character {} of the line", rest[0], at.1);
-        SetError::malformed(path, at, "text in UTF-8", found, "Download the file again, or convert it to UTF-8")
-    })?;
-    Ok(text.to_owned())
-}
-
-/// Line and column of the character after `text`, which begins on line `first`.
-pub(super) fn place(text: &str, first: usize) -> (usize, usize) {
-    let last = text.rsplit('\n').next().unwrap_or_default();
-    (first + text.matches('\n').count(), last.chars().count() + 1)
-}
 
 /// How the labels of a table are written.
 #[derive(Clone, Copy, PartialEq)]
@@ -105,10 +77,14 @@ pub(super) struct Columns {
     pub wide: bool,
     /// A wide row may have fewer fields than the header, down to its texts and a label: not every one has five annotators.
     pub narrow: bool,
+    /// A row of a test set may lack its last field, the label.
+    pub short: bool,
     /// A row may have more fields than there are names; the rest is not read.
     pub longer: bool,
     /// Rows with too few fields are passed over, while they are few: ten, or one in a hundred.
     pub torn: bool,
+    /// A field may stand in quotes, each `"` of its text doubled, and may hold tabs and line breaks there.
+    pub quoted: bool,
 }
 
 impl Columns {
@@ -122,8 +98,10 @@ impl Columns {
         marks: &[],
         wide: false,
         narrow: false,
+        short: false,
         longer: false,
         torn: false,
+        quoted: false,
     };
 }
 
@@ -137,21 +115,22 @@ struct Layout {
 
 impl Layout {
     /// Finds the columns by their names, given as the fields of the header.
-    fn of(task: &Task, path: &Path, split: Split, columns: &Columns, names: &[&str]) -> Result<Self, SetError> {
-        let find = |name: &&str| names.iter().position(|found| found.trim() == *name);
+    fn of<N: AsRef<str>>(task: &Task, file: &SetFile, split: Split, columns: &Columns, names: &[N]) -> Result<Self, SetError> {
+        let names: Vec<&str> = names.iter().map(|name| name.as_ref().trim()).collect();
+        let find = |name: &&str| names.iter().position(|found| found == name);
         let label = find(&columns.label);
         let needed = columns.marks.iter().chain(columns.texts).chain((!split.is_test()).then_some(&columns.label));
-        let own = |name: &&str| columns.id.iter().chain(columns.texts).any(|own| name.trim() == *own);
+        let own = |name: &&str| columns.id.iter().chain(columns.texts).any(|own| name == own);
         let missing = needed.clone().any(|name| find(name).is_none());
         let foreign = !missing && label.is_none() && columns.marks.is_empty() && !names.iter().all(own);
         if missing || foreign {
             let these = needed.copied().collect::<Vec<_>>().join(", ");
             let alone = if foreign { " and no texts but these" } else { "" };
             let expected = format!("a header with the columns {these}{alone}");
-            return Err(SetError::malformed(path, (1, 1), expected, quote(&names.join("\t")), wrong_folder(task)));
+            return Err(file.malformed((1, 1), expected, quote(&names.join("\t")), wrong_folder(task)));
         }
         Ok(Layout {
-            names: names.iter().map(|name| name.trim().to_owned()).collect(),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
             id: columns.id.iter().map(find).collect::<Option<_>>().unwrap_or_default(),
             texts: columns.texts.iter().filter_map(find).collect(),
             label,
@@ -162,23 +141,25 @@ impl Layout {
 /// Up to this many torn rows do not point to another kind of file.
 const FEW: usize = 10;
 
-/// A line of a table below its header, at its place.
-struct Line<'a> {
+/// A row of a table below its header, at its place.
+struct Row<'a> {
     task: &'a Task,
-    path: &'a Path,
+    file: &'a SetFile,
+    split: Split,
     columns: &'a Columns,
     layout: &'a Layout,
+    /// Of its first line.
     number: usize,
     /// Empty for a blank line.
-    fields: Vec<&'a str>,
+    fields: Vec<Cow<'a, str>>,
 }
 
-impl Line<'_> {
+impl Row<'_> {
     fn wrong_width(&self) -> SetError {
         let (found, width) = (self.fields.len(), self.layout.names.len());
         let expected = format!("{width} columns separated by tabs ({})", self.layout.names.join(", "));
         let what = if found == 0 { "a blank line".into() } else { found.to_string() };
-        SetError::malformed(self.path, (self.number, found.min(width) + 1), expected, what, wrong_folder(self.task))
+        self.file.malformed((self.number, found.min(width) + 1), expected, what, wrong_folder(self.task))
     }
 
     /// Does it have fewer fields than it should, in a file whose torn lines are passed over?
@@ -188,9 +169,12 @@ impl Line<'_> {
     fn is_torn(&self) -> Result<bool, SetError> {
         let (found, width) = (self.fields.len(), self.layout.names.len());
         let labelled = self.layout.label.is_some();
-        let least = match self.columns.narrow && labelled {
-            true => self.layout.texts.iter().chain(&self.layout.id).max().map_or(width, |last| last + 2),
-            false => width,
+        let least = match self.columns {
+            columns if columns.narrow && labelled => {
+                self.layout.texts.iter().chain(&self.layout.id).max().map_or(width, |last| last + 2)
+            }
+            columns if columns.short && self.split.is_test() => width - 1,
+            _ => width,
         };
         let too_many = found > width && !(self.columns.wide && labelled) && !self.columns.longer;
         match found < width && self.columns.torn {
@@ -206,6 +190,7 @@ impl Line<'_> {
         let (fields, layout) = (&self.fields, self.layout);
         let label = match layout.label.map(|named| self.gold(named)).transpose()? {
             Some((_, text)) if self.columns.wide && text == UNDECIDED.0 => return Ok(None),
+            Some((_, text)) if self.split.is_test() && UNLABELLED.contains(&text) => None,
             Some((place, text)) => Some(self.columns.written.parse(self.task, text).ok_or_else(|| self.no_label(place, text))?),
             None => None,
         };
@@ -214,8 +199,8 @@ impl Line<'_> {
             id => id.iter().map(|&place| fields[place].trim()).collect::<Vec<_>>().join("-"),
         };
         let input = match layout.texts[..] {
-            [a, b] => Input::Pair(fields[a].into(), fields[b].into()),
-            _ => Input::One(layout.texts.iter().map(|&place| fields[place]).collect()),
+            [a, b] => Input::Pair(fields[a].to_string(), fields[b].to_string()),
+            _ => Input::One(layout.texts.iter().map(|&place| &*fields[place]).collect()),
         };
         Ok(Some(Example { id, input, label, group: None }))
     }
@@ -224,6 +209,9 @@ impl Line<'_> {
     /// label, if any.
     fn gold(&self, named: usize) -> Result<(usize, &str), SetError> {
         let (fields, written) = (&self.fields, self.columns.written);
+        if self.columns.short && named == fields.len() {
+            return Ok((named, UNLABELLED[0]));
+        }
         let (last, first) = match self.columns.wide && fields.len() != self.layout.names.len() {
             true if named + 1 < self.layout.names.len() => return Err(self.wrong_width()),
             true => (fields.len() - 1, self.layout.texts.iter().max().map_or(0, |last| last + 1)),
@@ -237,7 +225,7 @@ impl Line<'_> {
     fn no_label(&self, place: usize, found: &str) -> SetError {
         let remedy = format!("Correct the row's `{}`, or check that the folder is {}'s", self.columns.label, self.task.title);
         let expected = self.columns.written.expected(self.task);
-        SetError::malformed(self.path, (self.number, place + 1), expected, quote(found), remedy)
+        self.file.malformed((self.number, place + 1), expected, quote(found), remedy)
     }
 }
 
@@ -248,22 +236,29 @@ pub(super) fn glue(task: &Task, folder: &Path, split: Split, columns: &Columns) 
 
 /// Reads a table.
 pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
-    let mut loaded = Loaded { files: vec![path.into()], ..Loaded::default() };
-    let mut layout = columns.names.map(|names| Layout::of(task, path, split, columns, names)).transpose()?;
+    let file = &SetFile::read(task, path)?;
+    let mut loaded = Loaded::of(file);
+    let mut layout = columns.names.map(|names| Layout::of(task, file, split, columns, names)).transpose()?;
     let (mut rows, mut torn) = (0, Vec::new());
-    for (number, line) in lines(&text(task, path)?) {
-        let fields: Vec<&str> = if line.is_empty() { Vec::new() } else { line.split('\t').collect() };
+    let mut lines = file.lines().peekable();
+    while let Some((number, line)) = lines.next() {
+        let width = layout.as_ref().map_or(0, |layout| layout.names.len());
+        let fields = match () {
+            () if line.is_empty() => Vec::new(),
+            () if columns.quoted => joined(line, &mut lines, width),
+            () => line.split('\t').map(Cow::Borrowed).collect(),
+        };
         let Some(layout) = &layout else {
-            layout = Some(Layout::of(task, path, split, columns, &fields)?);
+            layout = Some(Layout::of(task, file, split, columns, &fields)?);
             continue;
         };
         rows += usize::from(!line.is_empty());
-        let line = Line { task, path, columns, layout, number, fields };
-        if line.is_torn()? {
-            torn.push(line.wrong_width());
+        let row = Row { task, file, split, columns, layout, number, fields };
+        if row.is_torn()? {
+            torn.push(row.wrong_width());
             continue;
         }
-        match line.example(rows - 1)? {
+        match row.example(rows - 1)? {
             Some(example) => loaded.examples.push(example),
             None => loaded.drop_row(UNDECIDED.1),
         }
@@ -273,6 +268,81 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
         true => Err(torn.remove(0)),
         false => Ok(loaded),
     }
+}
+
+/// The fields of a row in which a quoted one may reach over line breaks: further lines are taken if they lead to a row of this width.
+/// Where quotes do not lead to it, but tabs alone do, quotes are characters.
+fn joined<'t>(
+    line: &'t str,
+    rest: &mut Peekable<impl Iterator<Item = (usize, &'t str)> + Clone>,
+    width: usize,
+) -> Vec<Cow<'t, str>> {
+    let (fields, open) = unquoted(line);
+    if fields.len() != width && line.split('\t').count() == width {
+        return line.split('\t').map(Cow::Borrowed).collect();
+    }
+    if !open || fields.len() >= width {
+        return fields;
+    }
+    let mut whole = line.to_owned();
+    for (taken, (_, next)) in (0..MOST_LINES).zip(rest.clone()) {
+        whole.push('\n');
+        whole.push_str(next);
+        if !next.contains('"') {
+            continue;
+        }
+        let (fields, open) = unquoted(&whole);
+        if !open && fields.len() == width {
+            rest.nth(taken);
+            return fields.into_iter().map(|field| Cow::Owned(field.into_owned())).collect();
+        }
+    }
+    fields
+}
+
+/// The fields of a row, those in quotes without them; and whether a quote is still open at its end. A field that begins with a quote
+/// but does not end with one, or holds a single one, is taken as it is.
+fn unquoted(row: &str) -> (Vec<Cow<'_, str>>, bool) {
+    let (mut fields, mut rest, mut open) = (Vec::new(), Some(row), false);
+    while let Some(text) = rest {
+        let (field, after) = match quoted(text) {
+            Quoted::Closed(end) if text[1..end].contains('"') => {
+                (Cow::Owned(text[1..end].replace("\"\"", "\"")), &text[end + 1..])
+            }
+            Quoted::Closed(end) => (Cow::Borrowed(&text[1..end]), &text[end + 1..]),
+            other => {
+                open |= matches!(other, Quoted::Open);
+                let (field, after) = text.split_at(text.find('\t').unwrap_or(text.len()));
+                (Cow::Borrowed(field), after)
+            }
+        };
+        fields.push(field);
+        rest = after.strip_prefix('\t');
+    }
+    (fields, open)
+}
+
+/// What stands at the beginning of a text.
+enum Quoted {
+    /// A field in quotes; the second is at this byte.
+    Closed(usize),
+    /// A quote without a second one.
+    Open,
+    /// Something else.
+    No,
+}
+
+fn quoted(text: &str) -> Quoted {
+    let Some(inner) = text.strip_prefix('"') else { return Quoted::No };
+    let mut quotes = inner.match_indices('"').map(|(at, _)| at + 1).peekable();
+    while let Some(at) = quotes.next() {
+        match text[at + 1..].chars().next() {
+            None | Some('\t') => return Quoted::Closed(at),
+            Some('"') => drop(quotes.next()),
+            Some(_) => return Quoted::No,
+        }
+    }
+    Quoted::Open
 }
 
 /// What to do about a file that is another data set's.

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use super::reference;
-use super::{Answer, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
+use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
 /// 273 sentences.
 pub static WSC273: Task = Task {
@@ -24,16 +24,14 @@ pub static WSC273: Task = Task {
     read,
 };
 
-fn read(folder: &Path, _: Split) -> Result<Loaded, SetError> {
-    let mut loaded = reference::read(&WSC273, &folder.join("wsc273.txt"))?;
-    for example in &mut loaded.examples {
-        let (Input::Reference { candidates: [a, b], .. }, Some(Label::Class(class))) = (&mut example.input, &mut example.label)
-        else {
-            continue;
-        };
-        if a.to_lowercase() > b.to_lowercase() {
+fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+    let mut loaded = reference::read(&WSC273, &folder.join("wsc273.txt"), split)?;
+    for Example { input, label, .. } in &mut loaded.examples {
+        if let Input::Reference { candidates: [a, b], .. } = input
+            && a.to_lowercase() > b.to_lowercase()
+        {
             std::mem::swap(a, b);
-            *class = 1 - *class;
+            *label = label.map(|label| Label::Class(1 - label.value() as usize));
         }
     }
     Ok(loaded)

@@ -1,0 +1,51 @@
+//! A task asked of a language model that was never trained for it.
+
+use std::path::Path;
+
+use gradus_data::sets::{Dropped, Example, Split, Task};
+use gradus_model::Tree;
+use gradus_train::finetune::{FinetuneError, evenly};
+use gradus_train::hyperparameters::RangeError;
+use gradus_train::tasks::TaskError;
+use gradus_train::zero_shot::{Answers, ZeroShot};
+
+use crate::common::{On, open_model};
+use crate::error::CliError;
+use crate::output;
+
+/// A split's rows and the answers to them.
+pub struct Asked {
+    pub examples: Vec<Example>,
+    pub answers: Answers,
+    /// Rows in the files.
+    pub file_rows: usize,
+    pub dropped: Vec<Dropped>,
+}
+
+/// Answers to at most so many rows of a split. `check` may refuse them before the long work.
+pub fn ask(
+    (model, opening, on): (&Path, Option<&str>, &On),
+    (task, folder, split): (&'static Task, &Path, Split),
+    rows: Option<usize>,
+    check: impl FnOnce(&[Example]) -> Result<(), TaskError>,
+) -> Result<Asked, CliError> {
+    if !ZeroShot::has(task) {
+        return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
+    }
+    let dir = open_model(model)?;
+    let model = dir.load()?.to(&on.open()?)?;
+    let tokenizer = dir.required_tokenizer(&model)?;
+    let known =
+        |token| tokenizer.token_id(token).ok_or_else(|| RangeError::new("opening", token, "a token of the model's tokenizer"));
+    let opening = opening.map(known).transpose()?;
+    let load = |split| task.load(folder, split).map_err(FinetuneError::from);
+    // The threshold is from all training rows, however few rows are asked.
+    let train = if ZeroShot::needs_train(task) { load(Split::Train)?.examples } else { Vec::new() };
+    let loaded = load(split)?;
+    output::notes(&loaded.notes);
+    let file_rows = loaded.rows();
+    let examples = evenly(loaded.examples, rows);
+    check(&examples).map_err(FinetuneError::from)?;
+    let answers = ZeroShot { model: &model, tokenizer: &tokenizer, opening }.answers(task, &train, &examples);
+    Ok(Asked { answers: answers.map_err(FinetuneError::from)?, examples, file_rows, dropped: loaded.dropped })
+}

@@ -1,0 +1,263 @@
+//! A file of a data set: found under its name or packed, and read as text.
+//!
+//! What a file is, its first bytes say, not its name. gzip is unpacked, and a zip that holds one file, or one of the name asked
+//! for. UTF-16 and other ways to pack are named with the command that converts them. The text is UTF-8; it may open with a byte
+//! order mark.
+
+use std::borrow::Cow;
+use std::fs;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use super::error::SetError;
+use super::task::Task;
+
+/// What else a file may be: its first bytes, its name, and how to make it readable.
+const FOREIGN: [(&[u8], &str, &str); 5] = [
+    (b"\xFF\xFE", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"\xFE\xFF", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"BZh", "a file packed by bzip2", "bzip2 -d"),
+    (b"\xFD7zXZ\0", "a file packed by xz", "xz -d"),
+    (b"\x28\xB5\x2F\xFD", "a file packed by zstd", "zstd -d"),
+];
+const GZIP: &[u8] = b"\x1F\x8B";
+const ZIP: &[u8] = b"PK\x03\x04";
+/// Deflate packs English text three to four times. What unpacks to more than this many times its size (and [`SMALL`]) was made to fill
+/// memory.
+const RATIO: u64 = 100;
+const SMALL: u64 = 1 << 20;
+
+/// A data set's file.
+#[derive(Debug)]
+pub(super) struct SetFile {
+    /// Where it was found.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+impl SetFile {
+    /// Reads the file of this name, or the same packed.
+    pub(super) fn read(task: &Task, path: &Path) -> Result<Self, SetError> {
+        let path = found(path).unwrap_or_else(|| path.to_owned());
+        let io = |cause| SetError::io(task, &path, "file", cause);
+        let packed = bytes(&path).map_err(io)?;
+        let (content, whole) = unpacked(&path, &packed).map_err(io)?;
+        let bytes = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
+        if let Some((_, what, command)) = FOREIGN.into_iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+            let remedy = format!("Convert it: {command}");
+            return Err(SetError::malformed(&path, (1, 1), "text in UTF-8", what, remedy));
+        }
+        if !whole {
+            let expected = format!("a packed text of at most {RATIO} times its packed size");
+            let remedy = "Unpack it by hand, if you trust it";
+            return Err(SetError::malformed(&path, (1, 1), expected, "a larger one", remedy));
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(SetFile { text: text.to_owned(), path }),
+            Err(error) => {
+                let (sound, rest) = bytes.split_at(error.valid_up_to());
+                let at = place(&String::from_utf8_lossy(sound), 1);
+                let found = format!("the byte 0x{:02X} as character {} of the line", rest[0], at.1);
+                let remedy = "Download the file again, or convert it to UTF-8";
+                Err(SetError::malformed(&path, at, "text in UTF-8", found, remedy))
+            }
+        }
+    }
+
+    /// Its lines, numbered from 1, without their ends. Blank lines at its end are passed over.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> + Clone {
+        let lines = self.text.trim_end_matches(['\r', '\n']).split_terminator('\n');
+        (1..).zip(lines.map(|line| line.strip_suffix('\r').unwrap_or(line)))
+    }
+
+    /// Does its last line lack its end, as that of a file does which was cut off?
+    pub(super) fn is_unfinished(&self) -> bool {
+        !self.text.is_empty() && !self.text.ends_with('\n')
+    }
+
+    /// Something wrong at this line and column. On a last line without its end it says so.
+    pub(super) fn malformed(
+        &self,
+        at: (usize, usize),
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> SetError {
+        let mut remedy = remedy.into();
+        if self.is_unfinished() && at.0 == 1 + self.text.matches('\n').count() {
+            remedy = format!("This last line has no end: the file may have been cut off. {remedy}");
+        }
+        SetError::malformed(&self.path, at, expected, found, remedy)
+    }
+}
+
+/// Where a file is: under its own name, else packed.
+fn found(path: &Path) -> Option<PathBuf> {
+    let packed = |kind: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(kind);
+        PathBuf::from(name)
+    };
+    ["", ".gz", ".zip"].map(packed).into_iter().find(|path| path.exists())
+}
+
+/// The place in `files` of the one to read, where a data set has several names for its files: the first that is there. If none is, the
+/// first of those whose relatives are, so that an error names a file that belongs to the others.
+pub(super) fn choose<const N: usize>(folder: &Path, files: [&str; N], relatives: [&[&str]; N]) -> usize {
+    let is_there = |name: &str| found(&folder.join(name)).is_some();
+    let own = files.iter().position(|name| is_there(name));
+    own.or_else(|| relatives.iter().position(|names| names.iter().any(|name| is_there(name)))).unwrap_or(0)
+}
+
+/// Reads a file that ends: a pipe could keep its reader waiting for ever.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let found = path.metadata()?;
+    match found.is_file() || found.is_dir() {
+        true => fs::read(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a pipe, socket or device")),
+    }
+}
+
+/// What is packed in these bytes, if anything is, and whether that is all of it.
+fn unpacked<'b>(path: &Path, bytes: &'b [u8]) -> io::Result<(Cow<'b, [u8]>, bool)> {
+    let most = (RATIO * bytes.len() as u64).max(SMALL);
+    let take = |reader: &mut dyn Read| {
+        let mut content = Vec::new();
+        reader.take(most + 1).read_to_end(&mut content)?;
+        let whole = content.len() as u64 <= most;
+        Ok((Cow::Owned(content), whole))
+    };
+    if bytes.starts_with(GZIP) {
+        return take(&mut flate2::read::MultiGzDecoder::new(bytes));
+    }
+    if bytes.starts_with(ZIP) {
+        let mut archive = zip::ZipArchive::new(Cursor::new(bytes))?;
+        let index = member(path, &archive)?;
+        return take(&mut archive.by_index(index)?);
+    }
+    Ok((Cow::Borrowed(bytes), true))
+}
+
+/// Which file of an archive is meant: the only one, or the one of this name.
+fn member<R: Read + io::Seek>(path: &Path, archive: &zip::ZipArchive<R>) -> io::Result<usize> {
+    // macOS adds a folder of its own.
+    let is_file = |name: &str| !name.ends_with('/') && !name.starts_with("__MACOSX/");
+    let names: Vec<_> = archive.file_names().collect::<Result<_, _>>()?;
+    let files: Vec<(usize, &str)> = (0..).zip(names.iter().map(|name| &**name)).filter(|(_, name)| is_file(name)).collect();
+    let own = path.file_name().unwrap_or_default().to_string_lossy();
+    let own = own.strip_suffix(".zip").unwrap_or(&own);
+    let named = files.iter().find(|(_, name)| name.rsplit('/').next() == Some(own));
+    match (&files[..], named) {
+        ([only], _) | (_, Some(only)) => Ok(only.0),
+        _ => {
+            let found = files.len();
+            let why = format!("expected a zip that holds one file, or one of the name {own:?}, found {found} files; unpack it");
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
+        }
+    }
+}
+
+/// Line and column of the character after `text`, which begins on line `first`.
+pub(super) fn place(text: &str, first: usize) -> (usize, usize) {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    (first + text.matches('\n').count(), last.chars().count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::sst2::SST2;
+    use super::super::testing::{folder, rows};
+    use super::super::{Loaded, Split};
+    use super::*;
+
+    const DEV: &str = "sentence\tlabel\nfine\t1\n";
+
+    fn load(name: &str, bytes: &[u8]) -> Result<Loaded, String> {
+        let folder = folder(&[]);
+        fs::write(folder.path().join(name), bytes).unwrap();
+        SST2.load(folder.path(), Split::Dev).map_err(|error| error.to_string())
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packed.write_all(text).unwrap();
+        packed.finish().unwrap()
+    }
+
+    fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, text) in files {
+            archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+            archive.write_all(text.as_bytes()).unwrap();
+        }
+        archive.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn a_packed_file_is_read_whatever_its_name() {
+        let packed = gzip(DEV.as_bytes());
+        let two = [gzip(&DEV.as_bytes()[..9]), gzip(&DEV.as_bytes()[9..])].concat();
+        let mac = zip(&[("SST-2/dev.tsv", DEV), ("__MACOSX/SST-2/._dev.tsv", "x")]);
+        let several = zip(&[("readme.md", "x"), ("SST-2/dev.tsv", DEV)]);
+        for (name, bytes) in [
+            ("dev.tsv", packed.clone()),
+            ("dev.tsv.gz", packed),
+            ("dev.tsv.gz", two),
+            ("dev.tsv.zip", zip(&[("a.txt", DEV)])),
+            ("dev.tsv", mac),
+            ("dev.tsv.zip", several),
+        ] {
+            let loaded = load(name, &bytes).unwrap();
+            assert_eq!(rows(&loaded), ["0: fine = 1"], "{name}");
+            assert_eq!(loaded.files[0].file_name().unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_remedy() {
+        let utf16: Vec<u8> = DEV.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let several = zip(&[("a.tsv", DEV), ("b.tsv", DEV)]);
+        let cut = gzip(DEV.as_bytes());
+        for (bytes, words) in [
+            ([b"\xFF\xFE", &utf16[..]].concat(), "found UTF-16. Convert it: iconv -f UTF-16 -t UTF-8"),
+            (b"BZh91AY".to_vec(), "found a file packed by bzip2. Convert it: bzip2 -d"),
+            (b"\xFD7zXZ\0\0".to_vec(), "found a file packed by xz"),
+            (b"\x28\xB5\x2F\xFD.".to_vec(), "found a file packed by zstd"),
+            (several, "expected a zip that holds one file, or one of the name \"dev.tsv\", found 2 files; unpack it"),
+            (zip(&[]), ""),
+            (cut[..cut.len() - 9].to_vec(), "dev.tsv"),
+            (b"PK\x03\x04".to_vec(), "dev.tsv"),
+        ] {
+            let message = load("dev.tsv", &bytes).unwrap_err();
+            assert!(message.contains(words), "{message}");
+        }
+    }
+
+    /// Deflate can pack a thousand times.
+    #[test]
+    fn what_was_packed_to_fill_memory_is_refused() {
+        let words = "expected a packed text of at most 100 times its packed size, found a larger one";
+        let bomb = gzip(&vec![b' '; 16 << 20]);
+        assert!(load("dev.tsv", &bomb).unwrap_err().contains(words));
+        let text = format!("{DEV}{}", "fine\t1\n".repeat(100_000));
+        assert_eq!(load("dev.tsv", &gzip(text.as_bytes())).unwrap().examples.len(), 100_001, "small");
+    }
+
+    #[test]
+    fn a_last_line_without_its_end_is_told() {
+        let whole = load("dev.tsv", DEV.as_bytes()).unwrap();
+        assert!(whole.notes.is_empty(), "{:?}", whole.notes);
+        let cut = load("dev.tsv", DEV.trim_end().as_bytes()).unwrap();
+        assert_eq!(cut.examples, whole.examples);
+        assert!(cut.notes[0].ends_with("dev.tsv: the last line has no end; if the file was cut off, rows are missing"));
+        let error = load("dev.tsv", &DEV.as_bytes()[..DEV.len() - 3]).unwrap_err();
+        let words = "line 2, column 2: expected 2 columns separated by tabs (sentence, label), found 1. This last line has no end: \
+                     the file may have been cut off.";
+        assert!(error.contains(words), "{error}");
+        let error = load("dev.tsv", "sentence\tlabel\nfine\nfine\t1".as_bytes()).unwrap_err();
+        assert!(!error.contains("cut off"), "{error}");
+    }
+}
