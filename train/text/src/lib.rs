@@ -39,6 +39,7 @@ mod corpus;
 mod error;
 mod files;
 mod plain;
+pub mod spacy;
 mod tokenizer;
 mod train;
 

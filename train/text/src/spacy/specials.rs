@@ -1,0 +1,98 @@
+//! The exceptions as a table to look texts up in, and as patterns of tokens.
+
+use std::collections::HashMap;
+
+use super::{affixes, exceptions, infixes, prefixes, suffixes};
+
+/// What is known of a text.
+#[derive(Debug, Default)]
+struct Entry {
+    /// The lengths of its tokens in bytes if it is an exception; none otherwise.
+    tokens: Box<[u8]>,
+    /// Its number as a token of patterns, if it is one.
+    word: Option<u16>,
+}
+
+/// The exceptions; by default, none.
+#[derive(Debug)]
+pub(super) struct Specials {
+    entries: HashMap<Box<str>, Entry>,
+    /// The lengths of the entries in bytes, as bits, by first byte: most texts need no further look.
+    lengths: [u64; 256],
+    /// The patterns as a tree: (node, word) to node, from the root, 0.
+    steps: HashMap<(u16, u16), u16>,
+    /// Whether a pattern ends at a node.
+    ends: Vec<bool>,
+    words: u16,
+}
+
+impl Default for Specials {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), lengths: [0; 256], steps: HashMap::new(), ends: vec![false], words: 0 }
+    }
+}
+
+impl Specials {
+    /// The exceptions of English. What the rules alone would cut is also a pattern: of the tokens that they would make.
+    pub(super) fn english() -> Self {
+        let mut specials = Self::default();
+        let none = Self::default();
+        for (text, tokens) in exceptions::all() {
+            let cut = prefixes::length(&text) > 0 || suffixes::length(&text) > 0 || infixes::any(&text);
+            let mut pieces = Vec::new();
+            affixes::split(&text, 0, text.len(), &none, &mut |from, to| pieces.push(&text[from..to]));
+            // One token in place of the same token would change nothing.
+            if cut && (pieces.len() > 1 || tokens.len() > 1) {
+                specials.add_pattern(&pieces);
+            }
+            specials.entry(&text).tokens = tokens.iter().map(|token| token.len() as u8).collect();
+        }
+        specials
+    }
+
+    fn entry(&mut self, text: &str) -> &mut Entry {
+        self.lengths[usize::from(text.as_bytes()[0])] |= 1 << text.len();
+        self.entries.entry(text.into()).or_default()
+    }
+
+    fn add_pattern(&mut self, texts: &[&str]) {
+        let mut node = 0;
+        for text in texts {
+            let fresh = self.words;
+            let word = *self.entry(text).word.get_or_insert(fresh);
+            self.words += u16::from(word == fresh);
+            let next = self.ends.len() as u16;
+            node = *self.steps.entry((node, word)).or_insert(next);
+            if node == next {
+                self.ends.push(false);
+            }
+        }
+        self.ends[usize::from(node)] = true;
+    }
+
+    fn get(&self, text: &str) -> Option<&Entry> {
+        let lengths = self.lengths[usize::from(*text.as_bytes().first()?)];
+        let known = text.len() < 64 && lengths >> text.len() & 1 == 1;
+        if known { self.entries.get(text) } else { None }
+    }
+
+    /// The lengths in bytes of the tokens of an exception.
+    pub(super) fn tokens(&self, text: &str) -> Option<&[u8]> {
+        self.get(text).map(|entry| &*entry.tokens).filter(|tokens| !tokens.is_empty())
+    }
+
+    /// The number of a token that patterns contain.
+    pub(super) fn word(&self, token: &str) -> Option<u16> {
+        self.get(token)?.word
+    }
+
+    /// From a node of the patterns by a word to the next.
+    pub(super) fn step(&self, node: u16, word: u16) -> Option<u16> {
+        self.steps.get(&(node, word)).copied()
+    }
+
+    /// Whether a pattern ends at a node.
+    pub(super) fn is_end(&self, node: u16) -> bool {
+        self.ends[usize::from(node)]
+    }
+}
