@@ -11,14 +11,18 @@ pub(super) fn split(text: &str, mut from: usize, mut to: usize, specials: &Speci
             break Some(tokens);
         }
         let prefix = prefixes::length(rest);
-        if prefix > 0 && let Some(tokens) = specials.tokens(&rest[prefix..]) {
+        if prefix > 0
+            && let Some(tokens) = specials.tokens(&rest[prefix..])
+        {
             token(from, from + prefix);
             from += prefix;
             break Some(tokens);
         }
         // A suffix is sought behind the prefix, but what it would leave of an exception has the prefix with it.
         let suffix = suffixes::length(&rest[prefix..]);
-        if suffix > 0 && let Some(tokens) = specials.tokens(&rest[..rest.len() - suffix]) {
+        if suffix > 0
+            && let Some(tokens) = specials.tokens(&rest[..rest.len() - suffix])
+        {
             cut.push(suffix);
             to -= suffix;
             break Some(tokens);

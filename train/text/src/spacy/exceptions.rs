@@ -42,8 +42,7 @@ const WHOLE: &str = r"
     <space> \t \n — C++";
 
 /// Faces: each pair of eyes looks on each mouth, with a nose `-` and without.
-const FACES: &[(&str, &str)] =
-    &[(":", ") )) ))) ( (( ((( ] } / | * > 0 3 D O P X o p x"), (";", ") D"), ("8", ") D")];
+const FACES: &[(&str, &str)] = &[(":", ") )) ))) ( (( ((( ] } / | * > 0 3 D O P X o p x"), (";", ") D"), ("8", ") D")];
 
 /// Other emoticons.
 const EMOTICONS: &str = r#"

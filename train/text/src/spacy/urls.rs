@@ -16,8 +16,7 @@ use super::classes::{self, LOWER};
 /// searches together read the text a fixed number of times.
 pub(super) fn is_url(text: &str) -> bool {
     let after_at = text.match_indices('@').map(|(at, _)| at + 1).filter(|&start| start > 1);
-    text.contains('.')
-        && [Some(0), scheme(text)].into_iter().flatten().chain(after_at).any(|start| is_place(&text[start..]))
+    text.contains('.') && [Some(0), scheme(text)].into_iter().flatten().chain(after_at).any(|start| is_place(&text[start..]))
 }
 
 /// Where the text goes on after its scheme.
@@ -83,8 +82,7 @@ fn is_address(address: &str) -> bool {
         _ => false,
     };
     let first = matches!(a[..], ['1'..='9'] | ['1'..='9', _] | ['1', _, _] | ['2', '0' | '1', _] | ['2', '2', '0'..='3']);
-    let last =
-        matches!(d[..], ['1'..='9'] | ['1'..='9', _] | ['1', _, _] | ['2', '0'..='4', _] | ['2', '5', '0'..='4']);
+    let last = matches!(d[..], ['1'..='9'] | ['1'..='9', _] | ['1', _, _] | ['2', '0'..='4', _] | ['2', '5', '0'..='4']);
     let inner = |n: &[char]| matches!(n, [_] | [_, _] | ['1', _, _] | ['2', '0'..='4', _] | ['2', '5', '0'..='5']);
     !local && first && inner(b) && inner(c) && last
 }
