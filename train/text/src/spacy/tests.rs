@@ -1,3 +1,4 @@
+use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -54,12 +55,20 @@ fn exceptions_as_the_reference() {
 fn every_character_as_the_reference() {
     let places = include_str!("../../tests/data/spacy/places.txt");
     let digests = include_str!("../../tests/data/spacy/every_character.txt");
-    for (line, block) in digests.lines().zip((0u32..).step_by(0x1000)) {
-        let characters = (block..block + 0x1000).filter_map(char::from_u32);
-        let lines: String = characters.map(|c| tokens(&places.replace('@', &c.to_string())).join("|") + "\n").collect();
-        assert_eq!(format!("{block:06x} {}", digest(&lines)), line);
-    }
-    assert_eq!(digests.lines().count(), 0x110);
+    let found = (0..0x110).into_par_iter().map(|block| {
+        let characters = (block << 12..(block + 1) << 12).filter_map(char::from_u32);
+        let mut lines = String::new();
+        for c in characters {
+            let mut separator = "";
+            English::new().for_each_token(&places.replace('@', c.encode_utf8(&mut [0; 4])), |token| {
+                lines.extend([separator, token]);
+                separator = "|";
+            });
+            lines.push('\n');
+        }
+        format!("{:06x} {}", block << 12, digest(&lines))
+    });
+    assert_eq!(found.collect::<Vec<_>>(), digests.lines().collect::<Vec<_>>());
 }
 
 /// The short way of a word of letters against the long one.
