@@ -38,9 +38,9 @@ pub(super) fn any(word: &str) -> bool {
 /// Bytes of the character that begins with this byte.
 fn width(first: u8) -> usize {
     match first {
-        ..0x80 => 1,
-        ..0xE0 => 2,
-        ..0xF0 => 3,
+        0..=0x7F => 1,
+        0x80..=0xDF => 2,
+        0xE0..=0xEF => 3,
         _ => 4,
     }
 }
