@@ -38,6 +38,7 @@ mod bpe;
 mod corpus;
 mod error;
 mod files;
+pub mod ftfy;
 mod plain;
 pub mod spacy;
 mod tokenizer;

@@ -1,0 +1,128 @@
+//! Fixes of single characters, and the last touches.
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+use super::codecs::c1_as_windows;
+
+/// C1 control characters as Windows-1252 has them; ligatures, full and half width, curly quotes and line breaks made plain.
+///
+/// NEL (U+0085) would be a line break, but Windows-1252 has made it "…" by then.
+pub(super) fn fix_characters(text: &str) -> Option<String> {
+    let first = text.find(is_fixed)?;
+    let (clean, rest) = text.split_at(first);
+    let mut out = String::with_capacity(text.len());
+    out.push_str(clean);
+    let mut chars = rest.chars().peekable();
+    while let Some(c) = chars.next() {
+        if !(c == '\r' && chars.peek() == Some(&'\n')) {
+            push_fixed(c1_as_windows(c), &mut out);
+        }
+    }
+    Some(out)
+}
+
+/// Whether [`fix_characters`] changes `c`.
+fn is_fixed(c: char) -> bool {
+    match c {
+        '\u{81}' | '\u{8d}' | '\u{8f}' | '\u{90}' | '\u{9d}' => false,
+        '\r' | '\u{80}'..='\u{9f}' | '\u{2bc}' | '\u{2018}'..='\u{201f}' | '\u{2028}' | '\u{2029}' => true,
+        '\u{3000}' | '\u{ff01}'..='\u{ffee}' => true,
+        _ => ligature(c).is_some(),
+    }
+}
+
+fn push_fixed(c: char, out: &mut String) {
+    match c {
+        '\u{2bc}' | '\u{2018}'..='\u{201b}' => out.push('\''),
+        '\u{201c}'..='\u{201f}' => out.push('"'),
+        '\r' | '\u{2028}' | '\u{2029}' => out.push('\n'),
+        '\u{3000}' => out.push(' '),
+        '\u{ff01}'..='\u{ffee}' => out.extend([c].into_iter().nfkc()),
+        _ => match ligature(c) {
+            Some(letters) => out.push_str(letters),
+            None => out.push(c),
+        },
+    }
+}
+
+/// The letters of a Latin ligature or digraph.
+fn ligature(c: char) -> Option<&'static str> {
+    Some(match c {
+        'Ĳ' => "IJ",
+        'ĳ' => "ij",
+        'ŉ' => "'n",
+        'Ǳ' => "DZ",
+        'ǲ' => "Dz",
+        'ǳ' => "dz",
+        'Ǆ' => "DŽ",
+        'ǅ' => "Dž",
+        'ǆ' => "dž",
+        'Ǉ' => "LJ",
+        'ǈ' => "Lj",
+        'ǉ' => "lj",
+        'Ǌ' => "NJ",
+        'ǋ' => "Nj",
+        'ǌ' => "nj",
+        'ﬀ' => "ff",
+        'ﬁ' => "fi",
+        'ﬂ' => "fl",
+        'ﬃ' => "ffi",
+        'ﬄ' => "ffl",
+        'ﬅ' => "ſt",
+        'ﬆ' => "st",
+        _ => return None,
+    })
+}
+
+/// Takes out what tells a terminal about colours and the like: ESC, "[", numbers, a letter.
+pub(super) fn remove_terminal_escapes(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(i) = text[at..].find("\x1b[") {
+        let start = at + i;
+        let numbers = &text[start + 2..];
+        let letter = numbers.trim_start_matches(|c| c == ';' || is_digit(c));
+        at = text.len() - letter.len();
+        if letter.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            at += 1;
+            out.push_str(&text[copied..start]);
+            copied = at;
+        }
+    }
+    (copied > 0).then(|| out + &text[copied..])
+}
+
+/// Decimal digits of every script, by the zeros from which they count (Unicode 14).
+fn is_digit(c: char) -> bool {
+    const ZEROS: [u32; 66] = [
+        0x30, 0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xDE6, 0xE50, 0xED0, 0xF20,
+        0x1040, 0x1090, 0x17E0, 0x1810, 0x1946, 0x19D0, 0x1A80, 0x1A90, 0x1B50, 0x1BB0, 0x1C40, 0x1C50, 0xA620, 0xA8D0, 0xA900,
+        0xA9D0, 0xA9F0, 0xAA50, 0xABF0, 0xFF10, 0x104A0, 0x10D30, 0x11066, 0x110F0, 0x11136, 0x111D0, 0x112F0, 0x11450, 0x114D0,
+        0x11650, 0x116C0, 0x11730, 0x118E0, 0x11950, 0x11C50, 0x11D50, 0x11DA0, 0x16A60, 0x16AC0, 0x16B50, 0x1D7CE, 0x1D7D8,
+        0x1D7E2, 0x1D7EC, 0x1D7F6, 0x1E140, 0x1E2F0, 0x1E950, 0x1FBF0,
+    ];
+    let code = u32::from(c);
+    let after = ZEROS.partition_point(|&zero| zero <= code);
+    after > 0 && code - ZEROS[after - 1] < 10
+}
+
+/// Takes out control characters that show nothing, marks of annotations and of byte order.
+pub(super) fn remove_controls(text: &str) -> Option<String> {
+    text.contains(is_removed).then(|| text.chars().filter(|&c| !is_removed(c)).collect())
+}
+
+fn is_removed(c: char) -> bool {
+    match c {
+        '\t' | '\n' | '\x0c' | '\r' => false,
+        _ => matches!(c, '\0'..='\x1f' | '\x7f' | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffc}'),
+    }
+}
+
+/// Canonical composition (NFC).
+pub(super) fn compose(text: &str) -> Option<String> {
+    // Below U+0300 every text is composed.
+    if text.chars().all(|c| c < '\u{300}') || is_nfc_quick(text.chars()) == IsNormalized::Yes {
+        return None;
+    }
+    Some(text.nfc().collect())
+}

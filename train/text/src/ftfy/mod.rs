@@ -1,0 +1,137 @@
+//! Text made less broken, as Python's `ftfy.fix_text` does it (ftfy 6.3.1, in its default configuration).
+//!
+//! ```text
+//! text → segments    lines, with their "\n"; a longer one is cut at every millionth character
+//! segment → entities "&eacute;" → "é", unless this segment or one before it has a "<": then the text is HTML
+//!         → encoding mojibake: "sÃ³" → "só"
+//!         → C1       control characters U+0080–U+009F as Windows-1252 has them
+//!         → letters  ligatures apart ("ﬁ" → "fi"), full and half width to normal ("Ａ" → "A", "ｶ" → "カ")
+//!         → quotes   curly to straight
+//!         → breaks   "\r\n", "\r", U+2028 and U+2029 → "\n"
+//!         → escapes  those for terminals out
+//!         → controls control characters out, but for "\t", "\n", "\f", "\r"
+//!         → NFC      letters and accents composed
+//!         → all of it again, until nothing changes
+//! ```
+//!
+//! # Encoding
+//! Text that is not ASCII and looks bad (some characters stand beside others as they only do in mojibake) gets the first
+//! remedy that applies, and again while it helps:
+//!
+//! 1. Of ten single-byte encodings, the first in which the whole text can be written with the bytes of UTF-8. Before they are
+//!    read, spaces that were 0xA0 are made so again, and sequences that lost a byte become U+FFFD. CESU-8 and Java's NUL are
+//!    read as well.
+//! 2. Parts that look like UTF-8, each by itself.
+//! 3. C1 control characters as Windows-1252 has them.
+//!
+//! # Where it differs
+//! - ftfy also repairs surrogates. A Rust string has none.
+//! - A segment gets about 64 passes (more where it is short), so that time is in proportion to the text. Only text nested
+//!   deeper, such as "&amp;amp;amp;…", is left as it is then; ftfy goes on, in quadratic time.
+//! - Our Unicode is newer than that of Python 3.11 (Unicode 14).
+
+mod badness;
+mod bytes;
+mod characters;
+mod classes;
+mod codecs;
+mod encoding;
+mod entities;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::borrow::Cow;
+
+use work::Work;
+
+/// Segments are not longer than this many characters.
+const SEGMENT: usize = 1_000_000;
+
+/// Fixes text; what needs no fixing is borrowed.
+///
+/// ```
+/// use gradus_text::ftfy::fix_text;
+///
+/// assert_eq!(fix_text("âœ” No problems"), "✔ No problems");
+/// assert_eq!(fix_text("Broken text&hellip; it&#x2019;s ﬂubberiﬁc!"), "Broken text… it's flubberific!");
+/// ```
+pub fn fix_text(text: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut copied = 0; // the text up to here is in `out`
+    let mut html = false;
+    let mut at = 0; // the start of a segment
+    while let Some(odd) = find_odd(&text.as_bytes()[at..]) {
+        let (start, end) = segment(text, at, at + odd);
+        html = html || text[at..end].contains('<');
+        if let Some(fixed) = fix_segment(&text[start..end], !html) {
+            out.push_str(&text[copied..start]);
+            out.push_str(&fixed);
+            copied = end;
+        }
+        at = end;
+    }
+    if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(out + &text[copied..]) }
+}
+
+/// Whether some fix may change a segment with this byte, as none changes others.
+const fn is_odd(byte: u8) -> bool {
+    matches!(byte, 0..=8 | 0x0B | 0x0D..=0x1F | b'&' | 0x7F..)
+}
+
+fn find_odd(bytes: &[u8]) -> Option<usize> {
+    // Whole chunks by or-ing, which the compiler does 16 bytes at a time.
+    let (chunks, _) = bytes.as_chunks::<64>();
+    let plain = chunks.iter().take_while(|chunk| !chunk.iter().fold(false, |odd, &byte| odd | is_odd(byte))).count();
+    let from = plain * 64;
+    bytes[from..].iter().position(|&byte| is_odd(byte)).map(|i| from + i)
+}
+
+/// Start and end of the segment with the byte at `odd`, the first odd one since `at`, where a segment starts.
+fn segment(text: &str, at: usize, odd: usize) -> (usize, usize) {
+    let bytes = text.as_bytes();
+    let line = bytes[at..odd].iter().rposition(|&byte| byte == b'\n').map_or(at, |i| at + i + 1);
+    let start = odd - (odd - line) % SEGMENT; // it is all ASCII up to `odd`
+    let longest = &bytes[start..text.len().min(start + 4 * SEGMENT)];
+    let end = longest.iter().position(|&byte| byte == b'\n').map_or(start + longest.len(), |i| start + i + 1);
+    if end - start <= SEGMENT {
+        return (start, end);
+    }
+    // `end` may be inside of a character, but then it lies beyond a million of them.
+    let cut = text[start..].char_indices().nth(SEGMENT).map_or(text.len(), |(i, _)| start + i);
+    (start, end.min(cut))
+}
+
+/// Passes over a segment until one changes nothing; `None` if even the first does not.
+fn fix_segment(segment: &str, entities: bool) -> Option<String> {
+    let work = &mut Work::on(segment);
+    let mut fixed = None;
+    loop {
+        let now = fixed.as_deref().unwrap_or(segment);
+        if !work.take(now) {
+            return fixed;
+        }
+        match pass(now, entities, work) {
+            Some(next) if next != now => fixed = Some(next),
+            _ => return fixed,
+        }
+    }
+}
+
+fn pass(text: &str, entities: bool, work: &mut Work) -> Option<String> {
+    let mut fixed = None;
+    let mut then = |fix: &mut dyn FnMut(&str) -> Option<String>| {
+        if let Some(next) = fix(fixed.as_deref().unwrap_or(text)) {
+            fixed = Some(next);
+        }
+    };
+    if entities {
+        then(&mut entities::unescape);
+    }
+    then(&mut |text| encoding::fix_encoding(text, work));
+    then(&mut characters::fix_characters);
+    then(&mut characters::remove_terminal_escapes);
+    then(&mut characters::remove_controls);
+    then(&mut characters::compose);
+    fixed
+}
