@@ -48,7 +48,7 @@ fn is_bad_at(before: &str, c: char, after: &str) -> bool {
     if class & C1 != 0 {
         return true;
     }
-    let Some(next) = after.chars().next().filter(|_| class & (SUSPECT | BAD | PLAIN_LOWER | PLAIN_UPPER) != 0) else {
+    let Some(next) = after.chars().next().filter(|_| class & (SUSPECT | BAD | KAOMOJI | PLAIN_LOWER | PLAIN_UPPER) != 0) else {
         return false;
     };
     let next_class = classes(next);

@@ -70,7 +70,7 @@ fn numeric(number: &str) -> Option<String> {
     match c {
         ';' => None,
         '\u{1}'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}' | '\u{fdd0}'..='\u{fdef}' => Some(String::new()),
-        _ if code & 0xFFFE == 0xFFFE => Some(String::new()),
+        _ if u32::from(c) & 0xFFFE == 0xFFFE => Some(String::new()),
         _ => Some(c1_as_windows(c).to_string()),
     }
 }
