@@ -1,7 +1,5 @@
 //! Whether text looks like mojibake: neighbours that nobody writes, such as an accented small letter and a currency sign.
 
-use unicode_normalization::char::is_combining_mark;
-
 use super::classes::*;
 
 const ASCII_LETTER: u32 = ASCII_UPPER | ASCII_LOWER;
@@ -108,10 +106,7 @@ fn is_twice_bad(after: &str) -> bool {
     rest.next().is_some_and(|c| c != '\n') && rest.next().is_some_and(|c| c.is_ascii_alphabetic() || c == ' ')
 }
 
-/// Python's `\w`: letters and what has a numeric value, but no marks and no letters in circles or squares.
+/// Python's `\w`, as far as the codecs go: where another character stands, nothing that looks bad can be decoded.
 fn is_word(c: char) -> bool {
-    c == '_'
-        || c.is_alphanumeric()
-            && !is_combining_mark(c)
-            && !matches!(c, 'Ⓐ'..='ⓩ' | '\u{1f130}'..='\u{1f149}' | '\u{1f150}'..='\u{1f169}' | '\u{1f170}'..='\u{1f189}')
+    c == '_' || c.is_alphanumeric()
 }

@@ -8,24 +8,28 @@ use super::codecs::c1_as_windows;
 ///
 /// NEL (U+0085) would be a line break, but Windows-1252 has made it "…" by then.
 pub(super) fn fix_characters(text: &str) -> Option<String> {
-    let first = text.find(is_fixed)?;
-    let (clean, rest) = text.split_at(first);
+    let mut next = text.find(is_fixed)?;
     let mut out = String::with_capacity(text.len());
-    out.push_str(clean);
-    let mut chars = rest.chars().peekable();
-    while let Some(c) = chars.next() {
-        if !(c == '\r' && chars.peek() == Some(&'\n')) {
+    let mut rest = text;
+    loop {
+        let (clean, odd) = rest.split_at(next);
+        out.push_str(clean);
+        let mut chars = odd.chars();
+        let Some(c) = chars.next() else { return Some(out) };
+        rest = chars.as_str();
+        if !(c == '\r' && rest.starts_with('\n')) {
             push_fixed(c1_as_windows(c), &mut out);
         }
+        next = rest.find(is_fixed).unwrap_or(rest.len());
     }
-    Some(out)
 }
 
 /// Whether [`fix_characters`] changes `c`.
 fn is_fixed(c: char) -> bool {
     match c {
-        '\u{81}' | '\u{8d}' | '\u{8f}' | '\u{90}' | '\u{9d}' => false,
-        '\r' | '\u{80}'..='\u{9f}' | '\u{2bc}' | '\u{2018}'..='\u{201f}' | '\u{2028}' | '\u{2029}' => true,
+        '\r' => true,
+        '\0'..'\u{80}' | '\u{81}' | '\u{8d}' | '\u{8f}' | '\u{90}' | '\u{9d}' => false,
+        '\u{80}'..='\u{9f}' | '\u{2bc}' | '\u{2018}'..='\u{201f}' | '\u{2028}' | '\u{2029}' => true,
         '\u{3000}' | '\u{ff01}'..='\u{ffee}' => true,
         _ => ligature(c).is_some(),
     }

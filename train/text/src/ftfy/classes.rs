@@ -22,7 +22,7 @@ pub(super) const ASCII_UPPER: u32 = 1 << 14;
 pub(super) const ASCII_LOWER: u32 = 1 << 15;
 pub(super) const STOP: u32 = 1 << 16;
 pub(super) const BLANK: u32 = 1 << 17;
-pub(super) const SPACE: u32 = 1 << 18; // white space of every kind
+pub(super) const SPACE: u32 = 1 << 18; // white space that a codec has
 /// What a byte of UTF-8 looks like in one codec or another: the first of 2, 3 or 4, a later one, and a later one that does
 /// not usually mean itself.
 pub(super) const FIRST_OF_2: u32 = 1 << 19;
@@ -51,7 +51,7 @@ const MEMBERS: [(u32, &str); 24] = [
     (ASCII_LOWER, "a-z"),
     (STOP, ".,?!"),
     (BLANK, " "),
-    (SPACE, "\t-\r\u{1c}- \u{85}\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}"),
+    (SPACE, "\t-\r\u{1c}- \u{85}\u{a0}"),
     (FIRST_OF_2, "Â-ßĀĂĆČĎĐĒĖĘĚĞĢĪİĶĹĻŁŃŅŇŌŐŘŚŞŠŢŪŮŰŲŹŻŽΒ-ΡΣ-ίВ-Я"),
     (FIRST_OF_3, "à-ïāăąćčďēėęěģīįķĺļŕźΰ-οа-п"),
     (FIRST_OF_4, "ðóđğšπσру"),
@@ -75,9 +75,5 @@ static CLASSES: LazyLock<Vec<u32>> = LazyLock::new(|| {
 
 /// The classes that `c` belongs to.
 pub(super) fn classes(c: char) -> u32 {
-    match slot(c) {
-        Some(i) => CLASSES[i],
-        None if c == '\u{3000}' => SPACE,
-        None => 0,
-    }
+    slot(c).map_or(0, |i| CLASSES[i])
 }
