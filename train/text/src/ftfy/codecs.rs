@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 /// One encoding; its upper half differs from Latin-1's from the byte `from` on, where `chars` stand.
 pub(super) struct Codec {
     pub sloppy: bool,
-    /// The bytes 0xC3 0x20 are common in honest MacRoman: a dash and a space.
+    /// Not in MacRoman, where 0xD0 0x20 is a dash and a space.
     pub spaces_may_be_a0: bool,
     from: u8,
     chars: &'static str,
