@@ -14,12 +14,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::OnceLock;
 
 use gradus_io::numbers::many;
+use serde::{Deserialize, Serialize};
 
-use crate::basic;
 use crate::error::TextError;
+use crate::{basic, openai};
 
 /// Marks a symbol as the last of its word.
 pub const END_OF_WORD: &str = "</w>";
@@ -27,20 +29,50 @@ pub const END_OF_WORD: &str = "</w>";
 pub const UNKNOWN: &str = "<unk>";
 
 /// How text becomes words before the pairs are merged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
     /// BERT's basic tokenizer, as Hugging Face has it for GPT-1: see [`basic`].
     #[default]
     Basic,
+    /// ftfy and spaCy, as OpenAI's code has them: see [`openai`].
+    Spacy,
 }
 
 impl Mode {
+    /// Every mode.
+    pub const ALL: [Mode; 2] = [Mode::Basic, Mode::Spacy];
+
     /// The mode's name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Basic => "basic",
+            Mode::Spacy => "spacy",
         }
+    }
+
+    /// Calls `word` with every word of a text, in order. `html`: the text goes on after one that holds a `<`.
+    pub(crate) fn for_each_word(self, text: &str, html: bool, word: impl FnMut(&str)) {
+        match self {
+            Mode::Basic => basic::for_each_word(text, word),
+            Mode::Spacy => openai::for_each_word(text, html, word),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = |mode: &Mode| mode.name() == name;
+        Mode::ALL.into_iter().find(known).ok_or_else(|| format!("expected basic or spacy, found {name:?}"))
     }
 }
 
@@ -121,6 +153,12 @@ impl Bpe {
         self.mode
     }
 
+    /// The same vocabulary, with text cut in this mode.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        Bpe { mode, ..self }
+    }
+
     /// The tokens, by id.
     pub fn tokens(&self) -> &[String] {
         &self.tokens
@@ -146,14 +184,21 @@ impl Bpe {
         self.unknown
     }
 
-    /// Appends the ids of raw text.
-    pub fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
-        basic::for_each_word(text, |word| self.encode_word(word, ids));
+    /// Appends the ids of raw text. `html`: it goes on after a text that holds a `<`.
+    pub fn encode_into(&self, text: &str, html: bool, ids: &mut Vec<u32>) {
+        self.mode.for_each_word(text, html, |word| self.encode_word(word, ids));
     }
 
     /// Appends the ids of text that is normalised already.
     pub(crate) fn encode_normalized_into(&self, text: &str, ids: &mut Vec<u32>) {
         basic::split(text, |word| self.encode_word(word, ids));
+    }
+
+    /// The ids of one word.
+    pub(crate) fn word(&self, word: &str) -> Vec<u32> {
+        let mut ids = Vec::new();
+        self.encode_word(word, &mut ids);
+        ids
     }
 
     /// Appends the ids of one word, from the cache where it knows the word.
@@ -280,7 +325,7 @@ mod tests {
 
     fn encode(bpe: &Bpe, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
-        bpe.encode_into(text, &mut ids);
+        bpe.encode_into(text, false, &mut ids);
         ids
     }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::FileError;
 use thiserror::Error;
 
+use crate::bpe::Mode;
+
 /// An error of the text layer. Its message says what was expected, what was found, where, and what to do. Offsets count bytes
 /// from 0.
 #[derive(Debug, Error)]
@@ -50,6 +52,11 @@ pub enum TextError {
          {specials} specials need {needed}. Ask for at least {needed}, or keep only the most common characters"
     )]
     TooSmall { requested: usize, needed: usize, characters: usize, specials: usize },
+    /// Words of a tokenizer that has none.
+    #[error(
+        "mode {mode}: expected a BPE tokenizer of GPT-1's form, found {found}. Leave the mode out, or take another tokenizer"
+    )]
+    Mode { mode: Mode, found: &'static str },
     #[error("special token {token:?}: {reason}")]
     Special { token: String, reason: String },
 }

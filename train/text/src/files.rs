@@ -1,19 +1,20 @@
 //! Tokenizers on disk.
 //!
-//! A BPE is kept as `transformers` 5 keeps it: `tokenizer.json` with the vocabulary, the merges, and the specials under
-//! `added_tokens` (in the vocabulary alone they would be split), and `tokenizer_config.json` with the class's name.
+//! A BPE of mode `basic` is kept as `transformers` 5 keeps it: `tokenizer.json` with the vocabulary, the merges, and the specials
+//! under `added_tokens` (in the vocabulary alone they would be split), and `tokenizer_config.json` with the class's name. One of
+//! another mode is kept as version 4 keeps it: `vocab.json`, `merges.txt`, and `tokenizer_config.json` with the specials and the mode.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use gradus_io::files::{FileError, write_json};
+use gradus_io::files::{FileError, write_atomically, write_json};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::added::{AddedToken, AddedTokens};
-use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
+use crate::bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
 use crate::corpus::read_text;
 use crate::error::TextError;
 use crate::plain::Characters;
@@ -22,6 +23,8 @@ use crate::tokenizer::{Tokenizer, Vocabulary};
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const GRADUS: &str = "gradus_tokenizer.json";
+/// The mode's name in [`CONFIG`].
+const MODE: &str = "mode";
 const GRADUS_FORMAT: &str = "gradus-tokenizer";
 /// Vocabulary and merges as a pair of files: Hugging Face's names, then those of the original release.
 const PAIRS: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")];
@@ -33,21 +36,34 @@ impl Tokenizer {
     /// [`TextError::File`]; [`TextError::Missing`] if the folder holds a tokenizer of the other form, which would leave two.
     pub fn save(&self, folder: &Path) -> Result<(), TextError> {
         fs::create_dir_all(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
-        let other = if matches!(self.vocabulary, Vocabulary::Bpe(_)) { GRADUS } else { TOKENIZER };
-        if folder.join(other).exists() {
+        let [vocabulary, merges] = [PAIRS[0].0, PAIRS[0].1];
+        let own = match self.mode() {
+            Some(Mode::Basic) => TOKENIZER,
+            Some(_) => vocabulary,
+            None => GRADUS,
+        };
+        if let Some(other) = [TOKENIZER, GRADUS, vocabulary].into_iter().find(|&name| name != own && folder.join(name).exists()) {
             let found = format!("the folder holds a tokenizer of another form ({other})");
             return Err(TextError::missing(folder, found, "Choose another folder, or remove that file first"));
         }
         let Vocabulary::Bpe(bpe) = &self.vocabulary else {
             return Ok(write_json(&folder.join(GRADUS), &Gradus::of(self))?);
         };
-        let roles = json!({
-            "backend": "tokenizers",
-            "tokenizer_class": "OpenAIGPTTokenizer",
-            "unk_token": UNKNOWN,
-        });
+        let mut roles = json!({ "tokenizer_class": "OpenAIGPTTokenizer", "unk_token": UNKNOWN });
+        if bpe.mode() == Mode::Basic {
+            roles["backend"] = "tokenizers".into();
+            write_json(&folder.join(CONFIG), &roles)?;
+            return Ok(write_json(&folder.join(TOKENIZER), &Saved::of(bpe, &self.added))?);
+        }
+        let added = self.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
+        roles["added_tokens_decoder"] = added.collect();
+        roles[MODE] = bpe.mode().name().into();
         write_json(&folder.join(CONFIG), &roles)?;
-        Ok(write_json(&folder.join(TOKENIZER), &Saved::of(bpe, &self.added))?)
+        write_atomically(&folder.join(merges), |file| {
+            writeln!(file, "#version: 0.2")?;
+            bpe.merge_tokens().try_for_each(|(a, b)| writeln!(file, "{a} {b}"))
+        })?;
+        Ok(write_json(&folder.join(vocabulary), &ById(bpe.tokens()))?)
     }
 
     /// Reads a tokenizer: a folder, or its main file (`tokenizer.json`, `gradus_tokenizer.json`,
@@ -142,6 +158,10 @@ impl SavedToken {
         }
     }
 }
+
+/// Tokens as an object of tokens and ids.
+#[derive(Serialize)]
+struct ById<'a>(#[serde(serialize_with = "by_id")] &'a [String]);
 
 fn by_id<S: Serializer>(tokens: &[String], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(tokens.len()))?;
@@ -275,18 +295,23 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
     }
     // `transformers` 4 keeps specials in the configuration.
     let config = vocabulary.with_file_name(CONFIG);
-    let mut added = Vec::new();
+    let (mut added, mut mode) = (Vec::new(), Mode::default());
     if config.is_file() {
         let document: Value = read_json(&config)?;
         for (id, token) in document["added_tokens_decoder"].as_object().into_iter().flatten() {
             let place = format!("/added_tokens_decoder/{id}");
             let bad = |found| format_error(&config, &place, "an id with {content, …}", found, DAMAGED);
-            let mut token = token.clone();
-            token["id"] = id.parse::<u32>().map_err(|_| bad(id.clone()))?.into();
-            added.push(serde_json::from_value(token).map_err(|error| bad(error.to_string()))?);
+            let number = id.parse::<u32>().map_err(|_| bad(id.clone()))?;
+            let Value::Object(mut token) = token.clone() else { return Err(bad(short(token))) };
+            token.insert("id".into(), number.into());
+            added.push(serde_json::from_value(token.into()).map_err(|error| bad(error.to_string()))?);
+        }
+        if let Some(name) = document.get(MODE) {
+            let found = || format_error(&config, "/mode", "basic or spacy", short(name), DAMAGED);
+            mode = name.as_str().and_then(|name| name.parse().ok()).ok_or_else(found)?;
         }
     }
-    assemble(vocabulary, ids.into_iter().collect(), &pairs, added)
+    assemble(vocabulary, ids.into_iter().collect(), &pairs, added)?.with_mode(mode)
 }
 
 /// The two symbols of a merge, if these are two.

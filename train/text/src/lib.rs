@@ -6,19 +6,23 @@
 //! | vocabulary | words | ids | round trip |
 //! |-|-|-|-|
 //! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
+//! | [`Bpe`], mode `spacy` | [`openai`]: [`ftfy`], [`spacy`]'s tokens in lower case, line ends | the same | loses case and spacing |
 //! | bytes | none | one per byte, 256 | lossless |
 //! | [`Characters`] | none | one per character of the corpus | lossless; other characters are an error |
 //!
-//! BPE is GPT-1's own (the paper's §4.1) with the words of Hugging Face's `OpenAIGPTTokenizer`, and gives its ids:
+//! BPE is GPT-1's own (the paper's §4.1). Its words are those of Hugging Face's `OpenAIGPTTokenizer` (`basic`) or of OpenAI's code
+//! (`spacy`), and its ids theirs:
 //!
-//! - `decode(encode(text))` gives the normalised words joined by single spaces: `"It's  Zoë!"` → `"it ' s zoe !"`.
+//! - `decode(encode(text))` gives the words joined by single spaces: in `basic` `"It's  Zoë!"` → `"it ' s zoe !"`.
 //!   Encoding that again gives the same ids, unless some character was unknown (`<unk>` stays `<unk>`, but no space follows it).
 //! - A character that the vocabulary does not hold is `<unk>`.
 //!
 //! # Files
-//! [`Tokenizer::save`] writes a BPE as `tokenizer.json` + `tokenizer_config.json`, as `transformers` 5 does, and the other
-//! two as `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads these, `vocab.json` + `merges.txt`,
-//! and the original `encoder_bpe_40000.json` + `vocab_40000.bpe`.
+//! [`Tokenizer::save`] writes a BPE of mode `basic` as `tokenizer.json` + `tokenizer_config.json`, as `transformers` 5 does. Mode
+//! `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the slow tokenizer of `transformers` 4
+//! reads them so where spaCy and ftfy are installed; version 5 takes them for `basic`. Bytes and characters are kept in
+//! `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads all these, and the original `encoder_bpe_40000.json` +
+//! `vocab_40000.bpe`; without a word about the mode, it is `basic`.
 //!
 //! ```
 //! use gradus_text::{BpeTrainer, Tokenizer};
@@ -39,6 +43,7 @@ mod corpus;
 mod error;
 mod files;
 pub mod ftfy;
+pub mod openai;
 mod plain;
 pub mod spacy;
 mod tokenizer;

@@ -5,8 +5,9 @@ use sha2::{Digest, Sha256};
 
 use crate::added::{AddedToken, AddedTokens, Piece};
 use crate::basic;
-use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
+use crate::bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
 use crate::error::TextError;
+use crate::openai::LINE_END;
 use crate::plain::{Characters, byte_name};
 
 /// How text that is not an added token becomes ids.
@@ -22,9 +23,9 @@ pub enum Vocabulary {
 
 impl Vocabulary {
     /// Appends the ids of a text, which begins at this byte of a longer one.
-    fn encode_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
+    fn encode_into(&self, text: &str, offset: usize, html: bool, ids: &mut Vec<u32>) -> Result<(), TextError> {
         match self {
-            Vocabulary::Bpe(bpe) => bpe.encode_into(text, ids),
+            Vocabulary::Bpe(bpe) => bpe.encode_into(text, html, ids),
             Vocabulary::Byte => ids.extend(text.bytes().map(u32::from)),
             Vocabulary::Char(characters) => characters.encode_into(text, offset, ids)?,
         }
@@ -119,11 +120,39 @@ impl Tokenizer {
         self.added.insert(token, |text| if is_bpe { basic::normalize(text) } else { text.to_owned() })
     }
 
+    /// How a BPE cuts text into words; `None` for bytes and characters, which have no words.
+    pub fn mode(&self) -> Option<Mode> {
+        match &self.vocabulary {
+            Vocabulary::Bpe(bpe) => Some(bpe.mode()),
+            _ => None,
+        }
+    }
+
+    /// The same tokenizer, with text cut into words in this mode.
+    ///
+    /// # Errors
+    /// [`TextError::Mode`] for bytes and characters, and for mode `spacy` with added tokens that are found in normalised text.
+    pub fn with_mode(self, mode: Mode) -> Result<Self, TextError> {
+        match self.vocabulary {
+            Vocabulary::Bpe(bpe) if mode == Mode::Basic || self.added.normalized.is_empty() => {
+                Ok(Tokenizer { vocabulary: Vocabulary::Bpe(bpe.with_mode(mode)), ..self })
+            }
+            Vocabulary::Bpe(_) => Err(TextError::Mode { mode, found: "one with added tokens that are found in normalised text" }),
+            Vocabulary::Byte => Err(TextError::Mode { mode, found: "the byte tokenizer" }),
+            Vocabulary::Char(_) => Err(TextError::Mode { mode, found: "a character tokenizer" }),
+        }
+    }
+
     /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the vocabulary's.
     ///
     /// # Errors
     /// [`TextError::UnknownCharacter`] from a character tokenizer. The other two encode any text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        self.encode_after(text, false)
+    }
+
+    /// The same of a text that goes on after one that holds a `<` (`html`): there, mode `spacy` keeps entities.
+    pub fn encode_after(&self, text: &str, mut html: bool) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
         for (offset, piece) in self.added.raw.split(text) {
             match (piece, &self.vocabulary) {
@@ -136,17 +165,35 @@ impl Tokenizer {
                         }
                     }
                 }
-                (Piece::Text(text), vocabulary) => vocabulary.encode_into(text, offset, &mut ids)?,
+                (Piece::Text(text), vocabulary) => {
+                    vocabulary.encode_into(text, offset, html, &mut ids)?;
+                    html = html || text.contains('<');
+                }
             }
         }
         Ok(ids)
+    }
+
+    /// What stands for a line end between two words; `None` where a line end is no word, so that text can be cut anywhere between
+    /// words. Otherwise it can be cut after a line end: these ids then stand between the pieces' own, unless either has none or an
+    /// added token is next to the cut.
+    pub fn line_end(&self) -> Option<Vec<u32>> {
+        match &self.vocabulary {
+            Vocabulary::Bpe(bpe) if bpe.mode() == Mode::Spacy => Some(bpe.word(LINE_END)),
+            _ => None,
+        }
+    }
+
+    /// Is this the id of an added token?
+    pub fn is_added(&self, id: u32) -> bool {
+        self.added.get(id).is_some()
     }
 
     /// [`encode`](Self::encode) for a text in which added tokens are words like any other: `<extract>` in a data set is not a
     /// control token.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
-        self.vocabulary.encode_into(text, 0, &mut ids)?;
+        self.vocabulary.encode_into(text, 0, false, &mut ids)?;
         Ok(ids)
     }
 

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::added::{Matcher, Piece};
 use crate::basic;
-use crate::bpe::{Bpe, UNKNOWN, alphabet};
+use crate::bpe::{Bpe, Mode, UNKNOWN, alphabet};
 use crate::error::TextError;
 use crate::tokenizer::Tokenizer;
 
@@ -39,12 +39,14 @@ pub struct BpeTrainer {
     /// Keep only this many characters, the most common (ties: the smaller code point); the others become `<unk>`. Default:
     /// keep all.
     pub max_characters: Option<usize>,
+    /// How text becomes words. Default: [`Mode::Basic`].
+    pub mode: Mode,
 }
 
 impl BpeTrainer {
     /// A trainer for `vocab_size` ids in all, without specials.
     pub fn new(vocab_size: usize) -> Self {
-        BpeTrainer { vocab_size, specials: Vec::new(), min_frequency: 2, max_characters: None }
+        BpeTrainer { vocab_size, specials: Vec::new(), min_frequency: 2, max_characters: None, mode: Mode::Basic }
     }
 
     /// An empty count that knows this trainer's specials: add each text of the corpus to it, then [`train`](Self::train).
@@ -54,7 +56,7 @@ impl BpeTrainer {
             specials.insert(special.clone(), 0);
         }
         specials.insert(UNKNOWN.to_owned(), 0);
-        WordCounts { specials, counts: Counts::new() }
+        WordCounts { specials, mode: self.mode, counts: Counts::new() }
     }
 
     /// Learns the vocabulary from the words counted. `progress(done, total)` is called now and then with the number of
@@ -100,7 +102,7 @@ impl BpeTrainer {
             }
         }
         progress(tokens.len() - first_merge, total);
-        let mut tokenizer = Tokenizer::bpe(Bpe::new(tokens, &merges)?);
+        let mut tokenizer = Tokenizer::bpe(Bpe::new(tokens, &merges)?.with_mode(words.mode));
         for special in &self.specials {
             if tokenizer.token_id(special).is_some() {
                 let reason = "it is in the vocabulary already. Choose another name, such as <start>".into();
@@ -129,10 +131,11 @@ impl BpeTrainer {
     }
 }
 
-/// How often each word occurs, after normalisation of mode `basic`.
+/// How often each word occurs.
 #[derive(Clone, Debug)]
 pub struct WordCounts {
     specials: Matcher,
+    mode: Mode,
     counts: Counts,
 }
 
@@ -143,8 +146,15 @@ impl WordCounts {
     pub fn add(&mut self, text: &str) {
         for (_, piece) in self.specials.split(text) {
             let Piece::Text(text) = piece else { continue };
-            // No word crosses a blank or a line's end.
-            let counts = text.par_split([' ', '\n']).fold(Counts::new, counted).reduce(Counts::new, merged);
+            let counts = match self.mode {
+                // No word crosses a blank or a line's end.
+                Mode::Basic => text.par_split([' ', '\n']).fold(Counts::new, counted).reduce(Counts::new, merged),
+                mode => {
+                    let mut counts = Counts::new();
+                    mode.for_each_word(text, false, |word| count(&mut counts, word));
+                    counts
+                }
+            };
             self.counts = merged(std::mem::take(&mut self.counts), counts);
         }
     }
@@ -160,11 +170,15 @@ fn merged(a: Counts, b: Counts) -> Counts {
 
 /// `counts` with the words of `text`.
 fn counted(mut counts: Counts, text: &str) -> Counts {
-    basic::for_each_word(text, |word| match counts.get_mut(word) {
+    basic::for_each_word(text, |word| count(&mut counts, word));
+    counts
+}
+
+fn count(counts: &mut Counts, word: &str) {
+    match counts.get_mut(word) {
         Some(n) => *n += 1,
         None => _ = counts.insert(word.into(), 1),
-    });
-    counts
+    }
 }
 
 type Pair = (u32, u32);

@@ -178,3 +178,67 @@ fn bad_pairs_and_gradus_files() {
         assert!(message().contains(words), "{}", message());
     }
 }
+
+/// Made by OpenAI's pipeline with ftfy and spaCy (tests/golden/openai_text.py).
+#[test]
+fn ids_of_mode_spacy_are_those_of_openais_code() {
+    #[derive(Deserialize)]
+    struct Case {
+        text: String,
+        ids: Vec<u32>,
+    }
+    let tokenizer = Tokenizer::load(&data()).unwrap();
+    let Vocabulary::Bpe(bpe) = tokenizer.vocabulary().clone() else { panic!("a BPE") };
+    let tokenizer = Tokenizer::bpe(bpe.with_mode(Mode::Spacy));
+    let cases: Vec<Case> = read_json(&PathBuf::from("tests/data/openai/cases.json")).unwrap();
+    assert_eq!(cases.len(), 20);
+    for case in cases {
+        assert_eq!(tokenizer.encode_plain(&case.text).unwrap(), case.ids, "{:?}", case.text);
+    }
+}
+
+#[test]
+fn the_mode_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let loaded = Tokenizer::load(&data()).unwrap();
+    let normalized = loaded.clone().with_mode(Mode::Spacy).unwrap_err().to_string();
+    assert!(
+        normalized.contains("mode spacy: expected a BPE tokenizer of GPT-1's form, found one with added tokens"),
+        "{normalized}"
+    );
+    let Vocabulary::Bpe(bpe) = loaded.vocabulary().clone() else { panic!("a BPE") };
+    let mut tokenizer = Tokenizer::bpe(bpe.with_mode(Mode::Spacy));
+    tokenizer.add_special("<start>").unwrap();
+    tokenizer.save(folder.path()).unwrap();
+    let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["merges.txt", CONFIG, "vocab.json"]);
+    let again = Tokenizer::load(folder.path()).unwrap();
+    assert_eq!((again.mode(), again.fingerprint()), (Some(Mode::Spacy), tokenizer.fingerprint()));
+    assert_ne!(again.clone().with_mode(Mode::Basic).unwrap().fingerprint(), tokenizer.fingerprint());
+    let text = "<start>Don't\nstop";
+    assert_eq!(again.encode(text).unwrap(), tokenizer.encode(text).unwrap());
+    let other = again.with_mode(Mode::Basic).unwrap().save(folder.path()).unwrap_err().to_string();
+    assert!(other.contains("the folder holds a tokenizer of another form (vocab.json)"), "{other}");
+    for none in [Tokenizer::bytes(), Tokenizer::characters(["abc"])] {
+        assert_eq!((none.mode(), none.line_end()), (None, None));
+        assert!(matches!(none.with_mode(Mode::Spacy), Err(TextError::Mode { mode: Mode::Spacy, .. })));
+    }
+}
+
+/// The second panicked.
+#[test]
+fn a_damaged_configuration_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("vocab.json"), r#"{"<unk>": 0}"#).unwrap();
+    fs::write(folder.path().join("merges.txt"), "#version: 0.2\n").unwrap();
+    for (config, words) in [
+        (r#"{"mode": "words"}"#, "/mode: expected basic or spacy, found \"words\""),
+        (r#"{"added_tokens_decoder": {"90": 5}}"#, "/added_tokens_decoder/90: expected an id with {content, …}, found 5"),
+        (r#"{"added_tokens_decoder": {"x": {"content": "a"}}}"#, "/added_tokens_decoder/x: expected an id"),
+    ] {
+        fs::write(folder.path().join(CONFIG), config).unwrap();
+        let error = Tokenizer::load(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

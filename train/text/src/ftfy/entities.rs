@@ -10,7 +10,7 @@ use super::codecs::c1_as_windows;
 /// The longest name that is looked for; HTML has a few longer ones.
 const LONGEST: usize = 24;
 
-/// HTML5's names and capitalised ones, with what they stand for: a line each, in hexadecimal (tests/golden/ftfy.py).
+/// HTML5's names and capitalised ones, with what they stand for: a line each, in hexadecimal (tests/golden/ftfy_fixtures.py).
 static NAMES: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
     let character = |code: &str| u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
     let entry = |line: &'static str| {

@@ -59,9 +59,13 @@ const SEGMENT: usize = 1_000_000;
 /// assert_eq!(fix_text("“A ﬁne day,” he said&hellip;\r\n"), "\"A fine day,\" he said…\n");
 /// ```
 pub fn fix_text(text: &str) -> Cow<'_, str> {
+    fix_text_after(text, false)
+}
+
+/// The same of a text that goes on at the beginning of a line, after one that holds a `<` (`html`).
+pub fn fix_text_after(text: &str, mut html: bool) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0; // the text up to here is in `out`
-    let mut html = false;
     let mut at = 0; // the start of a segment
     while let Some(odd) = find_odd(&text.as_bytes()[at..]) {
         let (start, end) = segment(text, at, at + odd);

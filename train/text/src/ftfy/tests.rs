@@ -1,4 +1,4 @@
-//! Against files that tests/golden/ftfy.py made with the real ftfy.
+//! Against files that tests/golden/ftfy_fixtures.py made with the real ftfy.
 
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;

@@ -151,7 +151,7 @@ pub(super) fn begins_with(text: &str, classes: u8) -> bool {
 }
 
 /// White space to Python: with the four separators of ASCII, which are none to Unicode.
-pub(super) fn is_space(c: char) -> bool {
+pub(crate) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1C}'..='\u{1F}').contains(&c)
 }
 

@@ -51,6 +51,7 @@ mod tests;
 
 use std::sync::LazyLock;
 
+pub(crate) use classes::is_space;
 use rejoin::Rejoin;
 use specials::Specials;
 

@@ -1,6 +1,6 @@
 """Makes what train/text/src/ftfy is tested against, with the real ftfy, and its table of HTML entities.
 
-    python tests/golden/ftfy.py             (in the environment of README.md; only ftfy is needed)
+    python tests/golden/ftfy_fixtures.py             (in the environment of README.md; only ftfy is needed)
 
 `cases.json` holds texts and what `ftfy.fix_text` makes of them; `every_character.txt` digests of every character of Unicode
 in two places; `badness.json` digests of what looks bad among all pairs of the characters that mojibake consists of, with
@@ -11,9 +11,7 @@ import hashlib
 import json
 import pathlib
 import re
-import sys
 
-del sys.path[0]  # where this file would be found as ftfy
 import ftfy
 from ftfy.badness import MOJIBAKE_CATEGORIES, is_bad
 from ftfy.chardata import CHARMAP_ENCODINGS, HTML_ENTITIES, UTF8_CLUES
