@@ -233,7 +233,7 @@ mod tests {
         let micro_world = PretrainOptions::micro_world().context.expect("a context");
         let context = Flags::command().get_arguments().find(|arg| arg.get_id() == "context").map(stated);
         assert_eq!(context, Some(vec![format!("the preset's; {micro_world} in the micro-world")]));
-        assert_eq!(in_words, ["context", "init_std", "steps", "tokenizer", "eval_every"], "all others state a value");
+        assert_eq!(in_words, ["context", "init_std", "steps", "tokenizer", "mode", "eval_every"], "all others state a value");
     }
 
     /// Elsewhere clap writes the defaults, from the values in use; a number written by hand is checked here.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::Subcommand;
 use gradus_io::numbers::{count, figure};
 use gradus_io::progress::{Job, Monitor, Progress};
-use gradus_text::{BpeTrainer, TextError, Tokenizer, Vocabulary, each_document, read_text};
+use gradus_text::{BpeTrainer, Mode, TextError, Tokenizer, Vocabulary, each_document, read_text};
 use gradus_train::hyperparameters::in_range;
 use gradus_train::model_dir::tokenizer_file;
 use serde_json::json;
@@ -32,11 +32,11 @@ pub enum Command {
 /// Learn byte-pair merges from a corpus.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Learn byte-pair merges from a corpus, as GPT-1's vocabulary was (mode `basic`: lower case, accents stripped, \
-        punctuation apart, </w> at the end of each word).\n\n\
+    long_about = "Learn byte-pair merges from a corpus, as GPT-1's vocabulary was: of words in lower case, with </w> at the end of \
+        each.\n\n\
         The vocabulary is <unk>, the corpus's characters twice (within a word and at its end), the merges by rank, then the \
         specials. The most frequent pair is merged first; the result depends on the corpus alone. Writes tokenizer.json and \
-        tokenizer_config.json, which `transformers` opens.",
+        tokenizer_config.json, which `transformers` opens; of mode spacy vocab.json, merges.txt and tokenizer_config.json.",
     after_long_help = "Example:\n  gradus tokenizer train --corpus novels/ --vocab 8000 --special \"<start>\" --out words --json"
 )]
 pub struct Train {
@@ -52,6 +52,10 @@ pub struct Train {
     /// A control token that text never holds, such as <start>; may be given several times, and gets the last ids.
     #[arg(long, value_name = "TOKEN")]
     special: Vec<String>,
+    /// How text becomes words. `basic`: lower case, accents stripped, punctuation apart, as `transformers` does for openai-gpt.
+    /// `spacy`: repaired as by ftfy, cut as by spaCy, in lower case, with line ends, as OpenAI's code does.
+    #[arg(long, default_value_t)]
+    mode: Mode,
     /// Merge only pairs that occur at least N times in the corpus.
     #[arg(long, value_name = "N", default_value_t = 2)]
     min_frequency: u64,
@@ -73,17 +77,17 @@ pub struct Train {
 #[command(
     long_about = "Turn a text file into token ids, printed on one line. A character that a BPE vocabulary does not hold is <unk>; to a \
         character tokenizer it is an error.",
-    after_long_help = "Example:\n  gradus tokenizer encode --tokenizer openai-gpt --mode basic --file page.txt --json"
+    after_long_help = "Example:\n  gradus tokenizer encode --tokenizer openai-gpt --mode spacy --file page.txt --json"
 )]
 pub struct Encode {
     /// Directory of the tokenizer: tokenizer.json, vocab.json + merges.txt, the files of OpenAI's release, or
     /// gradus_tokenizer.json; or one of these files.
     #[arg(long, value_name = "DIR")]
     tokenizer: PathBuf,
-    /// How a BPE tokenizer cuts text into words. `basic`: lower case, accents stripped, punctuation apart, as
-    /// `transformers` does for openai-gpt.
-    #[arg(long, value_parser = ["basic"], default_value = "basic")]
-    mode: String,
+    /// How a BPE tokenizer cuts text into words: `basic` as `transformers` does for openai-gpt, `spacy` as OpenAI's code does, with
+    /// ftfy and spaCy's rules [default: as the tokenizer is kept, which is basic where its files do not say].
+    #[arg(long)]
+    mode: Option<Mode>,
     /// UTF-8 text to encode, all of it.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
@@ -131,6 +135,7 @@ fn train(args: &Train) -> Result<(), CliError> {
         specials: args.special.clone(),
         min_frequency: args.min_frequency,
         max_characters: args.max_characters,
+        mode: args.mode,
     };
     let begin = Instant::now();
     let mut words = trainer.word_counts();
@@ -167,9 +172,9 @@ fn train(args: &Train) -> Result<(), CliError> {
 }
 
 fn encode(args: &Encode) -> Result<(), CliError> {
-    let tokenizer = Tokenizer::load(&args.tokenizer)?;
-    if let Vocabulary::Bpe(bpe) = tokenizer.vocabulary() {
-        debug_assert_eq!(bpe.mode().name(), args.mode, "the one mode there is");
+    let mut tokenizer = Tokenizer::load(&args.tokenizer)?;
+    if let Some(mode) = args.mode {
+        tokenizer = tokenizer.with_mode(mode)?;
     }
     let text = read_text(&args.file)?;
     let begin = Instant::now();

@@ -64,24 +64,24 @@ fn word_end(bytes: &[u8]) -> usize {
     blank.or_else(|| bytes.iter().rposition(|&b| b & 0xC0 != 0x80).filter(|&i| i > 0)).unwrap_or(bytes.len())
 }
 
-/// Cuts a block into pieces of about a kilobyte, each after a line's end.
-pub(crate) fn pieces(mut text: &str) -> Vec<&str> {
+/// Cuts a block into pieces of about a kilobyte, each after a line's end; if `lines` are not to be cut, nowhere else.
+pub(crate) fn pieces(mut text: &str, lines: bool) -> Vec<&str> {
     let mut pieces = Vec::with_capacity(text.len() / PIECE + 1);
     while !text.is_empty() {
-        let (piece, rest) = text.split_at(piece_end(text.as_bytes()));
+        let (piece, rest) = text.split_at(piece_end(text.as_bytes(), if lines { usize::MAX } else { LONGEST_LINE }));
         pieces.push(piece);
         text = rest;
     }
     pieces
 }
 
-fn piece_end(bytes: &[u8]) -> usize {
+fn piece_end(bytes: &[u8], longest_line: usize) -> usize {
     let after = |from: usize, to: usize, ends: fn(&u8) -> bool| {
         let searched = bytes.get(from..to.min(bytes.len()))?;
         searched.iter().position(ends).map(|i| from + i + 1)
     };
-    after(PIECE, LONGEST_LINE, |&b| b == b'\n')
-        .or_else(|| after(LONGEST_LINE, usize::MAX, u8::is_ascii_whitespace))
+    after(PIECE, longest_line, |&b| b == b'\n')
+        .or_else(|| after(longest_line, usize::MAX, u8::is_ascii_whitespace))
         .unwrap_or(bytes.len())
 }
 
@@ -133,14 +133,15 @@ mod tests {
     #[test]
     fn pieces_end_with_lines_and_join_to_the_block() {
         let lines = "a line of some length, é\n".repeat(500);
-        let cut = pieces(&lines);
+        let cut = pieces(&lines, false);
         assert_eq!(cut.concat(), lines);
         assert_eq!(cut.len(), 13, "500 lines of 26 bytes, 39 in a piece");
         assert!(cut.iter().all(|p| p.ends_with('\n') && p.len() < PIECE + 30));
         let (words, none) = ("word ".repeat(30_000), "é".repeat(70_000));
-        let cut = pieces(&words);
+        let cut = pieces(&words, false);
+        assert_eq!(pieces(&words, true), [&words]);
         assert!(cut.len() == 3 && cut.concat() == words && cut.iter().all(|p| p.ends_with(' ')));
-        assert_eq!(pieces(&none), [&none]);
-        assert!(pieces("").is_empty());
+        assert_eq!(pieces(&none, false), [&none]);
+        assert!(pieces("", false).is_empty());
     }
 }

@@ -233,12 +233,14 @@ fn digest(header: &[u8], payload: [u8; 32]) -> [u8; 32] {
 fn encode(file: &CorpusFile, tokenizer: &Tokenizer, writer: &mut Writer<'_>, done: &mut dyn FnMut(u64)) -> Result<(), DataError> {
     writer.counts.documents += 1;
     let mut offset = 0; // of the next piece in the text
+    let mut joint = Joint::new(tokenizer);
     for_each_block(&file.path, |block| {
-        for some in pieces(block).chunks(AT_ONCE) {
-            let encoded: Vec<_> = some.par_iter().map(|piece| tokenizer.encode(piece)).collect();
+        for some in pieces(block, joint.line_end.is_some()).chunks(AT_ONCE) {
+            let after = some.iter().map(|piece| (*piece, joint.after(piece))).collect::<Vec<_>>();
+            let encoded: Vec<_> = after.par_iter().map(|&(piece, html)| tokenizer.encode_after(piece, html)).collect();
             for (piece, ids) in some.iter().zip(encoded) {
                 let ids = ids.map_err(|e| DataError::Encode { path: file.path.clone(), offset, source: e.into() })?;
-                writer.push(piece, &ids)?;
+                writer.push(piece, &joint.join(piece, ids))?;
                 offset += piece.len() as u64;
             }
             done(offset.min(file.length));
@@ -247,6 +249,46 @@ fn encode(file: &CorpusFile, tokenizer: &Tokenizer, writer: &mut Writer<'_>, don
     })?;
     done(file.length);
     Ok(())
+}
+
+/// What lies between the pieces of a text, so that they give the ids of the whole.
+struct Joint<'t> {
+    tokenizer: &'t Tokenizer,
+    /// [`Tokenizer::line_end`].
+    line_end: Option<Vec<u32>>,
+    /// Was there a `<` in the pieces before?
+    html: bool,
+    /// The last id, if any, and whether a line has ended since.
+    last: Option<(u32, bool)>,
+}
+
+impl<'t> Joint<'t> {
+    fn new(tokenizer: &'t Tokenizer) -> Self {
+        Joint { tokenizer, line_end: tokenizer.line_end(), html: false, last: None }
+    }
+
+    /// Does a piece go on after a `<`?
+    fn after(&mut self, piece: &str) -> bool {
+        let html = self.html;
+        self.html = html || self.line_end.is_some() && piece.contains('<');
+        html
+    }
+
+    /// The ids of a piece, behind those of the line end before it.
+    fn join(&mut self, piece: &str, mut ids: Vec<u32>) -> Vec<u32> {
+        let Some(line_end) = &self.line_end else { return ids };
+        let ends = piece.ends_with('\n');
+        let Some((&first, &last)) = ids.first().zip(ids.last()) else {
+            self.last = self.last.map(|(last, ended)| (last, ended || ends));
+            return ids;
+        };
+        let is_added = |id| self.tokenizer.is_added(id);
+        if self.last.is_some_and(|(last, ended)| ended && !is_added(last) && !is_added(first)) {
+            ids.splice(0..0, line_end.iter().copied());
+        }
+        self.last = Some((last, ends));
+        ids
+    }
 }
 
 /// Writes ids as they come; the index of pieces and the header follow at the end.
@@ -304,7 +346,7 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
     use gradus_io::progress::{Progress, Silent};
-    use gradus_text::BpeTrainer;
+    use gradus_text::{BpeTrainer, Mode};
     use std::sync::{Arc, Mutex};
     use tempfile::{TempDir, tempdir};
 
@@ -407,6 +449,24 @@ mod tests {
             assert_eq!(file.counts.pieces, 165);
             assert!(ids(&file) == expected, "{threads} threads");
             assert_eq!(file.bytes(0..file.len()), story.len() as u64);
+        }
+    }
+
+    /// Mode `spacy` has words for line ends, and keeps entities behind a `<`.
+    #[test]
+    fn pieces_of_mode_spacy_join_to_the_ids_of_the_text() {
+        let lines = |n: usize| (0..n).map(|i| format!("Line {i}, <s> don&#39;t…\r\n\r\n")).collect::<String>();
+        let html = format!("\n \n{}{}<b>\n{}", "no &amp; yes\n".repeat(200), " \n".repeat(2000), "no &amp; yes\n".repeat(200));
+        let long = format!("{}\n<s>\n{}\n", "a long line ".repeat(20_000), lines(100));
+        let mut trainer = BpeTrainer { mode: Mode::Spacy, ..BpeTrainer::new(200) };
+        trainer.specials.push("<s>".into());
+        let mut words = trainer.word_counts();
+        [&lines(50), &html, &long].into_iter().for_each(|text| words.add(text));
+        let tokenizer = trainer.train(&words, |_, _| ()).unwrap();
+        for text in [&lines(2000), &html, &long, &"<s>\n".repeat(900)] {
+            let file = build(&corpus(&[("a.txt", text)]), &tokenizer).unwrap();
+            assert!(file.counts.pieces > 3, "{}", file.counts.pieces);
+            assert!(ids(&file) == tokenizer.encode(text).unwrap(), "{}…", &text[..20]);
         }
     }
 

@@ -187,7 +187,10 @@ impl Prepared {
             first.checked_add(seeds).is_some(),
             "a number that leaves room for as many seeds as --seeds asks for",
         )?;
-        let task_model = TaskModel::pretrained(&manifest.model, first)?;
+        let mut task_model = TaskModel::pretrained(&manifest.model, first)?;
+        if let Some(mode) = manifest.settings.mode {
+            task_model.tokenizer = task_model.tokenizer.with_mode(mode)?;
+        }
         manifest.settings.check(&task_model.model.backbone.config())?;
         let train = task_model.read(task, &manifest.data, Split::Train)?;
         let dev = task_model.read(task, &manifest.data, Split::Dev)?;

@@ -103,7 +103,7 @@ impl FinetuneError {
     /// Is the task, the split or a hyperparameter invalid, whatever the files hold?
     pub fn is_of_settings(&self) -> bool {
         match self {
-            Self::Range(_) | Self::Optimizer(_) | Self::Labelled { .. } => true,
+            Self::Range(_) | Self::Optimizer(_) | Self::Labelled { .. } | Self::Text(TextError::Mode { .. }) => true,
             Self::Set(e) => matches!(e, SetError::Task { .. } | SetError::NoSplit { .. } | SetError::Submission { .. }),
             Self::Task(e) => matches!(e, TaskError::ZeroShotOnly { .. } | TaskError::NoHeuristic { .. }),
             _ => false,

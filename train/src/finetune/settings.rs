@@ -1,6 +1,7 @@
 //! Every hyperparameter of a fine-tuning: a flag with the paper's value as its default.
 
 use gradus_model::{BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
+use gradus_text::Mode;
 
 use super::FinetuneError;
 use crate::hyperparameters::{clip_in_range, hyperparameters, in_range};
@@ -48,6 +49,10 @@ hyperparameters! {
             /// At most this many dev rows, evenly spaced [default: all]
             #[cfg_attr(feature = "clap", arg(value_name = "N"))]
             dev_rows: Option<usize>,
+            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and spaCy's
+            /// rules [default: as the model's tokenizer is kept]
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            mode: Option<Mode>,
             /// Seed of the head, the special tokens, the order of rows and dropout
             seed: u64 = 1,
         }

@@ -27,8 +27,8 @@ pub struct Corpus {
 
 /// The tokenizer that the settings name; without one, a BPE is trained on the corpus.
 pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dyn Monitor) -> Result<Tokenizer, PretrainError> {
-    match settings.tokenizer.as_deref() {
-        Some("byte") => Ok(Tokenizer::bytes()),
+    let tokenizer = match settings.tokenizer.as_deref() {
+        Some("byte") => Tokenizer::bytes(),
         Some("char") => {
             let mut texts = Vec::new();
             for path in [Some(corpus), settings.held_out_corpus.as_deref()].into_iter().flatten() {
@@ -37,11 +37,11 @@ pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dy
                     Ok::<_, TextError>(())
                 })?;
             }
-            Ok(Tokenizer::characters(texts.iter().map(String::as_str)))
+            Tokenizer::characters(texts.iter().map(String::as_str))
         }
-        Some(dir) => Ok(Tokenizer::load(Path::new(dir))?),
+        Some(dir) => Tokenizer::load(Path::new(dir))?,
         None => {
-            let trainer = BpeTrainer::new(settings.vocab);
+            let trainer = BpeTrainer { mode: settings.mode.unwrap_or_default(), ..BpeTrainer::new(settings.vocab) };
             let mut words = trainer.word_counts();
             each_document(corpus, |_, text| {
                 words.add(text);
@@ -50,9 +50,13 @@ pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dy
             let mut progress = monitor.begin(Job::new("training the tokenizer", settings.vocab as u64, "merges"));
             let tokenizer = trainer.train(&words, |done, _| progress.reach(done as u64))?;
             progress.finish();
-            Ok(tokenizer)
+            tokenizer
         }
-    }
+    };
+    Ok(match settings.mode {
+        Some(mode) => tokenizer.with_mode(mode)?,
+        None => tokenizer,
+    })
 }
 
 impl Corpus {

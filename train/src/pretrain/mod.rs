@@ -28,7 +28,7 @@ use gradus_model::Model;
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_report::metrics::EvaluationRecord;
 use gradus_tensor::{DeviceError, Tensor};
-use gradus_text::TextError;
+use gradus_text::{Mode, TextError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -129,6 +129,9 @@ pub fn begin(
     let context = settings.model.context();
     let expected = "at least 207, to hold the longest story of the micro-world, or a --corpus";
     in_range("context", context, corpus.is_some() || context >= world::CONTEXT, expected).map_err(SettingsError::from)?;
+    let mode = settings.mode.map_or("", Mode::name);
+    in_range("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
+        .map_err(SettingsError::from)?;
     let _lock = PretrainManifest::claim(out)?;
     let source: Box<dyn TextSource> = match corpus {
         Some(path) => {

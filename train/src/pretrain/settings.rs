@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use gradus_model::{
     Activation, BackboneConfig, ConfigError, Embedding, GptConfig, GradientMode, LstmConfig, Objective, Positions,
 };
+use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, in_range};
@@ -105,6 +106,9 @@ hyperparameters! {
             held_out_corpus: Option<PathBuf>,
             /// `char`, `byte`, or a directory with a tokenizer [default: a BPE trained on the corpus]
             tokenizer: Option<String>,
+            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and spaCy's
+            /// rules [default: as the tokenizer is kept; basic for one trained here]
+            mode: Option<Mode>,
             /// Vocabulary of a BPE that is trained here [default: 8000]
             vocab: Option<usize>,
             /// Train on the micro-world's sentences in an order that no story has (the paper's argument for contiguous text, §4.1)
@@ -156,6 +160,8 @@ pub struct PretrainSettings {
     pub held_out: f64,
     pub held_out_corpus: Option<PathBuf>,
     pub tokenizer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")] // older runs are identified without it
+    pub mode: Option<Mode>,
     pub vocab: usize,
     #[serde(default)]
     pub shuffle_sentences: bool,
@@ -251,6 +257,7 @@ impl PretrainOptions {
             held_out: self.held_out.unwrap_or(0.1),
             held_out_corpus: self.held_out_corpus.clone(),
             tokenizer: self.tokenizer.clone(),
+            mode: self.mode,
             vocab: self.vocab.unwrap_or(8000),
             shuffle_sentences: self.shuffle_sentences.unwrap_or(false),
             eval_every: self.eval_every,

@@ -14,67 +14,18 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
-use std::str::FromStr;
 use std::sync::OnceLock;
 
 use gradus_io::numbers::many;
-use serde::{Deserialize, Serialize};
 
+use crate::basic;
 use crate::error::TextError;
-use crate::{basic, openai};
+use crate::mode::Mode;
 
 /// Marks a symbol as the last of its word.
 pub const END_OF_WORD: &str = "</w>";
 /// Stands for every symbol that the vocabulary does not hold.
 pub const UNKNOWN: &str = "<unk>";
-
-/// How text becomes words before the pairs are merged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Mode {
-    /// BERT's basic tokenizer, as Hugging Face has it for GPT-1: see [`basic`].
-    #[default]
-    Basic,
-    /// ftfy and spaCy, as OpenAI's code has them: see [`openai`].
-    Spacy,
-}
-
-impl Mode {
-    /// Every mode.
-    pub const ALL: [Mode; 2] = [Mode::Basic, Mode::Spacy];
-
-    /// The mode's name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Basic => "basic",
-            Mode::Spacy => "spacy",
-        }
-    }
-
-    /// Calls `word` with every word of a text, in order. `html`: the text goes on after one that holds a `<`.
-    pub(crate) fn for_each_word(self, text: &str, html: bool, word: impl FnMut(&str)) {
-        match self {
-            Mode::Basic => basic::for_each_word(text, word),
-            Mode::Spacy => openai::for_each_word(text, html, word),
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = |mode: &Mode| mode.name() == name;
-        Mode::ALL.into_iter().find(known).ok_or_else(|| format!("expected basic or spacy, found {name:?}"))
-    }
-}
 
 /// The tokens of a vocabulary in the order of their ids, before any merge: `<unk>`, the characters, the same at a word's end.
 pub(crate) fn alphabet(characters: &[char]) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::FileError;
 use thiserror::Error;
 
-use crate::bpe::Mode;
+use crate::mode::Mode;
 
 /// An error of the text layer. Its message says what was expected, what was found, where, and what to do. Offsets count bytes
 /// from 0.

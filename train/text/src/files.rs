@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::added::{AddedToken, AddedTokens};
-use crate::bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
+use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::corpus::read_text;
 use crate::error::TextError;
+use crate::mode::Mode;
 use crate::plain::Characters;
 use crate::tokenizer::{Tokenizer, Vocabulary};
 

@@ -43,15 +43,17 @@ mod corpus;
 mod error;
 mod files;
 pub mod ftfy;
+mod mode;
 pub mod openai;
 mod plain;
 pub mod spacy;
 mod tokenizer;
 mod train;
 
-pub use bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
+pub use bpe::{Bpe, END_OF_WORD, UNKNOWN};
 pub use corpus::{corpus_files, each_document, read_text, strip_gutenberg, utf8};
 pub use error::TextError;
+pub use mode::Mode;
 pub use plain::Characters;
 pub use tokenizer::{Tokenizer, Vocabulary};
 pub use train::{BpeTrainer, WordCounts};

@@ -5,8 +5,9 @@ use sha2::{Digest, Sha256};
 
 use crate::added::{AddedToken, AddedTokens, Piece};
 use crate::basic;
-use crate::bpe::{Bpe, END_OF_WORD, Mode, UNKNOWN};
+use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::error::TextError;
+use crate::mode::Mode;
 use crate::openai::LINE_END;
 use crate::plain::{Characters, byte_name};
 

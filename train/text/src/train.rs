@@ -19,8 +19,9 @@ use rayon::prelude::*;
 
 use crate::added::{Matcher, Piece};
 use crate::basic;
-use crate::bpe::{Bpe, Mode, UNKNOWN, alphabet};
+use crate::bpe::{Bpe, UNKNOWN, alphabet};
 use crate::error::TextError;
+use crate::mode::Mode;
 use crate::tokenizer::Tokenizer;
 
 /// Words longer than this count for the alphabet only: no language has them, and they would be walked for every merge.

@@ -3,6 +3,7 @@
 use gradus_model::{Embedding, ModelConfig};
 
 use super::*;
+use gradus_text::{BpeTrainer, Mode};
 
 /// What makes a run short: 12 rows are 3 steps per epoch.
 pub(super) const SHORT: &str = "--batch 4 --epochs 2 --lr 0.01 --quiet --json";
@@ -384,6 +385,31 @@ fn tasks_are_listed() {
         assert_eq!((end, &task["zero_shot"]), (expected, &expected.is_some().into()), "{name}");
         assert_eq!(task["fine_tuned"], expected != Some(" only"), "{name}");
     }
+}
+
+/// OpenAI's weights were trained on words cut by spaCy; `transformers` cuts them otherwise.
+#[test]
+fn a_model_is_fine_tuned_on_words_cut_in_another_mode() {
+    let desk = Desk::with_data(&["rte"]);
+    let mut trainer = BpeTrainer::new(60);
+    trainer.specials.push("<story>".into());
+    let mut words = trainer.word_counts();
+    words.add("a red fox, it rains, no, never, we sat \"here\" x don't");
+    let tokenizer = trainer.train(&words, |_, _| ()).unwrap();
+    let config = desk.byte_model("model", |c| c.context = 64).gpt().unwrap().config().clone();
+    desk.model_with("words", &tokenizer, GptConfig { vocab: tokenizer.vocab_size(), ..config });
+    desk.write("data-rte/dev.tsv", format!("{RTE}0\tI don't\tno\tentailment\n1\tit rains\tno\tnot_entailment\n"));
+    let begin = |out: &str, more: &str| {
+        desk.gradus(&format!("finetune --model words --task rte --data data-rte --out {out} {SHORT} {more}"))
+    };
+    for (out, more, mode) in [("kept", "", Mode::Basic), ("spacy", "--mode spacy", Mode::Spacy)] {
+        begin(out, more).json();
+        let answered = desk.ask("predict", out, "rte", "--split dev --json").json();
+        let premise = tokenizer.clone().with_mode(mode).unwrap().encode("I don't").unwrap();
+        assert_eq!(ids_of(&answered["answers"][0]["ids"][0])[1..=premise.len()], premise, "{mode}");
+    }
+    assert_eq!(desk.json("spacy/tokenizer_config.json")["mode"], "spacy");
+    desk.begin("rte", "none", &format!("{SHORT} --mode spacy")).misused(&["mode spacy", "the byte tokenizer"]);
 }
 
 /// A test set may lack its labels.

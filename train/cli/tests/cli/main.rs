@@ -193,10 +193,15 @@ impl Desk {
         let mut config =
             GptConfig { vocab: 256, context: 8, width: 12, layers: 2, heads: 3, initializer_range: 0.4, ..Default::default() };
         change(&mut config);
+        self.model_with(name, &Tokenizer::bytes(), config)
+    }
+
+    /// A random model with a tokenizer.
+    fn model_with(&self, name: &str, tokenizer: &Tokenizer, config: GptConfig) -> Model<Tensor<f32>> {
         let model = Model::init(&config.into(), 5);
         fs::create_dir_all(self.path(name)).expect("a directory");
         self.save(name, &model);
-        self.tokenizer(name, &Tokenizer::bytes());
+        self.tokenizer(name, tokenizer);
         model
     }
 

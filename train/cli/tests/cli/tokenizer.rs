@@ -21,6 +21,46 @@ fn train_encode_decode() {
 }
 
 #[test]
+fn words_are_cut_in_the_mode_that_is_kept() {
+    let desk = Desk::new();
+    desk.write("corpus.txt", "I don't; you won't.\nThe caf\u{c3}\u{a9} &amp; the end&hellip;\n".repeat(40));
+    desk.gradus("tokenizer train --corpus corpus.txt --mode spacy --vocab 120 --out words --json").json();
+    desk.write("page.txt", "Don't\n\nSTOP, caf\u{e9} &amp; co");
+    let encode = |more: &str| {
+        ids_of(&desk.gradus(&format!("tokenizer encode --tokenizer words --file page.txt --json {more}")).json()["ids"])
+    };
+    let decode = |ids: &[u32]| {
+        desk.write_ids("ids", ids);
+        desk.gradus("tokenizer decode --tokenizer words --ids ids").printed().to_owned()
+    };
+    let (kept, basic) = (encode(""), encode("--mode basic"));
+    assert_eq!(kept, encode("--mode spacy"));
+    assert_eq!(decode(&kept).trim_end(), "do n't \n <unk>to<unk><unk>café & co");
+    assert_ne!(basic, kept);
+    assert!(!decode(&basic).contains('\n') || decode(&basic).ends_with('\n'));
+    desk.gradus("tokenizer encode --tokenizer words --file page.txt --mode words")
+        .misused(&["expected basic or spacy, found \"words\""]);
+
+    // A run, its continuation and what is made of it read so too.
+    let sizes = "--layers 1 --width 8 --heads 2 --context 8 --batch 2 --quiet --json";
+    let begin = |out: &str, more: &str| desk.gradus(&format!("pretrain --corpus corpus.txt --out {out} {sizes} {more}")).json();
+    let whole = begin("whole", "--tokenizer words --steps 4");
+    begin("half", "--mode spacy --vocab 120 --steps 4 --stop-at 2");
+    let resumed = desk.gradus("pretrain --resume half --quiet --json").json();
+    assert_eq!(resumed["parameters_sha256"], whole["parameters_sha256"], "the same words and merges, trained here or before");
+    assert_eq!(desk.json("half/tokenizer_config.json")["mode"], "spacy");
+    let basic = begin("basic", "--tokenizer words --mode basic --steps 4");
+    assert_ne!(basic["parameters_sha256"], whole["parameters_sha256"]);
+    assert!(desk.exists("basic/tokenizer.json") && !desk.exists("basic/vocab.json"));
+    let loss = |model: &str| desk.gradus(&format!("evaluate --model {model} --corpus page.txt --json")).json()["tokens"].clone();
+    assert_eq!((loss("whole"), loss("basic")), ((kept.len() - 1).into(), (encode("--mode basic").len() - 1).into()));
+    desk.gradus(&format!("pretrain --corpus corpus.txt --out none {sizes} --tokenizer byte --mode spacy"))
+        .fails_with(&["mode spacy", "the byte tokenizer"]);
+    desk.gradus("pretrain --out none --mode spacy").misused(&["--mode spacy", "--corpus"]);
+    assert!(!desk.exists("none"));
+}
+
+#[test]
 fn nothing_is_written_over() {
     let desk = Desk::new();
     desk.write("corpus.txt", "one two one two three");
