@@ -256,7 +256,7 @@ struct Joint<'t> {
     tokenizer: &'t Tokenizer,
     /// [`Tokenizer::line_end`].
     line_end: Option<Vec<u32>>,
-    /// Was there a `<` in the pieces before?
+    /// [`Tokenizer::is_html`] of the pieces before.
     html: bool,
     /// The last id, if any, and whether a line has ended since.
     last: Option<(u32, bool)>,
@@ -270,7 +270,7 @@ impl<'t> Joint<'t> {
     /// Does a piece go on after a `<`?
     fn after(&mut self, piece: &str) -> bool {
         let html = self.html;
-        self.html = html || self.line_end.is_some() && piece.contains('<');
+        self.html = html || self.line_end.is_some() && self.tokenizer.is_html(piece);
         html
     }
 

@@ -185,6 +185,13 @@ impl Tokenizer {
         }
     }
 
+    /// Does a text hold a `<` that is not an added token's? What goes on after it is encoded as [`encode_after`](Self::encode_after)
+    /// says.
+    pub fn is_html(&self, text: &str) -> bool {
+        text.contains('<')
+            && self.added.raw.split(text).iter().any(|(_, piece)| matches!(piece, Piece::Text(text) if text.contains('<')))
+    }
+
     /// Is this the id of an added token?
     pub fn is_added(&self, id: u32) -> bool {
         self.added.get(id).is_some()
