@@ -240,6 +240,14 @@ mod tests {
         assert_eq!(largest(&LOGITS), 1);
     }
 
+    /// Four equal ones, of which two are half of all: no third is needed.
+    #[test]
+    fn tokens_that_reach_top_p_exactly_are_enough() {
+        let choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 0.5 };
+        let mut rng = Philox::new(3);
+        assert!((0..200).all(|_| choice.choose(&[2.0; 4], &mut rng) < 2));
+    }
+
     #[test]
     fn sorting_as_far_as_needed_draws_as_sorting_all() {
         let logits: Vec<f64> = (0..1000u32).map(|i| f64::from(i * 7919 % 1009) * 3e-3).collect();

@@ -309,6 +309,9 @@ mod tests {
     fn the_threshold_divides_what_can_be_divided() {
         assert_eq!(threshold(&[-3.0, -1.0, -2.0, -5.0], &[0, 1, 1, 0]), -2.5);
         assert_eq!(threshold(&[-1.0], &[1]), f64::NEG_INFINITY);
+        assert_eq!(threshold(&[-1.0, -1.0], &[0, 1]), f64::NEG_INFINITY, "no threshold lies between equal scores");
+        // One of two wrong in either way, and as well correlated: the lower.
+        assert_eq!(threshold(&[-4.0, -3.0, -2.0, -1.0], &[0, 1, 0, 1]), -3.5);
         assert_eq!(threshold(&[f64::NEG_INFINITY, -1.0, -0.5], &[0, 1, 1]), -1.0, "of a text of which nothing is predicted");
     }
 
