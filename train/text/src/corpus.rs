@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::FileError;
 
 use crate::error::TextError;
+use crate::foreign::foreign;
 
 /// The files of a corpus: the file itself, or every file of the folder and its subfolders, sorted by path. Names that
 /// begin with a dot are passed over, and so are links to folders (they could form loops).
@@ -58,8 +59,11 @@ pub fn read_text(path: &Path) -> Result<String, TextError> {
 /// `bytes`, found at byte `offset` of a file, as text; without a byte-order mark at the file's beginning.
 ///
 /// # Errors
-/// [`TextError::Binary`] (a NUL byte) or [`TextError::NotUtf8`], with the offset in the file.
+/// [`TextError::Foreign`], [`TextError::Binary`] (a NUL byte) or [`TextError::NotUtf8`], with the offset in the file.
 pub fn utf8<'a>(path: &Path, offset: usize, bytes: &'a [u8]) -> Result<&'a str, TextError> {
+    if let Some((what, command)) = foreign(bytes).filter(|_| offset == 0) {
+        return Err(TextError::Foreign { path: path.to_owned(), what, command });
+    }
     if let Some(at) = bytes.iter().position(|&b| b == 0) {
         return Err(TextError::Binary { path: path.to_owned(), offset: offset + at });
     }
@@ -213,6 +217,14 @@ mod tests {
         };
         for blank in [error(b""), error(b" \n")] {
             assert!(matches!(&blank, TextError::Empty { path } if path == dir.path()), "{blank}");
+        }
+        for (bytes, words) in [
+            (&b"\x1f\x8b\x08\0"[..], "f.txt: expected text in UTF-8, found a file packed by gzip. Convert it: gzip -d"),
+            (b"\xff\xfea\0", "found UTF-16. Convert it: iconv -f UTF-16 -t UTF-8"),
+            (b"PK\x03\x04", "found a zip archive"),
+        ] {
+            let found = error(bytes).to_string();
+            assert!(found.contains(words), "{found}");
         }
         let binary = error(b"abc\0d");
         assert!(matches!(&binary, TextError::Binary { path, offset: 3 } if *path == file), "{binary}");

@@ -21,6 +21,9 @@ pub enum TextError {
     /// The text, or what is left of it after its licence is removed, is empty.
     #[error("{path}: the corpus holds no text. Give a file or folder of UTF-8 text")]
     Empty { path: PathBuf },
+    /// A file whose first bytes say that it is something else.
+    #[error("{path}: expected text in UTF-8, found {what}. Convert it: {command}")]
+    Foreign { path: PathBuf, what: &'static str, command: &'static str },
     #[error(
         "{path}: byte {offset} is NUL, so this is a binary file (or UTF-16), not UTF-8 text. \
          Remove it from the corpus, or convert it: iconv -f UTF-16 -t UTF-8"

@@ -9,17 +9,11 @@ use std::fs;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
+use gradus_text::foreign;
+
 use super::error::SetError;
 use super::task::Task;
 
-/// What else a file may be: its first bytes, its name, and how to make it readable.
-const FOREIGN: [(&[u8], &str, &str); 5] = [
-    (b"\xFF\xFE", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
-    (b"\xFE\xFF", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
-    (b"BZh", "a file packed by bzip2", "bzip2 -d"),
-    (b"\xFD7zXZ\0", "a file packed by xz", "xz -d"),
-    (b"\x28\xB5\x2F\xFD", "a file packed by zstd", "zstd -d"),
-];
 const GZIP: &[u8] = b"\x1F\x8B";
 const ZIP: &[u8] = b"PK\x03\x04";
 /// Deflate packs English text three to four times. What unpacks to more than this many times its size (and [`SMALL`]) was made to fill
@@ -44,7 +38,7 @@ impl SetFile {
         let packed = bytes(&path).map_err(io)?;
         let (content, whole) = unpacked(&path, &packed).map_err(io)?;
         let bytes = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-        if let Some((_, what, command)) = FOREIGN.into_iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        if let Some((what, command)) = foreign(bytes) {
             let remedy = format!("Convert it: {command}");
             return Err(SetError::malformed(&path, (1, 1), "text in UTF-8", what, remedy));
         }

@@ -1,0 +1,17 @@
+//! What a file is that is no text in UTF-8, by its first bytes.
+
+/// The first bytes, what they begin, and the command that makes it readable.
+const KINDS: [(&[u8], &str, &str); 7] = [
+    (b"\xFF\xFE", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"\xFE\xFF", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"\x1F\x8B", "a file packed by gzip", "gzip -d"),
+    (b"PK\x03\x04", "a zip archive", "unzip"),
+    (b"BZh", "a file packed by bzip2", "bzip2 -d"),
+    (b"\xFD7zXZ\0", "a file packed by xz", "xz -d"),
+    (b"\x28\xB5\x2F\xFD", "a file packed by zstd", "zstd -d"),
+];
+
+/// What a file with these bytes is, and the command that makes it readable; `None` where they do not tell.
+pub fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    KINDS.into_iter().find(|(first, ..)| bytes.starts_with(first)).map(|(_, what, command)| (what, command))
+}
