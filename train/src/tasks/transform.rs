@@ -65,6 +65,8 @@ pub struct Encoder<'t> {
 }
 
 impl<'t> Encoder<'t> {
+    /// For a task, with a model's tokenizer and context.
+    ///
     /// # Errors
     /// A context too short.
     pub fn new(task: &'static Task, tokenizer: &'t Tokenizer, specials: Specials, context: usize) -> Result<Self, TaskError> {
@@ -75,6 +77,8 @@ impl<'t> Encoder<'t> {
         }
     }
 
+    /// Reads an example.
+    ///
     /// # Errors
     /// A text that the tokenizer cannot encode, or a data set that is only zero-shot.
     pub fn encode(&mut self, example: &Example) -> Result<Encoded, TaskError> {

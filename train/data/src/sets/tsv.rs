@@ -4,7 +4,6 @@
 //! the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
 
 use std::borrow::Cow;
-use std::iter::Peekable;
 use std::path::Path;
 
 use super::error::{SetError, quote};
@@ -240,7 +239,7 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
     let mut loaded = Loaded::of(file);
     let mut layout = columns.names.map(|names| Layout::of(task, file, split, columns, names)).transpose()?;
     let (mut rows, mut torn) = (0, Vec::new());
-    let mut lines = file.lines().peekable();
+    let mut lines = file.lines();
     while let Some((number, line)) = lines.next() {
         let width = layout.as_ref().map_or(0, |layout| layout.names.len());
         let fields = match () {
@@ -272,11 +271,7 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
 
 /// The fields of a row in which a quoted one may reach over line breaks: further lines are taken if they lead to a row of this width.
 /// Where quotes do not lead to it, but tabs alone do, quotes are characters.
-fn joined<'t>(
-    line: &'t str,
-    rest: &mut Peekable<impl Iterator<Item = (usize, &'t str)> + Clone>,
-    width: usize,
-) -> Vec<Cow<'t, str>> {
+fn joined<'t>(line: &'t str, rest: &mut (impl Iterator<Item = (usize, &'t str)> + Clone), width: usize) -> Vec<Cow<'t, str>> {
     let (fields, open) = unquoted(line);
     if fields.len() != width && line.split('\t').count() == width {
         return line.split('\t').map(Cow::Borrowed).collect();
@@ -334,7 +329,7 @@ enum Quoted {
 
 fn quoted(text: &str) -> Quoted {
     let Some(inner) = text.strip_prefix('"') else { return Quoted::No };
-    let mut quotes = inner.match_indices('"').map(|(at, _)| at + 1).peekable();
+    let mut quotes = inner.match_indices('"').map(|(at, _)| at + 1);
     while let Some(at) = quotes.next() {
         match text[at + 1..].chars().next() {
             None | Some('\t') => return Quoted::Closed(at),
