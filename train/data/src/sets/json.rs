@@ -24,8 +24,8 @@ pub(super) fn parse<T: DeserializeOwned>(
     })
 }
 
-/// A value that is not as it should be, at the place of its `key` in `text`.
+/// A value that is not as it should be, at the place of its `key` in `text`, which is whole, since it was parsed.
 pub(super) fn malformed(file: &SetFile, first: usize, text: &str, key: &str, expected: String, found: String) -> SetError {
     let before = text.find(&format!("\"{key}\"")).map_or("", |at| &text[..at]);
-    file.malformed(place(before, first), expected, found, format!("Correct `{key}`, or download the file again"))
+    SetError::malformed(&file.path, place(before, first), expected, found, format!("Correct `{key}`, or download the file again"))
 }

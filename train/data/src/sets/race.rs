@@ -186,6 +186,12 @@ mod tests {
         ] {
             refused(&RACE, &[("dev/middle/3.txt", &content), ("dev/high/1.txt", HIGH)], Split::Dev, words);
         }
+        let message = |content: &str| {
+            let folder = folder(&[("dev/middle/3.txt", content), ("dev/high/1.txt", HIGH)]);
+            RACE.load(folder.path(), Split::Dev).unwrap_err().to_string()
+        };
+        assert!(message(&MIDDLE[..MIDDLE.len() - 4]).contains("may have been cut off"));
+        assert!(!message(&MIDDLE.replace("\"A\"]", "\"E\"]")).contains("may have been cut off"), "the object is whole");
         let words = "high: there is no such folder. The folder of RACE must hold `train/`";
         refused(&RACE, &[("dev/middle/3.txt", MIDDLE)], Split::Dev, words);
     }
