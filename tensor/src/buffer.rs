@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Scalar;
 
@@ -107,7 +108,7 @@ impl Pool {
 #[cfg(not(target_family = "wasm"))]
 fn zeros(bytes: usize) -> NonNull<u8> {
     use memmap2::MmapMut;
-    let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| panic!("cannot get {bytes} bytes of memory from the system: {e}"));
+    let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| refuse(bytes, &e.to_string()));
     #[cfg(target_os = "linux")]
     let _ = memory.advise(memmap2::Advice::HugePage); // only a hint: the memory is ours without it
     NonNull::from(&mut Box::leak(Box::new(memory))[..]).cast()
@@ -120,6 +121,35 @@ fn zeros(bytes: usize) -> NonNull<u8> {
     #[repr(align(64))]
     struct Line(#[allow(dead_code, reason = "only its place is used")] [u8; LINE]);
     NonNull::from(vec![Line([0; LINE]); bytes.div_ceil(LINE)].leak()).cast()
+}
+
+/// Bytes that the system refused; 0: none.
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+/// Buffers to be given out until one is refused; 0: none is.
+static LEFT: AtomicU64 = AtomicU64::new(0);
+
+fn refuse(bytes: usize, reason: &str) -> ! {
+    REFUSED.store(bytes, Ordering::SeqCst);
+    panic!("cannot get {bytes} bytes of memory from the system: {reason}")
+}
+
+/// How many bytes the system refused to a buffer, which then panicked; `None`: it never has.
+pub fn refused() -> Option<usize> {
+    Some(REFUSED.load(Ordering::SeqCst)).filter(|&bytes| bytes > 0)
+}
+
+/// For tests: the n-th buffer from now on is refused, as if the system had no memory left; 0: none is. Returns how many were left until
+/// the one that was to be refused.
+pub fn refuse_nth(n: u64) -> u64 {
+    REFUSED.store(0, Ordering::SeqCst);
+    LEFT.swap(n, Ordering::SeqCst)
+}
+
+/// Counts a buffer; panics if it is the one to be refused.
+fn count(bytes: usize) {
+    if LEFT.load(Ordering::Relaxed) > 0 && LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
+        refuse(bytes, "a test refuses this one");
+    }
 }
 
 fn pool() -> std::sync::MutexGuard<'static, Pool> {
@@ -155,6 +185,7 @@ impl<T: Scalar> Buffer<T> {
             let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes < isize::MAX as usize - LINE);
             let bytes = bytes.unwrap_or_else(|| panic!("a buffer of {len} elements is larger than any memory"));
             let bytes = bytes.next_multiple_of(LINE).max(LINE);
+            count(bytes);
             let (place, first) = pool().take(bytes);
             Store::Pooled(place, first.cast())
         } else {

@@ -25,6 +25,8 @@
 #[cfg(target_arch = "x86")]
 compile_error!("32-bit x86 is not supported: products would fuse where single rows do not, and bits would differ");
 
+#[cfg(not(target_family = "wasm"))]
+pub mod allocator;
 pub mod buffer;
 mod cpu;
 pub mod device;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_io::files::resolve_directory;
+use gradus_io::checksums::{self, CHECKSUMS_FILE};
+use gradus_io::files::{FileError, resolve_directory};
 use gradus_model::Model;
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_tensor::Tensor;
@@ -26,6 +27,8 @@ pub enum ModelDirError {
     NoModel { path: PathBuf, found: &'static str },
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(
@@ -81,7 +84,12 @@ impl ModelDir {
 
     /// Reads the model.
     pub fn load(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
-        Ok(checkpoint::load(&self.path)?)
+        load(&self.path)
+    }
+
+    /// Are there sums to tell whether its files are what was written? A model that others saved has none.
+    pub fn has_checksums(&self) -> bool {
+        self.path.join(CHECKSUMS_FILE).exists()
     }
 
     /// The tokenizer beside the model, or beside its `best`; `None` where there is none.
@@ -107,6 +115,15 @@ impl ModelDir {
             missing.into()
         })
     }
+}
+
+/// Reads the model in a directory, its files compared with their sums where they have any.
+///
+/// # Errors
+/// No model there, or one that is damaged.
+pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
+    checksums::check(dir, &[checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE, checkpoint::HEAD_FILE])?;
+    Ok(checkpoint::load(dir)?)
 }
 
 /// The file by which a directory is known to hold a tokenizer; `None` where it holds none.

@@ -56,6 +56,9 @@ pub enum DeviceError {
         /// Of the GPU.
         name: String,
     },
+    /// The system has no memory left for the CPU.
+    #[error("the system has no memory left for {0} more bytes: use a smaller batch, context or model, or --recompute")]
+    NoMemory(usize),
     /// The driver has no memory left.
     #[error(
         "{name} has no memory left for {bytes} more bytes, beside {held} that are in use: use a smaller batch, context or model"

@@ -253,10 +253,11 @@ impl Device {
 
     /// What went wrong on a GPU, if something did: the cause where a method that returns no error panicked.
     pub fn fault() -> Option<DeviceError> {
+        let no_memory = crate::buffer::refused().map(DeviceError::NoMemory);
         #[cfg(feature = "wgpu")]
-        return adapter::fault();
+        return no_memory.or_else(adapter::fault);
         #[cfg(not(feature = "wgpu"))]
-        None
+        no_memory
     }
 
     /// Whether it has memory for `needs`, each bytes and what they are for, beside what it holds. A GPU's driver is asked for the

@@ -171,18 +171,6 @@ pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Re
     }
 }
 
-/// Lets Ctrl-C end the work with a checkpoint.
-pub fn stop_on_ctrl_c() {
-    let again = || {
-        if interrupt::request() {
-            std::process::exit(130);
-        }
-        output::say("\nstopping after this step, with a checkpoint (Ctrl-C again stops at once)");
-    };
-    // A handler that another part of the process has set already serves as well.
-    let _ = ctrlc::set_handler(again);
-}
-
 /// If Ctrl-C stopped the work, the command ends by naming the one that continues it.
 ///
 /// # Errors

@@ -11,10 +11,10 @@ use gradus_tensor::Device;
 use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings, RowCounts};
 use gradus_train::run::{Control, Manifest};
 
-use crate::common::{On, Talk, command, on, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
 use crate::error::CliError;
-use crate::output;
 use crate::progress::Display;
+use crate::{output, signals};
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
 #[derive(Clone, Debug, clap::Args)]
@@ -77,7 +77,7 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
         resumes_with::<Args>(&["resume", "stop_at", "anomaly", "quiet", "json", "threads", "device"], given)?;
     }
     args.talk.threads.start()?;
-    stop_on_ctrl_c();
+    signals::stop_on_ctrl_c();
     let control = Control {
         stop_at: args.stop_at,
         monitor: &Display::choose(args.talk.quiet),

@@ -20,8 +20,10 @@ mod predict;
 mod pretrain;
 mod progress;
 mod reproduce;
+mod signals;
 mod tasks;
 mod tokenizer;
+mod verify;
 mod world;
 mod zero_shot;
 
@@ -31,7 +33,11 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use error::CliError;
+use gradus_tensor::allocator::OrExit;
 use gradus_tensor::{Device, DeviceError};
+
+#[global_allocator]
+static MEMORY: OrExit = OrExit;
 
 /// GPT-1 from first principles: train it, measure it, let it write.
 #[derive(Debug, Parser)]
@@ -70,6 +76,7 @@ enum Command {
     #[command(subcommand)]
     Audit(audit::Command),
     Devices(devices::Args),
+    Verify(verify::Args),
 }
 
 /// `matches`: the same, with where each value comes from.
@@ -88,11 +95,13 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
         Some(Command::Bench(command)) => bench::run(&command),
         Some(Command::Audit(command)) => audit::run(&command),
         Some(Command::Devices(args)) => devices::run(&args),
+        Some(Command::Verify(args)) => verify::run(&args),
         None => reproduce::miniature(),
     }
 }
 
-/// A GPU that fails, in a method that returns no error, ends the command with that error; every other panic stays one.
+/// A device that fails, in a method that returns no error, or has no memory left, ends the command with that error; every other panic
+/// stays one.
 fn run_on_any_device(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

@@ -9,10 +9,10 @@ use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManif
 use gradus_train::run::{Control, Manifest};
 
 use crate::cache::cache;
-use crate::common::{On, Talk, command, on, resumes_with, stop_on_ctrl_c, unless_interrupted};
+use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
 use crate::error::CliError;
-use crate::output;
 use crate::progress::Display;
+use crate::{output, signals};
 
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         }
         None => args.on.open_for_training()?,
     };
-    stop_on_ctrl_c();
+    signals::stop_on_ctrl_c();
     let monitor = &Display::choose(args.talk.quiet);
     let control = PretrainControl {
         run: Control { stop_at: args.stop_at, monitor, command: command(), device: device.clone(), anomaly: args.anomaly },

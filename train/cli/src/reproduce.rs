@@ -6,11 +6,11 @@ use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
 
-use crate::common::{Talk, stop_on_ctrl_c};
+use crate::common::Talk;
 use crate::error::CliError;
-use crate::output;
 use crate::page;
 use crate::progress::Display;
+use crate::{output, signals};
 
 /// Reproduce the paper in miniature: pre-train, fine-tune every task in every ablation, and report beside its tables
 #[derive(Clone, Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
-    stop_on_ctrl_c();
+    signals::stop_on_ctrl_c();
     if let Some(path) = &args.markdown {
         page::free(path, args.overwrite)?;
     }
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 
 /// The main job: the miniature with one seed. A run that was stopped is continued.
 pub fn miniature() -> Result<(), CliError> {
-    stop_on_ctrl_c();
+    signals::stop_on_ctrl_c();
     output::say(
         "Gradus: GPT-1 from first principles. A small Transformer and an LSTM now learn to tell the stories of a made-up world,\n\
          and are then fine-tuned on the paper's twelve tasks in miniature; the report sets the results beside the paper's tables.\n\

@@ -1,9 +1,9 @@
 //! A corpus in bounded memory: documents as blocks, blocks as pieces, each cut where a tokenizer does not mind.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use gradus_io::disk;
 use gradus_io::files::FileError;
 use gradus_text::{read_text, strip_gutenberg, utf8};
 
@@ -22,7 +22,7 @@ const LONGEST_LINE: usize = 64 << 10;
 /// Calls `block` with the text of a file, in order. A block ends with a line, unless lines are longer than a block.
 pub(crate) fn for_each_block(path: &Path, mut block: impl FnMut(&str) -> Result<(), DataError>) -> Result<(), DataError> {
     let failed = |e| FileError::new("read", path, e);
-    let file = File::open(path).map_err(failed)?;
+    let file = disk::open_to_read(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() <= WHOLE {
         return block(&strip_gutenberg(&read_text(path)?));
     }

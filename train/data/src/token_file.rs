@@ -11,13 +11,14 @@
 //!
 //! The key names the file, so another tokenizer or an edited corpus finds another file; the digest finds every other change.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gradus_io::files::{FileError, replace_file};
+use gradus_io::disk::{self, Output};
+use gradus_io::files::{FileError, remove_unfinished, replace_file};
 use gradus_io::hex;
 use gradus_io::progress::{Job, Monitor};
 use gradus_tensor::mmap::{MappedFile, u16s, u32s};
@@ -80,7 +81,8 @@ impl TokenFile {
             Err(DataError::File(error)) if error.cause.kind() == io::ErrorKind::NotFound => {}
             sound_or_unreadable => return sound_or_unreadable,
         }
-        fs::create_dir_all(cache).map_err(|e| FileError::new("make the directory", cache, e))?;
+        disk::make_private_folders(cache).map_err(|e| FileError::new("make the directory", cache, e))?;
+        remove_unfinished(cache, path.file_name())?;
         let total = files.iter().map(|file| file.length).sum();
         let mut progress = monitor.begin(Job::new(&format!("tokenising {}", corpus.display()), total, "bytes"));
         replace_file(&path, |file| {
@@ -109,7 +111,7 @@ impl TokenFile {
         if length < HEADER as u64 {
             return corrupt(format!("it has {length} bytes, its header alone has {HEADER}"));
         }
-        let map = MappedFile::open(path).map_err(|e| FileError::new("read", path, e))?;
+        let map = disk::map(path, |path| MappedFile::open(path)).map_err(|e| FileError::new("read", path, e))?;
         if !map.starts_with(MAGIC) {
             return corrupt("it does not begin with GRADUSTK".into());
         }
@@ -215,7 +217,7 @@ fn key(files: &[CorpusFile], fingerprint: &str) -> Result<[u8; 32], FileError> {
     for file in files {
         hash.update(file.length.to_le_bytes()); // a length before each file: no two corpora run together
         let failed = |e| FileError::new("read", &file.path, e);
-        let mut contents = File::open(&file.path).map_err(failed)?;
+        let mut contents = disk::open_to_read(&file.path).map_err(failed)?;
         while (&mut contents).take(1 << 20).read_to_end(&mut buffer).map_err(failed)? > 0 {
             hash.update(&buffer);
             buffer.clear();
@@ -294,7 +296,7 @@ impl<'t> Joint<'t> {
 /// Writes ids as they come; the index of pieces and the header follow at the end.
 struct Writer<'a> {
     path: &'a Path,
-    out: &'a mut BufWriter<File>,
+    out: &'a mut BufWriter<Output>,
     counts: Counts,
     index: Vec<u8>,
     hash: Sha256,
@@ -302,7 +304,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(path: &'a Path, out: &'a mut BufWriter<File>, vocab_size: usize) -> Result<Self, FileError> {
+    fn new(path: &'a Path, out: &'a mut BufWriter<Output>, vocab_size: usize) -> Result<Self, FileError> {
         let counts = Counts { width: if vocab_size <= 1 << 16 { 2 } else { 4 }, ..Counts::default() };
         let mut writer = Writer { path, out, counts, index: Vec::new(), hash: Sha256::new(), saw_text: false };
         writer.write(&[0; HEADER])?;

@@ -3,7 +3,7 @@
 //! A run may be killed, or its disk fill up, at any instant; what was on the disk before must survive.
 //!
 //! ```text
-//! one file    write .NAME.tmp-PID-N │ fsync │ rename over NAME │ fsync the folder
+//! one file    write .NAME.tmp-PID-N │ fsync │ rename over NAME │ fsync the folder     each .tmp file is locked while it is written
 //!
 //! a folder    write .NAME.tmp-PID/, fsync all          crash: NAME is the old one
 //!             rename NAME → .NAME.old                  crash: .NAME.old is the old one, complete: recovered on load
@@ -16,13 +16,15 @@
 //! [`resolve_directory`] for readers; a writer first puts back what a crash left.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
+
+use crate::disk::{self, Output, parent};
 
 /// A file operation that failed: what was being done, to which path, why, and what would help.
 #[derive(Debug, thiserror::Error)]
@@ -36,10 +38,18 @@ pub struct FileError {
     pub cause: io::Error,
 }
 
+/// The action of an error about a file that is not what was written.
+const TRUST: &str = "trust";
+
 impl FileError {
     /// An error of `action` (words after "cannot") on `path`.
     pub fn new(action: &'static str, path: &Path, cause: io::Error) -> Self {
         Self { action, path: path.to_path_buf(), cause }
+    }
+
+    /// An error about a file that is not what was written.
+    pub fn damaged(path: &Path, problem: String) -> Self {
+        Self::new(TRUST, path, io::Error::new(io::ErrorKind::InvalidData, problem))
     }
 }
 
@@ -50,6 +60,10 @@ fn remedy(action: &str, cause: &io::Error) -> &'static str {
         Kind::StorageFull | Kind::QuotaExceeded => {
             "free some space there, or name a folder on another disk; what was there before is untouched"
         }
+        Kind::InvalidData if action == TRUST => {
+            "put back a copy of it, or, if you changed it yourself, accept it with `gradus verify FOLDER --accept`"
+        }
+        Kind::OutOfMemory => "close other programs, or use a machine with more memory",
         Kind::PermissionDenied if matches!(action, "read" | "list") => "check who may read it",
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
             "check who may write there, or name a folder of your own; what was there before is untouched"
@@ -71,6 +85,16 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
     if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
+/// A value as readable JSON, with a last line's end.
+///
+/// # Panics
+/// For a value that JSON cannot hold, such as a path that is not Unicode.
+pub fn json_text(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("a value that JSON can hold");
+    text.push(b'\n');
+    text
+}
+
 /// Writes a value as readable JSON, whole or not at all.
 ///
 /// # Errors
@@ -90,53 +114,91 @@ pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::R
 }
 
 /// [`write_atomically`] for a writer that seeks or has errors of its own.
-pub fn replace_file<E: From<FileError>>(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>) -> Result<(), E> {
+pub fn replace_file<E: From<FileError>>(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<Output>) -> Result<(), E>,
+) -> Result<(), E> {
     written(path, fill)?.take_name(path)?;
-    Ok(sync_directory(parent(path))?)
-}
-
-/// Writes files that belong together, such as a backbone and its head: all are on the disk before the first takes its name.
-///
-/// # Errors
-/// As for [`write_atomically`]: if a file cannot be written, none has taken its name.
-pub fn write_together(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(), FileError> {
-    let mut fresh = Vec::new();
-    for (name, bytes) in files {
-        let path = folder.join(name);
-        let write = |file: &mut BufWriter<File>| file.write_all(bytes).map_err(|cause| FileError::new("write", &path, cause));
-        fresh.push((written(&path, write)?, path));
-    }
-    fresh.into_iter().try_for_each(|(temporary, path)| temporary.take_name(&path))?;
-    sync_directory(folder)
+    Ok(sync_folder(parent(path))?)
 }
 
 /// A temporary file beside `path`, filled and synced.
-fn written<E: From<FileError>>(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>) -> Result<Temporary, E> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let suffix = format!("tmp-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let temporary = Temporary(sibling(path, &suffix)?);
+pub(crate) fn written<E: From<FileError>>(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<Output>) -> Result<(), E>,
+) -> Result<Temporary, E> {
     let error = |cause| FileError::new("write", path, cause);
-    if path.is_dir() {
-        return Err(error(io::ErrorKind::IsADirectory.into()).into());
+    sibling(path, "")?;
+    // Renaming onto a device or a pipe would put a file in its place.
+    match path.metadata().map(|found| found.file_type()) {
+        Ok(kind) if kind.is_dir() => return Err(error(io::ErrorKind::IsADirectory.into()).into()),
+        Ok(kind) if !kind.is_file() => {
+            let found = "expected a plain file there, or none; found a device, pipe or socket";
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, found)).into());
+        }
+        _ => {}
     }
-    let mut out = BufWriter::with_capacity(1 << 18, File::create(&temporary.0).map_err(error)?);
+    let (file, temporary) = create_beside(path)?;
+    file.lock();
+    let mut out = BufWriter::with_capacity(1 << 18, file);
     fill(&mut out)?;
     let file = out.into_inner().map_err(|e| error(e.into_error()))?;
-    file.sync_all().map_err(error)?;
+    file.sync().map_err(error)?;
     Ok(temporary)
 }
 
-/// Something in the folder at `path`, or the folder itself if it cannot be listed; `None` if it is missing or empty.
+/// A new file beside `path`, under a name that no other has.
+fn create_beside(path: &Path) -> Result<(Output, Temporary), FileError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let name = sibling(path, &format!("{UNFINISHED}{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))?;
+        match Output::create(&name) {
+            Ok(file) => return Ok((file, Temporary(name))),
+            // What a killed process of the same number left.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => return Err(FileError::new("write", path, cause)),
+        }
+    }
+}
+
+/// What the suffix of everything unfinished begins with.
+const UNFINISHED: &str = "tmp-";
+
+/// Is this the name of something that a writer had not finished, of whatever name or of this one?
+fn is_unfinished(path: &Path, of: Option<&OsStr>) -> bool {
+    let Some(name) = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix('.')) else { return false };
+    let Some((name, number)) = name.rsplit_once(&format!(".{UNFINISHED}")) else { return false };
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    is_number && of.is_none_or(|of| of == name)
+}
+
+/// Removes what killed writers left unfinished in a folder, or of one name in it. What another process is writing stays.
+pub fn remove_unfinished(folder: &Path, of: Option<&OsStr>) -> Result<(), FileError> {
+    let Ok(found) = disk::list(folder) else { return Ok(()) }; // there is none, or none that can be seen
+    for path in found.into_iter().filter(|path| is_unfinished(path, of)) {
+        let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let is_held = || Output::append(&path).is_ok_and(|file| !file.lock());
+        if is_folder {
+            disk::remove_folder(&path).map_err(|cause| FileError::new("remove", &path, cause))?;
+        } else if path.is_symlink() || !is_held() {
+            disk::remove(&path).map_err(|cause| FileError::new("remove", &path, cause))?;
+        }
+    }
+    Ok(())
+}
+
+/// Something in the folder at `path`, or the folder itself if it cannot be listed; `None` if it is missing or empty, but for what
+/// killed writers left unfinished.
 pub fn occupant(path: &Path) -> Option<PathBuf> {
-    match fs::read_dir(path) {
-        Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => Some(path.to_owned()),
-        Err(_) => None,
-        Ok(entries) => entries.flatten().map(|entry| entry.path()).find(|found| found.file_name() != Some(LOCK.as_ref())),
+    match disk::list(path) {
+        Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
+        Err(_) => Some(path.to_owned()),
+        Ok(entries) => entries.into_iter().find(|found| found.file_name() != Some(LOCK.as_ref()) && !is_unfinished(found, None)),
     }
 }
 
 /// The file that locks a folder for one process.
-const LOCK: &str = ".gradus.lock";
+pub(crate) const LOCK: &str = ".gradus.lock";
 
 /// A folder that one process works in. It is released at the end, even by a crash: the lock is the operating system's.
 #[derive(Debug)]
@@ -152,23 +214,32 @@ impl Lock {
     pub fn take(folder: &Path) -> Result<Self, FileError> {
         let error = |action| move |cause| FileError::new(action, folder, cause);
         let made = !folder.exists();
-        fs::create_dir_all(folder).map_err(error("make the directory"))?;
-        let file = File::options().create(true).append(true).open(folder.join(LOCK)).map_err(error("work in"))?;
-        match file.try_lock() {
-            Err(fs::TryLockError::WouldBlock) => Err(FileError::new("work in", folder, io::ErrorKind::ResourceBusy.into())),
-            // A file system without locks has none to respect.
-            Ok(()) | Err(fs::TryLockError::Error(_)) => Ok(Lock { folder: folder.to_owned(), made, _file: file }),
-        }
+        disk::make_folders(folder).map_err(error("make the directory"))?;
+        let file = disk::lock(&folder.join(LOCK)).map_err(error("work in"))?;
+        let file = file.ok_or_else(|| error("work in")(io::ErrorKind::ResourceBusy.into()))?;
+        Ok(Lock { folder: folder.to_owned(), made, _file: file })
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.folder.join(LOCK));
+        let _ = disk::remove(&self.folder.join(LOCK));
         if self.made {
-            let _ = fs::remove_dir(&self.folder); // refused where there is anything in it
+            let _ = disk::remove_empty_folder(&self.folder); // refused where there is anything in it
         }
     }
+}
+
+/// Makes a folder within one that this process works in. A link to a folder elsewhere is refused.
+///
+/// # Errors
+/// Those of the system.
+pub fn make_own_folder(path: &Path) -> Result<(), FileError> {
+    let error = |cause| FileError::new("make the directory", path, cause);
+    if path.is_symlink() {
+        return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "expected a directory of the run's own, found a link")));
+    }
+    disk::make_folders(path).map_err(error)
 }
 
 /// Replaces the folder at `path`, and **everything in it**, by what `fill` writes into the fresh folder it is given.
@@ -187,35 +258,35 @@ fn replace_observed<E: From<FileError>>(
     fill: impl FnOnce(&Path) -> Result<(), E>,
     at: &mut dyn FnMut(),
 ) -> Result<(), E> {
-    let (fresh, old) = (sibling(path, &format!("tmp-{}", process::id()))?, sibling(path, "old")?);
+    let (fresh, old) = (sibling(path, &format!("{UNFINISHED}{}", process::id()))?, sibling(path, "old")?);
     let above = parent(path);
     let error = |action: &'static str| move |cause| FileError::new(action, path, cause);
 
-    fs::create_dir_all(above).map_err(|cause| FileError::new("create", above, cause))?;
+    disk::make_folders(above).map_err(|cause| FileError::new("create", above, cause))?;
     recover_directory(path)?;
     if path.exists() && !path.is_dir() {
         return Err(FileError::new("write", path, io::ErrorKind::NotADirectory.into()).into());
     }
-    fs::create_dir(&fresh).map_err(error("create a fresh folder beside"))?;
+    disk::make_folder(&fresh).map_err(error("create a fresh folder beside"))?;
     let temporary = Temporary(fresh);
     fill(&temporary.0)?;
     sync_tree(&temporary.0)?;
     at();
     let replaces = path.exists();
     if replaces {
-        fs::rename(path, &old).map_err(error("set aside"))?;
+        disk::rename(path, &old).map_err(error("set aside"))?;
         at();
     }
-    if let Err(cause) = fs::rename(&temporary.0, path) {
+    if let Err(cause) = disk::rename(&temporary.0, path) {
         if replaces {
-            fs::rename(&old, path).map_err(error("put back"))?;
+            disk::rename(&old, path).map_err(error("put back"))?;
         }
         return Err(FileError::new("put in place", path, cause).into());
     }
-    sync_directory(above)?;
+    sync_folder(above)?;
     at();
     // The new folder is in place. A leftover does no harm, so its removal may fail; the next call tries again.
-    if replaces && fs::rename(&old, &temporary.0).is_ok() {
+    if replaces && disk::rename(&old, &temporary.0).is_ok() {
         at();
     }
     drop(temporary);
@@ -231,28 +302,22 @@ pub fn resolve_directory(path: &Path) -> Result<PathBuf, FileError> {
 
 /// Puts a folder that a crash left as `.NAME.old` back as `path` and removes unfinished leftovers; true if it put one
 /// back. Only for the process that writes `path`; readers use [`resolve_directory`].
-fn recover_directory(path: &Path) -> Result<bool, FileError> {
+///
+/// # Errors
+/// Where the system refuses.
+pub fn recover_directory(path: &Path) -> Result<bool, FileError> {
     let (old, above) = (sibling(path, "old")?, parent(path));
     let restored = !path.exists() && old.exists();
     if restored {
-        fs::rename(&old, path).map_err(|cause| FileError::new("put back", path, cause))?;
-        sync_directory(above)?;
+        disk::rename(&old, path).map_err(|cause| FileError::new("put back", path, cause))?;
+        sync_folder(above)?;
+    } else if old.is_symlink() {
+        disk::remove(&old).map_err(|cause| FileError::new("remove", &old, cause))?;
     } else if old.exists() {
-        fs::remove_dir_all(&old).map_err(|cause| FileError::new("remove", &old, cause))?;
+        disk::remove_folder(&old).map_err(|cause| FileError::new("remove", &old, cause))?;
     }
-    let Ok(entries) = fs::read_dir(above) else { return Ok(restored) };
-    let unfinished = format!(".{}.tmp-", path.file_name().unwrap_or_default().to_string_lossy());
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&unfinished) && entry.path().is_dir() {
-            fs::remove_dir_all(entry.path()).map_err(|cause| FileError::new("remove", &entry.path(), cause))?;
-        }
-    }
+    remove_unfinished(above, path.file_name())?;
     Ok(restored)
-}
-
-/// The folder above `path`; `.` for a bare name.
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// `.NAME.suffix` beside `path`: on the same disk, so that a rename suffices, and hidden.
@@ -263,62 +328,47 @@ fn sibling(path: &Path, suffix: &str) -> Result<PathBuf, FileError> {
 
 /// Syncs every file and folder under `path` to the disk.
 fn sync_tree(path: &Path) -> Result<(), FileError> {
-    let error = |cause| FileError::new("sync", path, cause);
-    for entry in fs::read_dir(path).map_err(error)? {
-        let entry = entry.map_err(error)?.path();
+    for entry in disk::list(path).map_err(|cause| FileError::new("sync", path, cause))? {
         if entry.is_dir() {
             sync_tree(&entry)?;
         } else {
-            // Windows syncs only files opened for writing.
-            let file = File::options().read(true).write(cfg!(windows)).open(&entry).map_err(error)?;
-            file.sync_all().map_err(|cause| FileError::new("sync", &entry, cause))?;
+            disk::sync(&entry).map_err(|cause| FileError::new("sync", &entry, cause))?;
         }
     }
-    sync_directory(path)
+    sync_folder(path)
 }
 
-/// Syncs the names in a folder to the disk. Windows has no such call and needs none.
-fn sync_directory(path: &Path) -> Result<(), FileError> {
-    if cfg!(unix) {
-        let sync = File::open(path).and_then(|folder| folder.sync_all());
-        sync.map_err(|cause| FileError::new("sync", path, cause))?;
-    }
-    Ok(())
+/// Syncs the names in a folder to the disk.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), FileError> {
+    disk::sync_folder(path).map_err(|cause| FileError::new("sync", path, cause))
 }
 
 /// A file or folder that is removed when this goes out of scope, unless it has another name by then.
-struct Temporary(PathBuf);
+#[derive(Debug)]
+pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    fn take_name(self, path: &Path) -> Result<(), FileError> {
-        fs::rename(&self.0, path).map_err(|cause| FileError::new("replace", path, cause))
+    pub(crate) fn take_name(self, path: &Path) -> Result<(), FileError> {
+        disk::rename(&self.0, path).map_err(|cause| FileError::new("replace", path, cause))
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         // If it cannot be removed there is nobody left to tell: the error that brought us here is on its way.
-        let _ = if self.0.is_dir() { fs::remove_dir_all(&self.0) } else { fs::remove_file(&self.0) };
+        if self.0.is_dir() {
+            let _ = disk::remove_folder(&self.0);
+        } else if self.0.exists() {
+            let _ = disk::remove(&self.0);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    /// A file that cannot be written, in a folder that is not there, leaves those before it as they were.
-    #[test]
-    fn files_that_belong_together_are_written_together() {
-        let folder = tempfile::tempdir().unwrap();
-        let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
-        write_together(folder.path(), &[("a", b"1".to_vec()), ("b", b"2".to_vec())]).unwrap();
-        assert_eq!((read("a"), read("b")), (b"1".to_vec(), b"2".to_vec()));
-        let error = write_together(folder.path(), &[("a", b"3".to_vec()), ("none/b", b"4".to_vec())]).unwrap_err();
-        assert_eq!((error.action, error.cause.kind()), ("write", io::ErrorKind::NotFound), "{error}");
-        assert!(error.path.starts_with(folder.path().join("none")), "{error}");
-        assert_eq!(read("a"), b"1");
-        assert_eq!(names(folder.path()), ["a", "b"], "and nothing is left beside them");
-    }
+    use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<_> =

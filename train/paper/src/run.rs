@@ -1,11 +1,13 @@
 //! Stage after stage, and their results.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gradus_io::files::{Lock, occupant, write_json};
+use gradus_io::checksums;
+use gradus_io::files::{Lock, json_text, occupant, remove_unfinished};
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
 use gradus_model::{Batch, Model, ModelConfig};
@@ -18,6 +20,9 @@ use crate::plan::{Planned, Sizes, Stage};
 use crate::results::Results;
 use crate::stage::{Paths, Watch};
 use crate::{claims, plan, report, stage};
+
+/// The file of its sizes.
+const PLAN: &str = "plan.json";
 
 /// The outcome of a reproduction.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -46,10 +51,14 @@ pub struct Reproduction {
 pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     sizes.check()?;
     let _lock = Lock::take(out)?;
-    let file = out.join("plan.json");
+    let file = out.join(PLAN);
+    if !file.exists() {
+        checksums::undo_first(out)?; // a beginning that a crash ended
+    }
     if let (false, Some(found)) = (file.exists(), occupant(out)) {
         return Err(ReproduceError::Foreign { out: out.to_owned(), found });
     }
+    remove_unfinished(out, None)?;
     let before = file.exists().then(|| read_plan(out)).transpose()?;
     let taken = |there: &Sizes| ReproduceError::Taken { out: out.to_owned(), there: there.command() };
     let sizes = match &before {
@@ -57,7 +66,7 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproductio
         None => sizes.clone(),
     };
     if before.as_ref() != Some(&sizes) {
-        write_json(&file, &sizes)?;
+        checksums::write(out, &[(PLAN, json_text(&sizes))])?;
     }
     run(&sizes, out, watch)
 }
@@ -69,14 +78,15 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproductio
 pub fn resume(out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     let sizes = read_plan(out)?;
     let _lock = Lock::take(out)?;
+    remove_unfinished(out, None)?;
     run(&sizes, out, watch)
 }
 
 fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
-    let path = out.join("plan.json");
+    let path = out.join(PLAN);
     let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
-    let text = std::fs::read_to_string(&path).map_err(|e| problem(e.to_string()))?;
-    let sizes: Sizes = serde_json::from_str(&text).map_err(|e| problem(e.to_string()))?;
+    let text = checksums::read(out, PLAN).map_err(|e| problem(e.cause.to_string()))?;
+    let sizes: Sizes = serde_json::from_slice(&text).map_err(|e| problem(e.to_string()))?;
     if sizes.recipe != plan::RECIPE {
         return Err(problem(format!("expected a plan of recipe {1}, found one of recipe {0}", sizes.recipe, plan::RECIPE)));
     }
@@ -87,6 +97,9 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
 fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     let (begin, paths) = (Instant::now(), Paths(out.to_owned()));
     let stages = plan::plan(sizes);
+    for seed in stages.iter().map(|planned| planned.seed).collect::<BTreeSet<_>>() {
+        paths.folders(seed).iter().try_for_each(|folder| remove_unfinished(folder, None))?; // what a crash left
+    }
     let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| paths.result(p).exists());
     if !open.is_empty() {
         work(&stages, &done, &open, sizes, &paths, watch)?;
@@ -96,7 +109,7 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     let page = report::report(&results, sizes, &claims);
     let report = out.join("report.html");
     page.write(&report)?;
-    write_json(&out.join("results.json"), &results)?;
+    checksums::write(out, &[("results.json", json_text(&results))])?;
     Ok(Reproduction {
         out: out.to_owned(),
         report,

@@ -1,12 +1,14 @@
 //! One stage: done once, its result kept in a file, never run again.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gradus_data::sets::{Example, SetError, Split, Task};
-use gradus_io::files::{FileError, quoted, write_json};
+use gradus_io::files::{FileError, json_text, quoted};
 use gradus_io::interrupt;
 use gradus_io::progress::Monitor;
+use gradus_io::{checksums, disk};
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_tensor::{Device, Tensor};
@@ -50,6 +52,9 @@ const FEATURES: f64 = 1e-2;
 /// Training rows that the generalisation gap is measured on.
 const TRAIN_ROWS: usize = 300;
 
+/// The folder of a seed's results.
+const RESULTS: &str = "results";
+
 /// The directory of a reproduction.
 ///
 /// ```text
@@ -70,6 +75,10 @@ impl Paths {
     pub fn world(&self, seed: u64) -> PathBuf {
         self.seed(seed).join("world")
     }
+    /// The folders of a seed that files are written in.
+    pub fn folders(&self, seed: u64) -> [PathBuf; 2] {
+        [self.seed(seed), self.seed(seed).join(RESULTS)]
+    }
     /// A run of pre-training.
     pub fn body(&self, seed: u64, body: Body) -> PathBuf {
         self.seed(seed).join(body.name())
@@ -81,22 +90,27 @@ impl Paths {
             Stage::Pretrain(body) => format!("pretrain.{}.json", body.name()),
             Stage::Finetune { task, variant } => format!("{task}.{variant}.json"),
         };
-        self.seed(planned.seed).join("results").join(name)
+        self.seed(planned.seed).join(RESULTS).join(name)
     }
 }
 
 /// Reads a result; a file that cannot be read is an error, not a stage to run again.
 pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, ReproduceError> {
     let damaged = |problem: String| ReproduceError::Damaged { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|e| damaged(e.to_string()))?;
-    serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))
+    let (folder, name) = place(path);
+    let text = checksums::read(folder, name).map_err(|e| damaged(e.cause.to_string()))?;
+    serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))
 }
 
 fn write(path: &Path, result: &impl Serialize) -> Result<(), ReproduceError> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
-    }
-    Ok(write_json(path, result)?)
+    let (folder, name) = place(path);
+    disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
+    Ok(checksums::write(folder, &[(name, json_text(result))])?)
+}
+
+/// The folder of a result, and its name there.
+fn place(path: &Path) -> (&Path, &str) {
+    (disk::parent(path), path.file_name().and_then(OsStr::to_str).expect("the name of a stage"))
 }
 
 /// Runs a stage; returns a line on its outcome.
@@ -142,6 +156,7 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
 fn probe(world: &Path, tokenizer: PathBuf) -> Result<Box<Probe>, ReproduceError> {
     let mut asked = Vec::new();
     for name in ZERO_SHOT {
+        checksums::check_within(world, name)?;
         let task = Task::named(name)?;
         let load = |split| Ok::<_, SetError>(evenly(task.load(&world.join(name), split)?.examples, Some(PROBED)));
         asked.push((task, load(Split::Train)?, load(Split::Dev)?));
@@ -241,6 +256,7 @@ fn fine_tune(paths: &Paths, sizes: &Sizes, seed: u64, name: &str, variant: Varia
     let task = Task::named(name)?;
     let task_model = TaskModel::pretrained(&paths.body(seed, body(variant)), seed)?;
     let folder = paths.world(seed).join(name);
+    checksums::check_within(&paths.world(seed), name)?;
     let rows = match variant {
         Variant::Rows(n) | Variant::NoPretrainingRows(n) => Some(n),
         _ => None,

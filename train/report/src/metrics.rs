@@ -4,11 +4,12 @@
 //! made from it. A run that resumes at step s first drops what was recorded after s, so no curve has double points.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use gradus_io::files::{FileError, write_atomically};
+use gradus_io::checksums::{self, Sum, Summing};
+use gradus_io::disk::{self, Output};
+use gradus_io::files::FileError;
 use serde::{Deserialize, Serialize};
 
 /// The split whose evaluations a run is judged by.
@@ -219,7 +220,14 @@ pub enum MetricsError {
 /// # Errors
 /// If the file cannot be read, or any other line is not a record; the error names the line.
 pub fn read(path: &Path) -> Result<Vec<Record>, MetricsError> {
-    let bytes = fs::read(path).map_err(|cause| FileError::new("read", path, cause))?;
+    parse(path, &disk::read(path).map_err(|cause| FileError::new("read", path, cause))?)
+}
+
+/// The records in the bytes of a metrics file.
+///
+/// # Errors
+/// A line that is not a record; `path` is named.
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Record>, MetricsError> {
     let mut records = Vec::new();
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let content = line.trim_ascii();
@@ -228,7 +236,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>, MetricsError> {
             Ok(record) => records.push(record),
             Err(_) if !line.ends_with(b"\n") => {} // torn: only the last line can lack its end
             Err(cause) => {
-                let found: String = String::from_utf8_lossy(content).chars().take(60).collect();
+                let found = String::from_utf8_lossy(content).chars().take(60).flat_map(char::escape_debug).collect();
                 return Err(MetricsError::Malformed { path: path.into(), line: index + 1, found, cause });
             }
         }
@@ -236,41 +244,73 @@ pub fn read(path: &Path) -> Result<Vec<Record>, MetricsError> {
     Ok(records)
 }
 
+/// How much of a log a resumed run goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Its first bytes: so long it was when the state was saved.
+    Bytes(u64),
+    /// What was recorded up to this step; of a state that does not say how long its log was.
+    Steps(u64),
+}
+
 /// A metrics file open for appending.
 #[derive(Debug)]
 pub struct MetricsLog {
     path: PathBuf,
-    file: File,
+    file: Output,
+    sum: Summing,
 }
 
 impl MetricsLog {
-    /// Begins a metrics file, in place of any that was there.
-    pub fn create(path: &Path) -> Result<Self, MetricsError> {
-        Self::rewrite(path, &[])
-    }
-
-    /// Continues the metrics file of a run that resumes after `step` steps: drops what was recorded later, and returns
-    /// what it kept beside the log. A missing file is begun.
+    /// Opens the log of this name in a run's folder. What is not kept is dropped, to be recorded again; the rest is returned. A
+    /// missing file is begun where nothing of it is to be kept.
     ///
     /// # Errors
-    /// If the file cannot be read or written, or a line is not a record; it is then unchanged.
-    pub fn resume(path: &Path, step: u64) -> Result<(Self, Vec<Record>), MetricsError> {
-        let mut records = if path.exists() { read(path)? } else { Vec::new() };
-        records.retain(|record| record.step() <= step);
-        Ok((Self::rewrite(path, &records)?, records))
-    }
-
-    /// Writes `records` as the whole file and opens it for more.
-    fn rewrite(path: &Path, records: &[Record]) -> Result<Self, MetricsError> {
-        write_atomically(path, |out| records.iter().try_for_each(|record| out.write_all(&line(record)?)))?;
-        let file = File::options().append(true).open(path).map_err(|cause| FileError::new("append to", path, cause))?;
-        Ok(Self { path: path.into(), file })
+    /// If the file cannot be read or written, is not what was written, or a line is not a record; it is then unchanged.
+    pub fn resume(folder: &Path, name: &'static str, kept: Kept) -> Result<(Self, Vec<Record>), MetricsError> {
+        let path = folder.join(name);
+        let there = if path.exists() { Some(disk::read(&path).map_err(|e| FileError::new("read", &path, e))?) } else { None };
+        let (content, records) = match (kept, there.as_deref()) {
+            (Kept::Bytes(0), _) | (Kept::Steps(_), None) => (Vec::new(), Vec::new()),
+            (Kept::Bytes(n), found) => {
+                checksums::check(folder, &[name])?;
+                let found = found.unwrap_or_default();
+                let content = usize::try_from(n).ok().and_then(|n| found.get(..n)).ok_or_else(|| {
+                    let problem = format!("it had {n} bytes when the state was saved, it has {}", found.len());
+                    FileError::damaged(&path, problem)
+                })?;
+                (content.to_vec(), parse(&path, content)?)
+            }
+            (Kept::Steps(done), Some(found)) => {
+                let mut records = parse(&path, found)?;
+                records.retain(|record| record.step() <= done);
+                let lines = records.iter().map(line).collect::<io::Result<Vec<_>>>();
+                (lines.map_err(|cause| FileError::new("write", &path, cause))?.concat(), records)
+            }
+        };
+        if there.as_ref() != Some(&content) {
+            checksums::write(folder, &[(name, content.clone())])?;
+        }
+        let file = Output::append(&path).map_err(|cause| FileError::new("append to", &path, cause))?;
+        let mut sum = Summing::default();
+        sum.update(&content);
+        Ok((Self { path, file, sum }, records))
     }
 
     /// Appends one record as one line, at once, so that a crash can tear no other line than the last.
     pub fn append(&mut self, record: &Record) -> Result<(), MetricsError> {
-        let write = line(record).and_then(|line| self.file.write_all(&line));
+        let write = line(record).and_then(|line| {
+            self.file.write_all(&line)?;
+            self.sum.update(&line);
+            Ok(())
+        });
         Ok(write.map_err(|cause| FileError::new("append to", &self.path, cause))?)
+    }
+
+    /// Brings the log to the disk, and says how far it has come.
+    pub fn sync(&self) -> Result<Sum, MetricsError> {
+        self.file.sync().map_err(|cause| FileError::new("sync", &self.path, cause))?;
+        Ok(self.sum.sum())
     }
 }
 
@@ -328,7 +368,7 @@ pub fn steps(records: &[Record]) -> impl DoubleEndedIterator<Item = &StepRecord>
 }
 
 /// The evaluations on `split` among `records`.
-pub fn evaluations<'a>(records: &'a [Record], split: &'a str) -> impl DoubleEndedIterator<Item = &'a EvaluationRecord> {
+pub fn evaluations<'a>(records: &'a [Record], split: &'a str) -> impl DoubleEndedIterator<Item = &'a EvaluationRecord> + Clone {
     records.iter().filter_map(move |record| match record {
         Record::Evaluation(evaluation) if evaluation.split == split => Some(evaluation),
         _ => None,
@@ -347,7 +387,13 @@ pub(crate) fn samples(records: &[Record]) -> impl DoubleEndedIterator<Item = &Sa
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    fn resume(folder: &Path, kept: Kept) -> Result<(MetricsLog, Vec<Record>), MetricsError> {
+        MetricsLog::resume(folder, "metrics.jsonl", kept)
+    }
 
     fn step(step: u64, loss: f64) -> Record {
         let (tokens, elapsed) = (step * 100, step as f64 * 0.5);
@@ -374,7 +420,7 @@ mod tests {
         ];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let mut log = MetricsLog::create(&path).unwrap();
+        let (mut log, _) = resume(folder.path(), Kept::Bytes(0)).unwrap();
         expected.iter().for_each(|record| log.append(record).unwrap());
         // NaN is unequal to itself: the infinite loss is compared apart.
         let mut found = read(&path).unwrap();
@@ -390,13 +436,41 @@ mod tests {
     fn a_resumed_run_has_no_double_points_and_no_torn_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let mut log = MetricsLog::create(&path).unwrap();
+        let (mut log, _) = resume(folder.path(), Kept::Bytes(0)).unwrap();
         (1..=5).for_each(|index| log.append(&step(index, index as f64)).unwrap());
         log.file.write_all(br#"{"record":"st"#).unwrap();
-        let (mut log, kept) = MetricsLog::resume(&path, 3).unwrap();
+        let (mut log, kept) = resume(folder.path(), Kept::Steps(3)).unwrap();
         assert_eq!(kept, [step(1, 1.0), step(2, 2.0), step(3, 3.0)]);
         log.append(&step(4, 40.0)).unwrap();
         assert_eq!(read(&path).unwrap(), [&kept[..], &[step(4, 40.0)]].concat());
+    }
+
+    /// What a resumed run goes on from is what the log was when the state was saved, to the byte; damage to that part is found.
+    #[test]
+    fn a_log_is_cut_where_the_state_was_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let (mut log, _) = resume(folder.path(), Kept::Bytes(0)).unwrap();
+        (1..=2).for_each(|index| log.append(&step(index, 1.0)).unwrap());
+        let sum = log.sync().unwrap();
+        let mut group = checksums::Group::of(folder.path());
+        group.log("metrics.jsonl", sum.clone());
+        group.commit().unwrap();
+        log.append(&step(2, 9.0)).unwrap(); // of the same step, and later
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(resume(folder.path(), Kept::Bytes(sum.bytes)).unwrap().1, [step(1, 1.0), step(2, 1.0)]);
+        assert_eq!(fs::read(&path).unwrap(), whole[..sum.bytes as usize]);
+
+        let mut flipped = whole.clone();
+        flipped[3] ^= 1;
+        for (damaged, words) in [(&flipped[..], "SHA-256"), (&whole[..40], "40"), (&[], "it has 0")] {
+            fs::write(&path, damaged).unwrap();
+            let error = resume(folder.path(), Kept::Bytes(sum.bytes)).unwrap_err().to_string();
+            assert!(error.contains("damaged") && error.contains(words) && error.contains("gradus verify"), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        let error = resume(folder.path(), Kept::Bytes(sum.bytes)).unwrap_err().to_string();
+        assert!(error.contains("missing"), "{error}");
     }
 
     #[test]
@@ -413,7 +487,7 @@ mod tests {
         fs::write(&path, [&whole[..first / 2], b"\n", &whole[..]].concat()).unwrap();
         let (message, before) = (read(&path).unwrap_err().to_string(), fs::read(&path).unwrap());
         assert!(message.starts_with(&format!("{}:1: expected one record", path.display())), "{message}");
-        assert_eq!(MetricsLog::resume(&path, 1).unwrap_err().to_string(), message);
+        assert_eq!(resume(folder.path(), Kept::Steps(1)).unwrap_err().to_string(), message);
         assert!(fs::read(&path).unwrap() == before, "a file with a fault is not written over");
     }
 

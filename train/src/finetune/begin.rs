@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use gradus_data::sets::scores::mean_and_deviation;
 use gradus_data::sets::{Split, Task};
-use gradus_io::files::write_json;
+use gradus_io::checksums;
+use gradus_io::files::{json_text, remove_unfinished};
 use gradus_io::hex;
 use gradus_model::{Tree, checkpoint};
 use serde::{Deserialize, Serialize};
@@ -123,7 +124,7 @@ pub fn begin(
     let ready = Prepared::open(&manifest, task, out)?;
     check_room(&control.device, ready.task_model.model.bytes_to(&control.device)).map_err(RunError::from)?;
     manifest.digest = ready.digest.clone();
-    manifest.write(out)?;
+    manifest.begin(out, Vec::new())?;
     ready.run(&manifest, control)
 }
 
@@ -207,18 +208,20 @@ impl Prepared {
         for number in 0..manifest.seeds {
             let settings = FinetuneSettings { seed: manifest.settings.seed + number, ..manifest.settings.clone() };
             let dir = if manifest.seeds == 1 { self.out.clone() } else { self.out.join(format!("seed-{}", settings.seed)) };
+            remove_unfinished(&dir, None)?;
             let mut outcome = SeedOutcome::read(&dir, self, &settings)?;
             if outcome.is_none() {
                 let seed = if manifest.seeds == 1 { String::new() } else { format!(", seed {}", settings.seed) };
                 let name = format!("{}{seed}", self.task.title);
-                outcome = Seed::open(self, dir, settings)?.run(&name, control).map_err(|e| e.halted(&self.out))?;
+                outcome =
+                    Seed::open(self, dir, settings, control.monitor)?.run(&name, control).map_err(|e| e.halted(&self.out))?;
             }
             let Some(outcome) = outcome else { break };
             done.push(outcome);
         }
         let outcome = self.outcome(manifest, done);
         if outcome.finished {
-            write_json(&self.out.join("result.json"), &outcome)?;
+            checksums::write(&self.out, &[("result.json", json_text(&outcome))])?;
         }
         Ok(outcome)
     }

@@ -9,9 +9,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gradus_io::files::{FileError, quoted, write_json, write_together};
+use gradus_io::checksums::{self, Group};
+use gradus_io::files::{json_text, make_own_folder, quoted};
 use gradus_io::hex;
-use gradus_io::progress::Job;
+use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Batch, checkpoint};
 use gradus_tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -19,9 +20,10 @@ use sha2::{Digest, Sha256};
 
 use super::begin::{FinetuneManifest, Prepared};
 use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
-use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Run, RunError, load_state};
+use crate::model_dir;
+use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Past, Run, RunError, load_state};
 use crate::tasks::TaskError;
-use crate::trainer::{TRAINER_FILE, Trainer};
+use crate::trainer::{PREVIOUS_FILE, TRAINER_FILE, Trainer};
 
 /// The outcome of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,14 +48,14 @@ impl SeedOutcome {
             return Ok(None);
         }
         let damaged = |e: String| FinetuneError::resume(format!("{}: {e}{}", file.display(), again(&file)));
-        let text = std::fs::read_to_string(&file).map_err(|e| damaged(e.to_string()))?;
-        checkpoint::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
-        let done: Done = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        let text = checksums::read(dir, Self::FILE).map_err(|e| damaged(e.to_string()))?;
+        model_dir::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
+        let done: Done = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
         if done.run != identity(of, settings) {
             let problem = "it belongs to another run (other settings, seed, task, data or model): put this run's own file back";
             return Err(damaged(problem.into()));
         }
-        let _ = std::fs::remove_file(dir.join(TRAINER_FILE)); // a crash may have come between the two
+        checksums::remove(dir, &[TRAINER_FILE, PREVIOUS_FILE])?; // a crash may have come between the two
         Ok(Some(done.outcome))
     }
 }
@@ -95,20 +97,23 @@ pub(super) struct Seed<'w> {
     session: Session<'w>,
     /// Tokens read so far.
     tokens: u64,
-    /// Seconds of training in earlier sessions.
-    before: f64,
+    /// How far it had come before.
+    past: Past,
 }
 
 impl<'w> Seed<'w> {
     /// A new seed, or one where it was stopped.
-    pub fn open(of: &'w Prepared, dir: PathBuf, settings: FinetuneSettings) -> Result<Self, FinetuneError> {
-        std::fs::create_dir_all(&dir).map_err(|e| FileError::new("make the directory", &dir, e))?;
+    pub fn open(
+        of: &'w Prepared,
+        dir: PathBuf,
+        settings: FinetuneSettings,
+        monitor: &dyn Monitor,
+    ) -> Result<Self, FinetuneError> {
+        make_own_folder(&dir)?;
         let task_model = of.task_model.with_seed(settings.seed);
         let session = Session::new(&task_model, of.task, &of.train, &of.dev, &settings)?;
-        let mut seed = Seed { of, settings, dir, session, tokens: 0, before: 0.0 };
-        if seed.state().exists() {
-            seed.restore()?;
-        }
+        let mut seed = Seed { of, settings, dir, session, tokens: 0, past: Past::NONE };
+        seed.restore(monitor)?;
         Ok(seed)
     }
 
@@ -116,19 +121,21 @@ impl<'w> Seed<'w> {
         self.dir.join(TRAINER_FILE)
     }
 
-    /// Restores the saved state.
-    fn restore(&mut self) -> Result<(), FinetuneError> {
+    /// Restores the saved state, if there is one.
+    fn restore(&mut self, monitor: &dyn Monitor) -> Result<(), FinetuneError> {
         let state = self.state();
         let error = |problem: String| FinetuneError::resume(problem + &again(&state));
         let (config, recipe) = (self.session.trainer.params.config(), self.session.trainer.recipe.clone());
-        let loaded = load_state(&self.dir, config, recipe, &identity(self.of, &self.settings));
-        let (trainer, progress, before): (_, SeedProgress, _) = loaded.map_err(|e| error(e.to_string()))?;
+        let identity = identity(self.of, &self.settings);
+        let found = load_state(&self.dir, config, &recipe, &identity, monitor).map_err(|e| error(e.to_string()))?;
+        let Some((trainer, progress, past)) = found else { return Ok(()) };
+        let progress: SeedProgress = progress;
         let damaged = |problem: String| error(format!("{}: {problem}; the file is damaged", state.display()));
         self.session.go_on(trainer, progress.curve, progress.losses).map_err(damaged)?;
         if !self.session.curve.is_empty() {
-            checkpoint::load(&self.dir).map_err(|e| error(format!("the best model so far: {e}; put it back")))?;
+            model_dir::load(&self.dir).map_err(|e| error(format!("the best model so far: {e}; put it back")))?;
         }
-        (self.tokens, self.before) = (progress.tokens, before);
+        (self.tokens, self.past) = (progress.tokens, past);
         Ok(())
     }
 
@@ -136,9 +143,9 @@ impl<'w> Seed<'w> {
     pub fn run(mut self, name: &str, control: &Control<'_>) -> Result<Option<SeedOutcome>, FinetuneError> {
         let (state, total, done) = (self.state(), self.session.steps(), self.session.trainer.done());
         // It had begun, but there is no state to continue from.
-        let lost = !state.exists() && self.dir.join(METRICS_FILE).metadata().is_ok_and(|m| m.len() > 0);
+        let lost = done == 0 && !state.exists() && self.dir.join(METRICS_FILE).metadata().is_ok_and(|m| m.len() > 0);
         let job = Job::new(name, total, "steps").starting_at(done);
-        let (mut journal, _) = Journal::open(&self.dir, job, self.before, control.monitor)?;
+        let (mut journal, _) = Journal::open(&self.dir, job, self.past, control.monitor)?;
         if lost {
             journal.progress.warn(&format!("{} is missing: seed {} begins again", state.display(), self.settings.seed));
         }
@@ -147,6 +154,7 @@ impl<'w> Seed<'w> {
         if !finished {
             self.save(&mut journal)?;
         }
+        let log = journal.sync()?;
         journal.progress.finish();
         if !finished {
             return Ok(None);
@@ -154,8 +162,11 @@ impl<'w> Seed<'w> {
         let best = self.session.best_point().expect("the last step ends an epoch").clone();
         let outcome = SeedOutcome { seed: self.settings.seed, best, curve: self.session.curve, seconds };
         let done = Done { run: identity(self.of, &self.settings), outcome };
-        write_json(&self.dir.join(SeedOutcome::FILE), &done)?;
-        std::fs::remove_file(&state).map_err(|e| FileError::new("remove", &state, e))?; // nothing is left to continue
+        let mut group = Group::of(&self.dir);
+        group.add(SeedOutcome::FILE, &json_text(&done))?;
+        group.log(METRICS_FILE, log);
+        group.commit()?;
+        checksums::remove(&self.dir, &[TRAINER_FILE, PREVIOUS_FILE])?; // nothing is left to continue
         Ok(Some(done.outcome))
     }
 }
@@ -193,8 +204,9 @@ impl Run for Seed<'_> {
         let best = if better { ", the best so far" } else { "" };
         journal.progress.say(&format!("epoch {epoch:.2}: dev {} {:.4}, loss {:.4}{best}", dev.metric, dev.score, dev.loss));
         let Some(best) = self.session.best.as_ref().filter(|_| better) else { return Ok(()) };
-        self.of.task_model.tokenizer.save(&self.dir)?;
-        Ok(write_together(&self.dir, &checkpoint::files(best).map_err(RunError::from)?)?)
+        let mut files = self.of.task_model.tokenizer.files();
+        files.extend(checkpoint::files(best).map_err(RunError::from)?);
+        Ok(checksums::write(&self.dir, &files)?)
     }
 
     fn keep_kernels(&mut self, device: &Device) -> Result<(), FinetuneError> {
@@ -205,6 +217,6 @@ impl Run for Seed<'_> {
     fn save(&mut self, journal: &mut Journal) -> Result<(), FinetuneError> {
         let (curve, losses) = (self.session.curve.clone(), self.session.losses.clone());
         let progress = SeedProgress { curve, losses, tokens: self.tokens };
-        Ok(journal.save(&self.session.trainer, identity(self.of, &self.settings), progress)?)
+        Ok(journal.save(&self.session.trainer, identity(self.of, &self.settings), progress, &[])?)
     }
 }

@@ -35,7 +35,7 @@ use sha2::{Digest, Sha256};
 use crate::generate::GenerateError;
 use crate::hyperparameters::in_range;
 use crate::precision::{self, Precision};
-use crate::run::{Control, Manifest, RunError};
+use crate::run::{Control, Manifest, Past, RunError};
 use crate::trainer::{Trainer, check_room};
 
 pub use settings::{BackboneKind, Length, PretrainOptions, PretrainSettings, SettingsError};
@@ -154,9 +154,9 @@ pub fn begin(
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
     let device = precision::named(&control.run.device);
     let manifest = PretrainManifest { settings, corpus, steps, digest, command, device, precision };
-    source.tokenizer().save(out)?;
-    manifest.write(out)?;
-    Pretraining::new(Stored { dir: out.to_owned(), manifest, source, trainer, seconds: 0.0 }, control).run()
+    manifest.begin(out, source.tokenizer().files())?;
+    let stored = Stored { dir: out.to_owned(), manifest, source, trainer, past: Past::NONE, best: f64::INFINITY };
+    Pretraining::new(stored, control).run()
 }
 
 /// Continues the pre-training in a directory from its last checkpoint.

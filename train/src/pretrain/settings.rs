@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::disk;
 use gradus_model::{
     Activation, BackboneConfig, ConfigError, Embedding, GptConfig, GradientMode, LstmConfig, Objective, Positions,
 };
@@ -213,7 +214,7 @@ impl PretrainOptions {
     /// Reads a config file.
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
-        let text = std::fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
+        let text = disk::read_text(path).map_err(|e| error(e.to_string()))?;
         let options: Self = toml::from_str(&text).map_err(|e| error(e.to_string()))?;
         let twice = [
             (options.steps.is_some() && options.epochs.is_some(), "steps and epochs both give the length of the run"),

@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_io::hex;
 use gradus_io::progress::Monitor;
-use gradus_model::{Batch, Model, checkpoint};
+use gradus_io::{checksums, hex};
+use gradus_model::checkpoint::WEIGHTS_FILE;
+use gradus_model::{Batch, Model};
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Corpus, PretrainError, PretrainSettings, TextSource, WorldSource, weighted};
 use crate::precision::Precision;
-use crate::run::{Manifest, RunError, load_state};
+use crate::run::{Manifest, Past, RunError, load_state};
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
 
 /// What a pre-training run was begun with.
@@ -70,8 +71,18 @@ pub struct Stored {
     pub source: Box<dyn TextSource>,
     /// Its model, moments and number of steps.
     pub trainer: Trainer,
-    /// Seconds of training so far.
-    pub seconds: f64,
+    /// How far it has come.
+    pub past: Past,
+    /// The lowest held-out loss so far.
+    pub(super) best: f64,
+}
+
+/// What is kept with the trainer's state.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Progress {
+    /// The lowest held-out loss so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<f64>,
 }
 
 impl Stored {
@@ -92,19 +103,19 @@ impl Stored {
             let problem = "the corpus has changed since the run began; put the old one back, or begin a new run".into();
             return Err(RunError::Resume { problem }.into());
         }
-        let (model, state) = (settings.model.clone(), dir.join(TRAINER_FILE));
-        let (trainer, seconds) = if state.exists() {
-            let (trainer, (), seconds) =
-                load_state(dir, model, manifest.recipe(), &manifest.identity()).map_err(RunError::from)?;
-            (trainer, seconds)
-        } else if dir.join(checkpoint::WEIGHTS_FILE).exists() {
-            let problem = "this file is missing, though the run has a model".into();
-            return Err(RunError::from(StateError::Damaged { path: state, problem }).into());
-        } else {
+        let (model, recipe) = (settings.model.clone(), manifest.recipe());
+        let found = load_state(dir, model.clone(), &recipe, &manifest.identity(), monitor).map_err(RunError::from)?;
+        let (trainer, best, past) = match found {
+            Some((trainer, Progress { best }, past)) => (trainer, best.unwrap_or(f64::INFINITY), past),
+            // With sums, a state that was never there is told from one that was lost.
+            None if !checksums::check(dir, &[TRAINER_FILE])? && dir.join(WEIGHTS_FILE).exists() => {
+                let problem = "this file is missing, though the run has a model".into();
+                return Err(RunError::from(StateError::Damaged { path: dir.join(TRAINER_FILE), problem }).into());
+            }
             // Stopped before its first checkpoint: the seed alone determines where it began.
-            (Trainer::new(manifest.recipe(), Model::init(&model.into(), settings.seed)), 0.0)
+            None => (Trainer::new(recipe, Model::init(&model.into(), settings.seed)), f64::INFINITY, Past::NONE),
         };
-        Ok(Stored { dir: dir.to_owned(), manifest, source, trainer, seconds })
+        Ok(Stored { dir: dir.to_owned(), manifest, source, trainer, past, best })
     }
 
     /// The first `sequences` of the batch of step `t`.

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use gradus_io::files::{replace_directory, write_atomically};
+use gradus_io::checksums;
+use gradus_io::files::replace_directory;
 use gradus_io::progress::Job;
 use gradus_model::{Batch, checkpoint};
 use gradus_report::metrics::{self, EvaluationRecord, Moment, Record, SampleRecord, VALIDATION};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 
+use super::stored::Progress;
 use super::{PretrainControl, PretrainError, PretrainOutcome, Stored, Validation, digest, report};
 use crate::generate::{Choice, Overflow, generate};
 use crate::model_dir::BEST;
@@ -29,23 +31,32 @@ const SAMPLE_BESIDE: Duration = Duration::from_secs(15);
 pub(super) struct Pretraining<'c> {
     run: Stored,
     control: &'c PretrainControl<'c>,
-    best: f64,
+    /// The last evaluation, if no step was made since.
     last: Option<EvaluationRecord>,
+    /// Has the model been probed before its first step?
+    is_probed: bool,
+    /// Is it saved as it is?
+    is_saved: bool,
     /// When a sample was last shown, and how long until the next.
     sampled: (Instant, Duration),
 }
 
 impl<'c> Pretraining<'c> {
     pub fn new(run: Stored, control: &'c PretrainControl<'c>) -> Self {
-        Pretraining { run, control, best: f64::INFINITY, last: None, sampled: (Instant::now(), FIRST_SAMPLE) }
+        Pretraining { run, control, last: None, is_probed: false, is_saved: false, sampled: (Instant::now(), FIRST_SAMPLE) }
     }
 
     /// Runs to the end, a stop or an interruption.
     pub fn run(mut self) -> Result<PretrainOutcome, PretrainError> {
         let (total, tokens, done) = (self.run.manifest.steps, self.tokens_per_step(), self.run.trainer.done());
         let job = Job::new("pre-training", total, "steps").counting("tokens", tokens).starting_at(done);
-        let (mut journal, records) = Journal::open(&self.run.dir, job, self.run.seconds, self.control.run.monitor)?;
-        self.best = metrics::evaluations(&records, VALIDATION).map(|e| e.nll).fold(f64::INFINITY, f64::min);
+        let (mut journal, records) = Journal::open(&self.run.dir, job, self.run.past, self.control.run.monitor)?;
+        let mut evaluations = metrics::evaluations(&records, VALIDATION);
+        // A state that does not say it has it in its log.
+        self.run.best = evaluations.clone().map(|e| e.nll).fold(self.run.best, f64::min);
+        self.last = evaluations.next_back().filter(|e| e.at.step == done).cloned();
+        self.is_probed = records.iter().any(|record| matches!(record, Record::Probe { .. }));
+        self.is_saved = records.iter().any(|record| matches!(record, Record::Checkpoint { step, .. } if *step == done));
         let (parameters, corpus) = (self.run.manifest.settings.model.parameters(), self.run.source.tokens());
         let words = format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens");
         journal.progress.say(&words);
@@ -77,7 +88,7 @@ impl<'c> Pretraining<'c> {
 
     /// The loop, and the last checkpoint.
     fn train(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
-        if self.run.trainer.done() == 0 {
+        if self.run.trainer.done() == 0 && !self.is_probed {
             self.probe(journal)?;
         }
         run::train(self, journal, &self.control.run)?;
@@ -87,7 +98,9 @@ impl<'c> Pretraining<'c> {
             self.save(journal)?;
         } else if self.last.is_none() {
             self.evaluate(journal)?;
-            self.save(journal)?;
+            if !self.is_saved || self.last.is_some() {
+                self.save(journal)?;
+            }
         }
         Ok(())
     }
@@ -166,6 +179,7 @@ impl Run for Pretraining<'_> {
     }
 
     fn made(&mut self, _: &Batch, _: f64) -> (f64, u64) {
+        (self.last, self.is_saved) = (None, false);
         let tokens = self.tokens_per_step();
         (tokens, (self.run.trainer.done() as f64 * tokens) as u64)
     }
@@ -190,12 +204,11 @@ impl Run for Pretraining<'_> {
             let loss = format!("held-out loss {:.4} nats per token, {bits:.4} bits per byte{excess}", record.nll);
             journal.progress.say(&format!("step {}: {loss}", at.step));
             journal.write(&Record::Evaluation(record.clone()))?;
-            if record.nll < self.best {
-                self.best = record.nll;
-                replace_directory(&self.run.dir.join(BEST), |fresh| -> Result<(), PretrainError> {
-                    self.run.source.tokenizer().save(fresh)?;
-                    Ok(checkpoint::save(fresh, &self.run.trainer.params)?)
-                })?;
+            if record.nll < self.run.best {
+                self.run.best = record.nll;
+                let mut files = self.run.source.tokenizer().files();
+                files.extend(checkpoint::files(&self.run.trainer.params).map_err(RunError::from)?);
+                replace_directory(&self.run.dir.join(BEST), |fresh| checksums::write(fresh, &files))?;
             }
             self.last = Some(record);
         }
@@ -207,12 +220,11 @@ impl Run for Pretraining<'_> {
     }
 
     fn save(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
-        journal.save(&self.run.trainer, self.run.manifest.identity(), ())?;
-        for (name, bytes) in checkpoint::files(&self.run.trainer.params).map_err(RunError::from)? {
-            write_atomically(&self.run.dir.join(name), |file| file.write_all(&bytes))?;
-        }
         let Moment { step, elapsed, .. } = self.moment(journal);
-        Ok(journal.write(&Record::Checkpoint { step, elapsed, path: self.run.dir.display().to_string() })?)
+        journal.write(&Record::Checkpoint { step, elapsed, path: self.run.dir.display().to_string() })?;
+        let model = checkpoint::files(&self.run.trainer.params).map_err(RunError::from)?;
+        let progress = Progress { best: self.run.best.is_finite().then_some(self.run.best) };
+        Ok(journal.save(&self.run.trainer, self.run.manifest.identity(), progress, &model)?)
     }
 
     fn show(&mut self, journal: &mut Journal, evaluated: bool) -> Result<(), PretrainError> {

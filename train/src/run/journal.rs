@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use gradus_io::checksums::{self, Group, Sum};
 use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_model::ModelConfig;
-use gradus_report::metrics::{MetricsLog, Record};
+use gradus_report::metrics::{Kept, MetricsLog, Record};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
-use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
+use crate::trainer::{PREVIOUS_FILE, Recipe, StateError, TRAINER_FILE, Trainer};
 
 /// The log's name in a run's directory.
 pub const METRICS_FILE: &str = "metrics.jsonl";
@@ -33,9 +34,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens that of the run in `dir`, which has made `job.done` steps in `before` seconds; also their records.
-    pub fn open(dir: &Path, job: Job, before: f64, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
-        let (log, records) = MetricsLog::resume(&dir.join(METRICS_FILE), job.done)?;
+    /// Opens that of the run in `dir`, which has come so far; also the records up to there.
+    pub fn open(dir: &Path, job: Job, past: Past, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
+        let Past { seconds: before, log } = past;
+        let (log, records) = MetricsLog::resume(dir, METRICS_FILE, log)?;
         let (dir, progress, began) = (dir.to_owned(), monitor.begin(job), Instant::now());
         let was_on_gpu = records.iter().any(|record| matches!(record, Record::Device { .. }));
         Ok((Journal { dir, log, progress, began, before, rates: Vec::new(), loss: None, was_on_gpu }, records))
@@ -62,10 +64,30 @@ impl Journal {
         trainer.keep(batch, error, &self.dir).iter().for_each(|kept| self.progress.warn(kept));
     }
 
-    /// Saves the trainer's state, with the identity of its run and what else the run needs to continue.
-    pub fn save(&self, trainer: &Trainer, identity: String, progress: impl Serialize) -> Result<(), RunError> {
-        let meta = StateMeta { run: identity, progress, seconds: self.seconds() };
-        Ok(trainer.save(&self.dir.join(TRAINER_FILE), &serde_json::to_string(&meta).expect("plain values"))?)
+    /// Brings the log to the disk, and says how far it has come.
+    pub fn sync(&self) -> Result<Sum, RunError> {
+        Ok(self.log.sync()?)
+    }
+
+    /// Saves the trainer's state, with the identity of its run and what else the run needs to continue, and `also` these files. The
+    /// state before it is kept under another name.
+    pub fn save(
+        &self,
+        trainer: &Trainer,
+        identity: String,
+        progress: impl Serialize,
+        also: &[(&'static str, Vec<u8>)],
+    ) -> Result<(), RunError> {
+        // All of the log that the state knows of is on the disk before the state is.
+        let log = self.log.sync()?;
+        let meta = StateMeta { run: identity, progress, seconds: self.seconds(), log: Some(log.bytes) };
+        let mut group = Group::of(&self.dir);
+        group.log(METRICS_FILE, log);
+        group.keep(TRAINER_FILE, PREVIOUS_FILE);
+        group.add_all(also)?;
+        // The last: whoever finds it finds all that belongs to it.
+        group.add(TRAINER_FILE, &trainer.state(&serde_json::to_string(&meta).expect("plain values"))?)?;
+        Ok(group.commit()?)
     }
 }
 
@@ -78,24 +100,66 @@ struct StateMeta<P> {
     progress: P,
     /// Seconds of training so far.
     seconds: f64,
+    /// Bytes of the log so far.
+    #[serde(default)]
+    log: Option<u64>,
 }
 
-/// The state in a run's directory, what was kept with it, and the seconds of training so far.
+/// How far a run has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Past {
+    /// Seconds of training in earlier sessions.
+    pub seconds: f64,
+    /// Its log.
+    pub log: Kept,
+}
+
+impl Past {
+    /// That of a run without a state.
+    pub const NONE: Past = Past { seconds: 0.0, log: Kept::Bytes(0) };
+}
+
+/// A run as its state has it: the trainer, what was kept with it, and how far it had come.
+pub type State<P> = (Trainer, P, Past);
+
+/// The state in a run's directory, or where that is damaged, the one before it; `None` where there is neither.
 ///
 /// # Errors
-/// A damaged state, or that of another run.
+/// No sound state among those that there are, or that of another run.
 pub fn load_state<P: DeserializeOwned>(
     dir: &Path,
     config: impl Into<ModelConfig>,
-    recipe: Recipe,
+    recipe: &Recipe,
     identity: &str,
-) -> Result<(Trainer, P, f64), StateError> {
-    let path = dir.join(TRAINER_FILE);
-    let (trainer, meta) = Trainer::load(&path, config, recipe)?;
-    let problem = match serde_json::from_str::<StateMeta<P>>(&meta) {
-        Ok(meta) if meta.run == identity => return Ok((trainer, meta.progress, meta.seconds)),
-        Ok(_) => "it is the state of another run (with other settings, seed or data)".to_owned(),
-        Err(e) => format!("what is kept with the state cannot be read: {e}"),
+    monitor: &dyn Monitor,
+) -> Result<Option<State<P>>, StateError> {
+    let config = config.into();
+    let load = |name: &str| -> Result<State<P>, StateError> {
+        let path = dir.join(name);
+        let bytes = checksums::read(dir, name)?;
+        let (trainer, meta) = Trainer::from_state(&path, &bytes, config.clone(), recipe.clone())?;
+        let meta: StateMeta<P> = serde_json::from_str(&meta).map_err(|e| {
+            let problem = format!("what is kept with the state cannot be read: {e}");
+            StateError::Damaged { path: path.clone(), problem }
+        })?;
+        if meta.run != identity {
+            return Err(StateError::Another { path });
+        }
+        let log = meta.log.map_or(Kept::Steps(trainer.done()), Kept::Bytes);
+        Ok((trainer, meta.progress, Past { seconds: meta.seconds, log }))
     };
-    Err(StateError::Damaged { path, problem })
+    let has_previous = dir.join(PREVIOUS_FILE).exists();
+    if !dir.join(TRAINER_FILE).exists() && !has_previous {
+        return Ok(None);
+    }
+    match load(TRAINER_FILE) {
+        Err(error) if has_previous && !matches!(error, StateError::Another { .. }) => {
+            let Ok(state) = load(PREVIOUS_FILE) else { return Err(error) };
+            monitor.say(&format!("warning: {error}"));
+            monitor
+                .say(&format!("going on from the checkpoint before it, after step {}; the result is the same", state.0.done()));
+            Ok(Some(state))
+        }
+        other => other.map(Some),
+    }
 }

@@ -1,14 +1,18 @@
 //! The directory of a run: what it was begun with, and who holds it now.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
-use gradus_io::files::{Lock, occupant, quoted, write_json};
+use gradus_io::checksums;
+use gradus_io::files::{Lock, json_text, occupant, quoted, recover_directory, remove_unfinished};
 use gradus_tensor::Device;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::RunError;
+use crate::model_dir::BEST;
 use crate::precision::Precision;
+use crate::trainer::ANOMALY;
 
 const FILE: &str = "run.json";
 
@@ -21,15 +25,20 @@ pub trait Manifest: Serialize + DeserializeOwned {
     fn read(dir: &Path) -> Result<Self, RunError> {
         let file = dir.join(FILE);
         let error = |problem: String| RunError::Resume { problem: format!("{}: {problem}", file.display()) };
-        let text = std::fs::read_to_string(&file)
-            .map_err(|e| error(format!("{e}; expected the --out directory of a `gradus {}`", Self::COMMAND)))?;
-        serde_json::from_str(&text)
+        let text = checksums::read(dir, FILE).map_err(|e| match e.cause.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                error(format!("{}; expected the --out directory of a `gradus {}`", e.cause, Self::COMMAND))
+            }
+            _ => e.into(),
+        })?;
+        serde_json::from_slice(&text)
             .map_err(|e| error(format!("{e}; the file is damaged, or belongs to a run of another command")))
     }
 
-    /// Writes it into its directory.
-    fn write(&self, dir: &Path) -> Result<(), RunError> {
-        Ok(write_json(&dir.join(FILE), self)?)
+    /// Writes it into its directory, the last of these files: with it, the run has begun.
+    fn begin(&self, dir: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<(), RunError> {
+        files.push((FILE, json_text(self)));
+        Ok(checksums::write(dir, &files)?)
     }
 
     /// Its precision, to be completed.
@@ -42,13 +51,19 @@ pub trait Manifest: Serialize + DeserializeOwned {
             return Ok(());
         }
         *self.precision() = now;
-        self.write(dir)
+        self.begin(dir, Vec::new())
     }
 
     /// Takes a directory for a new run; one that holds anything is refused.
     fn claim(dir: &Path) -> Result<Lock, RunError> {
         let lock = Lock::take(dir)?;
-        let Some(found) = occupant(dir) else { return Ok(lock) };
+        if !dir.join(FILE).exists() {
+            checksums::undo_first(dir)?; // a beginning that a crash ended
+        }
+        let Some(found) = occupant(dir) else {
+            remove_unfinished(dir, None)?;
+            return Ok(lock);
+        };
         let hint = match Self::read(dir) {
             Ok(_) => format!("; the run there can be continued with --resume {}", quoted(dir)),
             Err(_) => String::new(),
@@ -59,7 +74,13 @@ pub trait Manifest: Serialize + DeserializeOwned {
     /// Takes the directory of a run to be resumed; if there is none, nothing is created, not even a lock.
     fn reclaim(dir: &Path) -> Result<(Lock, Self), RunError> {
         let manifest = Self::read(dir)?;
-        Ok((Lock::take(dir)?, manifest))
+        let lock = Lock::take(dir)?;
+        // What a crash left.
+        remove_unfinished(dir, None)?;
+        for folder in [BEST, ANOMALY] {
+            recover_directory(&dir.join(folder))?;
+        }
+        Ok((lock, manifest))
     }
 }
 
@@ -86,13 +107,13 @@ mod tests {
         let refused = |out: &Path| told(Any::reclaim(out).map(|(lock, _)| lock));
         assert!(refused(&out).contains("run.json") && !out.exists());
         let lock = Any::claim(&out).unwrap();
-        Any {}.write(&out).unwrap();
+        Any {}.begin(&out, Vec::new()).unwrap();
         assert!(told(Any::claim(&out)).contains("another gradus is working there"));
         assert!(refused(&out).contains("another gradus is working there"));
         drop(lock);
         let taken = Any::claim(&out).unwrap_err();
         let RunError::Taken { dir, found, hint } = &taken else { panic!("{taken}") };
-        assert_eq!((dir, found), (&out, &out.join("run.json")));
+        assert_eq!((dir, found), (&out, &out.join("checksums.json")));
         assert!(hint.contains(&format!("--resume {}", quoted(&out))), "{hint}");
         Any::reclaim(&out).unwrap();
     }

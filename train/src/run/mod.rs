@@ -26,7 +26,7 @@ use gradus_tensor::{Device, DeviceError};
 
 use crate::trainer::{StateError, TrainError, Trainer};
 
-pub use journal::{Journal, METRICS_FILE, load_state};
+pub use journal::{Journal, METRICS_FILE, Past, State, load_state};
 pub use manifest::Manifest;
 
 /// How a run is made, beyond its settings.
@@ -123,11 +123,11 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
         if name_kernels(&control.device, &mut chosen, run.trainer().done(), journal)? {
             run.keep_kernels(&control.device)?;
         }
+        run.show(journal, due)?; // before the log is known to the state
         if due || saved.elapsed() > R::SAVE_EVERY {
             run.save(journal)?;
             saved = Instant::now();
         }
-        run.show(journal, due)?;
     }
     Ok(())
 }

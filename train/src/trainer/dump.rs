@@ -7,12 +7,14 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_io::files::{FileError, replace_directory, write_atomically};
+use gradus_io::checksums;
+use gradus_io::files::{FileError, replace_directory};
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{Batch, Form, HeadConfig, Labels, ModelConfig};
 use serde::{Deserialize, Serialize};
 
 use super::{Recipe, TrainError, Trainer};
+use crate::model_dir::{self, ModelDirError};
 use crate::precision::{self, Precision};
 
 /// The directory's name beside a run's files.
@@ -28,6 +30,8 @@ pub enum DumpError {
     File(#[from] FileError),
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    #[error(transparent)]
+    Model(#[from] ModelDirError),
     #[error("{path}: {problem}; give the `anomaly` directory of a run that stopped at a non-finite number")]
     Damaged { path: PathBuf, problem: String },
 }
@@ -64,10 +68,9 @@ impl Trainer {
         let (error, recipe, batch) = (error.to_string(), self.recipe.clone(), batch.clone());
         let (step, precision) = (self.done + 1, Precision::of(&self.device()));
         let text = serde_json::to_vec(&KeptStep { step, error, recipe, precision, batch }).expect("plain values");
-        replace_directory(dir, |fresh| -> Result<(), DumpError> {
-            write_atomically(&fresh.join(STEP), |file| file.write_all(&text))?;
-            Ok(checkpoint::save(fresh, &self.params)?)
-        })
+        let mut files = checkpoint::files(&self.params).map_err(CheckpointError::from)?;
+        files.push((STEP, text));
+        Ok(replace_directory(dir, |fresh| checksums::write(fresh, &files))?)
     }
 
     /// [`Trainer::dump`] beside a run's files if a number was non-finite, and a line that says so: how to repeat the step, or why
@@ -93,10 +96,10 @@ impl Trainer {
             let problem = format!("this is the run's own directory; its step is in {}", dir.join(ANOMALY).display());
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
-        let text = std::fs::read_to_string(&path).map_err(|e| FileError::new("read", &path, e))?;
+        let text = checksums::read(dir, STEP)?;
         let damaged = |problem: String| DumpError::Damaged { path: path.clone(), problem };
-        let kept: KeptStep = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
-        let params = checkpoint::load(dir)?;
+        let kept: KeptStep = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+        let params = model_dir::load(dir)?;
         fits(&kept.batch, &params.config()).map_err(damaged)?;
         let mut trainer = Trainer::new(kept.recipe, params);
         trainer.done = kept.step.saturating_sub(1);

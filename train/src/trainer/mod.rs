@@ -27,7 +27,7 @@ use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;
 pub use dump::{ANOMALY, DumpError, Replay};
-pub use state::{StateError, TRAINER_FILE};
+pub use state::{PREVIOUS_FILE, StateError, TRAINER_FILE};
 
 /// What a step needs to know besides its batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

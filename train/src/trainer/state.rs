@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use gradus_io::disk;
 use gradus_io::files::{FileError, write_atomically};
 use gradus_model::checkpoint::StoredTensor;
 use gradus_model::{Model, ModelConfig, Param, Tree};
@@ -15,6 +16,8 @@ use super::{Recipe, Trainer};
 
 /// The file's name in a run's directory.
 pub const TRAINER_FILE: &str = "trainer.safetensors";
+/// The name of the state before it, which serves where the last one is damaged.
+pub const PREVIOUS_FILE: &str = "trainer.previous.safetensors";
 
 /// Why a trainer's state could not be saved or read.
 #[derive(Debug, thiserror::Error)]
@@ -26,30 +29,52 @@ pub enum StateError {
     File(#[from] FileError),
     #[error("{path}: {problem}; the run cannot be continued, but the model beside this file can still be evaluated and used")]
     Damaged { path: PathBuf, problem: String },
+    #[error("{path}: it is the state of another run (with other settings, seed or data); put this run's own file back")]
+    Another { path: PathBuf },
 }
 
 impl Trainer {
     /// Writes the state; the file before it survives any failure. `extra` is kept beside it, for the caller.
     pub fn save(&self, path: &Path, extra: &str) -> Result<(), StateError> {
+        let bytes = self.state(extra)?;
+        Ok(write_atomically(path, |file| file.write_all(&bytes))?)
+    }
+
+    /// The state as the bytes of its file.
+    ///
+    /// # Errors
+    /// Where the GPU that it is on fails.
+    pub fn state(&self, extra: &str) -> Result<Vec<u8>, StateError> {
         let mut all = Vec::new();
         let [params, m, v] = [self.params.to(&Device::Cpu)?, self.m.to(&Device::Cpu)?, self.v.to(&Device::Cpu)?];
         for (kind, tree) in [("params", &params), ("m", &m), ("v", &v)] {
             tree.as_ref().visit(|name, t| all.push((format!("{kind}.{name}"), StoredTensor(t))));
         }
         let metadata = HashMap::from([("updates".to_owned(), self.done.to_string()), ("extra".to_owned(), extra.to_owned())]);
-        let bytes = safetensors::serialize(all, Some(metadata))
-            .map_err(|e| StateError::Damaged { path: path.to_owned(), problem: e.to_string() })?;
-        Ok(write_atomically(path, |file| file.write_all(&bytes))?)
+        Ok(safetensors::serialize(all, Some(metadata)).expect("each view has the length of its shape"))
     }
 
     /// Reads what [`Trainer::save`] wrote for this configuration, and its `extra`.
     pub fn load(path: &Path, config: impl Into<ModelConfig>, recipe: Recipe) -> Result<(Self, String), StateError> {
+        let bytes = disk::read(path).map_err(|e| FileError::new("read", path, e))?;
+        Self::from_state(path, &bytes, config, recipe)
+    }
+
+    /// The same from the bytes of the file; errors name `path`.
+    ///
+    /// # Errors
+    /// [`StateError::Damaged`].
+    pub fn from_state(
+        path: &Path,
+        bytes: &[u8],
+        config: impl Into<ModelConfig>,
+        recipe: Recipe,
+    ) -> Result<(Self, String), StateError> {
         let config = config.into();
-        let bytes = std::fs::read(path).map_err(|e| FileError::new("read", path, e))?;
         let damaged = |problem: String| StateError::Damaged { path: path.to_owned(), problem };
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
         let (done, extra) = metadata(header.metadata()).map_err(damaged)?;
-        let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
         let tree = |kind: &str| {
             let mut problem = None;
             let tree = Model::declare(&config).map(|name, Param { shape, .. }| match file.tensor(&format!("{kind}.{name}")) {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gradus_io::disk;
 use gradus_io::files::FileError;
 
 use crate::error::TextError;
@@ -27,16 +28,15 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
         let failed = |e| FileError::new("list", &folder, e);
-        for entry in fs::read_dir(&folder).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let kind = entry.file_type().map_err(failed)?;
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+        for path in disk::list(&folder).map_err(failed)? {
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if is_hidden {
                 continue;
             }
-            if kind.is_dir() {
-                folders.push(entry.path());
-            } else if entry.path().is_file() {
-                files.push(entry.path());
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else if path.is_file() {
+                files.push(path);
             }
         }
     }
@@ -52,7 +52,7 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
 /// # Errors
 /// [`TextError::File`], and those of [`utf8`].
 pub fn read_text(path: &Path) -> Result<String, TextError> {
-    let bytes = fs::read(path).map_err(|e| FileError::new("read", path, e))?;
+    let bytes = disk::read(path).map_err(|e| FileError::new("read", path, e))?;
     Ok(utf8(path, 0, &bytes)?.to_owned())
 }
 

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use gradus_io::files::{FileError, write_atomically, write_json};
+use gradus_io::checksums;
+use gradus_io::disk;
+use gradus_io::files::{FileError, json_text};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -31,40 +33,36 @@ const GRADUS_FORMAT: &str = "gradus-tokenizer";
 const PAIRS: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")];
 
 impl Tokenizer {
-    /// Writes the tokenizer into a folder, created if needed. A file is replaced whole or not at all.
+    /// Writes the tokenizer into a folder, created if needed, with its [checksums]. A file is replaced whole or not at all.
     ///
     /// # Errors
     /// [`TextError::File`]; [`TextError::Missing`] if the folder holds a tokenizer of the other form, which would leave two.
     pub fn save(&self, folder: &Path) -> Result<(), TextError> {
-        fs::create_dir_all(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
-        let [vocabulary, merges] = [PAIRS[0].0, PAIRS[0].1];
-        let own = match self.mode() {
-            Some(Mode::Basic) => TOKENIZER,
-            Some(_) => vocabulary,
-            None => GRADUS,
-        };
-        if let Some(other) = [TOKENIZER, GRADUS, vocabulary].into_iter().find(|&name| name != own && folder.join(name).exists()) {
+        disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
+        let files = self.files();
+        let is_other = |name: &&str| files.iter().all(|(own, _)| own != name) && folder.join(name).exists();
+        if let Some(other) = [TOKENIZER, GRADUS, PAIRS[0].0].into_iter().find(is_other) {
             let found = format!("the folder holds a tokenizer of another form ({other})");
             return Err(TextError::missing(folder, found, "Choose another folder, or remove that file first"));
         }
-        let Vocabulary::Bpe(bpe) = &self.vocabulary else {
-            return Ok(write_json(&folder.join(GRADUS), &Gradus::of(self))?);
-        };
+        Ok(checksums::write(folder, &files)?)
+    }
+
+    /// Its files by name; the main one is the last.
+    pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let Vocabulary::Bpe(bpe) = &self.vocabulary else { return vec![(GRADUS, json_text(&Gradus::of(self)))] };
         let mut roles = json!({ "tokenizer_class": "OpenAIGPTTokenizer", "unk_token": UNKNOWN });
         if bpe.mode() == Mode::Basic {
             roles["backend"] = "tokenizers".into();
-            write_json(&folder.join(CONFIG), &roles)?;
-            return Ok(write_json(&folder.join(TOKENIZER), &Saved::of(bpe, &self.added))?);
+            return vec![(CONFIG, json_text(&roles)), (TOKENIZER, json_text(&Saved::of(bpe, &self.added)))];
         }
         let added = self.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
         roles["added_tokens_decoder"] = added.collect();
         roles[MODE] = bpe.mode().name().into();
-        write_json(&folder.join(CONFIG), &roles)?;
-        write_atomically(&folder.join(merges), |file| {
-            writeln!(file, "#version: 0.2")?;
-            bpe.merge_tokens().try_for_each(|(a, b)| writeln!(file, "{a} {b}"))
-        })?;
-        Ok(write_json(&folder.join(vocabulary), &ById(bpe.tokens()))?)
+        let lines = bpe.merge_tokens().map(|(a, b)| format!("{a} {b}\n"));
+        let merges = std::iter::once("#version: 0.2\n".to_owned()).chain(lines).collect::<String>();
+        let [vocabulary, merges_file] = [PAIRS[0].0, PAIRS[0].1];
+        vec![(CONFIG, json_text(&roles)), (merges_file, merges.into_bytes()), (vocabulary, json_text(&ById(bpe.tokens())))]
     }
 
     /// Reads a tokenizer: a folder, or its main file (`tokenizer.json`, `gradus_tokenizer.json`,
@@ -82,6 +80,14 @@ impl Tokenizer {
             None => load_hugging_face(&file),
         }
     }
+}
+
+/// Reads a file of a tokenizer, compared with its sum where it has one.
+fn read_own(path: &Path) -> Result<String, TextError> {
+    if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
+        checksums::check(disk::parent(path), &[name])?;
+    }
+    read_text(path)
 }
 
 /// The main file of a folder.
@@ -287,7 +293,7 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
         }
     }
     let ids: HashMap<String, u32> = read_json(vocabulary)?;
-    let text = read_text(merges)?;
+    let text = read_own(merges)?;
     let mut pairs = Vec::new();
     for (line, symbols) in (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with("#version")) {
         let (place, expected) = (format!("line {line}"), "two symbols with one space between");
@@ -446,7 +452,7 @@ fn short(value: &Value) -> String {
 }
 
 fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TextError> {
-    let text = read_text(path)?;
+    let text = read_own(path)?;
     serde_json::from_str(&text).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         format_error(path, &place, "JSON of a tokenizer", error.to_string(), DAMAGED)

@@ -205,6 +205,7 @@ fn a_runs_own_next_step_is_opened() {
     // A state of another run, or a missing one: nothing continues, and nothing is replaced.
     desk.gradus(&format!("{line} --lr 2e-2 --out other")).printed();
     let (own, model) = (desk.read("run/trainer.safetensors"), desk.read("run/model.safetensors"));
+    desk.forget("run");
     desk.write("run/trainer.safetensors", desk.read("other/trainer.safetensors"));
     step("--html step.html --overwrite").fails_with(&["trainer.safetensors", "of another run"]);
     desk.remove("run/trainer.safetensors");

@@ -212,6 +212,7 @@ fn seeds_have_a_mean_and_a_deviation_and_are_not_run_twice() {
     // A seed that is done is read, not run: a mark in its file comes back.
     let mut first = desk.json("out/seed-7/seed.json");
     first["seconds"] = 12345.0.into();
+    desk.forget("out/seed-7");
     desk.write("out/seed-7/seed.json", first.to_string());
     fs::remove_dir_all(desk.path("out/seed-8")).unwrap();
     let again = desk.resume("out", "").json();
@@ -614,6 +615,7 @@ fn bad_models_are_refused() {
     desk.ask("evaluate", "rte", "rte", "--split test").fails_with(&["example 0 has no label", "gradus predict"]);
     desk.ask("evaluate", "rte", "rte", "--rows 0").misused(&["--rows 0"]);
     desk.ask("evaluate", "rte", "rte", "--split dev-mismatched").misused(&["no split", "train, dev, test"]);
+    desk.forget("rte");
     desk.spoil("rte", "score.weight", f32::NAN);
     both("rte", "rte", &["example 0", "NaN", "checkpoint"]);
     desk.tokenizer("rte", &Tokenizer::bytes());
@@ -673,6 +675,7 @@ fn what_cannot_be_resumed_says_why() {
     let good = desk.files("out");
     let restore = || good.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
     let damaged = |name: &str, bytes: &[u8], words: &[&str]| {
+        desk.forget("out");
         desk.write(format!("out/{name}"), bytes);
         desk.resume("out", "").fails_with(words);
         assert_eq!(desk.read(&format!("out/{name}")), bytes, "{name} is as it was");
@@ -712,6 +715,7 @@ fn what_cannot_be_resumed_says_why() {
     for (flag, name) in [("--batch 4", "--batch"), ("--seeds 1", "--seeds"), ("--epochs 3", "--epochs")] {
         desk.resume("out", flag).misused(&[&format!("leave {name} out"), "--out"]);
     }
+    desk.forget("out");
     desk.remove("out/model.safetensors");
     desk.resume("out", "").fails_with(&["cannot resume", "model.safetensors", "the best model so far", "put it back"]);
     restore();
@@ -728,11 +732,13 @@ fn what_cannot_be_resumed_says_why() {
     }
     desk.save("model", &params);
     desk.begin("rte", "out", SHORT).fails_with(&["already holds", "continued with --resume", "out"]);
+    desk.forget("out");
     desk.remove("out/trainer.safetensors");
     let again = desk.resume("out", "");
     assert_holds(&again.stderr, &["trainer.safetensors is missing: seed 1 begins again"]);
     assert_eq!(again.json()["finished"], true);
     // A seed that is done is done with its own settings.
+    desk.forget("out");
     desk.write("out/run.json", run.replace("\"epochs\": 2", "\"epochs\": 3"));
     desk.resume("out", "").fails_with(&["seed.json", "belongs to another run", "run this seed again, delete"]);
 }

@@ -188,6 +188,7 @@ fn a_lost_stage_is_run_again_to_the_same_result() {
 #[test]
 fn results_of_another_recipe_and_damaged_ones_are_refused() {
     let desk = Miniature::copy();
+    desk.forget("mini");
     let plan = desk.text("mini/plan.json");
     desk.write("mini/plan.json", plan.replace(&format!("\"recipe\": {RECIPE}"), "\"recipe\": 0"));
     desk.gradus("reproduce --resume mini --quiet").fails_with(&["recipe 0", "plan.json"]);

@@ -182,6 +182,7 @@ fn a_damaged_checkpoint_is_refused_and_left_as_it_is() {
         ("a header longer than the file", header(good.len() as u64)),
         ("not a safetensors file", text(2).into_bytes()),
     ] {
+        desk.forget("run");
         desk.write(state, bytes);
         let before = desk.files("run");
         desk.go_on("run", "").fails_with(&["trainer.safetensors", "cannot be continued"]);
@@ -229,6 +230,7 @@ fn a_diverged_run_keeps_the_step_that_failed() {
     assert_holds(&run.stderr, &[found["op"].as_str().unwrap(), found["source"].as_str().unwrap()]);
     replay("run").fails_with(&["the run's own directory; its step is in run/anomaly"]);
     // Parameters of another step: another number is met, and that is reported.
+    desk.forget("run/anomaly");
     let kept = desk.read("run/anomaly/model.safetensors");
     desk.pretrain("sound", "--steps 1").json();
     desk.write("run/anomaly/model.safetensors", desk.read("sound/model.safetensors"));

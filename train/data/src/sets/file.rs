@@ -5,10 +5,10 @@
 //! order mark.
 
 use std::borrow::Cow;
-use std::fs;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
+use gradus_io::disk;
 use gradus_text::foreign;
 
 use super::error::SetError;
@@ -35,7 +35,7 @@ impl SetFile {
     pub(super) fn read(task: &Task, path: &Path) -> Result<Self, SetError> {
         let path = found(path).unwrap_or_else(|| path.to_owned());
         let io = |cause| SetError::io(task, &path, "file", cause);
-        let packed = bytes(&path).map_err(io)?;
+        let packed = disk::read(&path).map_err(io)?;
         let (content, whole) = unpacked(&path, &packed).map_err(io)?;
         let bytes = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
         if let Some((what, command)) = foreign(bytes) {
@@ -104,15 +104,6 @@ pub(super) fn choose<const N: usize>(folder: &Path, files: [&str; N], relatives:
     own.or_else(|| relatives.iter().position(|names| names.iter().any(|name| is_there(name)))).unwrap_or(0)
 }
 
-/// Reads a file that ends: a pipe could keep its reader waiting for ever.
-fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let found = path.metadata()?;
-    match found.is_file() || found.is_dir() {
-        true => fs::read(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a pipe, socket or device")),
-    }
-}
-
 /// What is packed in these bytes, if anything is, and whether that is all of it.
 fn unpacked<'b>(path: &Path, bytes: &'b [u8]) -> io::Result<(Cow<'b, [u8]>, bool)> {
     let most = (RATIO * bytes.len() as u64).max(SMALL);
@@ -165,6 +156,8 @@ mod tests {
     use super::super::sst2::SST2;
     use super::super::testing::{folder, rows};
     use super::super::{Loaded, Split};
+    use std::fs;
+
     use super::*;
 
     const DEV: &str = "sentence\tlabel\nfine\t1\n";

@@ -5,10 +5,10 @@
 //! example; examples are ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as
 //! they are. A school without passages is noted.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gradus_io::disk;
 use serde::Deserialize;
 
 use super::error::quote;
@@ -63,8 +63,7 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
 fn passages(folder: &Path) -> Result<Vec<PathBuf>, SetError> {
     let io = |cause| SetError::io(&RACE, folder, "folder", cause);
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(io)? {
-        let path = entry.map_err(io)?.path();
+    for path in disk::list(folder).map_err(io)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(stem) = name.strip_suffix(".txt").filter(|stem| !stem.starts_with('.')) {
             files.push((stem.parse().unwrap_or(u64::MAX), name, path));

@@ -1,10 +1,10 @@
 //! The files of the original distributions: names, headers and columns as there.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use gradus_data::sets::Split;
+use gradus_io::disk;
 use gradus_io::files::FileError;
 use serde_json::json;
 
@@ -28,8 +28,8 @@ impl Files<'_> {
     fn file(&self, name: &str, text: &str) -> Result<(), FileError> {
         let path = self.folder.join(name);
         let error = |cause| FileError::new("write", &path, cause);
-        fs::create_dir_all(path.parent().unwrap_or(self.folder)).map_err(error)?;
-        fs::write(&path, text).map_err(error)
+        disk::make_folders(disk::parent(&path)).map_err(error)?;
+        disk::write(&path, text.as_bytes()).map_err(error)
     }
 
     /// A file with a line for each row, after a header.
@@ -164,7 +164,7 @@ pub(super) fn race(files: &Files<'_>) -> Result<(), FileError> {
     // Both exist, even if few rows leave one empty.
     for level in ["middle", "high"] {
         let level = files.folder.join(files.stem).join(level);
-        fs::create_dir_all(&level).map_err(|e| FileError::new("make the directory", &level, e))?;
+        disk::make_folders(&level).map_err(|e| FileError::new("make the directory", &level, e))?;
     }
     for (i, row) in files.rows.iter().enumerate() {
         let id = format!("{}{i}.txt", row.kind);

@@ -56,7 +56,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use gradus_data::sets::Split;
-use gradus_io::files::{FileError, replace_directory};
+use gradus_io::checksums::replace_directory;
+use gradus_io::files::FileError;
 use gradus_tensor::rng::Philox;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_world::World;

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use gradus_io::checksums::CHECKSUMS_FILE;
+
 use super::*;
 
 /// Written by transformers 5 (tests/golden/tokenizer.py).
@@ -39,7 +41,7 @@ fn writes_what_transformers_writes() {
     assert_eq!(Tokenizer::load(folder.path()).unwrap().fingerprint(), tokenizer.fingerprint());
     let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     files.sort();
-    assert_eq!(files, [TOKENIZER, CONFIG], "no temporary file stays");
+    assert_eq!(files, [CHECKSUMS_FILE, TOKENIZER, CONFIG], "no temporary file stays");
 }
 
 #[test]
@@ -212,7 +214,7 @@ fn the_mode_is_kept() {
     tokenizer.save(folder.path()).unwrap();
     let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     files.sort();
-    assert_eq!(files, ["merges.txt", CONFIG, "vocab.json"]);
+    assert_eq!(files, [CHECKSUMS_FILE, "merges.txt", CONFIG, "vocab.json"]);
     let again = Tokenizer::load(folder.path()).unwrap();
     assert_eq!((again.mode(), again.fingerprint()), (Some(Mode::Spacy), tokenizer.fingerprint()));
     assert_ne!(again.clone().with_mode(Mode::Basic).unwrap().fingerprint(), tokenizer.fingerprint());

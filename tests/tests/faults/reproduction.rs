@@ -1,0 +1,30 @@
+//! The paper in miniature, disturbed as in `main.rs`; `GRADUS_TRIALS` says how often.
+#![allow(clippy::disallowed_methods)]
+
+mod disk;
+mod scene;
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use gradus_io::progress::Silent;
+use gradus_paper::{Sizes, Watch, begin};
+
+use scene::Scene;
+
+/// Begins the reproduction in `root/mini`, or continues it: the command is the same.
+fn command(root: &Path) -> Result<(), Box<dyn Error>> {
+    begin(&Sizes::new(1, 1, 0.01, false), &root.join("mini"), &Watch { monitor: &Silent, samples: false })?;
+    Ok(())
+}
+
+#[test]
+fn a_reproduction_survives_every_failure_of_the_disk() {
+    let trials = std::env::var("GRADUS_TRIALS").map_or(20, |n| n.parse().expect("GRADUS_TRIALS is a number"));
+    let _alone = scene::stage();
+    let folder = scene::folder();
+    let root = folder.path().join("disk");
+    fs::create_dir(&root).unwrap();
+    Scene { root, command: &command, out: "mini" }.every_call_may_fail(trials);
+}

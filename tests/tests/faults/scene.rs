@@ -1,0 +1,245 @@
+//! A command that is disturbed, and what must hold whatever happened.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use gradus_io::checksums::{self, CHECKSUMS_FILE};
+use gradus_io::disk;
+use gradus_tensor::buffer;
+use safetensors::SafeTensors;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::disk::{Disk, Fault};
+
+/// A folder, and a command that works in it.
+pub struct Scene<'c> {
+    /// Everything is in here; it is put back before each trial.
+    pub root: PathBuf,
+    /// Begins the work, or goes on where it was stopped, as a user would.
+    pub command: &'c dyn Fn(&Path) -> Result<(), Box<dyn Error>>,
+    /// The folder of its results, in the root.
+    pub out: &'static str,
+}
+
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// One scene at a time, its preparation too: the watcher is the process's.
+pub fn stage() -> MutexGuard<'static, ()> {
+    static STAGE: Mutex<()> = Mutex::new(());
+    STAGE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A folder in memory, where there is one: syncs cost nothing there.
+pub fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// What is tried of all numbers from 1.
+enum Trials {
+    All,
+    Sample(u64),
+}
+
+impl Trials {
+    fn of_environment() -> Self {
+        match std::env::var("GRADUS_FAULTS").as_deref() {
+            Ok("all") => Trials::All,
+            Ok(seed) => Trials::Sample(seed.parse().expect("GRADUS_FAULTS is `all` or the seed of a sample")),
+            Err(_) => {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+                Trials::Sample(now.as_nanos() as u64 >> 8)
+            }
+        }
+    }
+
+    /// Some of `cases`, with words on how to draw them again.
+    fn choose<T: Clone>(&self, cases: Vec<T>, sample: usize) -> (Vec<T>, String) {
+        let Trials::Sample(seed) = self else { return (cases, "GRADUS_FAULTS=all".into()) };
+        let mut order: Vec<usize> = (0..cases.len()).collect();
+        gradus_tensor::rng::Philox::with_stream(*seed, 1).shuffle(&mut order);
+        order.truncate(sample);
+        (order.into_iter().map(|i| cases[i].clone()).collect(), format!("GRADUS_FAULTS={seed}"))
+    }
+}
+
+impl Scene<'_> {
+    /// Disturbs every call on files, or `sample` of the disturbances.
+    pub fn every_call_may_fail(&self, sample: usize) {
+        let begun = self.files();
+        let quiet = Arc::new(Disk::new(&self.root, None));
+        disk::watch(Some(quiet.clone()));
+        let done = (self.command)(&self.root);
+        disk::watch(None);
+        done.expect("undisturbed");
+        let (calls, expected) = (quiet.seen(), self.results());
+        let cases = (1..=calls.len() as u64).flat_map(|n| Fault::ALL.map(|fault| (n, fault))).collect();
+        let (chosen, again) = Trials::of_environment().choose(cases, sample);
+        eprintln!("{} calls on files, {} trials", calls.len(), chosen.len());
+        for (n, fault) in chosen {
+            let what = format!("{fault:?} at call {n}, {} ({again})", calls[n as usize - 1]);
+            self.put_back(&begun);
+            let disk = Arc::new(Disk::new(&self.root, Some((n, fault))));
+            disk::watch(Some(disk.clone()));
+            let result = panic::catch_unwind(AssertUnwindSafe(|| (self.command)(&self.root)));
+            disk::watch(None);
+            let result = result.unwrap_or_else(|_| panic!("{what}: a panic"));
+            disk.crash();
+            if let Err(error) = &result {
+                assert_clear(&error.to_string(), &what);
+            }
+            self.goes_on_to(&expected, &what);
+        }
+        self.put_back(&begun);
+    }
+
+    /// Refuses every buffer, or a sample of them. The panic is caught once, as the program does.
+    pub fn every_buffer_may_be_refused(&self, sample: usize) {
+        let begun = self.files();
+        (self.command)(&self.root).expect("undisturbed");
+        let expected = self.results();
+        // Buffers are counted from above: so many are not taken.
+        const MORE_THAN_ALL: u64 = 1 << 40;
+        self.put_back(&begun);
+        buffer::refuse_nth(MORE_THAN_ALL);
+        (self.command)(&self.root).expect("undisturbed");
+        let taken = MORE_THAN_ALL - buffer::refuse_nth(0);
+        let (chosen, again) = Trials::of_environment().choose((1..=taken).collect(), sample);
+        eprintln!("{taken} buffers, {} trials", chosen.len());
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(|_| {}));
+        for n in chosen {
+            let what = format!("buffer {n} refused ({again})");
+            self.put_back(&begun);
+            buffer::refuse_nth(n);
+            let result = panic::catch_unwind(AssertUnwindSafe(|| (self.command)(&self.root)));
+            let refused = buffer::refused();
+            buffer::refuse_nth(0);
+            assert!(
+                result.is_err() && refused.is_some() || result.is_ok_and(|r| r.is_ok()),
+                "{what}: neither caught nor harmless"
+            );
+            self.goes_on_to(&expected, &what);
+        }
+        panic::set_hook(report);
+        self.put_back(&begun);
+    }
+
+    /// Nothing is damaged, and the command, given again, ends with these results.
+    fn goes_on_to(&self, expected: &BTreeMap<PathBuf, Content>, what: &str) {
+        let out = self.root.join(self.out);
+        if out.exists() {
+            let damaged: Vec<_> = checksums::verify(&out)
+                .unwrap_or_else(|e| panic!("{what}: {e}"))
+                .into_iter()
+                .filter_map(|verdict| verdict.found.err())
+                .collect();
+            assert!(damaged.is_empty(), "{what}: {damaged:?}");
+        }
+        (self.command)(&self.root).unwrap_or_else(|e| panic!("{what}: it does not go on: {e}"));
+        let found = self.results();
+        let names = |files: &BTreeMap<PathBuf, Content>| files.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&found), names(expected), "{what}");
+        for (path, content) in expected {
+            assert!(
+                found[path] == *content,
+                "{what}: {} differs: {} instead of {}",
+                path.display(),
+                short(&found[path]),
+                short(content)
+            );
+        }
+    }
+
+    fn files(&self) -> Files {
+        let mut files = Files::new();
+        collect(&self.root, &mut files);
+        files
+    }
+
+    fn put_back(&self, files: &Files) {
+        fs::remove_dir_all(&self.root).unwrap();
+        fs::create_dir(&self.root).unwrap();
+        for (path, bytes) in files {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+    }
+
+    /// What the command left, but for times.
+    fn results(&self) -> BTreeMap<PathBuf, Content> {
+        let out = self.root.join(self.out);
+        let files = self.files().into_iter().filter(|(path, _)| path.starts_with(&out) && !path.ends_with(CHECKSUMS_FILE));
+        files.map(|(path, bytes)| (path.clone(), Content::of(&path, bytes))).collect()
+    }
+}
+
+fn collect(folder: &Path, files: &mut Files) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.insert(path.clone(), fs::read(path).unwrap());
+        }
+    }
+}
+
+/// A message says what could not be done, to which path, and what would help.
+fn assert_clear(message: &str, what: &str) {
+    let is_clear = message.contains('/') && message.contains("; ") && !message.contains("Custom {") && message.len() < 1000;
+    assert!(is_clear, "{what}: the error is {message:?}");
+}
+
+/// A file without its times.
+#[derive(Debug, PartialEq)]
+enum Content {
+    Bytes(Vec<u8>),
+    Lines(Vec<Value>),
+    Tensors(BTreeMap<String, Vec<u8>>),
+    /// A page with times in it: that it is there.
+    Page,
+}
+
+impl Content {
+    fn of(path: &Path, bytes: Vec<u8>) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(".html") {
+            return Content::Page;
+        }
+        if name.starts_with("trainer.") {
+            let tensors = SafeTensors::deserialize(&bytes).expect("a state");
+            return Content::Tensors(tensors.tensors().into_iter().map(|(name, view)| (name, view.data().to_vec())).collect());
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = match &*name {
+            _ if name.ends_with(".jsonl") => text.lines().map(serde_json::from_str).collect(),
+            _ if name.ends_with(".json") => serde_json::from_str(&text).map(|value| vec![value]),
+            _ => return Content::Bytes(bytes),
+        };
+        let mut lines: Vec<Value> = lines.expect("JSON");
+        lines.iter_mut().for_each(timeless);
+        Content::Lines(lines)
+    }
+}
+
+fn short(content: &Content) -> String {
+    format!("{content:?}").chars().take(2000).collect()
+}
+
+fn timeless(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !["seconds", "elapsed", "tokens_per_second"].contains(&name.as_str()));
+            fields.values_mut().for_each(timeless);
+        }
+        Value::Array(values) => values.iter_mut().for_each(timeless),
+        _ => {}
+    }
+}

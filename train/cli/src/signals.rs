@@ -1,0 +1,44 @@
+//! Ctrl-C and its relatives: the work ends after the step under way, with a checkpoint.
+
+use gradus_io::interrupt;
+
+use crate::output;
+
+/// Lets Ctrl-C end the work with a checkpoint; again, at once. So do a request to end (SIGTERM) and a terminal that is closed
+/// (SIGHUP), which may come more than once and never end it without one. What `nohup` shields from the terminal goes on.
+#[cfg(unix)]
+pub fn stop_on_ctrl_c() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));
+    // Without a handler the system ends the process: no worse than before.
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) else { return };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            request(signal == SIGINT);
+        }
+    });
+}
+
+/// Windows tells of Ctrl-C alone.
+#[cfg(not(unix))]
+pub fn stop_on_ctrl_c() {
+    // A handler that another part of the process has set already serves as well.
+    let _ = ctrlc::set_handler(|| request(true));
+}
+
+fn request(by_ctrl_c: bool) {
+    match (interrupt::request(), by_ctrl_c) {
+        (false, _) => output::say("\nstopping after this step, with a checkpoint (Ctrl-C again stops at once)"),
+        (true, true) => std::process::exit(130),
+        (true, false) => {}
+    }
+}
+
+/// Was this process told to ignore a signal by the one that began it, as `nohup` does? Where the system does not tell: no.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}

@@ -1,0 +1,81 @@
+//! `gradus verify`.
+
+use std::path::{Path, PathBuf};
+
+use gradus_io::checksums::{self, CHECKSUMS_FILE, Verdict};
+use gradus_io::disk;
+use gradus_io::files::{FileError, Lock};
+use gradus_io::numbers::many;
+use serde_json::json;
+
+use crate::error::CliError;
+use crate::output;
+
+/// Compare a directory's files with the checksums kept when they were written
+///
+/// What Gradus writes and reads again has its SHA-256 in a `checksums.json` beside it: states, weights, tokenizers, settings, logs,
+/// results. A file that is damaged or missing is named, and the exit code is 1. Files without a sum, and directories that other
+/// programs made, are counted.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus verify runs/novel
+  gradus verify runs/novel --accept     # after changing a file by hand")]
+pub struct Args {
+    /// Directory of a run, a model, a tokenizer or a reproduction; its subdirectories are compared too
+    dir: PathBuf,
+    /// Take the files as they are now: write their sums anew
+    #[arg(long)]
+    accept: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    if !args.dir.is_dir() {
+        return Err(CliError::Usage(format!("{}: expected a directory", args.dir.display())));
+    }
+    if args.accept {
+        accept(&args.dir)?;
+    }
+    let verdicts = checksums::verify(&args.dir)?;
+    let sound = verdicts.iter().filter(|verdict| matches!(verdict.found, Ok(true))).count();
+    let unlisted: Vec<&Path> = verdicts.iter().filter(|v| matches!(v.found, Ok(false))).map(|v| &*v.path).collect();
+    let faults: Vec<String> = verdicts.iter().filter_map(|v| v.found.as_ref().err()).map(FileError::to_string).collect();
+    if args.json {
+        output::json(&json!({ "dir": args.dir, "sound": sound, "unlisted": unlisted, "faults": faults }))?;
+    } else {
+        verdicts.iter().try_for_each(print)?;
+        let words =
+            format!("{} as written, {} without a sum, {} damaged or missing", many(sound, "file"), unlisted.len(), faults.len());
+        output::line(&words)?;
+    }
+    if faults.is_empty() { Ok(()) } else { Err(CliError::Refused { faults }) }
+}
+
+fn print(Verdict { path, found }: &Verdict) -> Result<(), CliError> {
+    let word = match found {
+        Ok(true) => "as written",
+        Ok(false) => "no sum",
+        Err(_) => "DAMAGED",
+    };
+    output::line(&format!("{word:<10}  {}", path.display()))
+}
+
+/// Writes the sums of this directory, and of those below that have any, anew.
+fn accept(dir: &Path) -> Result<(), CliError> {
+    let _lock = Lock::take(dir)?;
+    accept_below(dir)?;
+    Ok(checksums::accept(dir)?)
+}
+
+/// The same for those below a directory.
+fn accept_below(dir: &Path) -> Result<(), CliError> {
+    for entry in disk::list(dir).map_err(|cause| FileError::new("list", dir, cause))? {
+        if entry.is_dir() && !entry.is_symlink() {
+            if entry.join(CHECKSUMS_FILE).exists() { accept(&entry)? } else { accept_below(&entry)? }
+        }
+    }
+    Ok(())
+}
