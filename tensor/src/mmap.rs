@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::Path;
 
 /// What holds a file's bytes: a map, or where the system has none, a copy.
@@ -13,7 +13,8 @@ type Bytes = Vec<u8>;
 
 /// A file's bytes, mapped read-only: pages are read on first touch and shared between processes.
 ///
-/// The file must not be truncated while it is mapped: reading past its new end would end the process.
+/// The file must not be truncated while it is mapped: reading past its new end would end the process (on Unix by SIGBUS). To
+/// replace a file under a map, write another one and rename it.
 #[derive(Debug)]
 pub struct MappedFile(Bytes);
 
@@ -25,10 +26,38 @@ impl MappedFile {
     pub fn open(path: impl AsRef<Path>) -> io::Result<MappedFile> {
         let path = path.as_ref();
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-        let file = File::open(path).map_err(named)?;
-        bytes(file).map(MappedFile).map_err(named)
+        File::open(path).and_then(Self::of).map_err(named)
+    }
+
+    /// Maps a whole file that is open.
+    ///
+    /// # Errors
+    /// Where it cannot be mapped.
+    pub fn of(file: File) -> io::Result<MappedFile> {
+        bytes(file).map(MappedFile)
+    }
+
+    /// These bytes will not be needed soon: their pages stop counting as this process's memory. Reading them again gives the same
+    /// bytes. Without effect where the system has no such call.
+    ///
+    /// # Panics
+    /// Where the range is not within the file.
+    pub fn release(&self, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} in a file of {} bytes", self.len());
+        release(&self.0, range);
     }
 }
+
+#[cfg(unix)]
+fn release(map: &Bytes, range: Range<usize>) {
+    // SAFETY: the range is within the map, which is a file's and is never written to, so that a page that was given back is read
+    // from the file again: no byte changes.
+    let advised = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len()) };
+    let _ = advised; // refused, the pages stay
+}
+
+#[cfg(not(unix))]
+fn release(_: &Bytes, _: Range<usize>) {}
 
 #[cfg(not(target_family = "wasm"))]
 fn bytes(file: File) -> io::Result<Bytes> {
@@ -74,6 +103,10 @@ mod tests {
         assert_eq!(map.len(), 7);
         assert_eq!(u16s(&map).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(u32s(&map).collect::<Vec<_>>(), [0x0002_0001]);
+        for range in [0..7, 2..3, 7..7] {
+            map.release(range);
+            assert_eq!(map[..], [1, 0, 2, 0, 3, 0, 4], "what was given back can be read again");
+        }
         drop(map);
         std::fs::remove_file(&path).unwrap();
         let missing = MappedFile::open(&path).unwrap_err();
