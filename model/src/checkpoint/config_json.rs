@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{CheckpointError, io};
+use super::CheckpointError;
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Positions};
 use crate::head::{Form, HeadConfig};
@@ -92,10 +92,9 @@ fn gpt_to_json(c: &GptConfig) -> Value {
     fields
 }
 
-pub(super) fn read(path: &Path) -> Result<ModelConfig, CheckpointError> {
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<ModelConfig, CheckpointError> {
     let problem = |problem: String| CheckpointError::ConfigFile { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(io(path, "read"))?;
-    let value: Value = serde_json::from_str(&text).map_err(|e| problem(format!("not JSON: {e}")))?;
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| problem(format!("not JSON: {e}")))?;
     let fields = value.as_object().ok_or_else(|| problem("expected a JSON object".into()))?;
     let config = from_json(fields).map_err(problem)?;
     config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;

@@ -1,12 +1,23 @@
-//! Checkpoints in Hugging Face's format: a directory of `config.json` (model_type `openai-gpt`) and `model.safetensors`.
-//! A head is stored in `model.safetensors` too where `OpenAIGPTForSequenceClassification` computes the same, otherwise beside
-//! it, in `head.safetensors`.
+//! Checkpoints in Hugging Face's format: a directory of `config.json` (model_type `openai-gpt`) and `model.safetensors`, or
+//! shards (`model-00001-of-00003.safetensors`) and `model.safetensors.index.json`. A head is stored in `model.safetensors` too
+//! where `OpenAIGPTForSequenceClassification` computes the same, otherwise beside it, in `head.safetensors`.
 //!
 //! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
 //! without `transformer.`, f32, f64, f16 or bf16. What `openai-gpt` cannot say (the joint embedding, GELU by the error
 //! function) is saved under the model_type `gradus-gpt`, which `transformers` refuses instead of misreading.
+//!
+//! [`load`] maps large files and copies their numbers into tensors, so that it takes hardly more memory than the model. While it
+//! reads, nobody may cut the files: on Unix that would end the process by SIGBUS. Afterwards they can change as they like; and a
+//! file that is replaced by renaming another one over it does no harm at any time. [`read`] takes bytes from anywhere.
 
 mod config_json;
+mod foreign;
+mod index;
+mod source;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod values;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -16,13 +27,17 @@ use gradus_tensor::{Device, DeviceError, Tensor};
 use crate::config::ConfigError;
 use crate::model::Model;
 use crate::tree::Tree;
+use source::Source;
 
+pub use source::Bytes;
 pub use weights::StoredTensor;
 
 /// The file of sizes and options.
 pub const CONFIG_FILE: &str = "config.json";
 /// The file of parameters.
 pub const WEIGHTS_FILE: &str = "model.safetensors";
+/// The file that says which shard holds which parameter.
+pub const INDEX_FILE: &str = "model.safetensors.index.json";
 /// The file of a head that `transformers` has no class for.
 pub const HEAD_FILE: &str = "head.safetensors";
 
@@ -45,6 +60,12 @@ pub enum CheckpointError {
     /// The weights are not those of the configuration: parameters are missing, left over or of another shape.
     #[error("{path}: {problem}; config.json and this file do not belong together, or this is another kind of model")]
     Disagree { path: PathBuf, problem: String },
+    /// A shard that the index names is not there.
+    #[error("cannot read {path}: there is no such file, but the index names it; copy all shards of the model there")]
+    NoShard { path: PathBuf },
+    /// Weights of another format, and how they are converted.
+    #[error("{path}: expected model.safetensors, found {what}; {remedy}")]
+    Foreign { path: PathBuf, what: &'static str, remedy: String },
     /// The parameters could not be read from their device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -65,8 +86,22 @@ pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Erro
 }
 
 /// Reads the model in a directory.
+///
+/// # Errors
+/// Files that are missing, damaged, of another model or of another format; whatever the bytes, it neither panics nor takes more
+/// memory than a small multiple of their number.
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, CheckpointError> {
-    weights::read(dir, &config_json::read(&dir.join(CONFIG_FILE))?)
+    read(dir, &|name| Bytes::open(&dir.join(name)))
+}
+
+/// Reads a model from files that `open` finds by their names, such as `config.json`. `place` is where they are, for messages.
+///
+/// # Errors
+/// Those of [`load`]. A file that is not there is [`NotFound`](std::io::ErrorKind::NotFound).
+pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Model<Tensor<f32>>, CheckpointError> {
+    let source = Source { place, open };
+    let config = config_json::read(&source.path(CONFIG_FILE), &source.read(CONFIG_FILE)?)?;
+    stored::read(source, &config)
 }
 
 /// The files of a model by name, for callers that have their own way of writing.

@@ -1,0 +1,33 @@
+//! Weights in other programs' formats: recognised, and refused with the command that converts them.
+
+use super::CheckpointError;
+use super::source::Source;
+
+/// What converts pickled weights, given the directory and the files. It takes numbers alone (`weights_only`): a pickle could run
+/// code.
+const TORCH: &str = "import sys, glob, torch, safetensors.torch as s; d, f = sys.argv[1:]; s.save_file({k: \
+    v.clone().contiguous() for p in sorted(glob.glob(d + '/' + f)) for k, v in torch.load(p, map_location='cpu', \
+    weights_only=True).items()}, d + '/model.safetensors', {'format': 'pt'})";
+
+const NOTHING: &str = "Gradus does not read it: take a checkpoint with model.safetensors";
+
+/// An error where a file of another format stands in the place of the weights.
+pub(super) fn refuse(source: Source<'_>) -> Result<(), CheckpointError> {
+    let place = source.place.to_string_lossy().replace('\'', r"'\''");
+    let torch = |files: &str| {
+        format!("this converts it, with Python's torch and safetensors: python3 -c \"{TORCH}\" '{place}' '{files}'")
+    };
+    let pickled = ["pytorch_model.bin", "model.bin", "model.pt", "model.pth"].map(|name| (name, "pickled weights", torch(name)));
+    let others = [
+        ("pytorch_model.bin.index.json", "pickled shards", torch("pytorch_model-*.bin")),
+        ("tf_model.h5", "weights of TensorFlow", NOTHING.into()),
+        ("model.ckpt.index", "weights of TensorFlow", NOTHING.into()),
+        ("flax_model.msgpack", "weights of Flax", NOTHING.into()),
+    ];
+    let table = pickled.into_iter().chain(others);
+    let mut there = table.filter(|(name, ..)| source.has(name));
+    match there.next() {
+        None => Ok(()),
+        Some((name, what, remedy)) => Err(CheckpointError::Foreign { path: source.path(name), what, remedy }),
+    }
+}

@@ -1,0 +1,224 @@
+//! Files in memory, whole, in shards, and wrong in every way.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use gradus_tensor::Tensor;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::check::samples;
+use crate::config::GptConfig;
+
+/// Files by name.
+type Files = BTreeMap<String, Vec<u8>>;
+
+pub(super) fn opened(files: &Files) -> impl Fn(&str) -> io::Result<Bytes> {
+    |name| files.get(name).map(|bytes| bytes.clone().into()).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn read_files(files: &Files) -> Result<Model<Tensor<f32>>, CheckpointError> {
+    read(Path::new("m"), &opened(files))
+}
+
+fn files_of(model: &Model<Tensor<f32>>) -> Files {
+    files(model).unwrap().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+}
+
+pub(super) fn tiny() -> Model<Tensor<f32>> {
+    let config = GptConfig { vocab: 7, context: 5, width: 4, layers: 1, heads: 2, ..GptConfig::default() };
+    Model::init(&config.into(), 3)
+}
+
+#[track_caller]
+fn refused(files: &Files, words: &[&str]) {
+    let error = read_files(files).unwrap_err().to_string();
+    words.iter().for_each(|word| assert!(error.contains(word), "{word:?} in: {error}"));
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for sample in samples() {
+        let model = Model::init(&sample.config, 1);
+        assert_eq!(read_files(&files_of(&model)).unwrap(), model, "{}", sample.name);
+    }
+}
+
+/// The tensors of a file, and the same under another name or of another type.
+fn rewritten(file: &[u8], change: impl Fn(&str, &[u8]) -> Vec<(String, Dtype, Vec<u8>)>) -> Vec<u8> {
+    let file = SafeTensors::deserialize(file).unwrap();
+    let mut all = Vec::new();
+    for (name, view) in file.tensors() {
+        all.extend(change(&name, view.data()).into_iter().map(|(name, dtype, data)| (name, dtype, view.shape().to_vec(), data)));
+    }
+    let views = all.iter().map(|(name, dtype, shape, data)| (name, TensorView::new(*dtype, shape.clone(), data).unwrap()));
+    safetensors::serialize(views, None).unwrap()
+}
+
+#[test]
+fn half_the_bits_are_read_too() {
+    let model = tiny();
+    let mut files = files_of(&model);
+    let cut = |name: &str, data: &[u8]| {
+        let bytes = data.chunks(4).flat_map(|b| [b[2], b[3]]).collect();
+        vec![(name.to_owned(), Dtype::BF16, bytes)]
+    };
+    files.insert(WEIGHTS_FILE.into(), rewritten(&files[WEIGHTS_FILE], cut));
+    let expected = model.map(|_, p| {
+        let cut = p.to_vec().into_iter().map(|x| f32::from_bits(x.to_bits() & 0xFFFF_0000)).collect();
+        Tensor::new(*p.shape(), cut)
+    });
+    assert_eq!(read_files(&files).unwrap(), expected);
+    files.insert(WEIGHTS_FILE.into(), rewritten(&files[WEIGHTS_FILE], |name, data| vec![(name.into(), Dtype::I16, data.into())]));
+    refused(&files, &["m/model.safetensors: ", "expected F32, F64, F16 or BF16, found I16"]);
+}
+
+#[test]
+fn a_name_with_and_without_its_prefix_is_refused() {
+    let mut files = files_of(&tiny());
+    let doubled = rewritten(&files[WEIGHTS_FILE], |name, data| {
+        let short = name.strip_prefix(BACKBONE).unwrap();
+        let names = if short == "h.0.ln_1.bias" { vec![name, short] } else { vec![name] };
+        names.into_iter().map(|name| (name.to_owned(), Dtype::F32, data.to_vec())).collect()
+    });
+    files.insert(WEIGHTS_FILE.into(), doubled);
+    refused(&files, &["h.0.ln_1.bias is there twice"]);
+}
+
+/// The model in three shards.
+fn sharded() -> Files {
+    let mut files = files_of(&tiny());
+    let whole = files.remove(WEIGHTS_FILE).unwrap();
+    let names: Vec<String> = SafeTensors::deserialize(&whole).unwrap().names().into_iter().map(str::to_owned).collect();
+    let shard = |i: usize| format!("model-0000{}-of-00003.safetensors", i % 3 + 1);
+    let weight_map: BTreeMap<&str, String> = names.iter().enumerate().map(|(i, name)| (&**name, shard(i))).collect();
+    for i in 0..3 {
+        let part = rewritten(&whole, |name, data| {
+            let here = weight_map[name] == shard(i);
+            here.then(|| (name.to_owned(), Dtype::F32, data.to_vec())).into_iter().collect()
+        });
+        files.insert(shard(i), part);
+    }
+    files.insert(INDEX_FILE.into(), json!({"metadata": {"total_size": 1}, "weight_map": weight_map}).to_string().into());
+    files
+}
+
+const SHARD: &str = "model-00002-of-00003.safetensors";
+
+#[test]
+fn shards_are_read_together() {
+    assert_eq!(read_files(&sharded()).unwrap(), tiny());
+}
+
+#[test]
+fn shards_that_do_not_fit_their_index_are_refused() {
+    let mut missing = sharded();
+    let second = missing.remove(SHARD).unwrap();
+    refused(&missing, &["cannot read m/model-00002-of-00003.safetensors", "the index names it"]);
+
+    let mut absent = sharded();
+    absent.insert(SHARD.into(), absent["model-00001-of-00003.safetensors"].clone());
+    let in_two = [" is in model-00002-of-00003.safetensors; the index has it in model-00001-of-00003.safetensors"];
+    refused(&absent, &["m/model.safetensors.index.json: ", in_two[0]]);
+    let nothing = rewritten(&second, |_, _| Vec::new());
+    absent.insert(SHARD.into(), nothing);
+    refused(&absent, &["transformer.", " is not in model-00002-of-00003.safetensors, where the index has it"]);
+
+    let change = |change: &dyn Fn(&mut Value)| {
+        let mut files = sharded();
+        let mut index: Value = serde_json::from_slice(&files[INDEX_FILE]).unwrap();
+        change(&mut index["weight_map"]);
+        files.insert(INDEX_FILE.into(), index.to_string().into());
+        files
+    };
+    let gone = change(&|map| drop(map.as_object_mut().unwrap().remove("transformer.h.0.ln_2.bias")));
+    refused(&gone, &["transformer.h.0.ln_2.bias is in model-0000", "but not in the index"]);
+    for path in ["../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "..\\x.safetensors", "C:x.safetensors", ".."] {
+        let elsewhere = change(&|map| map["transformer.h.0.ln_2.bias"] = path.into());
+        let mut asked = elsewhere.clone();
+        asked.insert(path.into(), second.clone());
+        let quoted = format!("{path:?}");
+        refused(&asked, &["transformer.h.0.ln_2.bias: expected the name of a .safetensors file beside the index", &quoted]);
+    }
+    refused(&change(&|map| *map = json!({})), &["weight_map names no tensor"]);
+    refused(&change(&|map| *map = json!(3)), &["m/model.safetensors.index.json: ", "expected a map"]);
+}
+
+#[test]
+fn one_file_comes_before_an_index() {
+    let mut files = sharded();
+    let other = Model::init(&tiny().config(), 9);
+    files.extend(files_of(&other));
+    assert_eq!(read_files(&files).unwrap(), other);
+}
+
+#[test]
+fn weights_of_another_format_are_refused_with_what_converts_them() {
+    for (name, words) in [
+        ("pytorch_model.bin", &["pickled weights", "python3 -c \"import", "weights_only=True", " 'm' 'pytorch_model.bin'"][..]),
+        ("pytorch_model.bin.index.json", &["pickled shards", " 'm' 'pytorch_model-*.bin'"]),
+        ("tf_model.h5", &["weights of TensorFlow", "model.safetensors"]),
+    ] {
+        let mut files = files_of(&tiny());
+        files.remove(WEIGHTS_FILE);
+        refused(&files, &["cannot read m/model.safetensors", "a model directory holds config.json and model.safetensors"]);
+        files.insert(name.into(), Vec::new());
+        refused(&files, &[&[&*format!("m/{name}: expected model.safetensors, found ")], words].concat());
+    }
+}
+
+/// Every byte of the small files and of the header changed, and every cut: a model or an error, and no panic.
+#[test]
+fn no_bytes_panic() {
+    let mut files = sharded();
+    files.insert(WEIGHTS_FILE.into(), files_of(&tiny())[WEIGHTS_FILE].clone());
+    for name in [CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE] {
+        if name == INDEX_FILE {
+            files.remove(WEIGHTS_FILE);
+        }
+        let whole = files[name].clone();
+        for at in 0..whole.len().min(1200) {
+            for byte in [whole[at] ^ 1, whole[at].wrapping_add(1), 0xFF, b'9', b'"'] {
+                let mut bytes = whole.clone();
+                bytes[at] = byte;
+                files.insert(name.into(), bytes);
+                let _ = read_files(&files);
+            }
+            files.insert(name.into(), whole[..at].to_vec());
+            assert!(read_files(&files).is_err(), "{name} cut at {at}");
+        }
+        files.insert(name.into(), whole);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn only_regular_files_are_opened() {
+    let error = |path: &str| Bytes::open(Path::new(path)).unwrap_err();
+    assert_eq!(error("/dev/zero").to_string(), "expected a regular file, found a pipe, a socket or a device");
+    assert_eq!(
+        (error("/").kind(), error("/").to_string().as_str()),
+        (io::ErrorKind::IsADirectory, "expected a regular file, found a directory")
+    );
+    assert_eq!(error("/no/such/file").kind(), io::ErrorKind::NotFound);
+}
+
+/// A large file is mapped, and its pages are given back without a change.
+#[test]
+fn large_files_are_mapped() {
+    let path = std::env::temp_dir().join(format!("gradus-bytes-{}", std::process::id()));
+    let small = vec![7; 1 << 20];
+    std::fs::write(&path, &small).unwrap();
+    assert!(matches!(Bytes::open(&path).unwrap(), Bytes::Read(bytes) if bytes == small));
+    let large: Vec<u8> = (0..3 << 20).map(|i: u32| (i % 251) as u8).collect();
+    std::fs::write(&path, &large).unwrap();
+    let bytes = Bytes::open(&path).unwrap();
+    assert!(matches!(bytes, Bytes::Mapped(_)));
+    bytes.release(&bytes[5..2 << 20]);
+    bytes.release(&large[..100]); // not a part of it: nothing happens
+    assert_eq!(bytes[..], large[..]);
+    std::fs::remove_file(&path).unwrap();
+}
