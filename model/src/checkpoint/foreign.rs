@@ -1,7 +1,7 @@
 //! Weights in other programs' formats: recognised, and refused with the command that converts them.
 
-use super::CheckpointError;
 use super::source::Source;
+use super::{CheckpointError, openai};
 
 /// What converts pickled weights, given the directory and the files. It takes numbers alone (`weights_only`): a pickle could run
 /// code.
@@ -20,6 +20,7 @@ pub(super) fn refuse(source: Source<'_>) -> Result<(), CheckpointError> {
     let pickled = ["pytorch_model.bin", "model.bin", "model.pt", "model.pth"].map(|name| (name, "pickled weights", torch(name)));
     let others = [
         ("pytorch_model.bin.index.json", "pickled shards", torch("pytorch_model-*.bin")),
+        (openai::SHAPES_FILE, "OpenAI's release", format!("this converts it: gradus import --openai '{place}' --out DIR")),
         ("tf_model.h5", "weights of TensorFlow", NOTHING.into()),
         ("model.ckpt.index", "weights of TensorFlow", NOTHING.into()),
         ("flax_model.msgpack", "weights of Flax", NOTHING.into()),

@@ -1,6 +1,7 @@
 //! Checkpoints in Hugging Face's format: a directory of `config.json` (model_type `openai-gpt`) and `model.safetensors`, or
 //! shards (`model-00001-of-00003.safetensors`) and `model.safetensors.index.json`. A head is stored in `model.safetensors` too
-//! where `OpenAIGPTForSequenceClassification` computes the same, otherwise beside it, in `head.safetensors`.
+//! where `OpenAIGPTForSequenceClassification` computes the same, otherwise beside it, in `head.safetensors`. [`openai`] reads
+//! and writes OpenAI's own release.
 //!
 //! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
 //! without `transformer.`, f32, f64, f16 or bf16. What `openai-gpt` cannot say (the joint embedding, GELU by the error
@@ -13,6 +14,7 @@
 mod config_json;
 mod foreign;
 mod index;
+pub mod openai;
 mod source;
 mod stored;
 #[cfg(test)]
@@ -66,6 +68,15 @@ pub enum CheckpointError {
     /// Weights of another format, and how they are converted.
     #[error("{path}: expected model.safetensors, found {what}; {remedy}")]
     Foreign { path: PathBuf, what: &'static str, remedy: String },
+    /// A file is not what OpenAI's release has in its place.
+    #[error(
+        "{path}: {problem}; OpenAI's release is params_shapes.json and params_0.npy, params_1.npy, …, \
+         each a flat array as numpy.save writes it"
+    )]
+    NotRelease { path: PathBuf, problem: String },
+    /// A model that OpenAI's code could not be told to compute.
+    #[error("OpenAI's release cannot hold {what}; keep this model as it is, in Hugging Face's format")]
+    NotSayable { what: String },
     /// The parameters could not be read from their device.
     #[error(transparent)]
     Device(#[from] DeviceError),

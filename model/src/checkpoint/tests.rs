@@ -160,6 +160,7 @@ fn weights_of_another_format_are_refused_with_what_converts_them() {
     for (name, words) in [
         ("pytorch_model.bin", &["pickled weights", "python3 -c \"import", "weights_only=True", " 'm' 'pytorch_model.bin'"][..]),
         ("pytorch_model.bin.index.json", &["pickled shards", " 'm' 'pytorch_model-*.bin'"]),
+        ("params_shapes.json", &["OpenAI's release", "gradus import --openai 'm' --out DIR"]),
         ("tf_model.h5", &["weights of TensorFlow", "model.safetensors"]),
     ] {
         let mut files = files_of(&tiny());

@@ -1,0 +1,85 @@
+//! Which arrays OpenAI's release holds, in which order, and where each begins in the flat vector that they make.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::checkpoint::CheckpointError;
+use crate::config::{Embedding, GptConfig, Positions};
+use crate::gpt::Gpt;
+use crate::param::Role;
+use crate::tree::Tree;
+
+/// Number of arrays of a block.
+const BLOCK: usize = 12;
+
+/// The shapes of the arrays, in their order.
+pub(super) type Shapes = Vec<Vec<usize>>;
+
+/// The arrays of a model: names of our parameters, with two tables even where we have one, and shapes.
+pub(super) fn arrays(config: &GptConfig) -> Vec<(String, Vec<usize>)> {
+    let mut arrays = Vec::new();
+    let separate = GptConfig { embedding: Embedding::Separate, positions: Positions::Learned, ..config.clone() };
+    Gpt::declare(&separate).visit(|name, p| {
+        // A convolution over one position, as OpenAI's code has it, has an axis more than the product that it is.
+        let conv = (p.role == Role::Weight).then_some(1);
+        arrays.push((name.to_owned(), conv.into_iter().chain(p.shape.iter().copied()).collect()));
+    });
+    arrays.swap(0, 1); // positions come first
+    arrays
+}
+
+/// The shapes of a model's arrays.
+pub(super) fn shapes(config: &GptConfig) -> Shapes {
+    arrays(config).into_iter().map(|(_, shape)| shape).collect()
+}
+
+/// Where the elements of each parameter begin in the flat vector.
+pub(super) fn offsets(config: &GptConfig) -> HashMap<String, usize> {
+    let mut next = 0;
+    let begins = arrays(config).into_iter().map(|(name, shape)| {
+        let begin = next;
+        next += shape.iter().product::<usize>();
+        (name, begin)
+    });
+    begins.collect()
+}
+
+/// The configuration that these shapes belong to: `known`, or the paper's but for its sizes and `heads`.
+///
+/// # Errors
+/// Where no model has these shapes, or `known` has others; `path` is their file.
+pub(super) fn config(
+    path: &Path,
+    shapes: &Shapes,
+    known: Option<GptConfig>,
+    heads: Option<usize>,
+) -> Result<GptConfig, CheckpointError> {
+    let other = |problem: String| CheckpointError::NotRelease { path: path.to_owned(), problem };
+    let [positions, tokens, blocks @ ..] = &shapes[..] else {
+        return Err(other(format!("expected the shapes of positions, tokens and blocks, found {}", shapes.len())));
+    };
+    let (&[context, width], &[vocab, _]) = (&positions[..], &tokens[..]) else {
+        return Err(other(format!("expected two tables, [positions, d] and [tokens, d], found {positions:?} and {tokens:?}")));
+    };
+    if blocks.len() % BLOCK != 0 {
+        return Err(other(format!("expected {BLOCK} arrays for each block after the two tables, found {}", blocks.len())));
+    }
+    let layers = blocks.len() / BLOCK;
+    // Where nobody says otherwise, heads, activation and dropouts are the paper's.
+    let options = known.clone().unwrap_or_default();
+    let config = GptConfig { vocab, context, width, layers, heads: heads.unwrap_or(options.heads), ..options };
+    config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
+    for (i, ((name, expected), found)) in arrays(&config).iter().zip(shapes).enumerate() {
+        if expected != found {
+            return Err(other(format!("array {i} (from 0), {name}: expected {expected:?}, found {found:?}")));
+        }
+    }
+    let sizes = |c: &GptConfig| [c.vocab, c.context, c.width, c.layers];
+    match known.map(|known| sizes(&known)).filter(|known| *known != sizes(&config)) {
+        None => Ok(config),
+        Some(known) => Err(other(format!(
+            "tokens, positions, width and blocks are {:?} by these shapes, {known:?} by the config.json beside them",
+            sizes(&config)
+        ))),
+    }
+}

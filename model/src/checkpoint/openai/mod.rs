@@ -1,0 +1,224 @@
+//! OpenAI's release of GPT-1 ([finetune-transformer-lm](https://github.com/openai/finetune-transformer-lm), `model/`), read and
+//! written.
+//!
+//! | file | what |
+//! |-|-|
+//! | `params_shapes.json` | the shapes of the arrays, in their order |
+//! | `params_0.npy` … `params_9.npy` | all arrays end to end, as one flat vector of f32, cut into ten pieces |
+//! | `encoder_bpe_40000.json`, `vocab_40000.bpe` | the vocabulary: tokens and ids, merges by rank |
+//!
+//! | array | shape | here | |
+//! |-|-|-|-|
+//! | 0 | `[context, d]` | `positions_embed.weight` | W_p comes before Wₑ |
+//! | 1 | `[V, d]` | `tokens_embed.weight` | |
+//! | 2 + 12·l | `[1, d, 3d]` | `h.l.attn.c_attn.weight` | weights are `[in, out]` as here, with an axis of 1 in front: a convolution over one position |
+//! | 3 + 12·l | `[3d]` | `h.l.attn.c_attn.bias` | |
+//! | 4, 5 + 12·l | `[1, d, d], [d]` | `h.l.attn.c_proj.weight`, `.bias` | |
+//! | 6, 7 + 12·l | `[d], [d]` | `h.l.ln_1.weight`, `.bias` | OpenAI's `g` and `b` |
+//! | 8, 9 + 12·l | `[1, d, 4d], [4d]` | `h.l.mlp.c_fc.weight`, `.bias` | |
+//! | 10, 11 + 12·l | `[1, 4d, d], [d]` | `h.l.mlp.c_proj.weight`, `.bias` | |
+//! | 12, 13 + 12·l | `[d], [d]` | `h.l.ln_2.weight`, `.bias` | |
+//!
+//! Where the pieces are cut means nothing: `train.py` joins them and splits them again by the shapes. It then makes one matrix,
+//! `we = [tokens; specials; positions]`, with rows for its special tokens drawn anew between the two tables. That is
+//! [`Embedding::Joint`](crate::Embedding), whose token rows come first here too; specials are the last tokens of a vocabulary, so
+//! they stand where `train.py` has them.
+//!
+//! The release does not tell heads, activation and dropouts: they are flags of `train.py`, and the defaults are the paper's. So
+//! that nothing is lost, [`files`] adds a `config.json`, and [`read`] heeds one.
+
+mod layout;
+mod npy;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use gradus_tensor::{Device, Tensor};
+
+use super::source::{Bytes, Source};
+use super::values::{convert, tensor};
+use super::{CONFIG_FILE, CheckpointError, config_json};
+use crate::config::{Activation, Embedding, GptConfig, Positions};
+use crate::gpt::Gpt;
+use crate::model::{Model, ModelConfig};
+use crate::tree::Tree;
+
+/// The file of the arrays' shapes.
+pub const SHAPES_FILE: &str = "params_shapes.json";
+/// The vocabulary: tokens and their ids, and merges by rank.
+pub const VOCABULARY_FILES: [&str; 2] = ["encoder_bpe_40000.json", "vocab_40000.bpe"];
+/// Number of files that `train.py` reads.
+const PIECES: usize = 10;
+
+/// The name of a piece, counted from 0.
+fn piece(n: usize) -> String {
+    format!("params_{n}.npy")
+}
+
+/// What the release itself does not tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Untold {
+    /// Attention heads per block; by default the `config.json`'s, else the paper's 12.
+    pub heads: Option<usize>,
+    /// Two tables or one; by default the `config.json`'s, else two.
+    pub embedding: Option<Embedding>,
+}
+
+/// Reads the release in a directory.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn load(dir: &Path, untold: Untold) -> Result<Model<Tensor<f32>>, CheckpointError> {
+    read(dir, &|name| Bytes::open(&dir.join(name)), untold)
+}
+
+/// Reads a release from files that `open` finds by their names; `place` is where they are, for messages. The pieces may be any
+/// number, and of f16 or f64 too.
+///
+/// # Errors
+/// Files that are missing or damaged, shapes that are not GPT-1's, or numbers that are not as many as the shapes say. Whatever
+/// the bytes, it neither panics nor takes more memory than a small multiple of their number.
+pub fn read(
+    place: &Path,
+    open: &dyn Fn(&str) -> std::io::Result<Bytes>,
+    untold: Untold,
+) -> Result<Model<Tensor<f32>>, CheckpointError> {
+    let source = Source { place, open };
+    let config = config(source, untold)?;
+    let mut pieces = Vec::new();
+    while let Some(bytes) = source.find(&piece(pieces.len()))? {
+        pieces.push(bytes);
+    }
+    let flat = Flat::of(source, &pieces)?;
+    if flat.len() != config.parameters() {
+        let (next, found) = (piece(pieces.len()), flat.len());
+        let problem = format!("these are shapes of {} numbers, found {found} in the files before {next}", config.parameters());
+        return Err(CheckpointError::NotRelease { path: source.path(SHAPES_FILE), problem });
+    }
+    let begins = layout::offsets(&config);
+    let gpt = Gpt::declare(&config).map(|name, p| {
+        tensor(&p.shape, |out| {
+            let tokens = if name == TOKENS { config.vocab * config.width } else { out.len() };
+            let (first, positions) = out.split_at_mut(tokens);
+            flat.copy(begins[name], first);
+            flat.copy(begins[POSITIONS], positions); // of the joint matrix; of others there is nothing left
+        })
+    });
+    Ok(gpt.into())
+}
+
+const TOKENS: &str = "tokens_embed.weight";
+const POSITIONS: &str = "positions_embed.weight";
+
+/// What the release and the `config.json` beside it say.
+fn config(source: Source<'_>, untold: Untold) -> Result<GptConfig, CheckpointError> {
+    let path = source.path(SHAPES_FILE);
+    let other = |problem: String| CheckpointError::NotRelease { path: path.clone(), problem };
+    let shapes = source.find(SHAPES_FILE)?.ok_or_else(|| other("there is no such file".into()))?;
+    let shapes = serde_json::from_slice(&shapes).map_err(|e| other(format!("expected a list of shapes: {e}")))?;
+    let known = source.find(CONFIG_FILE)?.map(|bytes| config_json::read(&source.path(CONFIG_FILE), &bytes)).transpose()?;
+    let known = known.map(|known| sayable(&known).cloned()).transpose()?;
+    let mut config = layout::config(&path, &shapes, known, untold.heads)?;
+    config.embedding = untold.embedding.unwrap_or(config.embedding);
+    config.check().map_err(|source| CheckpointError::Config { path, source })?;
+    Ok(config)
+}
+
+/// The flat vector, in its pieces.
+struct Flat<'a> {
+    pieces: Vec<(&'a Bytes, npy::Array<'a>)>,
+}
+
+impl<'a> Flat<'a> {
+    fn of(source: Source<'_>, pieces: &'a [Bytes]) -> Result<Self, CheckpointError> {
+        let array = |(i, bytes): (usize, &'a Bytes)| match npy::read(bytes) {
+            Ok(array) => Ok((bytes, array)),
+            Err(problem) => Err(CheckpointError::NotRelease { path: source.path(&piece(i)), problem }),
+        };
+        Ok(Flat { pieces: pieces.iter().enumerate().map(array).collect::<Result<_, _>>()? })
+    }
+
+    fn len(&self) -> usize {
+        self.pieces.iter().map(|(_, array)| array.len()).sum()
+    }
+
+    /// Copies the elements from `begin` on.
+    fn copy(&self, begin: usize, mut out: &mut [f32]) {
+        let mut skip = begin;
+        for (bytes, array) in &self.pieces {
+            let (len, size) = (array.len(), array.number.size());
+            let from = skip.min(len);
+            skip -= from;
+            let n = out.len().min(len - from);
+            let (now, later) = out.split_at_mut(n);
+            convert(bytes, &array.data[from * size..(from + n) * size], array.number, now);
+            out = later;
+        }
+    }
+}
+
+/// The files of a release, by name, one after the other as they are asked for: pieces, shapes, and a `config.json` for what these
+/// do not tell. The vocabulary is the tokenizer's to write.
+///
+/// # Errors
+/// What the layout cannot hold, by name; where the GPU that the parameters are on fails.
+pub fn files(model: &Model<Tensor<f32>>) -> Result<impl Iterator<Item = (String, Vec<u8>)>, CheckpointError> {
+    let model_config = model.config();
+    let config = sayable(&model_config)?.clone();
+    let arrays = flat_arrays(model, &config)?;
+    let total: usize = arrays.iter().map(Tensor::len).sum();
+    // As numpy.array_split cuts: pieces of two lengths, the longer ones first.
+    let bounds: Vec<usize> = (0..=PIECES).map(|n| n * (total / PIECES) + n.min(total % PIECES)).collect();
+    let pieces = (0..PIECES).map(move |n| {
+        let mut bytes = npy::header(bounds[n + 1] - bounds[n]);
+        let mut at = 0;
+        for array in &arrays {
+            let overlap = bounds[n].clamp(at, at + array.len()) - at..bounds[n + 1].clamp(at, at + array.len()) - at;
+            if !overlap.is_empty() {
+                bytes.extend(super::weights::little_endian(&array.slice(0, overlap)));
+            }
+            at += array.len();
+        }
+        (piece(n), bytes)
+    });
+    let rest = [(SHAPES_FILE, shapes_json(&config).into_bytes()), (CONFIG_FILE, config_json::encode(&model_config))];
+    Ok(pieces.chain(rest.map(|(name, bytes)| (name.to_owned(), bytes))))
+}
+
+/// The shapes as OpenAI's file has them, to the byte.
+fn shapes_json(config: &GptConfig) -> String {
+    format!("{:?}", layout::shapes(config))
+}
+
+/// The arrays in their order, each as a flat vector.
+fn flat_arrays(model: &Model<Tensor<f32>>, config: &GptConfig) -> Result<Vec<Tensor<f32>>, CheckpointError> {
+    let mut arrays = Vec::new();
+    let tokens = config.vocab;
+    model.to(&Device::Cpu)?.as_ref().visit(|name, p| match name {
+        TOKENS => arrays.extend([p.slice(0, tokens..p.shape()[0]), p.slice(0, 0..tokens)].into_iter().filter(|p| !p.is_empty())),
+        POSITIONS => arrays.insert(0, p.clone()),
+        _ => arrays.push(p.clone()),
+    });
+    Ok(arrays.into_iter().map(|p| p.reshape([p.len()])).collect())
+}
+
+/// The Transformer, if `train.py` could be told to compute what it does.
+fn sayable(model: &ModelConfig) -> Result<&GptConfig, CheckpointError> {
+    let refused = |what: String| Err(CheckpointError::NotSayable { what });
+    let Some(config) = model.gpt() else { return refused("an LSTM".into()) };
+    let defaults = GptConfig::default();
+    if model.head.is_some() {
+        return refused("a task's head; it holds the language model alone, before fine-tuning".into());
+    }
+    if config.positions != Positions::Learned {
+        return refused("sinusoidal positions, only learned ones".into());
+    }
+    if config.activation == Activation::GeluErf {
+        return refused("GELU by the error function (gelu_erf), only gelu, its tanh form, and relu".into());
+    }
+    if config.layer_norm_epsilon != defaults.layer_norm_epsilon {
+        return refused(format!("a layer norm's ε of {}, only {}", config.layer_norm_epsilon, defaults.layer_norm_epsilon));
+    }
+    Ok(config)
+}
