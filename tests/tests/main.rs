@@ -7,6 +7,7 @@ mod gradients;
 mod heads_parity;
 mod ledger;
 mod lstm_parity;
+mod openai_release;
 mod ops_page;
 mod optimizer_parity;
 mod rooms;

@@ -46,6 +46,8 @@ fn what_else(path: &Path) -> &'static str {
         "a file"
     } else if path.read_dir().is_ok_and(|mut entries| entries.any(is_seed)) {
         "a run of several seeds, each with its own model in `seed-…`: name one of them"
+    } else if path.join(checkpoint::openai::SHAPES_FILE).exists() {
+        "OpenAI's release, of which `gradus import --openai` makes one"
     } else if path.join("run.json").exists() {
         "a run that has no model yet; `--resume` continues it"
     } else {
@@ -63,7 +65,7 @@ pub struct ModelDir {
 impl ModelDir {
     /// The directory itself, or its `best` where only that holds a model.
     pub fn open(asked: &Path) -> Result<Self, ModelDirError> {
-        let holds = |dir: &Path| dir.join(checkpoint::CONFIG_FILE).is_file() || dir.join(checkpoint::WEIGHTS_FILE).is_file();
+        let holds = |dir: &Path| [checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE].iter().any(|name| dir.join(name).exists());
         // A crash between two renames leaves the last good checkpoint under another name.
         let now = |dir: &Path| resolve_directory(dir).unwrap_or_else(|_| dir.to_owned());
         let (itself, best) = (now(asked), now(&asked.join(BEST)));

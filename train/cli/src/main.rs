@@ -10,9 +10,11 @@ mod common;
 mod devices;
 mod error;
 mod evaluate;
+mod export;
 mod finetune;
 mod generate;
 mod ids;
+mod import;
 mod kernels;
 mod output;
 mod page;
@@ -71,6 +73,8 @@ enum Command {
     #[command(subcommand)]
     Tokenizer(tokenizer::Command),
     World(world::Args),
+    Import(import::Args),
+    Export(export::Args),
     #[command(subcommand)]
     Bench(bench::Command),
     #[command(subcommand)]
@@ -92,6 +96,8 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Tokenizer(command)) => tokenizer::run(&command),
         Some(Command::World(args)) => world::run(&args),
+        Some(Command::Import(args)) => import::run(&args),
+        Some(Command::Export(args)) => export::run(&args),
         Some(Command::Bench(command)) => bench::run(&command),
         Some(Command::Audit(command)) => audit::run(&command),
         Some(Command::Devices(args)) => devices::run(&args),

@@ -28,9 +28,13 @@ const CONFIG: &str = "tokenizer_config.json";
 const GRADUS: &str = "gradus_tokenizer.json";
 /// The mode's name in [`CONFIG`].
 const MODE: &str = "mode";
+/// The class that reads such tokenizers.
+const CLASS: &str = "OpenAIGPTTokenizer";
 const GRADUS_FORMAT: &str = "gradus-tokenizer";
 /// Vocabulary and merges as a pair of files: Hugging Face's names, then those of the original release.
-const PAIRS: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")];
+const PAIRS: [(&str, &str); 2] = [("vocab.json", "merges.txt"), RELEASE];
+/// Vocabulary and merges in OpenAI's release.
+pub(crate) const RELEASE: (&str, &str) = ("encoder_bpe_40000.json", "vocab_40000.bpe");
 
 impl Tokenizer {
     /// Writes the tokenizer into a folder, created if needed, with its [checksums]. A file is replaced whole or not at all.
@@ -51,18 +55,20 @@ impl Tokenizer {
     /// Its files by name; the main one is the last.
     pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let Vocabulary::Bpe(bpe) = &self.vocabulary else { return vec![(GRADUS, json_text(&Gradus::of(self)))] };
-        let mut roles = json!({ "tokenizer_class": "OpenAIGPTTokenizer", "unk_token": UNKNOWN });
         if bpe.mode() == Mode::Basic {
-            roles["backend"] = "tokenizers".into();
+            let roles = json!({ "tokenizer_class": CLASS, "unk_token": UNKNOWN, "backend": "tokenizers" });
             return vec![(CONFIG, json_text(&roles)), (TOKENIZER, json_text(&Saved::of(bpe, &self.added)))];
         }
+        let [vocabulary, merges] = [PAIRS[0].0, PAIRS[0].1];
+        vec![self.roles(bpe.mode()), (merges, merges_text(bpe)), (vocabulary, json_text(&ById(bpe.tokens())))]
+    }
+
+    /// The file of what a vocabulary and merges do not tell, as `transformers` 4 keeps it: added tokens, and our mode.
+    pub(crate) fn roles(&self, mode: Mode) -> (&'static str, Vec<u8>) {
         let added = self.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
-        roles["added_tokens_decoder"] = added.collect();
-        roles[MODE] = bpe.mode().name().into();
-        let lines = bpe.merge_tokens().map(|(a, b)| format!("{a} {b}\n"));
-        let merges = std::iter::once("#version: 0.2\n".to_owned()).chain(lines).collect::<String>();
-        let [vocabulary, merges_file] = [PAIRS[0].0, PAIRS[0].1];
-        vec![(CONFIG, json_text(&roles)), (merges_file, merges.into_bytes()), (vocabulary, json_text(&ById(bpe.tokens())))]
+        let added: Value = added.collect();
+        let roles = json!({ "tokenizer_class": CLASS, "unk_token": UNKNOWN, "added_tokens_decoder": added, (MODE): mode.name() });
+        (CONFIG, json_text(&roles))
     }
 
     /// Reads a tokenizer: a folder, or its main file (`tokenizer.json`, `gradus_tokenizer.json`,
@@ -88,6 +94,12 @@ fn read_own(path: &Path) -> Result<String, TextError> {
         checksums::check(disk::parent(path), &[name])?;
     }
     read_text(path)
+}
+
+/// A line per merge, after a line that names the version.
+pub(crate) fn merges_text(bpe: &Bpe) -> Vec<u8> {
+    let lines = bpe.merge_tokens().map(|(a, b)| format!("{a} {b}\n"));
+    std::iter::once("#version: 0.2\n".to_owned()).chain(lines).collect::<String>().into_bytes()
 }
 
 /// The main file of a folder.
@@ -292,7 +304,7 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
             return Err(TextError::missing(file, found, "The two belong together: copy it there too"));
         }
     }
-    let ids: HashMap<String, u32> = read_json(vocabulary)?;
+    let mut ids: HashMap<String, u32> = read_json(vocabulary)?;
     let text = read_own(merges)?;
     let mut pairs = Vec::new();
     for (line, symbols) in (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with("#version")) {
@@ -302,7 +314,7 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
     }
     // `transformers` 4 keeps specials in the configuration.
     let config = vocabulary.with_file_name(CONFIG);
-    let (mut added, mut mode) = (Vec::new(), Mode::default());
+    let (mut added, mut mode) = (Vec::<SavedToken>::new(), Mode::default());
     if config.is_file() {
         let document: Value = read_json(&config)?;
         for (id, token) in document["added_tokens_decoder"].as_object().into_iter().flatten() {
@@ -316,6 +328,15 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
         if let Some(name) = document.get(MODE) {
             let found = || format_error(&config, "/mode", "basic or spacy", short(name), DAMAGED);
             mode = name.as_str().and_then(|name| name.parse().ok()).ok_or_else(found)?;
+        }
+    }
+    if vocabulary.ends_with(RELEASE.0) {
+        // There added tokens are the last of the vocabulary, since the release has no other place for them.
+        let last = |ids: &HashMap<String, u32>, t: &SavedToken| {
+            t.content != UNKNOWN && ids.get(&t.content).is_some_and(|&id| id as usize + 1 == ids.len())
+        };
+        while let Some(token) = added.iter().find(|token| last(&ids, token)) {
+            ids.remove(&token.content);
         }
     }
     assemble(vocabulary, ids.into_iter().collect(), &pairs, added)?.with_mode(mode)

@@ -22,7 +22,7 @@
 //! `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the slow tokenizer of `transformers` 4
 //! reads them so where spaCy and ftfy are installed; version 5 takes them for `basic`. Bytes and characters are kept in
 //! `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads all these, and the original `encoder_bpe_40000.json` +
-//! `vocab_40000.bpe`; without a word about the mode, it is `basic`.
+//! `vocab_40000.bpe`, which [`Tokenizer::save_release`] writes; without a word about the mode, it is `basic`.
 //!
 //! ```
 //! use gradus_text::{BpeTrainer, Tokenizer};
@@ -47,6 +47,7 @@ pub mod ftfy;
 mod mode;
 pub mod openai;
 mod plain;
+mod release;
 pub mod spacy;
 mod tokenizer;
 mod train;

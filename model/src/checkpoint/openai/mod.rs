@@ -158,6 +158,27 @@ impl<'a> Flat<'a> {
     }
 }
 
+/// The names of the files that [`files`] gives.
+pub fn file_names() -> impl Iterator<Item = String> {
+    (0..PIECES).map(piece).chain([SHAPES_FILE, CONFIG_FILE].map(str::to_owned))
+}
+
+/// The flags that tell `train.py` what the release does not.
+pub fn flags(config: &GptConfig) -> String {
+    let afn = serde_json::to_value(config.activation).unwrap_or_default();
+    format!(
+        "--n_ctx {} --n_embd {} --n_head {} --n_layer {} --afn {} --embd_pdrop {} --attn_pdrop {} --resid_pdrop {}",
+        config.context,
+        config.width,
+        config.heads,
+        config.layers,
+        afn.as_str().unwrap_or_default(),
+        config.embd_dropout,
+        config.attn_dropout,
+        config.resid_dropout
+    )
+}
+
 /// The files of a release, by name, one after the other as they are asked for: pieces, shapes, and a `config.json` for what these
 /// do not tell. The vocabulary is the tokenizer's to write.
 ///

@@ -6,6 +6,7 @@ mod devices;
 mod evaluate;
 mod finetune;
 mod generate;
+mod release;
 mod reproduce;
 #[cfg(unix)]
 mod resume;

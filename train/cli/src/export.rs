@@ -1,0 +1,62 @@
+//! `gradus export`.
+
+use std::path::PathBuf;
+
+use gradus_io::files::{replace_directory, write_atomically};
+use gradus_model::checkpoint::openai;
+use gradus_train::model_dir::ModelDirError;
+
+use crate::common::open_model;
+use crate::error::CliError;
+use crate::import::{belong_together, replaceable, report};
+use crate::output;
+
+/// Write a model as OpenAI released GPT-1.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Write a model as OpenAI released GPT-1: params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and \
+        vocab_40000.bpe, which OpenAI's train.py reads from its `model/`, and the converter of `transformers` 4.\n\n\
+        The numbers stay the same to the bit. Special tokens come last in the vocabulary, where train.py adds its own. What this \
+        layout does not tell is in config.json and tokenizer_config.json beside it, for `gradus import`; train.py takes it by flags, \
+        which are printed. An LSTM, sinusoidal positions, GELU by the error function, a layer norm with another ε, a task's head and \
+        tokenizers of bytes and characters are refused: train.py has none of them.",
+    after_long_help = "Example:\n  gradus export --model runs/novels --openai finetune-transformer-lm/model"
+)]
+pub struct Args {
+    /// Directory of the model: a GPT that was pre-trained with a BPE
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Directory to write, new or empty; one that holds anything is kept unless --overwrite is given
+    #[arg(long, value_name = "DIR")]
+    openai: PathBuf,
+    /// Replace the release in --openai
+    #[arg(long)]
+    overwrite: bool,
+    /// Print only warnings
+    #[arg(long)]
+    quiet: bool,
+    /// Print one JSON object: `out`, `parameters`, the sizes `vocab`, `context`, `width`, `layers`, `heads`, and the tokenizer's `mode`
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    let names: Vec<String> = openai::file_names().collect();
+    let more = ["tokenizer_config.json"].into_iter().chain(openai::VOCABULARY_FILES);
+    replaceable(&args.openai, args.overwrite, &names.iter().map(String::as_str).chain(more).collect::<Vec<_>>())?;
+    let dir = open_model(&args.model)?;
+    let model = dir.load()?;
+    let files = openai::files(&model).map_err(ModelDirError::from)?;
+    let tokenizer = dir.required_tokenizer(&model)?;
+    belong_together(dir.path(), &model, &tokenizer)?;
+    replace_directory(&args.openai, |fresh| {
+        for (name, bytes) in files {
+            write_atomically(&fresh.join(name), |file| file.write_all(&bytes))?;
+        }
+        Ok::<_, CliError>(tokenizer.save_release(fresh)?)
+    })?;
+    if let Some(flags) = model.config().gpt().filter(|_| !args.quiet).map(openai::flags) {
+        output::say(&format!("train.py reads it with {flags}"));
+    }
+    report(&args.openai, &model, &tokenizer, args.quiet, args.json)
+}

@@ -1,0 +1,123 @@
+//! `gradus import`.
+
+use std::path::{Path, PathBuf};
+
+use gradus_io::files::{occupant, replace_directory};
+use gradus_io::numbers::count;
+use gradus_model::checkpoint::{self, CheckpointError, openai};
+use gradus_model::{Embedding, Model};
+use gradus_tensor::Tensor;
+use gradus_text::{Mode, Tokenizer};
+use gradus_train::model_dir::ModelDirError;
+use serde_json::json;
+
+use crate::error::CliError;
+use crate::output;
+
+/// Make a model directory of OpenAI's release of GPT-1.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Make a model directory of OpenAI's release of GPT-1, as `model/` of github.com/openai/finetune-transformer-lm has it: \
+        params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and vocab_40000.bpe.\n\n\
+        The numbers stay the same to the bit. Text is read in mode `spacy`, as OpenAI's code reads it. `transformers` opens the \
+        result, as a model of openai-gpt; its own tokenizer reads in mode `basic`. What `gradus export` adds to a release \
+        (config.json, tokenizer_config.json) is heeded.",
+    after_long_help = "Example:\n  gradus import --openai finetune-transformer-lm/model --out openai-gpt\n  \
+        gradus import --openai small-release --heads 4 --out small --json"
+)]
+pub struct Args {
+    /// Directory of the release
+    #[arg(long, value_name = "DIR")]
+    openai: PathBuf,
+    /// Model directory to write, new or empty; one that holds anything is kept unless --overwrite is given
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Attention heads per block, which a release does not tell [default: 12, or those in a config.json beside it]
+    #[arg(long, value_name = "N")]
+    heads: Option<usize>,
+    /// One matrix of tokens and positions, as OpenAI's code computes: dropout falls on it, and the softmax runs over its positions
+    /// too. Gradus-only; without it there are two, as in the paper's equation 2 and in `transformers`
+    #[arg(long)]
+    joint: bool,
+    /// Replace the model in --out
+    #[arg(long)]
+    overwrite: bool,
+    /// Print only warnings
+    #[arg(long)]
+    quiet: bool,
+    /// Print one JSON object: `out`, `parameters`, the sizes `vocab`, `context`, `width`, `layers`, `heads`, and the tokenizer's `mode`
+    #[arg(long)]
+    json: bool,
+}
+
+/// Every file of a model directory that this command writes.
+const WRITTEN: [&str; 5] =
+    [checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE, "vocab.json", "merges.txt", "tokenizer_config.json"];
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    replaceable(&args.out, args.overwrite, &[&WRITTEN[..], &["tokenizer.json"]].concat())?;
+    let untold = openai::Untold { heads: args.heads, embedding: args.joint.then_some(Embedding::Joint) };
+    let model = openai::load(&args.openai, untold).map_err(ModelDirError::from)?;
+    let tokenizer = tokenizer(&args.openai, &model)?;
+    replace_directory(&args.out, |fresh| {
+        checkpoint::save(fresh, &model).map_err(ModelDirError::from)?;
+        Ok::<_, CliError>(tokenizer.save(fresh)?)
+    })?;
+    report(&args.out, &model, &tokenizer, args.quiet, args.json)
+}
+
+/// The release's tokenizer. Where its files say nothing else, it reads text as OpenAI's code does.
+fn tokenizer(dir: &Path, model: &Model<Tensor<f32>>) -> Result<Tokenizer, CliError> {
+    let mut tokenizer = Tokenizer::load(&dir.join(openai::VOCABULARY_FILES[0]))?;
+    if !dir.join("tokenizer_config.json").exists() {
+        tokenizer = tokenizer.with_mode(Mode::Spacy)?;
+    }
+    belong_together(dir, model, &tokenizer)?;
+    Ok(tokenizer)
+}
+
+/// In a release every row of the token table has its token: `train.py` takes the number of rows from the vocabulary.
+pub fn belong_together(path: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer) -> Result<(), CliError> {
+    let (tokenizer, model) = (tokenizer.vocab_size(), model.backbone.config().vocab());
+    if tokenizer == model { Ok(()) } else { Err(ModelDirError::Vocabulary { path: path.to_owned(), tokenizer, model }.into()) }
+}
+
+/// Checks that a directory can be written: it is new, empty, or may be replaced because it holds nothing but such files.
+///
+/// # Errors
+/// [`CliError::Exists`]; [`CliError::Usage`] where something else is in it, which would be lost.
+pub fn replaceable(dir: &Path, overwrite: bool, written: &[&str]) -> Result<(), CliError> {
+    let Some(found) = occupant(dir) else { return Ok(()) };
+    if !overwrite {
+        return Err(CliError::Exists { path: found });
+    }
+    let strange = |path: &PathBuf| !path.file_name().is_some_and(|name| written.iter().any(|known| name == *known));
+    let entries = std::fs::read_dir(dir).map_err(|e| gradus_io::files::FileError::new("list", dir, e))?;
+    match entries.flatten().map(|entry| entry.path()).find(strange) {
+        None => Ok(()),
+        Some(path) => Err(CliError::Usage(format!(
+            "--overwrite would remove all of {}, also {}, which this command does not write; name another directory",
+            dir.display(),
+            path.display()
+        ))),
+    }
+}
+
+/// Says what was written where.
+pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, quiet: bool, as_json: bool) -> Result<(), CliError> {
+    let config = model.config();
+    let gpt = config.gpt().ok_or_else(|| CheckpointError::NotSayable { what: "an LSTM".into() }).map_err(ModelDirError::from)?;
+    let (parameters, mode) = (config.parameters(), tokenizer.mode().map_or("none", Mode::name));
+    if !quiet {
+        let sizes = format!("{} blocks of width {} and {} heads, context {}", gpt.layers, gpt.width, gpt.heads, gpt.context);
+        let [parameters, vocab] = [parameters, gpt.vocab].map(|n| count(n as u64));
+        output::say(&format!("{parameters} parameters ({sizes}) and {vocab} tokens, mode {mode} → {}", out.display()));
+    }
+    if !as_json {
+        return Ok(());
+    }
+    output::json(&json!({
+        "out": out, "parameters": parameters, "vocab": gpt.vocab, "context": gpt.context, "width": gpt.width, "layers": gpt.layers,
+        "heads": gpt.heads, "mode": mode,
+    }))
+}
