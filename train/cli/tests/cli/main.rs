@@ -319,6 +319,8 @@ fn wrong_usage_ends_with_2_and_names_the_flag() {
         ("tokenizer encode --tokenizer t --mode words --file f", &["'words'", "'--mode <MODE>'", "expected basic or spacy"]),
         ("world --rows 10", &[missing, "\n  --tasks <DIR>\n"]),
         ("world --tasks x --rows 10 --overwrite", &["'--tasks <DIR>'", unlike, "'--overwrite'"]),
+        ("import --out m", &[missing, "\n  --openai <DIR>\n"]),
+        ("export --openai r", &[missing, "\n  --model <DIR>\n"]),
         ("bench train --workload huge", &["'huge'", "'--workload <WORKLOAD>'", "values: tiny, small, gpt1]"]),
         ("reproduce --resume mini --seeds 2", &["'--resume <DIR>'", unlike, "'--seeds <N>'"]),
     ] {
@@ -328,7 +330,7 @@ fn wrong_usage_ends_with_2_and_names_the_flag() {
 
 #[test]
 fn help_ends_with_0_and_has_an_example() {
-    for command in ["evaluate", "generate", "tokenizer train", "world", "bench train"] {
+    for command in ["evaluate", "generate", "tokenizer train", "world", "import", "export", "bench train"] {
         let help = gradus(&format!("{command} --help"));
         let (_, after) = help.printed().split_once("\nExample").expect("examples");
         assert_holds(after, &[&format!("\n  gradus {command} --")]);
