@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::GradientMode::{self, Recompute, Whole};
 use gradus_model::check::random_batch;
-use gradus_model::{Batch, Gpt, GptConfig, Objective};
+use gradus_model::{Batch, Gpt, GptConfig, Model, Objective, checkpoint};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
 use gradus_tests::recipe;
@@ -33,6 +33,7 @@ fn has_tiles() -> bool {
 
 struct Counting;
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
 static BLOCKS: AtomicUsize = AtomicUsize::new(0);
 static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
 
@@ -62,7 +63,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 fn count(size: usize, align: usize) {
-    LIVE.fetch_add(size, Relaxed);
+    MOST.fetch_max(LIVE.fetch_add(size, Relaxed) + size, Relaxed);
     BLOCKS.fetch_add(1, Relaxed);
     LARGE_BLOCKS.fetch_add(usize::from(size >= LARGE && (align < VECTOR || has_tiles())), Relaxed);
 }
@@ -169,4 +170,19 @@ fn two_thousand_steps_hold_no_more_than_two_hundred() {
         let early = held(200, &mut trainer);
         assert_eq!(held(1800, &mut trainer), early);
     });
+}
+
+/// A file of weights is mapped, and its numbers are copied to where they will lie: the allocator gives less than a tenth of it.
+#[test]
+fn loading_a_model_takes_no_second_copy_of_it() {
+    let _alone = alone();
+    let config = GptConfig { vocab: 20_000, context: 32, width: 128, layers: 1, heads: 4, ..GptConfig::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let model = Model::from(Gpt::<Tensor<f32>>::init(&config, 4));
+    checkpoint::save(folder.path(), &model).unwrap();
+    let before = LIVE.load(Relaxed);
+    MOST.store(before, Relaxed);
+    let loaded = checkpoint::load(folder.path()).unwrap();
+    let most = MOST.load(Relaxed) - before;
+    assert!(loaded == model && most < config.parameters() * 4 / 10, "{most} bytes beside {} parameters", config.parameters());
 }

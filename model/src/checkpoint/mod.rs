@@ -125,7 +125,8 @@ pub fn files(model: &Model<Tensor<f32>>) -> Result<Vec<(&'static str, Vec<u8>)>,
     Ok(files)
 }
 
-/// Writes a model into an existing directory, each file flushed to disk.
+/// Writes a model into an existing directory, each file flushed to disk. A file that is there is written over where it lies: not
+/// one that somebody may be reading.
 pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointError> {
     for (name, bytes) in files(model)? {
         let path = dir.join(name);
