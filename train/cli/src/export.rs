@@ -20,7 +20,7 @@ use crate::output;
         layout does not tell is in config.json and tokenizer_config.json beside it, for `gradus import`; train.py takes it by flags, \
         which are printed. An LSTM, sinusoidal positions, GELU by the error function, a layer norm with another ε, a task's head and \
         tokenizers of bytes and characters are refused: train.py has none of them.",
-    after_long_help = "Example:\n  gradus export --model runs/novels --openai finetune-transformer-lm/model"
+    after_long_help = "Example:\n  gradus export --model runs/novels --openai release"
 )]
 pub struct Args {
     /// Directory of the model: a GPT that was pre-trained with a BPE
