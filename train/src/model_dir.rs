@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use gradus_io::checksums::{self, CHECKSUMS_FILE};
+use gradus_io::disk;
 use gradus_io::files::{FileError, resolve_directory};
 use gradus_model::Model;
-use gradus_model::checkpoint::{self, CheckpointError};
+use gradus_model::checkpoint::{self, Bytes, CheckpointError};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
@@ -124,8 +125,10 @@ impl ModelDir {
 /// # Errors
 /// No model there, or one that is damaged.
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
-    checksums::check(dir, &[checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE, checkpoint::HEAD_FILE])?;
-    Ok(checkpoint::load(dir)?)
+    let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
+    checksums::check_where(dir, is_of_model)?;
+    let open = |name: &str| disk::map(&dir.join(name), |path| Bytes::open(path));
+    Ok(checkpoint::read(dir, &open)?)
 }
 
 /// The file by which a directory is known to hold a tokenizer; `None` where it holds none.

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_io::files::{occupant, replace_directory};
+use gradus_io::checksums::{CHECKSUMS_FILE, replace_directory};
+use gradus_io::disk;
+use gradus_io::files::{FileError, occupant};
 use gradus_io::numbers::count;
 use gradus_model::checkpoint::{self, CheckpointError, openai};
 use gradus_model::{Embedding, Model};
@@ -55,7 +57,7 @@ const WRITTEN: [&str; 5] =
     [checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE, "vocab.json", "merges.txt", "tokenizer_config.json"];
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    replaceable(&args.out, args.overwrite, &[&WRITTEN[..], &["tokenizer.json"]].concat())?;
+    replaceable(&args.out, args.overwrite, &[&WRITTEN[..], &["tokenizer.json", CHECKSUMS_FILE]].concat())?;
     let untold = openai::Untold { heads: args.heads, embedding: args.joint.then_some(Embedding::Joint) };
     let model = openai::load(&args.openai, untold).map_err(ModelDirError::from)?;
     let tokenizer = tokenizer(&args.openai, &model)?;
@@ -92,8 +94,8 @@ pub fn replaceable(dir: &Path, overwrite: bool, written: &[&str]) -> Result<(), 
         return Err(CliError::Exists { path: found });
     }
     let strange = |path: &PathBuf| !path.file_name().is_some_and(|name| written.iter().any(|known| name == *known));
-    let entries = std::fs::read_dir(dir).map_err(|e| gradus_io::files::FileError::new("list", dir, e))?;
-    match entries.flatten().map(|entry| entry.path()).find(strange) {
+    let entries = disk::list(dir).map_err(|e| FileError::new("list", dir, e))?;
+    match entries.into_iter().find(strange) {
         None => Ok(()),
         Some(path) => Err(CliError::Usage(format!(
             "--overwrite would remove all of {}, also {}, which this command does not write; name another directory",

@@ -224,15 +224,22 @@ pub fn check(folder: &Path, names: &[&str]) -> Result<bool, FileError> {
     Ok(true)
 }
 
+/// Compares all listed files whose names are chosen with their sums; false where the folder has no sums.
+///
+/// # Errors
+/// The first that is damaged or missing.
+pub fn check_where(folder: &Path, is_chosen: impl Fn(&str) -> bool) -> Result<bool, FileError> {
+    let Some(sums) = Checksums::of(folder)? else { return Ok(false) };
+    sums.files.keys().filter(|name| is_chosen(name)).try_for_each(|name| sums.check(name).map(drop))?;
+    Ok(true)
+}
+
 /// Compares all files of a folder in `folder` with their sums; false where `folder` has no sums.
 ///
 /// # Errors
 /// The first that is damaged, or listed and missing.
 pub fn check_within(folder: &Path, inner: &str) -> Result<bool, FileError> {
-    let Some(sums) = Checksums::of(folder)? else { return Ok(false) };
-    let is_inner = |name: &&String| Path::new(name).starts_with(inner);
-    sums.files.keys().filter(is_inner).try_for_each(|name| sums.check(name).map(drop))?;
-    Ok(true)
+    check_where(folder, |name| Path::new(name).starts_with(inner))
 }
 
 /// Files of a folder that belong together: when all are on the disk, [`Group::commit`] gives each its name, in the order in which they
