@@ -135,7 +135,7 @@ fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: 
         return (T::lit(f64::NEG_INFINITY), T::zero());
     }
     let (bias, allowed) = rows_at(x, [b, h, i]);
-    let (most, sum) = exponentials(s, T::lit(x.spec.scale), bias, allowed);
+    let (most, sum) = exponentials(s, x.spec.reach(b, i), T::lit(x.spec.scale), bias, allowed);
     (most + sum.ln(), T::one() / sum)
 }
 
@@ -187,8 +187,8 @@ fn run(spec: &AttentionSpec, tasks: usize, task: impl Fn(usize) + Sync + Send) {
 
 vectorized! {
     /// s ← e^(scale·s + bias − max), 0 where not allowed; the maximum and the sum. An empty bias or mask means none.
-    fn exponentials<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) -> (T, T) {
-        finish_scores(s, scale, bias, allowed);
+    fn exponentials<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool]) -> (T, T) {
+        finish_scores(s, seen, scale, bias, allowed);
         let most = largest_of(s);
         for s in s.iter_mut() {
             *s = (*s - most).fast_exp::<FMA>();
@@ -197,17 +197,13 @@ vectorized! {
     }
 }
 
-/// s ← scale·s + bias, −∞ where not allowed.
+/// s ← scale·s + bias for the first `seen`, −∞ where not allowed; what pads the row is −∞ and stays so.
 #[inline(always)]
-fn finish_scores<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool]) {
+fn finish_scores<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool]) {
     let never = T::lit(f64::NEG_INFINITY);
-    if scale > T::zero() {
-        s.iter_mut().for_each(|s| *s = *s * scale);
-    } else {
-        // What pads a row is −∞ already, and stays so.
-        s.iter_mut().for_each(|s| *s = if *s == never { never } else { *s * scale });
-    }
-    for (s, &bias) in s.iter_mut().zip(bias) {
+    let scaled = if scale > T::zero() { s.len() } else { seen }; // whole lanes, where that is the same
+    s[..scaled].iter_mut().for_each(|s| *s = *s * scale);
+    for (s, &bias) in s[..seen].iter_mut().zip(bias) {
         *s += bias;
     }
     for (s, &allowed) in s.iter_mut().zip(allowed) {
@@ -367,7 +363,7 @@ unsafe fn score_row_vjp<T: Gemm>(
     let o_i = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
     let mean = inner(row(go, d, [b, h, i]), o_i);
     let (bias, allowed) = rows_at(x, [b, h, i]);
-    probabilities(s, scale, bias, allowed, lse[at]);
+    probabilities(s, spec.reach(b, i), scale, bias, allowed, lse[at]);
     row_vjp(s, gs, factors, mean);
     if let (Some(gbias), Some(bias)) = (gbias, x.bias) {
         // SAFETY: the caller's; `check_grads` found the gradient as long as the bias.
@@ -383,8 +379,8 @@ unsafe fn score_row_vjp<T: Gemm>(
 
 vectorized! {
     /// s ← e^(scale·s + bias − lse), 0 where not allowed.
-    fn probabilities<T: Gemm>(s: &mut [T], scale: T, bias: &[T], allowed: &[bool], lse: T) {
-        finish_scores(s, scale, bias, allowed);
+    fn probabilities<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool], lse: T) {
+        finish_scores(s, seen, scale, bias, allowed);
         for s in s {
             *s = (*s - lse).fast_exp::<FMA>();
         }

@@ -10,6 +10,10 @@
 //! ```
 //!
 //! A query that sees no key has o = 0, lse = −∞, and gradients of 0.
+//!
+//! The fast kernels give a key that is masked, but not beyond what other queries at hand reach, a share of zero. So a NaN or an
+//! infinity in q, k, v, ō or the bias may make NaN of anything of its (b, h), also of queries that do not see it; of no other
+//! (b, h). The keys past a sequence's length are not read.
 
 mod check;
 pub mod fast;

@@ -125,6 +125,44 @@ fn scores_are_scaled_by_any_number() {
     }
 }
 
+/// Also one of −∞, which is no padding.
+#[test]
+fn an_infinite_score_is_scaled_like_any_other() {
+    let spec = AttentionSpec { scale: -0.7, ..spec([1, 1, 1, 2, 1], Mask::Full, 0.0) };
+    let of = |data| Heads { data, strides: [2, 2, 1] };
+    let x = AttentionOperands { spec: &spec, q: of(&[-1.0]), k: of(&[f32::INFINITY, 1.0]), v: of(&[1.0, 2.0]), bias: None };
+    for kernels in [Kernels::<f32>::NAIVE, Kernels::FAST] {
+        let (mut o, mut lse) = ([0.0], [0.0]);
+        (kernels.attention)(&x, &mut o, &mut lse);
+        assert!(o[0].is_nan() && lse[0].is_nan(), "{o:?} {lse:?}"); // e^(∞ − ∞)
+    }
+}
+
+#[test]
+fn a_nan_stays_in_its_sequence_and_head() {
+    let spec = spec([2, 2, 40, 40, 4], Mask::Causal, 0.2);
+    let (mut data, go): (Vec<f32>, Vec<f32>) = (normals(2 * 40 * 3 * 8, 1), normals(2 * 40 * 8, 2));
+    let run = |data: &[f32]| {
+        let [q, k, v] = packed(data, &spec);
+        let x = AttentionOperands { spec: &spec, q, k, v, bias: None };
+        let (mut o, mut lse) = (vec![0.0; 2 * 40 * 8], vec![0.0; 2 * 2 * 40]);
+        fast::attention(&x, &mut o, &mut lse);
+        let mut grads = vec![0.0; data.len()];
+        let go = Heads { data: &go, strides: [40 * 8, 4, 8] };
+        fast::attention_vjp(&x, &o, &lse, go, AttentionGrads { data: &mut grads, packed: true, gbias: None });
+        (o, grads)
+    };
+    let (o, grads) = run(&data);
+    for which in 0..3 {
+        data[(30 * 3 + which) * 8 + 4] = f32::NAN; // sequence 0, position 30, head 1
+    }
+    let (with, grads_with) = run(&data);
+    for (i, (x, y)) in o.iter().zip(&with).chain(grads.iter().zip(&grads_with)).enumerate() {
+        let (row, head) = if i < o.len() { (i / 8, i / 4 % 2) } else { ((i - o.len()) / 24, i / 4 % 2) };
+        assert!(x == y || row < 40 && head == 1, "element {i}: {x} and {y}");
+    }
+}
+
 #[test]
 fn padding_is_not_read() {
     // Whatever follows a sequence's end, the bits are those of the sequence alone.
