@@ -42,8 +42,8 @@ pub fn naive<T: Scalar>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option
         loss[i] = lse - z[t as usize];
         let Some(grads) = &mut grads else { continue };
         for (j, &z) in z.iter().enumerate() {
-            let hit = if j == t as usize { T::one() } else { T::zero() };
-            let gz = weights[i] * ((z - lse).exp() - hit);
+            let hit = if j == t as usize { weights[i] } else { T::zero() };
+            let gz = weights[i] * (z - lse).exp() - hit; // in this order an infinite weight is ∞ − ∞ at the target, as below
             for p in 0..d {
                 grads.h[i * d + p] += gz * w[j * d + p];
                 grads.w[j * d + p] += gz * h[p];
