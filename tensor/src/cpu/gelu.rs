@@ -7,6 +7,8 @@
 //! With s = σ(2u), ½(1 + t) = s and ½(1 − t²) = 2s(1 − s), so one exponential serves:
 //! y = x·s          dy/dx = s + x·s(1 − s)·2u′
 //! ```
+//!
+//! Where u′ overflows, for |x| above a root of the largest number (4·10¹⁹ in f32), dy/dx is NaN: 0·∞.
 
 use super::{parallel, same_len};
 use crate::Scalar;

@@ -3,6 +3,8 @@
 
 pub mod adam;
 pub mod attention;
+#[cfg(test)]
+mod bits;
 pub mod cross_entropy;
 pub mod dropout;
 pub mod elementwise;

@@ -12,6 +12,8 @@ mod vectorized;
 
 pub use elementary::Elementary;
 pub use float::Float;
+#[cfg(test)]
+pub(crate) use level::at_level;
 pub use level::{Level, level};
 pub use reduce::{LANES, add_lanes, largest_of, sum_of, sum_of_2};
 pub(crate) use vectorized::vectorized;

@@ -1,0 +1,227 @@
+//! A call of each kernel on drawn numbers, generic so that it serves both twins. Sizes are around those of vectors, tiles and
+//! blocks; slices begin and end anywhere.
+
+pub(super) use super::sequences::{attention, attention_vjp, lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
+use crate::Scalar;
+use crate::kernels::Kernels;
+use crate::operands::{AdamStep, Mat, MatMut, Onto, OutputGrads, OutputOperands};
+use crate::rng::DropoutKey;
+
+/// What a call is made of.
+pub(super) struct Drawn<S> {
+    /// The numbers it reads, in an order that `seed` decides.
+    pub pool: Vec<S>,
+    pub seed: u64,
+    /// Two sizes below 72 and one below 300.
+    pub sizes: [usize; 3],
+}
+
+impl<S: Scalar> Drawn<S> {
+    /// The `salt`-th choice of this case, below n.
+    pub(super) fn choice(&self, salt: u64, n: usize) -> usize {
+        let mut x = self.seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for _ in 0..2 {
+            x = (x ^ x >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        }
+        (x >> 33) as usize % n
+    }
+
+    /// n numbers.
+    pub(super) fn values(&self, salt: u64, n: usize) -> Vec<S> {
+        (0..n).map(|i| self.pool[self.choice(salt << 32 | i as u64, self.pool.len())]).collect()
+    }
+
+    fn ids(&self, salt: u64, n: usize, below: usize) -> Vec<u32> {
+        (0..n).map(|i| self.choice(salt << 32 | i as u64, below) as u32).collect()
+    }
+
+    /// Rows and columns.
+    fn rows(&self) -> [usize; 2] {
+        let [rows, n, _] = self.sizes;
+        [rows, n + 1]
+    }
+
+    pub(super) fn dropout(&self) -> DropoutKey {
+        let [p, key, row] = [0, 1, 2].map(|salt| self.choice(salt, 1 << 20));
+        DropoutKey::new(p as f64 / (1 << 20) as f64, [key as u32, 3], 5, u64::from(u32::MAX) - row as u64)
+    }
+}
+
+/// What a kernel writes into slices of these lengths, which hold NaN before; each begins `drawn.seed % 5` elements into another.
+pub(super) fn written<S: Scalar, const N: usize>(
+    drawn: &Drawn<S>,
+    lengths: [usize; N],
+    kernel: impl FnOnce([&mut [S]; N]),
+) -> Vec<S> {
+    let before = (drawn.seed % 5) as usize;
+    let mut out = vec![S::lit(f64::NAN); lengths.iter().map(|n| before + n).sum()];
+    let mut rest = &mut out[..];
+    kernel(lengths.map(|n| &mut rest.split_off_mut(..before + n).expect("as long as all of them")[before..]));
+    out
+}
+
+/// One slice of n, read and written.
+macro_rules! elementwise {
+    ($($name:ident($($operand:tt),*)),* $(,)?) => {$(
+        pub(super) fn $name<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+            let n = drawn.sizes[2];
+            written(drawn, [n], |[out]| (k.$name)($(elementwise!(@ drawn n $operand),)* out))
+        }
+    )*};
+    (@ $drawn:ident $n:ident number) => { $drawn.values(7, 1)[0] };
+    (@ $drawn:ident $n:ident other) => { $drawn.values(8, 1)[0] };
+    (@ $drawn:ident $n:ident $salt:literal) => { &$drawn.values($salt, $n) };
+}
+
+elementwise!(exp(1), tanh(1), sigmoid(1), gelu(1), gelu_vjp(1, 2), add(1, 2), sub(1, 2), mul(1, 2), affine(1, number, other));
+
+pub(super) fn accumulate<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let n = drawn.sizes[2];
+    written(drawn, [n], |[y]| {
+        y.copy_from_slice(&drawn.values(1, n));
+        (k.accumulate)(y, &drawn.values(2, n));
+    })
+}
+
+pub(super) fn adam<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let n = drawn.sizes[2];
+    let number = |salt| drawn.choice(salt, 1000) as f64 / 1000.0;
+    let step = AdamStep {
+        beta1: number(1),
+        beta2: number(2),
+        step: number(3),
+        v_scale: 1.0 + number(4),
+        eps: number(5) * 1e-8,
+        decay: number(6),
+        l2: number(7),
+    };
+    written(drawn, [n; 3], |mut state| {
+        state.iter_mut().zip(1..).for_each(|(x, salt)| x.copy_from_slice(&drawn.values(salt, n)));
+        let [p, m, v] = state;
+        (k.adam)(&step, drawn.values(8, 1)[0], p, m, v, &drawn.values(4, n));
+    })
+}
+
+/// Rows of n, and as many written.
+macro_rules! by_rows {
+    ($($name:ident($($salt:literal),*)),* $(,)?) => {$(
+        pub(super) fn $name<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+            let [rows, n] = drawn.rows();
+            written(drawn, [rows * n], |[out]| (k.$name)($(&drawn.values($salt, rows * n),)* out, n))
+        }
+    )*};
+}
+
+by_rows!(softmax(1), softmax_vjp(1, 2), log_softmax(1), log_softmax_vjp(1, 2));
+
+pub(super) fn dropout<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = [drawn.sizes[0] % 8, drawn.sizes[2] + 1];
+    written(drawn, [rows * n], |[y]| (k.dropout)(&drawn.dropout(), &drawn.values(1, rows * n), y, n))
+}
+
+pub(super) fn sum_rows<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    written(drawn, [n], |[y]| (k.sum_rows)(&drawn.values(1, rows * n), y, n))
+}
+
+pub(super) fn sum_cols<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    written(drawn, [rows], |[y]| (k.sum_cols)(&drawn.values(1, rows * n), y, n))
+}
+
+/// It sums in f64 and forgets what an element is; the factors of one are the roundings that it may have.
+pub(super) fn sum_squares<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let sum = S::lit((k.sum_squares)(&drawn.values(1, drawn.sizes[0])));
+    vec![sum * S::one() * S::one() * S::one() * S::one()]
+}
+
+pub(super) fn layer_norm<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    let [x, gain, bias] = [(1, rows * n), (2, n), (3, n)].map(|(salt, n)| drawn.values(salt, n));
+    written(drawn, [rows * n, rows, rows], |[y, mean, rstd]| (k.layer_norm)(&x, &gain, &bias, 1e-5, y, mean, rstd))
+}
+
+pub(super) fn layer_norm_vjp<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    let [x, gain, mean, rstd, gy] =
+        [(1, rows * n), (2, n), (3, rows), (4, rows), (5, rows * n)].map(|(salt, n)| drawn.values(salt, n));
+    written(drawn, [rows * n, n, n], |[gx, ggain, gbias]| {
+        (k.layer_norm_vjp)(&x, &gain, &mean, &rstd, &gy, gx, ggain, gbias);
+    })
+}
+
+pub(super) fn rms_norm<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    let (x, gain) = (drawn.values(1, rows * n), drawn.values(2, n));
+    written(drawn, [rows * n, rows], |[y, rrms]| (k.rms_norm)(&x, &gain, 1e-5, y, rrms))
+}
+
+pub(super) fn rms_norm_vjp<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    let [x, gain, rrms, gy] = [(1, rows * n), (2, n), (3, rows), (4, rows * n)].map(|(salt, n)| drawn.values(salt, n));
+    written(drawn, [rows * n, n], |[gx, ggain]| (k.rms_norm_vjp)(&x, &gain, &rrms, &gy, gx, ggain))
+}
+
+pub(super) fn cross_entropy<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    let (logits, targets) = (drawn.values(1, rows * n), drawn.ids(2, rows, n));
+    written(drawn, [rows; 2], |[loss, lse]| (k.cross_entropy)(&logits, &targets, loss, lse))
+}
+
+pub(super) fn cross_entropy_vjp<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [rows, n] = drawn.rows();
+    let (logits, targets) = (drawn.values(1, rows * n), drawn.ids(2, rows, n));
+    let (lse, gy) = (drawn.values(3, rows), drawn.values(4, rows));
+    written(drawn, [rows * n], |[gz]| (k.cross_entropy_vjp)(&logits, &targets, &lse, &gy, gz))
+}
+
+pub(super) fn linear_cross_entropy<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let ([rows, classes], width) = (drawn.rows(), 1 + drawn.choice(1, 40));
+    let [h, w, weights, bias] =
+        [(1, rows * width), (2, classes * width), (3, rows), (4, classes)].map(|(salt, n)| drawn.values(salt, n));
+    let (targets, has_bias) = (drawn.ids(5, rows, classes), drawn.choice(2, 2) == 1);
+    let bias = has_bias.then_some(&bias[..]);
+    let x = OutputOperands { h: &h, w: &w, bias, width, targets: &targets, weights: &weights };
+    if drawn.choice(3, 3) == 0 {
+        return written(drawn, [rows], |[loss]| (k.linear_cross_entropy)(&x, loss, None));
+    }
+    written(drawn, [rows, rows * width, classes * width, classes], |[loss, h, w, bias]| {
+        (k.linear_cross_entropy)(&x, loss, Some(OutputGrads { h, w, bias: has_bias.then_some(bias) }));
+    })
+}
+
+pub(super) fn gather<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [count, d] = drawn.rows();
+    let (table, ids) = (drawn.values(1, 5 * d), drawn.ids(2, count, 5));
+    written(drawn, [count * d], |[y]| (k.gather)(&table, d, &ids, y))
+}
+
+pub(super) fn scatter_add<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [count, d] = drawn.rows();
+    let (x, ids) = (drawn.values(1, count * d), drawn.ids(2, count, 5));
+    written(drawn, [5 * d], |[table]| {
+        table.copy_from_slice(&drawn.values(3, 5 * d));
+        (k.scatter_add)(table, d, &ids, &x);
+    })
+}
+
+/// An odd layout of (rows, cols): row after row with a gap, column after column with a gap, or every other element.
+fn laid_out<S>(data: &[S], [rows, cols]: [usize; 2], layout: usize) -> Mat<'_, S> {
+    let (row_stride, col_stride) = [(cols + 3, 1), (1, rows + 1), (2 * cols, 2)][layout];
+    Mat { data, rows, cols, row_stride, col_stride }
+}
+
+pub(super) fn matmul<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
+    let [m, n, depth] = drawn.sizes;
+    let m = if drawn.choice(1, 3) == 0 { 1 } else { m }; // a single row has its own loops
+    let [a, b] = [[m, depth], [depth, n]].map(|[rows, cols]| drawn.values((rows + 2 * cols) as u64, 2 * (rows + 1) * (cols + 3)));
+    let (a, b) = (laid_out(&a, [m, depth], drawn.choice(2, 3)), laid_out(&b, [depth, n], drawn.choice(3, 3)));
+    let row = drawn.values(3, n);
+    let (onto, row_stride) = ([Onto::Nothing, Onto::Itself, Onto::Row(&row)][drawn.choice(4, 3)], n + drawn.choice(5, 3));
+    written(drawn, [m * row_stride], |[data]| {
+        if let Onto::Itself = onto {
+            data.copy_from_slice(&drawn.values(6, m * row_stride));
+        }
+        (k.matmul)(a, b, MatMut { data, rows: m, cols: n, row_stride }, onto);
+    })
+}

@@ -1,0 +1,281 @@
+//! A number together with how far from it another order of the same arithmetic may end.
+//!
+//! A naive kernel computes in it as in any other scalar, and so bounds its fast twin: element by element, and from the case's own
+//! numbers rather than by a tolerance made for tame ones.
+//!
+//! ```text
+//! exactly v    a fast kernel has it to the bit, but for the payload and sign of a NaN and the sign of a zero
+//! v ± spread   v is finite and so is the fast kernel's
+//! anything     an order of the arithmetic overflows, or a rounding decides whether an infinity meets a zero
+//! ```
+
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+use super::super::testing::epsilon;
+use crate::Scalar;
+use crate::simd::Float;
+
+/// Rounding errors that an operation may hide, in ε of its operands: that of either side, those of sums in [`LANES`] partial
+/// sums instead of one, and those of the exponentials, of up to 2.5.
+///
+/// [`LANES`]: crate::simd::LANES
+const ROUNDINGS: f64 = 8.0;
+/// Numbers within this factor of overflow may overflow in another order.
+const MARGIN: f64 = 4096.0;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Loose<T> {
+    value: T,
+    /// How far the same in another order may lie; infinite: anywhere.
+    spread: f64,
+    /// How large sums of some of its finite terms may be.
+    reach: f64,
+}
+
+/// The largest finite number, and the smallest above zero.
+fn ends<T: Float>() -> [f64; 2] {
+    if size_of::<T>() == 4 { [f32::MAX.into(), f32::from_bits(1).into()] } else { [f64::MAX, f64::from_bits(1)] }
+}
+
+impl<T: Float> Loose<T> {
+    pub(super) fn exactly(value: T) -> Self {
+        let size = value.to_f64().abs();
+        Loose { value, spread: 0.0, reach: if size.is_finite() { size } else { 0.0 } }
+    }
+
+    fn anything() -> Self {
+        Loose { value: T::zero(), spread: f64::INFINITY, reach: 0.0 }
+    }
+
+    /// A finite value, unless it or what it may be is near overflow.
+    fn within(value: T, spread: f64, reach: f64) -> Self {
+        let most = ends::<T>()[0] / MARGIN;
+        let fits = value.to_f64().abs() + spread <= most && reach <= most;
+        if fits { Loose { value, spread, reach } } else { Self::anything() }
+    }
+
+    /// A finite result of one rounding and of operands that lie within `spread` of theirs.
+    fn rounded(value: T, spread: f64) -> Self {
+        let size = value.to_f64().abs();
+        let spread = spread + ROUNDINGS * (epsilon::<T>() * size + ends::<T>()[1]);
+        Self::within(value, spread, size + spread)
+    }
+
+    pub(super) fn value(self) -> T {
+        self.value
+    }
+
+    pub(super) fn is_anything(self) -> bool {
+        self.spread == f64::INFINITY
+    }
+
+    fn is_nan(self) -> bool {
+        !self.is_anything() && self.value.to_f64().is_nan()
+    }
+
+    fn is_infinite(self) -> bool {
+        !self.is_anything() && self.value.to_f64().is_infinite()
+    }
+
+    fn is_exactly_zero(self) -> bool {
+        self.value == T::zero() && self.spread == 0.0
+    }
+
+    fn may_be_zero(self) -> bool {
+        self.value.to_f64().abs() <= self.spread
+    }
+
+    /// NaN if an operand is NaN, anything if one is: what every operation begins with.
+    fn settled<const N: usize>(operands: [Self; N]) -> Option<Self> {
+        if operands.iter().any(|x| x.is_nan()) {
+            return Some(Self::lit(f64::NAN));
+        }
+        operands.iter().any(|x| x.is_anything()).then(Self::anything)
+    }
+
+    /// May a fast kernel give `got`?
+    pub(super) fn allows(self, got: T) -> bool {
+        let (got, value) = (got.to_f64(), self.value.to_f64());
+        self.is_anything() || got == value || got.is_nan() && value.is_nan() || (got - value).abs() <= self.spread
+    }
+}
+
+impl<T: Float> Add for Loose<T> {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        if let Some(settled) = Self::settled([self, other]) {
+            return settled;
+        }
+        let (value, reach) = (self.value + other.value, self.reach + other.reach);
+        if !value.to_f64().is_finite() {
+            // Finite terms alone may overflow to the other infinity, and then there is a NaN.
+            let overflows = reach > ends::<T>()[0] / MARGIN && !value.to_f64().is_nan();
+            return if overflows { Self::anything() } else { Loose { value, spread: 0.0, reach } };
+        }
+        if self.is_exactly_zero() || other.is_exactly_zero() {
+            return Self::within(value, self.spread + other.spread, reach);
+        }
+        let size = self.value.to_f64().abs() + other.value.to_f64().abs();
+        Self::within(value, self.spread + other.spread + ROUNDINGS * epsilon::<T>() * size, reach)
+    }
+}
+
+impl<T: Float> Mul for Loose<T> {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self {
+        if let Some(settled) = Self::settled([self, other]) {
+            return settled;
+        }
+        let value = self.value * other.value;
+        if self.is_infinite() || other.is_infinite() {
+            let rounding_decides = [self, other].iter().any(|x| x.may_be_zero() && !x.is_exactly_zero());
+            return if rounding_decides { Self::anything() } else { Loose { value, spread: 0.0, reach: 0.0 } };
+        }
+        if self.is_exactly_zero() || other.is_exactly_zero() {
+            return Self::exactly(value);
+        }
+        let [a, b] = [self, other].map(|x| x.value.to_f64().abs());
+        Self::rounded(value, a * other.spread + b * self.spread + self.spread * other.spread)
+    }
+}
+
+impl<T: Float> Div for Loose<T> {
+    type Output = Self;
+    fn div(self, other: Self) -> Self {
+        if let Some(settled) = Self::settled([self, other]) {
+            return settled;
+        }
+        let value = self.value / other.value;
+        if other.is_infinite() {
+            return Self::exactly(value);
+        }
+        if other.may_be_zero() {
+            let nothing_by_nothing = self.is_exactly_zero() && other.is_exactly_zero();
+            return if nothing_by_nothing { Self::lit(f64::NAN) } else { Self::anything() }; // a zero's sign is free
+        }
+        if self.is_infinite() {
+            return Loose { value, spread: 0.0, reach: 0.0 };
+        }
+        let by = other.value.to_f64().abs() - other.spread;
+        Self::rounded(value, (self.spread + value.to_f64().abs() * other.spread) / by)
+    }
+}
+
+impl<T: Float> Neg for Loose<T> {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Loose { value: -self.value, ..self }
+    }
+}
+
+impl<T: Float> Sub for Loose<T> {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        self + -other
+    }
+}
+
+impl<T: Float> AddAssign for Loose<T> {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl<T: Float> PartialOrd for Loose<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.value.partial_cmp(&other.value)
+    }
+}
+
+impl<T: Float> Loose<T> {
+    /// A function that nowhere grows faster than its argument times `slope`, and has no infinite values.
+    fn gently(self, f: impl Fn(T) -> T, slope: f64) -> Self {
+        if let Some(settled) = Self::settled([self]) {
+            return settled;
+        }
+        Self::rounded(f(self.value), slope * self.spread)
+    }
+}
+
+impl<T: Float> Scalar for Loose<T> {
+    fn lit(x: f64) -> Self {
+        Self::exactly(T::lit(x))
+    }
+    fn to_f64(self) -> f64 {
+        self.value.to_f64()
+    }
+    fn exp(self) -> Self {
+        if let Some(settled) = Self::settled([self]) {
+            return settled;
+        }
+        let value = self.value.exp();
+        let at = self.value.to_f64();
+        if at.is_infinite() || at - self.spread > ends::<T>()[0].ln() + 1.0 {
+            return Loose { value, spread: 0.0, reach: 0.0 };
+        }
+        Self::rounded(value, libm::exp(at + self.spread) - libm::exp(at))
+    }
+    fn ln(self) -> Self {
+        let (at, spread) = (self.value.to_f64(), self.spread);
+        match Self::settled([self]) {
+            Some(settled) => settled,
+            None if at.is_infinite() || spread == 0.0 && at <= 0.0 => Self::exactly(self.value.ln()),
+            None if at + spread < 0.0 => Self::lit(f64::NAN),
+            None if at <= spread => Self::anything(),
+            None => Self::rounded(self.value.ln(), -libm::log1p(-spread / at)),
+        }
+    }
+    fn sqrt(self) -> Self {
+        let (at, spread) = (self.value.to_f64(), self.spread);
+        match Self::settled([self]) {
+            Some(settled) => settled,
+            None if at.is_infinite() || spread == 0.0 && at <= 0.0 => Self::exactly(self.value.sqrt()),
+            None if at + spread < 0.0 => Self::lit(f64::NAN),
+            None if at < spread => Self::anything(),
+            None => Self::rounded(self.value.sqrt(), at.sqrt() - (at - spread).sqrt()),
+        }
+    }
+    fn tanh(self) -> Self {
+        self.gently(Scalar::tanh, 1.0)
+    }
+    fn erf(self) -> Self {
+        self.gently(Scalar::erf, std::f64::consts::FRAC_2_SQRT_PI)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(x: f32) -> Loose<f32> {
+        Loose::exactly(x)
+    }
+
+    #[test]
+    fn a_sum_may_end_where_another_order_ends() {
+        let sum = of(1e30) + of(-1e30) + of(1.0);
+        assert!(sum.allows(1.0) && sum.allows(0.0) && !sum.allows(1e26) && !sum.allows(f32::NAN));
+        let sum = of(1.0) + of(2.0);
+        assert!(sum.allows(3.0) && !sum.allows(3.0001));
+    }
+
+    #[test]
+    fn nan_and_infinity_are_met_by_their_like_alone() {
+        let infinite = of(f32::INFINITY) + of(-3.0);
+        assert!(infinite.allows(f32::INFINITY) && !infinite.allows(f32::NAN) && !infinite.allows(f32::MAX));
+        for nan in [of(f32::NAN) + of(1.0), infinite + -infinite, infinite * of(-0.0), of(0.0) / of(0.0), of(-1.0).sqrt()] {
+            assert!(nan.allows(-f32::NAN) && !nan.allows(0.0) && !nan.allows(f32::INFINITY), "{nan:?}");
+            assert!((nan + (of(f32::MAX) + of(f32::MAX))).is_nan());
+        }
+    }
+
+    #[test]
+    fn what_the_order_decides_may_be_anything() {
+        let rounded_to_zero = of(-200.0).exp();
+        let open = [of(f32::MAX) + of(1.0), rounded_to_zero * of(f32::INFINITY), of(1.0) / rounded_to_zero, of(88.0).exp()];
+        assert!(open.iter().all(|x| x.is_anything()), "{open:?}");
+        // The sum of the finite terms may overflow to the other infinity first.
+        assert!((of(f32::INFINITY) + of(-1e38) + of(-3e38)).is_anything());
+    }
+}

@@ -1,0 +1,195 @@
+//! Every kernel against its naive twin on numbers of any bits: NaN of any payload, zeros of either sign, denormals, infinities,
+//! the huge and the tiny, at every level of instructions that this CPU has.
+//!
+//! NaN meets NaN, of any payload and sign, and an infinity its like. Where each element is a fixed chain of roundings ([`Exact`]),
+//! the rest agrees to the bit. Elsewhere the order of a sum, or an exponential, is the fast kernel's own: the naive kernel computes
+//! in [`Loose`] numbers, which bound what the order may change. Levels that fuse agree to the bit with each other.
+//!
+//! [`Exact`]: Twin::Exact
+
+mod calls;
+mod loose;
+mod sequences;
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+
+use self::calls::Drawn;
+use self::loose::Loose;
+use super::gemm::Gemm;
+use crate::kernels::Kernels;
+use crate::simd::{Level, at_level};
+
+/// How a fast kernel stands to its naive twin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Twin {
+    /// The same bits.
+    Exact,
+    /// The same but for the order of the arithmetic.
+    Loose,
+    /// As `Loose`; and with a non-finite number about, a NaN for anything (see `attention`).
+    Masked,
+    /// As `Loose`; and beyond the root of the largest number, a NaN for anything (see `gelu`).
+    Squared,
+}
+
+/// One test for every kernel of the table in both precisions; a kernel that is not in the list does not compile.
+macro_rules! kernels {
+    ($($kernel:ident: $twin:ident),* $(,)?) => {
+        #[allow(dead_code, reason = "it only has to compile")]
+        fn none_is_left_out(table: Kernels<f32>) {
+            let Kernels { $($kernel: _),* } = table;
+        }
+        mod single { $(#[test] fn $kernel() { super::agree::<f32>(super::calls::$kernel, super::calls::$kernel, super::Twin::$twin); })* }
+        mod double { $(#[test] fn $kernel() { super::agree::<f64>(super::calls::$kernel, super::calls::$kernel, super::Twin::$twin); })* }
+    };
+}
+
+kernels!(
+    matmul: Loose,
+    exp: Loose,
+    tanh: Loose,
+    sigmoid: Loose,
+    gelu: Loose,
+    gelu_vjp: Squared,
+    softmax: Loose,
+    softmax_vjp: Loose,
+    log_softmax: Loose,
+    log_softmax_vjp: Loose,
+    layer_norm: Loose,
+    layer_norm_vjp: Loose,
+    cross_entropy: Loose,
+    cross_entropy_vjp: Loose,
+    rms_norm: Loose,
+    rms_norm_vjp: Loose,
+    linear_cross_entropy: Loose,
+    attention: Masked,
+    attention_vjp: Masked,
+    lstm_cell: Loose,
+    lstm_cell_vjp: Loose,
+    lstm: Loose,
+    lstm_vjp: Loose,
+    gather: Exact,
+    scatter_add: Exact,
+    dropout: Exact,
+    sum_rows: Loose,
+    sum_cols: Loose,
+    sum_squares: Loose,
+    accumulate: Exact,
+    add: Exact,
+    sub: Exact,
+    mul: Exact,
+    affine: Exact,
+    adam: Exact,
+);
+
+/// A float whose bits can be drawn.
+trait Bits: Gemm {
+    fn any() -> BoxedStrategy<Self>;
+    fn special() -> &'static [Self];
+}
+
+macro_rules! bits {
+    ($t:ident, $bits:ident, $quiet:literal) => {
+        impl Bits for $t {
+            fn any() -> BoxedStrategy<$t> {
+                any::<$bits>().prop_map($t::from_bits).boxed()
+            }
+            fn special() -> &'static [$t] {
+                const TINY: $t = $t::from_bits(1);
+                const PAYLOAD: $t = $t::from_bits($quiet);
+                const INF: $t = $t::INFINITY;
+                &[0.0, -0.0, 1.0, -1.0, INF, -INF, $t::NAN, PAYLOAD, TINY, -TINY, $t::MIN_POSITIVE, $t::MAX, $t::MIN, $t::EPSILON]
+            }
+        }
+    };
+}
+
+bits!(f32, u32, 0xFFC1_2345); // a negative NaN with a payload
+bits!(f64, u64, 0xFFF8_0123_4567_89AB);
+
+/// A few numbers, which a case repeats: any at all; ordinary ones with special ones among them; ordinary, zero and tiny ones.
+fn pool<T: Bits>() -> impl Strategy<Value = Vec<T>> {
+    let ordinary = || (-4.0..4.0f64).prop_map(T::lit);
+    let special = || proptest::sample::select(T::special());
+    let tame = || proptest::sample::select(&T::special()[..4]);
+    let tiny = || T::any().prop_map(|x| if x.to_f64().abs() < 1.0 { x } else { T::zero() });
+    prop_oneof![
+        proptest::collection::vec(prop_oneof![T::any(), special(), ordinary()], 1..12),
+        proptest::collection::vec(prop_oneof![20 => ordinary(), 1 => special()], 1..40),
+        proptest::collection::vec(prop_oneof![8 => ordinary(), 1 => tame(), 1 => tiny()], 1..40),
+    ]
+}
+
+fn cases<T: Bits>() -> impl Strategy<Value = (Vec<T>, u64, [usize; 3])> {
+    let around = || prop_oneof![4 => 0..9usize, 2 => 9..40usize, 1 => 40..72usize];
+    (pool(), any::<u64>(), [around().boxed(), around().boxed(), prop_oneof![3 => 0..72usize, 1 => 72..300usize].boxed()])
+}
+
+/// A thread at each level that this CPU has, from the lowest on.
+fn threads() -> &'static [(Level, rayon::ThreadPool)] {
+    static THREADS: OnceLock<Vec<(Level, rayon::ThreadPool)>> = OnceLock::new();
+    THREADS.get_or_init(|| at_level::available().map(|level| (level, at_level::thread(level))).collect())
+}
+
+type Call<S> = fn(&Kernels<S>, &Drawn<S>) -> Vec<S>;
+
+fn agree<T: Bits>(call: Call<T>, loosely: Call<Loose<T>>, twin: Twin) {
+    let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 1000;
+    }
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let [compared, settled] = [Cell::new(0u64), Cell::new(0)];
+    let outcome = runner.run(&cases::<T>(), |(pool, seed, sizes)| {
+        let loose = Drawn { pool: pool.iter().copied().map(Loose::exactly).collect(), seed, sizes };
+        let drawn = Drawn { pool, seed, sizes };
+        let expected = match twin {
+            Twin::Exact => call(&Kernels::NAIVE, &drawn).into_iter().map(Loose::exactly).collect(),
+            _ => loosely(&Kernels::NAIVE, &loose),
+        };
+        let may_be_nan = drawn.pool.iter().any(|&x| nan_for_anything(twin, x));
+        let mut before: Option<(Level, Vec<T>)> = None;
+        for (level, thread) in threads() {
+            let got = thread.install(|| call(&Kernels::FAST, &drawn));
+            prop_assert_eq!(got.len(), expected.len());
+            for (i, (&got, &expected)) in got.iter().zip(&expected).enumerate() {
+                let excused = may_be_nan && got.to_f64().is_nan();
+                let exact = twin != Twin::Exact || same_bits(got, expected.value());
+                prop_assert!(excused || expected.allows(got) && exact, "{level:?}, element {i}: {got:?} for {expected:?}");
+                compared.set(compared.get() + 1);
+                settled.set(settled.get() + u64::from(!excused && !expected.is_anything()));
+            }
+            if let Some((lower, with)) = before.filter(|(lower, _)| *lower != Level::Baseline) {
+                let same = got.iter().zip(&with).all(|(&x, &y)| same_bits(x, y));
+                prop_assert!(same, "{lower:?} and {level:?} differ: {with:?}, {got:?}");
+            }
+            before = Some((*level, got));
+        }
+        Ok(())
+    });
+    if let Err(e) = outcome {
+        panic!("{e}");
+    }
+    // Bounds that allow anything would prove nothing.
+    assert!(2 * settled.get() > compared.get(), "of {} elements only {} could be wrong", compared.get(), settled.get());
+}
+
+/// Equal to the bit, but for payload and sign of a NaN.
+fn same_bits<T: Bits>(x: T, y: T) -> bool {
+    let (x, y) = (x.to_f64(), y.to_f64());
+    x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()
+}
+
+/// Does this number let a kernel give NaN where its twin gives something else?
+fn nan_for_anything<T: Bits>(twin: Twin, x: T) -> bool {
+    let (size, most) = (x.to_f64().abs(), if size_of::<T>() == 4 { f32::MAX.into() } else { f64::MAX });
+    match twin {
+        Twin::Exact | Twin::Loose => false,
+        Twin::Masked => size.is_nan() || size > most.powf(0.25),
+        Twin::Squared => size > most.sqrt(),
+    }
+}
