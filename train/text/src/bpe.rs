@@ -11,8 +11,7 @@
 //! (the earliest learned) is merged first, the leftmost of them, until none is left. A character that the vocabulary does
 //! not hold is the token `<unk>` and never merges.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -20,6 +19,7 @@ use gradus_io::numbers::many;
 
 use crate::basic;
 use crate::error::TextError;
+use crate::merging::{Merge, merge};
 use crate::mode::Mode;
 
 /// Marks a symbol as the last of its word.
@@ -49,13 +49,6 @@ pub struct Bpe {
     symbols: HashMap<(char, bool), u32>,
     unknown: u32,
     cache: Cache,
-}
-
-/// What a pair becomes, and how early.
-#[derive(Clone, Copy, Debug)]
-struct Merge {
-    rank: u32,
-    into: u32,
 }
 
 impl Bpe {
@@ -162,45 +155,11 @@ impl Bpe {
         self.cache.insert(word, &ids[start..]);
     }
 
-    /// Merges the symbols of a word: O(n log n) in its characters, so that a "word" of a megabyte is no trap.
-    ///
-    /// Symbols are a linked list in an array; a heap holds the pairs that are merges, lowest rank first, then leftmost.
-    /// A pair that has changed since it was pushed is passed over.
     fn merge_word(&self, word: &str, ids: &mut Vec<u32>) {
-        const NONE: usize = usize::MAX;
         let end = word.char_indices().next_back().map_or(0, |(at, _)| at);
         let symbol = |(at, c)| self.symbols.get(&(c, at == end)).copied().unwrap_or(self.unknown);
-        let mut symbols: Vec<u32> = word.char_indices().map(symbol).collect();
-        let n = symbols.len();
-        let mut next: Vec<usize> = (1..=n).map(|i| if i < n { i } else { NONE }).collect();
-        let mut previous: Vec<usize> = (0..n).map(|i| if i > 0 { i - 1 } else { NONE }).collect();
-        let mut alive = vec![true; n];
-        let candidate = |symbols: &[u32], i: usize, j: usize| {
-            let merge = self.ranks.get(&(symbols[i], symbols[j]))?;
-            Some(Reverse((merge.rank, i)))
-        };
-        let mut heap: BinaryHeap<_> = (1..n).filter_map(|j| candidate(&symbols, j - 1, j)).collect();
-        while let Some(Reverse((rank, i))) = heap.pop() {
-            let j = next[i];
-            if !alive[i] || j == NONE {
-                continue;
-            }
-            let merge = match self.ranks.get(&(symbols[i], symbols[j])) {
-                Some(merge) if merge.rank == rank => *merge,
-                _ => continue,
-            };
-            symbols[i] = merge.into;
-            alive[j] = false;
-            next[i] = next[j];
-            if next[i] != NONE {
-                previous[next[i]] = i;
-                heap.extend(candidate(&symbols, i, next[i]));
-            }
-            if previous[i] != NONE {
-                heap.extend(candidate(&symbols, previous[i], i));
-            }
-        }
-        ids.extend(symbols.iter().zip(&alive).filter(|&(_, &alive)| alive).map(|(&id, _)| id));
+        let rule = |a, b| self.ranks.get(&(a, b)).copied();
+        merge(word.char_indices().map(symbol), word.chars().count(), rule, ids);
     }
 }
 
@@ -280,42 +239,11 @@ mod tests {
         ids
     }
 
-    /// The definition, word for word: the merge of lowest rank, the leftmost, one at a time.
-    fn naive(bpe: &Bpe, word: &str) -> Vec<u32> {
-        let n = word.chars().count();
-        let name = |(i, c): (usize, char)| {
-            if i + 1 == n { format!("{c}{END_OF_WORD}") } else { c.to_string() }
-        };
-        let mut symbols: Vec<u32> = word.chars().enumerate().map(name).map(|s| bpe.id(&s).unwrap_or(bpe.unknown())).collect();
-        while let Some((merge, i)) = (1..symbols.len())
-            .filter_map(|j| bpe.ranks.get(&(symbols[j - 1], symbols[j])).map(|m| (*m, j - 1)))
-            .min_by_key(|(m, i)| (m.rank, *i))
-        {
-            symbols[i] = merge.into;
-            symbols.remove(i + 1);
-        }
-        symbols
-    }
-
     #[test]
     fn merges_by_rank() {
         let bpe = bpe("lower", &[("e", "r</w>"), ("l", "o"), ("lo", "w")]);
         let tokens: Vec<_> = encode(&bpe, "LOWER löw x wx").iter().map(|&i| bpe.tokens()[i as usize].as_str()).collect();
         assert_eq!(tokens, ["low", "er</w>", "lo", "w</w>", "<unk>", "w", "<unk>"]);
-    }
-
-    #[test]
-    fn the_heap_equals_the_definition() {
-        // Overlaps (aa), one token from two pairs (aab), and merges whose rank is lower than that of their own parts.
-        let bpe = bpe("ab", &[("aa", "b"), ("a", "a"), ("a", "ab"), ("a", "b"), ("b", "a"), ("aa", "aa"), ("ba", "b</w>")]);
-        for bits in 0..4096u32 {
-            for n in 1..=12 {
-                let word: String = (0..n).map(|i| if bits >> i & 1 == 0 { 'a' } else { 'b' }).collect();
-                let mut ids = Vec::new();
-                bpe.merge_word(&word, &mut ids);
-                assert_eq!(ids, naive(&bpe, &word), "{word}");
-            }
-        }
     }
 
     #[test]

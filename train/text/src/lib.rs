@@ -44,6 +44,7 @@ mod error;
 mod files;
 mod foreign;
 pub mod ftfy;
+mod merging;
 mod mode;
 pub mod openai;
 mod plain;
