@@ -1,0 +1,232 @@
+//! Text that is made to hurt: lines without end, marks without end, nested damage, every character. Memory grows with the text and
+//! no faster, pieces give the ids of the whole, and files with halves of surrogates are refused.
+//!
+//! How time grows is measured, not tested: `cargo run --release -p gradus-text --example slopes`.
+
+// A global allocator is an `unsafe` trait; this one only counts and passes on to the system's.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use gradus_text::{BpeTrainer, Mode, TextError, Tokenizer};
+
+struct Counting;
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+/// All bytes ever asked for: what is copied again and again shows here.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+fn count(size: usize) {
+    let live = LIVE.fetch_add(size, Relaxed) + size;
+    PEAK.fetch_max(live, Relaxed);
+    ASKED.fetch_add(size, Relaxed);
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the trait's promises.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        count(size);
+        // SAFETY: the caller's.
+        unsafe { System.realloc(block, layout, size) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The counters are the process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// What each family repeats; the example `slopes` has more of them.
+const UNITS: [&str; 36] = [
+    "the cat sat on the mat ",
+    "thecatsat",
+    "a",
+    "İ",
+    ":)",
+    "(^_^)",
+    "(",
+    "([{}])",
+    "\u{301}",
+    "\u{301}\u{327}\u{345}",
+    "e\u{301}\u{327}",
+    "Ã©",
+    "â€™",
+    "â€ ",
+    "\u{85}\u{99}",
+    "&eacute;",
+    "&",
+    "<unk>",
+    "<unk",
+    "3.14,15;9-2:6%",
+    "10km/h",
+    "a.b.c.d/",
+    "a@",
+    "http:",
+    "'",
+    "don't",
+    "👩\u{200d}👩\u{200d}👧",
+    ".",
+    "a.",
+    "…",
+    "--a",
+    "\u{1b}[1;2",
+    "\r\n",
+    "日本",
+    "ﬃ",
+    "각",
+];
+
+/// At least this many bytes of each family, and of those that no repetition makes.
+fn families(bytes: usize) -> Vec<String> {
+    let mut families: Vec<String> = UNITS.iter().map(|unit| unit.repeat(bytes / unit.len() + 1)).collect();
+    families.push(format!("{}©", "Â".repeat(bytes / 2)));
+    families.push(format!("{}©", "Â".repeat(100)).repeat(bytes / 202 + 1));
+    families.push(format!("&{}", "amp;".repeat(bytes / 4)));
+    families.push(format!("&{}", "amp;".repeat(100)).repeat(bytes / 401 + 1));
+    families.push(format!("e{}", "\u{301}".repeat(bytes / 2)));
+    families
+}
+
+fn every_character() -> String {
+    ('\0'..=char::MAX).collect()
+}
+
+/// A small vocabulary that knows the characters of the families.
+fn tokenizer(mode: Mode) -> Tokenizer {
+    let trainer = BpeTrainer { mode, ..BpeTrainer::new(400) };
+    let mut words = trainer.word_counts();
+    families(100).iter().for_each(|text| words.add(text));
+    trainer.train(&words, |_, _| {}).expect("room for the characters")
+}
+
+/// The most bytes held, and all bytes asked for, while a text is encoded.
+fn memory(tokenizer: &Tokenizer, text: &str) -> [usize; 2] {
+    let tokenizer = tokenizer.clone(); // with an empty cache
+    let before = [&LIVE, &ASKED].map(|counter| counter.load(Relaxed));
+    PEAK.store(before[0], Relaxed);
+    tokenizer.encode(text).expect("any text has ids");
+    [PEAK.load(Relaxed) - before[0], ASKED.load(Relaxed) - before[1]]
+}
+
+#[test]
+fn memory_grows_with_the_text_and_no_faster() {
+    let _alone = alone();
+    const N: usize = 8 << 10;
+    for mode in Mode::ALL {
+        let tokenizer = tokenizer(mode);
+        memory(&tokenizer, "Ã© warm.");
+        for (short, long) in families(N).iter().zip(&families(8 * N)) {
+            let ([held, asked], [held_8, asked_8]) = (memory(&tokenizer, short), memory(&tokenizer, long));
+            let what: String = short.chars().take(12).collect();
+            // Vectors double as they grow, so that a length may be held twice over, or not.
+            assert!(held_8 <= 16 * (held + N), "{mode}, {what:?}: {held} bytes held, {held_8} for eight times the text");
+            assert!(asked_8 <= 16 * (asked + N), "{mode}, {what:?}: {asked} bytes asked for, {asked_8} for eight times the text");
+            assert!(held_8 <= 64 * long.len(), "{mode}, {what:?}: {held_8} bytes held for {}", long.len());
+        }
+    }
+}
+
+#[test]
+fn every_character_has_ids_and_a_text() {
+    let _alone = alone();
+    let text = every_character();
+    for mode in Mode::ALL {
+        let tokenizer = tokenizer(mode);
+        let ids = tokenizer.encode(&text).expect("any text has ids");
+        assert!(ids.len() > 100_000 && !tokenizer.decode(&ids).expect("known ids").is_empty());
+        let [held, _] = memory(&tokenizer, &text);
+        assert!(held <= 64 * text.len(), "{held} bytes");
+    }
+}
+
+/// Words do not reach across a line's end, which is a word itself in mode `spacy`.
+#[test]
+fn pieces_have_the_ids_of_the_whole() {
+    let _alone = alone();
+    for mode in Mode::ALL {
+        let tokenizer = tokenizer(mode);
+        let families = families(300);
+        for (a, b) in families.iter().zip(families.iter().cycle().skip(1)) {
+            let (a, b) = (a.trim_end_matches(['\r', '\n', ' ']), b.trim_start_matches(['\r', '\n', ' ']));
+            let [whole, before, after] = [
+                tokenizer.encode(&format!("{a} x\n{b}")),
+                tokenizer.encode(&format!("{a} x")),
+                tokenizer.encode_after(b, tokenizer.is_html(a)),
+            ]
+            .map(Result::unwrap);
+            let between = if after.is_empty() { Vec::new() } else { tokenizer.line_end().unwrap_or_default() };
+            // An added token takes no part in what stands around it.
+            if !b.starts_with("<unk>") {
+                assert_eq!(whole, [before, between, after].concat(), "{mode}: {a:?} and {b:?}");
+            }
+        }
+    }
+}
+
+/// In mode `basic` the words of a decoded text are the words of the text.
+#[test]
+fn a_decoded_text_has_the_same_ids() {
+    let _alone = alone();
+    let tokenizer = tokenizer(Mode::Basic);
+    let unknown = tokenizer.token_id("<unk>").expect("every BPE has it");
+    let mut same = 0;
+    for text in families(2000) {
+        let ids = tokenizer.encode(&text).unwrap();
+        if !ids.contains(&unknown) {
+            assert_eq!(tokenizer.encode(&tokenizer.decode(&ids).unwrap()).unwrap(), ids, "{:?}", &text[..text.len().min(20)]);
+            same += 1;
+        }
+    }
+    assert!(same > 30, "{same} families have known characters alone");
+}
+
+/// Half of a surrogate pair, which no Rust string can hold, is an error of the file wherever it stands.
+#[test]
+fn halves_of_surrogates_are_refused() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let tokenizer = tokenizer(Mode::Basic);
+    let refused = |names: [&str; 2], from: &str, to: &str, file: &str| {
+        let path = directory.path().join("a");
+        tokenizer
+            .clone()
+            .with_mode(if names[0] == "vocab.json" { Mode::Spacy } else { Mode::Basic })
+            .unwrap()
+            .save(&path)
+            .unwrap();
+        let written = std::fs::read_to_string(path.join(file)).unwrap();
+        assert!(written.contains(from), "{file}: {written}");
+        std::fs::write(path.join(file), written.replacen(from, to, 1)).unwrap();
+        let error: TextError = Tokenizer::load(&path).expect_err(to);
+        assert!(error.to_string().contains(file), "{error}");
+        std::fs::remove_dir_all(path).unwrap();
+    };
+    for half in [r#""\ud800""#, r#""\udfff""#, r#""\ud800\u0041""#, r#""x\udc00\ud800""#] {
+        refused(["tokenizer.json", ""], r#""<unk>""#, half, "tokenizer.json");
+        refused(["vocab.json", ""], r#""<unk>""#, half, "vocab.json");
+    }
+    let path = directory.path().join("characters");
+    Tokenizer::characters(["ab"]).save(&path).unwrap();
+    let file = path.join("gradus_tokenizer.json");
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert!(written.contains("\"a"), "{written}");
+    std::fs::write(&file, written.replacen("\"a", "\"\\ud800", 1)).unwrap();
+    Tokenizer::load(&path).expect_err("half a pair");
+}
