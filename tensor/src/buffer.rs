@@ -105,7 +105,7 @@ impl Pool {
 
 /// Zeroed memory, which the system provides page by page, in large pages where it has them: a step walks through all of its
 /// memory, and with small pages would wait for address translation.
-#[cfg(not(target_family = "wasm"))]
+#[cfg(not(any(target_family = "wasm", miri)))]
 fn zeros(bytes: usize) -> NonNull<u8> {
     use memmap2::MmapMut;
     let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| refuse(bytes, &e.to_string()));
@@ -114,8 +114,8 @@ fn zeros(bytes: usize) -> NonNull<u8> {
     NonNull::from(&mut Box::leak(Box::new(memory))[..]).cast()
 }
 
-/// Zeroed memory where the system has no maps: a vector of lines.
-#[cfg(target_family = "wasm")]
+/// Zeroed memory where the system has no maps, nor Miri: a vector of lines.
+#[cfg(any(target_family = "wasm", miri))]
 fn zeros(bytes: usize) -> NonNull<u8> {
     #[derive(Clone, Copy)]
     #[repr(align(64))]

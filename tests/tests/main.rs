@@ -13,6 +13,7 @@ mod optimizer_parity;
 mod rooms;
 mod training;
 mod transformers_parity;
+mod unsafe_code;
 mod whole_lstm;
 mod whole_model;
 

@@ -142,6 +142,7 @@ fn agree<T: Bits>(call: Call<T>, loosely: Call<Loose<T>>, twin: Twin) {
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config.cases = 1000;
     }
+    let many = config.cases >= 256;
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let [compared, settled] = [Cell::new(0u64), Cell::new(0)];
     let outcome = runner.run(&cases::<T>(), |(pool, seed, sizes)| {
@@ -175,7 +176,7 @@ fn agree<T: Bits>(call: Call<T>, loosely: Call<Loose<T>>, twin: Twin) {
         panic!("{e}");
     }
     // Bounds that allow anything would prove nothing.
-    assert!(2 * settled.get() > compared.get(), "of {} elements only {} could be wrong", compared.get(), settled.get());
+    assert!(!many || 2 * settled.get() > compared.get(), "of {} elements only {} could be wrong", compared.get(), settled.get());
 }
 
 /// Equal to the bit, but for payload and sign of a NaN.

@@ -1,0 +1,115 @@
+//! `unsafe` stands in `tensor` alone, and says why it may.
+//!
+//! The compiler denies it to every crate of the workspace, and clippy wants a comment over each block, but an `#[allow]`, a manifest
+//! without the workspace's lints, or a macro would get around both. The sources are read here as text.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Tests whose global allocator counts: an `unsafe` trait. Each passes every call on to the system's.
+const ALLOCATORS: [&str; 2] = ["tests/tests/memory.rs", "train/text/tests/hostile.rs"];
+
+/// Lines above an `unsafe` in which its reason must begin: the statement that it is in may be long.
+const NEAR: usize = 8;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root").to_owned()
+}
+
+fn members() -> Vec<String> {
+    let manifest: toml::Table = fs::read_to_string(root().join("Cargo.toml")).expect("a manifest").parse().expect("TOML");
+    let members = manifest["workspace"]["members"].as_array().expect("members");
+    members.iter().map(|member| member.as_str().expect("a folder").to_owned()).collect()
+}
+
+/// Every Rust file of the repository but what is compiled, by its path from the root.
+fn sources() -> Vec<(String, String)> {
+    let (mut found, mut folders) = (Vec::new(), vec![root()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
+            let passed_over = ["target", "shared"].iter().any(|folder| path.ends_with(folder)) || name.starts_with('.');
+            if path.is_dir() && !passed_over {
+                folders.push(path);
+            } else if name.ends_with(".rs") {
+                found.push((name, fs::read_to_string(&path).expect("UTF-8")));
+            }
+        }
+    }
+    found
+}
+
+/// The lines with the word `unsafe` in code, by number from 0.
+fn places(text: &str) -> Vec<usize> {
+    let is_code = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        let words = |code: &str| code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
+        // Outside of what stands in quotes.
+        code.split('"').step_by(2).any(words)
+    };
+    text.lines().enumerate().filter(|(_, line)| is_code(line)).map(|(i, _)| i).collect()
+}
+
+/// Whether a reason stands at or above a line: `// SAFETY:` over a block or an implementation, `# Safety` over a function, or its
+/// body begins with one: a trait's function is documented with the trait.
+fn is_reasoned(lines: &[&str], at: usize) -> bool {
+    let line = lines[at];
+    let is_function = line.contains("unsafe fn");
+    // What a trait or a table declares: the reasons are with its implementations and calls.
+    if is_function && (line.trim_end().ends_with(';') || line.contains("= unsafe fn") || line.contains(": unsafe fn")) {
+        return true;
+    }
+    let words = if is_function { ["# Safety", "SAFETY:"] } else { ["SAFETY:", "SAFETY:"] };
+    let above = lines[..at].iter().rev().take(if is_function { 2 * NEAR } else { NEAR });
+    let below = lines[at + 1..].iter().take(if is_function { 3 } else { 0 });
+    above.chain([&line]).chain(below).any(|line| words.iter().any(|word| line.contains(word)))
+}
+
+#[test]
+fn only_tensor_and_the_allocators_of_tests_have_any() {
+    let sources = sources();
+    let (mut strange, mut inside) = (Vec::new(), 0);
+    for (name, text) in &sources {
+        let count = places(text).len();
+        if name.starts_with("tensor/src/") {
+            inside += count;
+        } else if count > 0 && !ALLOCATORS.contains(&name.as_str()) {
+            strange.push(name);
+        }
+        let allowed = text.contains("(unsafe_code)");
+        let may = name == "tensor/src/lib.rs" || ALLOCATORS.contains(&name.as_str()) || name == "tests/tests/unsafe_code.rs";
+        assert!(!allowed || may, "{name} allows unsafe code");
+    }
+    assert!(sources.len() > 300 && inside > 50, "{} files and {inside} places were read", sources.len());
+    assert!(strange.is_empty(), "`unsafe` outside of tensor: {strange:?}");
+}
+
+#[test]
+fn each_has_its_reason() {
+    let mut bare = Vec::new();
+    for (name, text) in sources() {
+        let lines: Vec<&str> = text.lines().collect();
+        let without = places(&text).into_iter().filter(|&at| !is_reasoned(&lines, at));
+        bare.extend(without.map(|at| format!("{name}:{}: {}", at + 1, lines[at].trim())));
+    }
+    assert!(bare.is_empty(), "no reason near: {bare:#?}");
+}
+
+#[test]
+fn every_crate_has_the_lints_of_the_workspace() {
+    for member in members() {
+        let manifest = fs::read_to_string(root().join(&member).join("Cargo.toml")).expect("a manifest");
+        let manifest: toml::Table = manifest.parse().expect("TOML");
+        let lints = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool);
+        assert_eq!(lints, Some(true), "{member}: [lints] workspace = true");
+    }
+}
+
+#[test]
+fn words_in_comments_and_quotes_are_none() {
+    let text = "// unsafe\nlet x = \"unsafe\"; // unsafe\nunsafe { f() }\nlet not_unsafe = 1;\nif x { unsafe { g() } }";
+    assert_eq!(places(text), [2, 4]);
+    assert!(!is_reasoned(&["fn f() {", "unsafe { g() }"], 1) && is_reasoned(&["// SAFETY: it is.", "unsafe { g() }"], 1));
+    assert!(!is_reasoned(&["pub unsafe fn f() {"], 0) && is_reasoned(&["/// # Safety", "unsafe fn f() {"], 1));
+}
