@@ -4,6 +4,7 @@ mod bits;
 mod derivatives;
 mod documents;
 mod gradients;
+mod half_surrogates;
 mod heads_parity;
 mod ledger;
 mod lstm_parity;
