@@ -86,19 +86,21 @@ impl Matcher {
     }
 
     /// Cuts `text` into its tokens and the text between them. Each piece comes with its byte offset.
-    pub(crate) fn split<'a>(&self, text: &'a str) -> Vec<(usize, Piece<'a>)> {
-        let (mut pieces, mut from) = (Vec::new(), 0);
-        while let Some((at, id, length)) = self.find(text, from) {
-            if from < at {
-                pieces.push((from, Piece::Text(&text[from..at])));
+    pub(crate) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, Piece<'a>)> {
+        let (mut from, mut found) = (0, None); // `found`: a token behind the text that was given last
+        std::iter::from_fn(move || {
+            let start = from;
+            if let Some((at, id, length)) = found.take().or_else(|| self.find(text, from)) {
+                if from < at {
+                    (from, found) = (at, Some((at, id, length)));
+                    return Some((start, Piece::Text(&text[start..at])));
+                }
+                from = at + length;
+                return Some((at, Piece::Token(id)));
             }
-            pieces.push((at, Piece::Token(id)));
-            from = at + length;
-        }
-        if from < text.len() {
-            pieces.push((from, Piece::Text(&text[from..])));
-        }
-        pieces
+            from = text.len();
+            (start < from).then(|| (start, Piece::Text(&text[start..])))
+        })
     }
 
     /// (place, id, length in bytes) of the next match from byte `from` on.
@@ -126,10 +128,10 @@ mod tests {
         }
         use Piece::{Text, Token};
         assert_eq!(
-            matcher.split("x<a><b><a>é<a"),
+            matcher.split("x<a><b><a>é<a").collect::<Vec<_>>(),
             [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]
         );
-        assert!(matcher.split("").is_empty());
-        assert_eq!(Matcher::default().split("<a>"), [(0, Text("<a>"))]);
+        assert_eq!(matcher.split("").count(), 0);
+        assert_eq!(Matcher::default().split("<a>").collect::<Vec<_>>(), [(0, Text("<a>"))]);
     }
 }

@@ -189,7 +189,7 @@ impl Tokenizer {
     /// says.
     pub fn is_html(&self, text: &str) -> bool {
         text.contains('<')
-            && self.added.raw.split(text).iter().any(|(_, piece)| matches!(piece, Piece::Text(text) if text.contains('<')))
+            && self.added.raw.split(text).any(|(_, piece)| matches!(piece, Piece::Text(text) if text.contains('<')))
     }
 
     /// Is this the id of an added token?
