@@ -6,11 +6,14 @@ mod devices;
 mod evaluate;
 mod finetune;
 mod generate;
+#[cfg(unix)]
+mod kills;
 mod release;
 mod reproduce;
 #[cfg(unix)]
 mod resume;
 mod tokenizer;
+mod trust;
 mod world;
 
 use std::collections::BTreeMap;

@@ -128,7 +128,7 @@ fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
     let desk = Desk::with_corpus();
     let options = "--steps 1000000 --eval-every 500000";
     // What asks a process to end, at a terminal and from a supervisor.
-    for name in ["-INT", "-TERM"] {
+    for name in ["-INT", "-TERM", "-HUP"] {
         let run = format!("run{name}");
         let child = running(&desk, &run, options);
         signal(&child, name);
@@ -138,6 +138,45 @@ fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
         assert!(!desk.text(&format!("{run}/metrics.jsonl")).contains("\"evaluation\""), "it saves at once");
         assert_goes_on(&desk, &run, options, at, 5);
     }
+}
+
+/// A terminal that is closed tells its process more than once; a supervisor may ask again. Only Ctrl-C stops at once.
+#[test]
+fn a_closed_terminal_never_costs_the_checkpoint() {
+    let desk = Desk::with_corpus();
+    let options = "--steps 1000000 --eval-every 500000";
+    for (first, then) in [("-HUP", "-HUP"), ("-TERM", "-HUP"), ("-HUP", "-TERM")] {
+        let run = format!("run{first}{then}");
+        let child = running(&desk, &run, options);
+        signal(&child, first);
+        for _ in 0..5 {
+            let _ = Command::new("kill").args([then, &child.id().to_string()]).status(); // it may have ended
+        }
+        let stopped = Run::from(child.wait_with_output().unwrap()).json_with(130);
+        assert_goes_on(&desk, &run, options, stopped["steps"].as_u64().unwrap(), 2);
+    }
+}
+
+/// What `nohup` shields from the terminal goes on.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_ignores_hangups_goes_on() {
+    let desk = Desk::with_corpus();
+    let line = desk.pretraining("run", "--steps 1000000 --eval-every 500000");
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg("trap '' HUP; exec \"$0\" \"$@\"").arg(line.get_program()).args(line.get_args());
+    shell.current_dir(line.get_current_dir().unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell.envs(line.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let steps = || fs::read_to_string(desk.path("run/metrics.jsonl")).map_or(0, |log| log.lines().count());
+    let mut child = shell.spawn().unwrap();
+    for wanted in [12, 40] {
+        while steps() < wanted {
+            assert!(child.try_wait().unwrap().is_none(), "ended early: {:?}", child.wait_with_output());
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        signal(&child, if wanted == 12 { "-HUP" } else { "-TERM" });
+    }
+    assert!(Run::from(child.wait_with_output().unwrap()).json_with(130)["steps"].as_u64().unwrap() >= 30);
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! What was written is what is read: a flipped bit, a cut or a lost file is named, and the state before serves.
+
+use super::*;
+
+const PRETRAIN: &str = "pretrain --corpus corpus.txt --tokenizer char --layers 1 --width 8 --heads 2 --context 8 --batch 4 --steps 20 \
+                        --eval-every 5 --quiet --json";
+
+fn desk_with_run(more: &str) -> Desk {
+    let desk = Desk::new();
+    desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
+    desk.gradus(&format!("{PRETRAIN} --out run {more}")).json();
+    desk
+}
+
+impl Desk {
+    /// Flips one bit in the middle of a file.
+    fn flip(&self, name: &str) {
+        let mut bytes = self.read(name);
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        self.write(name, bytes);
+    }
+
+    /// `verify` finds one fault in a folder.
+    #[track_caller]
+    fn finds(&self, folder: &str, words: &[&str]) {
+        let found = self.gradus(&format!("verify {folder}"));
+        assert_eq!((found.code, found.stdout.matches("DAMAGED").count()), (Some(1), 1), "{}", found.stdout);
+        assert_holds(&found.stderr, words);
+    }
+
+    fn listed(&self, folder: &str) -> Vec<String> {
+        let sums = self.json(&format!("{folder}/checksums.json"));
+        sums["files"].as_object().expect("files").keys().cloned().collect()
+    }
+}
+
+/// Each file that is read again, damaged in each way, is found by `verify`, alone.
+#[test]
+fn every_damaged_file_is_named() {
+    let desk = desk_with_run("");
+    let sound = desk.gradus("verify run --json").json();
+    assert!(sound["faults"].as_array().unwrap().is_empty() && sound["sound"].as_u64().unwrap() >= 10, "{sound}");
+    let unlisted: Vec<&str> = items(&sound["unlisted"]).iter().map(|path| path.as_str().unwrap()).collect();
+    assert_eq!(unlisted, ["run/loss.svg", "run/report.html"], "what nobody reads again");
+    let mut listed: Vec<String> = desk.listed("run");
+    listed.extend(desk.listed("run/best").into_iter().map(|name| format!("best/{name}")));
+    for name in ["run.json", "trainer.safetensors", "trainer.previous.safetensors", "model.safetensors", "config.json"] {
+        assert!(listed.iter().any(|listed| listed == name), "{name} in {listed:?}");
+    }
+    for name in listed.iter().map(|name| format!("run/{name}")).chain(["run/checksums.json".into()]) {
+        let good = desk.read(&name);
+        let damages: [&dyn Fn(); 3] =
+            [&|| desk.flip(&name), &|| desk.write(&name, &good[..good.len() / 2]), &|| desk.write(&name, b"")];
+        for damage in damages {
+            damage();
+            desk.finds("run", &["a fault was found", &name, "put back a copy", "--accept"]);
+        }
+        if name != "run/checksums.json" {
+            desk.remove(&name);
+            desk.finds("run", &["a fault was found", &name, "missing"]);
+        }
+        desk.write(&name, good);
+    }
+    desk.gradus("verify run").printed();
+    desk.gradus("verify nowhere").misused(&["nowhere", "expected a directory"]);
+}
+
+/// Whoever reads a damaged file says so, and changes nothing.
+#[test]
+fn what_is_damaged_is_not_used() {
+    let desk = desk_with_run("--stop-at 10");
+    let resume = "pretrain --resume run --quiet";
+    let evaluate = "evaluate --model run --corpus corpus.txt --quiet";
+    for (name, command) in [
+        ("run.json", resume),
+        ("metrics.jsonl", resume),
+        ("gradus_tokenizer.json", resume),
+        ("model.safetensors", evaluate),
+        ("config.json", evaluate),
+        ("gradus_tokenizer.json", evaluate),
+    ] {
+        let path = format!("run/{name}");
+        let good = desk.read(&path);
+        desk.flip(&path);
+        let before = desk.files("run");
+        desk.gradus(command).fails_with(&[&path, "damaged", "SHA-256"]);
+        assert!(desk.files("run") == before, "{name}: nothing was written");
+        desk.write(&path, good);
+    }
+    // A record after the last checkpoint is made again, whatever became of it.
+    let log = desk.text("run/metrics.jsonl");
+    desk.write("run/metrics.jsonl", log + "{\"record\":\"st");
+    desk.gradus(resume).printed();
+}
+
+/// A state that is damaged or lost is replaced by the one before it, to the same bits.
+#[test]
+fn the_state_before_serves() {
+    let desk = desk_with_run("--stop-at 15");
+    let whole = desk.gradus(&format!("{PRETRAIN} --out whole")).json()["parameters_sha256"].clone();
+    let begun = desk.files("run");
+    let restore = || begun.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    let damages: [&dyn Fn(); 3] =
+        [&|| desk.flip("run/trainer.safetensors"), &|| desk.write("run/trainer.safetensors", b"short"), &|| {
+            desk.remove("run/trainer.safetensors")
+        }];
+    for damage in damages {
+        damage();
+        let run = desk.gradus("pretrain --resume run --json");
+        assert_holds(&run.stderr, &["warning: cannot trust run/trainer.safetensors", "after step 10", "the same"]);
+        assert_eq!(run.json()["parameters_sha256"], whole);
+        desk.gradus("verify run").printed();
+        restore();
+    }
+    desk.flip("run/trainer.safetensors");
+    desk.flip("run/trainer.previous.safetensors");
+    desk.gradus("pretrain --resume run --quiet").fails_with(&["run/trainer.safetensors", "damaged"]);
+}
+
+/// A file that was changed on purpose is accepted on demand; a model that others made needs no sums.
+#[test]
+fn a_change_of_ones_own_is_accepted() {
+    let desk = desk_with_run("");
+    desk.write("run/config.json", desk.text("run/config.json") + "\n");
+    let evaluate = "evaluate --model run --corpus corpus.txt --quiet";
+    desk.gradus(evaluate).fails_with(&["run/config.json", "gradus verify"]);
+    desk.gradus("verify run --accept").printed();
+    desk.gradus(evaluate).printed();
+    for folder in ["run", "run/best"] {
+        desk.remove(&format!("{folder}/checksums.json"));
+    }
+    desk.gradus(evaluate).printed();
+    desk.gradus("verify run").printed();
+}
+
+/// A lost log is not begun anew in silence: it says which model is the best.
+#[test]
+fn a_lost_log_is_missed() {
+    let desk = desk_with_run("--stop-at 10");
+    desk.remove("run/metrics.jsonl");
+    desk.gradus("pretrain --resume run --quiet").fails_with(&["run/metrics.jsonl", "missing", "put back a copy"]);
+}
+
+#[test]
+fn a_finished_fine_tuning_does_not_take_another_model_for_its_own() {
+    let desk = Desk::new();
+    desk.byte_model("model", |c| c.context = 32);
+    for (split, rows) in [("train", 8), ("dev", 4)] {
+        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
+        desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));
+    }
+    desk.gradus("finetune --model model --task rte --data rte --batch 4 --epochs 1 --out tuned --quiet").printed();
+    desk.gradus("verify tuned").printed();
+    for name in ["model.safetensors", "seed.json", "metrics.jsonl"] {
+        let path = format!("tuned/{name}");
+        let good = desk.read(&path);
+        desk.flip(&path);
+        desk.finds("tuned", &[&path]);
+        if name != "metrics.jsonl" {
+            desk.gradus("finetune --resume tuned --quiet").fails_with(&[&path, "damaged"]);
+        }
+        desk.write(&path, good);
+    }
+}
