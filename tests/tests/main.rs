@@ -2,6 +2,7 @@
 
 mod bits;
 mod derivatives;
+mod disk_layer;
 mod documents;
 mod gradients;
 mod half_surrogates;

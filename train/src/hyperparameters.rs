@@ -1,5 +1,7 @@
 //! A hyperparameter is declared once: its help, its flag, its key in files, its type and its default.
 
+use std::path::Path;
+
 /// Declares a struct of hyperparameters: each is a flag, with its comment as the help, under the heading above it.
 ///
 /// ```text
@@ -57,6 +59,11 @@ impl RangeError {
 /// Refuses a value that does not fit.
 pub fn in_range(flag: &'static str, found: impl ToString, fits: bool, expected: impl Into<String>) -> Result<(), RangeError> {
     if fits { Ok(()) } else { Err(RangeError::new(flag, found, expected)) }
+}
+
+/// A path that is written down with the run: as text, which must be Unicode.
+pub fn in_unicode(flag: &'static str, path: &Path) -> Result<(), RangeError> {
+    in_range(flag, path.display(), path.to_str().is_some(), "a path in Unicode, as the run's files name it")
 }
 
 /// The global norm to clip to, of either kind of training.

@@ -45,6 +45,8 @@ fn what_else(path: &Path) -> &'static str {
         |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|e| e.file_name().as_encoded_bytes().starts_with(b"seed-"));
     if !metadata.is_dir() {
         "a file"
+    } else if path.read_dir().is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied) {
+        "a directory that may not be read: check its permissions"
     } else if path.read_dir().is_ok_and(|mut entries| entries.any(is_seed)) {
         "a run of several seeds, each with its own model in `seed-…`: name one of them"
     } else if path.join(checkpoint::openai::SHAPES_FILE).exists() {

@@ -20,6 +20,9 @@ use gradus_train::run::Manifest;
 use crate::error::CliError;
 use crate::{kernels, output};
 
+/// More would take longer to start than they could help.
+const MOST_THREADS: usize = 1024;
+
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Threads {
@@ -31,8 +34,13 @@ pub struct Threads {
 impl Threads {
     /// Starts them.
     pub fn start(self) -> Result<(), CliError> {
-        let Some(threads) = self.threads else { return Ok(()) };
-        within("threads", threads, 1..=1024, "")?;
+        let Some(threads) = self.threads else {
+            // Read by rayon when the first work is shared.
+            let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse::<usize>().ok());
+            let expected = format!("RAYON_NUM_THREADS is larger than {MOST_THREADS}");
+            return if asked.is_some_and(|n| n > MOST_THREADS) { Err(CliError::Usage(expected)) } else { Ok(()) };
+        };
+        within("threads", threads, 1..=MOST_THREADS, "")?;
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build_global()

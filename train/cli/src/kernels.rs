@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gradus_io::disk;
 use gradus_io::files::write_json;
 use gradus_tensor::Device;
 use gradus_tensor::device::GpuInfo;
@@ -34,7 +35,7 @@ impl Kept {
         let file = file(folder, info);
         // Whatever else is there is not ours: a pipe would be waited for, a device never ends.
         std::fs::metadata(&file).ok().filter(|it| it.is_file() && it.len() < MOST)?;
-        let kept: Kept = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+        let kept: Kept = serde_json::from_slice(&disk::read(&file).ok()?).ok()?;
         (kept.driver == info.driver && kept.version == VERSION).then_some(kept)
     }
 
@@ -46,7 +47,7 @@ impl Kept {
         }
         let kernels = known.into_iter().chain(kernels).collect();
         let kept = Kept { driver: info.driver.clone(), version: VERSION.into(), kernels };
-        std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
+        disk::make_folders(folder).map_err(|e| e.to_string())?;
         write_json(&file(folder, info), &kept).map_err(|e| e.to_string())
     }
 }

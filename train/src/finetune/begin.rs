@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, RowCounts, TaskModel, left_out};
-use crate::hyperparameters::in_range;
+use crate::hyperparameters::{in_range, in_unicode};
 use crate::precision::{self, Precision};
 use crate::run::{Control, Manifest, RunError};
 use crate::trainer::check_room;
@@ -107,7 +107,7 @@ pub fn begin(
     seeds: u64,
     control: &Control<'_>,
 ) -> Result<FinetuneOutcome, FinetuneError> {
-    in_range("out", out.display(), out.to_str().is_some(), "a path in Unicode, as its results name it")?;
+    [("out", out), ("model", model), ("data", data)].into_iter().try_for_each(|(flag, path)| in_unicode(flag, path))?;
     let _lock = FinetuneManifest::claim(out)?;
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut manifest = FinetuneManifest {

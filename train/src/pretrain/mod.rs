@@ -33,7 +33,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::generate::GenerateError;
-use crate::hyperparameters::in_range;
+use crate::hyperparameters::{RangeError, in_range, in_unicode};
 use crate::precision::{self, Precision};
 use crate::run::{Control, Manifest, Past, RunError};
 use crate::trainer::{Trainer, check_room};
@@ -132,6 +132,7 @@ pub fn begin(
     let mode = settings.mode.map_or("", Mode::name);
     in_range("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
         .map_err(SettingsError::from)?;
+    check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
     let _lock = PretrainManifest::claim(out)?;
     let source: Box<dyn TextSource> = match corpus {
         Some(path) => {
@@ -157,6 +158,31 @@ pub fn begin(
     manifest.begin(out, source.tokenizer().files())?;
     let stored = Stored { dir: out.to_owned(), manifest, source, trainer, past: Past::NONE, best: f64::INFINITY };
     Pretraining::new(stored, control).run()
+}
+
+/// Paths that are written down, and a run that is no part of its own corpus.
+fn check_paths(settings: &PretrainSettings, corpus: Option<&Path>, out: &Path) -> Result<(), RangeError> {
+    in_unicode("out", out)?;
+    for (flag, text) in [("corpus", corpus), ("held-out-corpus", settings.held_out_corpus.as_deref())] {
+        let Some(text) = text else { continue };
+        in_unicode(flag, text)?;
+        let is_apart = !(text.is_dir() && whole(out).starts_with(whole(text)));
+        in_range(
+            "out",
+            out.display(),
+            is_apart,
+            format!("a directory outside of --{flag}, or the run would read its own files"),
+        )?;
+    }
+    Ok(())
+}
+
+/// A path from the root, without links, as far as it is there.
+fn whole(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut there = path.ancestors();
+    let known = there.find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    known.map_or_else(|| path.clone(), |(above, rest)| above.join(rest))
 }
 
 /// Continues the pre-training in a directory from its last checkpoint.

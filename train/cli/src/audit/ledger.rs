@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use gradus_audit::ledger;
+use gradus_io::disk;
 use gradus_io::files::FileError;
 use gradus_train::hyperparameters::{RangeError, in_range};
 
@@ -37,7 +38,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let is_checkout = args.root.join("autograd/src/ops/mod.rs").is_file();
     let expected = "the root of a checkout of Gradus, where sources and tests are looked up";
     in_range("root", args.root.display(), is_checkout, expected)?;
-    let printed = args.results.as_ref().map(|path| std::fs::read_to_string(path).map_err(|e| FileError::new("read", path, e)));
+    let printed = args.results.as_ref().map(|path| disk::read_text(path).map_err(|e| FileError::new("read", path, e)));
     let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
     if let Some(path) = args.results.as_ref().filter(|_| outcomes.is_empty()) {
         return Err(RangeError::new("results", path.display(), "what `cargo test` printed, one line per test").into());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gradus_audit::step::{Opened, Size, StepInputs};
 use gradus_data::sets::Task;
+use gradus_io::disk;
 use gradus_io::files::FileError;
 use gradus_io::numbers::count;
 use gradus_io::progress::Job;
@@ -132,7 +133,7 @@ fn inputs(args: &Args) -> Result<StepInputs, CliError> {
     let (text, data) = match (&args.text, &args.corpus) {
         (Some(text), _) => (text.clone(), format!("“{text}”")),
         (None, Some(file)) => {
-            let text = std::fs::read_to_string(file).map_err(|e| FileError::new("read", file, e))?;
+            let text = disk::read_text(file).map_err(|e| FileError::new("read", file, e))?;
             (text, format!("the beginning of {}", file.display()))
         }
         (None, None) => {

@@ -205,6 +205,39 @@ fn a_run_is_never_written_over() {
     assert_eq!(desk.text("notes/report.html"), "mine");
 }
 
+/// A run within its corpus would read its own files as text when it is resumed.
+#[test]
+fn a_run_is_no_part_of_its_corpus() {
+    let desk = Desk::new();
+    desk.write("texts/corpus.txt", text(1));
+    let begin = |corpus: &str, out: &str| {
+        desk.gradus(&format!(
+            "pretrain --corpus {corpus} --tokenizer char --preset tiny --context 64 --steps 1 --quiet --out {out}"
+        ))
+    };
+    std::os::unix::fs::symlink(desk.path("texts"), desk.path("linked")).unwrap();
+    for (corpus, out) in [("texts", "texts/run"), ("texts", "texts/deep/run"), ("linked", "texts/run"), ("texts", "linked/run")] {
+        begin(corpus, out).misused(&[&format!("--out {out}"), "outside of --corpus"]);
+    }
+    assert_eq!(desk.files("texts").len(), 1, "nothing was written");
+    begin("texts", "texts-run").printed();
+}
+
+/// What cannot be written down is refused before anything is.
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_that_are_not_unicode_are_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let desk = Desk::with_corpus();
+    let odd = std::ffi::OsStr::from_bytes(b"caf\xE9");
+    fs::copy(desk.path("corpus.txt"), desk.path(Path::new(odd))).unwrap();
+    for (flag, rest) in [("--corpus", "--out run"), ("--out", "--corpus corpus.txt")] {
+        let mut line = desk.prepare(command(&format!("pretrain --tokenizer char --steps 1 --quiet --json {rest}")));
+        Run::from(line.arg(flag).arg(odd).output().unwrap()).misused(&[flag, "a path in Unicode"]);
+    }
+    assert!(!desk.exists("run"));
+}
+
 #[test]
 fn a_damaged_checkpoint_is_refused_and_left_as_it_is() {
     let desk = Desk::with_corpus();
