@@ -1,4 +1,5 @@
-//! The paper in miniature, disturbed as in `main.rs`; `GRADUS_TRIALS` says how often.
+//! The paper in miniature, disturbed as in `main.rs`; from each place of the program, and
+//! `GRADUS_TRIALS` times more.
 #![allow(clippy::disallowed_methods)]
 
 mod disk;
@@ -26,5 +27,5 @@ fn a_reproduction_survives_every_failure_of_the_disk() {
     let folder = scene::folder();
     let root = folder.path().join("disk");
     fs::create_dir(&root).unwrap();
-    Scene { root, command: &command, out: "mini" }.every_call_may_fail(trials);
+    Scene { root, command: &command, out: "mini" }.each_place_may_fail(trials);
 }

@@ -1,6 +1,6 @@
 //! A command that is disturbed, and what must hold whatever happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
@@ -72,6 +72,26 @@ impl Trials {
 impl Scene<'_> {
     /// Disturbs every call on files, or `sample` of the disturbances.
     pub fn every_call_may_fail(&self, sample: usize) {
+        self.calls_may_fail(|calls, trials| {
+            let cases = (1..=calls.len() as u64).flat_map(|n| Fault::ALL.map(|fault| (n, fault))).collect();
+            trials.choose(cases, sample)
+        });
+    }
+
+    /// Disturbs a call of each kind on each file, whatever its number, and `sample` calls more.
+    pub fn each_place_may_fail(&self, sample: usize) {
+        self.calls_may_fail(|calls, trials| {
+            let (all, again) = trials.choose((1..=calls.len() as u64).collect(), calls.len());
+            let mut places = BTreeSet::new();
+            let place = |n: u64| calls[n as usize - 1].replace(|c: char| c.is_ascii_digit(), "");
+            let (mut chosen, rest): (Vec<u64>, Vec<u64>) = all.into_iter().partition(|&n| places.insert(place(n)));
+            chosen.extend(rest.into_iter().take(sample));
+            let cases = chosen.into_iter().enumerate().map(|(i, n)| (n, Fault::ALL[i % Fault::ALL.len()])).collect();
+            (cases, again)
+        });
+    }
+
+    fn calls_may_fail(&self, choose: impl FnOnce(&[String], &Trials) -> (Vec<(u64, Fault)>, String)) {
         let begun = self.files();
         let quiet = Arc::new(Disk::new(&self.root, None));
         disk::watch(Some(quiet.clone()));
@@ -79,8 +99,7 @@ impl Scene<'_> {
         disk::watch(None);
         done.expect("undisturbed");
         let (calls, expected) = (quiet.seen(), self.results());
-        let cases = (1..=calls.len() as u64).flat_map(|n| Fault::ALL.map(|fault| (n, fault))).collect();
-        let (chosen, again) = Trials::of_environment().choose(cases, sample);
+        let (chosen, again) = choose(&calls, &Trials::of_environment());
         eprintln!("{} calls on files, {} trials", calls.len(), chosen.len());
         for (n, fault) in chosen {
             let what = format!("{fault:?} at call {n}, {} ({again})", calls[n as usize - 1]);

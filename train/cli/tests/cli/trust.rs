@@ -163,3 +163,60 @@ fn a_finished_fine_tuning_does_not_take_another_model_for_its_own() {
         desk.write(&path, good);
     }
 }
+
+/// A run's directory that somebody else prepared: nothing is written through its links, and what is no file is not waited for.
+#[cfg(unix)]
+#[test]
+fn links_and_pipes_in_a_run_lead_nowhere() {
+    use std::os::unix::fs::symlink;
+    let desk = desk_with_run("--stop-at 10");
+    let resume = || desk.gradus("pretrain --resume run --quiet");
+    fs::create_dir(desk.path("victim")).unwrap();
+    symlink(desk.path("victim/lock"), desk.path("run/.gradus.lock")).unwrap();
+    resume().fails_with(&["cannot work in run", "link"]);
+    desk.remove("run/.gradus.lock");
+    // Temporary names of any process are never opened, and go.
+    for n in 0..20 {
+        symlink(desk.path("victim/file"), desk.path(format!("run/.metrics.jsonl.tmp-{n}-0"))).unwrap();
+    }
+    for (name, command) in [
+        ("run.json", "pretrain --resume run --quiet"),
+        ("trainer.safetensors", "pretrain --resume run --quiet"),
+        ("metrics.jsonl", "pretrain --resume run --quiet"),
+        ("model.safetensors", "evaluate --model run --corpus corpus.txt --quiet"),
+        ("config.json", "generate --model run --prompt t --tokens 1"),
+    ] {
+        let path = format!("run/{name}");
+        desk.forget("run");
+        let good = desk.read(&path);
+        for way in ["pipe", "endless"] {
+            desk.remove(&path);
+            match way {
+                "pipe" => assert!(Command::new("mkfifo").arg(desk.path(&path)).status().unwrap().success()),
+                _ => symlink("/dev/zero", desk.path(&path)).unwrap(),
+            }
+            desk.gradus(command).fails_with(&[name, "pipe, socket or device"]);
+        }
+        desk.remove(&path);
+        desk.write(&path, good);
+    }
+    resume().printed();
+    assert_eq!(fs::read_dir(desk.path("victim")).unwrap().count(), 0, "nothing was written outside");
+    let left = desk.files("run").into_keys().filter(|path| path.to_string_lossy().contains(".tmp-")).count();
+    assert_eq!(left, 0, "what was unfinished is gone");
+
+    // A seed's directory that leads elsewhere; a result in the place of a pipe.
+    desk.byte_model("model", |c| c.context = 32);
+    for (split, rows) in [("train", 8), ("dev", 4)] {
+        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
+        desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));
+    }
+    let tuning = "finetune --model model --task rte --data rte --batch 4 --epochs 1 --seeds 2 --quiet";
+    desk.gradus(&format!("{tuning} --stop-at 1 --out tuned")).printed();
+    fs::remove_dir_all(desk.path("tuned/seed-1")).unwrap();
+    symlink(desk.path("victim"), desk.path("tuned/seed-1")).unwrap();
+    desk.gradus("finetune --resume tuned --quiet").fails_with(&["tuned/seed-1", "found a link"]);
+    assert!(Command::new("mkfifo").arg(desk.path("pipe")).status().unwrap().success());
+    desk.gradus("world --stories 2 --out pipe --overwrite").fails_with(&["pipe", "expected a plain file there"]);
+    assert_eq!(fs::read_dir(desk.path("victim")).unwrap().count(), 0, "nothing was written outside");
+}
