@@ -129,7 +129,7 @@ impl ModelDir {
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
     checksums::check_where(dir, is_of_model)?;
-    let open = |name: &str| disk::map(&dir.join(name), |path| Bytes::open(path));
+    let open = |name: &str| disk::map(&dir.join(name), Bytes::open);
     Ok(checkpoint::read(dir, &open)?)
 }
 

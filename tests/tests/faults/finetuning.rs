@@ -1,6 +1,5 @@
 //! Fine-tuning, disturbed.
 
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 
@@ -12,10 +11,10 @@ use gradus_text::Tokenizer;
 use gradus_train::finetune::{self, FinetuneSettings};
 use gradus_train::run::Control;
 
-use super::scene::{self, Scene};
+use super::scene::{self, Outcome, Scene};
 
 /// Begins the run of two seeds in `root/run`, or continues it.
-fn command(root: &Path, stop_at: Option<u64>) -> Result<(), Box<dyn Error>> {
+fn command(root: &Path, stop_at: Option<u64>) -> Outcome {
     let [model, data, out] = ["model", "data", "run"].map(|name| root.join(name));
     let control = Control { stop_at, monitor: &Silent, command: "a test".into(), device: Device::Cpu, anomaly: false };
     let outcome = if out.join("run.json").exists() {

@@ -1,7 +1,6 @@
 //! Pre-training, disturbed.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 
@@ -11,10 +10,10 @@ use gradus_tensor::{Device, Tensor};
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainOptions};
 use gradus_train::run::Control;
 
-use super::scene::{self, Scene};
+use super::scene::{self, Outcome, Scene};
 
 /// Begins the run in `root/run`, or continues it.
-fn command(root: &Path, stop_at: Option<u64>) -> Result<(), Box<dyn Error>> {
+fn command(root: &Path, stop_at: Option<u64>) -> Outcome {
     let [corpus, out, cache] = ["corpus.txt", "run", "cache"].map(|name| root.join(name));
     let sizes =
         "tokenizer = 'char'\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 8\nbatch = 4\nsteps = 20\neval_every = 5\ndropout = 0.1";

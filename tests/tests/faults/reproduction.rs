@@ -5,17 +5,16 @@
 mod disk;
 mod scene;
 
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 use gradus_io::progress::Silent;
 use gradus_paper::{Sizes, Watch, begin};
 
-use scene::Scene;
+use scene::{Outcome, Scene};
 
 /// Begins the reproduction in `root/mini`, or continues it: the command is the same.
-fn command(root: &Path) -> Result<(), Box<dyn Error>> {
+fn command(root: &Path) -> Outcome {
     begin(&Sizes::new(1, 1, 0.01, false), &root.join("mini"), &Watch { monitor: &Silent, samples: false })?;
     Ok(())
 }

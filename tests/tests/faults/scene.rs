@@ -1,4 +1,5 @@
 //! A command that is disturbed, and what must hold whatever happened.
+#![allow(dead_code, reason = "two binaries have it, each with its own scenes")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -17,12 +18,15 @@ use tempfile::TempDir;
 
 use crate::disk::{Disk, Fault};
 
+/// What a command ends with.
+pub type Outcome = Result<(), Box<dyn Error>>;
+
 /// A folder, and a command that works in it.
 pub struct Scene<'c> {
     /// Everything is in here; it is put back before each trial.
     pub root: PathBuf,
     /// Begins the work, or goes on where it was stopped, as a user would.
-    pub command: &'c dyn Fn(&Path) -> Result<(), Box<dyn Error>>,
+    pub command: &'c dyn Fn(&Path) -> Outcome,
     /// The folder of its results, in the root.
     pub out: &'static str,
 }
