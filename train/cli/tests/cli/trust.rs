@@ -220,3 +220,26 @@ fn links_and_pipes_in_a_run_lead_nowhere() {
     desk.gradus("world --stories 2 --out pipe --overwrite").fails_with(&["pipe", "expected a plain file there"]);
     assert_eq!(fs::read_dir(desk.path("victim")).unwrap().count(), 0, "nothing was written outside");
 }
+
+/// Too little memory is an error of one line, for a tensor and for anything else; what was there stays.
+#[cfg(target_os = "linux")]
+#[test]
+fn too_little_memory_is_an_error() {
+    let desk = desk_with_run("--stop-at 10");
+    desk.write("long.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(1000));
+    let before = desk.files("run");
+    for (kilobytes, line) in [
+        (400_000, "pretrain --corpus corpus.txt --tokenizer char --preset gpt1 --steps 1 --threads 1 --quiet --out big"),
+        (600_000, "pretrain --corpus long.txt --tokenizer char --context 19000 --batch 2000 --steps 1 --threads 1 --quiet --out wide"),
+    ] {
+        let program = desk.prepare(command(line));
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\"")).arg(program.get_program()).args(program.get_args());
+        shell.current_dir(program.get_current_dir().unwrap()).env("RUST_BACKTRACE", "1");
+        shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let run = Run::from(shell.output().unwrap());
+        run.fails_with(&["error: the system has no memory left for", "more bytes: use a smaller"]);
+        assert!(!run.stderr.contains("panicked") && run.stderr.lines().count() == 1, "{}", run.stderr);
+    }
+    assert!(desk.files("run") == before);
+}
