@@ -489,3 +489,6 @@ fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

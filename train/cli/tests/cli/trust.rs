@@ -230,11 +230,18 @@ fn too_little_memory_is_an_error() {
     let before = desk.files("run");
     for (kilobytes, line) in [
         (400_000, "pretrain --corpus corpus.txt --tokenizer char --preset gpt1 --steps 1 --threads 1 --quiet --out big"),
-        (600_000, "pretrain --corpus long.txt --tokenizer char --context 19000 --batch 2000 --steps 1 --threads 1 --quiet --out wide"),
+        (
+            600_000,
+            "pretrain --corpus long.txt --tokenizer char --context 19000 --batch 2000 --steps 1 --threads 1 --quiet --out wide",
+        ),
     ] {
         let program = desk.prepare(command(line));
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\"")).arg(program.get_program()).args(program.get_args());
+        shell
+            .arg("-c")
+            .arg(format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\""))
+            .arg(program.get_program())
+            .args(program.get_args());
         shell.current_dir(program.get_current_dir().unwrap()).env("RUST_BACKTRACE", "1");
         shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let run = Run::from(shell.output().unwrap());
