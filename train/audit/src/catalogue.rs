@@ -92,12 +92,16 @@ pub fn pages() -> Vec<Page> {
 pub type Source = (String, &'static str);
 
 /// The folders whose files are read.
-static FOLDERS: [(&str, Dir<'_>); 2] = [
+static FOLDERS: [(&str, Dir<'_>); 6] = [
     ("autograd/src", include_dir!("$CARGO_MANIFEST_DIR/../../autograd/src")),
     ("tensor/src", include_dir!("$CARGO_MANIFEST_DIR/../../tensor/src")),
+    ("model/src", include_dir!("$CARGO_MANIFEST_DIR/../../model/src")),
+    ("train/io/src", include_dir!("$CARGO_MANIFEST_DIR/../io/src")),
+    ("train/data/src", include_dir!("$CARGO_MANIFEST_DIR/../data/src")),
+    ("train/src", include_dir!("$CARGO_MANIFEST_DIR/../src")),
 ];
 
-/// The files of `autograd` and `tensor` in this folder.
+/// The files in this folder.
 pub fn files(folder: &str) -> Vec<Source> {
     let path = |root: &str, file: &File<'_>| format!("{root}/{}", file.path().display());
     let within =

@@ -29,7 +29,8 @@ pub struct Group {
     pub files: Vec<(String, &'static str)>,
 }
 
-/// The files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and their kernel.
+/// The files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and their kernel; what decides a result
+/// beyond derivatives; and what keeps files whole.
 pub fn groups() -> Vec<Group> {
     let file = |path: &str| catalogue::file(path).map(|text| (path.to_owned(), text)).expect("the file is in the catalogue");
     let mut derivatives = catalogue::files("autograd/src/tape");
@@ -54,6 +55,28 @@ pub fn groups() -> Vec<Group> {
             tests: lib,
             filter: Some("adam"),
             files: vec![file("tensor/src/cpu/adam.rs")],
+        },
+        Group {
+            name: "decoding and zero-shot",
+            package: None,
+            tests: lib,
+            filter: None,
+            files: ["generate", "zero_shot"].map(|name| file(&format!("train/src/{name}.rs"))).to_vec(),
+        },
+        Group {
+            name: "the tasks",
+            package: None,
+            tests: lib,
+            filter: Some("tasks::"),
+            files: catalogue::files("train/src/tasks"),
+        },
+        Group { name: "the scores", package: None, tests: lib, filter: None, files: vec![file("train/data/src/sets/scores.rs")] },
+        Group {
+            name: "files",
+            package: None,
+            tests: lib,
+            filter: None,
+            files: ["checksums", "disk", "files"].map(|name| file(&format!("train/io/src/{name}.rs"))).to_vec(),
         },
     ]
 }

@@ -160,7 +160,15 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     if dir.path() != path {
         output::say(&format!("model: {}", dir.path().display()));
     }
+    say_if_unknown(&dir);
     Ok(dir)
+}
+
+/// Says so where nothing tells whether a model's files are what was written.
+pub fn say_if_unknown(dir: &ModelDir) {
+    if !dir.has_checksums() {
+        output::say(&format!("note: {} has no checksums.json; its files are taken as they are", dir.path().display()));
+    }
 }
 
 /// A resumed run takes everything from its directory, and only these flags of `A` from the command line.

@@ -9,9 +9,10 @@ use gradus_io::files::quoted;
 use gradus_io::numbers::count;
 use gradus_tensor::Device;
 use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings, RowCounts};
+use gradus_train::model_dir::ModelDir;
 use gradus_train::run::{Control, Manifest};
 
-use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
+use crate::common::{On, Talk, command, on, resumes_with, say_if_unknown, unless_interrupted};
 use crate::error::CliError;
 use crate::progress::Display;
 use crate::{output, signals};
@@ -95,6 +96,9 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
         (Some(dir), ..) => finetune::resume(dir, &control)?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {
             let task = Task::named(task).map_err(FinetuneError::from)?;
+            if let Ok(dir) = ModelDir::open(model) {
+                say_if_unknown(&dir);
+            }
             let mut settings = args.settings.clone();
             if control.device != Device::Cpu && given.value_source("shards") == Some(ValueSource::DefaultValue) {
                 settings.shards = 1; // a GPU is busy with one
