@@ -13,7 +13,7 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -42,9 +42,27 @@ const AT_ONCE: usize = 8192;
 /// A tokenised corpus, memory-mapped.
 #[derive(Debug)]
 pub struct TokenFile {
-    map: MappedFile,
+    bytes: Contents,
     path: PathBuf,
     counts: Counts,
+}
+
+/// The file's bytes.
+#[derive(Debug)]
+enum Contents {
+    Mapped(MappedFile),
+    InMemory(Vec<u8>),
+}
+
+impl Deref for Contents {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Contents::Mapped(map) => map,
+            Contents::InMemory(bytes) => bytes,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,13 +123,29 @@ impl TokenFile {
     /// Opens a cache and reads it once to check that it is what was written, for this key, and that its ids are below
     /// `vocab_size`.
     fn open(path: &Path, key: &[u8; 32], vocab_size: usize) -> Result<TokenFile, DataError> {
-        let corrupt = |found: String| Err(DataError::Corrupt { path: path.to_owned(), found });
         // An empty file cannot be mapped everywhere, so lengths are checked first.
         let length = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?.len();
         if length < HEADER as u64 {
-            return corrupt(format!("it has {length} bytes, its header alone has {HEADER}"));
+            return Self::read(path, Contents::InMemory(Vec::new()), key, vocab_size);
         }
         let map = disk::map(path, |path| MappedFile::open(path)).map_err(|e| FileError::new("read", path, e))?;
+        Self::read(path, Contents::Mapped(map), key, vocab_size)
+    }
+
+    /// The tokens in the bytes of a file, whatever corpus and tokenizer it was made of; errors name `path`.
+    ///
+    /// # Errors
+    /// [`DataError::Corrupt`].
+    pub fn parse(path: &Path, bytes: Vec<u8>, vocab_size: usize) -> Result<TokenFile, DataError> {
+        let key = bytes.get(KEY..DIGEST).and_then(|key| key.try_into().ok()).unwrap_or([0; 32]);
+        Self::read(path, Contents::InMemory(bytes), &key, vocab_size)
+    }
+
+    fn read(path: &Path, map: Contents, key: &[u8; 32], vocab_size: usize) -> Result<TokenFile, DataError> {
+        let corrupt = |found: String| Err(DataError::Corrupt { path: path.to_owned(), found });
+        if map.len() < HEADER {
+            return corrupt(format!("it has {} bytes, its header alone has {HEADER}", map.len()));
+        }
         if !map.starts_with(MAGIC) {
             return corrupt("it does not begin with GRADUSTK".into());
         }
@@ -132,7 +166,13 @@ impl TokenFile {
         if map[KEY..DIGEST] != key[..] {
             return corrupt("it belongs to another corpus or tokenizer".into());
         }
-        let file = TokenFile { map, path: path.to_owned(), counts };
+        let file = TokenFile { bytes: map, path: path.to_owned(), counts };
+        // A digest says that a file is what its maker wrote, not what we would have.
+        let ends = file.index().iter().map(up_to);
+        let is_in_order = ends.clone().zip(ends.clone().skip(1)).all(|(a, b)| a.0 <= b.0 && a.1 <= b.1);
+        if !is_in_order || ends.last().unwrap_or_default() != (counts.tokens, counts.bytes) {
+            return corrupt("its index of pieces does not rise to the numbers of tokens and bytes in its header".into());
+        }
         let largest = match counts.width {
             2 => u16s(file.ids()).max().map(u32::from),
             _ => u32s(file.ids()).max(),
@@ -149,7 +189,11 @@ impl TokenFile {
     }
 
     fn ids(&self) -> &[u8] {
-        &self.map[HEADER..HEADER + self.len() * self.counts.width as usize]
+        &self.bytes[HEADER..HEADER + self.len() * self.counts.width as usize]
+    }
+
+    fn index(&self) -> &[[[u8; 8]; 2]] {
+        self.bytes[HEADER + self.ids().len()..].as_chunks::<8>().0.as_chunks::<2>().0
     }
 
     /// Text bytes before a token: exact at the start of a piece, inside (about a kilobyte) in proportion.
@@ -157,8 +201,7 @@ impl TokenFile {
         if token == 0 {
             return 0;
         }
-        let index = self.map[HEADER + self.ids().len()..].as_chunks::<8>().0.as_chunks::<2>().0;
-        let up_to = |piece: &[[u8; 8]; 2]| (u64::from_le_bytes(piece[0]), u64::from_le_bytes(piece[1]));
+        let index = self.index();
         let before = index.partition_point(|piece| up_to(piece).0 <= token); // pieces that end at or before the token
         let (tokens, bytes) = before.checked_sub(1).map_or((0, 0), |last| up_to(&index[last]));
         match index.get(before).map(up_to) {
@@ -169,6 +212,11 @@ impl TokenFile {
             _ => bytes,
         }
     }
+}
+
+/// Tokens and text bytes up to the end of a piece.
+fn up_to(piece: &[[u8; 8]; 2]) -> (u64, u64) {
+    (u64::from_le_bytes(piece[0]), u64::from_le_bytes(piece[1]))
 }
 
 impl Tokens for TokenFile {
@@ -501,6 +549,24 @@ mod tests {
         assert!(built);
         assert_eq!(ids(&file)[2], u32::from(b'm'));
         assert_eq!(cached(&dir).len(), 3);
+    }
+
+    /// Whoever can write a digest can write any index; one that falls would make `bytes` overflow.
+    #[test]
+    fn an_index_that_does_not_rise_to_its_end_is_refused() {
+        let dir = corpus(&[("a.txt", &"some text\n".repeat(300))]);
+        let sound = fs::read(build(&dir, &Tokenizer::bytes()).unwrap().path()).unwrap();
+        let parse = |bytes| TokenFile::parse(Path::new("forged"), bytes, 256);
+        assert_eq!(parse(sound.clone()).unwrap().bytes(5..3000), 2995);
+        let index = HEADER + 2 * 3000;
+        for (at, number) in [(index, 9000), (index + 8, 9000), (index + 24, 0), (sound.len() - 16, 2999), (24, 2999)] {
+            let mut forged = sound.clone();
+            forged[at..at + 8].copy_from_slice(&u64::to_le_bytes(number));
+            let sum = digest(&forged[..DIGEST], Sha256::digest(&forged[HEADER..]).into());
+            forged[DIGEST..HEADER].copy_from_slice(&sum);
+            let error = parse(forged).unwrap_err().to_string();
+            assert!(error.contains("its index of pieces does not rise"), "{error}");
+        }
     }
 
     #[test]
