@@ -6,8 +6,7 @@
 //! here it is the last fifth of the training file, with twin sentences kept together. The paper does not say which part it
 //! scores.
 
-use std::path::Path;
-
+use super::place::Place;
 use super::reference;
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -25,7 +24,7 @@ pub static DPRD: Task = Task {
     read,
 };
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = if split == Split::Test { "test.c.txt" } else { "train.c.txt" };
     let loaded = reference::read(&DPRD, &folder.join(file), split)?;
     let twins = loaded.examples.len() / 2;
@@ -78,6 +77,10 @@ mod tests {
             (TWINS.replacen("\nthe cup\n", "\nthe mug\n", 1), &format!("line 9, column 1: {other}")),
             (TWINS.replacen("The cup,the shelf", "the shelf,The shelf", 1), &format!("line 4, column 1: {other}")),
             (TWINS.replacen("The cup,the shelf", ",the shelf", 1), &format!("line 4, column 1: {other}")),
+            (
+                TWINS.replacen("cup,the", &format!("cup{}the", ",".repeat(33)), 1),
+                "line 3, column 1: expected two candidates with at most 32",
+            ),
             ("\n\n".into(), "DPRD, split `test`: expected at least one row"),
         ] {
             refused(&DPRD, &[("test.c.txt", &content)], Split::Test, words);

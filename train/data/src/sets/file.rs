@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use gradus_io::disk;
 use gradus_text::foreign;
 
 use super::error::SetError;
+use super::place::Place;
 use super::task::Task;
 
 const GZIP: &[u8] = b"\x1F\x8B";
@@ -32,10 +32,11 @@ pub(super) struct SetFile {
 
 impl SetFile {
     /// Reads the file of this name, or the same packed.
-    pub(super) fn read(task: &Task, path: &Path) -> Result<Self, SetError> {
-        let path = found(path).unwrap_or_else(|| path.to_owned());
-        let io = |cause| SetError::io(task, &path, "file", cause);
-        let packed = disk::read(&path).map_err(io)?;
+    pub(super) fn read(task: &Task, named: &Place<'_>) -> Result<Self, SetError> {
+        let there = found(named).unwrap_or_else(|| named.clone());
+        let io = |cause| SetError::io(task, &there.path, "file", cause);
+        let packed = there.read().map_err(io)?;
+        let path = there.path.clone();
         let (content, whole) = unpacked(&path, &packed).map_err(io)?;
         let bytes = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
         if let Some((what, command)) = foreign(bytes) {
@@ -86,19 +87,19 @@ impl SetFile {
     }
 }
 
-/// Where a file is: under its own name, else packed.
-fn found(path: &Path) -> Option<PathBuf> {
+/// The place of a file: under its own name, else packed.
+fn found<'a>(place: &Place<'a>) -> Option<Place<'a>> {
     let packed = |kind: &str| {
-        let mut name = path.as_os_str().to_owned();
+        let mut name = place.path.as_os_str().to_owned();
         name.push(kind);
-        PathBuf::from(name)
+        place.at(name.into())
     };
-    ["", ".gz", ".zip"].map(packed).into_iter().find(|path| path.exists())
+    ["", ".gz", ".zip"].map(packed).into_iter().find(Place::exists)
 }
 
 /// The place in `files` of the one to read, where a data set has several names for its files: the first that is there. If none is, the
 /// first of those whose relatives are, so that an error names a file that belongs to the others.
-pub(super) fn choose<const N: usize>(folder: &Path, files: [&str; N], relatives: [&[&str]; N]) -> usize {
+pub(super) fn choose<const N: usize>(folder: &Place<'_>, files: [&str; N], relatives: [&[&str]; N]) -> usize {
     let is_there = |name: &str| found(&folder.join(name)).is_some();
     let own = files.iter().position(|name| is_there(name));
     own.or_else(|| relatives.iter().position(|names| names.iter().any(|name| is_there(name)))).unwrap_or(0)

@@ -5,8 +5,7 @@
 //! Rows may have more columns than the header, for further annotators: the gold label is a row's last field. Where it is
 //! `-`, the annotators had no majority; such rows are passed over and counted.
 
-use std::path::Path;
-
+use super::place::Place;
 use super::tsv::{self, Columns};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -24,7 +23,7 @@ pub static MNLI: Task = Task {
     read,
 };
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = match split {
         Split::Train => "train.tsv",
         Split::Dev => "dev_matched.tsv",

@@ -38,6 +38,7 @@ mod file;
 mod json;
 pub mod mnli;
 pub mod mrpc;
+mod place;
 pub mod qnli;
 pub mod qqp;
 pub mod race;
@@ -58,8 +59,9 @@ pub mod wnli;
 pub mod wsc273;
 
 pub use error::SetError;
+pub use place::Files;
 pub use scores::Metric;
-pub use submission::{Submission, label, submission};
+pub use submission::{Submission, label, label_from, submission};
 pub use task::{Answer, Dropped, Example, Family, Input, Label, Loaded, Split, Task, Transformation};
 
 /// Every data set, in the order of the paper's tables 2, 3 and 4; those of the zero-shot analysis last.

@@ -5,13 +5,12 @@
 //! `dev_ids.tsv` are the dev set, and `msr_paraphrase_test.txt`, which has labels. Files may begin with a byte order mark,
 //! and bare double quotes abound.
 
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
-
 use super::error::quote;
 use super::file::{SetFile, choose};
+use super::place::Place;
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
+use std::collections::{HashMap, HashSet};
 
 /// 3,668 / 408 / 1,725 pairs.
 pub static MRPC: Task = Task {
@@ -28,7 +27,7 @@ pub static MRPC: Task = Task {
     read,
 };
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let glue = format!("{split}.tsv");
     let original = if split == Split::Test { "msr_paraphrase_test.txt" } else { "msr_paraphrase_train.txt" };
     let relatives: [&[_]; 2] = [&["train.tsv", "dev.tsv", "test.tsv"], &["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"]];

@@ -5,15 +5,14 @@
 //! example; examples are ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as
 //! they are. A school without passages is noted.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gradus_io::disk;
 use serde::Deserialize;
 
 use super::error::quote;
 use super::file::SetFile;
 use super::json;
+use super::place::Place;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
 const LETTERS: [&str; 4] = ["A", "B", "C", "D"];
@@ -40,7 +39,7 @@ struct Passage {
     answers: Option<Vec<String>>,
 }
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let mut loaded = Loaded::default();
     for school in ["middle", "high"] {
         let folder = folder.join(split.name()).join(school);
@@ -48,33 +47,33 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
         if files.is_empty() {
             loaded.notes.push(format!(
                 "{}: no passage (`*.txt`) is there, so the split has no questions of {school} schools",
-                folder.display()
+                folder.path.display()
             ));
         }
-        for path in files {
-            read_passage(&path, school, split, &mut loaded.examples)?;
+        for file in files {
+            read_passage(&file, school, split, &mut loaded.examples)?;
         }
-        loaded.files.push(folder);
+        loaded.files.push(folder.path);
     }
     Ok(loaded)
 }
 
 /// The files of a folder, by their numbers. Hidden ones, which some systems leave in archives, do not count.
-fn passages(folder: &Path) -> Result<Vec<PathBuf>, SetError> {
-    let io = |cause| SetError::io(&RACE, folder, "folder", cause);
+fn passages<'a>(folder: &Place<'a>) -> Result<Vec<Place<'a>>, SetError> {
+    let io = |cause| SetError::io(&RACE, &folder.path, "folder", cause);
     let mut files = Vec::new();
-    for path in disk::list(folder).map_err(io)? {
+    for path in folder.list().map_err(io)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(stem) = name.strip_suffix(".txt").filter(|stem| !stem.starts_with('.')) {
             files.push((stem.parse().unwrap_or(u64::MAX), name, path));
         }
     }
     files.sort();
-    Ok(files.into_iter().map(|(.., path)| path).collect())
+    Ok(files.into_iter().map(|(.., path)| folder.at(path)).collect())
 }
 
-fn read_passage(path: &Path, school: &'static str, split: Split, examples: &mut Vec<Example>) -> Result<(), SetError> {
-    let file = SetFile::read(&RACE, path)?;
+fn read_passage(place: &Place<'_>, school: &'static str, split: Split, examples: &mut Vec<Example>) -> Result<(), SetError> {
+    let file = SetFile::read(&RACE, place)?;
     let passage: Passage = json::parse(&RACE, &file, 1, &file.text, "article, questions, options and answers")?;
     let malformed = |key: &str, expected: String, found| json::malformed(&file, 1, &file.text, key, expected, found);
     let n = passage.questions.len();
@@ -88,7 +87,7 @@ fn read_passage(path: &Path, school: &'static str, split: Split, examples: &mut 
             return Err(malformed(key, format!("{n} {key}, one for each question"), found.to_string()));
         }
     }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = place.path.file_stem().unwrap_or_default().to_string_lossy();
     let rows = passage.questions.into_iter().zip(passage.options).zip(letters);
     for (k, ((question, answers), letter)) in rows.enumerate() {
         if answers.len() != LETTERS.len() {

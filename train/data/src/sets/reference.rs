@@ -2,17 +2,20 @@
 //! by a comma, the one that is meant.
 
 use std::ops::Range;
-use std::path::Path;
 
 use gradus_io::numbers::many;
 
 use super::error::quote;
 use super::file::SetFile;
+use super::place::Place;
 use super::{Example, Input, Label, Loaded, SetError, Split, Task};
 
+/// Two candidates hold no more commas than this together, the one between them included: where they part is tried at each.
+const MOST_COMMAS: usize = 32;
+
 /// Reads a whole file.
-pub(super) fn read(task: &Task, path: &Path, split: Split) -> Result<Loaded, SetError> {
-    let file = SetFile::read(task, path)?;
+pub(super) fn read(task: &Task, place: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+    let file = SetFile::read(task, place)?;
     let lines: Vec<(usize, &str)> = file.lines().map(|(number, line)| (number, line.trim())).collect();
     let blocks = lines.split(|(_, line)| line.is_empty()).filter(|block| !block.is_empty());
     let examples = blocks.enumerate().map(|(id, block)| example(task, &file, split, id.to_string(), block));
@@ -34,8 +37,13 @@ fn example(task: &Task, file: &SetFile, split: Split, id: String, block: &[(usiz
     let Some(at) = find_word(sentence, pronoun) else {
         return Err(malformed(*second, "a word of the sentence above", quote(pronoun)));
     };
-    if !both.contains(',') {
-        return Err(malformed(*third, "two candidates with a comma between", quote(both)));
+    match both.matches(',').take(MOST_COMMAS + 1).count() {
+        0 => return Err(malformed(*third, "two candidates with a comma between", quote(both))),
+        n if n > MOST_COMMAS => {
+            let expected = format!("two candidates with at most {MOST_COMMAS} commas");
+            return Err(malformed(*third, &expected, quote(both)));
+        }
+        _ => {}
     }
     // A candidate may hold a comma itself: the answer tells at which comma the two part.
     let same = |candidate: &str| answer.map(|(_, answer)| candidate.to_lowercase() == answer.to_lowercase());

@@ -3,9 +3,8 @@
 //! The corpus's `tsv_format/scitail_1.0_{train,dev,test}.tsv`, or the same files in the folder itself: no header; premise,
 //! hypothesis, label (`entails` or `neutral`).
 
-use std::path::Path;
-
 use super::file::choose;
+use super::place::Place;
 use super::tsv::{self, Columns};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -23,7 +22,7 @@ pub static SCITAIL: Task = Task {
     read,
 };
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = format!("scitail_1.0_{split}.tsv");
     let inner = format!("tsv_format/{file}");
     let relatives: [&[_]; 2] = [&["tsv_format"], &["scitail_1.0_train.tsv", "scitail_1.0_dev.tsv", "scitail_1.0_test.tsv"]];

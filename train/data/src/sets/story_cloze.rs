@@ -9,10 +9,9 @@
 //! code: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
 //! 374, and of a smaller file the last fifth.
 
-use std::path::Path;
-
 use super::error::quote;
 use super::file::{SetFile, choose};
+use super::place::Place;
 use super::tsv::wrong_folder;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -48,7 +47,7 @@ const FILES: [[&str; 2]; 3] = [
     ["val.csv", "test.csv"],
 ];
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let files = FILES.map(|[validation, test]| if split == Split::Test { test } else { validation });
     let [a, b, c] = &FILES;
     let loaded = read_file(&folder.join(files[choose(folder, files, [a, b, c])]), split)?;
@@ -56,8 +55,8 @@ fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
     Ok(loaded.hold_out(split, if stories >= 1871 { 374 } else { (stories / 5).max(usize::from(stories > 1)) }))
 }
 
-fn read_file(path: &Path, split: Split) -> Result<Loaded, SetError> {
-    let file = SetFile::read(&STORY_CLOZE, path)?;
+fn read_file(place: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+    let file = SetFile::read(&STORY_CLOZE, place)?;
     let malformed = |line, column, expected: String, found: String| {
         file.malformed((line, column), expected, found, wrong_folder(&STORY_CLOZE))
     };

@@ -5,9 +5,8 @@
 //! published: tabs all the same), which GLUE keeps in `original/`. They have no header and seven columns (genre, file, year,
 //! number, score, the sentences), some rows two more that name sources.
 
-use std::path::Path;
-
 use super::file::choose;
+use super::place::Place;
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -25,7 +24,7 @@ pub static STSB: Task = Task {
     read,
 };
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let marks: &[_] = if split == Split::Test { &["genre"] } else { &[] }; // without scores it could be RTE's
     let glue = Columns { label: "score", written: Written::Scores, marks, ..Columns::GLUE };
     let [own, tsv, csv] = [format!("{split}.tsv"), format!("sts-{split}.tsv"), format!("sts-{split}.csv")];

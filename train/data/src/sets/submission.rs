@@ -8,6 +8,7 @@ use gradus_io::files::write_atomically;
 use gradus_io::numbers::many;
 
 use super::file::SetFile;
+use super::place::{Disk, Files, Place};
 use super::tsv::Written;
 use super::{Answer, Example, Label, SetError, Split, Task};
 
@@ -87,13 +88,21 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
 /// # Errors
 /// A file that cannot be read, a line that is not a label or is another example's, too few or too many of them.
 pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -> Result<(), SetError> {
+    label_from(&Disk, task, split, examples, path)
+}
+
+/// The same from one of these `files`.
+///
+/// # Errors
+/// Those of [`label`].
+pub fn label_from(files: &dyn Files, task: &Task, split: Split, examples: &mut [Example], path: &Path) -> Result<(), SetError> {
     let words = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)).is_some_and(|row| row.3);
     let written = match task.answer {
         Answer::Score { .. } => Written::Scores,
         _ if words => Written::Words,
         _ => Written::Numbers,
     };
-    let file = SetFile::read(task, path)?;
+    let file = SetFile::read(task, &Place::of(path, files))?;
     let malformed = |line, column, expected: String, found: &str| {
         let remedy = "Give the labels of this test set, as a submission would have them";
         file.malformed((line, column), expected, format!("`{found}`"), remedy)

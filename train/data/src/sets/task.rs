@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::error::SetError;
 use super::file::SetFile;
+use super::place::{Disk, Files, Place};
 use super::scores::Metric;
 
 /// A data set: what it asks, how it is scored, and how its files are read.
@@ -33,7 +34,7 @@ pub struct Task {
     /// The splits that exist.
     pub splits: &'static [Split],
     /// Reads one of `splits`; [`Task::load`] also refuses an empty one.
-    pub(super) read: fn(&Path, Split) -> Result<Loaded, SetError>,
+    pub(super) read: fn(&Place<'_>, Split) -> Result<Loaded, SetError>,
 }
 
 impl Task {
@@ -42,10 +43,18 @@ impl Task {
     /// # Errors
     /// A split that the set does not have, files that are missing or cannot be read, a malformed row, no rows at all.
     pub fn load(&self, folder: &Path, split: Split) -> Result<Loaded, SetError> {
+        self.load_from(&Disk, folder, split)
+    }
+
+    /// The same from a folder of these `files`.
+    ///
+    /// # Errors
+    /// Those of [`Task::load`].
+    pub fn load_from(&self, files: &dyn Files, folder: &Path, split: Split) -> Result<Loaded, SetError> {
         if !self.splits.contains(&split) {
             return Err(SetError::NoSplit { title: self.title, split, splits: self.splits });
         }
-        let loaded = (self.read)(folder, split)?;
+        let loaded = (self.read)(&Place::of(folder, files), split)?;
         if loaded.examples.is_empty() {
             return Err(SetError::Empty {
                 title: self.title,

@@ -3,12 +3,11 @@
 //! There is no quoting (but in [QQP](super::qqp)): a bare `"` is a character of the text. A file may end its lines with CR LF, lack
 //! the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
 
-use std::borrow::Cow;
-use std::path::Path;
-
 use super::error::{SetError, quote};
 use super::file::SetFile;
+use super::place::Place;
 use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
+use std::borrow::Cow;
 
 /// The label where annotators found no majority, and why such rows are passed over.
 pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority (label `-`)");
@@ -229,16 +228,16 @@ impl Row<'_> {
 }
 
 /// Reads the table that GLUE's folders have for a split.
-pub(super) fn glue(task: &Task, folder: &Path, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
+pub(super) fn glue(task: &Task, folder: &Place<'_>, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
     read(task, &folder.join(format!("{split}.tsv")), split, columns)
 }
 
 /// Reads a table.
-pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
-    let file = &SetFile::read(task, path)?;
+pub(super) fn read(task: &Task, place: &Place<'_>, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
+    let file = &SetFile::read(task, place)?;
     let mut loaded = Loaded::of(file);
     let mut layout = columns.names.map(|names| Layout::of(task, file, split, columns, names)).transpose()?;
-    let (mut rows, mut torn) = (0, Vec::new());
+    let (mut rows, mut torn, mut first_torn) = (0, 0, None);
     let mut lines = file.lines();
     while let Some((number, line)) = lines.next() {
         let width = layout.as_ref().map_or(0, |layout| layout.names.len());
@@ -254,7 +253,9 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
         rows += usize::from(!line.is_empty());
         let row = Row { task, file, split, columns, layout, number, fields };
         if row.is_torn()? {
-            torn.push(row.wrong_width());
+            torn += 1;
+            first_torn.get_or_insert_with(|| row.wrong_width()); // each looks through the file: not one per row
+            loaded.drop_row(TORN);
             continue;
         }
         match row.example(rows - 1)? {
@@ -262,10 +263,9 @@ pub(super) fn read(task: &Task, path: &Path, split: Split, columns: &Columns) ->
             None => loaded.drop_row(UNDECIDED.1),
         }
     }
-    torn.iter().for_each(|_| loaded.drop_row(TORN));
-    match torn.len() > FEW.max(rows / 100) {
-        true => Err(torn.remove(0)),
-        false => Ok(loaded),
+    match first_torn {
+        Some(error) if torn > FEW.max(rows / 100) => Err(error),
+        _ => Ok(loaded),
     }
 }
 

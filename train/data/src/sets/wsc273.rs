@@ -5,8 +5,7 @@
 //! side, which become one. The right candidate always comes first in the file; here the two are in alphabetical order, so that
 //! neither a model that sees their order nor a tie gains by it.
 
-use std::path::Path;
-
+use super::place::Place;
 use super::reference;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -24,7 +23,7 @@ pub static WSC273: Task = Task {
     read,
 };
 
-fn read(folder: &Path, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let mut loaded = reference::read(&WSC273, &folder.join("wsc273.txt"), split)?;
     for Example { input, label, .. } in &mut loaded.examples {
         if let Input::Reference { candidates: [a, b], .. } = input
