@@ -6,18 +6,20 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use gradus_io::checksums;
 use gradus_io::disk;
 use gradus_io::files::{FileError, json_text};
+use serde::de::DeserializeOwned;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::added::{AddedToken, AddedTokens};
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
-use crate::corpus::read_text;
+use crate::corpus::utf8;
 use crate::error::TextError;
 use crate::mode::Mode;
 use crate::plain::Characters;
@@ -78,22 +80,79 @@ impl Tokenizer {
     /// [`TextError::Missing`], [`TextError::File`], or [`TextError::Format`] with the file, the place in it and the remedy.
     pub fn load(path: &Path) -> Result<Self, TextError> {
         let metadata = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?;
-        let file = if metadata.is_dir() { path.join(main_file(path)?) } else { path.to_owned() };
-        let name = file.file_name().unwrap_or_default();
-        match PAIRS.iter().find(|(vocabulary, merges)| name == *vocabulary || name == *merges) {
-            Some((vocabulary, merges)) => load_pair(&file.with_file_name(vocabulary), &file.with_file_name(merges)),
-            None if name == GRADUS => load_gradus(&file),
-            None => load_hugging_face(&file),
+        let (folder, name) = match metadata.is_dir() {
+            true => (path, None),
+            false => (path.parent().unwrap_or(Path::new("")), path.file_name().map(|name| name.to_string_lossy())),
+        };
+        let open = |name: &str| {
+            let path = folder.join(name);
+            if !path.is_file() {
+                return Ok(None);
+            }
+            checksums::check(disk::parent(&path), &[name])?; // where it has a sum
+            Ok(Some(disk::read(&path).map_err(|e| FileError::new("read", &path, e))?))
+        };
+        let source = Source { folder, open: &open };
+        match name {
+            Some(name) => source.tokenizer(&name),
+            None => source.tokenizer(main_file(folder, &|name| folder.join(name).is_file())?),
         }
+    }
+
+    /// Reads a tokenizer from files that `open` finds by their names, such as `tokenizer.json`. `folder` is where they are, for
+    /// messages. A file that is not there is [`NotFound`](io::ErrorKind::NotFound).
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::load`].
+    pub fn read(folder: &Path, open: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> Result<Self, TextError> {
+        let open = |name: &str| match open(name) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => Ok(Some(found.map_err(|e| FileError::new("read", &folder.join(name), e))?)),
+        };
+        let main = main_file(folder, &|name| !matches!(open(name), Ok(None)))?;
+        Source { folder, open: &open }.tokenizer(main)
     }
 }
 
-/// Reads a file of a tokenizer, compared with its sum where it has one.
-fn read_own(path: &Path) -> Result<String, TextError> {
-    if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
-        checksums::check(disk::parent(path), &[name])?;
+/// Where a tokenizer's files come from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    folder: &'a Path,
+    /// The bytes of a file; `None`: there is none of this name.
+    open: &'a dyn Fn(&str) -> Result<Option<Vec<u8>>, TextError>,
+}
+
+impl Source<'_> {
+    /// The tokenizer of which this is a file.
+    fn tokenizer(self, name: &str) -> Result<Tokenizer, TextError> {
+        match PAIRS.iter().find(|(vocabulary, merges)| name == *vocabulary || name == *merges) {
+            Some((vocabulary, merges)) => load_pair(self, vocabulary, merges),
+            None if name == GRADUS => load_gradus(self),
+            None => load_hugging_face(self, name),
+        }
     }
-    read_text(path)
+
+    fn path(self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn find(self, name: &str) -> Result<Option<String>, TextError> {
+        let bytes = (self.open)(name)?;
+        bytes.map(|bytes| Ok(utf8(&self.path(name), 0, &bytes)?.to_owned())).transpose()
+    }
+
+    fn read(self, name: &str) -> Result<String, TextError> {
+        let none = || FileError::new("read", &self.path(name), io::ErrorKind::NotFound.into());
+        self.find(name)?.ok_or_else(|| none().into())
+    }
+
+    fn find_json<T: DeserializeOwned>(self, name: &str) -> Result<Option<T>, TextError> {
+        self.find(name)?.map(|text| parse_json(&self.path(name), &text)).transpose()
+    }
+
+    fn read_json<T: DeserializeOwned>(self, name: &str) -> Result<T, TextError> {
+        parse_json(&self.path(name), &self.read(name)?)
+    }
 }
 
 /// A line per merge, after a line that names the version.
@@ -103,8 +162,7 @@ pub(crate) fn merges_text(bpe: &Bpe) -> Vec<u8> {
 }
 
 /// The main file of a folder.
-fn main_file(folder: &Path) -> Result<&'static str, TextError> {
-    let has = |name: &str| folder.join(name).is_file();
+fn main_file(folder: &Path, has: &dyn Fn(&str) -> bool) -> Result<&'static str, TextError> {
     match (has(TOKENIZER), has(GRADUS)) {
         (true, true) => {
             let found = format!("the folder holds two tokenizers, {TOKENIZER} and {GRADUS}");
@@ -254,8 +312,9 @@ fn required() -> [(&'static str, Vec<Value>); 16] {
 const NOT_OURS: &str = "Gradus reads tokenizers of GPT-1's form (transformers' OpenAIGPTTokenizer) and its own";
 const DAMAGED: &str = "The file is damaged or was edited: copy it again, or save the tokenizer again";
 
-fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
-    let document: Value = read_json(path)?;
+fn load_hugging_face(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
+    let path = &source.path(name);
+    let document: Value = source.read_json(name)?;
     let at = |place: &str| document.pointer(place).unwrap_or(&Value::Null);
     for (place, allowed) in required() {
         let found = at(place);
@@ -290,33 +349,28 @@ fn load_hugging_face(path: &Path) -> Result<Tokenizer, TextError> {
     }
     let added: Option<Vec<SavedToken>> = serde_json::from_value(at("/added_tokens").clone())
         .map_err(|error| format_error(path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED))?;
-    let config = path.with_file_name(CONFIG);
-    if config.is_file() {
-        read_json::<Value>(&config)?; // nothing in it changes ids, but a damaged file should be known
-    }
+    source.find_json::<Value>(CONFIG)?; // nothing in it changes ids, but a damaged file should be known
     assemble(path, ids, &merges, added.unwrap_or_default())
 }
 
-fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
-    for (file, other) in [(vocabulary, merges), (merges, vocabulary)] {
-        if !file.is_file() {
-            let found = format!("there is no such file beside {}", other.display());
-            return Err(TextError::missing(file, found, "The two belong together: copy it there too"));
-        }
-    }
-    let mut ids: HashMap<String, u32> = read_json(vocabulary)?;
-    let text = read_own(merges)?;
+fn load_pair(source: Source<'_>, vocabulary: &str, merges: &str) -> Result<Tokenizer, TextError> {
+    let of_two = |name: &str, other: &str| {
+        let found = format!("there is no such file beside {}", source.path(other).display());
+        let missing = || TextError::missing(&source.path(name), found, "The two belong together: copy it there too");
+        source.find(name)?.ok_or_else(missing)
+    };
+    let (tokens, text) = (of_two(vocabulary, merges)?, of_two(merges, vocabulary)?);
+    let [vocabulary, merges, config] = [vocabulary, merges, CONFIG].map(|name| source.path(name));
+    let mut ids: HashMap<String, u32> = parse_json(&vocabulary, &tokens)?;
     let mut pairs = Vec::new();
     for (line, symbols) in (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with("#version")) {
         let (place, expected) = (format!("line {line}"), "two symbols with one space between");
-        let bad = || format_error(merges, &place, expected, format!("{symbols:?}"), DAMAGED);
+        let bad = || format_error(&merges, &place, expected, format!("{symbols:?}"), DAMAGED);
         pairs.push(two(symbols.split(' ')).ok_or_else(bad)?);
     }
     // `transformers` 4 keeps specials in the configuration.
-    let config = vocabulary.with_file_name(CONFIG);
     let (mut added, mut mode) = (Vec::<SavedToken>::new(), Mode::default());
-    if config.is_file() {
-        let document: Value = read_json(&config)?;
+    if let Some(document) = source.find_json::<Value>(CONFIG)? {
         for (id, token) in document["added_tokens_decoder"].as_object().into_iter().flatten() {
             let place = format!("/added_tokens_decoder/{id}");
             let bad = |found| format_error(&config, &place, "an id with {content, …}", found, DAMAGED);
@@ -339,7 +393,7 @@ fn load_pair(vocabulary: &Path, merges: &Path) -> Result<Tokenizer, TextError> {
             ids.remove(&token.content);
         }
     }
-    assemble(vocabulary, ids.into_iter().collect(), &pairs, added)?.with_mode(mode)
+    assemble(&vocabulary, ids.into_iter().collect(), &pairs, added)?.with_mode(mode)
 }
 
 /// The two symbols of a merge, if these are two.
@@ -430,8 +484,9 @@ impl Gradus {
     }
 }
 
-fn load_gradus(path: &Path) -> Result<Tokenizer, TextError> {
-    let saved: Gradus = read_json(path)?;
+fn load_gradus(source: Source<'_>) -> Result<Tokenizer, TextError> {
+    let path = &source.path(GRADUS);
+    let saved: Gradus = source.read_json(GRADUS)?;
     if (saved.format.as_str(), saved.version) != (GRADUS_FORMAT, 1) {
         let found = format!("{:?}, version {}", saved.format, saved.version);
         let remedy = "Use the version of Gradus that wrote it";
@@ -472,9 +527,8 @@ fn short(value: &Value) -> String {
     text
 }
 
-fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TextError> {
-    let text = read_own(path)?;
-    serde_json::from_str(&text).map_err(|error| {
+fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, TextError> {
+    serde_json::from_str(text).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         format_error(path, &place, "JSON of a tokenizer", error.to_string(), DAMAGED)
     })

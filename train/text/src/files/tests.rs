@@ -16,6 +16,10 @@ struct Case {
     decoded: String,
 }
 
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, TextError> {
+    parse_json(path, &fs::read_to_string(path).unwrap())
+}
+
 fn cases() -> Vec<Case> {
     read_json(&data().join("cases.json")).unwrap()
 }
