@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// The square of it is a number still.
+const LARGEST: f64 = 1e150;
+
 /// How values are laid along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -12,9 +15,10 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Whether the value has a place on the scale.
+    /// Whether the value has a place on the scale. What is beyond [`LARGEST`], or nearer to zero on a logarithmic one than its
+    /// inverse, is no measurement, and ranges around it would be infinite.
     pub fn shows(self, value: f64) -> bool {
-        value.is_finite() && (self == Self::Linear || value > 0.0)
+        value.abs() <= LARGEST && (self == Self::Linear || value >= 1.0 / LARGEST)
     }
 
     /// Where the value is placed, up to a linear map.
@@ -57,7 +61,11 @@ impl Axis {
         let (low, high) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p), high.max(p)));
         let (low, high) = match (low, high) {
             (low, high) if low > high => (self.scale.place(1.0), self.scale.place(2.0)),
-            (low, high) if high - low < 1e-9 * high.abs().max(1e-9) => (low - 0.5, high + 0.5),
+            // Where a half is nothing beside the values, a little of them.
+            (low, high) if high - low < 1e-9 * high.abs().max(1e-9) => {
+                let half = f64::max(0.5, 1e-8 * high.abs());
+                (low - half, high + half)
+            }
             both => both,
         };
         let room = margin * (high - low);
@@ -135,10 +143,32 @@ mod tests {
         assert_eq!(texts, ["0 %", "0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3e-5 %"]);
     }
 
+    /// A gradient's norm of 8.7e307 would have more ticks than can be counted.
+    #[test]
+    fn extreme_values_have_few_ticks_or_no_place() {
+        let extremes = [8.7e307, -8.7e307, f64::MAX, f64::MIN, f64::INFINITY, f64::NAN, 5e-324, 1e-200];
+        let all = [LARGEST, -LARGEST, 1.0 / LARGEST, 1e100, 1e-100, 0.0, -0.0, 1.0, 1e20].into_iter().chain(extremes);
+        for scale in [Scale::Linear, Scale::Log] {
+            let shown: Vec<f64> = all.clone().filter(|value| scale.shows(*value)).collect();
+            assert!(
+                extremes.iter().filter(|value| scale.shows(**value)).all(|value| value.abs() < 1.0 && scale == Scale::Linear)
+            );
+            for (a, b) in shown.iter().flat_map(|a| shown.iter().map(move |b| (*a, *b))) {
+                let axis = Axis::new("", scale);
+                let range = axis.range([a, b].into_iter(), 0.05);
+                assert!(range.start.is_finite() && range.end.is_finite() && range.start < range.end, "{a} {b}: {range:?}");
+                for most in [4, 9] {
+                    let ticks = axis.ticks(&range, most);
+                    assert!(ticks.len() <= 2 * most + 2 && ticks.iter().all(|tick| tick.is_finite()), "{a} {b}: {ticks:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn no_range_is_empty() {
         for scale in [Scale::Linear, Scale::Log] {
-            for values in [vec![], vec![3.0], vec![2.0, 2.0], vec![1.0, 5.0]] {
+            for values in [vec![], vec![3.0], vec![2.0, 2.0], vec![1.0, 5.0], vec![1e20, 1e20]] {
                 let range = Axis::new("", scale).range(values.iter().copied(), 0.05);
                 assert!(range.start < range.end && scale.shows(range.start), "{values:?}: {range:?}");
                 assert!(values.iter().all(|value| range.contains(value)));
