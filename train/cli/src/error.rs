@@ -9,7 +9,7 @@ use gradus_io::numbers::many;
 use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
 use gradus_tensor::DeviceError;
-use gradus_text::TextError;
+use gradus_text::{IdsError, TextError};
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
 use gradus_train::hyperparameters::RangeError;
@@ -56,20 +56,8 @@ pub enum CliError {
     /// A line, counted from 1, that is not a story.
     #[error("{path}, line {line}: {source}")]
     Story { path: PathBuf, line: usize, source: WorldError },
-    /// A file without token ids.
-    #[error("{path}: expected token ids separated by white space, found none; `gradus tokenizer encode` makes some")]
-    NoIds { path: PathBuf },
-    #[error(
-        "{path}, line {line}: entry {position} (from 0) is {found:?}; expected a whole number: token ids are separated by white space"
-    )]
-    NoNumber { path: PathBuf, line: usize, position: usize, found: String },
-    /// An id that the vocabulary does not have.
-    #[error(
-        "{path}, line {line}: entry {position} (from 0) is the id {found}; expected 0 to {}, the {owner}'s vocabulary; \
-         encode the text with the tokenizer that belongs to it",
-        vocab.saturating_sub(1)
-    )]
-    UnknownId { path: PathBuf, line: usize, position: usize, found: u64, vocab: usize, owner: &'static str },
+    #[error(transparent)]
+    Ids(#[from] IdsError),
     /// Flags that contradict one another.
     #[error("{0}")]
     Usage(String),
