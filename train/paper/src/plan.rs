@@ -80,6 +80,19 @@ impl Sizes {
         }
     }
 
+    /// The sizes in the bytes of a plan.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let sizes: Sizes = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        if sizes.recipe != RECIPE {
+            return Err(format!("expected a plan of recipe {RECIPE}, found one of recipe {}", sizes.recipe));
+        }
+        sizes.check().map_err(|e| e.to_string())?;
+        Ok(sizes)
+    }
+
     /// The command that makes a reproduction of these sizes.
     pub fn command(&self) -> String {
         let full = if self.full { " --full" } else { "" };

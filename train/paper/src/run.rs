@@ -86,12 +86,7 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     let path = out.join(PLAN);
     let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
     let text = checksums::read(out, PLAN).map_err(|e| problem(e.cause.to_string()))?;
-    let sizes: Sizes = serde_json::from_slice(&text).map_err(|e| problem(e.to_string()))?;
-    if sizes.recipe != plan::RECIPE {
-        return Err(problem(format!("expected a plan of recipe {1}, found one of recipe {0}", sizes.recipe, plan::RECIPE)));
-    }
-    sizes.check().map_err(|e| problem(e.to_string()))?;
-    Ok(sizes)
+    Sizes::parse(&text).map_err(problem)
 }
 
 fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {

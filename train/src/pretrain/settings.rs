@@ -215,7 +215,16 @@ impl PretrainOptions {
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
         let text = disk::read_text(path).map_err(|e| error(e.to_string()))?;
-        let options: Self = toml::from_str(&text).map_err(|e| error(e.to_string()))?;
+        Self::parse(path, &text)
+    }
+
+    /// The same from the text of a config file; errors name `path`.
+    ///
+    /// # Errors
+    /// [`SettingsError::File`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
+        let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
+        let options: Self = toml::from_str(text).map_err(|e| error(e.to_string()))?;
         let twice = [
             (options.steps.is_some() && options.epochs.is_some(), "steps and epochs both give the length of the run"),
             (

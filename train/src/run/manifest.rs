@@ -31,8 +31,18 @@ pub trait Manifest: Serialize + DeserializeOwned {
             }
             _ => e.into(),
         })?;
-        serde_json::from_slice(&text)
-            .map_err(|e| error(format!("{e}; the file is damaged, or belongs to a run of another command")))
+        Self::parse(&file, &text)
+    }
+
+    /// The same from the bytes of the file; errors name `path`.
+    ///
+    /// # Errors
+    /// [`RunError::Resume`].
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunError> {
+        serde_json::from_slice(bytes).map_err(|e| {
+            let problem = format!("{}: {e}; the file is damaged, or belongs to a run of another command", path.display());
+            RunError::Resume { problem }
+        })
     }
 
     /// Writes it into its directory, the last of these files: with it, the run has begun.

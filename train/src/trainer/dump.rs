@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums;
 use gradus_io::files::{FileError, replace_directory};
 use gradus_model::checkpoint::{self, CheckpointError};
-use gradus_model::{Batch, Form, HeadConfig, Labels, ModelConfig};
+use gradus_model::{Batch, Form, HeadConfig, Labels, Model, ModelConfig};
+use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::{Recipe, TrainError, Trainer};
@@ -97,9 +98,21 @@ impl Trainer {
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
         let text = checksums::read(dir, STEP)?;
-        let damaged = |problem: String| DumpError::Damaged { path: path.clone(), problem };
-        let kept: KeptStep = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
-        let params = model_dir::load(dir)?;
+        Self::replay_of(&path, &text, || Ok(model_dir::load(dir)?))
+    }
+
+    /// The same from the bytes of `step.json`, whose errors name `path`, and the parameters.
+    ///
+    /// # Errors
+    /// [`DumpError::Damaged`], and those of `params`.
+    pub fn replay_of(
+        path: &Path,
+        bytes: &[u8],
+        params: impl FnOnce() -> Result<Model<Tensor<f32>>, DumpError>,
+    ) -> Result<Replay, DumpError> {
+        let damaged = |problem: String| DumpError::Damaged { path: path.to_owned(), problem };
+        let kept: KeptStep = serde_json::from_slice(bytes).map_err(|e| damaged(e.to_string()))?;
+        let params = params()?;
         fits(&kept.batch, &params.config()).map_err(damaged)?;
         let mut trainer = Trainer::new(kept.recipe, params);
         trainer.done = kept.step.saturating_sub(1);
