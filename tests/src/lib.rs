@@ -1,4 +1,7 @@
-//! What the integration tests share: the golden fixtures, batches, parameters and recipes.
+//! What the integration tests share: the golden fixtures, batches, parameters and recipes; every parser as it is fuzzed.
+
+pub mod allocations;
+pub mod parsers;
 
 use std::path::{Path, PathBuf};
 

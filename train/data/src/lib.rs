@@ -27,6 +27,7 @@ mod windows;
 
 pub use batch::TokenBatch;
 pub use error::DataError;
+pub use pieces::pieces;
 pub use rows::Rows;
 pub use token_file::TokenFile;
 pub use tokens::{Memory, Tokens, split};

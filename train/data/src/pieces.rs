@@ -65,7 +65,7 @@ fn word_end(bytes: &[u8]) -> usize {
 }
 
 /// Cuts a block into pieces of about a kilobyte, each after a line's end; if `lines` are not to be cut, nowhere else.
-pub(crate) fn pieces(mut text: &str, lines: bool) -> Vec<&str> {
+pub fn pieces(mut text: &str, lines: bool) -> Vec<&str> {
     let mut pieces = Vec::with_capacity(text.len() / PIECE + 1);
     while !text.is_empty() {
         let (piece, rest) = text.split_at(piece_end(text.as_bytes(), if lines { usize::MAX } else { LONGEST_LINE }));

@@ -1,0 +1,120 @@
+//! What a run is begun with, and a step that is kept.
+
+use std::path::Path;
+
+use gradus_io::files::json_text;
+use gradus_model::{Batch, Form, GptConfig, HeadConfig, Labels, Model, ModelConfig};
+use gradus_paper::Sizes;
+use gradus_train::finetune::FinetuneManifest;
+use gradus_train::pretrain::{PretrainManifest, PretrainOptions, PretrainSettings};
+use gradus_train::run::Manifest;
+use gradus_train::trainer::Trainer;
+use serde_json::json;
+
+use super::{MIB, Parser, files};
+use crate::recipe;
+
+/// `run.json` of both kinds, `plan.json`, `config.toml`.
+pub static SETTINGS: Parser = Parser { name: "settings", read: read_settings, seeds: settings, always: MIB, per_byte: 400 };
+
+/// `step.json` of a step that failed, which is made again.
+pub static KEPT_STEP: Parser = Parser { name: "kept_step", read: read_step, seeds: steps, always: 4 * MIB, per_byte: 400 };
+
+fn read_settings(input: &[u8]) {
+    for (name, bytes) in files::split(input) {
+        let path = Path::new(&name);
+        match name.as_str() {
+            "run.json" => {
+                if let Ok(run) = PretrainManifest::parse(path, bytes) {
+                    check(&run.settings, run.steps);
+                }
+                if let Ok(run) = FinetuneManifest::parse(path, bytes) {
+                    let _ = run.settings.check(&GptConfig::default().into());
+                }
+            }
+            "plan.json" => {
+                if let Ok(sizes) = Sizes::parse(bytes) {
+                    assert!(!sizes.command().is_empty());
+                }
+            }
+            "config.toml" => {
+                let Ok(text) = std::str::from_utf8(bytes) else { continue };
+                if let Ok(settings) = PretrainOptions::parse(path, text).map(|options| options.settle()).unwrap_or_else(Err) {
+                    check(&settings, 100);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check(settings: &PretrainSettings, steps: u64) {
+    if settings.check().is_ok() {
+        let recipe = settings.recipe(settings.steps(1000, 64.0).min(steps));
+        for t in [0, 1, steps / 2, steps] {
+            recipe.factors(t);
+        }
+    }
+}
+
+fn settings() -> Vec<Vec<u8>> {
+    let said = "preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"\nwarmup = \"2%\"\nmode = \"spacy\"\n";
+    let options = PretrainOptions { steps: Some(30), ..PretrainOptions::micro_world() };
+    let manifest = PretrainManifest {
+        settings: options.settle().expect("a run"),
+        corpus: None,
+        steps: 30,
+        digest: "ab".into(),
+        command: "gradus pretrain".into(),
+        device: None,
+        precision: Default::default(),
+    };
+    let finetune = FinetuneManifest {
+        task: "rte".into(),
+        data: "glue/RTE".into(),
+        model: "runs/novels".into(),
+        settings: Default::default(),
+        seeds: 3,
+        digest: "ab".into(),
+        command: "gradus finetune".into(),
+        device: Some("gpu:0".into()),
+        precision: Default::default(),
+    };
+    let plan = json_text(&Sizes::new(3, 1, 1.0, true));
+    [("config.toml", said.into()), ("run.json", json_text(&manifest)), ("run.json", json_text(&finetune)), ("plan.json", plan)]
+        .map(|file| files::join(&[file]))
+        .into()
+}
+
+fn config() -> GptConfig {
+    GptConfig { vocab: 5, context: 3, width: 2, layers: 1, heads: 1, ..GptConfig::default() }
+}
+
+/// For a language model, and for one with a head.
+fn read_step(input: &[u8]) {
+    for head in [None, Some(HeadConfig::new(Form::Classify, 2))] {
+        let config = ModelConfig { backbone: config().into(), head };
+        if let Ok(mut kept) = Trainer::replay_of(Path::new("step.json"), input, || Ok(Model::init(&config, 1))) {
+            let _ = kept.trainer.step(&kept.batch);
+        }
+    }
+}
+
+fn steps() -> Vec<Vec<u8>> {
+    let batch = |labels| Batch {
+        sequences: 2,
+        inputs: [0, 1, 2, 3, 4, 0].into(),
+        targets: [1, 2, 3, 4, 0, 1].into(),
+        weights: [0.25; 6].into(),
+        labels,
+    };
+    let labels =
+        Labels { per_example: 1, extract: [2, 1].into(), targets: [1.0, 0.0, 0.0, 1.0].into(), weights: [0.5; 2].into() };
+    let kept = |labels| {
+        let mut document = json!({ "update": 4, "error": "a NaN", "recipe": recipe(10, 2) });
+        let batch = serde_json::to_value(batch(labels)).expect("plain values");
+        document.as_object_mut().expect("an object").extend(batch.as_object().expect("an object").clone());
+        document.to_string().into_bytes()
+    };
+    vec![kept(None), kept(Some(labels))]
+}

@@ -1,0 +1,145 @@
+//! Text: tokenizers, corpora, token ids, stories, tokenised corpora.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use gradus_data::{TokenFile, Tokens, pieces};
+use gradus_text::{BpeTrainer, Mode, Tokenizer, parse_ids, strip_gutenberg, utf8};
+use gradus_world::{World, WorldConfig};
+use sha2::{Digest, Sha256};
+
+use super::{MIB, Parser, files};
+
+/// `tokenizer.json`, `gradus_tokenizer.json`, or vocabulary and merges, and `tokenizer_config.json`. A BPE has a cache of 2 MiB,
+/// and here there are two.
+pub static TOKENIZER: Parser =
+    Parser { name: "tokenizer", read: read_tokenizer, seeds: tokenizers, always: 8 * MIB, per_byte: 400 };
+
+/// A file of a corpus, and one of `--ids`. Two BPEs are there to encode it.
+pub static TEXT: Parser = Parser { name: "text", read: read_text, seeds: texts, always: 16 * MIB, per_byte: 400 };
+
+/// Stories, a line each, as `gradus world --log-prob` takes them.
+pub static STORIES: Parser = Parser { name: "stories", read: read_stories, seeds: stories, always: MIB, per_byte: 200 };
+
+/// A tokenised corpus in the cache.
+pub static TOKEN_FILE: Parser = Parser { name: "token_file", read: read_tokens, seeds: token_files, always: MIB, per_byte: 20 };
+
+const SAMPLE: &str = "The cat, Zoë's <s> SAT\non the <mat> &amp; 3.5\u{3000}日本\r\n";
+
+fn read_tokenizer(input: &[u8]) {
+    let given = files::split(input);
+    let Ok(tokenizer) = Tokenizer::read(Path::new("model"), &|name| files::find(&given, name).map(<[u8]>::to_vec)) else {
+        return;
+    };
+    if let Ok(ids) = tokenizer.encode(SAMPLE) {
+        assert!(ids.iter().all(|&id| (id as usize) < tokenizer.vocab_size()));
+        tokenizer.decode(&ids).expect("its own ids");
+    }
+    let written: Vec<(String, Vec<u8>)> = tokenizer.files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+    let written = files::join(&written);
+    let again = files::split(&written);
+    let again = Tokenizer::read(Path::new("again"), &|name| files::find(&again, name).map(<[u8]>::to_vec));
+    assert_eq!(again.expect("what was written").fingerprint(), tokenizer.fingerprint());
+}
+
+fn bpe(mode: Mode) -> Tokenizer {
+    let trainer = BpeTrainer { mode, specials: vec!["<s>".into()], ..BpeTrainer::new(48) };
+    let mut words = trainer.word_counts();
+    words.add("the cat sat on the mat and the rat sat on the hat");
+    trainer.train(&words, |_, _| ()).expect("room for the characters")
+}
+
+fn tokenizers() -> Vec<Vec<u8>> {
+    let kinds = [bpe(Mode::Basic), bpe(Mode::Spacy), Tokenizer::bytes(), Tokenizer::characters(["the cat Zoë"])];
+    let mut seeds: Vec<Vec<u8>> = kinds.iter().map(|kind| files::join(&kind.files())).collect();
+    let names = [("vocab.json", "encoder_bpe_40000.json"), ("merges.txt", "vocab_40000.bpe")];
+    let release = kinds[1].files().into_iter().map(|(name, bytes)| {
+        let other = names.iter().find(|(own, _)| *own == name).map_or(name, |(_, other)| other);
+        (other, bytes)
+    });
+    seeds.push(files::join(&release.collect::<Vec<_>>()));
+    seeds
+}
+
+fn read_text(input: &[u8]) {
+    static TOKENIZERS: LazyLock<[Tokenizer; 2]> = LazyLock::new(|| [bpe(Mode::Basic), bpe(Mode::Spacy)]);
+    let path = Path::new("corpus.txt");
+    assert!(utf8(path, 1, input).is_err() || utf8(path, 0, input).is_ok() || gradus_text::foreign(input).is_some());
+    let Ok(text) = utf8(path, 0, input) else { return };
+    if let Ok(ids) = parse_ids(path, text, 1000, "model") {
+        assert!(ids.iter().all(|&id| id < 1000));
+    }
+    let text = strip_gutenberg(text);
+    for lines in [false, true] {
+        assert_eq!(pieces(&text, lines).concat(), text);
+    }
+    for tokenizer in &*TOKENIZERS {
+        let ids = tokenizer.encode(&text).expect("a BPE encodes everything");
+        tokenizer.decode(&ids).expect("its own ids");
+    }
+}
+
+fn texts() -> Vec<Vec<u8>> {
+    let gutenberg = "\u{feff}Title\r\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\r\n\r\nOne line.\r\nEnd of Project Gutenberg's X\r\n\
+                     *** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nLicence\r\n";
+    let spacy = "I can't, <b>won&#39;t</b> &lt; e-mail a@b.co, see http://x.org/a?b=1. U.S. $3.50 10km :-) \u{201c}don\u{2019}t\u{201d} caf\u{c3}\u{a9}…\n\n(etc.) 'em";
+    [gutenberg, spacy, SAMPLE, "0 12 999\n\t7\r\n", "*END THE SMALL PRINT! FOR ETEXTS\nx"]
+        .map(|text| text.as_bytes().to_vec())
+        .into()
+}
+
+fn read_stories(input: &[u8]) {
+    static WORLD: LazyLock<World> = LazyLock::new(|| World::new(WorldConfig::default()).expect("the default"));
+    let Ok(text) = utf8(Path::new("stories.txt"), 0, input) else { return };
+    for line in text.lines() {
+        if let Ok(story) = WORLD.read(line) {
+            assert!(story.log_prob < 0.0);
+        }
+    }
+}
+
+fn stories() -> Vec<Vec<u8>> {
+    let world = World::new(WorldConfig::default()).expect("the default");
+    let mut rng = gradus_tensor::rng::Philox::new(3);
+    world.corpus(&mut rng, 4).into_iter().map(|story| story.text.into_bytes()).collect()
+}
+
+/// As it stands, and with the digest that it should have.
+fn read_tokens(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    if bytes.len() >= 112 {
+        let contents: [u8; 32] = Sha256::digest(&bytes[112..]).into();
+        let digest = Sha256::new().chain_update(&bytes[..80]).chain_update(contents).finalize();
+        bytes[80..112].copy_from_slice(&digest);
+    }
+    for bytes in [input.to_vec(), bytes] {
+        let Ok(file) = TokenFile::parse(Path::new("a.tokens"), bytes, 300) else { continue };
+        let n = file.len();
+        let all = file.bytes(0..n);
+        for at in [0, 1, n / 3, n / 2, n.saturating_sub(1), n] {
+            let at = at.min(n);
+            assert_eq!(file.bytes(0..at) + file.bytes(at..n), all);
+        }
+        let mut ids = vec![0; n];
+        file.read(0, &mut ids);
+        assert!(ids.iter().all(|&id| id < 300));
+    }
+}
+
+/// Tokens of 2 and of 4 bytes, in two pieces.
+fn token_files() -> Vec<Vec<u8>> {
+    let made = |width: usize| {
+        let (ids, index): (Vec<u32>, [u64; 4]) = ((0..9).collect(), [5, 12, 9, 20]);
+        let ids = ids.iter().flat_map(|id| id.to_le_bytes()[..width].to_vec());
+        let contents: Vec<u8> = ids.chain(index.iter().flat_map(|n| n.to_le_bytes())).collect();
+        let mut file = b"GRADUSTK\x01\0\0\0".to_vec();
+        file.extend((width as u32).to_le_bytes());
+        file.extend([9u64, 20, 1, 2].iter().flat_map(|n| n.to_le_bytes()));
+        file.extend([7; 32]);
+        let digest = Sha256::new().chain_update(&file).chain_update(Sha256::digest(&contents)).finalize();
+        file.extend(digest);
+        file.extend(contents);
+        file
+    };
+    vec![made(2), made(4)]
+}

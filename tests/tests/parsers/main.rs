@@ -1,0 +1,144 @@
+//! Every parser on damaged files: no panic, no hang, no more memory than the input is worth.
+//!
+//! Inputs are the parsers' own seeds and the corpora that the fuzz targets of `tests/fuzz` have gathered, each damaged at random.
+//! `PROPTEST_CASES` says how many of each parser; what fuzzing has found is read again as it is.
+
+mod damage;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use std::{env, fs, process, thread};
+
+use gradus_tests::allocations::Counting;
+use gradus_tests::parsers::{ALL, Parser};
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
+/// The counts are the process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+}
+
+/// The files of a folder, sorted; none where there is no folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    files.sort();
+    files
+}
+
+/// Sound inputs, and those of the corpus.
+fn inputs(parser: &Parser) -> Vec<Vec<u8>> {
+    let kept = files(&fuzz().join("corpus").join(parser.name)).into_iter().map(|path| fs::read(path).expect("readable"));
+    (parser.seeds)().into_iter().chain(kept).collect()
+}
+
+/// Writes the seeds where fuzzing begins: `cargo test -p gradus-tests --test parsers seeds_are_written -- --ignored`.
+#[test]
+#[ignore = "writes files"]
+fn seeds_are_written() {
+    for parser in ALL {
+        let folder = fuzz().join("corpus").join(parser.name);
+        fs::create_dir_all(&folder).unwrap();
+        for (n, seed) in (parser.seeds)().iter().enumerate() {
+            fs::write(folder.join(format!("seed-{n}")), seed).unwrap();
+        }
+    }
+}
+
+/// What fuzzing and these tests have found, each once.
+#[test]
+fn findings_stay_mended() {
+    let _alone = alone();
+    for parser in ALL {
+        for file in files(&fuzz().join("findings").join(parser.name)) {
+            println!("{}", file.display());
+            parser.check(&fs::read(&file).unwrap());
+        }
+    }
+}
+
+/// A folder of another name would hold inputs that nothing reads.
+#[test]
+fn every_target_and_corpus_is_a_parser_s() {
+    let parsers: BTreeSet<String> = ALL.iter().map(|parser| parser.name.to_owned()).collect();
+    let names = |folder: &str| -> BTreeSet<String> {
+        files(&fuzz().join(folder)).iter().map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+    };
+    assert_eq!(names("fuzz_targets"), parsers);
+    assert_eq!(names("corpus"), parsers);
+    assert!(names("findings").is_subset(&parsers));
+    let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
+    assert!(parsers.iter().all(|name| manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\""))));
+}
+
+/// Longer than any case takes, by far: what is not done by then hangs.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Calls `work` on another thread with each input in turn, and ends the process with the input that takes too long.
+fn watched(parser: &'static Parser, work: impl FnOnce(&dyn Fn(&[u8]))) {
+    let now: Arc<Mutex<Option<(Instant, Vec<u8>)>>> = Arc::default();
+    let (watch, (sender, receiver)) = (now.clone(), mpsc::channel::<()>());
+    let watcher = thread::spawn(move || {
+        while receiver.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let now = watch.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((since, input)) = &*now
+                && since.elapsed() > LONG
+            {
+                eprintln!("{} hangs on {:?}", parser.name, input.escape_ascii().to_string());
+                process::abort();
+            }
+        }
+    });
+    work(&|input| {
+        *now.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), input.to_vec()));
+        parser.check(input);
+    });
+    drop(sender);
+    watcher.join().expect("it watches");
+}
+
+/// `PROPTEST_CASES` of them for each parser, 2,000 without.
+#[test]
+fn damaged_inputs_are_values_or_errors() {
+    let _alone = alone();
+    let cases = env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2000);
+    for &parser in ALL {
+        let inputs = inputs(parser);
+        let config = ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 2000, ..ProptestConfig::default() };
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        watched(parser, |check| {
+            let strategy = (0..inputs.len(), damage::edits());
+            let result = runner.run(&strategy, |(which, edits)| {
+                check(&damage::damaged(&inputs[which], &edits));
+                Ok(())
+            });
+            result.unwrap_or_else(|failure| panic!("{}: {failure}", parser.name));
+        });
+    }
+}
+
+/// A piece of a sound input a thousand times over: what takes time by the square of the size would not end.
+#[test]
+fn long_inputs_take_no_time() {
+    let _alone = alone();
+    for &parser in ALL {
+        watched(parser, |check| {
+            for (n, seed) in (parser.seeds)().iter().enumerate() {
+                for piece in damage::pieces(seed, n) {
+                    damage::repeated(seed, piece, 1 << 18).iter().for_each(|input| check(input));
+                }
+            }
+        });
+    }
+}
