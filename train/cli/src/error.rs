@@ -58,6 +58,9 @@ pub enum CliError {
     Story { path: PathBuf, line: usize, source: WorldError },
     #[error(transparent)]
     Ids(#[from] IdsError),
+    /// A mistake of ours.
+    #[error("{what}: this is a bug in gradus; please report it with the command line")]
+    Bug { what: String },
     /// Flags that contradict one another.
     #[error("{0}")]
     Usage(String),

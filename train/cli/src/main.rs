@@ -18,6 +18,7 @@ mod import;
 mod kernels;
 mod output;
 mod page;
+mod panics;
 mod predict;
 mod pretrain;
 mod progress;
@@ -29,14 +30,12 @@ mod verify;
 mod world;
 mod zero_shot;
 
-use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use error::CliError;
 use gradus_tensor::allocator::OrExit;
-use gradus_tensor::{Device, DeviceError};
 
 #[global_allocator]
 static MEMORY: OrExit = OrExit;
@@ -106,32 +105,13 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     }
 }
 
-/// A device that fails, in a method that returns no error, or has no memory left, ends the command with that error; every other panic
-/// stays one.
-fn run_on_any_device(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
-    let report = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        if Device::fault().is_none() {
-            report(info)
-        }
-    }));
-    or_fault(|| run(cli, matches), Device::fault)
-}
-
-/// What `work` ends with, or, if it panics after a device's `fault`, that.
-fn or_fault(work: impl FnOnce() -> Result<(), CliError>, fault: fn() -> Option<DeviceError>) -> Result<(), CliError> {
-    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| match fault() {
-        Some(error) => Err(error.into()),
-        None => panic::resume_unwind(panicked),
-    })
-}
-
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    let result = run_on_any_device(cli, &matches);
-    kernels::keep();
-    match result {
+    panics::keep_quiet();
+    let result = panics::caught(|| run(cli, &matches));
+    let kept = panics::caught(|| Ok(kernels::keep()));
+    match result.and(kept) {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that closed stdout (`gradus world | head`) has seen enough.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -167,16 +147,6 @@ mod tests {
         for kind in ScheduleKind::ALL {
             assert_eq!(<ScheduleKind as ValueEnum>::from_str(&kind.to_string(), false), Ok(kind));
         }
-    }
-
-    /// And one that panics for another reason panics.
-    #[test]
-    fn a_command_whose_device_fails_ends_with_that_error_and_exit_code_1() {
-        let lost = || Some(DeviceError::Lost { name: "Big 9000".into(), reason: "it was pulled out".into() });
-        let error = or_fault(|| panic!("a method without a Result"), lost).unwrap_err();
-        assert_eq!((error.to_string().as_str(), error.exit_code()), ("Big 9000 was lost: it was pulled out", 1));
-        assert!(or_fault(|| Ok(()), lost).is_ok(), "what has ended well has ended well");
-        assert!(panic::catch_unwind(|| or_fault(|| panic!("a mistake"), || None)).is_err());
     }
 
     /// §4.1, where no flag says otherwise.

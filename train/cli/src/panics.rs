@@ -1,0 +1,80 @@
+//! Panics as errors: no user is shown one as Rust reports it.
+
+use std::any::Any;
+use std::env;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::OnceLock;
+
+use gradus_tensor::{Device, DeviceError};
+
+use crate::error::CliError;
+
+/// Where the first panic was, told by the hook.
+static PLACE: OnceLock<String> = OnceLock::new();
+
+/// Nobody but who asks for it by `RUST_BACKTRACE` is shown a panic as Rust reports it.
+pub fn keep_quiet() {
+    let report = panic::take_hook();
+    let is_asked_for = env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    panic::set_hook(Box::new(move |info| {
+        if Device::fault().is_none() {
+            let _ = PLACE.set(info.location().map(|at| format!(", at {at}")).unwrap_or_default());
+            if is_asked_for {
+                report(info);
+            }
+        }
+    }));
+}
+
+/// What `work` ends with; a panic is an error.
+pub fn caught(work: impl FnOnce() -> Result<(), CliError>) -> Result<(), CliError> {
+    or_fault(work, Device::fault)
+}
+
+/// The same: a device that fails, in a method that returns no error, or has no memory left, ends the command with that
+/// `fault`; every other panic is a bug.
+fn or_fault(work: impl FnOnce() -> Result<(), CliError>, fault: fn() -> Option<DeviceError>) -> Result<(), CliError> {
+    panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panicked| Err(fault().map_or_else(|| bug(&*panicked), Into::into)))
+}
+
+/// What a panic says, on one line, and where.
+fn bug(panicked: &(dyn Any + Send)) -> CliError {
+    let said = panicked.downcast_ref::<String>().map(String::as_str).or(panicked.downcast_ref::<&str>().copied());
+    let said: Vec<&str> = said.unwrap_or("a panic").split_whitespace().collect();
+    CliError::Bug { what: format!("{}{}", said.join(" "), PLACE.get().map_or("", String::as_str)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::with_causes;
+
+    #[test]
+    fn a_command_whose_device_fails_ends_with_that_error_and_exit_code_1() {
+        let lost = || Some(DeviceError::Lost { name: "Big 9000".into(), reason: "it was pulled out".into() });
+        let error = or_fault(|| panic!("a method without a Result"), lost).unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.exit_code()), ("Big 9000 was lost: it was pulled out", 1));
+        assert!(or_fault(|| Ok(()), lost).is_ok(), "what has ended well has ended well");
+    }
+
+    #[test]
+    fn a_panic_is_told_as_a_bug_on_one_line_with_exit_code_1() {
+        let told = |work: fn() -> Result<(), CliError>| {
+            let error = or_fault(work, || None).unwrap_err();
+            assert_eq!(error.exit_code(), 1);
+            with_causes(&error)
+        };
+        let words = "this is a bug in gradus; please report it with the command line";
+        let formatted = told(|| panic!("expected {}\n  found  {}", 1, 2));
+        assert!(formatted.starts_with("expected 1 found 2") && formatted.ends_with(words), "{formatted}");
+        assert!(!formatted.contains('\n'));
+        assert!(told(|| panic!("a mistake")).starts_with("a mistake"));
+        assert!(told(|| panic::panic_any(7)).starts_with("a panic"));
+        let within = told(|| {
+            rayon::scope(|s| s.spawn(|_| panic!("on another thread")));
+            Ok(())
+        });
+        assert!(within.starts_with("on another thread"), "{within}");
+    }
+}
