@@ -111,7 +111,11 @@ impl ModelDir {
 
     /// The same, for work that needs a tokenizer.
     pub fn required_tokenizer<V>(&self, model: &Model<V>) -> Result<Tokenizer, ModelDirError> {
-        self.tokenizer(model)?.ok_or_else(|| {
+        let found = self.tokenizer(model)?;
+        if found.is_none() {
+            checksums::check(&self.path, &TOKENIZER_FILES)?; // it may have had one
+        }
+        found.ok_or_else(|| {
             let missing = TextError::Missing {
                 path: self.path.clone(),
                 found: "there is no tokenizer beside the model".into(),

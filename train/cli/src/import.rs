@@ -11,6 +11,7 @@ use gradus_model::{Embedding, Model};
 use gradus_tensor::Tensor;
 use gradus_text::{Mode, Tokenizer};
 use gradus_train::model_dir::ModelDirError;
+use gradus_train::trainer::non_finite;
 use serde_json::json;
 
 use crate::error::CliError;
@@ -60,6 +61,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     replaceable(&args.out, args.overwrite, &[&WRITTEN[..], &["tokenizer.json", CHECKSUMS_FILE]].concat())?;
     let untold = openai::Untold { heads: args.heads, embedding: args.joint.then_some(Embedding::Joint) };
     let model = openai::load(&args.openai, untold).map_err(ModelDirError::from)?;
+    if let Some(name) = non_finite(&model) {
+        let fault = format!("{}: expected finite numbers, found a NaN or an infinity in {name}", args.openai.display());
+        return Err(CliError::Refused { faults: vec![fault] });
+    }
     let tokenizer = tokenizer(&args.openai, &model)?;
     replace_directory(&args.out, |fresh| {
         checkpoint::save(fresh, &model).map_err(ModelDirError::from)?;
@@ -119,7 +124,7 @@ pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, qui
         return Ok(());
     }
     output::json(&json!({
-        "out": out, "parameters": parameters, "vocab": gpt.vocab, "context": gpt.context, "width": gpt.width, "layers": gpt.layers,
+        "out": out.display().to_string(), "parameters": parameters, "vocab": gpt.vocab, "context": gpt.context, "width": gpt.width, "layers": gpt.layers,
         "heads": gpt.heads, "mode": mode,
     }))
 }

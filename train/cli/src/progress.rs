@@ -51,6 +51,10 @@ impl Monitor for Display {
             output::say(words);
         }
     }
+
+    fn warn(&self, words: &str) {
+        output::say(words);
+    }
 }
 
 /// The time between two plain lines.

@@ -166,7 +166,9 @@ fn train(args: &Train) -> Result<(), CliError> {
     output::say(&format!("{ids} ids and {pairs} merges from {read} bytes{pace} → {place}"));
     if args.json {
         let fingerprint = tokenizer.fingerprint();
-        output::json(&json!({ "vocab": vocab, "merges": merges, "bytes": bytes, "fingerprint": fingerprint, "out": args.out }))?;
+        output::json(
+            &json!({ "vocab": vocab, "merges": merges, "bytes": bytes, "fingerprint": fingerprint, "out": args.out.display().to_string() }),
+        )?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `gradus verify`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use gradus_io::checksums::{self, CHECKSUMS_FILE, Verdict};
@@ -34,17 +35,19 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     if !args.dir.is_dir() {
-        return Err(CliError::Usage(format!("{}: expected a directory", args.dir.display())));
+        let found = if args.dir.exists() { "expected a directory, found a file" } else { "there is no such directory" };
+        return Err(CliError::Usage(format!("{}: {found}", args.dir.display())));
     }
     if args.accept {
         accept(&args.dir)?;
     }
     let verdicts = checksums::verify(&args.dir)?;
     let sound = verdicts.iter().filter(|verdict| matches!(verdict.found, Ok(true))).count();
-    let unlisted: Vec<&Path> = verdicts.iter().filter(|v| matches!(v.found, Ok(false))).map(|v| &*v.path).collect();
+    let unlisted: Vec<String> =
+        verdicts.iter().filter(|v| matches!(v.found, Ok(false))).map(|v| v.path.display().to_string()).collect();
     let faults: Vec<String> = verdicts.iter().filter_map(|v| v.found.as_ref().err()).map(FileError::to_string).collect();
     if args.json {
-        output::json(&json!({ "dir": args.dir, "sound": sound, "unlisted": unlisted, "faults": faults }))?;
+        output::json(&json!({ "dir": args.dir.display().to_string(), "sound": sound, "unlisted": unlisted, "faults": faults }))?;
     } else {
         verdicts.iter().try_for_each(print)?;
         let words =
@@ -58,6 +61,8 @@ fn print(Verdict { path, found }: &Verdict) -> Result<(), CliError> {
     let word = match found {
         Ok(true) => "as written",
         Ok(false) => "no sum",
+        Err(error) if error.cause.kind() == ErrorKind::NotFound || !path.exists() => "MISSING",
+        Err(error) if error.cause.kind() != ErrorKind::InvalidData => "UNREADABLE",
         Err(_) => "DAMAGED",
     };
     output::line(&format!("{word:<10}  {}", path.display()))

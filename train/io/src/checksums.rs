@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::disk;
-use crate::files::{self, FileError, LOCK, Temporary, sync_folder, write_json, written};
+use crate::files::{self, FileError, LOCK, Temporary, is_unfinished, sync_folder, write_json, written};
 use crate::hex;
 
 /// The file of the sums.
@@ -119,7 +119,8 @@ impl Checksums {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
             Err(cause) => return Err(FileError::new("read", &path, cause)),
         };
-        Self::parse(folder, &bytes).map(Some).map_err(|problem| FileError::damaged(&path, problem))
+        let damaged = |problem| FileError::damaged(&path, format!("{problem}; the files that it lists may be sound"));
+        Self::parse(folder, &bytes).map(Some).map_err(damaged)
     }
 
     /// Those of a folder whose file has these bytes.
@@ -127,7 +128,7 @@ impl Checksums {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn parse(folder: &Path, bytes: &[u8]) -> Result<Self, String> {
-        let stored: Stored = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        let stored: Stored = serde_json::from_slice(bytes).map_err(|e| format!("it is damaged at line {}", e.line()))?;
         let (found, right) = (stored.sha256, Stored::of(stored.files));
         if found != right.sha256 {
             return Err("its own SHA-256 is another: it is damaged".into());
@@ -182,6 +183,13 @@ impl Checksums {
 
     fn store(&self) -> Result<(), FileError> {
         write_json(&self.folder.join(CHECKSUMS_FILE), &Stored::of(self.files.clone()))
+    }
+}
+
+impl FileError {
+    /// Is it about the sums, and not about a file that has one?
+    pub fn is_of_sums(&self) -> bool {
+        self.path.ends_with(CHECKSUMS_FILE)
     }
 }
 
@@ -403,19 +411,29 @@ pub fn undo_first(folder: &Path) -> Result<(), FileError> {
 pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
     files::replace_directory(path, |fresh| {
         fill(fresh)?;
-        Ok(accept(fresh)?)
+        Ok(take(fresh, |_| true)?)
     })
 }
 
-/// Takes a folder's files as they are now, with those of its subfolders that have no sums of their own.
+/// Takes a folder's files as they are now: those that are listed, and where there is no list that can be read, all, with those of its
+/// subfolders that have no sums of their own.
 ///
 /// # Errors
 /// Where the system refuses.
 pub fn accept(folder: &Path) -> Result<(), FileError> {
+    let listed = Checksums::of(folder).ok().flatten();
+    take(folder, |name| match &listed {
+        Some(listed) => listed.files.contains_key(name),
+        None => !name.ends_with(".html") && !name.ends_with(".svg"), // nobody reads pages again
+    })
+}
+
+/// Writes the sums of the chosen files.
+fn take(folder: &Path, is_taken: impl Fn(&str) -> bool) -> Result<(), FileError> {
     let mut sums = Checksums { folder: folder.to_owned(), files: BTreeMap::new() };
     for path in within(folder)? {
-        let sum = Sum::of_file(&path, None).map_err(|cause| FileError::new("read", &path, cause))?;
-        if let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str) {
+        if let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str).filter(|name| is_taken(name)) {
+            let sum = Sum::of_file(&path, None).map_err(|cause| FileError::new("read", &path, cause))?;
             sums.files.insert(name.to_owned(), Entry { now: sum, before: Vec::new() });
         }
     }
@@ -426,6 +444,9 @@ pub fn accept(folder: &Path) -> Result<(), FileError> {
 fn within(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
+        if is_unfinished(&path, None) {
+            continue;
+        }
         if path.is_dir() && !path.is_symlink() {
             if !path.join(CHECKSUMS_FILE).exists() {
                 files.extend(within(&path)?);
@@ -478,7 +499,7 @@ pub fn verify(folder: &Path) -> Result<Vec<Verdict>, FileError> {
 fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut found = Vec::new();
     for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
-        if !path.is_dir() || path.is_symlink() {
+        if !path.is_dir() || path.is_symlink() || is_unfinished(&path, None) {
             continue;
         }
         if path.join(CHECKSUMS_FILE).exists() {

@@ -162,12 +162,17 @@ impl Output {
         Ok(Output { file, path: path.to_owned() })
     }
 
-    /// Opens a file to append to it.
+    /// Opens a file to append to it. A link is not followed.
     ///
     /// # Errors
     /// Those of the system.
     pub fn append(path: &Path) -> io::Result<Self> {
-        let file = watched(Call::Append(path), || File::options().append(true).open(path))?;
+        let file = watched(Call::Append(path), || {
+            if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a link or a device"));
+            }
+            File::options().append(true).open(path)
+        })?;
         Ok(Output { file, path: path.to_owned() })
     }
 

@@ -15,6 +15,7 @@
 //! `rename` replaces a file in one step, but not a folder that holds files; hence the detour by `.NAME.old`, and
 //! [`resolve_directory`] for readers; a writer first puts back what a crash left.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -28,7 +29,7 @@ use crate::disk::{self, Output, parent};
 
 /// A file operation that failed: what was being done, to which path, why, and what would help.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {cause}; {}", path.display(), remedy(action, cause))]
+#[error("cannot {action} {}: {cause}; {}", path.display(), remedy(action, path, cause))]
 pub struct FileError {
     /// What was being done, as words after "cannot": `write`, `read`, …
     pub action: &'static str,
@@ -54,15 +55,17 @@ impl FileError {
 }
 
 /// What a reader of the error can do about it.
-fn remedy(action: &str, cause: &io::Error) -> &'static str {
+fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
     use io::ErrorKind as Kind;
-    match cause.kind() {
+    if action == TRUST && cause.kind() == Kind::InvalidData {
+        let accept = format!("gradus verify {} --accept", quoted(parent(path)));
+        return format!("put back a copy of it, or take what is there as it is: `{accept}`").into();
+    }
+    let words = match cause.kind() {
         Kind::StorageFull | Kind::QuotaExceeded => {
             "free some space there, or name a folder on another disk; what was there before is untouched"
         }
-        Kind::InvalidData if action == TRUST => {
-            "put back a copy of it, or, if you changed it yourself, accept it with `gradus verify FOLDER --accept`"
-        }
+        Kind::InvalidData => "it is damaged, or of another kind: put back a copy of it",
         Kind::OutOfMemory => "close other programs, or use a machine with more memory",
         Kind::PermissionDenied if matches!(action, "read" | "list") => "check who may read it",
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
@@ -75,7 +78,8 @@ fn remedy(action: &str, cause: &io::Error) -> &'static str {
         Kind::AlreadyExists => "a file has that name: name another path, or move the file away",
         Kind::InvalidInput => "name a path whose last part is a plain name",
         _ => "check the path and its disk",
-    }
+    };
+    words.into()
 }
 
 /// A word of a command line, in quotes where a shell would take it for something else.
@@ -165,7 +169,7 @@ fn create_beside(path: &Path) -> Result<(Output, Temporary), FileError> {
 const UNFINISHED: &str = "tmp-";
 
 /// Is this the name of something that a writer had not finished, of whatever name or of this one?
-fn is_unfinished(path: &Path, of: Option<&OsStr>) -> bool {
+pub(crate) fn is_unfinished(path: &Path, of: Option<&OsStr>) -> bool {
     let Some(name) = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix('.')) else { return false };
     let Some((name, number)) = name.rsplit_once(&format!(".{UNFINISHED}")) else { return false };
     let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'-');

@@ -58,6 +58,10 @@ pub trait Monitor: fmt::Debug + Sync {
     fn begin(&self, job: Job) -> Box<dyn Progress>;
     /// Says a line to the reader; not when quiet.
     fn say(&self, words: &str);
+    /// Says a line to the reader even when quiet.
+    fn warn(&self, words: &str) {
+        self.say(words);
+    }
 }
 
 /// The progress of one [`Job`].

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gradus_io::checksums;
-use gradus_io::files::{Lock, json_text, occupant, remove_unfinished};
+use gradus_io::files::{FileError, Lock, json_text, occupant, remove_unfinished};
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
 use gradus_model::{Batch, Model, ModelConfig};
@@ -85,7 +85,8 @@ pub fn resume(out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceEr
 fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     let path = out.join(PLAN);
     let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
-    let text = checksums::read(out, PLAN).map_err(|e| problem(e.cause.to_string()))?;
+    let blame = |e: FileError| if e.is_of_sums() { e.into() } else { problem(e.cause.to_string()) };
+    let text = checksums::read(out, PLAN).map_err(blame)?;
     Sizes::parse(&text).map_err(problem)
 }
 

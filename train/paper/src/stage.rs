@@ -98,7 +98,8 @@ impl Paths {
 pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, ReproduceError> {
     let damaged = |problem: String| ReproduceError::Damaged { path: path.to_owned(), problem };
     let (folder, name) = place(path);
-    let text = checksums::read(folder, name).map_err(|e| damaged(e.cause.to_string()))?;
+    let blame = |e: FileError| if e.is_of_sums() { e.into() } else { damaged(e.cause.to_string()) };
+    let text = checksums::read(folder, name).map_err(blame)?;
     serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))
 }
 

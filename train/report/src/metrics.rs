@@ -262,24 +262,26 @@ pub struct MetricsLog {
 }
 
 impl MetricsLog {
-    /// Opens the log of this name in a run's folder. What is not kept is dropped, to be recorded again; the rest is returned. A
-    /// missing file is begun where nothing of it is to be kept.
+    /// Opens the log of this name in a run's folder. What is not kept is dropped, to be recorded again; the rest is returned, and how
+    /// many bytes are missing of what is to be kept, from a log that was accepted as it is.
     ///
     /// # Errors
     /// If the file cannot be read or written, is not what was written, or a line is not a record; it is then unchanged.
-    pub fn resume(folder: &Path, name: &'static str, kept: Kept) -> Result<(Self, Vec<Record>), MetricsError> {
-        let path = folder.join(name);
+    pub fn resume(folder: &Path, name: &'static str, kept: Kept) -> Result<(Self, Vec<Record>, u64), MetricsError> {
+        let (path, mut lost) = (folder.join(name), 0);
         let there = if path.exists() { Some(disk::read(&path).map_err(|e| FileError::new("read", &path, e))?) } else { None };
         let (content, records) = match (kept, there.as_deref()) {
             (Kept::Bytes(0), _) | (Kept::Steps(_), None) => (Vec::new(), Vec::new()),
             (Kept::Bytes(n), found) => {
                 checksums::check(folder, &[name])?;
                 let found = found.unwrap_or_default();
-                let content = usize::try_from(n).ok().and_then(|n| found.get(..n)).ok_or_else(|| {
-                    let problem = format!("it had {n} bytes when the state was saved, it has {}", found.len());
-                    FileError::damaged(&path, problem)
-                })?;
-                (content.to_vec(), parse(&path, content)?)
+                lost = n.saturating_sub(found.len() as u64);
+                // A line that was cut is no record, and another would be joined to it.
+                let whole = match lost {
+                    0 => n as usize,
+                    _ => found.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1),
+                };
+                (found[..whole].to_vec(), parse(&path, &found[..whole])?)
             }
             (Kept::Steps(done), Some(found)) => {
                 let mut records = parse(&path, found)?;
@@ -294,7 +296,7 @@ impl MetricsLog {
         let file = Output::append(&path).map_err(|cause| FileError::new("append to", &path, cause))?;
         let mut sum = Summing::default();
         sum.update(&content);
-        Ok((Self { path, file, sum }, records))
+        Ok((Self { path, file, sum }, records, lost))
     }
 
     /// Appends one record as one line, at once, so that a crash can tear no other line than the last.
@@ -392,7 +394,7 @@ mod tests {
     use super::*;
 
     fn resume(folder: &Path, kept: Kept) -> Result<(MetricsLog, Vec<Record>), MetricsError> {
-        MetricsLog::resume(folder, "metrics.jsonl", kept)
+        MetricsLog::resume(folder, "metrics.jsonl", kept).map(|(log, records, _)| (log, records))
     }
 
     fn step(step: u64, loss: f64) -> Record {
@@ -471,6 +473,16 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let error = resume(folder.path(), Kept::Bytes(sum.bytes)).unwrap_err().to_string();
         assert!(error.contains("missing"), "{error}");
+
+        // Accepted as it is, a log goes on with its whole lines.
+        fs::write(&path, &whole[..sum.bytes as usize - 5]).unwrap();
+        checksums::accept(folder.path()).unwrap();
+        let (_, records, lost) = MetricsLog::resume(folder.path(), "metrics.jsonl", Kept::Bytes(sum.bytes)).unwrap();
+        assert_eq!((records, lost), (vec![step(1, 1.0)], 5));
+        fs::remove_file(&path).unwrap();
+        checksums::accept(folder.path()).unwrap();
+        let (_, records, lost) = MetricsLog::resume(folder.path(), "metrics.jsonl", Kept::Bytes(sum.bytes)).unwrap();
+        assert_eq!((records, lost), (vec![], sum.bytes));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
 use crate::model_dir;
 use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Past, Run, RunError, load_state};
 use crate::tasks::TaskError;
-use crate::trainer::{PREVIOUS_FILE, TRAINER_FILE, Trainer};
+use crate::trainer::{PREVIOUS_FILE, StateError, TRAINER_FILE, Trainer};
 
 /// The outcome of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,11 @@ impl SeedOutcome {
             return Ok(None);
         }
         let damaged = |e: String| FinetuneError::resume(format!("{}: {e}{}", file.display(), again(&file)));
-        let text = checksums::read(dir, Self::FILE).map_err(|e| damaged(e.to_string()))?;
+        let read = || {
+            checksums::check_where(dir, |_| true)?;
+            checksums::read(dir, Self::FILE)
+        };
+        let text = read().map_err(|e| if e.path == file { damaged(e.to_string()) } else { e.into() })?;
         model_dir::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
         let done: Done = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
         if done.run != identity(of, settings) {
@@ -124,10 +128,14 @@ impl<'w> Seed<'w> {
     /// Restores the saved state, if there is one.
     fn restore(&mut self, monitor: &dyn Monitor) -> Result<(), FinetuneError> {
         let state = self.state();
-        let error = |problem: String| FinetuneError::resume(problem + &again(&state));
+        let both = [TRAINER_FILE, PREVIOUS_FILE].map(|name| quoted(self.dir.join(name))).join(" and ");
+        let error = |problem: String| FinetuneError::resume(format!("{problem}; to run this seed again, delete {both}"));
         let (config, recipe) = (self.session.trainer.params.config(), self.session.trainer.recipe.clone());
         let identity = identity(self.of, &self.settings);
-        let found = load_state(&self.dir, config, &recipe, &identity, monitor).map_err(|e| error(e.to_string()))?;
+        let found = load_state(&self.dir, config, &recipe, &identity, monitor).map_err(|e| match e {
+            StateError::File(e) if e.is_of_sums() => e.into(),
+            e => error(e.to_string()),
+        })?;
         let Some((trainer, progress, past)) = found else { return Ok(()) };
         let progress: SeedProgress = progress;
         let damaged = |problem: String| error(format!("{}: {problem}; the file is damaged", state.display()));

@@ -37,8 +37,11 @@ impl Journal {
     /// Opens that of the run in `dir`, which has come so far; also the records up to there.
     pub fn open(dir: &Path, job: Job, past: Past, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
         let Past { seconds: before, log } = past;
-        let (log, records) = MetricsLog::resume(dir, METRICS_FILE, log)?;
-        let (dir, progress, began) = (dir.to_owned(), monitor.begin(job), Instant::now());
+        let (log, records, lost) = MetricsLog::resume(dir, METRICS_FILE, log)?;
+        let (dir, mut progress, began) = (dir.to_owned(), monitor.begin(job), Instant::now());
+        if lost > 0 {
+            progress.warn(&format!("the last {lost} bytes of {METRICS_FILE} are lost: its curves have a gap"));
+        }
         let was_on_gpu = records.iter().any(|record| matches!(record, Record::Device { .. }));
         Ok((Journal { dir, log, progress, began, before, rates: Vec::new(), loss: None, was_on_gpu }, records))
     }
@@ -155,9 +158,12 @@ pub fn load_state<P: DeserializeOwned>(
     match load(TRAINER_FILE) {
         Err(error) if has_previous && !matches!(error, StateError::Another { .. }) => {
             let Ok(state) = load(PREVIOUS_FILE) else { return Err(error) };
-            monitor.say(&format!("warning: {error}"));
-            monitor
-                .say(&format!("going on from the checkpoint before it, after step {}; the result is the same", state.0.done()));
+            let cause = match &error {
+                StateError::File(error) => format!("{}: {}", error.path.display(), error.cause),
+                other => other.to_string(),
+            };
+            let before = format!("going on from the checkpoint before it, after step {}; the result is the same", state.0.done());
+            monitor.warn(&format!("warning: {cause}; {before}"));
             Ok(Some(state))
         }
         other => other.map(Some),

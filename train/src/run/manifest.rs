@@ -40,8 +40,14 @@ pub trait Manifest: Serialize + DeserializeOwned {
     /// [`RunError::Resume`].
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunError> {
         serde_json::from_slice(bytes).map_err(|e| {
-            let problem = format!("{}: {e}; the file is damaged, or belongs to a run of another command", path.display());
-            RunError::Resume { problem }
+            let known = serde_json::from_slice::<serde_json::Value>(bytes).unwrap_or_default();
+            let command = if known.get("task").is_some() { "finetune" } else { "pretrain" };
+            let is_other = known.get("settings").is_some() && command != Self::COMMAND;
+            let problem = match is_other {
+                true => format!("it belongs to a run of another command: `gradus {command} --resume` continues it"),
+                false => format!("{e}; the file is damaged, or belongs to a run of another command"),
+            };
+            RunError::Resume { problem: format!("{}: {problem}", path.display()) }
         })
     }
 

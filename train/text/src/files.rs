@@ -86,16 +86,20 @@ impl Tokenizer {
         };
         let open = |name: &str| {
             let path = folder.join(name);
+            // What has a sum must be there.
+            checksums::check(disk::parent(&path), &[name])?;
             if !path.is_file() {
                 return Ok(None);
             }
-            checksums::check(disk::parent(&path), &[name])?; // where it has a sum
             Ok(Some(disk::read(&path).map_err(|e| FileError::new("read", &path, e))?))
         };
         let source = Source { folder, open: &open };
         match name {
             Some(name) => source.tokenizer(&name),
-            None => source.tokenizer(main_file(folder, &|name| folder.join(name).is_file())?),
+            None => {
+                checksums::check(folder, &[TOKENIZER, GRADUS, CONFIG, PAIRS[0].0, PAIRS[0].1])?;
+                source.tokenizer(main_file(folder, &|name| folder.join(name).is_file())?)
+            }
         }
     }
 

@@ -621,6 +621,7 @@ fn bad_models_are_refused() {
     desk.tokenizer("rte", &Tokenizer::bytes());
     both("rte", "rte", &["tokenizer lacks <start>, <delimiter>, <extract>"]);
     desk.remove("rte/gradus_tokenizer.json");
+    desk.forget("rte");
     both("rte", "rte", &["no tokenizer beside the model"]);
     desk.begin("race", "race", SHORT).json();
     desk.remove("race/head.safetensors");
@@ -642,6 +643,7 @@ fn bad_pre_trained_models_are_refused_and_nothing_is_written() {
     desk.byte_model("model", |c| c.context = 7);
     begin(&["context of 7", "at least 8"]);
     desk.remove("model/gradus_tokenizer.json");
+    desk.forget("model");
     begin(&["no tokenizer beside the model"]);
     desk.byte_model("model", |c| c.vocab = 100);
     begin(&["256 ids", "100"]);

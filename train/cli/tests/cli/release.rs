@@ -171,7 +171,7 @@ fn only_regular_files_are_read() {
         fs::rename(&path, desk.path("kept")).unwrap();
         let made = Command::new("sh").args(["-c", &format!("{make} \"$0\"")]).arg(&path).status().unwrap();
         assert!(made.success());
-        desk.gradus("generate --model . --ids ids --tokens 1").fails_with(&[file, "expected a regular file, found a pipe"]);
+        desk.gradus("generate --model . --ids ids --tokens 1").fails_with(&[file, "expected a plain file, found a pipe"]);
         fs::rename(desk.path("kept"), &path).unwrap();
     }
     desk.remove("model.safetensors");
