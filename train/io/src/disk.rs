@@ -116,7 +116,7 @@ fn is_plain(path: &Path) -> io::Result<()> {
     if kind.is_file() {
         Ok(())
     } else if kind.is_dir() {
-        Err(io::ErrorKind::IsADirectory.into())
+        Err(io::Error::new(io::ErrorKind::IsADirectory, "expected a plain file, found a directory"))
     } else {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a pipe, socket or device"))
     }

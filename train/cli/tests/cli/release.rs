@@ -176,5 +176,5 @@ fn only_regular_files_are_read() {
     }
     desk.remove("model.safetensors");
     fs::create_dir(desk.path("model.safetensors")).unwrap();
-    desk.gradus("generate --model . --ids ids --tokens 1").fails_with(&["expected a regular file, found a directory"]);
+    desk.gradus("generate --model . --ids ids --tokens 1").fails_with(&["expected a plain file, found a directory"]);
 }
