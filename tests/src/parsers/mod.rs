@@ -1,6 +1,6 @@
 //! Every parser of Gradus as a function of bytes: what the fuzz targets of `tests/fuzz` and the tests of mutated files run.
 //!
-//! A parser that reads several files takes them from one input, [joined](files).
+//! A parser that reads several files takes them from one input, joined (`files`).
 
 mod files;
 mod models;

@@ -90,9 +90,12 @@ fn every_target_and_corpus_is_a_parser_s() {
 /// Longer than any case takes, by far: what is not done by then hangs.
 const LONG: Duration = Duration::from_secs(30);
 
+/// When an input was begun with, and which.
+type Begun = (Instant, Vec<u8>);
+
 /// Calls `work` on another thread with each input in turn, and ends the process with the input that takes too long.
 fn watched(parser: &'static Parser, work: impl FnOnce(&dyn Fn(&[u8]))) {
-    let now: Arc<Mutex<Option<(Instant, Vec<u8>)>>> = Arc::default();
+    let now: Arc<Mutex<Option<Begun>>> = Arc::default();
     let (watch, (sender, receiver)) = (now.clone(), mpsc::channel::<()>());
     let watcher = thread::spawn(move || {
         while receiver.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {

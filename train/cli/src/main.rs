@@ -110,7 +110,10 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     panics::keep_quiet();
     let result = panics::caught(|| run(cli, &matches));
-    let kept = panics::caught(|| Ok(kernels::keep()));
+    let kept = panics::caught(|| {
+        kernels::keep();
+        Ok(())
+    });
     match result.and(kept) {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that closed stdout (`gradus world | head`) has seen enough.

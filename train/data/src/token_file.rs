@@ -168,9 +168,9 @@ impl TokenFile {
         }
         let file = TokenFile { bytes: map, path: path.to_owned(), counts };
         // A digest says that a file is what its maker wrote, not what we would have.
-        let ends = file.index().iter().map(up_to);
+        let mut ends = file.index().iter().map(up_to);
         let is_in_order = ends.clone().zip(ends.clone().skip(1)).all(|(a, b)| a.0 <= b.0 && a.1 <= b.1);
-        if !is_in_order || ends.last().unwrap_or_default() != (counts.tokens, counts.bytes) {
+        if !is_in_order || ends.next_back().unwrap_or_default() != (counts.tokens, counts.bytes) {
             return corrupt("its index of pieces does not rise to the numbers of tokens and bytes in its header".into());
         }
         let largest = match counts.width {

@@ -15,7 +15,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Whether the value has a place on the scale. What is beyond [`LARGEST`], or nearer to zero on a logarithmic one than its
+    /// Whether the value has a place on the scale. What is beyond `LARGEST`, or nearer to zero on a logarithmic one than its
     /// inverse, is no measurement, and ranges around it would be infinite.
     pub fn shows(self, value: f64) -> bool {
         value.abs() <= LARGEST && (self == Self::Linear || value >= 1.0 / LARGEST)

@@ -118,12 +118,15 @@ impl Tokenizer {
     }
 }
 
+/// Reads a file by its name; `None`: it is not there.
+type Open<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, TextError> + 'a;
+
 /// Where a tokenizer's files come from.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     folder: &'a Path,
     /// The bytes of a file; `None`: there is none of this name.
-    open: &'a dyn Fn(&str) -> Result<Option<Vec<u8>>, TextError>,
+    open: &'a Open<'a>,
 }
 
 impl Source<'_> {
