@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Documents that people write, and pages that the program writes.
-const DOCUMENTS: [&str; 13] = [
+const DOCUMENTS: [&str; 14] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -12,6 +12,7 @@ const DOCUMENTS: [&str; 13] = [
     "model/LEDGER.md",
     "tensor/NOTEBOOK.md",
     "tests/README.md",
+    "tests/fuzz/README.md",
     "tests/golden/README.md",
     "tests/peers/README.md",
     "train/paper/MINIATURE.md",

@@ -1,5 +1,8 @@
 //! Added tokens: pieces of text, such as `<start>`, that are one token each, found before any other processing.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
 use crate::error::TextError;
 
 /// A token that is matched in the text itself and kept whole.
@@ -19,6 +22,7 @@ pub(crate) struct AddedToken {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AddedTokens {
     tokens: Vec<AddedToken>,
+    ids: HashMap<String, u32>,
     pub(crate) raw: Matcher,
     pub(crate) normalized: Matcher,
 }
@@ -31,11 +35,12 @@ impl AddedTokens {
         if pattern.is_empty() {
             return refuse("it matches nothing, since it is empty (after normalisation). Give it visible characters");
         }
-        if self.tokens.iter().any(|t| t.content == token.content) {
+        if self.ids.contains_key(&token.content) {
             return refuse("it is listed twice. Remove one");
         }
         let matcher = if token.normalized { &mut self.normalized } else { &mut self.raw };
         matcher.insert(pattern, token.id);
+        self.ids.insert(token.content.clone(), token.id);
         let at = self.tokens.partition_point(|t| t.id < token.id);
         self.tokens.insert(at, token);
         Ok(())
@@ -46,7 +51,7 @@ impl AddedTokens {
     }
 
     pub(crate) fn id(&self, content: &str) -> Option<u32> {
-        self.tokens.iter().find(|t| t.content == content).map(|t| t.id)
+        self.ids.get(content).copied()
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&AddedToken> {
@@ -54,16 +59,17 @@ impl AddedTokens {
     }
 }
 
-/// Finds patterns in text: the leftmost, and of those that start there the longest.
+/// Finds patterns in text: the leftmost, and of those that start there the longest. A file may list as many as it likes: each length
+/// is looked up once.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
-    patterns: Vec<(String, u32)>, // longest first
+    patterns: BTreeMap<Reverse<usize>, HashMap<String, u32>>, // by their length in bytes
     starts: [bool; 256],
 }
 
 impl Default for Matcher {
     fn default() -> Self {
-        Matcher { patterns: Vec::new(), starts: [false; 256] }
+        Matcher { patterns: BTreeMap::new(), starts: [false; 256] }
     }
 }
 
@@ -77,8 +83,7 @@ pub(crate) enum Piece<'a> {
 impl Matcher {
     pub(crate) fn insert(&mut self, pattern: String, id: u32) {
         self.starts[pattern.as_bytes()[0] as usize] = true;
-        let at = self.patterns.partition_point(|(p, _)| p.len() >= pattern.len());
-        self.patterns.insert(at, (pattern, id));
+        self.patterns.entry(Reverse(pattern.len())).or_default().entry(pattern).or_insert(id); // of two alike the first
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -110,8 +115,9 @@ impl Matcher {
         }
         let bytes = text.as_bytes();
         (from..bytes.len()).filter(|&at| self.starts[bytes[at] as usize]).find_map(|at| {
-            let (pattern, id) = self.patterns.iter().find(|(p, _)| bytes[at..].starts_with(p.as_bytes()))?;
-            Some((at, *id, pattern.len()))
+            self.patterns
+                .iter()
+                .find_map(|(&Reverse(length), patterns)| Some((at, *patterns.get(text.get(at..at + length)?)?, length)))
         })
     }
 }
@@ -131,6 +137,8 @@ mod tests {
             matcher.split("x<a><b><a>é<a").collect::<Vec<_>>(),
             [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]
         );
+        matcher.insert("é".into(), 9);
+        assert_eq!(matcher.split("é").collect::<Vec<_>>(), [(0, Token(2))], "of two alike the first");
         assert_eq!(matcher.split("").count(), 0);
         assert_eq!(Matcher::default().split("<a>").collect::<Vec<_>>(), [(0, Text("<a>"))]);
     }

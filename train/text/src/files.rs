@@ -118,7 +118,6 @@ impl Tokenizer {
     }
 }
 
-/// Reads a file by its name; `None`: it is not there.
 type Open<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, TextError> + 'a;
 
 /// Where a tokenizer's files come from.
@@ -393,11 +392,12 @@ fn load_pair(source: Source<'_>, vocabulary: &str, merges: &str) -> Result<Token
     }
     if vocabulary.ends_with(RELEASE.0) {
         // There added tokens are the last of the vocabulary, since the release has no other place for them.
-        let last = |ids: &HashMap<String, u32>, t: &SavedToken| {
-            t.content != UNKNOWN && ids.get(&t.content).is_some_and(|&id| id as usize + 1 == ids.len())
-        };
-        while let Some(token) = added.iter().find(|token| last(&ids, token)) {
-            ids.remove(&token.content);
+        let own = added.iter().filter(|token| token.content != UNKNOWN);
+        let own: HashMap<u32, &String> = own.filter_map(|token| Some((*ids.get(&token.content)?, &token.content))).collect();
+        while let Some(last) = (ids.len() as u32).checked_sub(1).and_then(|last| own.get(&last)) {
+            if ids.remove(*last).is_none() {
+                break;
+            }
         }
     }
     assemble(&vocabulary, ids.into_iter().collect(), &pairs, added)?.with_mode(mode)
