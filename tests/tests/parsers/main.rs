@@ -95,7 +95,7 @@ type Begun = (Instant, Vec<u8>);
 
 /// Calls `work` on another thread with each input in turn, and ends the process with the input that takes too long.
 fn watched(parser: &'static Parser, work: impl FnOnce(&dyn Fn(&[u8]))) {
-    let now: Arc<Mutex<Option<Begun>>> = Arc::default();
+    let now = Arc::new(Mutex::new(None::<(Instant, Vec<u8>)>));
     let (watch, (sender, receiver)) = (now.clone(), mpsc::channel::<()>());
     let watcher = thread::spawn(move || {
         while receiver.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
