@@ -90,9 +90,6 @@ fn every_target_and_corpus_is_a_parser_s() {
 /// Longer than any case takes, by far: what is not done by then hangs.
 const LONG: Duration = Duration::from_secs(30);
 
-/// When an input was begun with, and which.
-type Begun = (Instant, Vec<u8>);
-
 /// Calls `work` on another thread with each input in turn, and ends the process with the input that takes too long.
 fn watched(parser: &'static Parser, work: impl FnOnce(&dyn Fn(&[u8]))) {
     let now = Arc::new(Mutex::new(None::<(Instant, Vec<u8>)>));
