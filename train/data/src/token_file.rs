@@ -99,7 +99,7 @@ impl TokenFile {
             Err(DataError::File(error)) if error.cause.kind() == io::ErrorKind::NotFound => {}
             sound_or_unreadable => return sound_or_unreadable,
         }
-        disk::make_private_folders(cache).map_err(|e| FileError::new("make the directory", cache, e))?;
+        disk::make_private_folders(cache).map_err(|e| FileError::new("make the cache", cache, e))?;
         remove_unfinished(cache, path.file_name())?;
         let total = files.iter().map(|file| file.length).sum();
         let mut progress = monitor.begin(Job::new(&format!("tokenising {}", corpus.display()), total, "bytes"));

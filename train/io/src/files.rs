@@ -67,6 +67,9 @@ fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
         }
         Kind::InvalidData => "it is damaged, or of another kind: put back a copy of it",
         Kind::OutOfMemory => "close other programs, or use a machine with more memory",
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem if action == "make the cache" => {
+            "name a folder of your own with --cache"
+        }
         Kind::PermissionDenied if matches!(action, "read" | "list") => "check who may read it",
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
             "check who may write there, or name a folder of your own; what was there before is untouched"

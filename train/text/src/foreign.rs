@@ -4,11 +4,11 @@
 const KINDS: [(&[u8], &str, &str); 7] = [
     (b"\xFF\xFE", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
     (b"\xFE\xFF", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
-    (b"\x1F\x8B", "a file packed by gzip", "gzip -d"),
+    (b"\x1F\x8B", "a file packed by gzip", "gzip -dc FILE > TEXT"),
     (b"PK\x03\x04", "a zip archive", "unzip"),
-    (b"BZh", "a file packed by bzip2", "bzip2 -d"),
-    (b"\xFD7zXZ\0", "a file packed by xz", "xz -d"),
-    (b"\x28\xB5\x2F\xFD", "a file packed by zstd", "zstd -d"),
+    (b"BZh", "a file packed by bzip2", "bzip2 -dc FILE > TEXT"),
+    (b"\xFD7zXZ\0", "a file packed by xz", "xz -dc FILE > TEXT"),
+    (b"\x28\xB5\x2F\xFD", "a file packed by zstd", "zstd -dc FILE > TEXT"),
 ];
 
 /// What a file with these bytes is, and the command that makes it readable; `None` where they do not tell.

@@ -67,6 +67,12 @@ pub(super) fn config(
     let layers = blocks.len() / BLOCK;
     // Where nobody says otherwise, heads, activation and dropouts are the paper's.
     let options = known.clone().unwrap_or_default();
+    if known.is_none() && heads.is_none() && width % options.heads != 0 {
+        let theirs = options.heads;
+        return Err(other(format!(
+            "a release does not tell the heads, and the paper's {theirs} do not divide width {width}: give --heads"
+        )));
+    }
     let config = GptConfig { vocab, context, width, layers, heads: heads.unwrap_or(options.heads), ..options };
     config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
     for (i, ((name, expected), found)) in arrays(&config).iter().zip(shapes).enumerate() {

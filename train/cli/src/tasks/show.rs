@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gradus_data::sets::{Answer, Example, Input, Label, Split, Task};
+use gradus_data::sets::{Answer, Example, Input, Label, Split, Task, visible};
 use gradus_io::numbers::count;
 use gradus_train::finetune::{FinetuneError, TaskModel, evenly, left_out};
 use gradus_train::hyperparameters::in_range;
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     for (example, encoded) in rows {
         output::line(&format!("\n{}  label: {}", example.id, label(task, example).as_deref().unwrap_or("none")))?;
         for (name, text) in texts(example) {
-            output::line(&format!("  {name}: {}", text.escape_debug()))?;
+            output::line(&format!("  {name}: {}", visible(&text)))?;
         }
         for (reader, encoded) in reader.iter().zip(encoded) {
             for tokens in reader.tokens(encoded) {
@@ -111,7 +111,7 @@ impl Reader {
 
     /// The tokens of each sequence, as text.
     fn tokens(&self, encoded: &Encoded) -> Vec<Vec<String>> {
-        let token = |id: u32| self.model.tokenizer.token(id).unwrap_or_else(|| id.to_string()).escape_debug().to_string();
+        let token = |id: u32| visible(&self.model.tokenizer.token(id).unwrap_or_else(|| id.to_string()));
         encoded.rows.iter().map(|row| row.to_vec().into_iter().map(token).collect()).collect()
     }
 }

@@ -69,12 +69,24 @@ fn list(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// A text on one line: what cannot be seen is escaped, and nothing else.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\'' | '"' => shown.push(c),
+            _ => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
+}
+
 /// What was found, short enough for a message.
 pub(super) fn quote(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {
-        Some((cut, _)) => format!("`{}…`", text[..cut].escape_debug()),
+        Some((cut, _)) => format!("`{}…`", visible(&text[..cut])),
         None if text.is_empty() => "nothing".into(),
-        None => format!("`{}`", text.escape_debug()),
+        None => format!("`{}`", visible(text)),
     }
 }

@@ -58,7 +58,7 @@ mod tsv;
 pub mod wnli;
 pub mod wsc273;
 
-pub use error::SetError;
+pub use error::{SetError, visible};
 pub use place::Files;
 pub use scores::Metric;
 pub use submission::{Submission, label, label_from, submission};
