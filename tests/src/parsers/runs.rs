@@ -35,7 +35,8 @@ fn read_state(input: &[u8]) {
 
 fn states() -> Vec<Vec<u8>> {
     let trainer: Trainer = Trainer::new(recipe(10, 1), Model::init(&config().into(), 1));
-    vec![trainer.state(r#"{"run":"a","seconds":1.5,"log":70,"best":3.5}"#).expect("on the CPU")]
+    let state = |_| trainer.state(r#"{"run":"a","seconds":1.5,"log":70,"best":3.5}"#).expect("on the CPU");
+    (0..64).map(state).min().into_iter().collect() // which of the two metadata comes first is chance
 }
 
 fn read_metrics(input: &[u8]) {
