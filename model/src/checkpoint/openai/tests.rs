@@ -144,5 +144,5 @@ fn what_does_not_fit_is_named() {
 
     let mut bare = whole.clone();
     bare.remove(CONFIG_FILE);
-    refused(&bare, &["width = 4: expected a multiple of the 12 heads; change it with --width or --heads"]);
+    refused(&bare, &["the paper's 12 do not divide width 4: give --heads"]);
 }

@@ -115,7 +115,7 @@ fn bad_releases() {
         desk.gradus("import --openai . --heads 2 --out m").fails_with(words);
         assert!(!desk.exists("m"), "whole or absent");
     };
-    desk.gradus("import --openai . --out m").fails_with(&["width = 8", "a multiple of the 12 heads", "--heads"]);
+    desk.gradus("import --openai . --out m").fails_with(&["the paper's 12 do not divide width 8", "give --heads"]);
     let piece = desk.read("params_4.npy");
     desk.write("params_4.npy", &piece[..piece.len() - 4]);
     fails(&["params_4.npy: expected 195 numbers of 4 bytes each", "found 776 bytes"]);
