@@ -126,6 +126,23 @@ impl Matcher {
 mod tests {
     use super::*;
 
+    /// As many as a file may list: compared with one another they would take minutes.
+    #[test]
+    fn a_hundred_thousand_tokens_are_found() {
+        let mut added = AddedTokens::default();
+        let content = |id: u32| format!("<{}{id}>", "x".repeat(id as usize % 50));
+        for id in 0..100_000 {
+            let token = AddedToken { content: content(id), id, special: true, normalized: false };
+            added.insert(token, str::to_owned).unwrap();
+        }
+        let text: String = (0..100_000).step_by(7).map(content).collect();
+        let found = added.raw.split(&text).map(|(_, piece)| piece);
+        assert!(found.eq((0..100_000).step_by(7).map(Piece::Token)));
+        assert_eq!((added.id(&content(77_777)), added.as_slice().len()), (Some(77_777), 100_000));
+        let again = AddedToken { content: content(5), id: 100_000, special: true, normalized: false };
+        assert!(added.insert(again, str::to_owned).is_err());
+    }
+
     #[test]
     fn leftmost_longest() {
         let mut matcher = Matcher::default();
