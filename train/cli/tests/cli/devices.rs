@@ -219,6 +219,7 @@ mod on_a_gpu {
         assert!(on_cpu.stderr.contains("note: this run was begun on gpu:") && on_cpu.stderr.contains(note), "{}", on_cpu.stderr);
         let mut run = desk.json("elsewhere/run.json");
         run["device"] = "gpu:of another machine\u{1b}[31m".into();
+        desk.forget("elsewhere");
         desk.write("elsewhere/run.json", run.to_string());
         desk.gradus("pretrain --resume elsewhere")
             .fails_with(&["of another machine", "the run was begun there: --device cpu continues it on the CPU"]);
@@ -246,6 +247,7 @@ mod on_a_gpu {
         // That of the block's wide product, 128·12 rows by 32 and 4·32 columns.
         let kind = "f16, 1 of (2048, 32)·(32, 128), k4·4";
         run["precision"]["kernels"] = serde_json::json!({ kind: "a kernel of another GPU" });
+        desk.forget("run");
         desk.write("run/run.json", run.to_string());
         let resumed = desk.gradus(&format!("pretrain --resume run --device {gpu}"));
         assert!(resumed.stderr.contains("lacks 1 kernel chosen before; others take its place"), "{}", resumed.stderr);
