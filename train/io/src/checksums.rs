@@ -56,7 +56,7 @@ impl Sum {
     }
 }
 
-/// The sum of what is written bit by bit.
+/// The sum of what is written in parts.
 #[derive(Clone, Debug, Default)]
 pub struct Summing {
     hash: Sha256,
@@ -155,7 +155,12 @@ impl Checksums {
 
     /// The sum of a file as it is, compared as that of `entry`; `None`: it is missing.
     fn found(&self, name: &str, entry: &Entry) -> Result<Option<Sum>, FileError> {
-        let (path, length) = (self.folder.join(name), is_log(name).then_some(entry.now.bytes));
+        self.sum_of(name, is_log(name).then_some(entry.now.bytes))
+    }
+
+    /// The sum of a file, or of so much of its beginning; `None`: it is missing.
+    fn sum_of(&self, name: &str, length: Option<u64>) -> Result<Option<Sum>, FileError> {
+        let path = self.folder.join(name);
         match Sum::of_file(&path, length) {
             Ok(sum) => Ok(Some(sum)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -349,14 +354,9 @@ pub fn write(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<(), FileError> 
 impl Checksums {
     /// The sum of a file: the listed one, or where it is there and not listed, that which it has.
     fn listed(&self, name: &str) -> Result<Option<Sum>, FileError> {
-        if let Some(entry) = self.files.get(name) {
-            return Ok(Some(entry.now.clone()));
-        }
-        let path = self.folder.join(name);
-        match Sum::of_file(&path, None) {
-            Ok(sum) => Ok(Some(sum)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(cause) => Err(FileError::new("read", &path, cause)),
+        match self.files.get(name) {
+            Some(entry) => Ok(Some(entry.now.clone())),
+            None => self.sum_of(name, None),
         }
     }
 
