@@ -124,7 +124,7 @@ pub fn begin(
     let ready = Prepared::open(&manifest, task, out)?;
     check_room(&control.device, ready.task_model.model.bytes_to(&control.device)).map_err(RunError::from)?;
     manifest.digest = ready.digest.clone();
-    manifest.begin(out, Vec::new())?;
+    manifest.write(out, Vec::new())?;
     ready.run(&manifest, control)
 }
 

@@ -155,7 +155,7 @@ pub fn begin(
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
     let device = precision::named(&control.run.device);
     let manifest = PretrainManifest { settings, corpus, steps, digest, command, device, precision };
-    manifest.begin(out, source.tokenizer().files())?;
+    manifest.write(out, source.tokenizer().files())?;
     let stored = Stored { dir: out.to_owned(), manifest, source, trainer, past: Past::NONE, best: f64::INFINITY };
     Pretraining::new(stored, control).run()
 }

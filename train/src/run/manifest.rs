@@ -51,8 +51,8 @@ pub trait Manifest: Serialize + DeserializeOwned {
         })
     }
 
-    /// Writes it into its directory, the last of these files: with it, the run has begun.
-    fn begin(&self, dir: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<(), RunError> {
+    /// Writes it into its directory, after these files: once it is there, the run has begun.
+    fn write(&self, dir: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<(), RunError> {
         files.push((FILE, json_text(self)));
         Ok(checksums::write(dir, &files)?)
     }
@@ -67,7 +67,7 @@ pub trait Manifest: Serialize + DeserializeOwned {
             return Ok(());
         }
         *self.precision() = now;
-        self.begin(dir, Vec::new())
+        self.write(dir, Vec::new())
     }
 
     /// Takes a directory for a new run; one that holds anything is refused.
@@ -123,7 +123,7 @@ mod tests {
         let refused = |out: &Path| told(Any::reclaim(out).map(|(lock, _)| lock));
         assert!(refused(&out).contains("run.json") && !out.exists());
         let lock = Any::claim(&out).unwrap();
-        Any {}.begin(&out, Vec::new()).unwrap();
+        Any {}.write(&out, Vec::new()).unwrap();
         assert!(told(Any::claim(&out)).contains("another gradus is working there"));
         assert!(refused(&out).contains("another gradus is working there"));
         drop(lock);
