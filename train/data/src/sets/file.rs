@@ -108,9 +108,10 @@ pub(super) fn choose<const N: usize>(folder: &Place<'_>, files: [&str; N], relat
 /// What is packed in these bytes, if anything is, and whether that is all of it.
 fn unpacked<'b>(path: &Path, bytes: &'b [u8]) -> io::Result<(Cow<'b, [u8]>, bool)> {
     let most = (RATIO * bytes.len() as u64).max(SMALL);
+    let damaged = |e: io::Error| io::Error::new(io::ErrorKind::InvalidData, format!("what is packed in it is damaged ({e})"));
     let take = |reader: &mut dyn Read| {
         let mut content = Vec::new();
-        reader.take(most + 1).read_to_end(&mut content)?;
+        reader.take(most + 1).read_to_end(&mut content).map_err(damaged)?;
         let whole = content.len() as u64 <= most;
         Ok((Cow::Owned(content), whole))
     };
@@ -118,7 +119,7 @@ fn unpacked<'b>(path: &Path, bytes: &'b [u8]) -> io::Result<(Cow<'b, [u8]>, bool
         return take(&mut flate2::read::MultiGzDecoder::new(bytes));
     }
     if bytes.starts_with(ZIP) {
-        let mut archive = zip::ZipArchive::new(Cursor::new(bytes))?;
+        let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| damaged(e.into()))?;
         let index = member(path, &archive)?;
         return take(&mut archive.by_index(index)?);
     }
@@ -247,5 +248,20 @@ mod tests {
         assert!(error.contains(words), "{error}");
         let error = load("dev.tsv", "sentence\tlabel\nfine\nfine\t1".as_bytes()).unwrap_err();
         assert!(!error.contains("cut off"), "{error}");
+    }
+
+    /// A packed file that was cut off is named as that, with what helps.
+    #[test]
+    fn a_damaged_packed_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["dev.tsv.gz", "dev.tsv.zip"] {
+            let packed = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/packed").join(name)).unwrap();
+            let path = folder.path().join(name);
+            fs::write(&path, &packed[..packed.len() * 2 / 3]).unwrap();
+            let told = SetFile::read(Task::named("sst-2").unwrap(), &Place::of(&path, &crate::sets::place::Disk))
+                .unwrap_err()
+                .to_string();
+            assert!(told.contains("what is packed in it is damaged") && told.contains("put back a copy"), "{told}");
+        }
     }
 }
