@@ -48,7 +48,7 @@ pub const HEAD_FILE: &str = "head.safetensors";
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum CheckpointError {
     /// The file system refused.
-    #[error("cannot {action} {path}: {source}{}", hint(.source))]
+    #[error("cannot {action} {path}: {source}; {}", hint(.source))]
     Io { path: PathBuf, action: &'static str, source: std::io::Error },
     /// `config.json` is not JSON, or lacks or misstates a field.
     #[error("{path}: {problem}; restore the file that was saved with the model, or correct it")]
@@ -84,10 +84,11 @@ pub enum CheckpointError {
 
 fn hint(e: &std::io::Error) -> &'static str {
     match e.kind() {
-        std::io::ErrorKind::NotFound => "; a model directory holds config.json and model.safetensors",
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge => "; free some space and try again",
-        std::io::ErrorKind::PermissionDenied => "; check the permissions of the file and its directory",
-        _ => "",
+        std::io::ErrorKind::NotFound => "a model directory holds config.json and model.safetensors",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge => "free some space and try again",
+        std::io::ErrorKind::PermissionDenied => "check the permissions of the file and its directory",
+        std::io::ErrorKind::OutOfMemory => "close other programs, or use a machine with more memory",
+        _ => "check the path and its disk",
     }
 }
 

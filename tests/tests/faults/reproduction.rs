@@ -1,22 +1,77 @@
-//! The paper in miniature, disturbed as in `main.rs`; from each place of the program, and
-//! `GRADUS_TRIALS` times more.
+//! The paper in miniature, disturbed as in `main.rs`: at a call of each place of the program, and at
+//! `GRADUS_TRIALS` others. So that a trial takes seconds and no minutes, all stages but one are done before it.
 #![allow(clippy::disallowed_methods)]
 
 mod disk;
 mod scene;
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use gradus_io::checksums;
 use gradus_io::progress::Silent;
 use gradus_paper::{Sizes, Watch, begin};
 
-use scene::{Outcome, Scene};
+use disk::Fault;
+use scene::{Files, Outcome, Progress, Scene, Trials};
 
 /// Begins the reproduction in `root/mini`, or continues it: the command is the same.
 fn command(root: &Path) -> Outcome {
     begin(&Sizes::new(1, 1, 0.01, false), &root.join("mini"), &Watch { monitor: &Silent, samples: false })?;
     Ok(())
+}
+
+/// A reproduction of which a stage is open, and the calls on files that doing it makes.
+struct Open {
+    /// The file or folder of the stage's result, in the seed's folder; nothing for one of which all is open.
+    stage: Option<String>,
+    calls: Vec<String>,
+}
+
+impl Open {
+    /// Takes the stage's result out of the finished reproduction in the scene, as if it had not been run.
+    fn take_out(&self, scene: &Scene<'_>) {
+        let mini = scene.root.join("mini");
+        let seed = mini.join("seed-1");
+        let Some(stage) = &self.stage else {
+            return fs::remove_dir_all(mini).unwrap();
+        };
+        checksums::remove(&mini, &["results.json"]).unwrap();
+        fs::remove_file(mini.join("report.html")).unwrap();
+        if stage == "world" {
+            return fs::remove_dir_all(seed.join("world")).unwrap();
+        }
+        checksums::remove(&seed.join("results"), &[stage]).unwrap();
+        if let Some(body) = stage.strip_prefix("pretrain.").and_then(|name| name.strip_suffix(".json")) {
+            fs::remove_dir_all(seed.join(body)).unwrap();
+        }
+    }
+
+    /// Where all is open: what the stages after the first leave, unless they have begun. It depends on the first alone.
+    fn fill(&self, scene: &Scene<'_>, finished: &Files) {
+        let seed = scene.root.join("mini/seed-1");
+        let later = ["gpt", "lstm", "results"].map(|name| seed.join(name));
+        if self.stage.is_some() || !seed.join("world").exists() || later.iter().any(|folder| folder.exists()) {
+            return;
+        }
+        scene::write(finished.iter().filter(|(path, _)| later.iter().any(|folder| path.starts_with(folder))));
+    }
+
+    /// Where a call is made: its words without the names of results, models and the files of tasks, and without numbers.
+    fn place(&self, n: u64) -> String {
+        let mut words = self.calls[n as usize - 1].clone();
+        if let Some(stage) = self.stage.as_deref().and_then(|stage| stage.strip_suffix(".json")) {
+            words = words.replace(stage, "RESULT");
+        }
+        let of_task = |path: &str| path.contains("world") && path.split('/').count() > 4;
+        let path = |path: &str| match path.rsplit_once('.') {
+            Some((_, kind)) if of_task(path) && !kind.contains('/') => format!("TASK.{kind}"),
+            _ if of_task(path) => "TASK".into(),
+            _ => path.replace("/lstm", "/gpt"),
+        };
+        words.split('"').map(path).collect::<String>().replace(|c: char| c.is_ascii_digit(), "")
+    }
 }
 
 #[test]
@@ -26,5 +81,51 @@ fn a_reproduction_survives_every_failure_of_the_disk() {
     let folder = scene::folder();
     let root = folder.path().join("disk");
     fs::create_dir(&root).unwrap();
-    Scene { root, command: &command, out: "mini" }.each_place_may_fail(trials);
+    let scene = Scene { root, command: &command, out: "mini" };
+    let mut whole = Open { stage: None, calls: scene.undisturbed() };
+    // The rest is as where one stage is open.
+    whole.calls.truncate(whole.calls.iter().position(|call| call.contains("/seed-1/gpt")).expect("it is pre-trained"));
+    let (finished, expected) = (scene.files(), scene.results());
+    let stages: BTreeSet<String> = finished.keys().filter_map(|path| stage(&scene.root, path)).collect();
+    assert_eq!(stages.len(), 59);
+
+    let mut open = vec![whole];
+    for stage in stages {
+        scene.put_back(&finished);
+        let mut one = Open { stage: Some(stage), calls: Vec::new() };
+        one.take_out(&scene);
+        one.calls = scene.undisturbed();
+        assert!(scene.results() == expected, "{:?}: done alone, it comes out otherwise", one.stage);
+        open.push(one);
+    }
+    let cases: Vec<(usize, u64)> =
+        open.iter().enumerate().flat_map(|(i, one)| (1..=one.calls.len() as u64).map(move |n| (i, n))).collect();
+    let count = cases.len();
+    let (drawn, again) = Trials::of_environment().choose(cases, count);
+    let mut places = BTreeSet::new();
+    let (mut chosen, rest): (Vec<_>, Vec<_>) = drawn.into_iter().partition(|&(i, n)| places.insert(open[i].place(n)));
+    eprintln!("{count} calls on files, {} places, {trials} trials more", chosen.len());
+    chosen.extend(rest.into_iter().take(trials));
+    let mut shown = Progress::of(chosen.len());
+    for (t, (i, n)) in chosen.into_iter().enumerate() {
+        let (one, fault) = (&open[i], Fault::ALL[t % Fault::ALL.len()]);
+        let what = format!("{:?} open, {fault:?} at call {n}, {} ({again})", one.stage, one.calls[n as usize - 1]);
+        scene.put_back(&finished);
+        one.take_out(&scene);
+        scene.disturb(n, fault, &what);
+        one.fill(&scene, &finished);
+        scene.goes_on_to(&expected, &what);
+        shown.one_more();
+    }
+}
+
+/// The stage whose result a file is, or is in.
+fn stage(root: &Path, path: &Path) -> Option<String> {
+    let within: PathBuf = path.strip_prefix(root.join("mini/seed-1")).ok()?.into();
+    let name = within.iter().nth(1)?.to_str()?;
+    match within.iter().next()?.to_str()? {
+        "world" => Some("world".into()),
+        "results" if name != "checksums.json" => Some(name.into()),
+        _ => None,
+    }
 }

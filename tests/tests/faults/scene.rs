@@ -1,13 +1,13 @@
 //! A command that is disturbed, and what must hold whatever happened.
 #![allow(dead_code, reason = "two binaries have it, each with its own scenes")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use gradus_io::checksums::{self, CHECKSUMS_FILE};
 use gradus_io::disk;
@@ -31,7 +31,10 @@ pub struct Scene<'c> {
     pub out: &'static str,
 }
 
-type Files = BTreeMap<PathBuf, Vec<u8>>;
+/// Files by their paths, and folders, which have no contents.
+pub type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
+/// The same but for times.
+pub type Results = BTreeMap<PathBuf, Content>;
 
 /// One scene at a time, its preparation too: the watcher is the process's.
 pub fn stage() -> MutexGuard<'static, ()> {
@@ -46,13 +49,13 @@ pub fn folder() -> TempDir {
 }
 
 /// What is tried of all numbers from 1.
-enum Trials {
+pub enum Trials {
     All,
     Sample(u64),
 }
 
 impl Trials {
-    fn of_environment() -> Self {
+    pub fn of_environment() -> Self {
         match std::env::var("GRADUS_FAULTS").as_deref() {
             Ok("all") => Trials::All,
             Ok(seed) => Trials::Sample(seed.parse().expect("GRADUS_FAULTS is `all` or the seed of a sample")),
@@ -64,7 +67,7 @@ impl Trials {
     }
 
     /// Some of `cases`, with words on how to draw them again.
-    fn choose<T: Clone>(&self, cases: Vec<T>, sample: usize) -> (Vec<T>, String) {
+    pub fn choose<T: Clone>(&self, cases: Vec<T>, sample: usize) -> (Vec<T>, String) {
         let Trials::Sample(seed) = self else { return (cases, "GRADUS_FAULTS=all".into()) };
         let mut order: Vec<usize> = (0..cases.len()).collect();
         gradus_tensor::rng::Philox::with_stream(*seed, 1).shuffle(&mut order);
@@ -76,50 +79,44 @@ impl Trials {
 impl Scene<'_> {
     /// Disturbs every call on files, or `sample` of the disturbances.
     pub fn every_call_may_fail(&self, sample: usize) {
-        self.calls_may_fail(|calls, trials| {
-            let cases = (1..=calls.len() as u64).flat_map(|n| Fault::ALL.map(|fault| (n, fault))).collect();
-            trials.choose(cases, sample)
-        });
-    }
-
-    /// Disturbs a call of each kind on each file, whatever its number, and `sample` calls more.
-    pub fn each_place_may_fail(&self, sample: usize) {
-        self.calls_may_fail(|calls, trials| {
-            let (all, again) = trials.choose((1..=calls.len() as u64).collect(), calls.len());
-            let mut places = BTreeSet::new();
-            let place = |n: u64| calls[n as usize - 1].replace(|c: char| c.is_ascii_digit(), "");
-            let (mut chosen, rest): (Vec<u64>, Vec<u64>) = all.into_iter().partition(|&n| places.insert(place(n)));
-            chosen.extend(rest.into_iter().take(sample));
-            let cases = chosen.into_iter().enumerate().map(|(i, n)| (n, Fault::ALL[i % Fault::ALL.len()])).collect();
-            (cases, again)
-        });
-    }
-
-    fn calls_may_fail(&self, choose: impl FnOnce(&[String], &Trials) -> (Vec<(u64, Fault)>, String)) {
         let begun = self.files();
+        let calls = self.undisturbed();
+        let expected = self.results();
+        let cases = (1..=calls.len() as u64).flat_map(|n| Fault::ALL.map(|fault| (n, fault))).collect();
+        let (chosen, again) = Trials::of_environment().choose(cases, sample);
+        eprintln!("{} calls on files, {} trials", calls.len(), chosen.len());
+        let mut shown = Progress::of(chosen.len());
+        for (n, fault) in chosen {
+            let what = format!("{fault:?} at call {n}, {} ({again})", calls[n as usize - 1]);
+            self.put_back(&begun);
+            self.disturb(n, fault, &what);
+            self.goes_on_to(&expected, &what);
+            shown.one_more();
+        }
+        self.put_back(&begun);
+    }
+
+    /// Runs the command, and tells its calls on files.
+    pub fn undisturbed(&self) -> Vec<String> {
         let quiet = Arc::new(Disk::new(&self.root, None));
         disk::watch(Some(quiet.clone()));
         let done = (self.command)(&self.root);
         disk::watch(None);
         done.expect("undisturbed");
-        let (calls, expected) = (quiet.seen(), self.results());
-        let (chosen, again) = choose(&calls, &Trials::of_environment());
-        eprintln!("{} calls on files, {} trials", calls.len(), chosen.len());
-        for (n, fault) in chosen {
-            let what = format!("{fault:?} at call {n}, {} ({again})", calls[n as usize - 1]);
-            self.put_back(&begun);
-            let disk = Arc::new(Disk::new(&self.root, Some((n, fault))));
-            disk::watch(Some(disk.clone()));
-            let result = panic::catch_unwind(AssertUnwindSafe(|| (self.command)(&self.root)));
-            disk::watch(None);
-            let result = result.unwrap_or_else(|_| panic!("{what}: a panic"));
-            disk.crash();
-            if let Err(error) = &result {
-                assert_clear(&error.to_string(), &what);
-            }
-            self.goes_on_to(&expected, &what);
+        quiet.seen()
+    }
+
+    /// Runs the command with a failure at its n-th call.
+    pub fn disturb(&self, n: u64, fault: Fault, what: &str) {
+        let disk = Arc::new(Disk::new(&self.root, Some((n, fault))));
+        disk::watch(Some(disk.clone()));
+        let result = panic::catch_unwind(AssertUnwindSafe(|| (self.command)(&self.root)));
+        disk::watch(None);
+        let result = result.unwrap_or_else(|_| panic!("{what}: a panic"));
+        disk.crash();
+        if let Err(error) = &result {
+            assert_clear(&error.to_string(), what);
         }
-        self.put_back(&begun);
     }
 
     /// Refuses every buffer, or a sample of them. The panic is caught once, as the program does.
@@ -135,6 +132,7 @@ impl Scene<'_> {
         let taken = MORE_THAN_ALL - buffer::refuse_nth(0);
         let (chosen, again) = Trials::of_environment().choose((1..=taken).collect(), sample);
         eprintln!("{taken} buffers, {} trials", chosen.len());
+        let mut shown = Progress::of(chosen.len());
         let report = panic::take_hook();
         panic::set_hook(Box::new(|_| {}));
         for n in chosen {
@@ -149,13 +147,14 @@ impl Scene<'_> {
                 "{what}: neither caught nor harmless"
             );
             self.goes_on_to(&expected, &what);
+            shown.one_more();
         }
         panic::set_hook(report);
         self.put_back(&begun);
     }
 
     /// Nothing is damaged, and the command, given again, ends with these results.
-    fn goes_on_to(&self, expected: &BTreeMap<PathBuf, Content>, what: &str) {
+    pub fn goes_on_to(&self, expected: &Results, what: &str) {
         let out = self.root.join(self.out);
         if out.exists() {
             let damaged: Vec<_> = checksums::verify(&out)
@@ -167,7 +166,7 @@ impl Scene<'_> {
         }
         (self.command)(&self.root).unwrap_or_else(|e| panic!("{what}: it does not go on: {e}"));
         let found = self.results();
-        let names = |files: &BTreeMap<PathBuf, Content>| files.keys().cloned().collect::<Vec<_>>();
+        let names = |files: &Results| files.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&found), names(expected), "{what}");
         for (path, content) in expected {
             assert!(
@@ -180,26 +179,46 @@ impl Scene<'_> {
         }
     }
 
-    fn files(&self) -> Files {
+    /// All that is in the root.
+    pub fn files(&self) -> Files {
         let mut files = Files::new();
         collect(&self.root, &mut files);
         files
     }
 
-    fn put_back(&self, files: &Files) {
+    /// Leaves nothing else in the root.
+    pub fn put_back(&self, files: &Files) {
         fs::remove_dir_all(&self.root).unwrap();
         fs::create_dir(&self.root).unwrap();
-        for (path, bytes) in files {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, bytes).unwrap();
-        }
+        write(files);
     }
 
     /// What the command left, but for times.
-    fn results(&self) -> BTreeMap<PathBuf, Content> {
+    pub fn results(&self) -> Results {
         let out = self.root.join(self.out);
         let files = self.files().into_iter().filter(|(path, _)| path.starts_with(&out) && !path.ends_with(CHECKSUMS_FILE));
-        files.map(|(path, bytes)| (path.clone(), Content::of(&path, bytes))).collect()
+        files.filter_map(|(path, bytes)| Some((path.clone(), Content::of(&path, bytes?)))).collect()
+    }
+}
+
+/// Says every half minute how far the trials are.
+pub struct Progress {
+    done: usize,
+    all: usize,
+    said: Instant,
+}
+
+impl Progress {
+    pub fn of(all: usize) -> Self {
+        Progress { done: 0, all, said: Instant::now() }
+    }
+
+    pub fn one_more(&mut self) {
+        self.done += 1;
+        if self.said.elapsed() > Duration::from_secs(30) {
+            eprintln!("{} of {} trials held", self.done, self.all);
+            self.said = Instant::now();
+        }
     }
 }
 
@@ -208,9 +227,22 @@ fn collect(folder: &Path, files: &mut Files) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             collect(&path, files);
+            files.insert(path, None);
         } else {
-            files.insert(path.clone(), fs::read(path).unwrap());
+            files.insert(path.clone(), Some(fs::read(path).unwrap()));
         }
+    }
+}
+
+/// Makes these files and folders.
+pub fn write<'f>(files: impl IntoIterator<Item = (&'f PathBuf, &'f Option<Vec<u8>>)>) {
+    for (path, bytes) in files {
+        let Some(bytes) = bytes else {
+            fs::create_dir_all(path).unwrap();
+            continue;
+        };
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
     }
 }
 
@@ -222,7 +254,7 @@ fn assert_clear(message: &str, what: &str) {
 
 /// A file without its times.
 #[derive(Debug, PartialEq)]
-enum Content {
+pub enum Content {
     Bytes(Vec<u8>),
     Lines(Vec<Value>),
     Tensors(BTreeMap<String, Vec<u8>>),

@@ -85,6 +85,9 @@ pub enum Body {
 }
 
 impl Body {
+    /// All of them.
+    pub const ALL: [Body; 3] = [Body::Gpt, Body::Lstm, Body::Shuffled];
+
     /// Its folder.
     pub fn name(self) -> &'static str {
         match self {

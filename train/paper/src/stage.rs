@@ -1,6 +1,7 @@
 //! One stage: done once, its result kept in a file, never run again.
 
 use std::ffi::OsStr;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -76,8 +77,9 @@ impl Paths {
         self.seed(seed).join("world")
     }
     /// The folders of a seed that files are written in.
-    pub fn folders(&self, seed: u64) -> [PathBuf; 2] {
-        [self.seed(seed), self.seed(seed).join(RESULTS)]
+    pub fn folders(&self, seed: u64) -> Vec<PathBuf> {
+        let inner = Body::ALL.map(Body::name).into_iter().chain([RESULTS]);
+        iter::once(self.seed(seed)).chain(inner.map(|name| self.seed(seed).join(name))).collect()
     }
     /// A run of pre-training.
     pub fn body(&self, seed: u64, body: Body) -> PathBuf {
@@ -143,6 +145,8 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
     settings.seed = seed;
     settings.length = Length::Steps(sizes.steps);
     settings.eval_every = Some((sizes.steps / POINTS).max(1));
+    // On the way, evaluations take their share of a small miniature too. The last one reads all.
+    settings.eval_tokens = (settings.eval_tokens as f64 * sizes.scale.clamp(0.05, 1.0)) as usize;
     settings.shuffle_sentences = body == Body::Shuffled;
     if let (Body::Lstm, BackboneConfig::Gpt(gpt)) = (body, &settings.model) {
         // The vocabulary is the tokenizer's; the world's BPE fills it.
