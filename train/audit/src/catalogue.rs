@@ -103,11 +103,32 @@ static FOLDERS: [(&str, Dir<'_>); 6] = [
 
 /// The files in this folder.
 pub fn files(folder: &str) -> Vec<Source> {
-    let path = |root: &str, file: &File<'_>| format!("{root}/{}", file.path().display());
-    let within =
-        |(root, dir): &'static (&str, Dir<'static>)| Some((root, dir.get_dir(folder.strip_prefix(root)?.strip_prefix('/')?)?));
-    let (root, dir) = FOLDERS.iter().find_map(within).unwrap_or_else(|| panic!("{folder}: no such folder"));
-    dir.files().map(|file| (path(root, file), file.contents_utf8().expect("Rust is UTF-8"))).collect()
+    let (root, dir) = directory(folder);
+    dir.files().map(|file| source(root, file)).collect()
+}
+
+/// The files in this folder and all folders below it.
+pub fn files_below(folder: &str) -> Vec<Source> {
+    fn walk(root: &str, dir: &'static Dir<'static>, all: &mut Vec<Source>) {
+        all.extend(dir.files().map(|file| source(root, file)));
+        dir.dirs().for_each(|inner| walk(root, inner, all));
+    }
+    let (root, dir) = directory(folder);
+    let mut all = Vec::new();
+    walk(root, dir, &mut all);
+    all
+}
+
+fn directory(folder: &str) -> (&'static str, &'static Dir<'static>) {
+    let within = |(root, dir): &'static (&str, Dir<'static>)| match folder.strip_prefix(root)? {
+        "" => Some((*root, dir)),
+        inner => Some((*root, dir.get_dir(inner.strip_prefix('/')?)?)),
+    };
+    FOLDERS.iter().find_map(within).unwrap_or_else(|| panic!("{folder}: no such folder"))
+}
+
+fn source(root: &str, file: &'static File<'static>) -> Source {
+    (format!("{root}/{}", file.path().display()), file.contents_utf8().expect("Rust is UTF-8"))
 }
 
 /// One of them, where there is one.

@@ -42,6 +42,14 @@ pub fn groups() -> Vec<Group> {
     ];
     // What the ops call; the witnesses over the ops are tests of it.
     let methods = catalogue::files("tensor/src/methods");
+    let sources = |folder: &str| {
+        let no_tests = |(path, _): &(String, _)| !["/tests", "/testing", "/twins", "/bits/"].iter().any(|name| path.contains(name));
+        catalogue::files_below(folder).into_iter().filter(no_tests).collect::<Vec<_>>()
+    };
+    let kernels = sources("tensor/src/cpu").into_iter().filter(|(path, _)| !path.ends_with("cpu/adam.rs")).collect();
+    // `check` is a test itself.
+    let model = sources("model/src").into_iter().filter(|(path, _)| !["/check/", "/checkpoint/"].iter().any(|f| path.contains(f)));
+    let model = model.collect();
     let lib: &[&str] = &["--lib"];
     let all: &[&str] = &["--lib", "--test=autograd"];
     vec![
@@ -70,7 +78,17 @@ pub fn groups() -> Vec<Group> {
             filter: Some("tasks::"),
             files: catalogue::files("train/src/tasks"),
         },
-        Group { name: "the scores", package: None, tests: lib, filter: None, files: vec![file("train/data/src/sets/scores.rs")] },
+        Group { name: "the data sets", package: None, tests: lib, filter: None, files: sources("train/data/src") },
+        Group {
+            name: "the trainer",
+            package: None,
+            tests: lib,
+            filter: Some("trainer::"),
+            files: sources("train/src/trainer"),
+        },
+        Group { name: "the model", package: None, tests: lib, filter: None, files: model },
+        Group { name: "checkpoints", package: None, tests: lib, filter: None, files: sources("model/src/checkpoint") },
+        Group { name: "the kernels", package: None, tests: lib, filter: Some("cpu::"), files: kernels },
         Group {
             name: "files",
             package: None,
