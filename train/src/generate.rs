@@ -204,7 +204,7 @@ pub fn generate<T: Real>(
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::GptConfig;
+    use gradus_model::{GptConfig, Tree};
 
     use super::*;
 
@@ -269,11 +269,14 @@ mod tests {
     #[test]
     fn sliding_reads_the_last_half_context() {
         let config =
-            GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 0.7, ..Default::default() };
-        let model: Model<Tensor<f64>> = Model::init(&config.into(), 1);
+            GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 1.5, ..Default::default() };
+        let model: Model<Tensor<f64>> = Model::init(&config.into(), 2);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
             generate(&model, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), &mut |_| true)
         };
+        let mut full = vec![3, 1];
+        run(&mut full, 2, Overflow::Refuse).unwrap();
+        assert_eq!(full.len(), 4, "as many as fit");
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();
         assert!(error.to_string().contains("context of 4; ask for at most --tokens 2"), "{error}");
@@ -287,9 +290,49 @@ mod tests {
         assert_eq!(ids[4], next(&ids[..4]));
         assert_eq!(ids[5], next(&ids[3..5]));
         assert_eq!(ids[6], next(&ids[3..6]));
+        // Other windows would have given other tokens.
+        assert!(ids[4] != next(&ids[2..4]) && ids[6] != next(&ids[4..6]), "{ids:?}");
         let mut long: Vec<u32> = (0..9).collect();
         run(&mut long, 1, Overflow::Slide).unwrap();
         assert_eq!(long[9], next(&[7, 8]));
         assert_eq!(Slide::first(9, 1, 4), Some(Slide { at: 9, unseen: 7 }));
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        let check = |temperature, top_k, top_p| Choice::Sample { temperature, top_k, top_p }.check();
+        for (temperature, top_k, top_p) in [(1.0, None, 1.0), (1e-200, Some(1), 1e-9), (1e300, Some(usize::MAX), 0.5)] {
+            assert_eq!(check(temperature, top_k, top_p), Ok(()));
+        }
+        for (choice, flag) in [
+            (check(0.9e-200, None, 1.0), "--temperature"),
+            (check(-1.0, None, 1.0), "--temperature"),
+            (check(f64::INFINITY, None, 1.0), "--temperature"),
+            (check(f64::NAN, None, 1.0), "--temperature"),
+            (check(1.0, Some(0), 1.0), "--top-k 0"),
+            (check(1.0, None, 0.0), "--top-p 0"),
+            (check(1.0, None, 1.5), "--top-p 1.5"),
+            (check(1.0, None, f64::NAN), "--top-p NaN"),
+        ] {
+            let error = choice.unwrap_err().to_string();
+            assert!(error.contains(flag), "{error}");
+        }
+    }
+
+    #[test]
+    fn large_logits_do_not_overflow() {
+        let choice = Choice::Sample { temperature: 0.01, top_k: None, top_p: 1.0 };
+        assert!((0..50).all(|seed| choice.choose(&[30.0, -30.0, 29.0], &mut Philox::new(seed)) == 0));
+    }
+
+    #[test]
+    fn a_logit_that_is_not_finite_is_named_by_its_token() {
+        let config = GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, ..Default::default() };
+        let model: Model<Tensor<f64>> = Model::init(&config.into(), 1);
+        let model = model.map(|name, p| if name.ends_with("ln_2.bias") { p.map(|_| f64::NAN) } else { p });
+        let mut ids = vec![3, 1, 2];
+        let made = generate(&model, &mut ids, 9, 1, Choice::Greedy, Overflow::Slide, &mut Philox::new(0), &mut |_| true);
+        assert!(matches!(made, Err(GenerateError::NotFinite { at: 4, .. })), "{made:?}");
+        assert_eq!(ids, [3, 1, 2]);
     }
 }

@@ -85,7 +85,8 @@ pub enum CheckpointError {
 fn hint(e: &std::io::Error) -> &'static str {
     match e.kind() {
         std::io::ErrorKind::NotFound => "a model directory holds config.json and model.safetensors",
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge => "free some space and try again",
+        std::io::ErrorKind::StorageFull => "free some space and try again",
+        std::io::ErrorKind::FileTooLarge => "raise the bound on a file's size (`ulimit -f`), or write to another disk",
         std::io::ErrorKind::PermissionDenied => "check the permissions of the file and its directory",
         std::io::ErrorKind::OutOfMemory => "close other programs, or use a machine with more memory",
         _ => "check the path and its disk",

@@ -109,6 +109,7 @@ fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     panics::keep_quiet();
+    signals::let_large_files_fail();
     let result = panics::caught(|| run(cli, &matches));
     let kept = panics::caught(|| {
         kernels::keep();

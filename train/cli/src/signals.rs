@@ -20,6 +20,18 @@ pub fn stop_on_ctrl_c() {
     });
 }
 
+/// Makes a file that grows beyond the most the process may write (`ulimit -f`) an error of its write, as a full disk is.
+#[cfg(unix)]
+pub fn let_large_files_fail() {
+    let seen = std::sync::Arc::default();
+    // Without a handler the system ends the process: no worse than before.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
+}
+
+/// Other systems know no such bound.
+#[cfg(not(unix))]
+pub fn let_large_files_fail() {}
+
 /// Windows tells of Ctrl-C alone.
 #[cfg(not(unix))]
 pub fn stop_on_ctrl_c() {

@@ -62,6 +62,7 @@ fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
         return format!("put back a copy of it, or take what is there as it is: `{accept}`").into();
     }
     let words = match cause.kind() {
+        Kind::FileTooLarge => "raise the bound on a file's size (`ulimit -f`), or name a folder on another disk",
         Kind::StorageFull | Kind::QuotaExceeded => {
             "free some space there, or name a folder on another disk; what was there before is untouched"
         }
