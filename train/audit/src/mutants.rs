@@ -29,73 +29,41 @@ pub struct Group {
     pub files: Vec<(String, &'static str)>,
 }
 
-/// The files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and their kernel; what decides a result
-/// beyond derivatives; and what keeps files whole.
+/// The files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and kernels; models and their files;
+/// what trains, scores and decodes them; data sets; and what keeps files whole.
 pub fn groups() -> Vec<Group> {
     let file = |path: &str| catalogue::file(path).map(|text| (path.to_owned(), text)).expect("the file is in the catalogue");
-    let mut derivatives = catalogue::files("autograd/src/tape");
-    derivatives.extend(["derivatives", "ops/operators", "ops/pointwise"].map(|name| file(&format!("autograd/src/{name}.rs"))));
-    let optimizers = vec![
-        ("train/src/optim/clip.rs".to_owned(), include_str!("../../src/optim/clip.rs")),
-        ("train/src/optim/forms.rs".to_owned(), include_str!("../../src/optim/forms.rs")),
-        ("train/src/optim/schedule.rs".to_owned(), include_str!("../../src/optim/schedule.rs")),
-    ];
-    // What the ops call; the witnesses over the ops are tests of it.
-    let methods = catalogue::files("tensor/src/methods");
-    let sources = |folder: &str| {
-        let no_tests = |(path, _): &(String, _)| !["/tests", "/testing", "/twins", "/bits/"].iter().any(|name| path.contains(name));
-        catalogue::files_below(folder).into_iter().filter(no_tests).collect::<Vec<_>>()
+    let named = |folder: &str, names: &[&str]| names.iter().map(|name| file(&format!("{folder}/{name}.rs"))).collect::<Vec<_>>();
+    // Without the files of tests alone, and those of another group.
+    let below = |folder: &str, without: &[&str]| {
+        let is_in = |(path, _): &(String, _)| !without.iter().any(|name| path.contains(name));
+        catalogue::files_below(folder).into_iter().filter(is_in).collect::<Vec<_>>()
     };
-    let kernels = sources("tensor/src/cpu").into_iter().filter(|(path, _)| !path.ends_with("cpu/adam.rs")).collect();
-    // `check` is a test itself.
-    let model = sources("model/src").into_iter().filter(|(path, _)| !["/check/", "/checkpoint/"].iter().any(|f| path.contains(f)));
-    let model = model.collect();
-    let lib: &[&str] = &["--lib"];
-    let all: &[&str] = &["--lib", "--test=autograd"];
+    let derivatives =
+        [catalogue::files("autograd/src/tape"), named("autograd/src", &["derivatives", "ops/operators", "ops/pointwise"])];
+    let kernels = below("tensor/src/cpu", &["/bits/", "/testing.", "/twins.", "/adam."]);
+    let model = below("model/src", &["/check/", "/checkpoint/"]);
+    // The witnesses over the ops are tests of what these call.
+    let witnesses: &[&str] = &["--lib", "--test=autograd"];
+    let group = |name, filter, files| Group { name, package: None, tests: &["--lib"], filter, files };
     vec![
-        Group { name: "the ops", package: None, tests: all, filter: None, files: catalogue::sources() },
-        Group { name: "the methods of tensors", package: Some("gradus-autograd"), tests: all, filter: None, files: methods },
-        Group { name: "the reverse pass", package: None, tests: all, filter: None, files: derivatives },
-        Group { name: "the optimizers", package: None, tests: lib, filter: Some("optim::"), files: optimizers },
+        Group { tests: witnesses, ..group("the ops", None, catalogue::sources()) },
         Group {
-            name: "their kernel",
-            package: None,
-            tests: lib,
-            filter: Some("adam"),
-            files: vec![file("tensor/src/cpu/adam.rs")],
+            package: Some("gradus-autograd"),
+            tests: witnesses,
+            ..group("the methods of tensors", None, catalogue::files("tensor/src/methods"))
         },
-        Group {
-            name: "decoding and zero-shot",
-            package: None,
-            tests: lib,
-            filter: None,
-            files: ["generate", "zero_shot"].map(|name| file(&format!("train/src/{name}.rs"))).to_vec(),
-        },
-        Group {
-            name: "the tasks",
-            package: None,
-            tests: lib,
-            filter: Some("tasks::"),
-            files: catalogue::files("train/src/tasks"),
-        },
-        Group { name: "the data sets", package: None, tests: lib, filter: None, files: sources("train/data/src") },
-        Group {
-            name: "the trainer",
-            package: None,
-            tests: lib,
-            filter: Some("trainer::"),
-            files: sources("train/src/trainer"),
-        },
-        Group { name: "the model", package: None, tests: lib, filter: None, files: model },
-        Group { name: "checkpoints", package: None, tests: lib, filter: None, files: sources("model/src/checkpoint") },
-        Group { name: "the kernels", package: None, tests: lib, filter: Some("cpu::"), files: kernels },
-        Group {
-            name: "files",
-            package: None,
-            tests: lib,
-            filter: None,
-            files: ["checksums", "disk", "files"].map(|name| file(&format!("train/io/src/{name}.rs"))).to_vec(),
-        },
+        Group { tests: witnesses, ..group("the reverse pass", None, derivatives.concat()) },
+        group("the optimizers", Some("optim::"), named("train/src/optim", &["clip", "forms", "schedule"])),
+        group("their kernel", Some("adam"), named("tensor/src/cpu", &["adam"])),
+        group("the other kernels", Some("cpu::"), kernels),
+        group("the model", None, model),
+        group("checkpoints", None, below("model/src/checkpoint", &["/tests"])),
+        group("the trainer", Some("trainer::"), below("train/src/trainer", &["/tests"])),
+        group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),
+        group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),
+        group("data sets", None, below("train/data/src", &["/testing."])),
+        group("files", None, named("train/io/src", &["checksums", "disk", "files"])),
     ]
 }
 
@@ -155,9 +123,10 @@ pub fn equivalents() -> Vec<Equivalent> {
         .mutant
 }
 
-/// SHA-256 of a file without the lines that are comments, the first 16 hexadecimal digits.
+/// SHA-256 of a file without its tests and without the lines that are comments, the first 16 hexadecimal digits.
 pub fn digest(text: &str) -> String {
     let mut hasher = Sha256::new();
+    let text = text.split_once("#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code);
     for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
         hasher.update(line);
         hasher.update("\n");
@@ -259,6 +228,7 @@ mod tests {
     fn a_comment_plants_no_mutants() {
         let [plain, commented, changed] = ["f();\n", "//! F.\n    // Why.\nf();\n", "f(); // Why.\n"].map(digest);
         assert!(plain == commented && plain != changed);
+        assert_eq!(digest("f();\n#[cfg(test)]\nmod tests {\n    // Tests.\n}\n"), plain, "nor does a test");
     }
 
     #[test]

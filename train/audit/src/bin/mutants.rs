@@ -4,15 +4,16 @@
 //! file's result is written when it is done, with the file's digest: a stopped run continues with the files that have none or
 //! have changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use gradus_audit::mutants::{self, Group, Mutant, Results, Tested, digest};
 use serde_json::Value;
 
-const USAGE: &str = "usage: mutants [--list] [FILE…]
-Without FILE: those that have changed since their mutants were run. With --list they are named, and nothing is run.";
+const USAGE: &str = "usage: mutants [--list|--survivors] [FILE…]
+Without FILE: those that have changed since their mutants were run. With --list they are named, and nothing is run. With --survivors
+those mutants are run again that no test refused, of files that have not changed since.";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -28,9 +29,10 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Failure> {
     let (options, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
-    let list = match &options[..] {
-        [] => false,
-        [one] if one == "--list" => true,
+    let (list, again) = match &options.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => (false, false),
+        ["--list"] => (true, false),
+        ["--survivors"] => (false, true),
         _ => return Err(USAGE.into()),
     };
     let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
@@ -42,15 +44,20 @@ fn run() -> Result<(), Failure> {
             let text = std::fs::read_to_string(root.join(path))?;
             let asked = wanted.iter().any(|w| w == path);
             known |= asked;
-            let stale = results.get(path).is_none_or(|tested| tested.source != digest(&text));
-            if !(asked || wanted.is_empty() && stale) {
+            let before = results.get(path).filter(|tested| tested.source == digest(&text));
+            let due = match again {
+                true => before.is_some_and(|tested| !tested.survivors.is_empty()),
+                false => before.is_none() || asked,
+            };
+            if !due || !(asked || wanted.is_empty()) {
                 continue;
             }
             if list {
                 println!("{path}");
                 continue;
             }
-            let tested = test(root, &group, path, &text)?;
+            let before = before.filter(|_| again).cloned();
+            let tested = test(root, &group, path, &text, before)?;
             println!("{path}: {} killed, {} unviable, {} survived", tested.killed, tested.unviable, tested.survivors.len());
             tested.survivors.iter().for_each(|m| println!("  {}, in `{}`", m.change, m.line));
             results.insert(path.clone(), tested);
@@ -63,16 +70,18 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mutants of a file through the tests of its group.
-fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Failure> {
+/// The mutants of a file through the tests of its group; where it was tested `before`, those that survived.
+fn test(root: &Path, group: &Group, path: &str, text: &str, before: Option<Tested>) -> Result<Tested, Failure> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("mutants");
     let tree = dir.join("tree");
     copy(root, &tree)?;
     let mut command = Command::new("cargo");
-    command.args(["mutants", "--workspace", "--in-place", "--profile", "mutants", "--timeout", "120", "--build-timeout", "1200"]);
+    command.args(["mutants", "--workspace", "--in-place", "--profile", "mutants", "--minimum-test-timeout", "20", "--build-timeout", "1200"]);
     command.args(["--no-shuffle", "--colors", "never", "--dir"]).arg(&tree).arg("--output").arg(&dir).args(["--file", path]);
     // Samples are inputs: other ones are no wrong derivative. The nets ask that they exist, and show an error of 0.1 %.
     command.args(["--exclude-re", r"::samples\b"]);
+    let survived: BTreeSet<&str> = before.iter().flat_map(|tested| &tested.survivors).map(|m| m.change.as_str()).collect();
+    command.args(survived.iter().map(|change| format!("--re={}", plain(change))));
     command.args(group.package.map(|package| format!("--cargo-arg=--package={package}")));
     // For building and testing alike: no example is built for a mutant.
     command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
@@ -90,18 +99,35 @@ fn test(root: &Path, group: &Group, path: &str, text: &str) -> Result<Tested, Fa
     let outcomes: Value = serde_json::from_slice(&outcomes)?;
     let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
     let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
-    let mut tested = Tested { source: digest(text), killed: 0, unviable: 0, survivors: Vec::new() };
+    let mut tested = before.unwrap_or(Tested { source: digest(text), killed: 0, unviable: 0, survivors: Vec::new() });
+    let mut survived = std::mem::take(&mut tested.survivors);
+    let is_new = survived.is_empty();
     // cargo-mutants does not leave out by name what it plants in the fields of a struct.
     for (name, outcome) in verdicts.into_iter().filter(|(name, _)| !name.ends_with("::samples")) {
+        let mutant = mutant(name, outcome, text)?;
+        if !is_new {
+            // Beside the survivors, others with the same words were run.
+            let Some(at) = survived.iter().position(|one| *one == mutant) else { continue };
+            survived.remove(at);
+        }
         match outcome["summary"].as_str() {
             Some("CaughtMutant" | "Timeout") => tested.killed += 1,
             Some("Unviable") => tested.unviable += 1,
-            Some("MissedMutant") => tested.survivors.push(mutant(name, outcome, text)?),
+            Some("MissedMutant") => tested.survivors.push(mutant),
             other => return Err(format!("{name}: cargo mutants says {other:?}").into()),
         }
     }
+    if let Some(lost) = survived.first() {
+        return Err(format!("{path}: `{}` in `{}` was not planted again; run the file as a whole", lost.change, lost.line).into());
+    }
     tested.survivors.sort();
     Ok(tested)
+}
+
+/// A regular expression of these words alone.
+fn plain(words: &str) -> String {
+    let escaped = |c: char| r"\.+*?()|[]{}^$".contains(c).then_some('\\').into_iter().chain([c]);
+    words.chars().flat_map(escaped).collect()
 }
 
 /// `path:line:column: change`, in a form that can be recognised after lines have moved.
