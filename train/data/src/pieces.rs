@@ -144,4 +144,38 @@ mod tests {
         assert_eq!(pieces(&none, false), [&none]);
         assert!(pieces("", false).is_empty());
     }
+
+    #[test]
+    fn large_files_are_read_block_by_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let sizes = |text: &str| {
+            let path = folder.path().join("text");
+            std::fs::write(&path, text).unwrap();
+            let mut all = Vec::new();
+            for_each_block(&path, |block| {
+                all.push(block.len());
+                Ok(())
+            })
+            .unwrap();
+            all
+        };
+        let gutenberg =
+            "Title\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nthe text\n*** END OF THE PROJECT GUTENBERG EBOOK X ***\n";
+        let licence = gutenberg.len() - "the text\n".len();
+        assert!(sizes(gutenberg)[0] <= gutenberg.len() - licence, "a small one whole, without its licence");
+        // A line longer than a block, and others.
+        let mebibyte = 1 << 20;
+        let large = "word ".repeat(2 * mebibyte) + "\n" + &"a line\n".repeat(8 * mebibyte);
+        let blocks = sizes(&large);
+        assert_eq!(blocks.iter().sum::<usize>(), large.len());
+        assert!((10 * mebibyte..17 * mebibyte).contains(&blocks[0]), "the long line is not cut: {blocks:?}");
+        assert!(blocks.len() == 8 && blocks[1..].iter().all(|&size| size <= 9 * mebibyte), "{blocks:?}");
+    }
+
+    #[test]
+    fn what_holds_no_end_of_a_word_is_cut_at_its_own() {
+        assert_eq!(word_end("aé é".as_bytes()), 4);
+        assert_eq!(word_end("aéé".as_bytes()), 3, "before a character that may not be whole");
+        assert_eq!(word_end(b"\xc3\x80\x80\x80"), 4, "none is begun after the first");
+    }
 }

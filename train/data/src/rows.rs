@@ -79,6 +79,7 @@ mod tests {
         let sequences = vec![vec![1, 2, 3], vec![4], vec![5, 6]];
         let open = Rows::new(sequences.clone(), 9, false, 3, 10).unwrap();
         assert_eq!((open.len(), open.predicted()), (3, 6));
+        assert!(!open.is_empty() && Rows::new(vec![], 9, false, 3, 10).unwrap().is_empty());
         let batch = open.batch(0..2);
         assert_eq!((batch.rows, batch.length, batch.predicted()), (2, 3, 4));
         assert_eq!(batch.inputs, [9, 1, 2, 9, 0, 0]);

@@ -205,11 +205,11 @@ impl TokenFile {
         let before = index.partition_point(|piece| up_to(piece).0 <= token); // pieces that end at or before the token
         let (tokens, bytes) = before.checked_sub(1).map_or((0, 0), |last| up_to(&index[last]));
         match index.get(before).map(up_to) {
-            Some((next_tokens, next_bytes)) if tokens < token => {
+            Some((next_tokens, next_bytes)) => {
                 let share = u128::from(next_bytes - bytes) * u128::from(token - tokens) / u128::from(next_tokens - tokens);
                 bytes + share as u64
             }
-            _ => bytes,
+            None => bytes,
         }
     }
 }
@@ -414,18 +414,22 @@ mod tests {
     }
 
     /// Records what is reported: first the total, then how far it is. May spoil a file at the beginning.
-    #[derive(Clone, Debug, Default)]
+    #[derive(Clone, Default)]
     struct Watch {
         told: Arc<Mutex<Vec<u64>>>,
-        spoil: Option<PathBuf>,
+        spoil: Option<Arc<dyn Fn() + Send + Sync>>,
+    }
+
+    impl std::fmt::Debug for Watch {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{:?}", self.told)
+        }
     }
 
     impl Monitor for Watch {
         fn begin(&self, job: Job) -> Box<dyn Progress> {
             self.told.lock().unwrap().push(job.total);
-            if let Some(path) = &self.spoil {
-                fs::write(path, "abcdef").unwrap();
-            }
+            self.spoil.as_ref().inspect(|spoil| spoil());
             Box::new(self.clone())
         }
         fn say(&self, _: &str) {}
@@ -647,11 +651,96 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_meanwhile_is_noticed() {
+        // In its length, in its time, or in both.
+        type Change = fn(&Path, SystemTime);
+        let changes: [Change; 3] = [
+            |path, _| fs::write(path, "abcdef").unwrap(),
+            |path, _| fs::File::options().write(true).open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap(),
+            |path, time| {
+                fs::write(path, "abcdef").unwrap();
+                fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+            },
+        ];
+        for change in changes {
+            let dir = corpus(&[("a.txt", "abc")]);
+            let changed = dir.path().join("text/a.txt");
+            let (path, time) = (changed.clone(), fs::metadata(&changed).unwrap().modified().unwrap());
+            let watch = Watch { spoil: Some(Arc::new(move || change(&path, time))), ..Watch::default() };
+            let error = watched(&dir, &Tokenizer::bytes(), &watch).unwrap_err();
+            assert!(matches!(&error, DataError::Changed { path } if *path == changed), "{error}");
+            assert_eq!(cached(&dir).len(), 0);
+        }
+    }
+
+    #[test]
+    fn a_cache_is_refused_for_its_first_fault() {
+        let dir = corpus(&[("a.txt", &"some text\n".repeat(300))]);
+        let sound = fs::read(build(&dir, &Tokenizer::bytes()).unwrap().path()).unwrap();
+        let path = dir.path().join("cut");
+        let key: [u8; 32] = sound[KEY..DIGEST].try_into().unwrap();
+        let refused = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let [mapped, parsed] = [TokenFile::open(&path, &key, 256), TokenFile::parse(&path, bytes.to_vec(), 256)];
+            let [mapped, parsed] = [mapped, parsed].map(|file| file.unwrap_err().to_string());
+            (bytes.len() < HEADER || mapped == parsed).then_some(parsed).unwrap()
+        };
+        let wide = |width: u32, tokens: u64| {
+            let mut bytes = sound.clone();
+            bytes[12..16].copy_from_slice(&width.to_le_bytes());
+            bytes[16..24].copy_from_slice(&tokens.to_le_bytes());
+            bytes
+        };
+        for (bytes, fault) in [
+            (&sound[..HEADER - 1], "it has 111 bytes, its header alone has 112"),
+            (&sound[..HEADER], "but it has 112"),
+            (&[0; HEADER], "it does not begin with GRADUSTK"),
+            (&wide(3, 2000), "by its header it has"),
+            (&wide(2, 2999), "by its header it has"),
+        ] {
+            assert!(refused(bytes).contains(fault), "{fault}: {}", refused(bytes));
+        }
+        // One of nothing at all is sound.
+        let mut empty = sound[..HEADER].to_vec();
+        empty[16..DIGEST].fill(0);
+        let sum = digest(&empty[..DIGEST], Sha256::digest([]).into());
+        empty[DIGEST..].copy_from_slice(&sum);
+        assert_eq!(TokenFile::parse(&path, empty, 256).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_folder_in_the_place_of_a_cache_stays() {
         let dir = corpus(&[("a.txt", "abc")]);
-        let watch = Watch { spoil: Some(dir.path().join("text/a.txt")), ..Watch::default() };
-        let error = watched(&dir, &Tokenizer::bytes(), &watch).unwrap_err();
-        let changed = dir.path().join("text/a.txt");
-        assert!(matches!(&error, DataError::Changed { path } if *path == changed), "{error}");
-        assert_eq!(cached(&dir).len(), 0);
+        let path = build(&dir, &Tokenizer::bytes()).unwrap().path().to_owned();
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let watch = Watch::default();
+        assert!(watched(&dir, &Tokenizer::bytes(), &watch).is_err());
+        assert!(watch.told.lock().unwrap().is_empty(), "nothing is tokenised");
+    }
+
+    #[test]
+    fn a_character_that_is_not_known_is_placed_in_its_file() {
+        let dir = corpus(&[("a.txt", &("abc\n".repeat(1000) + "x"))]);
+        let DataError::Encode { offset, source, .. } = build(&dir, &Tokenizer::characters(["abc\n"])).unwrap_err() else {
+            panic!()
+        };
+        let TextError::UnknownCharacter { offset: within, .. } = *source else { panic!("{source}") };
+        assert_eq!(offset + within as u64, 4000);
+    }
+
+    /// A line that is longer than a block may be cut, and its end begin a piece without words.
+    #[test]
+    fn a_line_end_alone_in_its_piece_ends_the_line_before() {
+        let mut trainer = BpeTrainer { mode: Mode::Spacy, ..BpeTrainer::new(60) };
+        trainer.specials.push("<s>".into());
+        let mut words = trainer.word_counts();
+        words.add("one two\nthree\n");
+        let tokenizer = trainer.train(&words, |_, _| ()).unwrap();
+        let mut joint = Joint::new(&tokenizer);
+        let joined: Vec<u32> = ["one two ", " \n", "three\n"]
+            .into_iter()
+            .flat_map(|piece| joint.join(piece, tokenizer.encode(piece.trim()).unwrap()))
+            .collect();
+        assert_eq!(joined, tokenizer.encode("one two  \nthree\n").unwrap());
     }
 }

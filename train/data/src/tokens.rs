@@ -93,6 +93,7 @@ mod tests {
     fn memory_checks_its_ids() {
         let tokens = Memory::new(vec![0, 4, 2], 9, 5).unwrap();
         assert_eq!((tokens.bytes(0..3), tokens.bytes(1..3), tokens.bytes(1..1)), (9, 6, 0));
+        assert!(!tokens.is_empty() && Memory::new(vec![], 0, 5).unwrap().is_empty());
         let error = Memory::new(vec![0, 5], 2, 5).unwrap_err();
         assert!(matches!(error, DataError::Id { id: 5, position: 1, vocab_size: 5 }), "{error}");
         assert!(error.to_string().contains("0 to 4"), "{error}");

@@ -76,7 +76,17 @@ fn test(root: &Path, group: &Group, path: &str, text: &str, before: Option<Teste
     let tree = dir.join("tree");
     copy(root, &tree)?;
     let mut command = Command::new("cargo");
-    command.args(["mutants", "--workspace", "--in-place", "--profile", "mutants", "--minimum-test-timeout", "20", "--build-timeout", "1200"]);
+    command.args([
+        "mutants",
+        "--workspace",
+        "--in-place",
+        "--profile",
+        "mutants",
+        "--minimum-test-timeout",
+        "20",
+        "--build-timeout",
+        "1200",
+    ]);
     command.args(["--no-shuffle", "--colors", "never", "--dir"]).arg(&tree).arg("--output").arg(&dir).args(["--file", path]);
     // Samples are inputs: other ones are no wrong derivative. The nets ask that they exist, and show an error of 0.1 %.
     command.args(["--exclude-re", r"::samples\b"]);
