@@ -1,5 +1,5 @@
 //! The paper in miniature, disturbed as in `main.rs`: at a call of each place of the program, and at
-//! `GRADUS_TRIALS` others. So that a trial takes seconds and no minutes, all stages but one are done before it.
+//! `GRADUS_TRIALS` others. So that a trial takes seconds, not minutes, all stages but one are done before it.
 #![allow(clippy::disallowed_methods)]
 
 mod disk;

@@ -179,6 +179,19 @@ mod tests {
         assert_ne!(starts(&a, 9), starts(&b, 9));
     }
 
+    /// Four words of the generator of (seed, step) for each row, of which the first two are drawn from.
+    #[test]
+    fn a_window_is_drawn_as_it_is_defined() {
+        let seed = 0x5eed;
+        let windows = RandomWindows::new(count(1000), 100..900, 16, seed).unwrap();
+        assert_eq!((windows.context(), windows.tokens()), (16, 800));
+        let mut rng = Philox::with_stream(seed ^ u64::from_be_bytes(*b"\0windows"), 9);
+        for row in 0..5 {
+            assert_eq!(windows.start(9, row), 100 + rng.clone().below(784) as usize);
+            let _next = [rng.double_word(), rng.double_word()];
+        }
+    }
+
     #[test]
     fn an_epoch_draws_as_many_tokens_as_there_are() {
         let windows = RandomWindows::new(count(1000), 0..1000, 10, 0).unwrap();

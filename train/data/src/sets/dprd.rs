@@ -55,6 +55,14 @@ mod tests {
         let (train, dev) = (load(&DPRD, &files, Split::Train), load(&DPRD, &files, Split::Dev));
         assert_eq!((train.len(), dev.len()), (16, 2));
         assert!(dev[0].starts_with("16: "));
+        // One pair of twins if there are few, and none if there is no other.
+        let sizes = |pairs: usize| {
+            let files = [("train.c.txt", &*TWINS.repeat(pairs))];
+            let rows =
+                |split| DPRD.load(crate::sets::testing::folder(&files).path(), split).map_or(0, |loaded| loaded.examples.len());
+            (rows(Split::Train), rows(Split::Dev))
+        };
+        assert_eq!([1, 2, 4, 10].map(sizes), [(2, 0), (2, 2), (6, 2), (16, 4)]);
     }
 
     #[test]

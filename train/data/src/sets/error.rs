@@ -90,3 +90,15 @@ pub(super) fn quote(text: &str) -> String {
         None => format!("`{}`", visible(text)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_can_be_seen_and_is_short() {
+        assert_eq!(quote("it's \"so\"\t\u{1b}[2J\\ é"), r#"`it's "so"\t\u{1b}[2J\\ é`"#);
+        assert_eq!((quote(""), quote(&"é".repeat(60))), ("nothing".into(), format!("`{}`", "é".repeat(60))));
+        assert_eq!(quote(&"é".repeat(61)), format!("`{}…`", "é".repeat(60)));
+    }
+}
