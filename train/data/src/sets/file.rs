@@ -189,7 +189,7 @@ mod tests {
     fn a_packed_file_is_read_whatever_its_name() {
         let packed = gzip(DEV.as_bytes());
         let two = [gzip(&DEV.as_bytes()[..9]), gzip(&DEV.as_bytes()[9..])].concat();
-        let mac = zip(&[("SST-2/dev.tsv", DEV), ("__MACOSX/SST-2/._dev.tsv", "x")]);
+        let mac = zip(&[("SST-2/the_only.tsv", DEV), ("__MACOSX/SST-2/._the_only.tsv", "x")]);
         let several = zip(&[("readme.md", "x"), ("SST-2/dev.tsv", DEV)]);
         for (name, bytes) in [
             ("dev.tsv", packed.clone()),
@@ -233,6 +233,10 @@ mod tests {
         assert!(load("dev.tsv", &bomb).unwrap_err().contains(words));
         let text = format!("{DEV}{}", "fine\t1\n".repeat(100_000));
         assert_eq!(load("dev.tsv", &gzip(text.as_bytes())).unwrap().examples.len(), 100_001, "small");
+        let mut rng = gradus_tensor::rng::Philox::new(1);
+        let text = format!("{DEV}{}", (0..60_000).map(|_| format!("{:032x}\t1\n", rng.double_word())).collect::<String>());
+        assert!(text.len() as u64 > 2 * SMALL);
+        assert_eq!(load("dev.tsv", &gzip(text.as_bytes())).unwrap().examples.len(), 60_001, "large, and not from little");
     }
 
     #[test]
