@@ -79,7 +79,7 @@ fn dev_ids(file: &SetFile) -> Result<HashMap<String, usize>, SetError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{load, refused};
+    use super::super::testing::{folder, load, refused};
     use super::*;
 
     const MSR: &str = "\u{feff}Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n\
@@ -93,6 +93,12 @@ mod tests {
         assert_eq!(load(&MRPC, &files, Split::Train), [format!("10-11: {said}")]);
         assert_eq!(load(&MRPC, &files, Split::Dev), [format!("12-13: {fell}")]);
         assert_eq!(load(&MRPC, &files, Split::Test), [format!("0: {said}"), format!("1: {fell}")]);
+        let elsewhere = |split| MRPC.load(folder(&files).path(), split).unwrap().elsewhere;
+        assert_eq!([Split::Train, Split::Dev, Split::Test].map(elsewhere), [1, 1, 0]);
+        files[2].1 = "\n12\t13\n \n";
+        assert_eq!(load(&MRPC, &files, Split::Dev), [format!("12-13: {fell}")], "blank lines are no ids");
+        files.push(("train.tsv", &MSR[3..]));
+        assert_eq!(load(&MRPC, &files, Split::Train), [format!("10-11: {said}"), format!("12-13: {fell}")]);
         files.push(("test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t10\t11\tA .\tB ."));
         assert_eq!(load(&MRPC, &files, Split::Test), ["0: A .|B . = ?"], "GLUE's comes first");
     }
