@@ -327,11 +327,61 @@ mod tests {
         };
         let best = quality(threshold(&scores, &labels));
         assert!(best > 0.05 && (-2801..=0).all(|t| quality(f64::from(t) - 0.5) <= best));
+        for n in 2..300 {
+            let labels: Vec<usize> = (0..2 + n % 7).map(|_| rng.below(2) as usize).collect();
+            let scores: Vec<f64> = labels.iter().map(|_| rng.below(5) as f64).collect();
+            let quality = |t: f64| {
+                let predicted: Vec<usize> = scores.iter().map(|&s| usize::from(s >= t)).collect();
+                gradus_data::sets::scores::matthews(&predicted, &labels)
+            };
+            let divides = |t: &f64| scores.iter().any(|s| s < t) && scores.iter().any(|s| s > t);
+            let all = (0..4).map(|t| f64::from(t) + 0.5).filter(divides).map(quality);
+            let found = threshold(&scores, &labels);
+            assert_eq!(divides(&found), all.clone().count() > 0);
+            assert!(all.clone().all(|one| one <= quality(found)), "{scores:?} {labels:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn answers_are_the_best_choices_or_what_reaches_a_threshold() {
+        let model = model();
+        let zero_shot = ZeroShot { model: &model, tokenizer: &Tokenizer::bytes(), opening: None };
+        let row = |text: &str, class: Option<usize>| {
+            let label = class.map(Label::Class);
+            Example { id: text.into(), input: Input::One(text.into()), label, group: None }
+        };
+        let task = |name| Task::named(name).unwrap();
+        let score = |text: &str| scores(&model, None, Heuristic::Sentence, [Input::One(text.into())]).unwrap().0[0][0];
+        let mut texts = ["it is", "xq zz", "the cat", "jjjj"];
+        texts.sort_by(|a, b| score(a).total_cmp(&score(b)));
+        let rows: Vec<Example> = (0..4).map(|i| row(texts[i], Some(i / 2))).collect();
+        let found = zero_shot.answers(task("cola"), &rows, &rows).unwrap();
+        assert_eq!(found.threshold, Some(f64::midpoint(score(texts[1]), score(texts[2]))));
+        assert_eq!(found.labels, [0, 0, 1, 1].map(Label::Class));
+        assert_eq!((found.scores, found.truncated), (texts.map(|text| vec![score(text)]).to_vec(), 0));
+        // What just reaches it is acceptable.
+        let alone = zero_shot.answers(task("cola"), &[row(texts[2], Some(1))], &rows).unwrap();
+        assert_eq!((alone.threshold, &alone.labels[0]), (Some(f64::NEG_INFINITY), &Label::Class(1)));
+
+        let found = zero_shot.answers(task("sst-2"), &[], &rows).unwrap();
+        assert_eq!(found.threshold, None);
+        for (scores, label) in found.scores.iter().zip(&found.labels) {
+            assert_eq!(*label, Label::Class(usize::from(scores[1] > scores[0])), "{scores:?}");
+        }
+        let long = row(&"x".repeat(50), Some(0));
+        assert_eq!(zero_shot.answers(task("sst-2"), &[], &[rows[0].clone(), long]).unwrap().truncated, 1);
+
+        let unlabelled = zero_shot.answers(task("cola"), &[row("it", None)], &rows).unwrap_err();
+        assert!(matches!(&unlabelled, TaskError::NoLabel { id, .. } if id == "it"), "{unlabelled}");
+        let without = zero_shot.answers(task("rte"), &[], &rows).unwrap_err();
+        assert!(matches!(without, TaskError::NoHeuristic { task: "rte" }), "{without}");
     }
 
     #[test]
     fn six_tasks_have_a_heuristic() {
         let names = gradus_data::sets::ALL.iter().filter(|t| ZeroShot::has(t)).map(|t| t.name).collect::<Vec<_>>();
         assert_eq!(names, ["story-cloze", "race", "cola", "sst-2", "dprd", "wsc273"]);
+        let trained = gradus_data::sets::ALL.iter().filter(|t| ZeroShot::needs_train(t)).map(|t| t.name).collect::<Vec<_>>();
+        assert_eq!(trained, ["cola"]);
     }
 }

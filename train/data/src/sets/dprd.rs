@@ -70,6 +70,18 @@ mod tests {
         let block = "Ann met Smith, the baker, and she sang.\nshe\nAnn,Smith, the baker\nSmith, the baker\n";
         let expected = ["0: Ann met Smith, the baker, and _ sang.|Ann|Smith, the baker = 1"];
         assert_eq!(load(&DPRD, &[("test.c.txt", block)], Split::Test), expected);
+        let many = format!("x{}y", ",".repeat(31)); // and one between the two
+        let block = format!("It fell as it shook.\nit\ncup,{many}\n{many}\n");
+        assert_eq!(load(&DPRD, &[("test.c.txt", &block)], Split::Test), [format!("0: It fell as _ shook.|cup|{many} = 1")]);
+    }
+
+    #[test]
+    fn rows_of_the_test_set_alone_may_lack_their_answer() {
+        let block = "It fell as it shook.\nit\nthe cup,the shelf\n";
+        assert_eq!(load(&DPRD, &[("test.c.txt", block)], Split::Test), ["0: It fell as _ shook.|the cup|the shelf = ?"]);
+        let words = "line 1, column 1: expected four lines (sentence, pronoun, two candidates with a comma between, answer), then a \
+                     blank one, found 3 lines";
+        refused(&DPRD, &[("train.c.txt", block)], Split::Train, words);
     }
 
     #[test]
