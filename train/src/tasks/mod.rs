@@ -104,7 +104,7 @@ pub fn target(task: &Task, label: Label) -> Vec<f64> {
     match label {
         Label::Class(class) => target[class] = 1.0,
         Label::Score(y) => {
-            let low = y.floor().clamp(0.0, (target.len() - 1) as f64);
+            let low = y.floor();
             target[low as usize] = 1.0 - (y - low);
             if y > low {
                 target[low as usize + 1] = y - low;
@@ -191,6 +191,7 @@ mod tests {
     #[test]
     fn the_first_of_equals_is_answered() {
         let task = Task::named("mnli").unwrap();
-        assert_eq!(answer(task, &[0.5, 0.7, 0.7]), Label::Class(1));
+        let answers = [[0.5, 0.7, 0.7], [0.5, 0.5, 0.7], [0.7, 0.5, 0.6]].map(|logits| answer(task, &logits));
+        assert_eq!(answers, [1, 2, 0].map(Label::Class));
     }
 }

@@ -204,6 +204,12 @@ mod tests {
         let (all, truncated) = rows("race", choices("0123", "who is it?", &["abcdefghij", "k"]), 12);
         assert_eq!((text(&all[0]), truncated), ("^who i$abcd#".into(), true));
         assert!(all.iter().all(|row| row.len() <= 12));
+        // What just fits stays whole.
+        assert_eq!(texts("race", choices("0123", "why?", &["abcdefg"]), 14), ["^why?$abcdefg#"]);
+        assert_eq!(texts("race", choices("0123", "?", &["abcdefghijk"]), 14), ["^0123?$abcde#"]);
+        let is_cut = |task, document, question, context| rows(task, choices(document, question, &["a", "bcd"]), context).1;
+        assert!(is_cut("race", "01234", "why?", 14) && !is_cut("race", "0123", "why?", 14));
+        assert!(is_cut("story-cloze", "01234", "", 12) && !is_cut("story-cloze", "0123", "", 12));
     }
 
     /// A passage of RACE has up to ten questions, each with four answers.
