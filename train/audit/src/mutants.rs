@@ -59,7 +59,11 @@ pub fn groups() -> Vec<Group> {
         group("the other kernels", Some("cpu::"), kernels),
         group("the model", None, model),
         group("checkpoints", None, below("model/src/checkpoint", &["/tests"])),
-        group("the trainer", Some("trainer::"), below("train/src/trainer", &["/tests"])),
+        Group {
+            package: Some("gradus-tests"),
+            tests: &["--lib", "--test=tests"],
+            ..group("the trainer", Some("train"), below("train/src/trainer", &["/tests"]))
+        },
         group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),
         group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),
         group("data sets", None, below("train/data/src", &["/testing."])),

@@ -166,7 +166,7 @@ mod tests {
         let (mut alarms, bias) = (Alarms::default(), "h.0.mlp.c_fc.bias");
         for t in 0..200 {
             // Unit 3 never has a gradient, unit 5 only now and then.
-            observe(&mut alarms, &gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 0)))), 1.0);
+            observe(&mut alarms, &gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 1)))), 1.0);
         }
         let raised = alarms.take();
         assert!(
@@ -191,6 +191,15 @@ mod tests {
         let hard = |t: i32| if t >= 300 && t % 30 == 0 { 20.0 } else { 1.0 };
         (0..600).for_each(|t| observe(&mut alarms, &sound, 5.0 * 0.99f64.powi(t) * hard(t)));
         assert!(alarms.take().is_empty());
+        // Ten times the median, and twice the largest, are just not enough.
+        let raised = |norms: &[(usize, f64)]| {
+            let mut alarms = Alarms::default();
+            norms.iter().for_each(|&(times, norm)| (0..times).for_each(|_| observe(&mut alarms, &sound, norm)));
+            alarms.take()
+        };
+        assert_eq!([raised(&[(20, 2.0), (1, 20.0)]), raised(&[(1, 15.0), (25, 1.0), (1, 30.0)])], [[""; 0]; 2]);
+        assert_eq!([raised(&[(20, 2.0), (1, 20.1)]).len(), raised(&[(1, 15.0), (25, 1.0), (1, 30.1)]).len()], [1, 1]);
+        assert!(raised(&[(150, 1.0), (1, 50.0)])[0].ends_with(" 50 times the median of the last 100"));
     }
 
     #[test]
@@ -200,6 +209,9 @@ mod tests {
         (0..100).for_each(|t| alarms.observe_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));
         (0..50).for_each(|_| alarms.observe_loss(5.0));
         assert!(alarms.take().is_empty());
+        let mut three_times = Alarms::<f64>::default();
+        [1.0].into_iter().chain([3.0; 20]).for_each(|loss| three_times.observe_loss(loss));
+        assert!(three_times.take().is_empty());
         (0..50).for_each(|_| alarms.observe_loss(127_270.0));
         let raised = alarms.take();
         // The mean of nine fives and the first that ran away.
