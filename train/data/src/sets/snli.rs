@@ -112,6 +112,7 @@ mod tests {
         let labels = "expected one of the labels entailment, neutral, contradiction, or -, found `maybe`";
         for (line, words) in [
             (row("maybe"), &*format!("snli_1.0_train.jsonl, line 2, column 2: {labels}")),
+            (row(""), "line 2, column 2: expected one of the labels entailment, neutral, contradiction, or -, found nothing"),
             (row("neutral").replace("sentence2", "sentence3"), "missing field `sentence2`"),
             (
                 row("neutral").replace("He sits.", "He\tsits."),

@@ -150,7 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn one_story_is_trained_on() {
+        let file = format!("{HEADER}{}", stories(1));
+        assert_eq!(load(&STORY_CLOZE, &[("val.csv", &file)], Split::Train).len(), 1);
+        refused(&STORY_CLOZE, &[("val.csv", &file)], Split::Dev, "expected at least one row");
+    }
+
+    #[test]
     fn a_test_set_may_lack_its_answers() {
+        let blank = [HEADER, &stories(1)].concat().replace(",2\n", ",\n");
+        assert!(load(&STORY_CLOZE, &[("test.csv", &blank)], Split::Test)[0].ends_with(" = ?"));
+        refused(&STORY_CLOZE, &[("val.csv", &blank)], Split::Train, "line 2, column 8: expected 1 or 2");
         let rows: String =
             [HEADER, &stories(1)].concat().lines().map(|row| format!("{}\n", row.rsplit_once(',').unwrap().0)).collect();
         assert!(load(&STORY_CLOZE, &[("test.csv", &rows)], Split::Test)[0].ends_with(" = ?"));

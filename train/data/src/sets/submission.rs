@@ -174,7 +174,7 @@ mod tests {
             ("0\t1\n", 1, "expected index and prediction"),
             ("index\tprediction\n0\t2\n", 1, "line 2, column 3: expected one of the labels 0, 1, found `2`"),
             ("index\tprediction\n1\t0\n", 1, "expected the row `0`, found `1`"),
-            ("index\tprediction\n0\t0\n", 2, "expected 2 rows, found `1`"),
+            ("index\tprediction\n0\t0\n", 2, "line 3, column 1: expected 2 rows, found `1`"),
             ("index\tprediction\n0\t0\n1\t1\n", 1, "expected the end, after 1 row"),
         ] {
             std::fs::write(&path, text).unwrap();
@@ -195,6 +195,7 @@ mod tests {
             (refused(&COLA, Split::Dev, &[Label::Class(0)]), "found the split `dev`"),
             (refused(&COLA, Split::Test, &[]), "expected 1 prediction, one for each row, found 0"),
             (refused(&COLA, Split::Test, &[Label::Class(2)]), "found Class(2)"),
+            (refused(&MNLI, Split::Test, &[Label::Class(3)]), "found Class(3)"),
             (refused(&COLA, Split::Test, &[Label::Score(1.0)]), "found Score(1.0)"),
             (refused(&STSB, Split::Test, &[Label::Score(f64::NAN)]), "found Score(NaN)"),
         ];
