@@ -127,11 +127,11 @@ pub fn equivalents() -> Vec<Equivalent> {
         .mutant
 }
 
-/// SHA-256 of a file without its tests and without the lines that are comments, the first 16 hexadecimal digits.
+/// SHA-256 of a file without its tests, comments that fill a line, and blank lines, the first 16 hexadecimal digits.
 pub fn digest(text: &str) -> String {
     let mut hasher = Sha256::new();
     let text = text.split_once("#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code);
-    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+    for line in text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//")) {
         hasher.update(line);
         hasher.update("\n");
     }
@@ -232,7 +232,7 @@ mod tests {
     fn a_comment_plants_no_mutants() {
         let [plain, commented, changed] = ["f();\n", "//! F.\n    // Why.\nf();\n", "f(); // Why.\n"].map(digest);
         assert!(plain == commented && plain != changed);
-        assert_eq!(digest("f();\n#[cfg(test)]\nmod tests {\n    // Tests.\n}\n"), plain, "nor does a test");
+        assert_eq!(digest("\nf();\n\n#[cfg(test)]\nmod tests {\n    // Tests.\n}\n"), plain, "nor does a test");
     }
 
     #[test]

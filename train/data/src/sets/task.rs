@@ -313,3 +313,26 @@ impl Loaded {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_has_as_many_answers_as_whole_numbers() {
+        let answers = ["sts-b", "mnli", "race", "story-cloze"].map(|name| Task::named(name).unwrap().answers());
+        assert_eq!(answers, [6, 3, 4, 2]);
+    }
+
+    #[test]
+    fn rows_are_counted_wherever_they_went() {
+        let example = Example { id: "0".into(), input: Input::One(String::new()), label: None, group: None };
+        let all = Loaded { examples: vec![example; 10], ..Loaded::default() };
+        for (split, rows, elsewhere) in [(Split::Train, 7, 3), (Split::Dev, 3, 7), (Split::Test, 10, 0)] {
+            let mut held = all.clone().hold_out(split, 3);
+            assert_eq!((held.examples.len(), held.elsewhere, held.rows()), (rows, elsewhere, 10), "{split}");
+            ["a", "b", "a"].iter().for_each(|reason| held.drop_row(reason));
+            assert_eq!((held.dropped.len(), held.rows()), (2, 13), "{split}");
+        }
+    }
+}

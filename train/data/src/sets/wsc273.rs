@@ -50,9 +50,12 @@ mod tests {
 
     #[test]
     fn the_order_of_candidates_in_the_file_tells_nothing() {
-        for candidates in ["Tom,Ann", "Ann,Tom"] {
-            let text = format!("Tom told Ann that [MASK] won.\n[MASK]\n{candidates}\nTom\n");
-            let expected = ["0: Tom told Ann that _ won.|Ann|Tom = 1"];
+        for (candidates, answer, class) in
+            [("Tom,Ann", "Tom", "1"), ("Ann,Tom", "Tom", "1"), ("Tom,Ann", "Ann", "0"), ("tom,Tom", "", "?")]
+        {
+            let text = format!("Tom told Ann that [MASK] won.\n[MASK]\n{candidates}\n{answer}\n");
+            let shown = if answer.is_empty() { "tom|Tom" } else { "Ann|Tom" };
+            let expected = [format!("0: Tom told Ann that _ won.|{shown} = {class}")];
             assert_eq!(load(&WSC273, &[("wsc273.txt", &text)], Split::Test), expected);
         }
     }

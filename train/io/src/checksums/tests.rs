@@ -46,17 +46,26 @@ fn what_is_not_what_was_written_is_named() {
     assert!(told("a").contains("SHA-256 7692c3ad3540bb80… was written") && told("a").contains("--accept"), "{}", told("a"));
     fs::write(at.join("a"), "on").unwrap();
     assert!(told("a").contains("3 bytes were written, it has 2"), "{}", told("a"));
+    fs::write(at.join("a"), "one more").unwrap();
+    assert!(told("a").contains("3 bytes were written, it has 8"), "{}", told("a"));
     fs::remove_file(at.join("a")).unwrap();
     assert!(told("a").contains("missing, though it was written"), "{}", told("a"));
+    assert!(!check(at, &["a"]).unwrap_err().is_of_sums());
+    fs::create_dir(at.join("a")).unwrap();
+    assert!(told("a").starts_with("cannot read "), "{}", told("a"));
+    fs::remove_dir(at.join("a")).unwrap();
     assert!(read(at, "a").is_err());
     // A log may grow, and no more.
     fs::write(at.join("log.jsonl"), "{}\n{}\n").unwrap();
     assert!(check(at, &["log.jsonl"]).unwrap());
     fs::write(at.join("log.jsonl"), "{ \n{}\n").unwrap();
     assert!(told("log.jsonl").contains("damaged"));
-    // Without sums nothing is said.
+    // Without sums nothing is said; with some that cannot be read it is.
     fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
     assert!(!check(at, &["a", "log.jsonl"]).unwrap());
+    fs::create_dir(at.join(CHECKSUMS_FILE)).unwrap();
+    let error = check(at, &["a"]).unwrap_err();
+    assert!(error.is_of_sums() && error.to_string().starts_with("cannot read "), "{error}");
 }
 
 /// Whatever a crash left of a group, each file has one of its sums, and the next group settles them.
@@ -83,6 +92,11 @@ fn between_two_states_either_is_right() {
         assert_eq!(settled.files.contains_key("b"), b.is_some());
         assert!(settled.files.values().all(|entry| entry.before.is_empty()));
     }
+    // One that was there before is not lost by a crash.
+    half.store().unwrap();
+    fs::remove_file(at.join("a")).unwrap();
+    write(at, &[("c", vec![])]).unwrap();
+    assert!(check(at, &["a"]).unwrap_err().to_string().contains("missing"));
     // What is neither is damaged, before and after.
     half.store().unwrap();
     fs::write(at.join("a"), "odd").unwrap();
@@ -106,6 +120,36 @@ fn the_file_before_is_kept() {
     remove(at, &["state", "previous", "never"]).unwrap();
     assert_eq!(names(at), [CHECKSUMS_FILE]);
     assert!(check(at, &["state"]).unwrap(), "no longer listed");
+}
+
+#[test]
+fn a_log_is_listed_with_as_much_as_was_written() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("log.jsonl"), "{}\n{").unwrap();
+    let mut group = Group::of(at);
+    group.add("a", b"one").unwrap();
+    group.log("log.jsonl", Sum::of(b"{}\n"));
+    group.commit().unwrap();
+    assert_eq!(sums(at).files["log.jsonl"].now, Sum::of(b"{}\n"));
+    assert!(check(at, &["log.jsonl"]).unwrap());
+}
+
+#[test]
+fn pages_are_not_taken_nor_what_is_elsewhere() {
+    let folder = folder();
+    let at = folder.path();
+    for name in ["a", "report.html", "loss.svg"] {
+        fs::write(at.join(name), name).unwrap();
+    }
+    accept(at).unwrap();
+    assert_eq!(sums(at).files.keys().collect::<Vec<_>>(), ["a"]);
+    // A page that is listed stays so.
+    write(at, &[("report.html", b"x".to_vec())]).unwrap();
+    fs::write(at.join("report.html"), "y").unwrap();
+    accept(at).unwrap();
+    assert_eq!(sums(at).files.keys().collect::<Vec<_>>(), ["a", "report.html"]);
+    assert!(check(at, &["report.html"]).unwrap());
 }
 
 #[test]
@@ -175,4 +219,18 @@ fn a_folder_is_verified_and_accepted_with_those_below() {
     assert_eq!(found(at), [is("a", Some(true)), is("plain/c", Some(false)), is("best/deep/b", Some(true))]);
     fs::write(at.join(CHECKSUMS_FILE), "{").unwrap();
     assert_eq!(found(at)[0], is(CHECKSUMS_FILE, None));
+}
+
+#[cfg(unix)]
+#[test]
+fn neither_links_nor_what_is_unfinished_is_verified() {
+    let (folder, other) = (folder(), folder());
+    let at = folder.path();
+    write(at, &[("a", b"one".to_vec())]).unwrap();
+    write(other.path(), &[("b", b"two".to_vec())]).unwrap();
+    std::os::unix::fs::symlink(other.path(), at.join("link")).unwrap();
+    fs::create_dir(at.join(".best.tmp-7")).unwrap();
+    write(&at.join(".best.tmp-7"), &[("c", b"three".to_vec())]).unwrap();
+    let verified: Vec<PathBuf> = verify(at).unwrap().into_iter().map(|verdict| verdict.path).collect();
+    assert_eq!(verified, [at.join("a")]);
 }
