@@ -94,7 +94,9 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     let (begin, paths) = (Instant::now(), Paths(out.to_owned()));
     let stages = plan::plan(sizes);
     for seed in stages.iter().map(|planned| planned.seed).collect::<BTreeSet<_>>() {
-        paths.folders(seed).iter().try_for_each(|folder| remove_unfinished(folder, None))?; // what a crash left
+        // What a crash left. A run may be gone on with by itself: not while it is.
+        paths.folders(seed).iter().try_for_each(|folder| remove_unfinished(folder, None))?;
+        paths.bodies(seed).try_for_each(|run| Lock::take(&run).and_then(|_alone| remove_unfinished(&run, None)))?;
     }
     let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| paths.result(p).exists());
     if !open.is_empty() {

@@ -1,7 +1,6 @@
 //! One stage: done once, its result kept in a file, never run again.
 
 use std::ffi::OsStr;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -77,9 +76,12 @@ impl Paths {
         self.seed(seed).join("world")
     }
     /// The folders of a seed that files are written in.
-    pub fn folders(&self, seed: u64) -> Vec<PathBuf> {
-        let inner = Body::ALL.map(Body::name).into_iter().chain([RESULTS]);
-        iter::once(self.seed(seed)).chain(inner.map(|name| self.seed(seed).join(name))).collect()
+    pub fn folders(&self, seed: u64) -> [PathBuf; 2] {
+        [self.seed(seed), self.seed(seed).join(RESULTS)]
+    }
+    /// The runs of pre-training that a seed has.
+    pub fn bodies(&self, seed: u64) -> impl Iterator<Item = PathBuf> {
+        Body::ALL.into_iter().map(move |body| self.body(seed, body)).filter(|run| run.is_dir() && !run.is_symlink())
     }
     /// A run of pre-training.
     pub fn body(&self, seed: u64, body: Body) -> PathBuf {
