@@ -7,7 +7,7 @@ mod scene;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gradus_io::checksums;
 use gradus_io::progress::Silent;
@@ -121,7 +121,7 @@ fn a_reproduction_survives_every_failure_of_the_disk() {
 
 /// The stage whose result a file is, or is in.
 fn stage(root: &Path, path: &Path) -> Option<String> {
-    let within: PathBuf = path.strip_prefix(root.join("mini/seed-1")).ok()?.into();
+    let within = path.strip_prefix(root.join("mini/seed-1")).ok()?;
     let name = within.iter().nth(1)?.to_str()?;
     match within.iter().next()?.to_str()? {
         "world" => Some("world".into()),

@@ -136,7 +136,7 @@ fn a_log_is_listed_with_as_much_as_was_written() {
 }
 
 #[test]
-fn pages_are_not_taken_nor_what_is_elsewhere() {
+fn pages_are_not_taken_but_where_they_are_listed() {
     let folder = folder();
     let at = folder.path();
     for name in ["a", "report.html", "loss.svg"] {
