@@ -93,11 +93,8 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
 fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     let (begin, paths) = (Instant::now(), Paths(out.to_owned()));
     let stages = plan::plan(sizes);
-    for seed in stages.iter().map(|planned| planned.seed).collect::<BTreeSet<_>>() {
-        // What a crash left. A run may be gone on with by itself: not while it is.
-        paths.folders(seed).iter().try_for_each(|folder| remove_unfinished(folder, None))?;
-        paths.bodies(seed).try_for_each(|run| Lock::take(&run).and_then(|_alone| remove_unfinished(&run, None)))?;
-    }
+    let seeds = stages.iter().map(|planned| planned.seed).collect::<BTreeSet<_>>();
+    seeds.into_iter().try_for_each(|seed| clear(&paths, seed))?;
     let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| paths.result(p).exists());
     if !open.is_empty() {
         work(&stages, &done, &open, sizes, &paths, watch)?;
@@ -117,6 +114,12 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
         done: open.len(),
         claims,
     })
+}
+
+/// Removes what a crash left unfinished in a seed's folders. A run of pre-training may be gone on with by itself: not while it is.
+fn clear(paths: &Paths, seed: u64) -> Result<(), FileError> {
+    paths.folders(seed).iter().try_for_each(|folder| remove_unfinished(folder, None))?;
+    paths.bodies(seed).try_for_each(|run| Lock::take(&run).and_then(|_alone| remove_unfinished(&run, None)))
 }
 
 /// Runs the open stages.
@@ -224,6 +227,29 @@ fn collect(paths: &Paths, stages: &[Planned]) -> Result<Results, ReproduceError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::io::ErrorKind;
+
+    #[test]
+    fn what_a_crash_left_is_cleared_but_not_under_others() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let paths = Paths(folder.path().to_owned());
+        let gpt = folder.path().join("seed-1/gpt");
+        let left = [folder.path().join("seed-1/.world.tmp-7"), gpt.join(".best.tmp-7")];
+        left.iter().for_each(|path| fs::create_dir_all(path).unwrap());
+        let running = Lock::take(&gpt).unwrap();
+        assert_eq!(clear(&paths, 1).unwrap_err().cause.kind(), ErrorKind::ResourceBusy);
+        assert!(left[1].exists());
+        drop(running);
+        #[cfg(unix)]
+        {
+            fs::create_dir(elsewhere.path().join(".best.tmp-7")).unwrap();
+            std::os::unix::fs::symlink(elsewhere.path(), folder.path().join("seed-1/lstm")).unwrap();
+        }
+        clear(&paths, 1).unwrap();
+        assert!(gpt.exists() && left.iter().all(|path| !path.exists()));
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), usize::from(cfg!(unix)), "not through a link");
+    }
 
     #[test]
     fn every_piece_is_done_once_and_a_failure_ends_the_rest() {
