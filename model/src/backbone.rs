@@ -193,6 +193,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_families_are_asked_alike() {
+        let gpt =
+            GptConfig { vocab: 5, context: 6, width: 8, layers: 3, heads: 4, initializer_range: 0.5, ..GptConfig::default() };
+        let lstm = LstmConfig { vocab: 5, context: 6, width: 8, units: 7, initializer_range: 0.5, ..LstmConfig::default() };
+        for (config, layers) in [(BackboneConfig::from(gpt), 3), (lstm.into(), 0)] {
+            assert_eq!([config.vocab(), config.context(), config.width(), config.layers()], [5, 6, 8, layers]);
+            assert_eq!((config.initializer_range(), config.check()), (0.5, Ok(())));
+            let other = config.clone().with_vocab(9);
+            assert_eq!((other.vocab(), other.clone().with_vocab(5)), (9, config.clone()));
+            assert_ne!(config.clone().with_dropout(0.25), config);
+            assert!(config.with_vocab(0).check().is_err());
+        }
+    }
+
     /// A change here orphans every run that was stopped midway.
     #[test]
     fn what_identifies_a_run_is_frozen() {

@@ -219,5 +219,51 @@ mod tests {
         assert_eq!([gpt1.embd_dropout, gpt1.attn_dropout, gpt1.resid_dropout], [0.1; 3]);
         assert_eq!(crate::gpt::Gpt::declare(&gpt1).h.0[0].mlp.c_fc.bias.0.shape[..], [3072]);
         assert_eq!(GptConfig::preset("gpt2"), None);
+        let sizes = |name| GptConfig::preset(name).map(|c| [c.layers, c.width, c.heads, c.context]);
+        assert_eq!((sizes("tiny"), sizes("small")), (Some([4, 128, 4, 128]), Some([6, 384, 6, 256])));
+    }
+
+    #[test]
+    fn all_dropouts_are_set_at_once() {
+        let c = GptConfig { width: 6, ..GptConfig::default() }.with_dropout(0.3);
+        assert_eq!((c.width, [c.embd_dropout, c.attn_dropout, c.resid_dropout]), (6, [0.3; 3]));
+    }
+
+    /// Per token and block: 6·12d² for its matrices, forward and twice as much back, and 12·T·d for scores and values; 6·d·V for
+    /// the output.
+    #[test]
+    fn operations_are_counted_by_hand() {
+        let c = GptConfig { layers: 2, width: 3, vocab: 5, context: 7, ..GptConfig::default() };
+        assert_eq!(c.training_flops(), 6 * 12 * 9 * 2 + 6 * 3 * 5 + 12 * 7 * 3 * 2);
+    }
+
+    #[test]
+    fn what_cannot_be_a_model_is_refused() {
+        let ok = GptConfig::default;
+        let joint = GptConfig { embedding: Embedding::Joint, ..ok() };
+        for fine in [ok(), joint.clone(), GptConfig { layer_norm_epsilon: 1.0, ..ok() }, ok().with_dropout(0.0)] {
+            assert_eq!(fine.check(), Ok(()));
+        }
+        for (wrong, told) in [
+            (GptConfig { vocab: 0, ..ok() }, "vocab = 0: expected a number from 1 to 16777216"),
+            (GptConfig { context: (1 << 20) + 1, ..ok() }, "context = 1048577: expected a number from 1 to 1048576"),
+            (GptConfig { width: (1 << 16) + 1, ..ok() }, "width = 65537: expected a number from 1 to 65536"),
+            (GptConfig { layers: (1 << 10) + 1, ..ok() }, "layers = 1025: expected a number from 1 to 1024"),
+            (GptConfig { heads: (1 << 12) + 1, ..ok() }, "heads = 4097: expected a number from 1 to 4096"),
+            (GptConfig { heads: 7, ..ok() }, "width = 768: expected a multiple of the 7 heads"),
+            (GptConfig { positions: Positions::Sinusoidal, ..joint }, "positions = sinusoidal: expected learned"),
+            (GptConfig { embd_dropout: 1.0, ..ok() }, "embd_dropout = 1: expected a probability"),
+            (GptConfig { attn_dropout: -0.1, ..ok() }, "attn_dropout = -0.1: expected a probability"),
+            (GptConfig { resid_dropout: f64::NAN, ..ok() }, "resid_dropout = NaN: expected a probability"),
+            (GptConfig { layer_norm_epsilon: 0.0, ..ok() }, "layer_norm_epsilon = 0: expected a number above 0"),
+            (GptConfig { layer_norm_epsilon: 1.5, ..ok() }, "layer_norm_epsilon = 1.5: expected a number above 0"),
+            (GptConfig { initializer_range: 10.5, ..ok() }, "initializer_range = 10.5: expected a number from 0 to 10"),
+            (GptConfig { width: 1 << 16, heads: 1, ..ok() }, "parameters = "),
+        ] {
+            let error = wrong.check().unwrap_err().to_string();
+            assert!(error.starts_with(told), "{error}");
+        }
+        assert_eq!(check_parameters(4_000_000_000, "less"), Ok(()));
+        assert!(check_parameters(4_000_000_001, "less").is_err());
     }
 }

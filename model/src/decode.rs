@@ -74,3 +74,32 @@ impl<'m, T: Real> Decoder<'m, T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{tiny_gpt, tiny_lstm};
+
+    #[test]
+    fn tokens_are_read_one_by_one_or_together() {
+        for config in [tiny_gpt().into(), tiny_lstm().into()] {
+            let model: Model<Tensor<f64>> = Model::init(&config, 1);
+            let [mut one, mut many] = [Decoder::new(&model), Decoder::new(&model)];
+            let ids = [3, 1, 4, 1, 5];
+            let last = ids.map(|id| one.read(&[id]));
+            for (ids, position) in [(&ids[..2], 2), (&ids[2..], 5)] {
+                let logits = many.read(ids);
+                assert_eq!((many.position(), logits.len()), (position, config.backbone.vocab()));
+                assert!(logits.iter().zip(&last[position - 1]).all(|(a, b)| (a - b).abs() < 1e-12));
+            }
+            assert_eq!(one.position(), 5);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "at least one token")]
+    fn nothing_is_not_read() {
+        let model: Model<Tensor<f64>> = Model::init(&tiny_gpt().into(), 1);
+        Decoder::new(&model).read(&[]);
+    }
+}

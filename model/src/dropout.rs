@@ -102,3 +102,44 @@ impl Dropout {
         Some(DropoutKey::new(self.p, seed.key, self.site.number(), seed.first_sequence * rows as u64))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With other numbers a stopped run would go on with other masks.
+    #[test]
+    fn every_place_keeps_its_number() {
+        let of_block = |l| [Site::Attention(l), Site::AttentionBranch(l), Site::MlpBranch(l)].map(Site::number);
+        assert_eq!([0, 1, 11].map(of_block), [[1, 2, 3], [4, 5, 6], [34, 35, 36]]);
+        assert_eq!([Site::Embedding, Site::Projection, Site::Classifier].map(Site::number), [0, 1, u32::MAX]);
+    }
+
+    #[test]
+    fn masks_are_drawn_only_where_something_drops() {
+        let seed = Some(DropoutSeed::new(3, 1));
+        let drops =
+            |p, seed| (Dropout::new(p, Site::Embedding).drops(seed), Dropout::new(p, Site::Embedding).key(2, seed).is_some());
+        assert_eq!([drops(0.5, seed), drops(0.0, seed), drops(0.5, None)], [(true, true), (false, false), (false, false)]);
+    }
+
+    /// Each of these changes the key; the row counts from the batch's first sequence.
+    #[test]
+    fn a_mask_is_a_function_of_seed_step_place_and_row() {
+        let key = |seed: DropoutSeed, site, rows| Dropout::new(0.5, site).key(rows, Some(seed)).unwrap();
+        let seed = DropoutSeed::new(3, 1);
+        let one = key(seed, Site::Embedding, 2);
+        assert_eq!(one, key(seed.from_sequence(0), Site::Embedding, 7));
+        let others = [
+            key(DropoutSeed::new(4, 1), Site::Embedding, 2),
+            key(DropoutSeed::new(3 + (1 << 32), 1), Site::Embedding, 2),
+            key(DropoutSeed::new(3, 2), Site::Embedding, 2),
+            key(DropoutSeed::new(3, 1 + (1 << 32)), Site::Embedding, 2),
+            key(seed, Site::Projection, 2),
+            key(seed.from_sequence(6), Site::Embedding, 2),
+        ];
+        assert!(others.iter().all(|other| *other != one), "{others:?}");
+        assert_eq!(key(seed.from_sequence(6), Site::Embedding, 2), key(seed.from_sequence(4), Site::Embedding, 3));
+        assert_eq!(seed.from_sequence(6).per_example(2), seed.from_sequence(3));
+    }
+}

@@ -281,6 +281,12 @@ mod tests {
     }
 
     #[test]
+    fn both_dropouts_are_set_at_once() {
+        let c = LstmConfig { units: 5, ..LstmConfig::default() }.with_dropout(0.3);
+        assert_eq!((c.units, c.embd_dropout, c.resid_dropout), (5, 0.3, 0.3));
+    }
+
+    #[test]
     fn what_cannot_be_a_model_is_refused() {
         let refused = |config: LstmConfig| config.check().unwrap_err().to_string();
         assert_eq!(LstmConfig::default().check(), Ok(()));

@@ -41,7 +41,7 @@ pub fn groups() -> Vec<Group> {
     };
     let derivatives =
         [catalogue::files("autograd/src/tape"), named("autograd/src", &["derivatives", "ops/operators", "ops/pointwise"])];
-    let kernels = below("tensor/src/cpu", &["/bits/", "/testing.", "/twins.", "/adam."]);
+    let kernels = below("tensor/src/cpu", &["/bits/", "/testing.", "/tests.", "/twins.", "/adam."]);
     let model = below("model/src", &["/check/", "/checkpoint/"]);
     // The witnesses over the ops are tests of what these call.
     let witnesses: &[&str] = &["--lib", "--test=autograd"];
@@ -57,7 +57,7 @@ pub fn groups() -> Vec<Group> {
         group("the optimizers", Some("optim::"), named("train/src/optim", &["clip", "forms", "schedule"])),
         group("their kernel", Some("adam"), named("tensor/src/cpu", &["adam"])),
         group("the other kernels", Some("cpu::"), kernels),
-        group("the model", None, model),
+        Group { tests: &["--lib", "--test=model"], ..group("the model", None, model) },
         group("checkpoints", None, below("model/src/checkpoint", &["/tests"])),
         Group {
             package: Some("gradus-tests"),

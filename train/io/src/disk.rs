@@ -344,46 +344,4 @@ fn is_at(_: &File, _: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn what_has_no_end_is_not_read() {
-        for path in ["/dev/zero", "/dev/null"] {
-            let error = read(Path::new(path)).unwrap_err();
-            assert!(error.to_string().contains("expected a plain file"), "{error}");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert_eq!(read(&pipe).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(read(folder.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
-        assert!(map(&pipe, |_| -> io::Result<()> { unreachable!("not opened") }).is_err());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_are_not_written_through() {
-        let folder = tempfile::tempdir().unwrap();
-        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
-        std::os::unix::fs::symlink(&target, &link).unwrap();
-        assert_eq!(Output::create(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        assert!(lock(&link).unwrap_err().to_string().contains("found a link"));
-        assert!(!target.exists());
-    }
-
-    /// The lock of a file that was removed and made again is not the lock of the new one.
-    #[cfg(unix)]
-    #[test]
-    fn a_lock_is_on_the_file_that_has_the_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
-        let first = lock(&path).unwrap().unwrap();
-        assert!(is_at(&first, &path) && lock(&path).unwrap().is_none());
-        fs::remove_file(&path).unwrap();
-        assert!(!is_at(&first, &path));
-        let second = lock(&path).unwrap().unwrap();
-        assert!(is_at(&second, &path) && !is_at(&first, &path));
-    }
-}
+pub(crate) mod tests;

@@ -11,9 +11,10 @@ use std::process::{Command, ExitCode, Stdio};
 use gradus_audit::mutants::{self, Group, Mutant, Results, Tested, digest};
 use serde_json::Value;
 
-const USAGE: &str = "usage: mutants [--list|--survivors] [FILE…]
+const USAGE: &str = "usage: mutants [--list|--survivors] [--tests=NAME,…] [FILE…]
 Without FILE: those that have changed since their mutants were run. With --list they are named, and nothing is run. With --survivors
-those mutants are run again that no test refused, of files that have not changed since.";
+those mutants are run again that no test refused, of files that have not changed since. With --tests only tests take part whose names
+contain one of these: what a few quick ones refuse, all refuse, and --survivors runs the rest through all.";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -29,6 +30,8 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Failure> {
     let (options, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
+    let (tests, options): (Vec<String>, Vec<String>) = options.into_iter().partition(|option| option.starts_with("--tests="));
+    let tests: Vec<&str> = tests.iter().flat_map(|names| names["--tests=".len()..].split(',')).collect();
     let (list, again) = match &options.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => (false, false),
         ["--list"] => (true, false),
@@ -57,7 +60,7 @@ fn run() -> Result<(), Failure> {
                 continue;
             }
             let before = before.filter(|_| again).cloned();
-            let tested = test(root, &group, path, &text, before)?;
+            let tested = test(root, &group, &tests, path, &text, before)?;
             println!("{path}: {} killed, {} unviable, {} survived", tested.killed, tested.unviable, tested.survivors.len());
             tested.survivors.iter().for_each(|m| println!("  {}, in `{}`", m.change, m.line));
             results.insert(path.clone(), tested);
@@ -70,8 +73,8 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mutants of a file through the tests of its group; where it was tested `before`, those that survived.
-fn test(root: &Path, group: &Group, path: &str, text: &str, before: Option<Tested>) -> Result<Tested, Failure> {
+/// The mutants of a file through the tests of its group, or those of these names; where it was tested `before`, those that survived.
+fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, before: Option<Tested>) -> Result<Tested, Failure> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("mutants");
     let tree = dir.join("tree");
     copy(root, &tree)?;
@@ -95,7 +98,12 @@ fn test(root: &Path, group: &Group, path: &str, text: &str, before: Option<Teste
     command.args(group.package.map(|package| format!("--cargo-arg=--package={package}")));
     // For building and testing alike: no example is built for a mutant.
     command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
-    command.arg("--").args(group.filter);
+    // The first `--` ends cargo mutants' own arguments, the second cargo test's: the tests' binary takes several names.
+    command.args(["--", "--"]);
+    match tests {
+        [] => command.args(group.filter),
+        names => command.args(names),
+    };
     command.env("CARGO_TARGET_DIR", dir.join("target")).stdin(Stdio::null());
     // 0: all killed, 2: some survived, 3: some timed out; others are failures of its own, 4 among them: the tests
     // fail without a mutant, and would seem to kill every mutant.

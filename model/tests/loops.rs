@@ -1,0 +1,223 @@
+//! The whole model once more, as loops over plain numbers: one sequence, one equation at a time, no tensor and no tape. What
+//! gradients and properties cannot tell, a difference in place of a sum, say, differs here.
+
+use std::collections::BTreeMap;
+use std::f64::consts::PI;
+
+use gradus_autograd::{Tape, Tensor};
+use gradus_model::check::{Loss, Sample, samples, tiny_gpt};
+use gradus_model::{
+    Activation, Backbone, BackboneConfig, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, LstmConfig,
+    Model, Objective, Positions, Tree,
+};
+
+type Row = Vec<f64>;
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn plus(a: &[f64], b: &[f64]) -> Row {
+    a.iter().zip(b).map(|(a, b)| a + b).collect()
+}
+
+fn softmax(z: &[f64]) -> Row {
+    let e: Row = z.iter().map(|z| z.exp()).collect();
+    let sum: f64 = e.iter().sum();
+    e.iter().map(|e| e / sum).collect()
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn activation(kind: Activation, x: f64) -> f64 {
+    match kind {
+        Activation::Gelu => 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
+        Activation::GeluErf => x * 0.5 * (1.0 + libm::erf(x / 2f64.sqrt())),
+        Activation::Relu => x.max(0.0),
+    }
+}
+
+/// The rows of each parameter, by its name.
+struct Parameters(BTreeMap<String, Vec<Row>>);
+
+impl Parameters {
+    fn of(model: &Model<Tensor<f64>>) -> Self {
+        let mut rows = BTreeMap::new();
+        model.as_ref().visit(|name, p| {
+            let width = p.shape().last().copied().unwrap_or(1);
+            rows.insert(name.to_owned(), p.to_vec().chunks(width).map(<[f64]>::to_vec).collect());
+        });
+        Parameters(rows)
+    }
+
+    fn rows(&self, name: &str) -> &[Row] {
+        &self.0[name]
+    }
+
+    /// y = x·W + b.
+    fn linear(&self, name: &str, x: &[f64]) -> Row {
+        let mut y = self.rows(&format!("{name}.bias"))[0].clone();
+        for (x, row) in x.iter().zip(self.rows(&format!("{name}.weight"))) {
+            y.iter_mut().zip(row).for_each(|(y, w)| *y += x * w);
+        }
+        y
+    }
+
+    fn layer_norm(&self, name: &str, x: &[f64], eps: f64) -> Row {
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+        let (gain, bias) = (&self.rows(&format!("{name}.weight"))[0], &self.rows(&format!("{name}.bias"))[0]);
+        (0..x.len()).map(|i| gain[i] * (x[i] - mean) / (variance + eps).sqrt() + bias[i]).collect()
+    }
+
+    /// softmax(QKᵀ/√D) V for each head, over the positions up to a token's own.
+    fn attention(&self, name: &str, x: &[Row], heads: usize) -> Vec<Row> {
+        let (d, width) = (x[0].len(), x[0].len() / heads);
+        let qkv: Vec<Row> = x.iter().map(|x| self.linear(&format!("{name}.c_attn"), x)).collect();
+        let part = |t: usize, which: usize, head: usize| &qkv[t][which * d + head * width..][..width];
+        let mut out = Vec::new();
+        for t in 0..x.len() {
+            let mut o = Row::new();
+            for head in 0..heads {
+                let scores: Row = (0..=t).map(|s| dot(part(t, 0, head), part(s, 1, head)) / (width as f64).sqrt()).collect();
+                let p = softmax(&scores);
+                o.extend((0..width).map(|i| (0..=t).map(|s| p[s] * part(s, 2, head)[i]).sum::<f64>()));
+            }
+            out.push(self.linear(&format!("{name}.c_proj"), &o));
+        }
+        out
+    }
+
+    fn gpt(&self, c: &GptConfig, ids: &[u32]) -> Vec<Row> {
+        let tokens = self.rows("tokens_embed.weight");
+        let position = |t: usize| match (c.embedding, c.positions) {
+            (Embedding::Joint, _) => tokens[c.vocab + t].clone(),
+            (_, Positions::Learned) => self.rows("positions_embed.weight")[t].clone(),
+            (_, Positions::Sinusoidal) => {
+                let angle = |i: usize| t as f64 / 10_000f64.powf((i - i % 2) as f64 / c.width as f64);
+                (0..c.width).map(|i| if i % 2 == 0 { angle(i).sin() } else { angle(i).cos() }).collect()
+            }
+        };
+        let mut h: Vec<Row> = ids.iter().enumerate().map(|(t, &id)| plus(&tokens[id as usize], &position(t))).collect();
+        for l in 0..c.layers {
+            let attn = self.attention(&format!("h.{l}.attn"), &h, c.heads);
+            for (h, a) in h.iter_mut().zip(attn) {
+                let n = self.layer_norm(&format!("h.{l}.ln_1"), &plus(h, &a), c.layer_norm_epsilon);
+                let u = self.linear(&format!("h.{l}.mlp.c_fc"), &n).into_iter().map(|x| activation(c.activation, x));
+                let m = self.linear(&format!("h.{l}.mlp.c_proj"), &u.collect::<Row>());
+                *h = self.layer_norm(&format!("h.{l}.ln_2"), &plus(&n, &m), c.layer_norm_epsilon);
+            }
+        }
+        h
+    }
+
+    fn lstm(&self, c: &LstmConfig, ids: &[u32]) -> Vec<Row> {
+        let n = c.units;
+        let (mut h, mut cell) = (vec![0.0; n], vec![0.0; n]);
+        let mut states = Vec::new();
+        for &id in ids {
+            let x = &self.rows("tokens_embed.weight")[id as usize];
+            let mut z = self.rows("cell.bias")[0].clone();
+            for (x, row) in x.iter().zip(self.rows("cell.weight_ih")).chain(h.iter().zip(self.rows("cell.weight_hh"))) {
+                z.iter_mut().zip(row).for_each(|(z, w)| *z += x * w);
+            }
+            for j in 0..n {
+                cell[j] = sigmoid(z[n + j]) * cell[j] + sigmoid(z[j]) * z[2 * n + j].tanh();
+                h[j] = sigmoid(z[3 * n + j]) * cell[j].tanh();
+            }
+            states.push(self.linear("c_proj", &h));
+        }
+        states
+    }
+
+    /// The last hidden states of one sequence.
+    fn hidden(&self, config: &BackboneConfig, ids: &[u32]) -> Vec<Row> {
+        match config {
+            BackboneConfig::Gpt(c) => self.gpt(c, ids),
+            BackboneConfig::Lstm(c) => self.lstm(c, ids),
+        }
+    }
+
+    fn logits(&self, h: &[f64]) -> Row {
+        self.rows("tokens_embed.weight").iter().map(|row| dot(h, row)).collect()
+    }
+
+    /// The logits of one example, from the states at the extract tokens of its sequences.
+    fn class_logits(&self, head: &HeadConfig, r: &[Row]) -> Row {
+        let z = |r: &[f64]| -> Row {
+            let z = self.rows("score.weight").iter().map(|w| dot(w, r)).collect::<Row>();
+            if head.bias { plus(&z, &self.rows("score.bias")[0]) } else { z }
+        };
+        match head.form {
+            Form::Classify => z(&r[0]),
+            Form::Similar => z(&plus(&r[0], &r[1])),
+            Form::Choose => r.iter().map(|r| z(r)[0]).collect(),
+        }
+    }
+}
+
+fn all() -> Vec<Loss> {
+    let gpt = |activation| Sample::new("another activation", GptConfig { activation, ..tiny_gpt() }, Objective::TokenMean);
+    let more = [Activation::GeluErf, Activation::Relu].map(gpt);
+    samples().into_iter().chain(more).map(|sample| Loss { dropout: None, ..sample.loss(7) }).collect()
+}
+
+fn near(found: &[f64], expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let largest = expected.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
+        assert!((f - e).abs() <= 1e-12 * largest, "{what}: element {i} is {f}, by loops {e}");
+    }
+}
+
+#[test]
+fn every_number_is_that_of_the_loops() {
+    for Loss { model, batch, .. } in all() {
+        let config = model.config();
+        let (what, t) = (format!("{config:?}"), batch.length());
+        let loops = Parameters::of(&model);
+        let states: Vec<Vec<Row>> = batch.inputs.chunks(t).map(|ids| loops.hidden(&config.backbone, ids)).collect();
+        let logits: Vec<Row> = states.iter().flatten().map(|h| loops.logits(h)).collect();
+
+        let tape = Tape::off();
+        let found = model.constants(&tape).logits(&batch.inputs, batch.sequences).into_value();
+        assert_eq!(found.shape()[..], [batch.sequences, t, logits[0].len()]);
+        near(&found.to_vec(), &logits.concat(), &what);
+
+        let losses: Row = logits.iter().zip(&*batch.targets).map(|(z, &u)| -softmax(z)[u as usize].ln()).collect();
+        near(&model.token_losses(&batch).to_vec(), &losses, &what);
+
+        let mut loss = dot(&losses, &batch.weights);
+        assert_eq!(batch.predicts_tokens(), loss != 0.0, "{what}");
+        if let (Some(head), Some(labels)) = (&config.head, &batch.labels) {
+            let ends: Vec<Row> = states.iter().zip(&*labels.extract).map(|(h, &at)| h[at as usize].clone()).collect();
+            let z: Vec<Row> = ends.chunks(labels.per_example).map(|r| loops.class_logits(head, r)).collect();
+            near(&model.class_logits(&batch).to_vec(), &z.concat(), &what);
+            for ((z, y), w) in z.iter().zip(labels.targets.chunks(z[0].len())).zip(&*labels.weights) {
+                loss -= w * dot(y, &softmax(z).iter().map(|p| p.ln()).collect::<Row>());
+            }
+        }
+        let modes = [GradientMode::Whole, GradientMode::Recompute, GradientMode::Head];
+        for mode in &modes[..if config.head.is_some() { 3 } else { 2 }] {
+            near(&[model.gradient(&batch, None, *mode).0.item()], &[loss], &what);
+        }
+        near(&[model.constants(&tape).loss(&batch, None).value().item()], &[loss], &what);
+    }
+}
+
+/// The loss of a GPT alone is that of the model it is part of.
+#[test]
+fn a_gpt_has_the_loss_of_its_model() {
+    let Loss { model, batch, .. } = samples()[0].loss(7);
+    let Backbone::Gpt(gpt) = &model.backbone else { panic!("the first sample is a GPT") };
+    let tape = Tape::off();
+    for dropout in [None, Some(DropoutSeed::new(5, 1))] {
+        let alone = gpt.constants(&tape).loss(&batch, dropout).value().item();
+        assert_eq!(alone, model.constants(&tape).loss(&batch, dropout).value().item());
+    }
+    let fresh: Gpt<Tensor<f64>> = Gpt::init(gpt.config(), 3);
+    assert!(Model::from(fresh) == Model::init(&gpt.config().clone().into(), 3), "drawn alike");
+}

@@ -1,0 +1,236 @@
+use std::sync::Mutex;
+
+use super::*;
+
+/// Takes note of the calls below a folder, and refuses those of one name.
+struct Notes {
+    folder: PathBuf,
+    refused: &'static str,
+    calls: Mutex<Vec<String>>,
+}
+
+impl Notes {
+    /// A call in words, with paths from the folder; `None` for one elsewhere.
+    fn line(&self, call: Call<'_>) -> Option<String> {
+        use Call::*;
+        let (name, path) = match call {
+            Read(path) => ("read", path),
+            Map(path) => ("map", path),
+            List(path) => ("list", path),
+            Create(path) => ("create", path),
+            Append(path) => ("append", path),
+            Write(path, _) => ("write", path),
+            Sync(path) => ("sync", path),
+            SyncFolder(path) => ("sync folder", path),
+            Rename(path, _) => ("rename", path),
+            Remove(path) => ("remove", path),
+            RemoveFolder(path) => ("remove folder", path),
+            MakeFolder(path) => ("make folder", path),
+            Lock(path) => ("lock", path),
+        };
+        let short = |path: &Path| Some(path.strip_prefix(&self.folder).ok()?.display().to_string());
+        let path = short(path)?;
+        Some(match call {
+            Write(_, bytes) => format!("{name} {path} {bytes}"),
+            Rename(_, to) => format!("{name} {path} -> {}", short(to)?),
+            _ => format!("{name} {path}").trim_end().to_owned(),
+        })
+    }
+}
+
+impl Watcher for Notes {
+    fn around(&self, call: Call<'_>, go: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let Some(line) = self.line(call) else { return go() };
+        let is_refused = !self.refused.is_empty() && line.starts_with(self.refused);
+        self.calls.lock().unwrap().push(line);
+        if is_refused { Err(io::ErrorKind::StorageFull.into()) } else { go() }
+    }
+}
+
+/// The calls below a folder while `act` goes on, those refused that begin with `refused`.
+pub(crate) fn calls<T>(folder: &Path, refused: &'static str, act: impl FnOnce() -> T) -> (Vec<String>, T) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let notes = Arc::new(Notes { folder: folder.to_owned(), refused, calls: Mutex::default() });
+    watch(Some(notes.clone()));
+    let done = act();
+    watch(None);
+    let _ = list(folder); // nobody is told of this one
+    let calls = std::mem::take(&mut *notes.calls.lock().unwrap());
+    (calls, done)
+}
+
+#[test]
+fn every_call_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let (calls, ()) = calls(at, "", || {
+        make_folders(&at.join("a/b")).unwrap();
+        let file = at.join("a/file");
+        write(&file, "wörd".as_bytes()).unwrap();
+        sync(&file).unwrap();
+        let mut out = Output::append(&file).unwrap();
+        out.write_all(b"s").unwrap();
+        out.sync().unwrap();
+        sync_folder(&at.join("a")).unwrap();
+        assert_eq!(read_text(&file).unwrap(), "wörds");
+        assert_eq!(out.seek(SeekFrom::End(-2)).unwrap(), 4);
+        assert_eq!(map(&file, |path| fs::metadata(path)).unwrap().len(), 6);
+        assert_eq!(list(&at.join("a")).unwrap(), [at.join("a/b"), file.clone()]);
+        rename(&file, &at.join("a/other")).unwrap();
+        remove(&at.join("a/other")).unwrap();
+        remove_empty_folder(&at.join("a/b")).unwrap();
+        remove_folder(&at.join("a")).unwrap();
+        assert!(lock(&at.join("lock")).unwrap().is_some() && !at.join("a").exists());
+    });
+    let wanted = [
+        "make folder a",
+        "sync folder",
+        "make folder a/b",
+        "sync folder a",
+        "create a/file",
+        "write a/file 5",
+        "sync a/file",
+        "append a/file",
+        "write a/file 1",
+        "sync a/file",
+        "sync folder a",
+        "read a/file",
+        "map a/file",
+        "list a",
+        "rename a/file -> a/other",
+        "remove a/other",
+        "remove a/b",
+        "remove folder a",
+        "lock lock",
+    ];
+    assert_eq!(calls, wanted);
+}
+
+#[test]
+fn a_call_that_is_refused_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let (told, result) = calls(folder.path(), "create", || write(&path, b"x"));
+    assert_eq!((told, result.unwrap_err().kind()), (vec!["create file".to_owned()], io::ErrorKind::StorageFull));
+    assert!(!path.exists());
+    write(&path, b"x").unwrap();
+    for refused in ["sync file", "read file", "remove file"] {
+        let (_, result) = calls(folder.path(), refused, || {
+            sync(&path)?;
+            read(&path)?;
+            remove(&path)
+        });
+        assert!(result.is_err() && path.exists(), "{refused}");
+    }
+}
+
+#[test]
+fn what_is_no_text_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    write(&path, b"abc\xff").unwrap();
+    let error = read_text(&path).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    assert_eq!(error.to_string(), "expected text in UTF-8, found something else at byte 3");
+}
+
+#[test]
+fn a_file_is_being_written_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let first = Output::create(&path).unwrap();
+    assert!(first.lock());
+    let second = Output::append(&path).unwrap();
+    assert!(!second.lock());
+    drop(first);
+    assert!(second.lock());
+}
+
+/// Another process makes the folder between the look and the call.
+#[test]
+fn a_folder_that_another_has_just_made_is_taken() {
+    struct Other(PathBuf, fn(&Path));
+    impl Watcher for Other {
+        fn around(&self, call: Call<'_>, go: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+            if call == Call::MakeFolder(&self.0) {
+                self.1(&self.0);
+            }
+            go()
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let made = |name: &str, by: fn(&Path)| {
+        let path = folder.path().join(name);
+        // Within this, so that no other test's watcher takes its place.
+        calls(Path::new("/nowhere"), "", || {
+            watch(Some(Arc::new(Other(path.clone(), by))));
+            make_folders(&path)
+        })
+        .1
+    };
+    made("a", |path| fs::create_dir(path).unwrap()).unwrap();
+    let error = made("b", |path| fs::write(path, "").unwrap()).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    // One that is refused for another reason is an error.
+    let (_, result) = calls(folder.path(), "make folder c", || make_folders(&folder.path().join("c")));
+    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::StorageFull);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_private_folder_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let path = folder.path().join("of/mine");
+    make_private_folders(&path).unwrap();
+    assert_eq!(mode(&path), 0o700);
+    // What was there stays as it was.
+    let theirs = folder.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::set_permissions(&theirs, PermissionsExt::from_mode(0o750)).unwrap();
+    make_private_folders(&theirs).unwrap();
+    assert_eq!(mode(&theirs), 0o750);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_has_no_end_is_not_read() {
+    for path in ["/dev/zero", "/dev/null"] {
+        let error = read(Path::new(path)).unwrap_err();
+        assert!(error.to_string().contains("expected a plain file"), "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_eq!(read(&pipe).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    assert_eq!(read(folder.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    assert!(map(&pipe, |_| -> io::Result<()> { unreachable!("not opened") }).is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_not_written_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert_eq!(Output::create(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert!(lock(&link).unwrap_err().to_string().contains("found a link"));
+    assert!(Output::append(&link).unwrap_err().to_string().contains("found a link"));
+    assert!(!target.exists());
+}
+
+/// The lock of a file that was removed and made again is not the lock of the new one.
+#[cfg(unix)]
+#[test]
+fn a_lock_is_on_the_file_that_has_the_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock");
+    let first = lock(&path).unwrap().unwrap();
+    assert!(is_at(&first, &path) && lock(&path).unwrap().is_none());
+    fs::remove_file(&path).unwrap();
+    assert!(!is_at(&first, &path));
+    let second = lock(&path).unwrap().unwrap();
+    assert!(is_at(&second, &path) && !is_at(&first, &path));
+}
