@@ -1,14 +1,13 @@
-//! What the integration tests share: the golden fixtures, batches, parameters and recipes; every parser as it is fuzzed.
+//! What the integration tests share: the golden fixtures, batches and parameters; every parser as it is fuzzed.
 
 pub mod allocations;
 pub mod parsers;
 
 use std::path::{Path, PathBuf};
 
-use gradus_model::{Batch, GradientMode, Model, Objective, Tree, checkpoint};
+use gradus_model::{Batch, Model, Objective, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
-use gradus_train::optim::{Optimizer, Schedule};
-use gradus_train::trainer::{Recipe, Trainer};
+use gradus_train::trainer::Trainer;
 use safetensors::{Dtype, SafeTensors};
 
 /// The directory of the fixtures that `transformers` made.
@@ -114,20 +113,6 @@ pub fn assert_ten_steps_agree(mut trainer: Trainer<f64>, batch: impl Fn(usize) -
     series("schedule", &|t| seen[t].rate / trainer.recipe.optimizer.lr);
     expected.assert_all_agree(&format!("{name}.parameter."), &trainer.params, TOLERANCE);
     assert_eq!(trainer.done(), 10);
-}
-
-/// A recipe of GPT-1's optimizer, without what the tests vary.
-pub fn recipe(steps: u64, shards: usize) -> Recipe {
-    Recipe {
-        optimizer: Optimizer::default(),
-        schedule: Schedule::default(),
-        steps,
-        clip: Some(1.0),
-        shards,
-        concurrent_shards: shards,
-        backward: GradientMode::Whole,
-        seed: 0,
-    }
 }
 
 /// Sequences (B, T) whose first `lengths` tokens count: each of them but the last predicts the next.

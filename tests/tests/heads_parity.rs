@@ -8,7 +8,7 @@ use std::path::Path;
 use gradus_autograd::Tensor;
 use gradus_data::sets::{Example, Input, Label, Task};
 use gradus_model::{Batch, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective, Tree, checkpoint};
-use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens, recipe};
+use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::tasks::{self, Encoded, Encoder, Specials};
@@ -176,7 +176,7 @@ fn ten_steps_agree_to_1e_9() {
             let recipe = Recipe {
                 optimizer: Optimizer { lr: 0.00625, ..Optimizer::default() },
                 schedule: Schedule { kind: ScheduleKind::WarmupLinear, warmup: Warmup::Share(0.002) },
-                ..recipe(10, shards)
+                ..Recipe::new(10, shards)
             };
             let trainer = Trainer::new(recipe, fixture.params.clone());
             assert_ten_steps_agree(trainer, |t| padded(&fixture, steps, t), steps, "openai");

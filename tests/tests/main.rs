@@ -1,6 +1,5 @@
 //! Tests across crates, in one binary: linking is what takes time. `memory` needs its own allocator, and `browser` a browser.
 
-mod bits;
 mod derivatives;
 mod disk_layer;
 mod documents;
@@ -13,7 +12,6 @@ mod openai_release;
 mod ops_page;
 mod optimizer_parity;
 mod rooms;
-mod training;
 mod transformers_parity;
 mod unsafe_code;
 
@@ -21,7 +19,9 @@ mod unsafe_code;
 #[test]
 fn every_file_of_tests_is_in_a_binary() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for (krate, folder) in [("autograd", "tests"), ("model", "tests"), ("tests", "tests"), ("train/cli", "tests/cli")] {
+    for (krate, folder) in
+        [("autograd", "tests"), ("model", "tests"), ("tests", "tests"), ("train", "tests"), ("train/cli", "tests/cli")]
+    {
         let read = |file: &str| std::fs::read_to_string(root.join(krate).join(file)).unwrap();
         let (main, manifest) = (read(&format!("{folder}/main.rs")), read("Cargo.toml"));
         for entry in std::fs::read_dir(root.join(krate).join(folder)).unwrap() {

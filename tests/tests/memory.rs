@@ -14,7 +14,6 @@ use gradus_model::check::random_batch;
 use gradus_model::{Batch, Gpt, GptConfig, Model, Objective, checkpoint};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
-use gradus_tests::recipe;
 use gradus_train::trainer::{Recipe, Trainer};
 
 /// A block of this size or more is large: a page.
@@ -78,7 +77,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn trainer(config: &GptConfig, shards: usize, backward: GradientMode) -> Trainer {
-    Trainer::new(Recipe { concurrent_shards: 1, backward, seed: 9, ..recipe(10_000, shards) }, Gpt::init(config, 4))
+    Trainer::new(Recipe { concurrent_shards: 1, backward, seed: 9, ..Recipe::new(10_000, shards) }, Gpt::init(config, 4))
 }
 
 fn batch(config: &GptConfig, sequences: usize) -> Batch {

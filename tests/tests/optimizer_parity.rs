@@ -4,7 +4,7 @@
 
 use gradus_autograd::Tensor;
 use gradus_model::{Model, ModelConfig, Objective, Tree, checkpoint};
-use gradus_tests::{Arrays, assert_ten_steps_agree, golden, golden_models, next_tokens, recipe};
+use gradus_tests::{Arrays, assert_ten_steps_agree, golden, golden_models, next_tokens};
 use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use gradus_train::trainer::{Recipe, Trainer};
 use serde::Deserialize;
@@ -34,7 +34,7 @@ impl Written {
     fn recipe(&self, steps: u64) -> Recipe {
         let &Written { form: name, lr, eps, beta1, beta2, weight_decay: decay, schedule: kind, warmup, clip } = self;
         let optimizer = Optimizer { name, lr, beta1, beta2, eps, decay };
-        Recipe { optimizer, schedule: Schedule { kind, warmup: Warmup::Share(warmup) }, clip, ..recipe(steps, 1) }
+        Recipe { optimizer, schedule: Schedule { kind, warmup: Warmup::Share(warmup) }, clip, ..Recipe::new(steps, 1) }
     }
 }
 

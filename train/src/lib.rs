@@ -4,7 +4,7 @@
 //! use std::sync::Arc;
 //!
 //! use gradus_data::{Memory, RandomWindows};
-//! use gradus_model::{Batch, Gpt, GptConfig, GradientMode, Objective};
+//! use gradus_model::{Batch, Gpt, GptConfig, Objective};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 //! use gradus_text::Tokenizer;
 //! use gradus_train::trainer::{Recipe, Trainer};
@@ -21,12 +21,7 @@
 //! let recipe = Recipe {
 //!     optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },
 //!     schedule: Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Steps(5) },
-//!     steps: 60,
-//!     clip: Some(1.0),
-//!     shards: 2,
-//!     concurrent_shards: 2,
-//!     backward: GradientMode::Whole,
-//!     seed: 1,
+//!     ..Recipe::new(60, 2)
 //! };
 //! let gpt: Gpt<gradus_tensor::Tensor> = Gpt::init(&config, 1);
 //! let mut trainer = Trainer::new(recipe, gpt);

@@ -7,12 +7,11 @@ use gradus_io::hex;
 use gradus_model::{GptConfig, Model};
 use gradus_report::PretrainReport;
 use gradus_report::metrics;
-use gradus_train::trainer::Trainer;
+use gradus_train::trainer::{Recipe, Trainer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{MIB, Parser};
-use crate::recipe;
 
 /// `trainer.safetensors`, read for a configuration that is known.
 pub static TRAINER_STATE: Parser = Parser { name: "trainer_state", read: read_state, seeds: states, always: MIB, per_byte: 200 };
@@ -28,13 +27,13 @@ fn config() -> GptConfig {
 }
 
 fn read_state(input: &[u8]) {
-    if let Ok((trainer, extra)) = Trainer::<f32>::from_state(Path::new("state"), input, config(), recipe(10, 1)) {
+    if let Ok((trainer, extra)) = Trainer::<f32>::from_state(Path::new("state"), input, config(), Recipe::new(10, 1)) {
         trainer.state(&extra).expect("on the CPU");
     }
 }
 
 fn states() -> Vec<Vec<u8>> {
-    let trainer: Trainer = Trainer::new(recipe(10, 1), Model::init(&config().into(), 1));
+    let trainer: Trainer = Trainer::new(Recipe::new(10, 1), Model::init(&config().into(), 1));
     let state = |_| trainer.state(r#"{"run":"a","seconds":1.5,"log":70,"best":3.5}"#).expect("on the CPU");
     (0..64).map(state).min().into_iter().collect() // which of the two metadata comes first is chance
 }

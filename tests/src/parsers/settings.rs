@@ -8,11 +8,10 @@ use gradus_paper::Sizes;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::pretrain::{PretrainManifest, PretrainOptions, PretrainSettings};
 use gradus_train::run::Manifest;
-use gradus_train::trainer::Trainer;
+use gradus_train::trainer::{Recipe, Trainer};
 use serde_json::json;
 
 use super::{MIB, Parser, files};
-use crate::recipe;
 
 /// `run.json` of both kinds, `plan.json`, `config.toml`.
 pub static SETTINGS: Parser = Parser { name: "settings", read: read_settings, seeds: settings, always: MIB, per_byte: 400 };
@@ -111,7 +110,7 @@ fn steps() -> Vec<Vec<u8>> {
     let labels =
         Labels { per_example: 1, extract: [2, 1].into(), targets: [1.0, 0.0, 0.0, 1.0].into(), weights: [0.5; 2].into() };
     let kept = |labels| {
-        let mut document = json!({ "update": 4, "error": "a NaN", "recipe": recipe(10, 2) });
+        let mut document = json!({ "update": 4, "error": "a NaN", "recipe": Recipe::new(10, 2) });
         let batch = serde_json::to_value(batch(labels)).expect("plain values");
         document.as_object_mut().expect("an object").extend(batch.as_object().expect("an object").clone());
         document.to_string().into_bytes()

@@ -6,7 +6,7 @@ use gradus_tensor::device::testing::Scarce;
 use gradus_tensor::{Device, DeviceError};
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainOptions};
 use gradus_train::run::{Control, RunError};
-use gradus_train::trainer::{TRAINER_FILE, TrainError, Trainer};
+use gradus_train::trainer::{Recipe, TRAINER_FILE, TrainError, Trainer};
 
 use crate::models::gpt;
 
@@ -79,7 +79,7 @@ fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
 /// Parameters, their gradient and two moments; a model that only reads needs the first.
 #[test]
 fn a_model_that_has_no_room_is_refused_before_it_is_sent() {
-    let mut trainer = Trainer::new(gradus_tests::recipe(1, 1), gpt());
+    let mut trainer = Trainer::new(Recipe::new(1, 1), gpt());
     let mut parameters = 0;
     trainer.params.as_ref().visit(|_, p| parameters += 4 * p.len() as u64);
     let of = |memory| Device::fresh(Scarce { memory_bytes: Some(memory), ..Scarce::default() });

@@ -36,7 +36,7 @@ fn lstm() -> Model<Tensor> {
 }
 
 pub fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
-    let mut recipe: Recipe = gradus_tests::recipe(100, 1);
+    let mut recipe: Recipe = Recipe::new(100, 1);
     recipe.optimizer.lr = 1e-2;
     let mut trainer = Trainer::new(recipe, model);
     trainer.place(device).expect("room for a small model");
@@ -258,7 +258,7 @@ fn what_is_not_finite_is_named_and_changes_nothing() {
 fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
     let config = GptConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers: 2, heads: 4, ..GptConfig::default() };
     let config = GptConfig { activation: Activation::Relu, initializer_range: 0.1, ..config }.with_dropout(0.1);
-    let mut trainer = Trainer::new(gradus_tests::recipe(100, shards), Gpt::init(&config, 1));
+    let mut trainer = Trainer::new(Recipe::new(100, shards), Gpt::init(&config, 1));
     trainer.place(device).expect("room for a small model");
     trainer.watches = true;
     trainer.params.as_mut().visit(|name, p| {

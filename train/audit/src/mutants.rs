@@ -60,9 +60,8 @@ pub fn groups() -> Vec<Group> {
         Group { tests: &["--lib", "--test=model"], ..group("the model", None, model) },
         group("checkpoints", None, below("model/src/checkpoint", &["/tests"])),
         Group {
-            package: Some("gradus-tests"),
-            tests: &["--lib", "--test=tests"],
-            ..group("the trainer", Some("train"), below("train/src/trainer", &["/tests"]))
+            tests: &["--lib", "--test=train"],
+            ..group("the trainer", Some("trainer"), below("train/src/trainer", &["/tests"]))
         },
         group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),
         group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),

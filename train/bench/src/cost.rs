@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
-use gradus_io::numbers::{count, figure, many};
+use gradus_io::numbers::{count, figure, many, median};
 use gradus_model::{Batch, Gpt};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Document, Row, Scale};
@@ -26,7 +26,7 @@ use gradus_tensor::device::{Runs, TimedRuns};
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
-use crate::machine::{bandwidth, gemm_gflops, median, memory};
+use crate::machine::{bandwidth, gemm_gflops, memory};
 use crate::profile::{ShaderRow, longest_first};
 use crate::workload::{Workload, random_windows, recipe};
 

@@ -1,12 +1,13 @@
 //! What evaluation costs against its forward pass alone.
 
 use gradus_autograd::Tape;
+use gradus_io::numbers::median;
 use gradus_model::{Model, Tree};
 use gradus_tensor::{DeviceError, Tensor, on_pool};
 use gradus_train::evaluate::{SlidingWindow, token_losses};
 use serde::Serialize;
 
-use crate::machine::{gemm_gflops, median, seconds_on};
+use crate::machine::{gemm_gflops, seconds_on};
 use crate::workload::{Workload, random_windows};
 
 /// What evaluating costs.

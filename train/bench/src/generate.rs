@@ -1,11 +1,12 @@
 //! How fast this machine generates.
 
+use gradus_io::numbers::median;
 use gradus_model::{Decoder, Gpt, Model, Param, Role, Tree};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, DeviceError, Tensor};
 use serde::Serialize;
 
-use crate::machine::{Passes, block_products, fastest_product, median, seconds};
+use crate::machine::{Passes, block_products, fastest_product, seconds};
 use crate::profile::Profile;
 
 /// What generating costs.

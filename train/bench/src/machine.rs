@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use gradus_io::numbers::median;
 use gradus_tensor::buffer::{self, PoolStats};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Tensor};
@@ -22,12 +23,6 @@ pub fn seconds_on(device: &Device, work: impl FnOnce()) -> f64 {
         work();
         device.wait().unwrap_or_else(|error| panic!("{error}"));
     })
-}
-
-/// The median, the upper of two in the middle; 0 for none.
-pub fn median(times: &mut [f64]) -> f64 {
-    times.sort_unstable_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// 10⁹ FLOP/s of the fastest product A (m, k) · B (k, n) of 1024³ and of a workload's own shapes, a block's and the output's.

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use gradus_autograd::Tape;
+use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, Gpt, Tree};
 use gradus_tensor::Device;
 use gradus_tensor::device::Counts;
@@ -10,7 +11,7 @@ use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
 use crate::cost::{CostRow, profiled_step};
-use crate::machine::{gemm_gflops, median, memory, peak_rss};
+use crate::machine::{gemm_gflops, memory, peak_rss};
 use crate::profile::ShaderRow;
 use crate::workload::{Workload, random_windows, recipe};
 

@@ -36,6 +36,12 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// The median, the upper of two in the middle; 0 for none. The numbers are sorted.
+pub fn median(numbers: &mut [f64]) -> f64 {
+    numbers.sort_unstable_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +52,13 @@ mod tests {
         assert_eq!([8.4, 59.6, 200.0, 7500.0].map(duration), ["8 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]);
         assert_eq!([9480.2, 23.44, 1.234, 0.0213, 2.5e-5, 0.0].map(figure), ["9,480", "23.4", "1.23", "0.0213", "2.50e-5", "0"]);
         assert_eq!(figure(f64::NAN), "–");
+    }
+
+    #[test]
+    fn the_median_is_the_upper_of_two_in_the_middle() {
+        assert_eq!(
+            [median(&mut []), median(&mut [7.0]), median(&mut [3.0, 1.0, 2.0]), median(&mut [4.0, 1.0, 3.0, 2.0])],
+            [0.0, 7.0, 2.0, 3.0]
+        );
     }
 }

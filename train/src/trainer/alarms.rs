@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use gradus_io::numbers::figure;
+use gradus_io::numbers::{figure, median};
 use gradus_model::Tree;
 use gradus_tensor::{GlobalNorm, Real, Tensor};
 
@@ -45,7 +45,8 @@ pub struct Alarms<T: Real> {
 }
 
 impl<T: Real> Alarms<T> {
-    /// Observes a step's gradient, before clipping: `squares` has the sum of squares of each part that there is, `norm` the norm.
+    /// Observes a step's gradient, before clipping: `squares` has the sum of squares of each part that there is, at any scale, `norm`
+    /// the norm.
     pub(super) fn observe(&mut self, gradient: &Gradient<T>, squares: &[f64], norm: f64) {
         self.steps += 1;
         let ends = self.steps.is_multiple_of(WINDOW);
@@ -68,11 +69,10 @@ impl<T: Real> Alarms<T> {
             }
         });
         self.report_dead_units(&window);
-        let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
-        sorted.sort_by(f64::total_cmp);
-        let median = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY);
-        if sorted.len() >= NORMS && norm > EXPLODES * median && norm > RECORD * self.largest {
-            let (shown, times, last) = (figure(norm), norm / median, sorted.len());
+        let mut norms = Vec::from(self.norms.clone());
+        let median = median(&mut norms);
+        if norms.len() >= NORMS && norm > EXPLODES * median && norm > RECORD * self.largest {
+            let (shown, times, last) = (figure(norm), norm / median, norms.len());
             self.warnings.push(format!("the gradient's norm is {shown}, {times:.0} times the median of the last {last}"));
             self.norms.clear(); // one alarm, until there is a new median
         }

@@ -151,3 +151,132 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     };
     if fits { Ok(()) } else { Err("found labels that do not belong to these sequences, or to this model".into()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::check::tiny_gpt;
+    use gradus_tensor::DeviceError;
+    use gradus_tensor::device::Products;
+
+    use super::*;
+
+    /// Four sequences of three tokens, in two examples of two where there are labels.
+    fn batch(labels: Option<Labels>) -> Batch {
+        Batch { sequences: 4, inputs: [1; 12].into(), targets: [2; 12].into(), weights: [0.5; 12].into(), labels }
+    }
+
+    fn labels(per_example: usize, examples: usize, classes: usize) -> Labels {
+        Labels {
+            per_example,
+            extract: [0, 1, 2, 2].into(),
+            targets: vec![0.5; examples * classes].into(),
+            weights: vec![0.5; examples].into(),
+        }
+    }
+
+    fn of(form: Option<Form>) -> ModelConfig {
+        ModelConfig { head: form.map(|form| HeadConfig::new(form, 3)), ..tiny_gpt().into() }
+    }
+
+    #[test]
+    fn a_batch_of_this_model_fits() {
+        assert_eq!(fits(&batch(None), &of(None)), Ok(()));
+        assert_eq!(fits(&batch(Some(labels(1, 4, 3))), &of(Some(Form::Classify))), Ok(()));
+        assert_eq!(fits(&batch(Some(labels(2, 2, 3))), &of(Some(Form::Similar))), Ok(()));
+        assert_eq!(fits(&batch(Some(labels(2, 2, 2))), &of(Some(Form::Choose))), Ok(()));
+        assert_eq!(fits(&batch(Some(labels(4, 1, 4))), &of(Some(Form::Choose))), Ok(()));
+        let context = tiny_gpt().context;
+        let long = Batch {
+            sequences: 1,
+            inputs: vec![1; context].into(),
+            targets: vec![1; context].into(),
+            weights: vec![1.0; context].into(),
+            labels: None,
+        };
+        assert_eq!(fits(&long, &of(None)), Ok(()));
+    }
+
+    #[test]
+    fn sequences_that_are_none_are_refused() {
+        let told = |batch: Batch| fits(&batch, &of(None)).unwrap_err();
+        let plain = || batch(None);
+        let context = tiny_gpt().context;
+        for wrong in [
+            Batch { sequences: 0, ..plain() },
+            Batch { sequences: 5, ..plain() },
+            Batch { sequences: 0, inputs: [].into(), targets: [].into(), weights: [].into(), labels: None },
+            Batch { sequences: 4, inputs: [].into(), targets: [].into(), weights: [].into(), labels: None },
+            Batch { targets: [2; 11].into(), ..plain() },
+            Batch { weights: [0.5; 13].into(), ..plain() },
+            Batch {
+                sequences: 1,
+                inputs: vec![1; context + 1].into(),
+                targets: vec![1; context + 1].into(),
+                weights: vec![1.0; context + 1].into(),
+                labels: None,
+            },
+        ] {
+            let (n, sequences) = (wrong.inputs.len(), wrong.sequences);
+            let told = told(wrong);
+            assert!(told.contains(&format!("found {sequences} sequences, {n} tokens")), "{told}");
+        }
+        let beyond = tiny_gpt().vocab as u32;
+        assert!(told(Batch { inputs: [beyond; 12].into(), ..plain() }).contains("below 19, the model's vocabulary, found 19"));
+        assert!(told(Batch { targets: [beyond; 12].into(), ..plain() }).contains("found 19"));
+        assert!(fits(&Batch { inputs: [beyond - 1; 12].into(), ..plain() }, &of(None)).is_ok());
+    }
+
+    #[test]
+    fn labels_of_another_model_are_refused() {
+        let refused = |labels, form| {
+            let told = fits(&batch(labels), &of(form)).unwrap_err();
+            assert_eq!(told, "found labels that do not belong to these sequences, or to this model");
+        };
+        refused(Some(labels(1, 4, 3)), None);
+        refused(None, Some(Form::Classify));
+        for (wrong, form) in [
+            (labels(2, 2, 3), Form::Classify),
+            (labels(1, 4, 3), Form::Similar),
+            (labels(4, 1, 3), Form::Similar),
+            (labels(1, 4, 2), Form::Classify),
+            (labels(1, 3, 3), Form::Classify),
+            (labels(2, 2, 3), Form::Choose),
+            (labels(2, 1, 2), Form::Choose),
+            (labels(1, 0, 3), Form::Classify),
+            (Labels { extract: [0, 1, 2].into(), ..labels(1, 4, 3) }, Form::Classify),
+            (Labels { extract: [0, 1, 2, 3].into(), ..labels(1, 4, 3) }, Form::Classify),
+            (Labels { targets: [].into(), ..labels(1, 4, 3) }, Form::Classify),
+            (Labels { per_example: usize::MAX, ..labels(2, 2, 2) }, Form::Choose),
+        ] {
+            refused(Some(wrong), Some(form));
+        }
+    }
+
+    #[test]
+    fn a_step_without_a_number_at_fault_is_not_kept() {
+        let run = tempfile::tempdir().unwrap();
+        let mut trainer: Trainer = Trainer::new(Recipe::new(5, 1), Model::init(&of(None), 1));
+        let batch = batch(None);
+        trainer.step(&batch).unwrap();
+        for error in [TrainError::Device { step: 2, error: DeviceError::NotBuilt }, TrainError::Broken { name: "x".into() }] {
+            assert_eq!(trainer.keep(&batch, &error, run.path()), None);
+        }
+        assert!(!run.path().join(ANOMALY).exists());
+        let error = TrainError::NotFinite { step: 2, loss: f64::NAN, norm: 1.0, products: Products::F32, anomaly: None };
+        let told = trainer.keep(&batch, &error, run.path()).unwrap();
+        let kept = run.path().join(ANOMALY);
+        assert_eq!(told, format!("the step is kept in {0}; `gradus audit replay {0}` repeats it", kept.display()));
+        let replay = Trainer::replay(&kept).unwrap();
+        assert_eq!((replay.trainer.done(), &replay.batch, replay.error), (1, &batch, error.to_string()));
+        assert!(replay.trainer.params == trainer.params);
+        let own = Trainer::replay(run.path()).unwrap_err().to_string();
+        assert!(own.contains("this is the run's own directory"), "{own}");
+        assert!(Trainer::replay(&kept.join("none")).unwrap_err().to_string().contains("step.json"));
+        // A run whose own step.json is there is read as what it seems to be.
+        std::fs::write(run.path().join(STEP), "{").unwrap();
+        let damaged = Trainer::replay(run.path()).unwrap_err().to_string();
+        assert!(!damaged.contains("own directory"), "{damaged}");
+        let nowhere = trainer.keep(&batch, &error, Path::new("/proc/none")).unwrap();
+        assert!(nowhere.starts_with("the step could not be kept: "), "{nowhere}");
+    }
+}

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use gradus_autograd::anomaly::{Anomaly, Guard, Watch};
 use gradus_autograd::observer::Observer;
+use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
 use gradus_tensor::device::Products;
 use gradus_tensor::{Device, DeviceError, GlobalNorm, Real, Tensor, on_pool};
@@ -53,6 +54,20 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// GPT-1's optimizer and schedule for so many steps in so many shards, all at once, clipped at 1; the seed is 0.
+    pub fn new(steps: u64, shards: usize) -> Self {
+        Recipe {
+            optimizer: Optimizer::default(),
+            schedule: Schedule::default(),
+            steps,
+            clip: Some(1.0),
+            shards,
+            concurrent_shards: shards,
+            backward: GradientMode::Whole,
+            seed: 0,
+        }
+    }
+
     /// The factors of step t.
     pub fn factors(&self, t: u64) -> StepFactors {
         StepFactors { t, schedule: self.schedule.factor(t, self.steps) }
@@ -167,7 +182,11 @@ fn first(anomaly: &Option<Box<Anomaly>>) -> String {
 /// # Errors
 /// As of [`Device::check_room`].
 pub fn check_room(device: &Device, bytes: u64) -> Result<(), DeviceError> {
-    device.check_room(&[("parameters", bytes), ("their gradient", bytes), ("its two moments", 2 * bytes)])
+    device.check_room(&needs(bytes))
+}
+
+fn needs(bytes: u64) -> [(&'static str, u64); 3] {
+    [("parameters", bytes), ("their gradient", bytes), ("its two moments", 2 * bytes)]
 }
 
 impl<T: Real> Shards<T> {
@@ -175,19 +194,24 @@ impl<T: Real> Shards<T> {
     fn measured(&self, gradient: &[&Tensor<T>]) -> GlobalNorm<T> {
         GlobalNorm::of(gradient, &self.losses.iter().chain(&self.marks).collect::<Vec<_>>())
     }
+
+    /// The batch's own loss, of these of its shards, and its gradient.
+    fn unscaled(self, losses: &[f64]) -> (f64, Gradient<T>) {
+        let scale = self.scale;
+        let own = |g: Tensor<T>| if scale == 1.0 { g } else { g * (1.0 / scale) };
+        (losses.iter().sum::<f64>() / scale, self.gradient.map(|_, g| g.map(own)))
+    }
 }
 
 impl Trainer {
-    /// Median time of `steps` steps on one batch, at least one, in seconds. Not generic, so that a crate that times a trainer
+    /// Median time of `steps` steps on one batch, in seconds. Not generic, so that a crate that times a trainer
     /// compiles none of its own.
     pub fn seconds_per_step(&mut self, batch: &Batch, steps: usize) -> Result<f64, TrainError> {
         let time = |_| {
             let begin = Instant::now();
             self.step(batch).map(|_| begin.elapsed().as_secs_f64())
         };
-        let mut times: Vec<f64> = (0..steps).map(time).collect::<Result<_, _>>()?;
-        times.sort_by(f64::total_cmp);
-        Ok(times[steps / 2])
+        Ok(median(&mut (0..steps).map(time).collect::<Result<Vec<_>, _>>()?))
     }
 }
 
@@ -237,9 +261,7 @@ impl<T: Real> Trainer<T> {
         let read = shards.measured(&[]).read().map_err(|error| self.fault(error))?;
         let (losses, marks) = read.numbers.split_at(shards.losses.len());
         self.check(marks, batch, dropout)?;
-        let scale = shards.scale;
-        let unscaled = |g: Tensor<T>| if scale == 1.0 { g } else { g * (1.0 / scale) };
-        Ok((losses.iter().sum::<f64>() / scale, shards.gradient.map(|_, g| g.map(unscaled))))
+        Ok(shards.unscaled(losses))
     }
 
     /// The same, before anything is read.
@@ -363,8 +385,7 @@ impl<T: Real> Trainer<T> {
         if !read.is_finite() {
             return Err(self.not_finite(batch, loss, gradient_norm));
         }
-        let squares: Vec<f64> = read.squares.iter().map(|square| square / (scale * scale)).collect();
-        self.alarms.observe(gradient, &squares, gradient_norm);
+        self.alarms.observe(gradient, &read.squares, gradient_norm);
         self.alarms.observe_loss(loss);
         self.done = t;
         Ok(StepSummary { loss, gradient_norm, rate: optimizer.lr * at.schedule })
@@ -396,3 +417,6 @@ pub fn non_finite<T: Real>(model: &Model<Tensor<T>>) -> Option<String> {
     });
     found
 }
+
+#[cfg(test)]
+mod tests;

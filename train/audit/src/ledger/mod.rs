@@ -60,7 +60,7 @@ pub fn outcomes(printed: &str) -> Outcomes {
 }
 
 /// The outcome of the test with this name in this file: `train/src/optim/clip.rs` is the module `optim::clip` of its crate,
-/// `tests/tests/bits.rs` the module `bits` of the binary `tests` or a binary of its own, `train/cli/tests/cli/audit.rs` the module
+/// `train/tests/bits.rs` the module `bits` of the binary `train` or a binary of its own, `train/cli/tests/cli/audit.rs` the module
 /// `audit` of the binary `cli`.
 fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
     let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();

@@ -17,7 +17,7 @@ fn config() -> GptConfig {
 
 fn recipe(shards: usize) -> Recipe {
     let schedule = Schedule { warmup: "0.2".parse().unwrap(), ..Schedule::default() };
-    Recipe { optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() }, schedule, seed: 9, ..gradus_tests::recipe(STEPS, shards) }
+    Recipe { optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() }, schedule, seed: 9, ..Recipe::new(STEPS, shards) }
 }
 
 fn batch(config: &GptConfig, t: u64) -> Batch {

@@ -1,0 +1,150 @@
+use gradus_model::check::{random_batch, tiny_gpt};
+use gradus_model::{Gpt, GptConfig, ModelConfig, Objective};
+use gradus_tensor::rng::Philox;
+
+use super::*;
+
+fn batch(config: &GptConfig) -> Batch {
+    let weights = Objective::TokenMean.weights(&[1.0; 12], 3);
+    random_batch(&mut Philox::new(8), config.vocab, 3, weights)
+}
+
+fn trainer() -> (Trainer, Batch) {
+    let recipe = Recipe { optimizer: Optimizer { lr: 0.01, ..Optimizer::default() }, seed: 3, ..Recipe::new(20, 2) };
+    (Trainer::new(recipe, Gpt::init(&tiny_gpt(), 1)), batch(&tiny_gpt()))
+}
+
+/// As on a GPU that multiplies in f16: every loss and gradient so many times as large. A power of two rounds nothing.
+#[test]
+fn a_larger_loss_makes_the_same_step() {
+    let (mut plain, batch) = trainer();
+    plain.recipe.shards = 1;
+    let mut other = plain.clone();
+    for _ in 0..2 {
+        let expected = plain.step(&batch).unwrap();
+        let weights = batch.weights.iter().map(|w| 8.0 * w).collect();
+        let larger = Batch { weights, ..batch.clone() };
+        let (loss, gradient) = other.shard(&larger, Some(other.dropout()), None).unwrap();
+        let shards = || Shards { losses: vec![loss.clone()], marks: vec![], gradient: gradient.clone(), scale: 8.0 };
+
+        let (own, unscaled) = shards().unscaled(&[8.0 * expected.loss]);
+        assert_eq!(own, expected.loss);
+        unscaled.zip(gradient.clone()).visit(|_, (own, larger)| {
+            let eighth: Vec<f32> = larger.unwrap().to_vec().iter().map(|g| g / 8.0).collect();
+            assert_eq!(own.unwrap().to_vec(), eighth);
+        });
+
+        assert_eq!(other.apply(&batch, &shards()).unwrap(), expected);
+        assert!(other.params == plain.params && other.moments() == plain.moments());
+    }
+    let (_, same) = Shards { scale: 1.0, ..plain.shards(&batch, None).unwrap() }.unscaled(&[1.0]);
+    assert_eq!(same, plain.shards(&batch, None).unwrap().gradient);
+}
+
+#[test]
+fn a_step_counts_and_tells_what_it_saw() {
+    let (mut trainer, batch) = trainer();
+    let (loss, gradient) = trainer.gradient(&batch, Some(trainer.dropout())).unwrap();
+    let mut squares = 0.0;
+    gradient.visit(|_, g| squares += f64::from(g.unwrap().to_vec().iter().map(|g| g * g).sum::<f32>()));
+    let seen = trainer.step(&batch).unwrap();
+    assert_eq!((seen.loss, trainer.done()), (loss, 1));
+    assert!((seen.gradient_norm - squares.sqrt()).abs() < 1e-5 * seen.gradient_norm);
+    assert_eq!(seen.rate, 0.01 * trainer.recipe.factors(1).schedule);
+    assert_ne!(trainer.dropout(), DropoutSeed::new(3, 1));
+    assert_eq!(trainer.dropout(), DropoutSeed::new(3, 2));
+    trainer.step(&batch).unwrap();
+    assert_eq!(trainer.done(), 2);
+}
+
+#[test]
+fn another_precision_goes_on_where_this_one_was() {
+    let (mut trainer, batch) = trainer();
+    trainer.step(&batch).unwrap();
+    trainer.step(&batch).unwrap();
+    trainer.watches = true;
+    let wide: Trainer<f64> = trainer.cast();
+    assert_eq!((wide.done(), wide.watches), (2, true));
+    let back: Trainer = wide.cast();
+    assert!(back.params == trainer.params && back.moments() == trainer.moments());
+    let mut moves = false;
+    trainer.moments().1.as_ref().visit(|_, v| moves |= v.to_vec().iter().any(|v| *v != 0.0));
+    assert!(moves, "there are moments to be kept");
+}
+
+#[test]
+fn a_fresh_place_has_seen_nothing() {
+    let (mut trainer, _) = trainer();
+    (0..100).for_each(|_| trainer.alarms.observe_loss(1.0));
+    trainer.place(&Device::Cpu).unwrap();
+    (0..100).for_each(|_| trainer.alarms.observe_loss(10.0));
+    assert_eq!(trainer.alarms.take(), [] as [&str; 0], "10 is the first loss there");
+    assert_eq!(needs(5), [("parameters", 5), ("their gradient", 5), ("its two moments", 10)]);
+}
+
+#[test]
+fn a_step_is_timed() {
+    let (mut trainer, batch) = trainer();
+    let begin = Instant::now();
+    let seconds = trainer.seconds_per_step(&batch, 3).unwrap();
+    assert!(seconds > 0.0 && seconds <= begin.elapsed().as_secs_f64(), "{seconds}");
+    assert_eq!(trainer.done(), 3);
+}
+
+#[test]
+fn a_warm_up_that_never_ends_is_doubted() {
+    let doubt = |kind, warmup: &str, steps| {
+        let schedule = Schedule { kind, warmup: warmup.parse().unwrap() };
+        Recipe { schedule, ..Recipe::new(steps, 1) }.doubt()
+    };
+    let told = doubt(ScheduleKind::Paper, "200", 100).unwrap();
+    assert!(told.starts_with("a warm-up of 200 steps in a run of 100: the rate never reaches --lr"), "{told}");
+    assert_eq!(doubt(ScheduleKind::Paper, "100", 100), None);
+    assert_eq!(doubt(ScheduleKind::Paper, "0.1", 100), None);
+    assert_eq!(doubt(ScheduleKind::Constant, "200", 100), None, "it has no warm-up");
+}
+
+#[test]
+fn a_batch_is_shared_by_two_where_it_can_be() {
+    assert_eq!([0, 1, 2, 9].map(default_shards), [1, 1, 2, 2]);
+}
+
+/// The initial model is at fault before the first step, the training after it.
+#[test]
+fn a_number_that_is_not_finite_is_blamed_on_the_right_one() {
+    let (mut trainer, batch) = trainer();
+    assert_eq!(non_finite(&trainer.params), None);
+    let sound = trainer.clone();
+    let mut spoilt = 0;
+    trainer.params.as_mut().visit(|name, p| {
+        if name.starts_with("h.0.ln") {
+            p.set(1, f32::NAN);
+            spoilt += 1;
+        }
+    });
+    assert_eq!((spoilt, non_finite(&trainer.params).as_deref()), (4, Some("h.0.ln_1.weight")), "the first of them");
+    assert_eq!(trainer.step(&batch).unwrap_err(), TrainError::Broken { name: "h.0.ln_1.weight".into() });
+    let mut later = sound;
+    later.step(&batch).unwrap();
+    later.params = trainer.params.clone();
+    let TrainError::NotFinite { step: 2, anomaly: Some(anomaly), .. } = later.step(&batch).unwrap_err() else { panic!() };
+    assert_eq!(anomaly.op, "layer_norm");
+    assert_eq!(later.fault(DeviceError::NotBuilt), TrainError::Device { step: 2, error: DeviceError::NotBuilt });
+}
+
+#[test]
+fn the_words_for_divergence_say_where_it_began_and_what_helps() {
+    let told = |products, anomaly| TrainError::NotFinite { step: 1, loss: f64::NAN, norm: 2.0, products, anomaly }.to_string();
+    let plain = told(Products::F32, None);
+    let end = "(--clip). Within each shard of the batch every number is finite; only their sum is not";
+    assert!(plain.starts_with("step 1: the loss is NaN and its gradient's norm 2: ") && plain.ends_with(end), "{plain}");
+    let half = told(Products::F16, None);
+    assert!(half.contains("(--clip), or with --products f32: a factor of a product in f16 is at most 65,504. Within"), "{half}");
+
+    let config = ModelConfig::from(tiny_gpt());
+    let mut broken: Trainer = Trainer::new(Recipe::new(20, 1), Model::init(&config, 1));
+    broken.params.as_mut().visit(|_, p| p.set(0, f32::INFINITY));
+    let anomaly = broken.anomaly(&batch(&tiny_gpt())).map(Box::new);
+    let named = told(Products::F32, anomaly.clone());
+    assert!(named.ends_with(&format!(". The first non-finite number: {}", anomaly.unwrap())), "{named}");
+}

@@ -1,0 +1,4 @@
+//! The tests of this crate from outside, in one binary: linking is what takes time.
+
+mod bits;
+mod trainer;
