@@ -17,6 +17,8 @@ pub mod log_softmax;
 pub mod lstm;
 pub mod matmul;
 mod matvec;
+#[cfg(test)]
+mod misfits;
 pub(crate) mod parallel;
 pub mod reduce;
 pub mod rms_norm;
