@@ -98,6 +98,29 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
     }
 }
 
+/// Each dropout is drawn, from its own place, and anew for every sequence.
+#[test]
+fn each_dropout_of_a_gpt_acts_alone() {
+    let ids = [3, 1, 4, 1, 5].repeat(2);
+    let states = |[embd_dropout, attn_dropout, resid_dropout]: [f64; 3]| {
+        let config = GptConfig { embd_dropout, attn_dropout, resid_dropout, ..tiny_gpt() };
+        let model = parameters(&config.into());
+        let tape = Tape::off();
+        model.constants(&tape).hidden(&ids, 2, Some(DropoutSeed::new(11, 1))).states.into_value().to_vec()
+    };
+    let halves = |all: &[f64]| (all[..all.len() / 2].to_vec(), all[all.len() / 2..].to_vec());
+    let plain = states([0.0; 3]);
+    assert_eq!(halves(&plain).0, halves(&plain).1, "one sequence twice");
+    let dropped = [[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5]].map(states);
+    for (i, one) in dropped.iter().enumerate() {
+        assert_ne!(halves(one).0, halves(one).1, "dropout {i} draws the same for both sequences");
+        assert!(
+            plain != *one && dropped[..i].iter().all(|other| other != one),
+            "dropout {i} drops what another does, or nothing"
+        );
+    }
+}
+
 /// A model that drops half of the features before its head, and nothing else.
 fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
     let head = HeadConfig { dropout: 0.5, ..HeadConfig::new(form, classes) };
@@ -126,6 +149,13 @@ fn answers_of_one_question_share_their_dropout() {
     assert!(all.iter().any(|z| z[0] != z[2]), "questions have separate masks: {all:?}");
     let different = all.iter().map(|z| z[0].to_bits()).collect::<std::collections::BTreeSet<_>>();
     assert!(different.len() > 10, "features are dropped one by one, not a question at once: {all:?}");
+    // Of one feature alone, the logit is 0 or twice what it is.
+    let mut params = dropping(Form::Choose, 1);
+    let d = tiny_gpt().width;
+    params.score.as_mut().unwrap().weight.0 = Tensor::new([1, d], (0..d).map(|i| if i == 2 { 1.0 } else { 0.0 }).collect());
+    let (h, all) = of_copies(&params, 4);
+    let kept = all.concat().iter().filter(|z| (**z - 2.0 * h[2]).abs() < 1e-12).count();
+    assert!((20..=60).contains(&kept) && all.concat().iter().filter(|z| **z == 0.0).count() == 80 - kept, "{all:?}");
 }
 
 /// If each order dropped its own features, it would let through what the other order took away.

@@ -453,6 +453,30 @@ mod tests {
         rows_alone::<f64>();
     }
 
+    /// W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ, summand by summand: the kernel and its definition share that product.
+    #[test]
+    fn the_gradient_of_the_weights_sums_over_steps_and_rows() {
+        for (steps, batch, units) in [(1, 2, 3), (4, 1, 3), (4, 2, 3), (3, 5, 2)] {
+            let n = batch * units;
+            let (x, w, gy): (Vec<f64>, Vec<f64>, Vec<f64>) =
+                (normals(4 * steps * n, 1), normals(4 * units * units, 2), normals(steps * n, 3));
+            let (mut gates, mut c, mut h) = (x.clone(), vec![0.0; steps * n], vec![0.0; steps * n]);
+            naive(&x, &w, [batch, units], &mut gates, &mut c, &mut h);
+            let (mut gx, mut gw) = (vec![0.0; x.len()], vec![9.0; w.len()]);
+            naive_vjp(&w, [batch, units], &gates, &c, &h, &gy, &mut gx, Some(&mut gw));
+            let mut expected = vec![0.0; w.len()];
+            for t in 1..steps {
+                for b in 0..batch {
+                    let (before, gz) = (&h[(t - 1) * n + b * units..][..units], &gx[4 * (t * n + b * units)..][..4 * units]);
+                    for (i, h) in before.iter().enumerate() {
+                        gz.iter().enumerate().for_each(|(j, gz)| expected[i * 4 * units + j] += h * gz);
+                    }
+                }
+            }
+            assert_close(&gw, &expected, 1e-14, 1.0);
+        }
+    }
+
     #[test]
     fn far_pre_activations_saturate() {
         // i and o open, f open or shut, g at its end: c′ = c + 1 or 1.
