@@ -260,6 +260,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn backbone_and_head_are_both_checked() {
+        let good = ModelConfig { head: Some(HeadConfig::new(Form::Classify, 3)), ..GptConfig::default().into() };
+        assert_eq!(good.check(), Ok(()));
+        let bad = ModelConfig { head: Some(HeadConfig::new(Form::Classify, 1)), ..good.clone() };
+        assert_eq!(bad.check().unwrap_err().field, "classes");
+        let bad = ModelConfig { backbone: GptConfig { heads: 7, ..GptConfig::default() }.into(), ..good };
+        assert_eq!(bad.check().unwrap_err().field, "width");
+    }
+
     /// A change here orphans every fine-tuning that was stopped midway.
     #[test]
     fn what_identifies_a_fine_tuning_is_frozen() {

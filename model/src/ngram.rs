@@ -178,7 +178,7 @@ fn discounts(n: &[u64; 5]) -> [f64; 3] {
 
 #[cfg(test)]
 mod tests {
-    use super::KneserNey;
+    use super::{KneserNey, discounts};
 
     const CORPUS: [&[u32]; 6] =
         [&[0, 1, 2, 0, 1, 3], &[0, 1, 2, 4], &[2, 0, 1, 2, 0, 1, 2], &[4, 4, 0, 1], &[], &[3, 1, 2, 0, 5]];
@@ -217,6 +217,14 @@ mod tests {
         // After 0 come 1, 0 and the end, once each: total 3, handed out 3 · 2/3.
         let after = (1.0 - 2.0 / 3.0) / 3.0 + (3.0 * 2.0 / 3.0) / 3.0 * one;
         assert!((model.probability(&[0], 1) - after).abs() < 1e-12);
+    }
+
+    /// D₂ = 2 − 3·Y·n₃/n₂ = 2 − 3·(1/3)·2 = 0 is no discount, and neither is 0/0.
+    #[test]
+    fn a_discount_that_is_none_is_half_the_count() {
+        assert_eq!(discounts(&[0; 5]), [0.5, 1.0, 1.5]);
+        assert_eq!(discounts(&[1, 1, 2, 0, 0]), [1.0 - 2.0 * (1.0 / 3.0), 1.0, 3.0]);
+        assert_eq!(discounts(&[1, 1, 3, 5, 0])[1..], [1.0, 3.0 - 4.0 * (1.0 / 3.0) * 5.0 / 3.0]);
     }
 
     #[test]

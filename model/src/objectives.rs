@@ -70,6 +70,14 @@ mod tests {
     }
 
     #[test]
+    fn an_objective_is_read_by_its_name() {
+        for objective in [Objective::TokenMean, Objective::SequenceMean] {
+            assert_eq!(objective.to_string().parse(), Ok(objective));
+        }
+        assert_eq!("mean".parse::<Objective>().unwrap_err(), "expected token_mean or sequence_mean, got mean");
+    }
+
+    #[test]
     fn an_empty_row_counts_nothing() {
         let sequence = Objective::SequenceMean.weights(&[1., 1., 0., 0.], 2);
         assert_eq!(sequence, [0.5, 0.5, 0., 0.]);
