@@ -30,3 +30,17 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>
 fn is_name(shard: &str) -> bool {
     shard.len() > ".safetensors".len() && shard.ends_with(".safetensors") && !shard.contains(['/', '\\', ':', '\0'])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_named_by_a_plain_name() {
+        assert!(is_name("model-00001-of-00002.safetensors") && is_name("a.safetensors"));
+        for other in ["", ".safetensors", "a.bin", "a.safetensors.bin", "../a.safetensors", "d\\a.safetensors", "c:a.safetensors"]
+        {
+            assert!(!is_name(other), "{other}");
+        }
+    }
+}
