@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::samples;
-use crate::config::GptConfig;
+use crate::config::{GptConfig, Positions};
 
 /// Files by name.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -145,6 +145,116 @@ fn shards_that_do_not_fit_their_index_are_refused() {
     }
     refused(&change(&|map| *map = json!({})), &["weight_map names no tensor"]);
     refused(&change(&|map| *map = json!(3)), &["m/model.safetensors.index.json: ", "expected a map"]);
+}
+
+/// The file of one model with more tensors: names, each with the bytes of the parameter of this name.
+fn with_more(more: &[(&str, &str)]) -> Files {
+    let mut files = files_of(&tiny());
+    let larger = rewritten(&files[WEIGHTS_FILE], |name, data| {
+        let others = more.iter().filter(|(_, like)| name.ends_with(like)).map(|(other, _)| *other);
+        [name].into_iter().chain(others).map(|name| (name.to_owned(), Dtype::F32, data.to_vec())).collect()
+    });
+    files.insert(WEIGHTS_FILE.into(), larger);
+    files
+}
+
+#[test]
+fn buffers_of_older_versions_are_passed_over_and_nothing_else() {
+    let buffers = ["transformer.h.0.attn.bias", "h.0.attn.masked_bias", "position_ids"].map(|name| (name, "h.0.ln_1.bias"));
+    assert_eq!(read_files(&with_more(&buffers)).unwrap(), tiny());
+    for other in ["h.0.attn.other", "h.0.mlp.bias", "h.0.masked_bias", "positions", "positions_ids"] {
+        let told = format!("{other} is not a parameter of this model");
+        refused(&with_more(&[(other, "h.0.ln_1.bias")]), &["m/model.safetensors: ", &told]);
+    }
+}
+
+#[test]
+fn an_output_of_its_own_is_refused() {
+    assert_eq!(read_files(&with_more(&[("lm_head.weight", "tokens_embed.weight")])).unwrap(), tiny());
+    let other = with_more(&[("lm_head.weight", "positions_embed.weight")]);
+    refused(&other, &["lm_head.weight differs from tokens_embed.weight"]);
+}
+
+#[test]
+fn a_parameter_of_another_shape_is_named() {
+    let mut files = files_of(&tiny());
+    let larger = GptConfig { context: 6, ..tiny().gpt().unwrap().config().clone() };
+    files.insert(CONFIG_FILE.into(), config_json::encode(&larger.into()));
+    refused(&files, &["positions_embed.weight: config.json expects shape [6, 4], found [5, 4]"]);
+}
+
+#[test]
+fn the_first_problems_are_told() {
+    let told = |problems: &[&str]| {
+        let problems: Vec<String> = problems.iter().map(|&problem| problem.to_owned()).collect();
+        stored::disagree("m".into(), &problems).map_err(|e| e.to_string())
+    };
+    let begins = |words: &str| format!("m: {words}; config.json and this file do not belong together");
+    assert_eq!(told(&[]), Ok(()));
+    for (problems, words) in
+        [(&["a"][..], "a"), (&["a", "b", "c"], "a; b; c"), (&["a", "b", "c", "d", "e"], "a; b; c; and 2 more")]
+    {
+        assert!(told(problems).unwrap_err().starts_with(&begins(words)), "{:?}", told(problems));
+    }
+}
+
+/// Fixed positions are written as if they had been learned, so that others compute the same.
+#[test]
+fn sinusoidal_positions_are_in_the_file() {
+    let config = GptConfig { positions: Positions::Sinusoidal, ..tiny().gpt().unwrap().config().clone() };
+    let model = Model::init(&config.clone().into(), 1);
+    let files = files_of(&model);
+    let found = SafeTensors::deserialize(&files[WEIGHTS_FILE]).unwrap();
+    let positions = found.tensor("transformer.positions_embed.weight").unwrap();
+    let expected = crate::gpt::sinusoids(&Tensor::scalar(0.0), 0..config.context, config.width);
+    assert_eq!((positions.shape(), positions.data()), (&[5, 4][..], &*weights::little_endian(&expected)));
+    assert_eq!(read_files(&files).unwrap(), model);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_taken_for_none() {
+    let mut files = sharded();
+    let open = |name: &str| match name {
+        WEIGHTS_FILE => Err(io::ErrorKind::PermissionDenied.into()),
+        name => opened(&files)(name),
+    };
+    let error = read(Path::new("m"), &open).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read m/model.safetensors: permission denied"), "{error}");
+    files.remove(CONFIG_FILE);
+    refused(&files, &["cannot read m/config.json", "a model directory holds config.json and model.safetensors"]);
+}
+
+#[test]
+fn a_refusal_of_the_system_has_its_remedy() {
+    use io::ErrorKind as Kind;
+    for (kind, remedy) in [
+        (Kind::NotFound, "a model directory holds config.json"),
+        (Kind::StorageFull, "free some space"),
+        (Kind::FileTooLarge, "ulimit -f"),
+        (Kind::PermissionDenied, "check the permissions"),
+        (Kind::OutOfMemory, "more memory"),
+        (Kind::Other, "check the path and its disk"),
+    ] {
+        let error = io(Path::new("m/x"), "read")(kind.into()).to_string();
+        let (problem, told) = error.split_once("; ").unwrap();
+        assert!(problem.starts_with("cannot read m/x: ") && told.contains(remedy), "{error}");
+    }
+}
+
+#[test]
+fn a_model_is_saved_and_its_bytes_are_told() {
+    let dir = std::env::temp_dir().join(format!("gradus-saved-{}", std::process::id()));
+    let model = tiny();
+    let error = save(&dir, &model).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cannot create {}", dir.join(CONFIG_FILE).display())), "{error}");
+    std::fs::create_dir(&dir).unwrap();
+    save(&dir, &model).unwrap();
+    assert_eq!(load(&dir).unwrap(), model);
+    std::fs::remove_dir_all(&dir).unwrap();
+    let (mut told, mut expected) = (Vec::new(), Vec::new());
+    parameter_bytes(&model, |bytes| told.extend_from_slice(bytes)).unwrap();
+    model.as_ref().visit(|_, p| expected.extend(p.to_vec().into_iter().flat_map(f32::to_le_bytes)));
+    assert!(told == expected && told.len() == 4 * model.config().parameters());
 }
 
 #[test]

@@ -79,6 +79,15 @@ mod tests {
     }
 
     #[test]
+    fn long_files_are_converted_lot_by_lot() {
+        let values: Vec<f32> = (0..2 * LOT + 3).map(|i| i as f32).collect();
+        let file = Bytes::from(values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+        let mut out = vec![-1.0; values.len()];
+        convert(&file, &file, Number::F32, &mut out);
+        assert!(out == values);
+    }
+
+    #[test]
     fn numbers_of_every_form_are_converted() {
         let values = [0.0, -1.5, 3.25, f32::INFINITY];
         let bits = |of: fn(f32) -> Vec<u8>| values.iter().flat_map(|&x| of(x)).collect::<Vec<u8>>();

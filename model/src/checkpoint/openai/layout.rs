@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::checkpoint::CheckpointError;
-use crate::config::{Embedding, GptConfig, Positions};
+use crate::config::{Embedding, GptConfig};
 use crate::gpt::Gpt;
 use crate::param::Role;
 use crate::tree::Tree;
@@ -18,7 +18,7 @@ pub(super) type Shapes = Vec<Vec<usize>>;
 /// The arrays of a model: names of our parameters, with two tables even where we have one, and shapes.
 pub(super) fn arrays(config: &GptConfig) -> Vec<(String, Vec<usize>)> {
     let mut arrays = Vec::new();
-    let separate = GptConfig { embedding: Embedding::Separate, positions: Positions::Learned, ..config.clone() };
+    let separate = GptConfig { embedding: Embedding::Separate, ..config.clone() };
     Gpt::declare(&separate).visit(|name, p| {
         // A convolution over one position, as OpenAI's code has it, has an axis more than the product that it is.
         let conv = (p.role == Role::Weight).then_some(1);

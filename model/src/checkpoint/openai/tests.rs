@@ -100,6 +100,17 @@ fn positions_come_first_and_specials_after_the_tokens() {
     assert_eq!(rows[10..15], [0.0, 4.0, 8.0, 12.0, 16.0]);
 }
 
+/// The paper's 12 where nobody says otherwise and they divide the width.
+#[test]
+fn heads_that_nobody_tells_are_the_papers() {
+    let model = with(|c| *c = GptConfig { width: 24, heads: 12, ..c.clone() });
+    let mut files = release(&model);
+    files.remove(CONFIG_FILE);
+    assert_eq!(read_files(&files, Untold::default()).unwrap(), model);
+    let three = read_files(&files, Untold { heads: Some(3), embedding: None }).unwrap();
+    assert_eq!(three.gpt().unwrap().config().heads, 3);
+}
+
 #[test]
 fn what_the_layout_cannot_hold_is_refused_by_name() {
     let gpt = tiny().gpt().unwrap().config().clone();
