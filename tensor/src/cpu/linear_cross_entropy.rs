@@ -163,3 +163,17 @@ vectorized! {
         most + sum.ln()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// GPT-1's vocabulary takes 512; none more than 1,024 or less than 256, and all whole blocks.
+    #[test]
+    fn rows_are_taken_in_blocks_of_the_product() {
+        assert_eq!(
+            [0, 10, 20_000, 25_000, 40_478, 40_479, 80_000, 1 << 20].map(rows_at_once),
+            [1024, 1024, 1024, 768, 512, 256, 256, 256]
+        );
+    }
+}

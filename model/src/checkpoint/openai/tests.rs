@@ -100,6 +100,15 @@ fn positions_come_first_and_specials_after_the_tokens() {
     assert_eq!(rows[10..15], [0.0, 4.0, 8.0, 12.0, 16.0]);
 }
 
+#[test]
+fn files_and_flags_are_told_by_name() {
+    let names: std::collections::BTreeSet<String> = file_names().collect();
+    assert!(names.iter().eq(release(&tiny()).keys()), "{names:?}");
+    let paper =
+        "--n_ctx 512 --n_embd 768 --n_head 12 --n_layer 12 --afn gelu --embd_pdrop 0.1 --attn_pdrop 0.1 --resid_pdrop 0.1";
+    assert_eq!(flags(&GptConfig::default()), paper);
+}
+
 /// The paper's 12 where nobody says otherwise and they divide the width.
 #[test]
 fn heads_that_nobody_tells_are_the_papers() {
