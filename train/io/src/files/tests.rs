@@ -228,10 +228,14 @@ fn a_file_is_written_beside_what_killed_processes_left() {
 
 #[cfg(unix)]
 #[test]
-fn a_device_is_not_replaced() {
-    let error = write_atomically(Path::new("/dev/null"), |_| Ok(())).unwrap_err();
+fn a_pipe_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = write_atomically(&pipe, |_| Ok(())).unwrap_err();
     assert_eq!(error.cause.kind(), io::ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("found a device"), "{error}");
+    assert!(error.to_string().contains("found a device, pipe or socket"), "{error}");
+    assert_eq!(names(folder.path()), ["pipe"]);
 }
 
 #[test]
