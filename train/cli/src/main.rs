@@ -30,6 +30,7 @@ mod verify;
 mod world;
 mod zero_shot;
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -105,9 +106,19 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     }
 }
 
+/// Ends with what is wrong with the arguments, or the help that they ask for. What they make a terminal do is shown instead.
+fn refused(error: &clap::Error) -> ! {
+    let words = error.render().to_string();
+    if !matches!(output::plain(&words), Cow::Owned(_)) {
+        error.exit();
+    }
+    output::say(words.trim_end());
+    std::process::exit(error.exit_code());
+}
+
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let matches = Cli::command().try_get_matches().unwrap_or_else(|e| refused(&e));
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| refused(&e));
     panics::keep_quiet();
     signals::let_large_files_fail();
     let result = panics::caught(|| run(cli, &matches));

@@ -1,5 +1,6 @@
 //! Where words and results go. Nothing here panics when the reader has gone.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -9,7 +10,19 @@ use crate::error::CliError;
 /// A line for people, on stderr.
 pub fn say(words: &str) {
     // With nobody to read it, the work still goes on.
-    let _ = writeln!(io::stderr(), "{words}");
+    let _ = writeln!(io::stderr(), "{}", plain(words));
+}
+
+/// Words that may quote a path, a file or a flag: what a terminal would obey is shown as an escape, but for the ends of lines.
+pub fn plain(words: &str) -> Cow<'_, str> {
+    if !words.contains(is_obeyed) {
+        return words.into();
+    }
+    words.chars().map(|c| if is_obeyed(c) { c.escape_debug().to_string() } else { c.to_string() }).collect()
+}
+
+fn is_obeyed(c: char) -> bool {
+    c.is_control() && c != '\n'
 }
 
 /// What may be wrong, though the work goes on.
@@ -33,4 +46,15 @@ pub fn line(text: &str) -> Result<(), CliError> {
 pub fn json(value: &impl Serialize) -> Result<(), CliError> {
     let text = serde_json::to_string(value).map_err(io::Error::from)?;
     line(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_shown() {
+        assert_eq!(plain("cannot read a b/ü:\n  because"), "cannot read a b/ü:\n  because");
+        assert_eq!(plain("no\x1b[31m\x1b]0;T\x07\r\u{9b}2J\t."), "no\\u{1b}[31m\\u{1b}]0;T\\u{7}\\r\\u{9b}2J\\t.");
+    }
 }

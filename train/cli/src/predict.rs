@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gradus_data::sets::{Answer, Example, Label, Split, Task, submission};
+use gradus_io::disk;
+use gradus_io::files::FileError;
 use gradus_io::numbers::{count, many};
 use gradus_io::progress::Job;
 use gradus_model::Tree;
@@ -88,13 +90,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(dir) = &args.glue {
         // Before the long work: is this a split of GLUE's, and the place of its submission free?
         let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
-        in_range("glue", dir.display(), dir.is_dir(), "an existing folder")?;
+        in_range("glue", dir.display(), dir.is_dir() || !dir.exists(), "a folder, or a name for a new one")?;
         vacant(&path, args.overwrite)?;
     }
     let predicted = if args.zero_shot { zero_shot(args, task) } else { fine_tuned(args, task) }?;
     let Predicted { examples, answers, truncated, .. } = &predicted;
     let cut = (*truncated > 0).then(|| format!("{} had a text cut to the model's context", many(*truncated, "example")));
     if let Some(dir) = &args.glue {
+        disk::make_folders(dir).map_err(|cause| FileError::new("make the directory", dir, cause))?;
         let submission = submission(task, args.split, examples, answers);
         let path = submission.and_then(|file| file.write(dir)).map_err(FinetuneError::from)?;
         if !args.talk.quiet {

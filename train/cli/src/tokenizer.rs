@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Subcommand;
-use gradus_io::numbers::{count, figure};
+use gradus_io::numbers::{count, figure, many};
 use gradus_io::progress::{Job, Monitor, Progress};
-use gradus_text::{BpeTrainer, Mode, TextError, Tokenizer, Vocabulary, each_document, read_text};
+use gradus_text::{BpeTrainer, LONGEST_WORD, Mode, TextError, Tokenizer, Vocabulary, each_document, read_text};
 use gradus_train::hyperparameters::in_range;
 use gradus_train::model_dir::tokenizer_file;
 use serde_json::json;
@@ -145,6 +145,11 @@ fn train(args: &Train) -> Result<(), CliError> {
         words.add(text);
         Ok::<_, TextError>(())
     })?;
+    let too_long = words.too_long();
+    if too_long > 0 {
+        let (words, bound) = (many(too_long, "word"), count(LONGEST_WORD as u64));
+        output::say(&format!("note: {words} of more than {bound} characters give characters, but no merges"));
+    }
     let mut bar: Option<Box<dyn Progress>> = None;
     let tokenizer = trainer.train(&words, |done, total| {
         let display = Display::choose(total < 1000);
@@ -158,7 +163,10 @@ fn train(args: &Train) -> Result<(), CliError> {
     let merges = if let Vocabulary::Bpe(bpe) = tokenizer.vocabulary() { bpe.merges().len() } else { 0 };
     let vocab = tokenizer.vocab_size();
     if vocab < args.vocab {
-        let words = "the corpus has no more pairs that repeat, so the vocabulary is smaller than asked for";
+        let words = match too_long {
+            0 => "the corpus has no more pairs that repeat, so the vocabulary is smaller than asked for",
+            _ => "no more pairs repeat in words of usual length, so the vocabulary is smaller than asked for",
+        };
         output::say(&format!("{words}: {vocab} of {}", args.vocab));
     }
     let (place, pace) = (args.out.display(), pace(bytes, seconds));

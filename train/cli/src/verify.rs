@@ -39,7 +39,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return Err(CliError::Usage(format!("{}: {found}", args.dir.display())));
     }
     if args.accept {
+        let before = checksums::verify(&args.dir)?;
         accept(&args.dir)?;
+        for Verdict { path, .. } in before.iter().filter(|verdict| verdict.found.is_err()) {
+            let now = if path.exists() { "taken as it is" } else { "missing, and no longer expected" };
+            output::say(&format!("{}: {now}", path.display()));
+        }
     }
     let verdicts = checksums::verify(&args.dir)?;
     let sound = verdicts.iter().filter(|verdict| matches!(verdict.found, Ok(true))).count();
@@ -53,6 +58,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let words =
             format!("{} as written, {} without a sum, {} damaged or missing", many(sound, "file"), unlisted.len(), faults.len());
         output::line(&words)?;
+        if sound + faults.len() == 0 {
+            output::say(&format!("note: {} keeps no checksums, so nothing could be compared", args.dir.display()));
+        }
     }
     if faults.is_empty() { Ok(()) } else { Err(CliError::Refused { faults }) }
 }
@@ -65,7 +73,7 @@ fn print(Verdict { path, found }: &Verdict) -> Result<(), CliError> {
         Err(error) if error.cause.kind() != ErrorKind::InvalidData => "UNREADABLE",
         Err(_) => "DAMAGED",
     };
-    output::line(&format!("{word:<10}  {}", path.display()))
+    output::line(&format!("{word:<10}  {}", output::plain(&path.display().to_string())))
 }
 
 /// Writes the sums of this directory, and of those below that have any, anew.

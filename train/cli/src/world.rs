@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_io::files::write_atomically;
 use gradus_io::numbers::count;
 use gradus_io::progress::Job;
 use gradus_paper::tasks;
@@ -14,7 +13,7 @@ use serde_json::json;
 use crate::common::within;
 use crate::error::CliError;
 use crate::output;
-use crate::page::vacant;
+use crate::page::{vacant, written};
 use crate::progress::Display;
 
 /// Tell stories of the micro-world, whose exact probability is known.
@@ -90,7 +89,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     vacant(out, args.overwrite)?;
     let stories = world.corpus(&mut rng, args.stories);
-    write_atomically(out, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
+    written(out, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
     let limit = Measure::of(&stories);
     output::say(&format!("{} stories → {}; the limit is {limit}", count(stories.len() as u64), out.display()));
     if args.json { output::json(&json!({ "out": out.display().to_string(), "limit": limit })) } else { Ok(()) }

@@ -316,7 +316,8 @@ pub fn lock(path: &Path) -> io::Result<Option<File>> {
     watched(Call::Lock(path), || {
         loop {
             if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a plain file, found a link or a device"));
+                let found = "expected a plain file or none, found a link, a folder, a pipe or a device";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, found));
             }
             let file = File::options().create(true).append(true).open(path)?;
             if matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {

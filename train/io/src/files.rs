@@ -62,7 +62,9 @@ fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
         return format!("put back a copy of it, or take what is there as it is: `{accept}`").into();
     }
     let words = match cause.kind() {
-        Kind::FileTooLarge => "raise the bound on a file's size (`ulimit -f`), or name a folder on another disk",
+        Kind::FileTooLarge => {
+            "raise the bound on a file's size (`ulimit -f unlimited`), or name a folder on a file system that takes larger files"
+        }
         Kind::StorageFull | Kind::QuotaExceeded => {
             "free some space there, or name a folder on another disk; what was there before is untouched"
         }
@@ -77,9 +79,11 @@ fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
         }
         Kind::ResourceBusy => "another gradus is working there: wait until it ends, or name another folder",
         Kind::NotFound => "check the spelling of the path, and that the folders above it exist",
-        Kind::IsADirectory => "a folder has that name: name a file",
+        Kind::IsADirectory => "a folder has that name: name a file, or move the folder away",
         Kind::NotADirectory => "a file has that name where a folder is needed: name another path, or move the file away",
         Kind::AlreadyExists => "a file has that name: name another path, or move the file away",
+        // Ours says what it expected there; the system's is about the name.
+        Kind::InvalidInput if cause.get_ref().is_some() => "put it in the place of what is there, or name another path",
         Kind::InvalidInput => "name a path whose last part is a plain name",
         _ => "check the path and its disk",
     };
@@ -223,7 +227,7 @@ impl Lock {
         let error = |action| move |cause| FileError::new(action, folder, cause);
         let made = !folder.exists();
         disk::make_folders(folder).map_err(error("make the directory"))?;
-        let file = disk::lock(&folder.join(LOCK)).map_err(error("work in"))?;
+        let file = disk::lock(&folder.join(LOCK)).map_err(|cause| FileError::new("lock", &folder.join(LOCK), cause))?;
         let file = file.ok_or_else(|| error("work in")(io::ErrorKind::ResourceBusy.into()))?;
         Ok(Lock { folder: folder.to_owned(), made, _file: file })
     }

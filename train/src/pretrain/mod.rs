@@ -130,6 +130,9 @@ pub fn begin(
     let expected = "at least 207, to hold the longest story of the micro-world, or a --corpus";
     in_range("context", context, corpus.is_some() || context >= world::CONTEXT, expected).map_err(SettingsError::from)?;
     let mode = settings.mode.map_or("", Mode::name);
+    let shuffled = settings.shuffle_sentences;
+    let expected = "no --corpus with it: it is the micro-world's sentences that are shuffled";
+    in_range("shuffle-sentences", shuffled, corpus.is_none() || !shuffled, expected).map_err(SettingsError::from)?;
     in_range("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
         .map_err(SettingsError::from)?;
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;

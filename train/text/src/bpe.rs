@@ -55,7 +55,7 @@ impl Bpe {
     /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks.
     ///
     /// # Errors
-    /// [`TextError::Vocabulary`] if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
+    /// [`TextError::Vocabulary`] if a token or a merge occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
         let inconsistent = |place, expected: &str, found| TextError::Vocabulary { place, expected: expected.into(), found };
         let mut ids = HashMap::with_capacity(tokens.len());
@@ -80,7 +80,10 @@ impl Bpe {
             let pair = (id_of(&merge.0, rank, merge)?, id_of(&merge.1, rank, merge)?);
             let into = id_of(&format!("{}{}", merge.0, merge.1), rank, merge)?;
             pairs.push(pair);
-            ranks.insert(pair, Merge { rank: rank as u32, into });
+            if let Some(first) = ranks.insert(pair, Merge { rank: rank as u32, into }) {
+                let place = format!("merge {} ({:?} + {:?})", rank + 1, merge.0, merge.1);
+                return Err(inconsistent(place, "each merge once", format!("the same as merge {}", first.rank + 1)));
+            }
         }
         let mut symbols = HashMap::new();
         for (id, token) in tokens.iter().enumerate() {
@@ -90,6 +93,15 @@ impl Bpe {
             }
         }
         Ok(Bpe { mode: Mode::Basic, tokens, ids, merges: pairs, ranks, symbols, unknown, cache: Cache::default() })
+    }
+
+    /// The tokens that no text becomes, since they are more than a symbol and no merge makes them: a sign that merges are missing.
+    pub fn unreachable(&self) -> impl Iterator<Item = &str> {
+        let mut made = vec![false; self.tokens.len()];
+        self.ranks.values().for_each(|merge| made[merge.into as usize] = true);
+        self.symbols.values().for_each(|&id| made[id as usize] = true);
+        made[self.unknown as usize] = true;
+        self.tokens.iter().zip(made).filter(|(_, made)| !made).map(|(token, _)| token.as_str())
     }
 
     /// How text becomes words.
@@ -285,5 +297,19 @@ mod tests {
         assert_eq!(wrong(&["<unk>", "a", "a"], &[]), (s(r#"token "a""#), s("ids 1 and 2")));
         let merge = [(s("a"), s("b"))];
         assert_eq!(wrong(&["<unk>", "a", "b"], &merge), (s(r#"merge 1 ("a" + "b")"#), s(r#"no token "ab""#)));
+        let twice = [merge[0].clone(), merge[0].clone()];
+        assert_eq!(wrong(&["<unk>", "a", "b", "ab"], &twice), (s(r#"merge 2 ("a" + "b")"#), s("the same as merge 1")));
+    }
+
+    #[test]
+    fn tokens_that_no_merge_makes_are_known() {
+        let tokens = ["<unk>", "a", "b", "b</w>", "ab", "ab</w>", "abb"].map(str::to_owned).to_vec();
+        let unreachable = |merges: &[(&str, &str)]| {
+            let merges: Vec<_> = merges.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+            Bpe::new(tokens.clone(), &merges).unwrap().unreachable().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(unreachable(&[]), ["ab", "ab</w>", "abb"]);
+        assert_eq!(unreachable(&[("a", "b</w>"), ("a", "b")]), ["abb"]);
+        assert_eq!(unreachable(&[("a", "b</w>"), ("a", "b"), ("ab", "b")]), [] as [&str; 0]);
     }
 }

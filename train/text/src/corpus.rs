@@ -37,6 +37,9 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
                 folders.push(path);
             } else if path.is_file() {
                 files.push(path);
+            } else if !path.is_dir() {
+                let found = "neither a file nor a folder, but a link to nothing, a device or a pipe";
+                return Err(TextError::missing(&path, found, "Take it out of the folder"));
             }
         }
     }
@@ -209,7 +212,14 @@ mod tests {
         assert!(message(&dir.path().join("none")).contains("check the spelling"));
         assert!(message(dir.path()).contains("holds no files"));
         #[cfg(unix)]
-        assert!(message(Path::new("/dev/zero")).contains("neither a file nor a folder"));
+        {
+            assert!(message(Path::new("/dev/zero")).contains("neither a file nor a folder"));
+            // Within a folder, too, nothing is passed over in silence.
+            let link = dir.path().join("link.txt");
+            std::os::unix::fs::symlink(dir.path().join("none"), &link).unwrap();
+            assert!(message(dir.path()).contains("link.txt") && message(dir.path()).contains("a link to nothing"));
+            fs::remove_file(link).unwrap();
+        }
         let file = dir.path().join("f.txt");
         let error = |bytes: &[u8]| {
             fs::write(&file, bytes).unwrap();

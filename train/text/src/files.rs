@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums;
 use gradus_io::disk;
 use gradus_io::files::{FileError, json_text};
+use gradus_io::numbers::many;
 use serde::de::DeserializeOwned;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -356,7 +357,7 @@ fn load_hugging_face(source: Source<'_>, name: &str) -> Result<Tokenizer, TextEr
     let added: Option<Vec<SavedToken>> = serde_json::from_value(at("/added_tokens").clone())
         .map_err(|error| format_error(path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED))?;
     source.find_json::<Value>(CONFIG)?; // nothing in it changes ids, but a damaged file should be known
-    assemble(path, ids, &merges, added.unwrap_or_default())
+    assemble([path, path], ids, &merges, added.unwrap_or_default())
 }
 
 fn load_pair(source: Source<'_>, vocabulary: &str, merges: &str) -> Result<Tokenizer, TextError> {
@@ -400,7 +401,7 @@ fn load_pair(source: Source<'_>, vocabulary: &str, merges: &str) -> Result<Token
             }
         }
     }
-    assemble(&vocabulary, ids.into_iter().collect(), &pairs, added)?.with_mode(mode)
+    assemble([&vocabulary, &merges], ids.into_iter().collect(), &pairs, added)?.with_mode(mode)
 }
 
 /// The two symbols of a merge, if these are two.
@@ -411,9 +412,9 @@ fn two<'a>(symbols: impl Iterator<Item = &'a str>) -> Option<(String, String)> {
     }
 }
 
-/// A tokenizer from the contents of its files, whose ids must be 0 to n − 1, each once.
+/// A tokenizer from the contents of its files, of the vocabulary and of the merges, whose ids must be 0 to n − 1, each once.
 fn assemble(
-    path: &Path,
+    [path, of_merges]: [&Path; 2],
     ids: Vec<(String, u32)>,
     merges: &[(String, String)],
     mut added: Vec<SavedToken>,
@@ -431,9 +432,18 @@ fn assemble(
     }
     let tokens: Vec<String> = tokens.into_iter().flatten().collect();
     let bpe = Bpe::new(tokens, merges).map_err(|error| match error {
-        TextError::Vocabulary { place, expected, found } => damaged(&place, &expected, found),
+        TextError::Vocabulary { place, expected, found } => {
+            let path = if place.starts_with("merge ") { of_merges } else { path };
+            format_error(path, &place, &expected, found, DAMAGED)
+        }
         other => other,
     })?;
+    let lost: Vec<&str> = bpe.unreachable().filter(|token| !added.iter().any(|added| added.content == *token)).collect();
+    if let [first, ..] = lost[..] {
+        let (merges, tokens) = (many(merges.len(), "merge"), many(lost.len(), "token"));
+        let found = format!("{merges}, and none for {tokens}, of which {first:?} is the first");
+        return Err(format_error(of_merges, "the merges", "one for every token of more than a symbol", found, DAMAGED));
+    }
     let mut tokenizer = Tokenizer::bpe(bpe);
     added.retain(|t| t.content != UNKNOWN || Some(t.id) != tokenizer.token_id(UNKNOWN));
     insert_added(path, &mut tokenizer, added)?;

@@ -62,4 +62,4 @@ pub use ids::{IdsError, parse_ids};
 pub use mode::Mode;
 pub use plain::Characters;
 pub use tokenizer::{Tokenizer, Vocabulary};
-pub use train::{BpeTrainer, WordCounts};
+pub use train::{BpeTrainer, LONGEST_WORD, WordCounts};

@@ -24,8 +24,8 @@ use crate::error::TextError;
 use crate::mode::Mode;
 use crate::tokenizer::Tokenizer;
 
-/// Words longer than this count for the alphabet only: no language has them, and they would be walked for every merge.
-const LONGEST_WORD: usize = 1000;
+/// Words of more characters count for the alphabet only: no language has them, and they would be walked for every merge.
+pub const LONGEST_WORD: usize = 1000;
 
 /// What to learn.
 #[derive(Clone, Debug)]
@@ -143,6 +143,11 @@ pub struct WordCounts {
 type Counts = HashMap<Box<str>, u64>;
 
 impl WordCounts {
+    /// How many different words are too long to learn from.
+    pub fn too_long(&self) -> usize {
+        self.counts.keys().filter(|word| word.chars().count() > LONGEST_WORD).count()
+    }
+
     /// Counts the words of one text, on all threads. Specials, and `<unk>` itself, are cut out first.
     pub fn add(&mut self, text: &str) {
         for (_, piece) in self.specials.split(text) {

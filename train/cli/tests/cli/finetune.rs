@@ -340,8 +340,9 @@ fn a_submission_to_glue_is_written_once() {
     let desk = Desk::with_data(&["rte"]);
     desk.begin("rte", "rte", SHORT).json();
     let ask = |options: &str| desk.ask("predict", "rte", "rte", &format!("--glue glue --quiet {options}"));
-    ask("").misused(&["--glue", "an existing folder"]);
-    fs::create_dir(desk.path("glue")).unwrap();
+    desk.write("glue", "a file");
+    ask("").misused(&["--glue", "a folder, or a name for a new one"]);
+    fs::remove_file(desk.path("glue")).unwrap();
     ask("--split dev").misused(&["a test set of GLUE", "dev"]);
     assert_eq!(ask("").printed(), "");
     let text = desk.text("glue/RTE.tsv");

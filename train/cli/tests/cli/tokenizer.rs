@@ -93,3 +93,15 @@ fn bad_input() {
     desk.write_ids("ids", &[0, 1, 3]);
     desk.gradus("tokenizer decode --tokenizer words --ids ids").fails_with(&["entry 2", "0 to 2", "tokenizer's"]);
 }
+
+/// Words that no language has are passed over; it is said.
+#[test]
+fn words_too_long_to_learn_from_are_told() {
+    let desk = Desk::new();
+    for (letters, merges) in [(1000, true), (1001, false)] {
+        desk.write("corpus.txt", "a".repeat(letters));
+        let run = desk.gradus("tokenizer train --corpus corpus.txt --vocab 20 --out bpe --overwrite --json");
+        assert_eq!(run.json()["merges"].as_u64().unwrap() > 0, merges, "{}", run.stderr);
+        assert_eq!(run.stderr.contains("note: 1 word of more than 1,000 characters"), !merges, "{}", run.stderr);
+    }
+}

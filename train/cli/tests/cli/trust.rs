@@ -126,13 +126,17 @@ fn a_change_of_ones_own_is_accepted() {
     desk.write("run/config.json", desk.text("run/config.json") + "\n");
     let evaluate = "evaluate --model run --corpus corpus.txt --quiet";
     desk.gradus(evaluate).fails_with(&["run/config.json", "gradus verify"]);
-    desk.gradus("verify run --accept").printed();
+    let accepted = desk.gradus("verify run --accept");
+    accepted.printed();
+    assert_holds(&accepted.stderr, &["run/config.json: taken as it is"]);
     desk.gradus(evaluate).printed();
     for folder in ["run", "run/best"] {
         desk.remove(&format!("{folder}/checksums.json"));
     }
     desk.gradus(evaluate).printed();
-    desk.gradus("verify run").printed();
+    let nothing = desk.gradus("verify run");
+    nothing.printed();
+    assert_holds(&nothing.stderr, &["note: run keeps no checksums, so nothing could be compared"]);
 }
 
 /// A lost log is not begun anew in silence: it says which model is the best.
@@ -143,7 +147,9 @@ fn a_lost_log_is_missed() {
     let resume = || desk.gradus("pretrain --resume run --quiet");
     resume().fails_with(&["run/metrics.jsonl", "missing", "put back a copy", "`gradus verify run --accept`"]);
     // The remedy works.
-    desk.gradus("verify run --accept").printed();
+    let accepted = desk.gradus("verify run --accept");
+    accepted.printed();
+    assert_holds(&accepted.stderr, &["run/metrics.jsonl: missing, and no longer expected"]);
     let run = resume();
     assert_holds(&run.stderr, &["bytes of metrics.jsonl are lost"]);
     assert_eq!(run.code, Some(0));
@@ -181,6 +187,30 @@ fn what_is_unfinished_is_passed_over() {
     desk.gradus("pretrain --resume run --quiet").printed();
     desk.gradus("verify run").printed();
     assert!(!desk.exists("run/.best.tmp-12"));
+}
+
+/// Names and files may hold what a terminal obeys; it is shown, not obeyed.
+#[test]
+fn nothing_makes_a_terminal_do_anything() {
+    let desk = Desk::new();
+    desk.write("config.toml", "wid\x1b[31mth = 3\n");
+    desk.write("model/config.json", r#"{"model_type": "openai-gpt", "afn": "\u001b[2J"}"#);
+    for arguments in [
+        &["verify", "no\x1b[31mred\x1b]0;T\x07"][..],
+        &["tasks", "show", "x\x1b[2J", "--data", "."],
+        &["predict", "--model", "model", "--task", "rte", "--data", "no\x1b[1m"],
+        &["pretrain", "--resume", "no\x1b[1m"],
+        &["pretrain", "--config", "config.toml", "--out", "out"],
+        &["generate", "--model", "model", "--prompt", "a"],
+        &["generate", "--tok\x1bens", "3"],
+        &["foo\x1b[2J"],
+    ] {
+        let run = Run::from(desk.prepare(command("")).args(arguments).output().unwrap());
+        assert!(run.code.is_some_and(|code| code != 0) && run.stderr.contains("error: "), "{arguments:?}: {}", run.stderr);
+        assert!(!run.stderr.contains(|c: char| c.is_control() && c != '\n'), "{arguments:?}: {:?}", run.stderr);
+    }
+    let told = Run::from(desk.prepare(command("")).args(["verify", "no\x1b[31m"]).output().unwrap()).stderr;
+    assert_holds(&told, &[r"no\u{1b}[31m: there is no such directory"]);
 }
 
 /// A name that is not Unicode costs no result.
@@ -226,7 +256,7 @@ fn links_and_pipes_in_a_run_lead_nowhere() {
     let resume = || desk.gradus("pretrain --resume run --quiet");
     fs::create_dir(desk.path("victim")).unwrap();
     symlink(desk.path("victim/lock"), desk.path("run/.gradus.lock")).unwrap();
-    resume().fails_with(&["cannot work in run", "link"]);
+    resume().fails_with(&["cannot lock run/.gradus.lock: expected a plain file or none, found a link"]);
     desk.remove("run/.gradus.lock");
     // Temporary names of any process are never opened, and go.
     for n in 0..20 {

@@ -76,3 +76,25 @@ fn a_reader_who_leaves_is_no_error() {
     let run = Run::from(child.wait_with_output().unwrap());
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
 }
+
+/// What killed writers of a file's name left goes with the next that is written; what is being written, or of another name, stays.
+#[test]
+fn a_file_is_written_without_the_leftovers_of_its_name() {
+    let desk = Desk::new();
+    for name in ["out/.big.txt.tmp-999999-0", "out/.big.txt.tmp-7-1", "out/.other.txt.tmp-999999-0"] {
+        desk.write(name, "half");
+    }
+    desk.gradus("world --stories 2 --out out/big.txt").printed();
+    let left: Vec<_> = desk.files("out").into_keys().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(desk.exists("out/.other.txt.tmp-999999-0") && desk.exists("out/big.txt"));
+}
+
+#[test]
+fn sentences_of_a_corpus_are_not_shuffled() {
+    let desk = Desk::new();
+    desk.write("corpus.txt", "a text. ".repeat(100));
+    let words = ["--shuffle-sentences true: expected no --corpus with it", "the micro-world's sentences"];
+    desk.gradus("pretrain --corpus corpus.txt --shuffle-sentences --out out").misused(&words);
+    assert!(!desk.exists("out"));
+}

@@ -158,8 +158,14 @@ fn bad_pairs_and_gradus_files() {
     write("vocab.json", r#"{"<unk>": 0, "a": 1, "b</w>": 2, "ab</w>": 3}"#);
     for (merges, words) in [("#version: 0.2\na b</w> c\n", "line 2"), ("a  b</w>\n", "line 1"), ("a c\n", "no token \"c\"")] {
         write("merges.txt", merges);
-        assert!(message().contains(words), "{}", message());
+        assert!(message().contains("merges.txt, ") && message().contains(words), "{}", message());
     }
+    // A file that was cut or emptied would give other ids without a word.
+    write("merges.txt", "#version: 0.2\n");
+    assert!(message().contains("merges.txt, the merges: expected one for every token of more than a symbol"), "{}", message());
+    assert!(message().contains(r#"found 0 merges, and none for 1 token, of which "ab</w>" is the first"#), "{}", message());
+    write("merges.txt", "a b</w>\na b</w>\n");
+    assert!(message().contains("the same as merge 1"), "{}", message());
     write("merges.txt", "a b</w>\n");
     assert_eq!(Tokenizer::load(folder.path()).unwrap().encode("AB").unwrap(), [3]);
     for (vocabulary, words) in [
