@@ -209,6 +209,9 @@ mod tests {
             (read(&file(4, "{}", 0)).unwrap_err(), "version 1.0, 2.0 or 3.0, found 4.0"),
             (read(&file(1, "{'descr': '<f4'}", 0)).unwrap_err(), "found fewer"),
             (read(&file(1, "{'descr': '<f4', 'descr': '<f4'}", 0)).unwrap_err(), "each once, found \"descr\""),
+            (with("'<f4'", "False, 'fortran_order': False", "(3,)"), "each once, found \"fortran_order\""),
+            (with("'<f4'", "False", "(3,), 'shape': (3,)"), "each once, found \"shape\""),
+            (with("'<f4'", "False", "(3,)} more {"), "expected nothing after the header's } in the header, found \"more"),
         ] {
             assert!(error.contains(words), "{error}");
         }
