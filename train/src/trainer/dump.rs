@@ -124,7 +124,7 @@ impl Trainer {
 fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     let (n, targets, weights) = (batch.inputs.len(), batch.targets.len(), batch.weights.len());
     let vocab = config.backbone.vocab();
-    let whole = batch.sequences > 0 && n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context();
+    let whole = n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context(); // 0 divides nothing else
     if !whole || targets != n || weights != n {
         return Err(format!(
             "expected sequences of one length within the context, with a target and a weight for each token; found {} sequences, {n} tokens, {targets} targets and {weights} weights",
