@@ -124,7 +124,7 @@ impl Trainer {
 fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     let (n, targets, weights) = (batch.inputs.len(), batch.targets.len(), batch.weights.len());
     let vocab = config.backbone.vocab();
-    let whole = n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context(); // 0 divides nothing else
+    let whole = n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context(); // 0 divides 0 alone
     if !whole || targets != n || weights != n {
         return Err(format!(
             "expected sequences of one length within the context, with a target and a weight for each token; found {} sequences, {n} tokens, {targets} targets and {weights} weights",
@@ -142,7 +142,7 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
             Form::Similar => (2, head.classes),
             Form::Choose => (l.per_example, l.per_example),
         };
-        let whole = examples > 0 && examples.checked_mul(l.per_example) == Some(batch.sequences);
+        let whole = examples.checked_mul(l.per_example) == Some(batch.sequences);
         extracts && whole && l.per_example == each && l.targets.len() == examples * classes
     };
     let fits = match (&batch.labels, &config.head) {
