@@ -143,3 +143,21 @@ vectorized! {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The squares are of what is left without the mean; Σx² − n·μ² would cancel.
+    #[test]
+    fn a_large_mean_costs_no_digits() {
+        let mean = 4_194_304.0f32;
+        let x = [-3.0, -1.0, 1.0, 3.0].map(|x| mean + x);
+        for kernel in [naive::<f32>, fast] {
+            let (mut y, mut mu, mut rstd) = ([0.0; 4], [0.0], [0.0]);
+            kernel(&x, &[1.0; 4], &[0.0; 4], 0.0, &mut y, &mut mu, &mut rstd);
+            assert_eq!(mu, [mean]);
+            assert!((rstd[0] - 1.0 / 5f32.sqrt()).abs() < 1e-6, "{rstd:?}");
+        }
+    }
+}

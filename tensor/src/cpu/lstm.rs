@@ -474,6 +474,20 @@ mod tests {
                 }
             }
             assert_close(&gw, &expected, 1e-14, 1.0);
+            // And x̄ is the derivative of ⟨ȳ, h⟩, by central differences.
+            let loss = |x: &[f64]| -> f64 {
+                let (mut gates, mut c, mut h) = (x.to_vec(), vec![0.0; steps * n], vec![0.0; steps * n]);
+                naive(x, &w, [batch, units], &mut gates, &mut c, &mut h);
+                h.iter().zip(&gy).map(|(h, gy)| h * gy).sum()
+            };
+            for i in 0..x.len() {
+                let [more, less] = [1e-5, -1e-5].map(|step| {
+                    let mut x = x.clone();
+                    x[i] += step;
+                    loss(&x)
+                });
+                assert!((gx[i] - (more - less) / 2e-5).abs() < 1e-8, "element {i}");
+            }
         }
     }
 

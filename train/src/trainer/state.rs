@@ -99,3 +99,81 @@ fn metadata(found: &Option<HashMap<String, String>>) -> Result<(u64, String), St
     let steps = fields.get("updates").and_then(|n| n.parse().ok()).ok_or("metadata without a number of steps")?;
     Ok((steps, fields.get("extra").cloned().unwrap_or_default()))
 }
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::check::{random_batch, tiny_gpt};
+    use gradus_model::{GptConfig, Objective};
+    use gradus_tensor::rng::Philox;
+    use safetensors::tensor::TensorView;
+
+    use super::*;
+
+    fn recipe() -> Recipe {
+        Recipe::new(20, 1)
+    }
+
+    fn trained() -> Trainer {
+        let mut trainer: Trainer = Trainer::new(recipe(), Model::init(&tiny_gpt().into(), 1));
+        let weights = Objective::TokenMean.weights(&[1.0; 8], 2);
+        let batch = random_batch(&mut Philox::new(8), tiny_gpt().vocab, 2, weights);
+        for _ in 0..3 {
+            trainer.step(&batch).unwrap();
+        }
+        trainer
+    }
+
+    #[test]
+    fn a_state_is_written_and_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(TRAINER_FILE);
+        let trainer = trained();
+        trainer.save(&path, "the caller's").unwrap();
+        let (again, extra) = Trainer::load(&path, tiny_gpt(), recipe()).unwrap();
+        assert_eq!((again.done, extra.as_str()), (3, "the caller's"));
+        assert!(again.params == trainer.params && again.moments() == trainer.moments());
+        let missing = Trainer::load(&folder.path().join("none"), tiny_gpt(), recipe()).unwrap_err().to_string();
+        assert!(missing.starts_with("cannot read "), "{missing}");
+    }
+
+    /// The file with its tensors changed one by one, and other metadata.
+    fn rewritten(change: impl Fn(&str, TensorView<'_>) -> (Dtype, Vec<usize>), metadata: &[(&str, &str)]) -> Vec<u8> {
+        let bytes = trained().state("").unwrap();
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let views = file.tensors().into_iter().map(|(name, view)| {
+            let data = view.data();
+            let (dtype, shape) = change(&name, view.clone());
+            (name, TensorView::new(dtype, shape, data).unwrap())
+        });
+        let metadata = metadata.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        safetensors::serialize(views.collect::<Vec<_>>(), Some(metadata)).unwrap()
+    }
+
+    #[test]
+    fn another_state_is_refused_by_name() {
+        let told =
+            |bytes: &[u8]| Trainer::from_state(Path::new("state"), bytes, tiny_gpt(), recipe()).map(|(trainer, _)| trainer.done);
+        let refused = |bytes: &[u8], words: &str| {
+            let told = told(bytes).unwrap_err().to_string();
+            assert!(told.starts_with("state: ") && told.contains(words), "{told}");
+        };
+        let same = |_: &str, view: TensorView<'_>| (view.dtype(), view.shape().to_vec());
+        let steps = [("updates", "7"), ("extra", "")];
+        assert_eq!(told(&rewritten(same, &steps)).unwrap(), 7);
+        let flat = |name: &str, view: TensorView<'_>| {
+            let shape = if name == "m.h.0.mlp.c_fc.weight" { vec![view.shape().iter().product()] } else { view.shape().to_vec() };
+            (view.dtype(), shape)
+        };
+        refused(&rewritten(flat, &steps), "expected m.h.0.mlp.c_fc.weight of shape [12, 48] in f32, found none or another");
+        let whole = |name: &str, view: TensorView<'_>| {
+            (if name == "v.tokens_embed.weight" { Dtype::I32 } else { view.dtype() }, view.shape().to_vec())
+        };
+        refused(&rewritten(whole, &steps), "expected v.tokens_embed.weight of shape [19, 12] in f32");
+        refused(&rewritten(same, &[("updates", "many")]), "metadata without a number of steps");
+        refused(&rewritten(same, &[("extra", "")]), "metadata without a number of steps");
+        refused(b"not a file", "");
+        let more = GptConfig { layers: 3, ..tiny_gpt() };
+        let other = Trainer::from_state(Path::new("state"), &rewritten(same, &steps), more, recipe()).map(|_| ()).unwrap_err();
+        assert!(other.to_string().contains("h.2.attn.c_attn.weight"), "{other}");
+    }
+}
