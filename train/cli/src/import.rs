@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums::{CHECKSUMS_FILE, replace_directory};
 use gradus_io::disk;
 use gradus_io::files::{FileError, occupant};
-use gradus_io::numbers::count;
+use gradus_io::numbers::{count, many};
 use gradus_model::checkpoint::{self, CheckpointError, openai};
 use gradus_model::{Embedding, Model};
 use gradus_tensor::Tensor;
@@ -116,7 +116,8 @@ pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, qui
     let gpt = config.gpt().ok_or_else(|| CheckpointError::NotSayable { what: "an LSTM".into() }).map_err(ModelDirError::from)?;
     let (parameters, mode) = (config.parameters(), tokenizer.mode().map_or("none", Mode::name));
     if !quiet {
-        let sizes = format!("{} blocks of width {} and {} heads, context {}", gpt.layers, gpt.width, gpt.heads, gpt.context);
+        let (blocks, heads) = (many(gpt.layers, "block"), many(gpt.heads, "head"));
+        let sizes = format!("{blocks} of width {} and {heads}, context {}", gpt.width, gpt.context);
         let [parameters, vocab] = [parameters, gpt.vocab].map(|n| count(n as u64));
         output::say(&format!("{parameters} parameters ({sizes}) and {vocab} tokens, mode {mode} → {}", out.display()));
     }
