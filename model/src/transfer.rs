@@ -130,6 +130,22 @@ mod tests {
     }
 
     #[test]
+    fn a_transfer_is_read_by_its_name() {
+        for (transfer, name) in
+            [(Transfer::All, "all"), (Transfer::None, "none"), (Transfer::Layers(0), "0"), (Transfer::Layers(12), "12")]
+        {
+            assert_eq!((transfer.to_string().as_str(), name.parse()), (name, Ok(transfer)));
+        }
+        assert_eq!("some".parse::<Transfer>().unwrap_err(), "expected all, none or a number of blocks, got some");
+    }
+
+    #[test]
+    #[should_panic(expected = "tokens 6..7 begin beyond the vocabulary of 5")]
+    fn rows_leave_no_gap() {
+        let _ = began(tiny()).with_tokens(6..7, 0.02, 7);
+    }
+
+    #[test]
     fn layers_are_kept_from_the_first() {
         assert!(kept(Transfer::None).is_empty());
         assert_eq!(kept(Transfer::Layers(0)), ["tokens_embed.weight", "positions_embed.weight"]);

@@ -55,7 +55,7 @@ fn matmul<T: Gemm>() {
     let sizes =
         [(0, 3, 2), (2, 0, 3), (3, 2, 0), (3, 5, 7), (17, 33, 9), (65, 257, 31), (130, 40, 129), (33, 300, 700), (700, 30, 33)];
     // Single rows: whole and partial lines, groups of rows and blocks of k; with and without threads; wider than the sums' cache.
-    let rows = [(1, 1), (1, 0), (7, 15), (8, 16), (9, 17), (255, 33), (256, 64), (517, 100), (600, 1100), (30, 4117)];
+    let rows = [(1, 1), (1, 0), (0, 7), (7, 15), (8, 16), (9, 17), (255, 33), (256, 64), (517, 100), (600, 1100), (30, 4117)];
     for (m, k, n) in sizes.into_iter().chain(rows.map(|(k, n)| (1, k, n))) {
         let (a, b, row): (Vec<T>, Vec<T>, Vec<T>) = (normals(2 * m * k, 1), normals(k * (n + 5), 2), normals(n, 3));
         for a in
