@@ -83,6 +83,21 @@ pub struct Tested {
     pub survivors: Vec<Mutant>,
 }
 
+impl Tested {
+    /// The same after more tests of its survivors, of which these survive still. Others that read alike, on one line, were run
+    /// with them, and may be among these: they have been killed before.
+    pub fn again(mut self, still: Vec<Mutant>) -> Self {
+        let (before, mut still) = (std::mem::take(&mut self.survivors), still);
+        for mutant in before {
+            match still.iter().position(|one| *one == mutant) {
+                Some(at) => self.survivors.push(still.swap_remove(at)),
+                None => self.killed += 1,
+            }
+        }
+        self
+    }
+}
+
 /// A mutant that no test refused. It has no line number: lines move.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mutant {
@@ -225,6 +240,18 @@ mod tests {
         assert_eq!(score.open.len(), 3);
         assert_eq!(score.open[0], "a.rs: replace < with ==, in `a < b`");
         assert_eq!(score.cells("all"), ["all", "3", "14", "10", "1", "3", "b.rs, c.rs"].map(str::to_owned));
+    }
+
+    /// Two of the three that read alike survived at first, and one does still.
+    #[test]
+    fn what_survives_again_is_counted_once() {
+        let [a, b] = ["a", "b"].map(|change| Mutant { change: change.into(), line: "x * y * z * w".into() });
+        let first = Tested { source: String::new(), killed: 5, unviable: 2, survivors: vec![a.clone(), a.clone(), b.clone()] };
+        let again = |still: &[&Mutant]| first.clone().again(still.iter().map(|m| (*m).clone()).collect());
+        let counts = |tested: Tested| (tested.killed, tested.survivors);
+        assert_eq!(counts(again(&[&a])), (7, vec![a.clone()]));
+        assert_eq!(counts(again(&[&a, &a, &a, &b])), (5, vec![a.clone(), a.clone(), b.clone()]), "the third was killed before");
+        assert_eq!(counts(again(&[])), (8, vec![]));
     }
 
     #[test]

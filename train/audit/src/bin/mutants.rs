@@ -117,19 +117,24 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Value::Null, // there is nothing to plant in the file
         Err(e) => return Err(format!("{}: {e}", file.display()).into()),
     };
+    let (tested, planted) = read(&outcomes, text)?;
+    let Some(before) = before else { return Ok(tested) };
+    match before.survivors.iter().find(|mutant| !planted.contains(*mutant)) {
+        Some(m) => Err(format!("{path}: `{}` in `{}` was not planted again; run the file as a whole", m.change, m.line).into()),
+        None => Ok(before.again(tested.survivors)),
+    }
+}
+
+/// What cargo-mutants found in a file of this text, and all that it planted.
+fn read(outcomes: &Value, text: &str) -> Result<(Tested, BTreeSet<Mutant>), Failure> {
     let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
     let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
-    let mut tested = before.unwrap_or(Tested { source: digest(text), killed: 0, unviable: 0, survivors: Vec::new() });
-    let mut survived = std::mem::take(&mut tested.survivors);
-    let is_new = survived.is_empty();
+    let mut tested = Tested { source: digest(text), killed: 0, unviable: 0, survivors: Vec::new() };
+    let mut planted = BTreeSet::new();
     // cargo-mutants does not leave out by name what it plants in the fields of a struct.
     for (name, outcome) in verdicts.into_iter().filter(|(name, _)| !name.ends_with("::samples")) {
         let mutant = mutant(name, outcome, text)?;
-        if !is_new {
-            // Beside the survivors, others with the same words were run.
-            let Some(at) = survived.iter().position(|one| *one == mutant) else { continue };
-            survived.remove(at);
-        }
+        planted.insert(mutant.clone());
         match outcome["summary"].as_str() {
             Some("CaughtMutant" | "Timeout") => tested.killed += 1,
             Some("Unviable") => tested.unviable += 1,
@@ -137,11 +142,8 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
             other => return Err(format!("{name}: cargo mutants says {other:?}").into()),
         }
     }
-    if let Some(lost) = survived.first() {
-        return Err(format!("{path}: `{}` in `{}` was not planted again; run the file as a whole", lost.change, lost.line).into());
-    }
     tested.survivors.sort();
-    Ok(tested)
+    Ok((tested, planted))
 }
 
 /// A regular expression of these words alone.
