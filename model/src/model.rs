@@ -261,6 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn every_parameter_can_be_changed() {
+        for sample in samples() {
+            let mut model: Model<Tensor<f64>> = Model::init(&sample.config, 1);
+            let (mut all, mut changed) = (0, 0);
+            model.as_ref().visit(|_, _| all += 1);
+            model.as_mut().visit(|_, p| {
+                p.set(0, 7.0);
+                changed += 1;
+            });
+            assert_eq!(changed, all, "{}", sample.name);
+            model.visit(|name, p| assert_eq!(p.to_vec()[0], 7.0, "{name}"));
+        }
+    }
+
+    #[test]
     fn backbone_and_head_are_both_checked() {
         let good = ModelConfig { head: Some(HeadConfig::new(Form::Classify, 3)), ..GptConfig::default().into() };
         assert_eq!(good.check(), Ok(()));

@@ -179,6 +179,17 @@ mod tests {
         assert!(with(Transfer::None) == began);
     }
 
+    /// Every seed has blocks of its own, also one with the bits that keep them apart.
+    #[test]
+    fn fresh_blocks_differ_by_seed() {
+        let last = |seed| {
+            let model = began(tiny()).with_head(HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), seed);
+            model.gpt().unwrap().h.0[1].mlp.c_fc.weight.0.to_vec()
+        };
+        let all = [0, 1, 2, ABOVE].map(last);
+        assert!(all.iter().enumerate().all(|(i, one)| !all[..i].contains(one)));
+    }
+
     /// A vocabulary may have been made larger than the tokenizer: the new tokens take existing rows.
     #[test]
     fn new_rows_may_stand_within_the_vocabulary() {

@@ -68,6 +68,17 @@ mod tests {
         refused(&RTE, &files, Split::DevMismatched, words);
     }
 
+    /// An annotator may have left it open.
+    #[test]
+    fn annotators_fields_may_be_empty_or_undecided() {
+        for open in ["", "-", "neutral"] {
+            let rows = format!(
+                "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n4\tletters\tA.\tB.\tneutral\t{open}\tneutral\tcontradiction\n"
+            );
+            assert_eq!(load(&MNLI, &[("dev_matched.tsv", &rows)], Split::Dev), ["4: A.|B. = 2"], "{open:?}");
+        }
+    }
+
     /// MultiNLI's own order of columns: the gold label first, the annotators' last.
     #[test]
     fn a_gold_label_that_stands_elsewhere_is_found_there() {

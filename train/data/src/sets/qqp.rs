@@ -80,6 +80,9 @@ mod tests {
         let row = "5\t1\t2\tWhy?\tHow?\n";
         let dev = format!("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n{}{}\t0\n", row.repeat(11), row.trim_end());
         refused(&QQP, &[("dev.tsv", &dev)], Split::Dev, "line 2, column 6: expected 6 columns");
+        // Ten are none too many.
+        let dev = dev.replacen(row, "", 1);
+        assert_eq!(load(&QQP, &[("dev.tsv", &dev)], Split::Dev), ["5: Why?|How? = 0"]);
         // Of a file without its end, each of whose errors would look for that.
         let torn = format!("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n{}x", "x\n".repeat(200_000));
         refused(&QQP, &[("dev.tsv", &torn)], Split::Dev, "line 2, column 2: expected 6 columns");

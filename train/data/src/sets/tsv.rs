@@ -376,6 +376,29 @@ mod tests {
         assert_eq!(load(&SST2, &[("dev.tsv", "label\tnotes\tsentence\n1\tx\tfine")], Split::Dev), ["0: fine = 1"]);
     }
 
+    /// Only QQP's file is quoted.
+    #[test]
+    fn quotes_of_other_tables_are_characters() {
+        let rows = "sentence\tlabel\n\"so it goes\"\t1\n\"and on\t0\nit goes\"\t1\n";
+        let expected = ["0: \"so it goes\" = 1", "1: \"and on = 0", "2: it goes\" = 1"];
+        assert_eq!(load(&SST2, &[("dev.tsv", rows)], Split::Dev), expected);
+    }
+
+    /// Further lines are taken only by a quote that is open, and only where they lead to the width.
+    #[test]
+    fn lines_are_joined_only_to_a_whole_row() {
+        let joined = |line, rest: &[&'static str], width| {
+            let mut rest = rest.iter().copied().enumerate();
+            let fields: Vec<String> = joined(line, &mut rest, width).into_iter().map(Cow::into_owned).collect();
+            (fields.join("|"), rest.len())
+        };
+        assert_eq!(joined("a\t\"b", &["c\"\td"], 3), ("a|b\nc|d".to_owned(), 0));
+        assert_eq!(joined("a\t\"b", &["c", "d\"\te"], 3), ("a|b\nc\nd|e".to_owned(), 0));
+        assert_eq!(joined("a\t\"b", &["c\""], 3), ("a|\"b".to_owned(), 1), "closed, but of another width");
+        assert_eq!(joined("a\t\"b", &["c\""], 2), ("a|\"b".to_owned(), 1), "as wide as it should be already");
+        assert_eq!(joined("a", &["\"b\"\tc"], 2), ("a".to_owned(), 1), "nothing is open");
+    }
+
     #[test]
     fn malformed_rows_are_named_with_line_and_column() {
         for (content, words) in [

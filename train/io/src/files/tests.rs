@@ -183,6 +183,9 @@ fn every_cause_has_its_remedy() {
         assert!(told("make the cache", kind).ends_with("with --cache"));
     }
     assert!(told("make the cache", Kind::StorageFull).contains("free some space"));
+    let ours = io::Error::new(Kind::InvalidInput, "expected a plain file");
+    let ours = FileError::new("lock", Path::new("run/x"), ours).to_string();
+    assert_eq!(ours, "cannot lock run/x: expected a plain file; put it in the place of what is there, or name another path");
     // What is not what was written can be accepted; what cannot be read, cannot.
     let damaged = FileError::damaged(Path::new("runs/my run/log"), "it has 2 bytes".into()).to_string();
     assert!(damaged.starts_with("cannot trust runs/my run/log: it has 2 bytes; "), "{damaged}");
