@@ -116,6 +116,13 @@ mod tests {
     }
 
     #[test]
+    fn tokens_of_no_weight_are_not_predicted() {
+        let labels = Labels { per_example: 1, extract: [0].into(), targets: [1.0].into(), weights: [1.0].into() };
+        let batch = |weights: [f64; 2]| Batch { weights: weights.into(), ..counted(1, 2, labels.clone()) };
+        assert_eq!([[0.0, 0.0], [0.0, 0.5], [0.5, 0.5]].map(|weights| batch(weights).predicts_tokens()), [false, true, true]);
+    }
+
+    #[test]
     fn a_part_is_as_long_as_its_longest_sequence() {
         let labels = Labels { per_example: 1, extract: [1, 0, 3, 2].into(), targets: [1.0; 4].into(), weights: [0.25; 4].into() };
         let batch = counted(4, 4, labels);
