@@ -353,7 +353,7 @@ fn a_full_disk_costs_nothing_but_the_new_checkpoint() {
     let blocks = state.len() / 1024 * 9 / 10;
     assert!(blocks * 512 > desk.read("run/model.safetensors").len());
     let run = desk.on_a_full_disk(blocks, "pretrain --resume run --quiet --json");
-    run.fails_with(&["cannot write", "trainer.safetensors", "disk"]);
+    run.fails_with(&["cannot write", "trainer.safetensors", "ulimit -f"]);
     assert!(desk.read("run/trainer.safetensors") == state, "the old checkpoint is as it was");
     let left = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with('.');
     assert_eq!(desk.files("run").keys().filter(|p| left(p)).count(), 0, "no temporary file is left");
