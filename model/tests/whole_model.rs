@@ -102,11 +102,19 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
 #[test]
 fn each_dropout_of_a_gpt_acts_alone() {
     let ids = [3, 1, 4, 1, 5].repeat(2);
-    let states = |[embd_dropout, attn_dropout, resid_dropout]: [f64; 3]| {
+    let run = |[embd_dropout, attn_dropout, resid_dropout]: [f64; 3], ids: &[u32], sequences: usize, first: u64| {
         let config = GptConfig { embd_dropout, attn_dropout, resid_dropout, ..tiny_gpt() };
         let model = parameters(&config.into());
         let tape = Tape::off();
-        model.constants(&tape).hidden(&ids, 2, Some(DropoutSeed::new(11, 1))).states.into_value().to_vec()
+        let seed = DropoutSeed::new(11, 1).from_sequence(first);
+        model.constants(&tape).hidden(ids, sequences, Some(seed)).states.into_value().to_vec()
+    };
+    let states = |dropouts| {
+        let both = run(dropouts, &ids, 2, 0);
+        // The second sequence, in a shard of its own, has the masks that it has in the batch.
+        let alone = run(dropouts, &ids[5..], 1, 1);
+        assert!(both[both.len() / 2..].iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-12), "{dropouts:?}");
+        both
     };
     let halves = |all: &[f64]| (all[..all.len() / 2].to_vec(), all[all.len() / 2..].to_vec());
     let plain = states([0.0; 3]);
