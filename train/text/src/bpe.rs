@@ -55,7 +55,7 @@ impl Bpe {
     /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks.
     ///
     /// # Errors
-    /// [`TextError::Vocabulary`] if a token or a merge occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
+    /// [`TextError::Vocabulary`] if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
         let inconsistent = |place, expected: &str, found| TextError::Vocabulary { place, expected: expected.into(), found };
         let mut ids = HashMap::with_capacity(tokens.len());
@@ -80,10 +80,8 @@ impl Bpe {
             let pair = (id_of(&merge.0, rank, merge)?, id_of(&merge.1, rank, merge)?);
             let into = id_of(&format!("{}{}", merge.0, merge.1), rank, merge)?;
             pairs.push(pair);
-            if let Some(first) = ranks.insert(pair, Merge { rank: rank as u32, into }) {
-                let place = format!("merge {} ({:?} + {:?})", rank + 1, merge.0, merge.1);
-                return Err(inconsistent(place, "each merge once", format!("the same as merge {}", first.rank + 1)));
-            }
+            // A pair that training met again is listed again; the last rank counts, as in `transformers`.
+            ranks.insert(pair, Merge { rank: rank as u32, into });
         }
         let mut symbols = HashMap::new();
         for (id, token) in tokens.iter().enumerate() {
@@ -297,8 +295,19 @@ mod tests {
         assert_eq!(wrong(&["<unk>", "a", "a"], &[]), (s(r#"token "a""#), s("ids 1 and 2")));
         let merge = [(s("a"), s("b"))];
         assert_eq!(wrong(&["<unk>", "a", "b"], &merge), (s(r#"merge 1 ("a" + "b")"#), s(r#"no token "ab""#)));
-        let twice = [merge[0].clone(), merge[0].clone()];
-        assert_eq!(wrong(&["<unk>", "a", "b", "ab"], &twice), (s(r#"merge 2 ("a" + "b")"#), s("the same as merge 1")));
+    }
+
+    #[test]
+    fn of_a_merge_that_is_listed_twice_the_last_rank_counts() {
+        let ids = |merges: &[(&str, &str)]| {
+            let tokens = ["<unk>", "a", "b", "c</w>", "ab", "bc</w>"].map(str::to_owned).to_vec();
+            let merges: Vec<_> = merges.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+            let mut ids = Vec::new();
+            Bpe::new(tokens, &merges).unwrap().encode_word("abc", &mut ids);
+            ids
+        };
+        assert_eq!(ids(&[("a", "b"), ("b", "c</w>")]), [4, 3]);
+        assert_eq!(ids(&[("a", "b"), ("b", "c</w>"), ("a", "b")]), [1, 5]);
     }
 
     #[test]
