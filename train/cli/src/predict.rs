@@ -55,7 +55,7 @@ pub struct Args {
     /// A token that opens every text, if the model was trained with one (with --zero-shot): <story> in the micro-world
     #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
     opening: Option<String>,
-    /// Existing folder for GLUE's submission file; an existing one is kept unless --overwrite is given
+    /// Folder for GLUE's submission file, made if needed; a file that is there is kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     glue: Option<PathBuf>,
     /// Write over a submission file in --glue
@@ -92,12 +92,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
         in_range("glue", dir.display(), dir.is_dir() || !dir.exists(), "a folder, or a name for a new one")?;
         vacant(&path, args.overwrite)?;
+        disk::make_folders(dir).map_err(|cause| FileError::new("make the directory", dir, cause))?;
     }
     let predicted = if args.zero_shot { zero_shot(args, task) } else { fine_tuned(args, task) }?;
     let Predicted { examples, answers, truncated, .. } = &predicted;
     let cut = (*truncated > 0).then(|| format!("{} had a text cut to the model's context", many(*truncated, "example")));
     if let Some(dir) = &args.glue {
-        disk::make_folders(dir).map_err(|cause| FileError::new("make the directory", dir, cause))?;
         let submission = submission(task, args.split, examples, answers);
         let path = submission.and_then(|file| file.write(dir)).map_err(FinetuneError::from)?;
         if !args.talk.quiet {
