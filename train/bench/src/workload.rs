@@ -3,7 +3,6 @@
 use gradus_model::{Batch, GptConfig, GradientMode};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
-use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::trainer::{Recipe, default_shards};
 
 /// A fixed piece of training work, random tokens included, and where it is done.
@@ -80,16 +79,8 @@ pub fn default_shards_on(device: &Device, sequences: usize) -> usize {
 
 /// The recipe of a run far longer than any benchmark.
 pub fn recipe(shards: usize, concurrent_shards: usize, recompute: bool) -> Recipe {
-    Recipe {
-        optimizer: Optimizer::default(),
-        schedule: Schedule::default(),
-        steps: 100_000,
-        clip: Some(1.0),
-        shards,
-        concurrent_shards,
-        backward: if recompute { GradientMode::Recompute } else { GradientMode::Whole },
-        seed: 0,
-    }
+    let backward = if recompute { GradientMode::Recompute } else { GradientMode::Whole };
+    Recipe { concurrent_shards, backward, ..Recipe::new(100_000, shards) }
 }
 
 /// Uniformly random tokens, each predicting the next.

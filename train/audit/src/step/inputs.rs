@@ -334,6 +334,5 @@ fn answers(labels: &Labels, task: &Task) -> String {
 fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
     // One shard, so that the step is one graph. A constant rate: the step is one of many alike.
     let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Steps(0) };
-    let (steps, backward) = (StepInputs::STEPS + 1, GradientMode::Whole);
-    Recipe { optimizer, schedule, steps, clip: Some(1.0), shards: 1, concurrent_shards: 1, backward, seed }
+    Recipe { optimizer, schedule, seed, ..Recipe::new(StepInputs::STEPS + 1, 1) }
 }
