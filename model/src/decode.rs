@@ -90,6 +90,7 @@ mod tests {
             for (ids, position) in [(&ids[..2], 2), (&ids[2..], 5)] {
                 let logits = many.read(ids);
                 assert_eq!((many.position(), logits.len()), (position, config.backbone.vocab()));
+                // Logits of size 1, but for the order of sums.
                 assert!(logits.iter().zip(&last[position - 1]).all(|(a, b)| (a - b).abs() < 1e-12));
             }
             assert_eq!(one.position(), 5);

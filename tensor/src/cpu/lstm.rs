@@ -473,8 +473,8 @@ mod tests {
                     }
                 }
             }
-            assert_close(&gw, &expected, 1e-14, 1.0);
-            // And x̄ is the derivative of ⟨ȳ, h⟩, by central differences.
+            assert_close(&gw, &expected, 1e-14, 1.0); // a dozen summands in another order
+            // And x̄ is the derivative of ⟨ȳ, h⟩, by central differences: truncation is of (1e-5)², rounding of 1e-16/1e-5.
             let loss = |x: &[f64]| -> f64 {
                 let (mut gates, mut c, mut h) = (x.to_vec(), vec![0.0; steps * n], vec![0.0; steps * n]);
                 naive(x, &w, [batch, units], &mut gates, &mut c, &mut h);
