@@ -7,6 +7,7 @@
 //!
 //! λ is part of the batch's weights of the next tokens; with λ = 0 the output's softmax is not computed at all.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use gradus_autograd::observer::Observer;
@@ -159,13 +160,35 @@ impl<T: Real> Model<Tensor<T>> {
         dropout: Option<DropoutSeed>,
         mode: GradientMode,
     ) -> (Tensor<T>, Model<Option<Tensor<T>>>) {
-        if let (GradientMode::Recompute, Backbone::Gpt(gpt)) = (mode, &self.backbone) {
-            let (loss, gradient, score) = gpt.recomputed_gradient(observer, batch, dropout, |tape, hidden| {
+        let mut parts = HashMap::new();
+        let loss = self.gradient_each(observer, batch, dropout, mode, &mut |number, g| drop(parts.insert(number, g)));
+        (loss, self.numbers().map(|_, number| parts.remove(&number)))
+    }
+
+    /// The number of each parameter, in their order.
+    fn numbers(&self) -> Model<usize> {
+        let mut count = 0..;
+        self.as_ref().map(|_, _| count.next().expect("without end"))
+    }
+
+    /// The loss alone. Each parameter's gradient is handed to `each`, with the parameter's number, as soon as it is complete, while
+    /// backward goes on.
+    pub fn gradient_each(
+        &self,
+        observer: Option<Arc<dyn Observer<T>>>,
+        batch: &Batch,
+        dropout: Option<DropoutSeed>,
+        mode: GradientMode,
+        each: &mut dyn FnMut(usize, Tensor<T>),
+    ) -> Tensor<T> {
+        let numbers = self.numbers();
+        if let (GradientMode::Recompute, Backbone::Gpt(gpt), Backbone::Gpt(of_gpt)) = (mode, &self.backbone, numbers.backbone) {
+            let of_head = numbers.score;
+            return gpt.recomputed_gradient(observer, batch, dropout, of_gpt, each, |tape, hidden| {
                 let score = leaves_of_head(&self.score, tape);
                 let loss = objective(&score, hidden, batch, dropout);
-                (loss, score)
+                (loss, Tree::zip(score, of_head))
             });
-            return (loss, Model { backbone: Backbone::Gpt(gradient), score });
         }
         let tape = &Tape::new().observed_by(observer);
         let leaves = match mode {
@@ -175,8 +198,11 @@ impl<T: Real> Model<Tensor<T>> {
         let inner = dropout.filter(|_| mode != GradientMode::Head);
         let hidden = leaves.hidden(&batch.inputs, batch.sequences, inner);
         let loss = objective(&leaves.score, &hidden, batch, dropout);
-        let mut grads = tape.backward(&loss);
-        (loss.value().clone(), leaves.as_ref().map(|_, leaf| grads.take(leaf)))
+        let mut of_leaf = HashMap::new();
+        leaves.as_ref().zip(self.numbers()).visit(|_, (leaf, number)| of_leaf.extend(leaf.node().map(|node| (node, number))));
+        let one = loss.value().full_like(*loss.shape(), T::one());
+        tape.backward_each(vec![(&loss, one)], |leaf, gradient| each(of_leaf[&leaf], gradient));
+        loss.into_value()
     }
 
     /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and at most

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use gradus_autograd::observer::Observer;
-use gradus_autograd::{Tape, Var};
+use gradus_autograd::{Grads, Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
 use crate::batch::Batch;
@@ -28,51 +28,49 @@ use crate::head::Head;
 use crate::hidden::Hidden;
 use crate::tree::Tree;
 
-/// A gradient, where it reaches a parameter.
-type Gradient<T> = Option<Tensor<T>>;
-/// L, and the gradients of the backbone and of the head.
-type Gradients<T> = (Tensor<T>, Gpt<Gradient<T>>, Option<Head<Gradient<T>>>);
+/// L, and the leaves of the head with the numbers of its parameters.
+type Objective<'t, T> = (Var<'t, T>, Option<Head<(Var<'t, T>, usize)>>);
 
 impl<T: Real> Gpt<Tensor<T>> {
-    /// L and its gradient, where it reaches a parameter, with the activations of one block at a time. `objective` computes
-    /// L from the last hidden states, and makes the leaves of its own head.
+    /// L, with the activations of one block at a time. `objective` computes L from the last hidden states, and makes the leaves of its
+    /// own head. The gradient of each parameter that it reaches is handed to `each` with its number of `numbers`, block by block.
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
         batch: &Batch,
         dropout: Option<DropoutSeed>,
-        objective: impl for<'t> Fn(&'t Tape<T>, &Hidden<'t, T>) -> (Var<'t, T>, Option<Head<Var<'t, T>>>),
-    ) -> Gradients<T> {
+        numbers: Gpt<usize>,
+        each: &mut dyn FnMut(usize, Tensor<T>),
+        objective: impl for<'t> FnOnce(&'t Tape<T>, &Hidden<'t, T>) -> Objective<'t, T>,
+    ) -> Tensor<T> {
         let tape = || Tape::new().observed_by(observer.clone());
         let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), batch, dropout);
         let last = inputs.pop().expect("the last block's output is there");
-        let (loss, mut gh, gw, score) = {
+        let (loss, mut gh, gw) = {
             let tape = tape();
             let hidden = Hidden { states: tape.leaf(last), output: tape.leaf(output) };
             let (loss, score) = objective(&tape, &hidden);
             let mut grads = tape.backward(&loss);
             let gh = grads.take(&hidden.states).expect("the loss depends on the last hidden states");
             let gw = grads.take(&hidden.output); // `None` where no token is predicted
-            (loss.value().clone(), gh, gw, score.map(|s| s.as_ref().map(|_, leaf| grads.take(leaf))))
+            score.visit(|_, leaf| hand_over(&mut grads, leaf, each));
+            (loss.into_value(), gh, gw)
         };
 
-        let mut blocks = Vec::with_capacity(inputs.len());
-        for (layer, block) in self.h.0.iter().enumerate().rev() {
+        for ((layer, block), numbers) in self.h.0.iter().enumerate().rev().zip(numbers.h.0.iter().rev()) {
             let input = inputs.pop().expect("an input for each block");
-            let (gradient, g) = block.pull_back(&tape(), layer, dropout, input, gh);
-            blocks.push(gradient);
-            gh = g;
+            gh = block.pull_back(&tape(), layer, dropout, input, gh, |leaves, grads| {
+                leaves.zip(numbers.clone()).visit(|_, leaf| hand_over(grads, leaf, each));
+            });
         }
-        blocks.reverse();
 
         let tape = tape();
         let leaves = self.leaves(&tape);
         let Hidden { states, output } = tape.scope("embed", || leaves.embed(&batch.inputs, batch.sequences, 0, dropout));
         let results = gw.map(|gw| (&output, gw)).into_iter().chain([(&states, gh)]).collect();
         let mut grads = tape.backward_from_all(results);
-        let mut gradient = leaves.as_ref().map(|_, leaf| grads.take(leaf));
-        gradient.h.0 = blocks;
-        (loss, gradient, score)
+        leaves.zip(numbers).visit(|_, leaf| hand_over(&mut grads, leaf, each));
+        loss
     }
 
     /// h₀ … hₙ and W, and nothing else that the forward pass makes, on a tape that records nothing.
@@ -89,7 +87,7 @@ impl<T: Real> Gpt<Tensor<T>> {
 }
 
 impl<T: Real> Block<Tensor<T>> {
-    /// θ̄ₗ and h̄ₗ₋₁ from hₗ₋₁ and h̄ₗ; `layer` names the block in scopes.
+    /// h̄ₗ₋₁ from hₗ₋₁ and h̄ₗ; `each` takes θ̄ₗ. `layer` names the block in scopes.
     fn pull_back(
         &self,
         tape: &Tape<T>,
@@ -97,14 +95,20 @@ impl<T: Real> Block<Tensor<T>> {
         dropout: Option<DropoutSeed>,
         input: Tensor<T>,
         gradient: Tensor<T>,
-    ) -> (Block<Gradient<T>>, Tensor<T>) {
+        each: impl for<'t> FnOnce(Block<Var<'t, T>>, &mut Grads<T>),
+    ) -> Tensor<T> {
         let x = tape.leaf(input);
         let leaves = tape.scope(&format!("h.{layer}"), || self.leaves(tape));
         let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, dropout));
         let mut grads = tape.backward_from_all(vec![(&y, gradient)]);
         let gx = grads.take(&x).expect("a block's output depends on its input");
-        (leaves.as_ref().map(|_, leaf| grads.take(leaf)), gx)
+        each(leaves, &mut grads);
+        gx
     }
+}
+
+fn hand_over<T: Real>(grads: &mut Grads<T>, (leaf, number): (Var<'_, T>, usize), each: &mut dyn FnMut(usize, Tensor<T>)) {
+    grads.take(&leaf).into_iter().for_each(|gradient| each(number, gradient));
 }
 
 #[cfg(test)]

@@ -46,10 +46,12 @@ mod storage;
 mod tensor;
 
 pub use cpu::parallel::on_pool;
+pub use cpu::reduce::halves;
 pub use device::{Device, DeviceError};
 pub use methods::global_norm::{GlobalNorm, Norms};
 pub use operands::Mask;
 pub use real::Real;
 pub use scalar::Scalar;
 pub use shape::{Shape, ShapeError};
+pub use simd::arithmetic;
 pub use tensor::Tensor;

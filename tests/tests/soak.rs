@@ -8,7 +8,6 @@ use std::path::Path;
 use gradus_io::checksums;
 use gradus_io::progress::Silent;
 use gradus_report::metrics::{self, Record};
-use gradus_tensor::Device;
 use gradus_train::pretrain::{self, PretrainControl, PretrainOptions};
 use gradus_train::run::Control;
 
@@ -45,7 +44,7 @@ fn a_long_run_takes_no_more_as_it_goes_on() {
     let mut seen = Vec::new();
     for stop in (SESSION..=STEPS).step_by(SESSION as usize) {
         let control = PretrainControl {
-            run: Control { stop_at: Some(stop), monitor: &Silent, command: "a test".into(), device: Device::Cpu, anomaly: false },
+            run: Control { stop_at: Some(stop), ..Control::new(&Silent) },
             samples: false,
             cache: cache.clone(),
             probe: None,

@@ -39,11 +39,13 @@
 //! | module | |
 //! |-|-|
 //! | [`optim`], [`trainer`] | one step, and all that it depends on |
+//! | [`collective`] | the processes that make it together |
 //! | [`run`] | training on disk: directory, loop, resume |
 //! | [`pretrain`], [`finetune`], [`tasks`] | what is trained: a language model on text, a head on a task |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`evaluate`], [`zero_shot`] | how well a model predicts, and what it knows of a task |
 
+pub mod collective;
 pub mod evaluate;
 pub mod finetune;
 pub mod generate;

@@ -89,12 +89,15 @@ vectorized! {
 /// Elements whose squares are summed on one thread.
 const LEAF: usize = 1 << 14;
 
+/// Where a sum of so many squares is halved: it is that of the two parts. `None`: it is not halved.
+pub fn halves(n: usize) -> Option<usize> {
+    (n > LEAF).then(|| (n / 2).next_multiple_of(LEAF))
+}
+
 /// [`naive_sum_squares`] as a binary tree over leaves of fixed size, vectorised and parallel.
 pub fn fast_sum_squares<T: Float>(x: &[T]) -> f64 {
-    if x.len() <= LEAF {
-        return squares(x);
-    }
-    let (left, right) = x.split_at((x.len() / 2).next_multiple_of(LEAF));
+    let Some(middle) = halves(x.len()) else { return squares(x) };
+    let (left, right) = x.split_at(middle);
     let (left, right) = rayon::join(|| fast_sum_squares(left), || fast_sum_squares(right));
     left + right
 }

@@ -20,6 +20,12 @@ pub fn level() -> Level {
     detected()
 }
 
+/// Whether products fuse a multiplication with an addition here: on CPUs that agree in this, all results have the same bits.
+pub fn arithmetic() -> &'static str {
+    let fuses = level() > Level::Baseline || cfg!(target_feature = "fma") || cfg!(target_arch = "aarch64");
+    if fuses { "fused products" } else { "products rounded twice" }
+}
+
 #[inline(always)]
 fn detected() -> Level {
     #[cfg(target_arch = "x86_64")]

@@ -14,6 +14,6 @@ pub use elementary::Elementary;
 pub use float::Float;
 #[cfg(test)]
 pub(crate) use level::at_level;
-pub use level::{Level, level};
+pub use level::{Level, arithmetic, level};
 pub use reduce::{LANES, add_lanes, largest_of, sum_of, sum_of_2};
 pub(crate) use vectorized::vectorized;

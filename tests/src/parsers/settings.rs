@@ -5,6 +5,7 @@ use std::path::Path;
 use gradus_io::files::json_text;
 use gradus_model::{Batch, Form, GptConfig, HeadConfig, Labels, Model, ModelConfig};
 use gradus_paper::Sizes;
+use gradus_train::collective::Addition;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::pretrain::{PretrainManifest, PretrainOptions, PretrainSettings};
 use gradus_train::run::Manifest;
@@ -67,6 +68,7 @@ fn settings() -> Vec<Vec<u8>> {
         command: "gradus pretrain".into(),
         device: None,
         precision: Default::default(),
+        addition: Addition::Tree,
     };
     let finetune = FinetuneManifest {
         task: "rte".into(),
@@ -78,6 +80,7 @@ fn settings() -> Vec<Vec<u8>> {
         command: "gradus finetune".into(),
         device: Some("gpu:0".into()),
         precision: Default::default(),
+        addition: Addition::InOrder,
     };
     let plan = json_text(&Sizes::new(3, 1, 1.0, true));
     [("config.toml", said.into()), ("run.json", json_text(&manifest)), ("run.json", json_text(&finetune)), ("plan.json", plan)]

@@ -6,7 +6,6 @@ use std::path::Path;
 use gradus_data::sets::Task;
 use gradus_io::progress::Silent;
 use gradus_model::{GptConfig, Model, checkpoint};
-use gradus_tensor::Device;
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{self, FinetuneSettings};
 use gradus_train::run::Control;
@@ -16,7 +15,7 @@ use super::scene::{self, Outcome, Scene};
 /// Begins the run of two seeds in `root/run`, or continues it.
 fn command(root: &Path, stop_at: Option<u64>) -> Outcome {
     let [model, data, out] = ["model", "data", "run"].map(|name| root.join(name));
-    let control = Control { stop_at, monitor: &Silent, command: "a test".into(), device: Device::Cpu, anomaly: false };
+    let control = Control { stop_at, ..Control::new(&Silent) };
     let outcome = if out.join("run.json").exists() {
         finetune::resume(&out, &control)
     } else {

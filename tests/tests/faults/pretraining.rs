@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gradus_io::progress::Silent;
 use gradus_model::{Model, Tree};
-use gradus_tensor::{Device, Tensor};
+use gradus_tensor::Tensor;
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainOptions};
 use gradus_train::run::Control;
 
@@ -18,7 +18,7 @@ fn command(root: &Path, stop_at: Option<u64>) -> Outcome {
     let sizes =
         "tokenizer = 'char'\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 8\nbatch = 4\nsteps = 20\neval_every = 5\ndropout = 0.1";
     let control = PretrainControl {
-        run: Control { stop_at, monitor: &Silent, command: "a test".into(), device: Device::Cpu, anomaly: false },
+        run: Control { stop_at, ..Control::new(&Silent) },
         samples: false,
         cache,
         probe: Some(&probe),

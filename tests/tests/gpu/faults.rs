@@ -46,7 +46,7 @@ fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
     let options = |text: &str| toml::from_str::<PretrainOptions>(text).unwrap();
     let sizes = "tokenizer = 'char'\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\nbatch = 4\nsteps = 6\neval_every = 2";
     let control = |monitor, device: &Device| PretrainControl {
-        run: Control { stop_at: None, monitor, command: "a test".into(), device: device.clone(), anomaly: false },
+        run: Control { device: device.clone(), ..Control::new(monitor) },
         samples: false,
         cache: cache.clone(),
         probe: None,

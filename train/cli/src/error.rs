@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use gradus_audit::step::StepInputsError;
 use gradus_io::files::FileError;
@@ -15,8 +16,12 @@ use gradus_train::generate::GenerateError;
 use gradus_train::hyperparameters::RangeError;
 use gradus_train::model_dir::ModelDirError;
 use gradus_train::pretrain::PretrainError;
+use gradus_train::run::RunError;
 use gradus_train::trainer::{DumpError, TrainError};
 use gradus_world::WorldError;
+
+/// The exit code of a run that has lost one of its processes: another attempt may succeed.
+pub const LOST_PEER: u8 = 75;
 
 /// Why a command failed; its message names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +66,17 @@ pub enum CliError {
     /// A mistake of ours.
     #[error("{what}: this is a bug in gradus; please report it with the command line")]
     Bug { what: String },
+    /// The processes of a run did not find one another.
+    #[cfg(feature = "distributed")]
+    #[error(transparent)]
+    Rendezvous(#[from] gradus_cluster::rendezvous::RendezvousError),
+    /// What a process of the run has said already.
+    #[cfg(feature = "distributed")]
+    #[error("a process of the run ended with exit code {code}")]
+    Members { code: u8 },
+    /// A run that another process leads was asked to stop.
+    #[error("interrupted; process 0 has saved a checkpoint")]
+    Stopped,
     /// Flags that contradict one another.
     #[error("{0}")]
     Usage(String),
@@ -91,7 +107,10 @@ impl CliError {
             CliError::Usage(_) | CliError::Range(_) => 2,
             CliError::Device(e) => 1 + u8::from(e.is_of_usage()),
             CliError::OfRun { .. } => 1,
-            CliError::Interrupted { .. } => 130,
+            CliError::Interrupted { .. } | CliError::Stopped => 130,
+            #[cfg(feature = "distributed")]
+            CliError::Members { code } => *code,
+            e if e.is_of_peer() => LOST_PEER,
             CliError::Pretrain(PretrainError::Settings(_)) => 2,
             CliError::Pretrain(PretrainError::Interrupted) => 130,
             CliError::Reproduce(ReproduceError::Range(_)) => 2,
@@ -103,6 +122,49 @@ impl CliError {
             _ => 1,
         }
     }
+}
+
+impl CliError {
+    fn of_run(&self) -> Option<&RunError> {
+        match self {
+            CliError::Pretrain(PretrainError::Run(e)) | CliError::Finetune(FinetuneError::Run(e)) => Some(e),
+            _ => None,
+        }
+    }
+
+    /// Was another process of the run lost?
+    pub fn is_of_peer(&self) -> bool {
+        matches!(self.of_run(), Some(RunError::Peer(_) | RunError::Train(TrainError::Peer { .. })))
+    }
+
+    /// Its words for the other processes of the run.
+    #[cfg(feature = "distributed")]
+    pub fn told(&self) -> String {
+        match self.of_run() {
+            Some(RunError::Peer(e) | RunError::Train(TrainError::Peer { error: e, .. })) => e.problem.clone(),
+            _ => with_causes(self),
+        }
+    }
+
+    /// Do all processes of the run end with it?
+    #[cfg(feature = "distributed")]
+    pub fn is_common(&self) -> bool {
+        self.of_run().is_some_and(gradus_train::run::is_common)
+    }
+}
+
+/// The number of this process among those of a run.
+static PROCESS: OnceLock<usize> = OnceLock::new();
+
+/// Names this process in what it says, since others say the same.
+#[cfg(feature = "distributed")]
+pub fn speaks_as(process: usize) {
+    let _ = PROCESS.set(process);
+}
+
+/// What stands before an error of one of several processes.
+pub fn speaker() -> String {
+    PROCESS.get().map_or(String::new(), |process| format!("process {process}: "))
 }
 
 /// The message, with those of its causes that it does not quote.

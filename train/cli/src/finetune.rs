@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
+use gradus_io::interrupt;
 use gradus_io::numbers::count;
 use gradus_tensor::Device;
 use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutcome, FinetuneSettings, RowCounts};
@@ -15,6 +16,7 @@ use gradus_train::run::{Control, Manifest};
 use crate::common::{On, Talk, command, on, resumes_with, say_if_unknown, unless_interrupted};
 use crate::error::CliError;
 use crate::progress::Display;
+use crate::together::{Company, Together};
 use crate::{output, signals};
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
@@ -70,38 +72,56 @@ pub struct Args {
     #[command(flatten)]
     talk: Talk,
     #[command(flatten)]
+    together: Together,
+    #[command(flatten)]
     settings: FinetuneSettings,
 }
 
 pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.resume.is_some() {
-        resumes_with::<Args>(&["resume", "stop_at", "anomaly", "quiet", "json", "threads", "device"], given)?;
+        let allowed = ["resume", "stop_at", "anomaly", "quiet", "json", "threads", "device"];
+        resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
     }
+    args.together.run(|company| finetune_in(args, given, company))
+}
+
+fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {
     args.talk.threads.start()?;
     signals::stop_on_ctrl_c();
+    let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| company.goes_on && FinetuneManifest::is_in(out)));
+    let device = match resumed {
+        Some(run) if !company.follows() => {
+            let begun = FinetuneManifest::read(run).map_err(FinetuneError::from)?;
+            args.on.open_again(&begun.device, &begun.precision)?
+        }
+        _ => args.on.open_for_training()?,
+    };
+    company.check_device(&device)?;
+    let follows = company.follows();
+    let monitor = &Display::choose(args.talk.quiet || follows);
     let control = Control {
         stop_at: args.stop_at,
-        monitor: &Display::choose(args.talk.quiet),
         command: command(),
-        device: match &args.resume {
-            Some(run) => {
-                let begun = FinetuneManifest::read(run).map_err(FinetuneError::from)?;
-                args.on.open_again(&begun.device, &begun.precision)?
-            }
-            None => args.on.open_for_training()?,
-        },
+        device,
         anomaly: args.anomaly,
+        together: company.together,
+        ..Control::new(monitor)
     };
-    let outcome = match (&args.resume, &args.model, &args.task, &args.data, &args.out) {
+    let mut settings = args.settings.clone();
+    if control.device != Device::Cpu && given.value_source("shards") == Some(ValueSource::DefaultValue) {
+        settings.shards = 1; // a GPU is busy with one
+    }
+    if follows {
+        let own = if args.resume.is_some() { None } else { Some(&settings) };
+        finetune::follow(args.model.as_deref(), args.data.as_deref(), own, &control)?;
+        return if interrupt::requested() { Err(CliError::Stopped) } else { Ok(()) };
+    }
+    let outcome = match (resumed, &args.model, &args.task, &args.data, &args.out) {
         (Some(dir), ..) => finetune::resume(dir, &control)?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {
             let task = Task::named(task).map_err(FinetuneError::from)?;
             if let Ok(dir) = ModelDir::open(model) {
                 say_if_unknown(&dir);
-            }
-            let mut settings = args.settings.clone();
-            if control.device != Device::Cpu && given.value_source("shards") == Some(ValueSource::DefaultValue) {
-                settings.shards = 1; // a GPU is busy with one
             }
             finetune::begin(model, task, data, out, &settings, args.seeds, &control)?
         }

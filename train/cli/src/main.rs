@@ -1,7 +1,8 @@
 //! The program `gradus`: one file per subcommand, with its flags and what it does with them.
 //!
 //! Words for people go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong
-//! usage ends with exit code 2, Ctrl-C with 130 once the work is saved, every other error with 1.
+//! usage ends with exit code 2, Ctrl-C with 130 once the work is saved, a run that has lost one of its processes with 75, every other
+//! error with 1.
 
 mod audit;
 mod bench;
@@ -25,6 +26,7 @@ mod progress;
 mod reproduce;
 mod signals;
 mod tasks;
+mod together;
 mod tokenizer;
 mod verify;
 mod world;
@@ -48,7 +50,8 @@ static MEMORY: OrExit = OrExit;
     version,
     long_about = "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) from first principles: train it, measure it, let it write.\n\n\
         Every command reports what it does on stderr and prints its result on stdout. With --json the last line of stdout \
-        is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C and 1 for every other error.",
+        is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C, 75 where a process of the run was lost, and 1 for every \
+        other error.",
     after_long_help = "To begin:\n  \
         gradus                          no command: the paper in miniature, in about a quarter of an hour, to runs/miniature\n  \
         gradus pretrain --corpus novel.txt --out runs/novel\n  \
@@ -128,10 +131,13 @@ fn main() -> ExitCode {
     });
     match result.and(kept) {
         Ok(()) => ExitCode::SUCCESS,
+        // It has been said.
+        #[cfg(feature = "distributed")]
+        Err(CliError::Members { code }) => ExitCode::from(code),
         // A reader that closed stdout (`gradus world | head`) has seen enough.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            output::say(&format!("error: {}", error::with_causes(&error)));
+            output::say(&format!("{}error: {}", error::speaker(), error::with_causes(&error)));
             ExitCode::from(error.exit_code())
         }
     }

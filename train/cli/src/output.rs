@@ -9,8 +9,8 @@ use crate::error::CliError;
 
 /// A line for people, on stderr.
 pub fn say(words: &str) {
-    // With nobody to read it, the work still goes on.
-    let _ = writeln!(io::stderr(), "{}", plain(words));
+    // At once, since other processes may write there; with nobody to read it, the work still goes on.
+    let _ = io::stderr().write_all(format!("{}\n", plain(words)).as_bytes());
 }
 
 /// Words that may quote a path, a file or a flag: what a terminal would obey is shown as an escape, but for the ends of lines.

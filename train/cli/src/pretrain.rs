@@ -4,14 +4,16 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, FromArgMatches};
 use gradus_io::files::quoted;
+use gradus_io::interrupt;
 use gradus_tensor::Device;
-use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions};
+use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions, PretrainSettings};
 use gradus_train::run::{Control, Manifest};
 
 use crate::cache::cache;
 use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
 use crate::error::CliError;
 use crate::progress::Display;
+use crate::together::{Company, Together};
 use crate::{output, signals};
 
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
@@ -58,45 +60,57 @@ pub struct Args {
     #[command(flatten)]
     talk: Talk,
     #[command(flatten)]
+    together: Together,
+    #[command(flatten)]
     options: PretrainOptions,
 }
 
 pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.resume.is_some() {
         let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "device", "recompute"];
-        resumes_with::<Args>(&allowed, given)?;
+        resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
     }
+    args.together.run(|company| pretrain_in(&args, given, company))
+}
+
+fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {
     args.talk.threads.start()?;
-    let device = match &args.resume {
-        Some(run) => {
+    let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| company.goes_on && PretrainManifest::is_in(out)));
+    let device = match resumed {
+        Some(run) if !company.follows() => {
             let begun = PretrainManifest::read(run).map_err(PretrainError::from)?;
             args.on.open_again(&begun.device, &begun.precision)?
         }
-        None => args.on.open_for_training()?,
+        _ => args.on.open_for_training()?,
     };
+    company.check_device(&device)?;
     signals::stop_on_ctrl_c();
-    let monitor = &Display::choose(args.talk.quiet);
+    let monitor = &Display::choose(args.talk.quiet || company.follows());
+    let follows = company.follows();
     let control = PretrainControl {
-        run: Control { stop_at: args.stop_at, monitor, command: command(), device: device.clone(), anomaly: args.anomaly },
+        run: Control {
+            stop_at: args.stop_at,
+            command: command(),
+            device: device.clone(),
+            anomaly: args.anomaly,
+            together: company.together,
+            ..Control::new(monitor)
+        },
         samples: args.samples,
         cache: args.cache.clone().unwrap_or_else(|| cache(args.out.as_deref().or(args.resume.as_deref()))),
         probe: None,
         recompute: args.options.recompute,
     };
-    let outcome = match &args.resume {
-        Some(dir) => pretrain::resume(dir, &control)?,
-        None => {
-            let file = args.config.as_deref().map(PretrainOptions::read).transpose().map_err(PretrainError::from)?;
-            let mut options = over(file.unwrap_or_default(), &args.options, given);
-            if args.corpus.is_none() {
-                options.context = options.context.or(PretrainOptions::micro_world().context);
-            }
-            if device != Device::Cpu {
-                options.shards = options.shards.or(Some(1)); // a GPU is busy with one
-            }
-            let settings = options.settle().map_err(PretrainError::from)?;
-            let out = args.out.as_deref().expect("clap requires it without --resume");
-            pretrain::begin(settings, args.corpus.as_deref(), out, &control)?
+    if follows {
+        let own = if args.resume.is_some() { None } else { Some(settings(args, given, &device)?) };
+        pretrain::follow(args.corpus.as_deref(), own.as_ref(), &control)?;
+        return if interrupt::requested() { Err(CliError::Stopped) } else { Ok(()) };
+    }
+    let outcome = match (resumed, args.out.as_deref()) {
+        (Some(dir), _) => pretrain::resume(dir, &control)?,
+        (None, out) => {
+            let out = out.expect("clap requires it without --resume");
+            pretrain::begin(settings(args, given, &device)?, args.corpus.as_deref(), out, &control)?
         }
     };
     let out = outcome.out.display();
@@ -106,6 +120,19 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         None => output::line(&format!("{out}: {} steps", outcome.steps))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}{}", quoted(&outcome.out), on(&device)))
+}
+
+/// The settings that the flags and the file ask for.
+fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<PretrainSettings, CliError> {
+    let file = args.config.as_deref().map(PretrainOptions::read).transpose().map_err(PretrainError::from)?;
+    let mut options = over(file.unwrap_or_default(), &args.options, given);
+    if args.corpus.is_none() {
+        options.context = options.context.or(PretrainOptions::micro_world().context);
+    }
+    if *device != Device::Cpu {
+        options.shards = options.shards.or(Some(1)); // a GPU is busy with one
+    }
+    Ok(options.settle().map_err(PretrainError::from)?)
 }
 
 /// The options of a file, overridden by those of the command line.

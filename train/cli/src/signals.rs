@@ -1,13 +1,28 @@
 //! Ctrl-C and its relatives: the work ends after the step under way, with a checkpoint.
 
+use std::sync::Once;
+
 use gradus_io::interrupt;
 
 use crate::output;
 
 /// Lets Ctrl-C end the work with a checkpoint; again, at once. So do a request to end (SIGTERM) and a terminal that is closed
 /// (SIGHUP), which may come more than once and never end it without one. What `nohup` shields from the terminal goes on.
-#[cfg(unix)]
 pub fn stop_on_ctrl_c() {
+    LISTENS.call_once(|| listen(true));
+}
+
+/// The same where other processes of the run say so.
+#[cfg(feature = "distributed")]
+pub fn stop_on_ctrl_c_quietly() {
+    LISTENS.call_once(|| listen(false));
+}
+
+/// A second handler would take one signal for two.
+static LISTENS: Once = Once::new();
+
+#[cfg(unix)]
+fn listen(says_so: bool) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));
@@ -15,7 +30,7 @@ pub fn stop_on_ctrl_c() {
     let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) else { return };
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            request(signal == SIGINT);
+            request(signal == SIGINT, says_so);
         }
     });
 }
@@ -34,13 +49,14 @@ pub fn let_large_files_fail() {}
 
 /// Windows tells of Ctrl-C alone.
 #[cfg(not(unix))]
-pub fn stop_on_ctrl_c() {
+fn listen(says_so: bool) {
     // A handler that another part of the process has set already serves as well.
-    let _ = ctrlc::set_handler(|| request(true));
+    let _ = ctrlc::set_handler(move || request(true, says_so));
 }
 
-fn request(by_ctrl_c: bool) {
+fn request(by_ctrl_c: bool, says_so: bool) {
     match (interrupt::request(), by_ctrl_c) {
+        (false, _) if !says_so => {}
         (false, _) => output::say("\nstopping after this step, with a checkpoint (Ctrl-C again stops at once)"),
         (true, true) => std::process::exit(130),
         (true, false) => {}

@@ -11,7 +11,7 @@ use gradus_io::progress::Monitor;
 use gradus_io::{checksums, disk};
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
-use gradus_tensor::{Device, Tensor};
+use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{self, Data, FinetuneError, FinetuneSettings, Session, TaskModel, evenly};
 use gradus_train::optim::Warmup;
@@ -186,7 +186,7 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
     let settings = settings(sizes, seed, body)?;
     let command = format!("gradus reproduce --resume {}", quoted(&paths.0));
     let control = PretrainControl {
-        run: Control { stop_at: None, monitor: watch.monitor, command, device: Device::Cpu, anomaly: false },
+        run: Control { command, ..Control::new(watch.monitor) },
         samples: body == Body::Gpt && watch.samples,
         cache: dir.clone(),
         probe: Some(&*probe),

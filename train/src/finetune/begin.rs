@@ -19,10 +19,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::seed::{Seed, SeedOutcome};
-use super::{Data, FinetuneError, FinetuneSettings, RowCounts, TaskModel, left_out};
+use super::{Data, FinetuneError, FinetuneSettings, RowCounts, Session, TaskModel, left_out};
+use crate::collective::Addition;
 use crate::hyperparameters::{in_range, in_unicode};
 use crate::precision::{self, Precision};
-use crate::run::{Control, Manifest, RunError};
+use crate::run::{self, Begun, Control, Manifest, RunError};
 use crate::trainer::check_room;
 
 /// What a fine-tuning run was begun with.
@@ -48,6 +49,9 @@ pub struct FinetuneManifest {
     /// How precisely it multiplies.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,
+    /// The order in which gradients are added.
+    #[serde(default, skip_serializing_if = "Addition::is_in_order")]
+    pub addition: Addition,
 }
 
 impl Manifest for FinetuneManifest {
@@ -120,6 +124,7 @@ pub fn begin(
         command: control.command.clone(),
         device: precision::named(&control.device),
         precision: Precision::of(&control.device),
+        addition: Addition::Tree,
     };
     let ready = Prepared::open(&manifest, task, out)?;
     check_room(&control.device, ready.task_model.model.bytes_to(&control.device)).map_err(RunError::from)?;
@@ -144,6 +149,49 @@ pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, Fine
         )));
     }
     ready.run(&manifest, control)
+}
+
+/// What the other processes of a run are told of a seed.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SeedRecord {
+    pub(super) manifest: FinetuneManifest,
+    pub(super) seed: u64,
+}
+
+/// Makes the steps of a fine-tuning that another process leads. `model` and `data` are where this one finds the pre-trained model and
+/// the rows; `None`: where process 0 found them. `own` are the settings that this one was started with: they must be the same.
+///
+/// # Errors
+/// Model, rows or settings are others, a process is lost, or training has diverged.
+pub fn follow(
+    model: Option<&Path>,
+    data: Option<&Path>,
+    own: Option<&FinetuneSettings>,
+    control: &Control<'_>,
+) -> Result<(), FinetuneError> {
+    let mut ready = None;
+    while let Some(mut begun) = Begun::<SeedRecord>::hear(&*control.together)? {
+        let SeedRecord { manifest, seed } = &begun.manifest;
+        let task = Task::named(&manifest.task)?;
+        if let Some(own) = own {
+            run::same_settings(own, &manifest.settings, control.together.process())?;
+        }
+        let settings = FinetuneSettings { seed: *seed, ..manifest.settings.clone() };
+        let mut here = manifest.clone();
+        here.model = model.map_or(here.model, Path::to_owned);
+        here.data = data.map_or(here.data, Path::to_owned);
+        let ready: &Prepared = match &mut ready {
+            Some(ready) => ready,
+            none => none.insert(Prepared::open(&here, task, Path::new(""))?),
+        };
+        let session = Session::of_seed(ready, &settings)?;
+        let (config, recipe) = (session.trainer.params.config(), session.trainer.recipe.clone());
+        let fresh = |_| session.trainer.clone();
+        let mut trainer = begun.trainer(config, recipe, fresh, &ready.digest, &control.together)?;
+        trainer.watches = control.anomaly;
+        run::follow(&mut trainer, begun.stop, |t| session.batch(t))?;
+    }
+    Ok(())
 }
 
 /// Changes with any token of any row, and with any size or parameter of the pre-trained model.
@@ -173,7 +221,9 @@ pub(super) struct Prepared {
     pub(super) digest: String,
     /// What it adds to what identifies a seed.
     pub(super) precision: &'static str,
+    pub(super) addition: Addition,
     pub(super) out: PathBuf,
+    pub(super) manifest: FinetuneManifest,
 }
 
 impl Prepared {
@@ -198,8 +248,19 @@ impl Prepared {
         let all_rows = [train.counts(), dev.counts()];
         let (train, dev) = (train.at_most(manifest.settings.rows), dev.at_most(manifest.settings.dev_rows));
         let digest = digest(&task_model, &[&train, &dev])?;
-        let precision = manifest.precision.identity();
-        Ok(Prepared { task, task_model, train, dev, all_rows, digest, precision, out: out.to_owned() })
+        let (precision, addition) = (manifest.precision.identity(), manifest.addition);
+        Ok(Prepared {
+            task,
+            task_model,
+            train,
+            dev,
+            all_rows,
+            digest,
+            precision,
+            addition,
+            out: out.to_owned(),
+            manifest: manifest.clone(),
+        })
     }
 
     fn run(&self, manifest: &FinetuneManifest, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
@@ -219,6 +280,7 @@ impl Prepared {
             let Some(outcome) = outcome else { break };
             done.push(outcome);
         }
+        run::end(&*control.together)?;
         let outcome = self.outcome(manifest, done);
         if outcome.finished {
             checksums::write(&self.out, &[("result.json", json_text(&outcome))])?;

@@ -18,7 +18,7 @@ use gradus_tensor::Device;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::begin::{FinetuneManifest, Prepared};
+use super::begin::{FinetuneManifest, Prepared, SeedRecord};
 use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
 use crate::model_dir;
 use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Past, Run, RunError, load_state};
@@ -72,7 +72,7 @@ fn again(file: &Path) -> String {
 /// Identifies the state: changes with the task, the data, the pre-trained model, and every setting.
 fn identity(of: &Prepared, settings: &FinetuneSettings) -> String {
     let settings = serde_json::to_string(settings).expect("plain values");
-    hex::encode(Sha256::digest(format!("{} {} {settings}{}", of.task.name, of.digest, of.precision)))
+    hex::encode(Sha256::digest(format!("{} {} {settings}{}{}", of.task.name, of.digest, of.precision, of.addition.identity())))
 }
 
 /// The contents of `seed.json`.
@@ -114,8 +114,7 @@ impl<'w> Seed<'w> {
         monitor: &dyn Monitor,
     ) -> Result<Self, FinetuneError> {
         make_own_folder(&dir)?;
-        let task_model = of.task_model.with_seed(settings.seed);
-        let session = Session::new(&task_model, of.task, &of.train, &of.dev, &settings)?;
+        let session = Session::of_seed(of, &settings)?;
         let mut seed = Seed { of, settings, dir, session, tokens: 0, past: Past::NONE };
         seed.restore(monitor)?;
         Ok(seed)
@@ -157,6 +156,8 @@ impl<'w> Seed<'w> {
         if lost {
             journal.progress.warn(&format!("{} is missing: seed {} begins again", state.display(), self.settings.seed));
         }
+        let record = SeedRecord { manifest: self.of.manifest.clone(), seed: self.settings.seed };
+        run::share(&record, Vec::new(), &self.of.digest, &self.session.trainer, control)?;
         run::train(&mut self, &mut journal, control)?;
         let (finished, seconds) = (self.session.trainer.done() == total, journal.seconds());
         if !finished {

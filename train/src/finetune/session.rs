@@ -6,6 +6,7 @@ use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
+use super::begin::Prepared;
 use super::{Data, FinetuneError, FinetuneSettings, Scored, TaskModel, logits, score};
 use crate::run::RunError;
 use crate::tasks::{self, Encoded};
@@ -71,6 +72,13 @@ impl<'d> Session<'d> {
         let train = train.rows.iter().map(|row| &row.encoded).collect();
         let (curve, best, losses) = (Vec::new(), None, Vec::new());
         Ok(Session { task, settings: settings.clone(), train, dev, trainer, curve, best, losses })
+    }
+
+    /// That of a seed of a run on disk.
+    pub(super) fn of_seed(of: &'d Prepared, settings: &FinetuneSettings) -> Result<Self, FinetuneError> {
+        let mut session = Session::new(&of.task_model.with_seed(settings.seed), of.task, &of.train, &of.dev, settings)?;
+        session.trainer.recipe.addition = of.addition;
+        Ok(session)
     }
 
     /// Number of steps T.

@@ -25,18 +25,17 @@ use gradus_data::DataError;
 use gradus_io::files::FileError;
 use gradus_io::{hex, interrupt};
 use gradus_model::Model;
-use gradus_model::checkpoint::{self, CheckpointError};
+use gradus_model::checkpoint::CheckpointError;
 use gradus_report::metrics::EvaluationRecord;
 use gradus_tensor::{DeviceError, Tensor};
-use gradus_text::{Mode, TextError};
+use gradus_text::{Mode, TextError, Tokenizer};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use crate::generate::GenerateError;
 use crate::hyperparameters::{RangeError, in_range, in_unicode};
 use crate::precision::{self, Precision};
-use crate::run::{Control, Manifest, Past, RunError};
-use crate::trainer::{Trainer, check_room};
+use crate::run::{self, Begun, Control, Manifest, Past, RunError};
+use crate::trainer::{self, Trainer, check_room};
 
 pub use settings::{BackboneKind, Length, PretrainOptions, PretrainSettings, SettingsError};
 pub use source::{TextSource, Validation, weighted};
@@ -152,14 +151,16 @@ pub fn begin(
     check_room(&control.run.device, 4 * settings.model.parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
     let params = Model::init(&settings.model.clone().into(), settings.seed);
-    let trainer = Trainer::new(settings.recipe(steps), params);
+    let recipe = settings.recipe(steps);
+    let (addition, trainer) = (recipe.addition, Trainer::new(recipe, params));
     let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
     let command = control.run.command.clone();
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
     let device = precision::named(&control.run.device);
-    let manifest = PretrainManifest { settings, corpus, steps, digest, command, device, precision };
+    let manifest = PretrainManifest { settings, corpus, steps, digest, command, device, precision, addition };
     manifest.write(out, source.tokenizer().files())?;
     let stored = Stored { dir: out.to_owned(), manifest, source, trainer, past: Past::NONE, best: f64::INFINITY };
+    stored.share(control)?;
     Pretraining::new(stored, control).run()
 }
 
@@ -196,15 +197,45 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
         stored.manifest.settings.recompute = recompute;
         stored.trainer.recipe = stored.manifest.recipe();
     }
+    stored.share(control)?;
     Pretraining::new(stored, control).run()
 }
 
-/// SHA-256 of all parameters.
+/// Makes the steps of a pre-training that another process leads. `corpus` is where this one finds the text; `None`: where process 0
+/// found it. `own` are the settings that this one was started with: they must be the same. Nothing is written but tokens into the cache.
+///
+/// # Errors
+/// The text or the settings are others, a process is lost, or training has diverged.
+pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &PretrainControl<'_>) -> Result<(), PretrainError> {
+    let together = &control.run.together;
+    let Some(mut begun) = Begun::<PretrainManifest>::hear(&**together)? else { return Ok(()) };
+    let (manifest, files) = (begun.manifest.clone(), std::mem::take(&mut begun.files));
+    let settings = &manifest.settings;
+    settings.check()?;
+    if let Some(own) = own {
+        let model = own.model.clone().with_vocab(settings.model.vocab());
+        run::same_settings(&PretrainSettings { model, ..own.clone() }, settings, together.process())?;
+    }
+    let open = |name: &str| files.get(name).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into());
+    let tokenizer = Tokenizer::read(Path::new("the tokenizer of process 0"), &open)?;
+    let source: Box<dyn TextSource> = match &manifest.corpus {
+        None => Box::new(WorldSource::new(settings, Some(tokenizer))?),
+        Some(its) => {
+            let path = corpus.unwrap_or(its);
+            Box::new(Corpus::open(settings, path, tokenizer, &control.cache, control.run.monitor)?)
+        }
+    };
+    let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model.clone().into(), settings.seed));
+    let mut trainer = begun.trainer(settings.model.clone(), manifest.recipe(), fresh, &source.digest(), together)?;
+    trainer.watches = control.run.anomaly;
+    let batch = |t| weighted(source.batch(t, settings.batch), settings.objective);
+    Ok(run::follow(&mut trainer, begun.stop, batch)?)
+}
+
+/// SHA-256 of all parameters, in hexadecimal digits.
 ///
 /// # Errors
 /// Where the GPU that they are on fails.
 pub fn digest(params: &Model<Tensor>) -> Result<String, DeviceError> {
-    let mut hash = Sha256::new();
-    checkpoint::parameter_bytes(params, |bytes| hash.update(bytes))?;
-    Ok(hex::encode(hash.finalize()))
+    trainer::digest(params).map(hex::encode)
 }

@@ -11,6 +11,7 @@ use gradus_model::{
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
 
+use crate::collective::Addition;
 use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, in_range};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::{Recipe, default_shards};
@@ -367,6 +368,7 @@ impl PretrainSettings {
             clip: (self.clip > 0.0).then_some(self.clip),
             shards: self.accumulate * self.shards,
             concurrent_shards: self.shards,
+            addition: Addition::Tree,
             backward: if self.recompute { GradientMode::Recompute } else { GradientMode::Whole },
             seed: self.seed,
         }

@@ -10,9 +10,10 @@ use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Corpus, PretrainError, PretrainSettings, TextSource, WorldSource, weighted};
+use super::{Corpus, PretrainControl, PretrainError, PretrainSettings, TextSource, WorldSource, weighted};
+use crate::collective::Addition;
 use crate::precision::Precision;
-use crate::run::{Manifest, Past, RunError, load_state};
+use crate::run::{self, Manifest, Past, RunError, load_state};
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
 
 /// What a pre-training run was begun with.
@@ -35,6 +36,9 @@ pub struct PretrainManifest {
     /// How precisely it multiplies.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,
+    /// The order in which gradients are added.
+    #[serde(default, skip_serializing_if = "Addition::is_in_order")]
+    pub addition: Addition,
 }
 
 impl Manifest for PretrainManifest {
@@ -48,7 +52,7 @@ impl Manifest for PretrainManifest {
 impl PretrainManifest {
     /// What the trainer needs of it.
     pub(super) fn recipe(&self) -> Recipe {
-        self.settings.recipe(self.steps)
+        Recipe { addition: self.addition, ..self.settings.recipe(self.steps) }
     }
 
     /// Changes with everything that the run's parameters depend on.
@@ -56,7 +60,7 @@ impl PretrainManifest {
         let settings = PretrainSettings { recompute: false, ..self.settings.clone() };
         let text = serde_json::to_string(&(&settings, self.steps, &self.digest)).unwrap_or_default();
         let model = serde_json::to_string(&settings.model).unwrap_or_default();
-        let text = text.replacen(&model, &settings.model.frozen(), 1) + self.precision.identity();
+        let text = text.replacen(&model, &settings.model.frozen(), 1) + self.precision.identity() + self.addition.identity();
         hex::encode(Sha256::digest(text))
     }
 }
@@ -116,6 +120,12 @@ impl Stored {
             None => (Trainer::new(recipe, Model::init(&model.into(), settings.seed)), f64::INFINITY, Past::NONE),
         };
         Ok(Stored { dir: dir.to_owned(), manifest, source, trainer, past, best })
+    }
+
+    /// Tells the other processes of the run what it is.
+    pub(super) fn share(&self, control: &PretrainControl<'_>) -> Result<(), RunError> {
+        let Stored { manifest, source, trainer, .. } = self;
+        run::share(manifest, source.tokenizer().files(), &manifest.digest, trainer, &control.run)
     }
 
     /// The first `sequences` of the batch of step `t`.

@@ -21,6 +21,11 @@ pub trait Manifest: Serialize + DeserializeOwned {
     /// The command that begins such runs: `pretrain`.
     const COMMAND: &'static str;
 
+    /// Has a run begun in a directory?
+    fn is_in(dir: &Path) -> bool {
+        dir.join(FILE).exists()
+    }
+
     /// Reads that of the run in a directory.
     fn read(dir: &Path) -> Result<Self, RunError> {
         let file = dir.join(FILE);

@@ -10,9 +10,11 @@
 
 mod journal;
 mod manifest;
+mod together;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gradus_io::files::FileError;
@@ -24,10 +26,12 @@ use gradus_report::metrics::{MetricsError, Record, StepRecord};
 use gradus_tensor::device::Products;
 use gradus_tensor::{Device, DeviceError};
 
+use crate::collective::{Alone, Collective, PeerError};
 use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use journal::{Journal, METRICS_FILE, Past, State, load_state};
 pub use manifest::Manifest;
+pub use together::{Begun, end, follow, is_common, same_settings, share};
 
 /// How a run is made, beyond its settings.
 #[derive(Clone, Debug)]
@@ -42,9 +46,17 @@ pub struct Control<'m> {
     pub device: Device,
     /// Look at every op's value and every summand of a gradient, and stop at the first non-finite one.
     pub anomaly: bool,
+    /// The processes that make it.
+    pub together: Arc<dyn Collective<f32>>,
 }
 
-impl Control<'_> {
+impl<'m> Control<'m> {
+    /// To the end, on the CPU, in this process alone.
+    pub fn new(monitor: &'m dyn Monitor) -> Self {
+        let (command, device, together) = (String::new(), Device::Cpu, Arc::new(Alone));
+        Control { stop_at: None, monitor, command, device, anomaly: false, together }
+    }
+
     /// The step that a run of so many ends after, this time.
     pub fn stop(&self, steps: u64) -> u64 {
         self.stop_at.map_or(steps, |at| at.min(steps))
@@ -69,6 +81,8 @@ pub enum RunError {
     Taken { dir: PathBuf, found: PathBuf, hint: String },
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
+    #[error(transparent)]
+    Peer(#[from] PeerError),
 }
 
 /// What a run trains, and what is done between its steps.
@@ -106,10 +120,11 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
         journal.write(&record)?;
     }
     trainer.watches = control.anomaly;
+    trainer.together = Arc::clone(&control.together);
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
     let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());
     let (mut chosen, mut is_told) = (control.device.measured(), false);
-    while run.trainer().done() < stop && !interrupt::requested() {
+    while run.trainer().done() < stop && !run.trainer().stops() {
         step(run, journal)?;
         if !is_told && let Some(doubt) = doubt_of_kernels(&control.device) {
             journal.progress.warn(&doubt);
@@ -129,7 +144,10 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
             saved = Instant::now();
         }
     }
-    Ok(())
+    if run.trainer().stops() {
+        interrupt::request(); // if another process was asked, so was this one
+    }
+    Ok(run.trainer().compare().map_err(RunError::from)?)
 }
 
 /// Where this session computes, after so many steps; a GPU is said too. `None` of a run that has only been on the CPU.

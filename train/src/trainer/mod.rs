@@ -4,13 +4,15 @@
 //! batch → logical shards → a tape each → loss, gradients → summed in order → clipped → optimizer
 //! ```
 //!
-//! The number of shards is part of the run, not of the machine: any number of threads works on them, and the sum of
-//! their gradients has one order. So the same seed gives the same bits on 1, 2 or 16 threads.
+//! The number of shards is part of the run, not of the machine: any number of threads and processes works on them, and the sum of
+//! their gradients has one order. So the same seed gives the same bits on 1, 2 or 16 threads, in 1, 2 or 8 processes.
 
 mod alarms;
 mod dump;
 mod scale;
 mod state;
+mod together;
+mod words;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,15 +22,17 @@ use gradus_autograd::observer::Observer;
 use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
 use gradus_tensor::device::Products;
-use gradus_tensor::{Device, DeviceError, GlobalNorm, Real, Tensor, on_pool};
+use gradus_tensor::{Device, DeviceError, GlobalNorm, Real, Shape, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::collective::{Addition, AdditionTree, Alone, Collective, PeerError};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;
 pub use dump::{ANOMALY, DumpError, Replay};
 pub use state::{PREVIOUS_FILE, StateError, TRAINER_FILE};
+pub use together::digest;
 
 /// What a step needs to know besides its batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +51,9 @@ pub struct Recipe {
     /// Shards whose activations are held at once; the others wait (gradient accumulation).
     #[serde(rename = "at_once")]
     pub concurrent_shards: usize,
+    /// The order in which the shards' gradients are added.
+    #[serde(default, skip_serializing_if = "Addition::is_in_order")]
+    pub addition: Addition,
     /// How a gradient is made: on one tape, with less memory, or of the head alone.
     pub backward: GradientMode,
     /// Seed of dropout.
@@ -63,6 +70,7 @@ impl Recipe {
             clip: Some(1.0),
             shards,
             concurrent_shards: shards,
+            addition: Addition::Tree,
             backward: GradientMode::Whole,
             seed: 0,
         }
@@ -108,6 +116,10 @@ pub struct Trainer<T: Real = f32> {
     pub watches: bool,
     /// What looks wrong although it is finite.
     pub alarms: Alarms<T>,
+    /// The processes that train it.
+    pub together: Arc<dyn Collective<T>>,
+    /// Has any of them been asked to end the run?
+    stops: bool,
 }
 
 /// A gradient of each parameter that is trained.
@@ -123,6 +135,8 @@ struct Shards<T: Real> {
     gradient: Gradient<T>,
     /// Losses and gradient are so many times as large as the batch's.
     scale: f64,
+    /// Has any process been asked to end the run?
+    stops: bool,
 }
 
 /// The measurements of a step.
@@ -161,6 +175,8 @@ pub enum TrainError {
         "step {step}: no gradient reaches parameter {name}: the loss does not depend on it; use it in the model, or leave it out"
     )]
     NoGradient { step: u64, name: String },
+    #[error("step {step}: {error}")]
+    Peer { step: u64, error: PeerError },
 }
 
 fn range(products: Products) -> &'static str {
@@ -223,7 +239,18 @@ impl<T: Real> Trainer<T> {
         let (m, v) = (zeros(), zeros());
         let mut decays = Vec::new();
         Model::declare(&params.config()).visit(|_, p| decays.push(p.role.decays()));
-        Trainer { recipe, params, m, v, decays, done: 0, watches: false, alarms: Alarms::default() }
+        Trainer {
+            recipe,
+            params,
+            m,
+            v,
+            decays,
+            done: 0,
+            watches: false,
+            alarms: Alarms::default(),
+            together: Arc::new(Alone),
+            stops: false,
+        }
     }
 
     /// Brings the model and its moments to a device.
@@ -264,67 +291,93 @@ impl<T: Real> Trainer<T> {
         Ok(shards.unscaled(losses))
     }
 
-    /// The same, before anything is read.
+    /// The same, before anything is read. Only this process's own shards are computed here.
     fn shards(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<Shards<T>, TrainError> {
         let (batch, scale) = self.scaled(batch);
         let shards = batch.split(self.recipe.shards);
+        let tree = AdditionTree::new(self.recipe.addition, shards.len());
+        let own = self.together.own(&tree).map_err(|error| self.peer(error))?;
+        let sum = self.together.sum(tree, self.shapes_of_gradients());
+        let shards: Vec<_> = shards.iter().enumerate().collect();
         let (mut losses, mut marks) = (Vec::new(), Vec::new());
-        let mut total: Option<Gradient<T>> = None;
-        for group in shards.chunks(self.recipe.concurrent_shards.max(1)) {
-            let work = |(first, batch): &(usize, Batch)| {
+        for group in shards[own].chunks(self.recipe.concurrent_shards.max(1)) {
+            let work = |(shard, (first, batch)): &(usize, &(usize, Batch))| {
                 let guard = self.watches.then(|| Arc::new(Guard::default()));
                 let (dropout, observer) =
                     (dropout.map(|seed| seed.from_sequence(*first as u64)), guard.clone().map(|it| it as _));
-                Ok((self.shard(batch, dropout, observer)?, guard))
+                Ok((self.shard(batch, dropout, observer, |parameter, g| sum.give(*shard, parameter, g))?, guard))
             };
             // The longest come last and are started first, so that no thread waits for one of them.
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
             for result in done.into_iter().rev() {
-                let ((shard_loss, gradient), guard) = result?;
-                losses.push(shard_loss);
+                let (loss, guard) = result?;
+                losses.push(loss);
                 marks.extend(guard.and_then(|guard| guard.mark()));
-                total = Some(match total {
-                    None => gradient,
-                    Some(sum) => sum.zip(gradient).map(|_, (sum, g)| {
-                        let mut sum = sum?;
-                        sum.add_assign(&g?);
-                        Some(sum)
-                    }),
-                });
             }
         }
-        Ok(Shards { losses, marks, gradient: total.expect("a batch has at least one sequence"), scale })
+        let mut stops = false;
+        if self.together.processes() > 1 {
+            let all = self.of_all_processes(&losses, &marks).map_err(|error| self.peer(error))?;
+            let numbers = |all: Vec<f64>| all.into_iter().map(|x| Tensor::scalar(T::lit(x))).collect();
+            (losses, marks, stops) = (numbers(all.losses), numbers(all.marks), all.stops);
+        }
+        let gradient = self.gradient_of(sum.finish().map_err(|error| self.peer(error))?);
+        Ok(Shards { losses, marks, gradient, scale, stops })
     }
 
-    /// The loss of a shard and its gradient.
+    /// The shape of each parameter's gradient; `None` where it is not trained.
+    fn shapes_of_gradients(&self) -> Vec<Option<Shape>> {
+        let mut shapes = Vec::new();
+        self.params.backbone.as_ref().visit(|_, p| shapes.push((self.recipe.backward != GradientMode::Head).then(|| *p.shape())));
+        Tree::as_ref(&self.params.score).visit(|_, p| shapes.push(Some(*p.shape())));
+        shapes
+    }
+
+    /// The tree of these parts, one for each parameter.
+    fn gradient_of(&self, parts: Vec<Option<Tensor<T>>>) -> Gradient<T> {
+        let mut parts = parts.into_iter();
+        self.params.as_ref().map(|_, _| parts.next().flatten())
+    }
+
+    /// The loss of a shard. The gradient of each parameter goes to `each`, with the parameter's number, once it is complete.
     fn shard(
         &self,
         batch: &Batch,
         dropout: Option<DropoutSeed>,
         observer: Option<Arc<dyn Observer<T>>>,
+        mut each: impl FnMut(usize, Tensor<T>),
+    ) -> Result<Tensor<T>, TrainError> {
+        let mut missing = self.shapes_of_gradients();
+        let loss = self.params.gradient_each(observer, batch, dropout, self.recipe.backward, &mut |parameter, g| {
+            missing[parameter] = None;
+            each(parameter, g.dense());
+        });
+        let mut missing = missing.into_iter();
+        let mut first = None;
+        self.params.as_ref().visit(|name, _| {
+            let is_missing = missing.next().flatten().is_some();
+            first = first.take().or_else(|| is_missing.then(|| name.to_owned()));
+        });
+        first.map_or(Ok(loss), |name| Err(TrainError::NoGradient { step: self.done + 1, name }))
+    }
+
+    /// The loss of a shard and its gradient.
+    fn only_shard(
+        &self,
+        batch: &Batch,
+        dropout: Option<DropoutSeed>,
+        observer: Option<Arc<dyn Observer<T>>>,
     ) -> Result<(Tensor<T>, Gradient<T>), TrainError> {
-        let (loss, mut gradient) = self.params.observed_gradient(observer, batch, dropout, self.recipe.backward);
-        let mut missing = None;
-        let mut check = |name: &str, g: &mut Option<Tensor<T>>| match g {
-            Some(g) => *g = g.dense(),
-            None => {
-                missing.get_or_insert_with(|| name.to_owned());
-            }
-        };
-        match self.recipe.backward {
-            GradientMode::Whole | GradientMode::Recompute => gradient.as_mut().visit(check),
-            GradientMode::Head => gradient.score.iter_mut().for_each(|head| head.as_mut().visit(&mut check)),
-        }
-        match missing {
-            Some(name) => Err(TrainError::NoGradient { step: self.done + 1, name }),
-            None => Ok((loss, gradient)),
-        }
+        let mut parts = vec![None; self.decays.len()];
+        let loss = self.shard(batch, dropout, observer, |parameter, g| parts[parameter] = Some(g))?;
+        Ok((loss, self.gradient_of(parts)))
     }
 
     /// One step: forward, backward, clip, optimizer. On an error nothing changes, unless it is a device that failed.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
         on_pool(|| {
             let shards = self.shards(batch, Some(self.dropout()))?;
+            self.stops = shards.stops;
             self.apply(batch, &shards)
         })
     }
@@ -333,8 +386,8 @@ impl<T: Real> Trainer<T> {
     pub fn observed_step(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<StepSummary, TrainError> {
         on_pool(|| {
             let (larger, scale) = self.scaled(batch);
-            let (loss, gradient) = self.shard(&larger, Some(self.dropout()), Some(observer))?;
-            self.apply(batch, &Shards { losses: vec![loss], marks: vec![], gradient, scale })
+            let (loss, gradient) = self.only_shard(&larger, Some(self.dropout()), Some(observer))?;
+            self.apply(batch, &Shards { losses: vec![loss], marks: vec![], gradient, scale, stops: false })
         })
     }
 
@@ -396,10 +449,16 @@ impl<T: Real> Trainer<T> {
         match non_finite(&self.params).filter(|_| self.done == 0) {
             Some(name) => TrainError::Broken { name },
             None => {
-                let (products, anomaly) = (self.products(), self.anomaly(batch).map(Box::new));
+                // One process looks for it: it computes all shards again.
+                let anomaly = if self.together.process() == 0 { self.anomaly(batch) } else { None };
+                let (products, anomaly) = (self.products(), anomaly.map(Box::new));
                 TrainError::NotFinite { step: self.done + 1, loss, norm, products, anomaly }
             }
         }
+    }
+
+    fn peer(&self, error: PeerError) -> TrainError {
+        TrainError::Peer { step: self.done + 1, error }
     }
 
     fn fault(&self, error: DeviceError) -> TrainError {

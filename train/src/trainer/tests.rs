@@ -24,8 +24,9 @@ fn a_larger_loss_makes_the_same_step() {
         let expected = plain.step(&batch).unwrap();
         let weights = batch.weights.iter().map(|w| 8.0 * w).collect();
         let larger = Batch { weights, ..batch.clone() };
-        let (loss, gradient) = other.shard(&larger, Some(other.dropout()), None).unwrap();
-        let shards = || Shards { losses: vec![loss.clone()], marks: vec![], gradient: gradient.clone(), scale: 8.0 };
+        let (loss, gradient) = other.only_shard(&larger, Some(other.dropout()), None).unwrap();
+        let shards =
+            || Shards { losses: vec![loss.clone()], marks: vec![], gradient: gradient.clone(), scale: 8.0, stops: false };
 
         let (own, unscaled) = shards().unscaled(&[8.0 * expected.loss]);
         assert_eq!(own, expected.loss);

@@ -1,0 +1,298 @@
+//! Flags of a run that several processes make, and what a process is among them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gradus_tensor::Device;
+use gradus_train::collective::{Alone, Collective};
+
+use crate::error::CliError;
+
+/// How many processes make a run, and how they find one another.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Several processes")]
+pub struct Together {
+    /// Train in this many processes of this machine, which share the cores: to the same bits, whatever their number. There must be as
+    /// many --shards, and 8 or a multiple of 8 are shared best
+    #[arg(long, value_name = "N", conflicts_with = "hosts")]
+    processes: Option<usize>,
+    /// Be one of several machines' processes: a file with a line `host:port` for each, on which it listens, process 0 first. The
+    /// settings and the run's directory are those of process 0; the data must be on all machines
+    #[arg(long, value_name = "FILE", requires_all = ["process", "secret"])]
+    hosts: Option<PathBuf>,
+    /// The number of this process, from 0: its line of --hosts
+    #[arg(long, value_name = "I", requires = "hosts")]
+    process: Option<usize>,
+    /// File of 16 bytes or more that only the processes of the run know. It is proved, never sent; what they send is checked for
+    /// damage, but not encrypted: across a network that others can read, use a tunnel (`wg`, `ssh -L`)
+    #[arg(long, value_name = "FILE", requires = "hosts")]
+    secret: Option<PathBuf>,
+    /// How long the processes wait for one another at the start, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300.0)]
+    wait: f64,
+    /// How long a process may be silent, in seconds, before all end with an error that names it
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    timeout: f64,
+    /// How long a step may take a process that lives, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    step_timeout: f64,
+    /// Start again from the last checkpoint, at most this many times, where a process was lost
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    restart: u32,
+    /// What process of this machine it is; the rest is read from standard input
+    #[arg(long, value_name = "I", hide = true)]
+    member: Option<usize>,
+}
+
+/// A process among those that make a run.
+pub struct Company {
+    /// All of them.
+    pub together: Arc<dyn Collective<f32>>,
+    /// Shall a run that has begun be continued?
+    pub goes_on: bool,
+}
+
+impl Company {
+    /// Does another process lead?
+    pub fn follows(&self) -> bool {
+        self.together.process() > 0
+    }
+
+    /// Several processes compute on CPUs.
+    pub fn check_device(&self, device: &Device) -> Result<(), CliError> {
+        let fits = self.together.processes() == 1 || *device == Device::Cpu;
+        let problem = || CliError::Usage(format!("--device {device}: several processes compute on CPUs alone"));
+        fits.then_some(()).ok_or_else(problem)
+    }
+}
+
+impl Together {
+    /// The names of its flags, which a resumed run takes too.
+    pub const FLAGS: [&'static str; 9] =
+        ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "member"];
+
+    /// Does the work as one of the processes that are asked for, or starts them.
+    pub fn run(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+        if self.processes.is_none() && self.hosts.is_none() {
+            return work(Company { together: Arc::new(Alone), goes_on: false });
+        }
+        self.run_several(work)
+    }
+
+    #[cfg(not(feature = "distributed"))]
+    fn run_several(&self, _: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+        let flag = if self.hosts.is_some() { "hosts" } else { "processes" };
+        Err(CliError::Usage(format!(
+            "--{flag}: this gradus was built for one process; build it with: cargo build --release --features distributed"
+        )))
+    }
+}
+
+#[cfg(feature = "distributed")]
+mod several {
+    use std::io::{self, BufRead, Read, Write};
+    use std::process::{Child, Command, ExitStatus, Stdio};
+    use std::time::{Duration, Instant};
+
+    use gradus_cluster::cluster::Cluster;
+    use gradus_cluster::control::Limits;
+    use gradus_cluster::plan::MOST_PROCESSES;
+    use gradus_cluster::rendezvous::{Hosts, local_addresses};
+    use gradus_cluster::secret::Secret;
+    use gradus_io::interrupt;
+    use gradus_train::collective::PeerError;
+    use serde::{Deserialize, Serialize};
+
+    use super::{Arc, CliError, Company, Together};
+    use crate::common::within;
+    use crate::error::{self, LOST_PEER};
+    use crate::{output, signals};
+
+    /// What a process of this machine is told on standard input.
+    #[derive(Serialize, Deserialize)]
+    struct Told {
+        addresses: Vec<String>,
+        secret: String,
+        goes_on: bool,
+    }
+
+    impl Together {
+        pub(super) fn run_several(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+            for (flag, seconds) in [("wait", self.wait), ("timeout", self.timeout), ("step-timeout", self.step_timeout)] {
+                within(flag, seconds, 0.1..=1e6, " of seconds")?;
+            }
+            match (self.member, self.process) {
+                (Some(me), _) => {
+                    let told = Told::read()?;
+                    let secret = Secret::from_hex(&told.secret).ok_or_else(|| CliError::Usage("--member: no secret".into()))?;
+                    let goes_on = told.goes_on;
+                    self.join(Hosts { addresses: told.addresses, me }, &secret, goes_on, work)
+                }
+                (None, Some(me)) if self.restart == 0 => {
+                    let (addresses, secret) = (self.hosts()?, self.secret()?);
+                    self.join(Hosts { addresses, me }, &secret, false, work)
+                }
+                (None, Some(me)) => self.start(&self.hosts()?, &self.secret()?, me..=me),
+                (None, None) => {
+                    let n = self.processes.unwrap_or(1);
+                    within("processes", n, 1..=MOST_PROCESSES, " of processes")?;
+                    self.start(&local_addresses(n)?, &Secret::random()?, 0..=n - 1)
+                }
+            }
+        }
+
+        /// Becomes one of the processes.
+        fn join(
+            &self,
+            hosts: Hosts,
+            secret: &Secret,
+            goes_on: bool,
+            work: impl FnOnce(Company) -> Result<(), CliError>,
+        ) -> Result<(), CliError> {
+            let [wait, silence, step] = [self.wait, self.timeout, self.step_timeout].map(Duration::from_secs_f64);
+            signals::stop_on_ctrl_c();
+            let me = hosts.me;
+            error::speaks_as(me);
+            let cluster = Arc::new(Cluster::join(&hosts, secret, wait, Limits { silence, step, stuck: Some(end) })?);
+            let result = work(Company { together: Arc::clone(&cluster) as _, goes_on });
+            let failed = result.as_ref().err().filter(|e| !e.is_common() && e.exit_code() != 130).map(CliError::told);
+            cluster.leave(failed);
+            match result {
+                // Process 0 says it.
+                Err(e) if me > 0 && e.is_common() => Err(CliError::Members { code: e.exit_code() }),
+                other => other,
+            }
+        }
+
+        fn hosts(&self) -> Result<Vec<String>, CliError> {
+            let path = self.hosts.as_deref().expect("asked for");
+            let text = gradus_io::disk::read_text(path).map_err(|e| gradus_io::files::FileError::new("read", path, e))?;
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let addresses: Vec<String> = lines.map(str::to_owned).collect();
+            let refused = |problem: String| CliError::Usage(format!("--hosts {}: {problem}", path.display()));
+            if let Some(line) = addresses.iter().find(|line| !is_address(line)) {
+                return Err(refused(format!("expected a line `host:port` for each process, found {line:?}")));
+            }
+            let (n, me) = (addresses.len(), self.process.expect("asked for with it"));
+            match me < n && n <= MOST_PROCESSES {
+                true => Ok(addresses),
+                false => {
+                    Err(refused(format!("it has {n} processes; expected at most {MOST_PROCESSES}, process {me} among them")))
+                }
+            }
+        }
+
+        fn secret(&self) -> Result<Secret, CliError> {
+            let path = self.secret.as_deref().expect("asked for with --hosts");
+            Ok(Secret::read(path).map_err(|e| gradus_io::files::FileError::new("read", path, e))?)
+        }
+
+        /// Starts processes of this machine, and again where one was lost.
+        fn start(&self, addresses: &[String], secret: &Secret, members: std::ops::RangeInclusive<usize>) -> Result<(), CliError> {
+            signals::stop_on_ctrl_c_quietly();
+            let mut addresses = addresses.to_vec();
+            for attempt in 0..=self.restart {
+                let told = Told { addresses: addresses.clone(), secret: secret.to_hex(), goes_on: attempt > 0 };
+                let all =
+                    members.clone().map(|me| Member::start(me, &told, members.clone().count())).collect::<Result<Vec<_>, _>>()?;
+                let ends = wait(all, Duration::from_secs_f64(1.5 * self.timeout + 0.5))?;
+                let first = ends.iter().find(|end| !end.success());
+                let Some(first) = first else { return Ok(()) };
+                let own = ends.iter().filter_map(ExitStatus::code).find(|&code| code != 0 && code != i32::from(LOST_PEER));
+                if let Some(code) = own.or_else(|| (attempt == self.restart).then(|| first.code().unwrap_or(LOST_PEER.into()))) {
+                    return Err(CliError::Members { code: u8::try_from(code).unwrap_or(1) });
+                }
+                let times = self.restart - attempt;
+                output::say(&format!(
+                    "warning: a process was lost; starting again from the last checkpoint ({times} times at most)"
+                ));
+                if self.hosts.is_none() {
+                    addresses = local_addresses(addresses.len())?;
+                }
+            }
+            unreachable!("the last attempt ends it")
+        }
+    }
+
+    impl Told {
+        /// Reads it; when the one who started this process goes, the run is to stop.
+        fn read() -> Result<Self, CliError> {
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line)?;
+            let told = serde_json::from_str(&line).map_err(io::Error::from)?;
+            std::thread::spawn(|| {
+                let _ = io::stdin().lock().read_to_end(&mut Vec::new());
+                interrupt::request();
+            });
+            Ok(told)
+        }
+    }
+
+    /// A process that was started.
+    struct Member {
+        child: Child,
+        end: Option<ExitStatus>,
+    }
+
+    impl Member {
+        /// This very command as process `me`, with its part of the cores.
+        fn start(me: usize, told: &Told, of: usize) -> Result<Self, CliError> {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(std::env::args_os().skip(1)).args(["--member", &me.to_string()]).stdin(Stdio::piped());
+            if of > 1 && std::env::var_os("RAYON_NUM_THREADS").is_none() {
+                command.env("RAYON_NUM_THREADS", (cores / of).max(1).to_string());
+            }
+            let mut child = command.spawn()?;
+            let line = serde_json::to_string(told).map_err(io::Error::from)? + "\n";
+            // Who does not read it has ended, and is seen to.
+            let _ = child.stdin.as_mut().map(|stdin| stdin.write_all(line.as_bytes()));
+            Ok(Member { child, end: None })
+        }
+    }
+
+    /// Waits for all; those that do not end after one has failed are ended.
+    fn wait(mut all: Vec<Member>, patience: Duration) -> Result<Vec<ExitStatus>, CliError> {
+        let mut failed: Option<Instant> = None;
+        loop {
+            for member in all.iter_mut().filter(|member| member.end.is_none()) {
+                member.end = member.child.try_wait()?;
+                if member.end.is_some_and(|end| !end.success()) {
+                    failed.get_or_insert(Instant::now());
+                }
+                if interrupt::requested() {
+                    member.child.stdin = None;
+                }
+            }
+            if all.iter().all(|member| member.end.is_some()) {
+                return Ok(all.into_iter().filter_map(|member| member.end).collect());
+            }
+            if failed.is_some_and(|at| at.elapsed() > patience) {
+                all.iter_mut().filter(|member| member.end.is_none()).for_each(|member| drop(member.child.kill()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// A name or number of a host, and a port.
+    fn is_address(text: &str) -> bool {
+        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
+    }
+
+    /// Ends a process that does not end by itself, because it computes, or waits for a disk.
+    fn end(verdict: &PeerError) {
+        output::say(&format!("{}error: {verdict}", error::speaker()));
+        std::process::exit(LOST_PEER.into());
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn an_address_is_a_host_and_a_port() {
+            assert!(["a:1", "10.0.0.1:65535", "[::1]:80", "machine.local:7000"].iter().all(|text| is_address(text)));
+            assert!(!["", "a", "a:", ":1", "a:0", "a:65536", "a:b"].iter().any(|text| is_address(text)));
+        }
+    }
+}

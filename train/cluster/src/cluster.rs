@@ -1,0 +1,173 @@
+//! The processes of a run as a [`Collective`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use gradus_tensor::{Shape, Tensor};
+use gradus_train::collective::{AdditionTree, Answers, Collective, PeerError, Sum};
+use timely_communication::allocator::zero_copy::stream::Stream;
+
+use crate::control::{Control, Doing, Limits};
+use crate::engine;
+use crate::fault::Fault;
+use crate::inbox::Inbox;
+use crate::line::Line;
+use crate::pieces::Pieces;
+use crate::plan::{Plan, owners};
+use crate::rendezvous::{Hosts, Met, RendezvousError, meet};
+use crate::secret::Secret;
+use crate::sums::{Handle, Running};
+
+type Added = (Vec<Option<Shape>>, AdditionTree);
+type Ways = (Arc<Pieces>, Arc<Plan>);
+
+/// This process among those that train one model.
+pub struct Cluster {
+    line: Arc<Line>,
+    inbox: Arc<Inbox>,
+    doing: Arc<Doing>,
+    limits: Limits,
+    /// By the shapes of what is added and its tree.
+    ways: Mutex<HashMap<Added, Ways>>,
+    threads: Mutex<Option<(Control, JoinHandle<()>)>>,
+}
+
+impl Cluster {
+    /// Meets the other processes, waiting for them as long as `within`.
+    ///
+    /// # Errors
+    /// Some are not there in time, or belong to another run.
+    pub fn join(hosts: &Hosts, secret: &Secret, within: Duration, limits: Limits) -> Result<Self, RendezvousError> {
+        let Met { control, data, session } = meet(hosts, secret, within)?;
+        Ok(Self::over(hosts.me, control, data, session, limits)?)
+    }
+
+    /// Begins on these connections, made and proven: those for control, and one to each other process for data.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn over<S: Stream + 'static>(
+        me: usize,
+        control: Vec<(usize, TcpStream)>,
+        data: Vec<Option<S>>,
+        session: [u8; 32],
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let (fault, doing, (sender, outbox)) = (Fault::default(), Arc::<Doing>::default(), mpsc::channel());
+        let run = u64::from_le_bytes(*session.first_chunk().expect("32 bytes"));
+        let line = Arc::new(Line::new(me, data.len(), run, fault.clone(), sender));
+        let inbox = Arc::new(Inbox::new(Arc::clone(&line)));
+        let control = Control::start(me, control, fault, limits, Arc::clone(&doing))?;
+        let engine = engine::start(data, Arc::clone(&line), Arc::clone(&inbox), outbox)?;
+        Ok(Cluster { line, inbox, doing, limits, ways: Mutex::default(), threads: Mutex::new(Some((control, engine))) })
+    }
+
+    /// Leaves the others: at the end of the run, or telling them why this process has failed.
+    pub fn leave(&self, failed: Option<String>) {
+        let Some((control, engine)) = self.threads.lock().expect("nothing here panics").take() else { return };
+        self.line.fault.leave();
+        if failed.is_none() {
+            self.line.close();
+            let until = Instant::now() + self.limits.silence;
+            while !engine.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        control.leave(failed);
+    }
+
+    /// Why the run has ended, if it has before its time.
+    pub fn verdict(&self) -> Option<PeerError> {
+        self.line.fault.verdict()
+    }
+
+    fn owners(&self, tree: &AdditionTree) -> Result<Vec<Range<usize>>, PeerError> {
+        let (n, shards) = (self.line.processes, tree.shards());
+        owners(tree, n).ok_or_else(|| PeerError {
+            problem: format!("{n} processes have {shards} shards to share; give --shards at least {n}, or fewer processes"),
+        })
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} of {}", self.line.me, self.line.processes)
+    }
+}
+
+/// Who drops it has not said farewell: the others take it for dead.
+impl Collective<f32> for Cluster {
+    fn process(&self) -> usize {
+        self.line.me
+    }
+
+    fn processes(&self) -> usize {
+        self.line.processes
+    }
+
+    fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
+        Ok(self.owners(tree)?[self.line.me].clone())
+    }
+
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Box<dyn Sum<f32> + '_> {
+        self.doing.step(true);
+        let (pieces, plan) = {
+            let mut ways = self.ways.lock().expect("nothing here panics");
+            let of = (shapes.clone(), tree.clone());
+            let make = || {
+                let pieces = Pieces::of(&shapes);
+                let owners = self.owners(&tree).expect("asked for before");
+                let plan = Plan::new(&tree, &owners, &pieces.sizes());
+                (Arc::new(pieces), Arc::new(plan))
+            };
+            ways.entry(of).or_insert_with(make).clone()
+        };
+        let line = Arc::clone(&self.line);
+        let running = self.inbox.begin(|number| Running::new(line, number, tree, pieces, plan));
+        Box::new(Step { handle: Handle { running, shapes }, doing: &self.doing, inbox: &self.inbox })
+    }
+
+    fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
+        Box::new(Told { number: self.inbox.tell(words), inbox: &self.inbox })
+    }
+
+    fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+        self.inbox.broadcast(words)
+    }
+}
+
+struct Step<'c> {
+    handle: Handle,
+    doing: &'c Doing,
+    inbox: &'c Inbox,
+}
+
+impl Sum<f32> for Step<'_> {
+    fn give(&self, shard: usize, parameter: usize, gradient: Tensor) {
+        self.handle.give(shard, parameter, gradient);
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
+        self.doing.step(false);
+        let result = Box::new(self.handle).finish();
+        self.inbox.end();
+        result
+    }
+}
+
+struct Told<'c> {
+    number: u64,
+    inbox: &'c Inbox,
+}
+
+impl Answers for Told<'_> {
+    fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError> {
+        self.inbox.told(self.number)
+    }
+}

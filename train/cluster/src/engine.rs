@@ -1,0 +1,92 @@
+//! The engine's thread: it alone holds the channels, passes on what is to be sent, and hands over what comes.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use timely_communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
+use timely_communication::allocator::zero_copy::stream::Stream;
+use timely_communication::allocator::{Allocator, ProcessBuilder};
+use timely_communication::{Hooks, Pull, Push};
+
+use crate::frames::Frames;
+use crate::inbox::Inbox;
+use crate::line::Line;
+use crate::message::Message;
+
+/// How soon a verdict is seen where nothing comes.
+const TICK: Duration = Duration::from_millis(20);
+/// Bytes taken from the outbox before what came is looked at.
+const AT_ONCE: usize = 1 << 22;
+
+/// Starts it on these connections, by process; none to this one.
+pub fn start<S: Stream + 'static>(
+    sockets: Vec<Option<S>>,
+    line: Arc<Line>,
+    inbox: Arc<Inbox>,
+    outbox: Receiver<(usize, Message)>,
+) -> io::Result<JoinHandle<()>> {
+    let framed = |(peer, socket): (usize, Option<S>)| Some(Frames::new(socket?, line.me, peer, line.fault.clone()));
+    let sockets = sockets.into_iter().enumerate().map(framed).collect();
+    let hooks = Hooks::default();
+    let inner = ProcessBuilder::new_typed_vector(1, hooks.refill.clone(), None);
+    let (builders, guard) = initialize_networking_from_sockets(inner, sockets, line.me, 1, hooks)?;
+    let builder = builders.into_iter().next().ok_or_else(|| io::Error::other("the engine has no worker"))?;
+    std::thread::Builder::new().name("gradus:engine".into()).spawn(move || {
+        line.serve();
+        let ends_well = run(Allocator::Tcp(builder.build()), &line, &inbox, &outbox);
+        if ends_well {
+            drop(guard); // waits until all is sent, and all others have ended
+        } else {
+            std::mem::forget(guard); // its threads are parked, or wait for who will not come
+        }
+    })
+}
+
+/// Each process sends on the channel of its own number, so it is known who sent what. True at a good end.
+fn run(mut engine: Allocator, line: &Line, inbox: &Inbox, outbox: &Receiver<(usize, Message)>) -> bool {
+    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+    for process in 0..line.processes {
+        let (to, from) = engine.allocate::<Message>(process);
+        if process == line.me {
+            senders = to;
+        }
+        receivers.push(from);
+    }
+    loop {
+        let (mut bytes, mut is_idle, mut is_closed) = (0, true, false);
+        // What is asked for before it is looked for comes before the end.
+        let closing = line.is_closing();
+        while bytes < AT_ONCE {
+            let Ok((to, message)) = outbox.try_recv() else {
+                is_closed = closing;
+                break;
+            };
+            bytes += timely_communication::Bytesable::length_in_bytes(&message);
+            senders[to].send(message);
+            is_idle = false;
+        }
+        senders.iter_mut().for_each(Push::done);
+        engine.release();
+        engine.receive();
+        engine.events().borrow_mut().clear();
+        for (process, receiver) in receivers.iter_mut().enumerate() {
+            while let Some(message) = receiver.recv() {
+                inbox.receive(process, message);
+                is_idle = false;
+            }
+        }
+        if line.fault.verdict().is_some() {
+            std::mem::forget((engine, senders, receivers));
+            return false;
+        }
+        if is_closed {
+            return true;
+        }
+        if is_idle {
+            engine.await_events(Some(TICK));
+        }
+    }
+}

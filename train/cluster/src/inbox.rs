@@ -1,0 +1,183 @@
+//! What has come from the other processes: words as they are put together, and the sum under way.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use gradus_train::collective::PeerError;
+
+use crate::line::Line;
+use crate::message::{Head, Kind, Message, cut};
+use crate::sums::Running;
+
+/// Most pieces of what process 0 says: 256 GiB.
+const MOST_PIECES: u32 = 1 << 20;
+/// How many times process 0 may speak before this one listens.
+const MOST_AHEAD: u64 = 16;
+
+/// Takes what comes, and gives it to who waits.
+pub struct Inbox {
+    line: Arc<Line>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By number and process.
+    words: BTreeMap<(u64, usize), Parts>,
+    broadcasts: BTreeMap<u64, Parts>,
+    /// Words told by this process, and broadcasts heard.
+    told: u64,
+    heard: u64,
+    /// Sums begun, and the last of them.
+    begun: u64,
+    sum: Option<Arc<Running>>,
+    /// Parts of the sum after that.
+    early: Vec<(usize, Message)>,
+}
+
+/// Words as they come, in order.
+#[derive(Default)]
+struct Parts {
+    came: u32,
+    of: u32,
+    bytes: Vec<u8>,
+}
+
+impl Parts {
+    fn add(&mut self, head: Head, contents: &[u8]) -> Result<(), String> {
+        let expected = (self.came, if self.of == 0 { head.pieces } else { self.of });
+        if (head.piece, head.pieces) != expected || head.piece >= head.pieces || head.pieces > MOST_PIECES {
+            return Err(format!("piece {} of {} instead of {} of {}", head.piece, head.pieces, expected.0, expected.1));
+        }
+        (self.came, self.of) = (self.came + 1, head.pieces);
+        self.bytes.extend(contents);
+        Ok(())
+    }
+
+    fn is_whole(&self) -> bool {
+        self.of > 0 && self.came == self.of
+    }
+}
+
+impl Inbox {
+    pub fn new(line: Arc<Line>) -> Self {
+        Inbox { line, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing here panics")
+    }
+
+    /// Takes what has come; what does not fit is noted.
+    pub fn receive(&self, from: usize, message: Message) {
+        let result = match message.read() {
+            Some((head, _)) if !self.line.is_own(head) => Err("a message of another run".into()),
+            Some((head, contents)) => match head.kind {
+                Kind::Words => self.add_words(from, head, contents),
+                Kind::Broadcast => self.add_broadcast(from, head, contents),
+                Kind::Part | Kind::Total => self.add_part(from, head, &message),
+            },
+            None => Err("a message that says not what it is".into()),
+        };
+        if let Err(problem) = result {
+            self.line.fault.suspect(format!("process {from} sent nonsense: {problem}"));
+        }
+        self.line.wake();
+    }
+
+    fn add_words(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
+        let mut state = self.state();
+        // Nobody is further than one ahead: all wait for all.
+        if head.number > state.told || head.number + 1 < state.told {
+            return Err(format!("words {} after words {}", head.number, state.told));
+        }
+        state.words.entry((head.number, from)).or_default().add(head, contents)
+    }
+
+    fn add_broadcast(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
+        let mut state = self.state();
+        if from != 0 || !(state.heard..state.heard + MOST_AHEAD).contains(&head.number) {
+            return Err(format!("broadcast {} of process {from} after {} of process 0", head.number, state.heard));
+        }
+        state.broadcasts.entry(head.number).or_default().add(head, contents)
+    }
+
+    fn add_part(&self, from: usize, head: Head, message: &Message) -> Result<(), String> {
+        let sum = {
+            let mut state = self.state();
+            if head.number == state.begun + 1 {
+                state.early.push((from, message.clone()));
+                return Ok(());
+            }
+            state.sum.clone().filter(|_| head.number == state.begun)
+        };
+        match (sum, message.read()) {
+            (Some(sum), Some((head, contents))) => sum.receive(from, head, contents),
+            _ => Err(format!("a part of sum {}, which is not under way", head.number)),
+        }
+    }
+
+    /// Begins the next sum.
+    pub fn begin(&self, make: impl FnOnce(u64) -> Running) -> Arc<Running> {
+        let (sum, early) = {
+            let mut state = self.state();
+            state.begun += 1;
+            let sum = Arc::new(make(state.begun));
+            state.sum = Some(Arc::clone(&sum));
+            (sum, std::mem::take(&mut state.early))
+        };
+        early.into_iter().for_each(|(from, message)| self.receive(from, message));
+        sum
+    }
+
+    /// Forgets a sum that is made.
+    pub fn end(&self) {
+        self.state().sum = None;
+    }
+
+    /// Tells all others; the number of these words.
+    pub fn tell(&self, words: Vec<u8>) -> u64 {
+        let number = {
+            let mut state = self.state();
+            state.told += 1;
+            state.told - 1
+        };
+        let messages = cut(self.line.head(number, Kind::Words), &words);
+        self.line.send(self.line.others().flat_map(|to| messages.iter().map(move |message| (to, message.clone()))));
+        let own = Parts { came: 1, of: 1, bytes: words };
+        self.state().words.insert((number, self.line.me), own);
+        number
+    }
+
+    /// The words of all with this number.
+    pub fn told(&self, number: u64) -> Result<Vec<Vec<u8>>, PeerError> {
+        self.line.wait(|| {
+            let words = &mut self.state().words;
+            let is_whole = |p: usize| words.get(&(number, p)).is_some_and(Parts::is_whole);
+            let all = (0..self.line.processes).all(is_whole);
+            all.then(|| (0..self.line.processes).filter_map(|p| words.remove(&(number, p))).map(|parts| parts.bytes).collect())
+        })
+    }
+
+    /// Says something as process 0, or hears it.
+    pub fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+        if self.line.me == 0 {
+            let number = {
+                let mut state = self.state();
+                state.heard += 1;
+                state.heard - 1
+            };
+            for message in cut(self.line.head(number, Kind::Broadcast), &words) {
+                self.line.send(self.line.others().map(|to| (to, message.clone())));
+            }
+            return Ok(words);
+        }
+        self.line.wait(|| {
+            let mut state = self.state();
+            let number = state.heard;
+            state.broadcasts.get(&number).filter(|parts| parts.is_whole())?;
+            state.heard += 1;
+            state.broadcasts.remove(&number).map(|parts| parts.bytes)
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Gradients cut into pieces that travel on their own.
+//!
+//! A gradient is halved where a sum of its squares is ([`gradus_tensor::halves`]) until a part is small enough: so the squares of
+//! its pieces, added by the same halves, are those of the whole to the bit.
+
+use std::ops::Range;
+
+use gradus_tensor::{Shape, halves};
+
+/// Most numbers of a piece: 256 KiB of f32.
+const MOST: usize = 1 << 16;
+
+/// The pieces of all gradients, numbered one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    /// Each piece: its parameter, and its place among that one's numbers.
+    all: Vec<(usize, Range<usize>)>,
+    /// By parameter, which pieces are its own.
+    of_parameter: Vec<Range<usize>>,
+}
+
+impl Pieces {
+    /// Those of gradients of these shapes; there is none of a parameter that is not trained.
+    pub fn of(shapes: &[Option<Shape>]) -> Self {
+        let mut pieces = Pieces { all: Vec::new(), of_parameter: Vec::new() };
+        for (parameter, shape) in shapes.iter().enumerate() {
+            let first = pieces.all.len();
+            pieces.cut(parameter, 0..shape.map_or(0, |shape| shape.numel()));
+            pieces.of_parameter.push(first..pieces.all.len());
+        }
+        pieces
+    }
+
+    fn cut(&mut self, parameter: usize, range: Range<usize>) {
+        let n = range.len();
+        match halves(n) {
+            Some(middle) if n > MOST => {
+                self.cut(parameter, range.start..range.start + middle);
+                self.cut(parameter, range.start + middle..range.end);
+            }
+            _ if n > 0 => self.all.push((parameter, range)),
+            _ => {}
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Numbers of each piece.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.all.iter().map(|(_, range)| range.len()).collect()
+    }
+
+    /// The parameter of a piece, and where it lies in it.
+    pub fn place(&self, piece: usize) -> (usize, Range<usize>) {
+        self.all[piece].clone()
+    }
+
+    /// The pieces of a parameter.
+    pub fn of_parameter(&self, parameter: usize) -> Range<usize> {
+        self.of_parameter[parameter].clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_tensor::Tensor;
+
+    use super::*;
+
+    #[test]
+    fn every_number_is_in_one_piece() {
+        let shapes =
+            [Some(Shape::from([3, 5])), None, Some(Shape::from([700, 901])), Some(Shape::from([0])), Some(Shape::from([1]))];
+        let pieces = Pieces::of(&shapes);
+        let sizes = pieces.sizes();
+        assert_eq!((pieces.len(), sizes.iter().sum::<usize>()), (sizes.len(), 15 + 700 * 901 + 1));
+        assert!(sizes.iter().all(|&n| (1..=MOST).contains(&n)));
+        for (parameter, shape) in shapes.iter().enumerate() {
+            let own = pieces.of_parameter(parameter).map(|piece| pieces.place(piece));
+            let end = own.fold(0, |end, (of, range)| {
+                assert_eq!((of, range.start), (parameter, end));
+                range.end
+            });
+            assert_eq!(end, shape.map_or(0, |shape| shape.numel()));
+        }
+    }
+
+    /// The squares of pieces, added as they were cut, are those of the whole.
+    #[test]
+    fn squares_of_pieces_are_the_squares_of_the_whole() {
+        fn squares(g: &Tensor, pieces: &Pieces, range: Range<usize>) -> f64 {
+            let whole = (0..pieces.len()).any(|piece| pieces.place(piece).1 == range);
+            let n = range.len();
+            match halves(n) {
+                Some(middle) if !whole => {
+                    squares(g, pieces, range.start..range.start + middle) + squares(g, pieces, range.start + middle..range.end)
+                }
+                _ => g.slice(0, range).sum_squares(),
+            }
+        }
+        for n in [1, 16_385, 65_536, 65_537, 400_001] {
+            let g: Tensor = Tensor::new([n], (0..n).map(|i| 1.0 / (1 + i % 977) as f32).collect());
+            let pieces = Pieces::of(&[Some(*g.shape())]);
+            assert_eq!(squares(&g, &pieces, 0..n).to_bits(), g.sum_squares().to_bits(), "{n}");
+        }
+    }
+}

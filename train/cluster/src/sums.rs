@@ -1,0 +1,145 @@
+//! The sum of a step's gradients under way: each piece goes up the tree as its summands come, from this process or from others.
+
+use std::sync::{Arc, Mutex};
+
+use gradus_tensor::{Shape, Tensor};
+use gradus_train::collective::{AdditionTree, PeerError, Sum};
+
+use crate::line::Line;
+use crate::message::{Head, Kind, Message, numbers};
+use crate::pieces::Pieces;
+use crate::plan::Plan;
+
+/// A sum under way.
+pub struct Running {
+    line: Arc<Line>,
+    number: u64,
+    tree: AdditionTree,
+    pieces: Arc<Pieces>,
+    plan: Arc<Plan>,
+    slots: Vec<Mutex<Slot>>,
+    /// Pieces whose sum of all has not come.
+    left: Mutex<usize>,
+}
+
+/// What there is of a piece.
+#[derive(Default)]
+struct Slot {
+    /// Nodes whose sibling is still missing.
+    waiting: Vec<(usize, Vec<f32>)>,
+    /// Nodes that came from others.
+    came: Vec<usize>,
+    /// The sum of all.
+    total: Option<Arc<Vec<f32>>>,
+}
+
+impl Running {
+    pub fn new(line: Arc<Line>, number: u64, tree: AdditionTree, pieces: Arc<Pieces>, plan: Arc<Plan>) -> Self {
+        let slots = (0..pieces.len()).map(|_| Mutex::default()).collect();
+        let left = Mutex::new(pieces.len());
+        Running { line, number, tree, pieces, plan, slots, left }
+    }
+
+    fn head(&self, kind: Kind, piece: usize, node: usize) -> Head {
+        let (node, piece, pieces) = (node as u32, piece as u32, self.pieces.len() as u32);
+        Head { node, piece, pieces, ..self.line.head(self.number, kind) }
+    }
+
+    /// Takes a part that came.
+    pub fn receive(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
+        let (piece, node, n) = (head.piece as usize, head.node as usize, self.pieces.len());
+        if piece >= n || head.pieces as usize != n || node >= self.tree.nodes() {
+            return Err(format!("node {node} of piece {piece} of {}, where there are {n}", head.pieces));
+        }
+        let length = self.pieces.place(piece).1.len();
+        let unfit = || format!("{} bytes as piece {piece}, which has {length} numbers", contents.len());
+        let values = numbers(contents, length).ok_or_else(unfit)?;
+        let unasked = || format!("node {node} of piece {piece}, which it should not send, or not again");
+        let mut slot = self.slots[piece].lock().expect("nothing here panics");
+        match head.kind {
+            Kind::Total => {
+                if self.plan.source(piece, self.line.me) != Some(from) || slot.total.is_some() {
+                    return Err(unasked());
+                }
+                drop(slot);
+                self.end(piece, values);
+            }
+            _ => {
+                let parent = self.tree.parent(node).ok_or_else(unasked)?;
+                let places = [node, parent.node].map(|node| self.plan.place(piece, node));
+                if places != [from, self.line.me] || slot.came.contains(&node) {
+                    return Err(unasked());
+                }
+                slot.came.push(node);
+                drop(slot);
+                self.add(piece, node, values);
+            }
+        }
+        Ok(())
+    }
+
+    /// A node of a piece is there: it is sent where it is to be added, or added, or waits for its sibling.
+    fn add(&self, piece: usize, mut node: usize, mut values: Vec<f32>) {
+        while let Some(parent) = self.tree.parent(node) {
+            let at = self.plan.place(piece, parent.node);
+            if at != self.line.me {
+                let message = Message::Numbers(self.head(Kind::Part, piece, node), Arc::new(values));
+                return self.line.send([(at, message)]);
+            }
+            let mut slot = self.slots[piece].lock().expect("nothing here panics");
+            let Some(i) = slot.waiting.iter().position(|(other, _)| *other == parent.sibling) else {
+                return slot.waiting.push((node, values));
+            };
+            let other = slot.waiting.swap_remove(i).1;
+            drop(slot);
+            let (mut left, right) = if parent.sibling_is_left { (other, values) } else { (values, other) };
+            left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
+            (node, values) = (parent.node, left);
+        }
+        self.end(piece, values);
+    }
+
+    /// The sum of all of a piece is there: it is passed on.
+    fn end(&self, piece: usize, values: Vec<f32>) {
+        let values = Arc::new(values);
+        let message = Message::Numbers(self.head(Kind::Total, piece, self.tree.nodes() - 1), Arc::clone(&values));
+        self.line.send(self.plan.next(piece, self.line.me).map(|to| (to, message.clone())));
+        self.slots[piece].lock().expect("nothing here panics").total = Some(values);
+        *self.left.lock().expect("nothing here panics") -= 1;
+        self.line.wake();
+    }
+
+    fn total(&self, parameter: usize, shape: Shape) -> Tensor {
+        #[expect(clippy::disallowed_methods, reason = "it came over the wire")]
+        Tensor::write(shape, |out| {
+            for piece in self.pieces.of_parameter(parameter) {
+                let slot = self.slots[piece].lock().expect("nothing here panics");
+                let total = slot.total.as_ref().expect("all have come");
+                out[self.pieces.place(piece).1].copy_from_slice(total);
+            }
+        })
+    }
+}
+
+/// What a step has of its sum.
+pub struct Handle {
+    pub running: Arc<Running>,
+    pub shapes: Vec<Option<Shape>>,
+}
+
+impl Sum<f32> for Handle {
+    fn give(&self, shard: usize, parameter: usize, gradient: Tensor) {
+        let sum = &self.running;
+        #[expect(clippy::disallowed_methods, reason = "it goes over the wire")]
+        let values = gradient.as_slice();
+        for piece in sum.pieces.of_parameter(parameter) {
+            sum.add(piece, shard, values[sum.pieces.place(piece).1].to_vec());
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
+        let Handle { running: sum, shapes } = *self;
+        sum.line.wait(|| (*sum.left.lock().expect("nothing here panics") == 0).then_some(()))?;
+        Ok(shapes.into_iter().enumerate().map(|(parameter, shape)| Some(sum.total(parameter, shape?))).collect())
+    }
+}

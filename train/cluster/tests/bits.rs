@@ -1,0 +1,66 @@
+//! A run's bits depend on its shards, never on its processes.
+
+use std::sync::Arc;
+
+use gradus_model::check::{random_batch, tiny_gpt};
+use gradus_model::{Gpt, GptConfig, GradientMode, Model, Objective};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+use gradus_train::collective::{Addition, Collective};
+use gradus_train::optim::Optimizer;
+use gradus_train::trainer::{Recipe, StepSummary, Trainer};
+
+use crate::with_processes;
+
+/// With parameters of more than one piece, and dropout.
+fn config() -> GptConfig {
+    GptConfig { vocab: 2500, width: 48, layers: 2, heads: 4, context: 6, ..tiny_gpt() }.with_dropout(0.1)
+}
+
+fn trained(recipe: &Recipe, together: Option<Arc<dyn Collective<f32>>>) -> (Vec<StepSummary>, Model<Tensor>) {
+    let mut trainer: Trainer = Trainer::new(recipe.clone(), Gpt::init(&config(), 1));
+    trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));
+    let sequences = 12;
+    let weights = Objective::TokenMean.weights(&vec![1.0; sequences * 6], sequences);
+    let step = |t| {
+        let batch = random_batch(&mut Philox::new(t), config().vocab, sequences, weights.clone());
+        trainer.step(&batch).unwrap()
+    };
+    ((1..=3).map(step).collect(), trainer.params)
+}
+
+#[test]
+fn any_number_of_processes_gives_the_same_bits() {
+    for (shards, addition, backward) in [
+        (8, Addition::Tree, GradientMode::Whole),
+        (12, Addition::Tree, GradientMode::Recompute),
+        (5, Addition::InOrder, GradientMode::Whole),
+    ] {
+        let optimizer = Optimizer { lr: 0.01, ..Optimizer::default() };
+        let recipe = Recipe { optimizer, addition, backward, concurrent_shards: 2, seed: 5, ..Recipe::new(10, shards) };
+        let alone = trained(&recipe, None);
+        for processes in [1, 2, 3, 4, 5, 8] {
+            if processes > shards {
+                continue;
+            }
+            let all = with_processes(processes, |cluster| trained(&recipe, Some(cluster)));
+            assert!(all.len() == processes && all.iter().all(|one| *one == alone), "{processes} processes, {shards} shards");
+        }
+    }
+}
+
+#[test]
+fn processes_hear_one_another() {
+    let heard = with_processes(4, |cluster| {
+        let me = Collective::process(&*cluster);
+        let words = |round: usize| vec![me as u8; round * 150_000];
+        let told: Vec<_> = (0..4).map(|round| cluster.tell(words(round)).wait().unwrap()).collect();
+        for (round, told) in told.into_iter().enumerate() {
+            assert!(told == (0..4).map(|p| vec![p as u8; round * 150_000]).collect::<Vec<_>>());
+        }
+        let said: Vec<u8> = (0..1_000_000).map(|i| (i % 249) as u8).collect();
+        assert!(cluster.broadcast(if me == 0 { said.clone() } else { vec![] }).unwrap() == said);
+        cluster.broadcast(vec![me as u8]).unwrap()
+    });
+    assert_eq!(heard, [[0], [0], [0], [0]]);
+}

@@ -1,0 +1,36 @@
+//! Several processes, each a thread of this one, over real sockets.
+
+mod bits;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gradus_cluster::cluster::Cluster;
+use gradus_cluster::control::Limits;
+use gradus_cluster::rendezvous::{Hosts, local_addresses};
+use gradus_cluster::secret::Secret;
+
+/// As patient as a loaded machine needs.
+const LIMITS: Limits = Limits { silence: Duration::from_secs(20), step: Duration::from_secs(60), stuck: None };
+
+/// What each of `n` processes makes of its cluster; all leave in peace.
+fn with_processes<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) -> Vec<R> {
+    let (addresses, secret) = (local_addresses(n).unwrap(), Secret::random().unwrap());
+    std::thread::scope(|scope| {
+        let start = |me| {
+            let (addresses, secret, work) = (addresses.clone(), secret.clone(), &work);
+            scope.spawn(move || {
+                let hosts = Hosts { addresses, me };
+                let cluster = Arc::new(Cluster::join(&hosts, &secret, Duration::from_secs(20), LIMITS).unwrap());
+                // Threads of its own: who waits for other processes keeps one.
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+                let result = pool.install(|| work(Arc::clone(&cluster)));
+                assert_eq!(cluster.verdict(), None);
+                cluster.leave(None);
+                result
+            })
+        };
+        let all: Vec<_> = (0..n).map(start).collect();
+        all.into_iter().map(|process| process.join().unwrap()).collect()
+    })
+}

@@ -1,0 +1,150 @@
+//! One process.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use gradus_tensor::{Real, Shape, Tensor};
+
+use super::{AdditionTree, Answers, Collective, PeerError, Sum};
+
+/// A process that trains alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alone;
+
+impl<T: Real> Collective<T> for Alone {
+    fn process(&self) -> usize {
+        0
+    }
+
+    fn processes(&self) -> usize {
+        1
+    }
+
+    fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
+        Ok(0..tree.shards())
+    }
+
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Box<dyn Sum<T> + '_> {
+        let waiting = shapes.iter().map(|_| Mutex::default()).collect();
+        Box::new(Growing { tree, waiting })
+    }
+
+    fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
+        Box::new(Own(words))
+    }
+
+    fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+        Ok(words)
+    }
+}
+
+struct Own(Vec<u8>);
+
+impl Answers for Own {
+    fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError> {
+        Ok(vec![self.0])
+    }
+}
+
+/// A node of the tree, and its value.
+type Node<T> = (usize, Tensor<T>);
+
+/// Sums that are made as soon as both summands are there.
+struct Growing<T: Real> {
+    tree: AdditionTree,
+    /// By parameter, the nodes whose sibling is still missing, and in the end the sum of all.
+    waiting: Vec<Mutex<Vec<Node<T>>>>,
+}
+
+impl<T: Real> Growing<T> {
+    /// Takes a node's sibling, if it is there; otherwise leaves the node for it.
+    fn meet(&self, parameter: usize, sibling: Option<usize>, (node, value): Node<T>) -> Option<[Tensor<T>; 2]> {
+        let mut waiting = self.waiting[parameter].lock().expect("no thread panicked with it");
+        match waiting.iter().position(|(other, _)| Some(*other) == sibling) {
+            Some(at) => Some([value, waiting.swap_remove(at).1]),
+            None => {
+                waiting.push((node, value));
+                None
+            }
+        }
+    }
+}
+
+impl<T: Real> Sum<T> for Growing<T> {
+    /// Adds without a lock: the kernel may take other work while it waits for its threads, this very one among it.
+    fn give(&self, shard: usize, parameter: usize, gradient: Tensor<T>) {
+        let (mut node, mut value) = (shard, gradient);
+        loop {
+            let parent = self.tree.parent(node);
+            let Some([own, other]) = self.meet(parameter, parent.map(|it| it.sibling), (node, value)) else { return };
+            let parent = parent.expect("only a node with a parent has a sibling");
+            let (mut left, right) = if parent.sibling_is_left { (other, own) } else { (own, other) };
+            left.add_assign(&right);
+            (node, value) = (parent.node, left);
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
+        let total = |nodes: Mutex<Vec<Node<T>>>| {
+            let mut nodes = nodes.into_inner().expect("no thread panicked with it");
+            assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");
+            nodes.pop().map(|(_, total)| total)
+        };
+        Ok(self.waiting.into_iter().map(total).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rayon::prelude::*;
+
+    use super::*;
+    use crate::collective::Addition;
+
+    /// f32s whose sum depends on the order.
+    fn gradient(shard: usize, parameter: usize) -> Tensor {
+        Tensor::new([3], (0..3).map(|i| 1.0 / (1 + 7 * shard + 3 * parameter + i) as f32).collect())
+    }
+
+    fn sums(order: &[usize], tree: &AdditionTree) -> Vec<Option<Tensor>> {
+        let shape = Some(*gradient(0, 0).shape());
+        let alone: &dyn Collective<f32> = &Alone;
+        let sum = alone.sum(tree.clone(), vec![shape, None, shape]);
+        order.par_iter().for_each(|&shard| [0, 2].into_iter().for_each(|p| sum.give(shard, p, gradient(shard, p))));
+        sum.finish().unwrap()
+    }
+
+    #[test]
+    fn the_sum_is_the_tree_s_in_whatever_order_shards_come() {
+        for (addition, shards) in [(Addition::Tree, 11), (Addition::InOrder, 11), (Addition::Tree, 1)] {
+            let tree = AdditionTree::new(addition, shards);
+            let mut nodes: Vec<Tensor> = (0..shards).map(|s| gradient(s, 2)).collect();
+            for (_, [left, right]) in tree.sums() {
+                let sum = nodes[left].add(&nodes[right]);
+                nodes.push(sum);
+            }
+            for turn in 0..shards {
+                let order: Vec<usize> = (0..shards).map(|i| (i * 4 + turn) % shards).collect();
+                let found = sums(&order, &tree);
+                assert!(found[1].is_none());
+                assert_eq!(found[2].as_ref().unwrap().to_vec(), nodes.last().unwrap().to_vec(), "{order:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a shard has not given a gradient that others have")]
+    fn a_gradient_that_only_some_shards_have_is_noticed() {
+        let tree = AdditionTree::new(Addition::Tree, 4);
+        sums(&[0, 2], &tree);
+    }
+
+    #[test]
+    fn who_is_alone_hears_himself() {
+        let alone: &dyn Collective<f32> = &Alone;
+        assert_eq!((alone.process(), alone.processes()), (0, 1));
+        assert_eq!(alone.own(&AdditionTree::new(Addition::Tree, 5)), Ok(0..5));
+        assert_eq!(alone.tell(vec![1, 2]).wait().unwrap(), [[1, 2]]);
+        assert_eq!(alone.broadcast(vec![3]).unwrap(), [3]);
+    }
+}

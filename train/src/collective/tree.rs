@@ -1,0 +1,181 @@
+//! In which order the gradients of a step's shards are added, whoever adds them.
+//!
+//! ```text
+//! shards 0 … L−1          are cut, in their order, into G = min(L, 8) groups
+//! within a group          g₀, (g₀ + g₁), ((g₀ + g₁) + g₂), …           one after the other
+//! groups 0 … G−1          (0 + 1), (2 + 3), …, then sums of these,     level by level; who is left over goes up as he is
+//! ```
+//!
+//! A sum in floating point depends on its order, so the order is a function of the number of shards alone. The tree lets several
+//! processes add at once; its few leaves keep it flat: who adds as it grows holds a sum of each level and no more.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// Most groups of shards.
+const GROUPS: usize = 8;
+
+/// The order of addition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Addition {
+    /// Shard by shard: the order of runs that do not record one.
+    #[default]
+    InOrder,
+    /// By groups, and these by a binary tree.
+    Tree,
+}
+
+impl Addition {
+    /// Is it that of runs that do not record one?
+    pub fn is_in_order(&self) -> bool {
+        *self == Addition::InOrder
+    }
+
+    /// What it adds to what identifies a run.
+    pub fn identity(self) -> &'static str {
+        match self {
+            Addition::InOrder => "",
+            Addition::Tree => " added by a tree",
+        }
+    }
+}
+
+/// All additions of a step. Nodes are numbered: first the shards, then sums within groups, then those of groups, level by level.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AdditionTree {
+    shards: usize,
+    /// The two summands of each sum.
+    sums: Vec<[usize; 2]>,
+    /// The sum that each node goes into; the last has none.
+    parents: Vec<usize>,
+}
+
+/// Where a node goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// The sum.
+    pub node: usize,
+    /// The other summand.
+    pub sibling: usize,
+    /// Is the other one the first?
+    pub sibling_is_left: bool,
+}
+
+impl AdditionTree {
+    /// That of so many shards, at least one.
+    pub fn new(addition: Addition, shards: usize) -> Self {
+        assert!(shards > 0, "a step has at least one shard");
+        let groups = match addition {
+            Addition::InOrder => 1,
+            Addition::Tree => shards.min(GROUPS),
+        };
+        let mut tree = AdditionTree { shards, sums: Vec::new(), parents: Vec::new() };
+        let mut level: Vec<usize> = (0..groups).map(|g| tree.chain(part(g, groups, shards))).collect();
+        while level.len() > 1 {
+            level = level.chunks(2).map(|pair| pair[1..].iter().fold(pair[0], |left, &right| tree.push(left, right))).collect();
+        }
+        tree.parents = vec![usize::MAX; tree.nodes()];
+        for (i, summands) in tree.sums.iter().enumerate() {
+            summands.iter().for_each(|&summand| tree.parents[summand] = shards + i);
+        }
+        tree
+    }
+
+    fn push(&mut self, left: usize, right: usize) -> usize {
+        self.sums.push([left, right]);
+        self.nodes() - 1
+    }
+
+    fn chain(&mut self, mut shards: Range<usize>) -> usize {
+        let first = shards.next().expect("no group is empty");
+        shards.fold(first, |sum, shard| self.push(sum, shard))
+    }
+
+    /// Number of nodes, shards included.
+    pub fn nodes(&self) -> usize {
+        self.shards + self.sums.len()
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> usize {
+        self.shards
+    }
+
+    /// Every sum with its two summands, each after those.
+    pub fn sums(&self) -> impl Iterator<Item = (usize, [usize; 2])> {
+        self.sums.iter().enumerate().map(|(i, &summands)| (self.shards + i, summands))
+    }
+
+    /// The two summands of a sum; `None` of a shard.
+    pub fn summands(&self, node: usize) -> Option<[usize; 2]> {
+        self.sums.get(node.checked_sub(self.shards)?).copied()
+    }
+
+    /// Where a node goes; `None` of the sum of all.
+    pub fn parent(&self, node: usize) -> Option<Parent> {
+        let parent = *self.parents.get(node)?;
+        let [left, right] = self.summands(parent)?;
+        let sibling_is_left = right == node;
+        Some(Parent { node: parent, sibling: if sibling_is_left { left } else { right }, sibling_is_left })
+    }
+}
+
+/// Part i of n things in so many parts, as equal as possible.
+pub fn part(i: usize, parts: usize, n: usize) -> Range<usize> {
+    i * n / parts..(i + 1) * n / parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sum of all, written out.
+    fn written(addition: Addition, shards: usize) -> String {
+        let tree = AdditionTree::new(addition, shards);
+        let mut nodes: Vec<String> = (0..shards).map(|s| s.to_string()).collect();
+        for (node, [left, right]) in tree.sums() {
+            assert_eq!(node, nodes.len());
+            nodes.push(format!("({}+{})", nodes[left], nodes[right]));
+        }
+        nodes.pop().unwrap()
+    }
+
+    #[test]
+    fn the_order_is_a_function_of_the_number_of_shards() {
+        let tree = |shards| written(Addition::Tree, shards);
+        assert_eq!([1, 2, 3].map(tree), ["0", "(0+1)", "((0+1)+2)"]);
+        assert_eq!(tree(5), "(((0+1)+(2+3))+4)");
+        assert_eq!(tree(8), "(((0+1)+(2+3))+((4+5)+(6+7)))");
+        assert_eq!(tree(10), "(((0+1)+(2+(3+4)))+((5+6)+(7+(8+9))))");
+        assert_eq!(tree(16), "((((0+1)+(2+3))+((4+5)+(6+7)))+(((8+9)+(10+11))+((12+13)+(14+15))))");
+        assert!(tree(24).starts_with("(((((0+1)+2)+((3+4)+5))+"), "groups of three, in order: {}", tree(24));
+        assert_eq!(written(Addition::InOrder, 5), "((((0+1)+2)+3)+4)");
+        let same = |shards| written(Addition::InOrder, shards) == tree(shards);
+        assert_eq!([1, 2, 3, 4].map(same), [true, true, true, false]);
+    }
+
+    #[test]
+    fn each_node_goes_into_one_sum() {
+        for addition in [Addition::InOrder, Addition::Tree] {
+            for shards in 1..70 {
+                let tree = AdditionTree::new(addition, shards);
+                assert_eq!((tree.nodes(), tree.shards()), (2 * shards - 1, shards));
+                for (sum, [left, right]) in tree.sums() {
+                    assert_eq!(tree.parent(left), Some(Parent { node: sum, sibling: right, sibling_is_left: false }));
+                    assert_eq!(tree.parent(right), Some(Parent { node: sum, sibling: left, sibling_is_left: true }));
+                }
+                assert_eq!(tree.parent(tree.nodes() - 1), None);
+                assert_eq!(tree.parent(tree.nodes()), None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_recorded_was_in_order() {
+        assert!(Addition::default().is_in_order() && !Addition::Tree.is_in_order());
+        assert_eq!(serde_json::to_string(&[Addition::InOrder, Addition::Tree]).unwrap(), r#"["in_order","tree"]"#);
+        assert_eq!([Addition::InOrder, Addition::Tree].map(Addition::identity), ["", " added by a tree"]);
+    }
+}

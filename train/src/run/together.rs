@@ -1,0 +1,205 @@
+//! A run of several processes: process 0 has its directory and says what is done, the others follow.
+//!
+//! ```text
+//! process 0    what the run was begun with, its tokenizer, the trainer's state        →  all
+//! all          version, arithmetic, digests of data and parameters                    ↔  all: who differs is named
+//! all          a step, until it is the last or one of them has been asked to stop
+//! process 0    evaluates, logs and saves between steps; the others wait
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use gradus_io::{hex, interrupt};
+use gradus_model::{Batch, ModelConfig};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Control, RunError};
+use crate::collective::{Collective, PeerError};
+use crate::trainer::{Recipe, TrainError, Trainer, digest};
+
+/// What process 0 says first.
+#[derive(Serialize, Deserialize)]
+struct Record<M> {
+    manifest: M,
+    stop: u64,
+    /// The names of files that follow.
+    files: Vec<String>,
+    /// Whether the trainer's state follows.
+    has_state: bool,
+}
+
+/// A run as the other processes hear of it.
+pub struct Begun<M> {
+    /// What it was begun with.
+    pub manifest: M,
+    /// The step that it ends after, this time.
+    pub stop: u64,
+    /// Its tokenizer's files and others.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The trainer's state; `None`: its first step is to come.
+    state: Option<Vec<u8>>,
+}
+
+/// What must be the same everywhere.
+#[derive(Serialize, Deserialize)]
+struct Facts {
+    version: String,
+    arithmetic: String,
+    data: String,
+    parameters: String,
+}
+
+/// Tells the other processes what the run is, as process 0; `data` is the digest of what it reads.
+///
+/// # Errors
+/// A process is lost, or has other data, say.
+pub fn share(
+    manifest: &impl Serialize,
+    files: Vec<(&'static str, Vec<u8>)>,
+    data: &str,
+    trainer: &Trainer,
+    control: &Control<'_>,
+) -> Result<(), RunError> {
+    let together = &*control.together;
+    if together.processes() == 1 {
+        return Ok(());
+    }
+    let (stop, has_state) = (control.stop(trainer.recipe.steps), trainer.done() > 0);
+    let record = Some(Record { manifest, stop, files: files.iter().map(|(name, _)| (*name).into()).collect(), has_state });
+    together.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
+    for (_, contents) in files {
+        together.broadcast(contents)?;
+    }
+    if has_state {
+        together.broadcast(trainer.state("")?)?;
+    }
+    agree(together, data, trainer)
+}
+
+/// Tells the other processes that all is done.
+///
+/// # Errors
+/// A process is lost.
+pub fn end(together: &dyn Collective<f32>) -> Result<(), RunError> {
+    if together.processes() > 1 {
+        together.broadcast(b"null".into())?;
+    }
+    Ok(())
+}
+
+impl<M: DeserializeOwned> Begun<M> {
+    /// Hears what the run is; `None`: there is no other.
+    ///
+    /// # Errors
+    /// A process is lost.
+    pub fn hear(together: &dyn Collective<f32>) -> Result<Option<Self>, RunError> {
+        let text = together.broadcast(Vec::new())?;
+        let unfit = |e: serde_json::Error| PeerError { problem: format!("process 0 told what is no run: {e}") };
+        let record: Option<Record<M>> = serde_json::from_slice(&text).map_err(unfit)?;
+        let Some(Record { manifest, stop, files, has_state }) = record else { return Ok(None) };
+        let mut heard = BTreeMap::new();
+        for name in files {
+            heard.insert(name, together.broadcast(Vec::new())?);
+        }
+        let state = if has_state { Some(together.broadcast(Vec::new())?) } else { None };
+        Ok(Some(Begun { manifest, stop, files: heard, state }))
+    }
+
+    /// The trainer: in the state that process 0 told, or a fresh one.
+    ///
+    /// # Errors
+    /// A process is lost, or differs; `data` is the digest of what this one reads.
+    pub fn trainer(
+        &mut self,
+        config: impl Into<ModelConfig>,
+        recipe: Recipe,
+        fresh: impl FnOnce(Recipe) -> Trainer,
+        data: &str,
+        together: &Arc<dyn Collective<f32>>,
+    ) -> Result<Trainer, RunError> {
+        let mut trainer = match self.state.take() {
+            Some(bytes) => Trainer::from_state(Path::new("the state of process 0"), &bytes, config, recipe)?.0,
+            None => fresh(recipe),
+        };
+        trainer.together = Arc::clone(together);
+        agree(&**together, data, &trainer)?;
+        Ok(trainer)
+    }
+}
+
+/// Compares what must be the same everywhere.
+fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Result<(), RunError> {
+    let own = Facts {
+        version: env!("CARGO_PKG_VERSION").into(),
+        arithmetic: gradus_tensor::arithmetic().into(),
+        data: data.into(),
+        parameters: hex::encode(digest(&trainer.params)?),
+    };
+    let told = together.tell(serde_json::to_vec(&own).expect("plain values")).wait()?;
+    let unfit = |problem: String| RunError::from(PeerError { problem });
+    let read = |(process, bytes): (usize, &Vec<u8>)| {
+        serde_json::from_slice::<Facts>(bytes).map_err(|e| unfit(format!("process {process} tells nothing of itself: {e}")))
+    };
+    let all: Vec<Facts> = told.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    for (process, its) in all.iter().enumerate() {
+        for (what, its, first, remedy) in [
+            ("version of gradus", &its.version, &all[0].version, "use one on all machines"),
+            ("arithmetic", &its.arithmetic, &all[0].arithmetic, "its CPU would give other bits: leave it out"),
+            ("data", &its.data, &all[0].data, "give all processes the same files"),
+            ("parameters", &its.parameters, &all[0].parameters, "use one build of gradus on all machines"),
+        ] {
+            if its != first {
+                return Err(unfit(format!("process {process} has another {what} than process 0, {its} for {first}; {remedy}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes the steps of a run that process 0 leads.
+///
+/// # Errors
+/// A process is lost, or training has diverged.
+pub fn follow(trainer: &mut Trainer, stop: u64, batch: impl Fn(u64) -> Batch) -> Result<(), RunError> {
+    while trainer.done() < stop && !trainer.stops() {
+        let batch = batch(trainer.done() + 1);
+        trainer.step(&batch)?;
+        trainer.alarms.take(); // process 0 has the same
+    }
+    if trainer.stops() {
+        interrupt::request();
+    }
+    Ok(trainer.compare()?)
+}
+
+/// Compares the settings that a process was started with to those of process 0.
+///
+/// # Errors
+/// They differ: the first that does is named.
+pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize, process: usize) -> Result<(), RunError> {
+    let [own, of_first] = [serde_json::to_value(own), serde_json::to_value(of_first)].map(Result::unwrap_or_default);
+    difference("", &own, &of_first).map_or(Ok(()), |what| {
+        let problem =
+            format!("process {process} was started with other settings than process 0: {what}; give all the same flags");
+        Err(PeerError { problem }.into())
+    })
+}
+
+/// The first difference between two values, with its place.
+fn difference(place: &str, own: &Value, other: &Value) -> Option<String> {
+    if let (Value::Object(own), Value::Object(other)) = (own, other) {
+        let names = own.keys().chain(other.keys().filter(|name| !own.contains_key(*name)));
+        let value = |of: &serde_json::Map<String, Value>, name: &str| of.get(name).cloned().unwrap_or_default();
+        return names.into_iter().find_map(|name| difference(name, &value(own, name), &value(other, name)));
+    }
+    (own != other).then(|| format!("{place} is {own}, not {other}"))
+}
+
+/// Does every process end with this error, at the same step? Process 0 then tells it.
+pub fn is_common(error: &RunError) -> bool {
+    matches!(error, RunError::Train(e) if !matches!(e, TrainError::Peer { .. } | TrainError::Device { .. }))
+}

@@ -1,0 +1,57 @@
+//! What a trainer has to do with those of other processes.
+
+use gradus_io::interrupt;
+use gradus_model::{Model, Tree, checkpoint};
+use gradus_tensor::{DeviceError, Real, Tensor};
+use sha2::{Digest, Sha256};
+
+use super::Trainer;
+use super::words::Words;
+use crate::collective::PeerError;
+
+/// Steps after which processes compare their parameters.
+const COMPARED_EVERY: u64 = 100;
+
+impl<T: Real> Trainer<T> {
+    /// What all processes tell of their shards, in their order. Now and then their parameters are compared.
+    pub(super) fn of_all_processes(&self, losses: &[Tensor<T>], marks: &[Tensor<T>]) -> Result<Words, PeerError> {
+        let numbers = |all: &[Tensor<T>]| all.iter().map(|x| x.item().to_f64()).collect();
+        let compares = self.done > 0 && self.done.is_multiple_of(COMPARED_EVERY);
+        let digest = if compares { self.digest()? } else { Vec::new() };
+        let (losses, marks, stops) = (numbers(losses), numbers(marks), interrupt::requested());
+        Words::of_all(&self.together.tell(Words { losses, marks, stops, digest }.to_bytes()).wait()?, self.done)
+    }
+
+    fn digest(&self) -> Result<Vec<u8>, PeerError> {
+        let params = self.params.cast::<T, f32>();
+        let digest = digest(&params).map_err(|error| PeerError { problem: error.to_string() })?;
+        Ok(digest.to_vec())
+    }
+
+    /// Compares the parameters of all processes.
+    ///
+    /// # Errors
+    /// Those of one differ from those of process 0.
+    pub fn compare(&self) -> Result<(), PeerError> {
+        if self.together.processes() > 1 {
+            let words = Words { digest: self.digest()?, ..Words::default() };
+            Words::of_all(&self.together.tell(words.to_bytes()).wait()?, self.done)?;
+        }
+        Ok(())
+    }
+
+    /// Shall the run end after the steps made? What one process is asked, all are.
+    pub fn stops(&self) -> bool {
+        if self.together.processes() > 1 { self.stops } else { interrupt::requested() }
+    }
+}
+
+/// SHA-256 of all parameters: f32, little-endian, in the order of the model.
+///
+/// # Errors
+/// Where the GPU that they are on fails.
+pub fn digest(params: &Model<Tensor>) -> Result<[u8; 32], DeviceError> {
+    let mut hash = Sha256::new();
+    checkpoint::parameter_bytes(params, |bytes| hash.update(bytes))?;
+    Ok(hash.finalize().into())
+}

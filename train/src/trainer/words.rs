@@ -1,0 +1,109 @@
+//! What a process tells the others with each step.
+
+use crate::collective::PeerError;
+
+/// Of the shards of one process, or of all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Words {
+    /// The loss of each shard.
+    pub losses: Vec<f64>,
+    /// The marks of those that are watched.
+    pub marks: Vec<f64>,
+    /// Shall the run end after this step?
+    pub stops: bool,
+    /// The digest of the parameters before it, where it is compared.
+    pub digest: Vec<u8>,
+}
+
+impl Words {
+    /// Lists of numbers as bytes: the length of each, then its numbers, little-endian; then the rest.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for list in [&self.losses, &self.marks] {
+            bytes.extend((list.len() as u64).to_le_bytes());
+            bytes.extend(list.iter().flat_map(|x| x.to_le_bytes()));
+        }
+        bytes.push(self.stops.into());
+        bytes.extend(&self.digest);
+        bytes
+    }
+
+    /// The words of process `process`.
+    ///
+    /// # Errors
+    /// Bytes that are none.
+    pub fn from_bytes(bytes: &[u8], process: usize) -> Result<Self, PeerError> {
+        let read = || {
+            let (losses, rest) = list(bytes)?;
+            let (marks, rest) = list(rest)?;
+            let (&stops, digest) = rest.split_first()?;
+            Some(Words { losses, marks, stops: stops == 1, digest: digest.into() })
+        };
+        let unfit = || PeerError { problem: format!("process {process} told {} bytes that are no words of a step", bytes.len()) };
+        read().ok_or_else(unfit)
+    }
+
+    /// Those of all processes, in their order.
+    ///
+    /// # Errors
+    /// The parameters of one are not those of process 0, after so many steps.
+    pub fn of_all(told: &[Vec<u8>], steps: u64) -> Result<Self, PeerError> {
+        let mut all = Words::default();
+        for (process, bytes) in told.iter().enumerate() {
+            let Words { losses, marks, stops, digest } = Words::from_bytes(bytes, process)?;
+            if process == 0 {
+                all.digest = digest;
+            } else if all.digest != digest {
+                let cause = "a machine computes wrongly, or in another way";
+                let problem =
+                    format!("after step {steps} the parameters of process {process} are not those of process 0: {cause}");
+                return Err(PeerError { problem });
+            }
+            all.losses.extend(losses);
+            all.marks.extend(marks);
+            all.stops |= stops;
+        }
+        Ok(all)
+    }
+}
+
+/// A list, and what follows it.
+fn list(bytes: &[u8]) -> Option<(Vec<f64>, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<8>()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (numbers, rest) = rest.split_at_checked(length.checked_mul(8)?)?;
+    Some((numbers.as_chunks::<8>().0.iter().map(|&x| f64::from_le_bytes(x)).collect(), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Words {
+        Words { losses: vec![1.5, f64::NEG_INFINITY], marks: vec![-0.0], stops: true, digest: vec![7; 32] }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes = words().to_bytes();
+        assert_eq!(Words::from_bytes(&bytes, 0), Ok(words()));
+        assert_eq!(Words::from_bytes(&Words::default().to_bytes(), 0), Ok(Words::default()));
+        let refused = |bytes: &[u8]| Words::from_bytes(bytes, 4).unwrap_err().problem;
+        for cut in [0, 7, 8, 23, 31, 39] {
+            assert_eq!(refused(&bytes[..cut]), format!("process 4 told {cut} bytes that are no words of a step"));
+        }
+        assert_eq!(refused(&[0xff; 90]), "process 4 told 90 bytes that are no words of a step", "a length beyond all bounds");
+    }
+
+    #[test]
+    fn all_are_put_together() {
+        let [one, two] = [false, true].map(|stops| Words { stops, ..words() });
+        let told = [one.to_bytes(), two.to_bytes(), one.to_bytes()];
+        let all = Words::of_all(&told, 3).unwrap();
+        assert_eq!((all.losses.len(), all.marks.len(), all.stops, all.digest), (6, 3, true, vec![7; 32]));
+        assert!(!Words::of_all(&told[..1], 3).unwrap().stops);
+        let other = Words { digest: vec![8; 32], ..words() }.to_bytes();
+        let told = Words::of_all(&[one.to_bytes(), two.to_bytes(), other], 3).unwrap_err().problem;
+        assert!(told.starts_with("after step 3 the parameters of process 2 are not those of process 0"), "{told}");
+    }
+}
