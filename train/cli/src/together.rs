@@ -39,6 +39,10 @@ pub struct Together {
     /// Start again from the last checkpoint, at most this many times, where a process was lost
     #[arg(long, value_name = "K", default_value_t = 0)]
     restart: u32,
+    /// Let each process keep the optimizer's moments of its part of the parameters alone (ZeRO-1): less memory each, the same bits, and
+    /// checkpoints with the same bytes
+    #[arg(long)]
+    shard_moments: bool,
     /// What process of this machine it is; the rest is read from standard input
     #[arg(long, value_name = "I", hide = true)]
     member: Option<usize>,
@@ -68,8 +72,13 @@ impl Company {
 
 impl Together {
     /// The names of its flags, which a resumed run takes too.
-    pub const FLAGS: [&'static str; 9] =
-        ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "member"];
+    pub const FLAGS: [&'static str; 10] =
+        ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "shard_moments", "member"];
+
+    /// Does each process keep the moments of its part alone?
+    pub fn shards_moments(&self) -> bool {
+        self.shard_moments
+    }
 
     /// Does the work as one of the processes that are asked for, or starts them.
     pub fn run(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use super::{AdditionTree, Answers, Collective, PeerError, Sum};
+use super::{AdditionTree, Answers, Collective, Goes, PeerError, Place, Sum};
 
 /// A process that trains alone.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,9 +24,14 @@ impl<T: Real> Collective<T> for Alone {
         Ok(0..tree.shards())
     }
 
-    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Box<dyn Sum<T> + '_> {
+    fn parts(&self, _: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
+        let whole = |(parameter, shape): (usize, &Option<Shape>)| Some(Place { parameter, range: 0..shape.as_ref()?.numel() });
+        Ok(vec![shapes.iter().enumerate().filter_map(whole).collect()])
+    }
+
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, _: Goes) -> Box<dyn Sum<T> + '_> {
         let waiting = shapes.iter().map(|_| Mutex::default()).collect();
-        Box::new(Growing { tree, waiting })
+        Box::new(Growing { tree, waiting, shapes })
     }
 
     fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
@@ -35,6 +40,10 @@ impl<T: Real> Collective<T> for Alone {
 
     fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         Ok(words)
+    }
+
+    fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+        Ok(vec![words])
     }
 }
 
@@ -54,6 +63,7 @@ struct Growing<T: Real> {
     tree: AdditionTree,
     /// By parameter, the nodes whose sibling is still missing, and in the end the sum of all.
     waiting: Vec<Mutex<Vec<Node<T>>>>,
+    shapes: Vec<Option<Shape>>,
 }
 
 impl<T: Real> Growing<T> {
@@ -85,13 +95,25 @@ impl<T: Real> Sum<T> for Growing<T> {
     }
 
     fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
-        let total = |nodes: Mutex<Vec<Node<T>>>| {
-            let mut nodes = nodes.into_inner().expect("no thread panicked with it");
-            assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");
-            nodes.pop().map(|(_, total)| total)
-        };
-        Ok(self.waiting.into_iter().map(total).collect())
+        Ok(self.waiting.iter().map(|nodes| total(nodes)).collect())
     }
+
+    fn own(&self) -> Result<Vec<Tensor<T>>, PeerError> {
+        let flat = |sum: Tensor<T>| sum.reshape([sum.len()]);
+        Ok(self.waiting.iter().filter_map(total).map(flat).collect())
+    }
+
+    fn replace(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
+        let mut own = own.into_iter();
+        Ok(self.shapes.into_iter().map(|shape| Some(own.next().expect("one for each").reshape(shape?))).collect())
+    }
+}
+
+/// The sum of all, moved out.
+fn total<T: Real>(nodes: &Mutex<Vec<Node<T>>>) -> Option<Tensor<T>> {
+    let mut nodes = nodes.lock().expect("no thread panicked with it");
+    assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");
+    nodes.pop().map(|(_, total)| total)
 }
 
 #[cfg(test)]
@@ -109,7 +131,7 @@ mod tests {
     fn sums(order: &[usize], tree: &AdditionTree) -> Vec<Option<Tensor>> {
         let shape = Some(*gradient(0, 0).shape());
         let alone: &dyn Collective<f32> = &Alone;
-        let sum = alone.sum(tree.clone(), vec![shape, None, shape]);
+        let sum = alone.sum(tree.clone(), vec![shape, None, shape], Goes::Everywhere);
         order.par_iter().for_each(|&shard| [0, 2].into_iter().for_each(|p| sum.give(shard, p, gradient(shard, p))));
         sum.finish().unwrap()
     }
@@ -146,5 +168,20 @@ mod tests {
         assert_eq!(alone.own(&AdditionTree::new(Addition::Tree, 5)), Ok(0..5));
         assert_eq!(alone.tell(vec![1, 2]).wait().unwrap(), [[1, 2]]);
         assert_eq!(alone.broadcast(vec![3]).unwrap(), [3]);
+        assert_eq!(alone.collect(vec![4]).unwrap(), [[4]]);
+    }
+
+    #[test]
+    fn who_is_alone_has_all_parts() {
+        let (alone, tree): (&dyn Collective<f32>, _) = (&Alone, AdditionTree::new(Addition::Tree, 2));
+        let shapes = vec![None, Some(Shape::from([1, 3]))];
+        assert_eq!(alone.parts(&tree, &shapes).unwrap(), [[Place { parameter: 1, range: 0..3 }]]);
+        let sum = alone.sum(tree, shapes, Goes::InParts);
+        [0, 1].iter().for_each(|&shard| sum.give(shard, 1, gradient(shard, 1).reshape([1, 3])));
+        let own = sum.own().unwrap();
+        assert_eq!(own, [gradient(0, 1).add(&gradient(1, 1))]);
+        let all = sum.replace(vec![own[0].affine(2.0, 0.0)]).unwrap();
+        assert!(all[0].is_none());
+        assert_eq!(all[1].as_ref().unwrap(), &own[0].affine(2.0, 0.0).reshape([1, 3]));
     }
 }

@@ -184,8 +184,8 @@ impl Run for Pretraining<'_> {
         (tokens, (self.run.trainer.done() as f64 * tokens) as u64)
     }
 
-    fn is_due(&self, stop: u64) -> bool {
-        let (t, every) = (self.run.trainer.done(), self.run.manifest.settings.eval_every);
+    fn is_due(&self, t: u64, stop: u64) -> bool {
+        let every = self.run.manifest.settings.eval_every;
         t == stop || t.is_multiple_of(every.unwrap_or((self.run.manifest.steps / 20).max(1)))
     }
 

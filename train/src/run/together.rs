@@ -30,6 +30,7 @@ struct Record<M> {
     files: Vec<String>,
     /// Whether the trainer's state follows.
     has_state: bool,
+    shard_moments: bool,
 }
 
 /// A run as the other processes hear of it.
@@ -42,6 +43,8 @@ pub struct Begun<M> {
     pub files: BTreeMap<String, Vec<u8>>,
     /// The trainer's state; `None`: its first step is to come.
     state: Option<Vec<u8>>,
+    /// As of [`Control`].
+    shard_moments: bool,
 }
 
 /// What must be the same everywhere.
@@ -69,7 +72,8 @@ pub fn share(
         return Ok(());
     }
     let (stop, has_state) = (control.stop(trainer.recipe.steps), trainer.done() > 0);
-    let record = Some(Record { manifest, stop, files: files.iter().map(|(name, _)| (*name).into()).collect(), has_state });
+    let (names, shard_moments) = (files.iter().map(|(name, _)| (*name).into()).collect(), control.shard_moments);
+    let record = Some(Record { manifest, stop, files: names, has_state, shard_moments });
     together.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
     for (_, contents) in files {
         together.broadcast(contents)?;
@@ -100,13 +104,13 @@ impl<M: DeserializeOwned> Begun<M> {
         let text = together.broadcast(Vec::new())?;
         let unfit = |e: serde_json::Error| PeerError { problem: format!("process 0 told what is no run: {e}") };
         let record: Option<Record<M>> = serde_json::from_slice(&text).map_err(unfit)?;
-        let Some(Record { manifest, stop, files, has_state }) = record else { return Ok(None) };
+        let Some(Record { manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
         let mut heard = BTreeMap::new();
         for name in files {
             heard.insert(name, together.broadcast(Vec::new())?);
         }
         let state = if has_state { Some(together.broadcast(Vec::new())?) } else { None };
-        Ok(Some(Begun { manifest, stop, files: heard, state }))
+        Ok(Some(Begun { manifest, stop, files: heard, state, shard_moments }))
     }
 
     /// The trainer: in the state that process 0 told, or a fresh one.
@@ -127,6 +131,9 @@ impl<M: DeserializeOwned> Begun<M> {
         };
         trainer.together = Arc::clone(together);
         agree(&**together, data, &trainer)?;
+        if self.shard_moments {
+            trainer.shard_moments()?;
+        }
         Ok(trainer)
     }
 }
@@ -169,10 +176,15 @@ pub fn follow(trainer: &mut Trainer, stop: u64, batch: impl Fn(u64) -> Batch) ->
         let batch = batch(trainer.done() + 1);
         trainer.step(&batch)?;
         trainer.alarms.take(); // process 0 has the same
+        trainer.take_times();
+        if trainer.saves() {
+            trainer.gather_moments()?;
+        }
     }
     if trainer.stops() {
         interrupt::request();
     }
+    trainer.gather_moments()?;
     Ok(trainer.compare()?)
 }
 

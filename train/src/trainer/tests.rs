@@ -25,21 +25,21 @@ fn a_larger_loss_makes_the_same_step() {
         let weights = batch.weights.iter().map(|w| 8.0 * w).collect();
         let larger = Batch { weights, ..batch.clone() };
         let (loss, gradient) = other.only_shard(&larger, Some(other.dropout()), None).unwrap();
-        let shards =
-            || Shards { losses: vec![loss.clone()], marks: vec![], gradient: gradient.clone(), scale: 8.0, stops: false };
+        let shards = || Shards::one(loss.clone(), 8.0);
 
-        let (own, unscaled) = shards().unscaled(&[8.0 * expected.loss]);
+        let (own, unscaled) = shards().unscaled(&[8.0 * expected.loss], gradient.clone());
         assert_eq!(own, expected.loss);
         unscaled.zip(gradient.clone()).visit(|_, (own, larger)| {
             let eighth: Vec<f32> = larger.unwrap().to_vec().iter().map(|g| g / 8.0).collect();
             assert_eq!(own.unwrap().to_vec(), eighth);
         });
 
-        assert_eq!(other.apply(&batch, &shards()).unwrap(), expected);
+        assert_eq!(other.apply(&batch, &shards(), &gradient).unwrap(), expected);
         assert!(other.params == plain.params && other.moments() == plain.moments());
     }
-    let (_, same) = Shards { scale: 1.0, ..plain.shards(&batch, None).unwrap() }.unscaled(&[1.0]);
-    assert_eq!(same, plain.shards(&batch, None).unwrap().gradient);
+    let (_, gradient) = plain.gradient(&batch, None).unwrap();
+    let (_, same) = Shards::one(Tensor::scalar(1.0f32), 1.0).unscaled(&[1.0], gradient.clone());
+    assert_eq!(same, gradient);
 }
 
 #[test]
