@@ -105,7 +105,8 @@ impl<T: Real> Sum<T> for Growing<T> {
 
     fn replace(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
         let mut own = own.into_iter();
-        Ok(self.shapes.into_iter().map(|shape| Some(own.next().expect("one for each").reshape(shape?))).collect())
+        let shaped = |shape: Option<Shape>| shape.map(|shape| own.next().expect("one for each").reshape(shape));
+        Ok(self.shapes.into_iter().map(shaped).collect())
     }
 }
 

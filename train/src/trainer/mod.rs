@@ -150,6 +150,9 @@ struct Shards<T: Real> {
     seconds: f64,
 }
 
+/// A step whose gradients are still being added.
+type UnderWay<'c, T> = (Shards<T>, Box<dyn Sum<T> + 'c>);
+
 /// The measurements of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepSummary {
@@ -319,7 +322,7 @@ impl<T: Real> Trainer<T> {
         batch: &Batch,
         dropout: Option<DropoutSeed>,
         goes: Goes,
-    ) -> Result<(Shards<T>, Box<dyn Sum<T> + 'c>), TrainError> {
+    ) -> Result<UnderWay<'c, T>, TrainError> {
         let (begin, (batch, scale)) = (Instant::now(), self.scaled(batch));
         let shards = batch.split(self.recipe.shards);
         let tree = AdditionTree::new(self.recipe.addition, shards.len());

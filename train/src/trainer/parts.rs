@@ -21,6 +21,8 @@ use crate::collective::{AdditionTree, PeerError, Place, Sum};
 
 /// The moments m and v of a part of a parameter.
 pub(super) type Moments<T> = [Tensor<T>; 2];
+/// The own parts of the gradient, and the sum of squares of each parameter's whole gradient; `None`: it is not trained.
+type OwnParts<T> = (Vec<Tensor<T>>, Vec<Option<f64>>);
 
 impl<T: Real> Trainer<T> {
     /// From now on each process keeps the moments of its own parts alone. One process keeps all.
@@ -120,8 +122,7 @@ impl<T: Real> Trainer<T> {
         Ok(summary)
     }
 
-    /// The own parts of the gradient, and the sum of squares of each parameter's whole gradient; `None`: it is not trained.
-    fn own_parts(&self, sum: &dyn Sum<T>) -> Result<(Vec<Tensor<T>>, Vec<Option<f64>>), PeerError> {
+    fn own_parts(&self, sum: &dyn Sum<T>) -> Result<OwnParts<T>, PeerError> {
         let gradients = sum.own()?;
         let squares: Vec<f64> = gradients.iter().map(Tensor::sum_squares).collect();
         let told = self.together.tell(numbers_to(&squares)).wait()?;
