@@ -76,6 +76,7 @@ impl Inbox {
                 Kind::Words => self.add_words(from, head, contents),
                 Kind::Broadcast => self.add_broadcast(from, head, contents),
                 Kind::Part | Kind::Total => self.add_part(from, head, &message),
+                Kind::Beat => Ok(()),
             },
             None => Err("a message that says not what it is".into()),
         };
