@@ -64,7 +64,7 @@ impl Cluster {
         let line = Arc::new(Line::new(me, data.len(), run, fault.clone(), sender));
         let inbox = Arc::new(Inbox::new(Arc::clone(&line)));
         let control = Control::start(me, control, fault, limits, Arc::clone(&doing))?;
-        let engine = engine::start(data, Arc::clone(&line), Arc::clone(&inbox), outbox)?;
+        let engine = engine::start(data, Arc::clone(&line), Arc::clone(&inbox), outbox, limits.beats())?;
         Ok(Cluster { line, inbox, doing, limits, ways: Mutex::default(), threads: Mutex::new(Some((control, engine))) })
     }
 

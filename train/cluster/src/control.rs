@@ -40,6 +40,13 @@ pub struct Limits {
     pub stuck: Option<fn(&PeerError)>,
 }
 
+impl Limits {
+    /// How often a process says something, so that it is not taken to be silent.
+    pub fn beats(&self) -> Duration {
+        self.silence / BEATS
+    }
+}
+
 /// What a process does, for its beats.
 #[derive(Debug, Default)]
 pub struct Doing {
@@ -67,7 +74,8 @@ pub struct Control {
 
 enum Event {
     Heard(usize, Word),
-    Lost(usize),
+    /// A connection has ended: by nonsense?
+    Lost(usize, bool),
     /// This process leaves; it has failed with these words.
     Leave(Option<String>),
 }
@@ -153,12 +161,14 @@ impl Control {
             let (mut from, events) = (socket.try_clone()?, events.clone());
             named("gradus:hear", move || {
                 // Who receives no more has left.
-                while let Ok(word) = Word::read(&mut from) {
-                    if events.send(Event::Heard(number, word)).is_err() {
-                        return;
+                let by_nonsense = loop {
+                    match Word::read(&mut from).map(|word| events.send(Event::Heard(number, word))) {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) => return,
+                        Err(e) => break e.kind() == io::ErrorKind::InvalidData,
                     }
-                }
-                let _ = events.send(Event::Lost(number));
+                };
+                let _ = events.send(Event::Lost(number, by_nonsense));
             })?;
             let now = Instant::now();
             peers.push(Peer { number, socket, heard: now, steps: 0, computes: false, moved: now, gone: false, left: false });
@@ -216,7 +226,7 @@ impl Watch {
             match inbox.recv_timeout(TICK) {
                 Ok(Event::Leave(failed)) => return self.leave(failed, inbox),
                 Ok(Event::Heard(number, word)) => self.hear(number, word),
-                Ok(Event::Lost(number)) => self.lose(number),
+                Ok(Event::Lost(number, by_nonsense)) => self.lose(number, by_nonsense),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -256,18 +266,19 @@ impl Watch {
         }
     }
 
-    fn lose(&mut self, number: usize) {
+    fn lose(&mut self, number: usize, by_nonsense: bool) {
         let peer = self.peer(number);
         peer.gone = true;
-        if !peer.left {
+        if by_nonsense {
+            self.fault.raise(format!("process {number} sent nonsense, or it was damaged on its way"));
+        } else if !peer.left {
             let how = "was killed, or its machine or network failed";
             self.fault.raise(format!("process {number} ended without a word: it {how}"));
         }
     }
 
     fn beat(&mut self) {
-        let every = self.limits.silence / BEATS;
-        if self.beaten.is_none_or(|at| at.elapsed() >= every) {
+        if self.beaten.is_none_or(|at| at.elapsed() >= self.limits.beats()) {
             self.beaten = Some(Instant::now());
             let (steps, computes) = (self.doing.steps.load(Ordering::Relaxed), self.doing.computes.load(Ordering::Relaxed));
             self.say(&Word::Beat { steps, computes });
@@ -288,6 +299,8 @@ impl Watch {
                 self.fault.raise(format!("process {} {waits} {seconds} s (--step-timeout), though it lives", peer.number));
             }
         }
+        // Who is silent everywhere is judged above, before this.
+        self.fault.listen(silence * 3 / 2);
         for text in self.fault.suspicions() {
             if self.me != 0 && self.noted.is_none() {
                 self.say(&Word::Noted(text.clone()));
@@ -332,7 +345,7 @@ impl Watch {
         let until = Instant::now() + self.limits.silence;
         while self.peers.iter().any(|peer| !peer.gone) {
             match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Event::Lost(number)) => self.peer(number).gone = true,
+                Ok(Event::Lost(number, _)) => self.peer(number).gone = true,
                 Ok(_) => {}
                 Err(_) => return,
             }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use timely_communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
 use timely_communication::allocator::zero_copy::stream::Stream;
@@ -14,21 +14,23 @@ use timely_communication::{Hooks, Pull, Push};
 use crate::frames::Frames;
 use crate::inbox::Inbox;
 use crate::line::Line;
-use crate::message::Message;
+use crate::message::{Kind, Message};
 
 /// How soon a verdict is seen where nothing comes.
 const TICK: Duration = Duration::from_millis(20);
 /// Bytes taken from the outbox before what came is looked at.
 const AT_ONCE: usize = 1 << 22;
 
-/// Starts it on these connections, by process; none to this one.
+/// Starts it on these connections, by process; none to this one. Something is sent on each so often.
 pub fn start<S: Stream + 'static>(
     sockets: Vec<Option<S>>,
     line: Arc<Line>,
     inbox: Arc<Inbox>,
     outbox: Receiver<(usize, Message)>,
+    beats: Duration,
 ) -> io::Result<JoinHandle<()>> {
     let framed = |(peer, socket): (usize, Option<S>)| Some(Frames::new(socket?, line.me, peer, line.fault.clone()));
+    line.others().for_each(|peer| line.fault.hears(peer));
     let sockets = sockets.into_iter().enumerate().map(framed).collect();
     let hooks = Hooks::default();
     let inner = ProcessBuilder::new_typed_vector(1, hooks.refill.clone(), None);
@@ -36,7 +38,7 @@ pub fn start<S: Stream + 'static>(
     let builder = builders.into_iter().next().ok_or_else(|| io::Error::other("the engine has no worker"))?;
     std::thread::Builder::new().name("gradus:engine".into()).spawn(move || {
         line.serve();
-        let ends_well = run(Allocator::Tcp(builder.build()), &line, &inbox, &outbox);
+        let ends_well = run(Allocator::Tcp(builder.build()), &line, &inbox, &outbox, beats);
         if ends_well {
             drop(guard); // waits until all is sent, and all others have ended
         } else {
@@ -46,7 +48,7 @@ pub fn start<S: Stream + 'static>(
 }
 
 /// Each process sends on the channel of its own number, so it is known who sent what. True at a good end.
-fn run(mut engine: Allocator, line: &Line, inbox: &Inbox, outbox: &Receiver<(usize, Message)>) -> bool {
+fn run(mut engine: Allocator, line: &Line, inbox: &Inbox, outbox: &Receiver<(usize, Message)>, beats: Duration) -> bool {
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     for process in 0..line.processes {
         let (to, from) = engine.allocate::<Message>(process);
@@ -55,6 +57,7 @@ fn run(mut engine: Allocator, line: &Line, inbox: &Inbox, outbox: &Receiver<(usi
         }
         receivers.push(from);
     }
+    let mut beaten = Instant::now();
     loop {
         let (mut bytes, mut is_idle, mut is_closed) = (0, true, false);
         // What is asked for before it is looked for comes before the end.
@@ -67,6 +70,10 @@ fn run(mut engine: Allocator, line: &Line, inbox: &Inbox, outbox: &Receiver<(usi
             bytes += timely_communication::Bytesable::length_in_bytes(&message);
             senders[to].send(message);
             is_idle = false;
+        }
+        if beaten.elapsed() > beats {
+            beaten = Instant::now();
+            line.others().for_each(|to| senders[to].send(Message::Bytes(line.head(0, Kind::Beat), [].into())));
         }
         senders.iter_mut().for_each(Push::done);
         engine.release();

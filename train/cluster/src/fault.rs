@@ -1,7 +1,8 @@
 //! What ends a run: the verdict that all wait for, and what was seen before there is one.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gradus_train::collective::PeerError;
 
@@ -14,6 +15,11 @@ struct Seen {
     verdict: Option<PeerError>,
     suspicions: Vec<String>,
     is_leaving: bool,
+    /// Since when this process has been waiting for others.
+    waits: Option<Instant>,
+    /// When something last came on each connection for data, and when it ended.
+    heard: BTreeMap<usize, Instant>,
+    ended: BTreeMap<usize, Instant>,
 }
 
 impl Fault {
@@ -46,6 +52,43 @@ impl Fault {
         std::mem::take(&mut self.seen().suspicions)
     }
 
+    /// Something whole has come from a process.
+    pub fn hears(&self, process: usize) {
+        self.seen().heard.insert(process, Instant::now());
+    }
+
+    /// All has come from a process.
+    pub fn hears_all(&self, process: usize) {
+        let mut seen = self.seen();
+        seen.heard.remove(&process);
+        seen.ended.insert(process, Instant::now());
+    }
+
+    /// This process begins to wait for others, or waits no more.
+    pub fn waits(&self, waits: bool) {
+        self.seen().waits = waits.then(Instant::now);
+    }
+
+    /// Looks for connections that have carried nothing for so long, and for who has left though this process waits for so long.
+    pub fn listen(&self, most: Duration) {
+        let seen = self.seen();
+        let is_late = |at: &Instant| at.elapsed() > most;
+        let seconds = most.as_secs_f64();
+        let silent = seen.heard.iter().find(|(_, at)| is_late(at));
+        let silent =
+            silent.map(|(p, _)| (*p, format!("nothing has come from process {p} in {seconds} s: their connection hangs")));
+        let left = seen.ended.iter().find(|(_, at)| is_late(at)).filter(|_| seen.waits.as_ref().is_some_and(is_late));
+        let left = left.map(|(p, _)| (*p, format!("process {p} has left before the end of the run")));
+        drop(seen);
+        if let Some((process, problem)) = silent.or(left) {
+            self.suspect(problem);
+            // Once is enough.
+            let mut seen = self.seen();
+            seen.heard.remove(&process);
+            seen.ended.remove(&process);
+        }
+    }
+
     /// From now on connections may end.
     pub fn leave(&self) {
         self.seen().is_leaving = true;
@@ -75,5 +118,34 @@ mod tests {
         fault.leave();
         fault.suspect("d".into());
         assert!(fault.suspicions().is_empty(), "connections may end");
+    }
+
+    #[test]
+    fn a_connection_that_carries_nothing_is_noted_once() {
+        let (fault, long, short) = (Fault::default(), Duration::from_secs(1000), Duration::from_millis(5));
+        let noted = |most: Duration| {
+            fault.listen(most);
+            fault.suspicions()
+        };
+        [2, 3].into_iter().for_each(|process| fault.hears(process));
+        std::thread::sleep(2 * short);
+        assert!(noted(long).is_empty());
+        let expected =
+            |process: usize| vec![format!("nothing has come from process {process} in 0.005 s: their connection hangs")];
+        assert_eq!([noted(short), noted(short), noted(short)], [expected(2), expected(3), vec![]]);
+    }
+
+    #[test]
+    fn who_leaves_while_others_wait_for_him_is_noted() {
+        let (fault, short) = (Fault::default(), Duration::from_millis(5));
+        fault.hears(2);
+        fault.hears_all(2);
+        std::thread::sleep(2 * short);
+        fault.listen(short);
+        assert!(fault.suspicions().is_empty(), "this process does not wait");
+        fault.waits(true);
+        std::thread::sleep(2 * short);
+        fault.listen(short);
+        assert_eq!(fault.suspicions(), ["process 2 has left before the end of the run"]);
     }
 }

@@ -71,7 +71,11 @@ impl<S: Stream> Frames<S> {
         let mut head = [0; 8];
         if self.socket.read(&mut head[..1]).map_err(lost)? == 0 {
             let ends = self.messages.is_over();
-            return if ends { Ok(None) } else { Err(format!("process {peer} closed the connection")) };
+            if ends {
+                self.fault.hears_all(peer);
+                return Ok(None);
+            }
+            return Err(format!("process {peer} closed the connection"));
         }
         self.socket.read_exact(&mut head[1..]).map_err(lost)?;
         let [length, sum] = *head.as_chunks::<4>().0 else { unreachable!("two words") };
@@ -87,6 +91,7 @@ impl<S: Stream> Frames<S> {
         self.read += 1;
         self.messages.check(&self.contents).map_err(|problem| format!("process {peer} sent nonsense: {problem}"))?;
         self.taken = 0;
+        self.fault.hears(peer);
         Ok(Some(()))
     }
 }

@@ -80,6 +80,7 @@ impl Inbox {
                 Kind::Broadcast => self.add_broadcast(from, head, contents),
                 Kind::Collected => self.add_collected(from, head, contents),
                 Kind::Part | Kind::Total => self.add_part(from, head, &message),
+                Kind::Beat => Ok(()),
             },
             None => Err("a message that says not what it is".into()),
         };

@@ -76,7 +76,14 @@ impl Line {
     }
 
     /// Waits until `take` gives something.
-    pub fn wait<R>(&self, mut take: impl FnMut() -> Option<R>) -> Result<R, PeerError> {
+    pub fn wait<R>(&self, take: impl FnMut() -> Option<R>) -> Result<R, PeerError> {
+        self.fault.waits(true);
+        let result = self.wait_for(take);
+        self.fault.waits(false);
+        result
+    }
+
+    fn wait_for<R>(&self, mut take: impl FnMut() -> Option<R>) -> Result<R, PeerError> {
         loop {
             let looked = self.came.0.lock().expect("nothing here panics");
             if let Some(result) = take() {

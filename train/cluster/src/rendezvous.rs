@@ -12,12 +12,12 @@
 //! it as digest come the connections for data, so that who is left of an earlier run is refused. A stranger gets a nonce at most,
 //! and holds nothing up: each connection has a thread and a deadline, and where too many wait, the oldest is closed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::plan::MOST_PROCESSES;
@@ -253,18 +253,19 @@ impl Meeting<'_> {
     }
 
     fn try_connect(&self, to: usize, purpose: Purpose, digest: [u8; 32]) -> Result<TcpStream, Failure> {
-        let mut socket = dial(&self.hosts.addresses[to], self.left().min(PATIENCE))?;
+        let patience = self.left().min(PATIENCE);
+        let (until, mut socket) = (Instant::now() + patience, dial(&self.hosts.addresses[to], patience)?);
         let [from, to, processes] = [self.hosts.me, to, self.hosts.addresses.len()].map(|n| n as u16);
         let hello = Hello { version: VERSION, purpose: purpose as u8, from, to, processes, digest, nonce: nonce()? };
         let said = hello.to_bytes();
         socket.write_all(&said)?;
-        verdict(&mut socket)?;
+        verdict(&mut socket, until)?;
         let mut theirs = Nonce::default();
-        socket.read_exact(&mut theirs)?;
+        read(&mut socket, &mut theirs, until)?;
         socket.write_all(&self.secret.prove("connects", &said, &theirs))?;
-        verdict(&mut socket)?;
+        verdict(&mut socket, until)?;
         let mut proof = Proof::default();
-        socket.read_exact(&mut proof)?;
+        read(&mut socket, &mut proof, until)?;
         let proven = self.secret.is_proven(&proof, "listens", &said, &hello.nonce);
         if proven { Ok(ready(socket)?) } else { Err(Failure::Refused(Refusal::Secret)) }
     }
@@ -277,42 +278,38 @@ impl Meeting<'_> {
         digest: [u8; 32],
     ) -> Result<Vec<(usize, TcpStream)>, RendezvousError> {
         let Hosts { addresses, me } = self.hosts;
-        let mut missing: Vec<usize> = (me + 1..addresses.len()).collect();
-        let door =
-            Arc::new(Door { secret: self.secret.clone(), me: *me as u16, processes: addresses.len() as u16, purpose, digest });
-        let (proven, came): (Sender<Knocked>, Receiver<Knocked>) = mpsc::channel();
-        let (mut admitted, mut waiting, mut refused) = (Vec::new(), VecDeque::new(), 0);
-        while !missing.is_empty() {
-            if Instant::now() >= self.until {
-                return Err(RendezvousError::Missing { missing, within: self.within, refused });
-            }
+        let door = Arc::new(Door {
+            secret: self.secret.clone(),
+            me: *me as u16,
+            processes: addresses.len() as u16,
+            purpose,
+            digest,
+            inside: Mutex::new(Some(BTreeMap::new())),
+            refused: AtomicUsize::new(0),
+        });
+        let mut waiting = VecDeque::new();
+        loop {
             let is_idle = match listener.accept() {
                 Ok((socket, _)) => {
-                    knock(socket, &door, &proven, &mut waiting);
+                    knock(socket, &door, &mut waiting);
                     false
                 }
                 Err(_) => true, // nobody, or who has gone again
             };
-            while let Ok(result) = came.try_recv() {
-                match result {
-                    Ok((number, socket)) if missing.contains(&number) => {
-                        missing.retain(|&other| other != number);
-                        admitted.push((number, socket));
-                    }
-                    _ => refused += 1,
-                }
+            let missing = door.missing();
+            if missing.is_empty() {
+                return Ok(door.close());
+            }
+            if Instant::now() >= self.until {
+                let refused = door.refused.load(Ordering::Relaxed);
+                return Err(RendezvousError::Missing { missing, within: self.within, refused });
             }
             if is_idle {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
-        admitted.sort_by_key(|(number, _)| *number);
-        Ok(admitted)
     }
 }
-
-/// A process that was let in, or somebody who was not.
-type Knocked = Result<(usize, TcpStream), ()>;
 
 /// Why a connection was not made.
 enum Failure {
@@ -327,9 +324,9 @@ impl From<io::Error> for Failure {
 }
 
 /// The other side's verdict.
-fn verdict(socket: &mut TcpStream) -> Result<(), Failure> {
+fn verdict(socket: &mut TcpStream, until: Instant) -> Result<(), Failure> {
     let mut verdict = [0];
-    socket.read_exact(&mut verdict)?;
+    read(socket, &mut verdict, until)?;
     match Refusal::ALL.into_iter().find(|refusal| *refusal as u8 == verdict[0]) {
         Some(refusal) => Err(Failure::Refused(refusal)),
         None if verdict[0] == 0 => Ok(()),
@@ -365,21 +362,26 @@ fn ready(socket: TcpStream) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
+/// A connection that is not proven yet, and whether it is settled what becomes of it.
+type Waiting = (TcpStream, Arc<AtomicBool>);
+
 /// Takes a connection that came; where too many wait already, the oldest is closed.
-fn knock(socket: TcpStream, door: &Arc<Door>, proven: &Sender<Knocked>, waiting: &mut VecDeque<(TcpStream, Arc<()>)>) {
-    waiting.retain(|(_, open)| Arc::strong_count(open) > 1);
+fn knock(socket: TcpStream, door: &Arc<Door>, waiting: &mut VecDeque<Waiting>) {
+    waiting.retain(|(_, settled)| !settled.load(Ordering::Acquire));
     if waiting.len() >= WAITING
-        && let Some((oldest, _)) = waiting.pop_front()
+        && let Some((oldest, settled)) = waiting.pop_front()
+        && !settled.swap(true, Ordering::AcqRel)
     {
         let _ = oldest.shutdown(std::net::Shutdown::Both);
     }
-    let (Ok(handle), open) = (socket.try_clone(), Arc::new(())) else { return };
-    waiting.push_back((handle, Arc::clone(&open)));
-    let (door, proven) = (Arc::clone(door), proven.clone());
+    let (Ok(handle), settled) = (socket.try_clone(), Arc::<AtomicBool>::default()) else { return };
+    waiting.push_back((handle, Arc::clone(&settled)));
+    let door = Arc::clone(door);
     let work = move || {
-        let result = door.open(socket).map_err(drop);
-        drop(open);
-        let _ = proven.send(result); // nobody waits for it any more
+        if door.open(socket, &settled).is_err() {
+            door.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        settled.store(true, Ordering::Release);
     };
     // Without a thread it is as if nobody had come: who belongs here tries again.
     let _ = std::thread::Builder::new().name("gradus:door".into()).stack_size(1 << 17).spawn(work);
@@ -392,29 +394,54 @@ struct Door {
     processes: u16,
     purpose: Purpose,
     digest: [u8; 32],
+    /// Who is in, by number; `None` once all are.
+    inside: Mutex<Option<BTreeMap<u16, TcpStream>>>,
+    /// How many were not let in.
+    refused: AtomicUsize,
 }
 
 impl Door {
-    /// The number of the process behind a connection, once it has proven that it belongs here.
-    fn open(&self, mut socket: TcpStream) -> Result<(usize, TcpStream), Failure> {
+    fn inside(&self) -> MutexGuard<'_, Option<BTreeMap<u16, TcpStream>>> {
+        self.inside.lock().expect("nothing here panics")
+    }
+
+    /// Who has not come yet.
+    fn missing(&self) -> Vec<usize> {
+        let inside = self.inside();
+        let is_in = |number: &u16| inside.as_ref().is_some_and(|inside| inside.contains_key(number));
+        (self.me + 1..self.processes).filter(|number| !is_in(number)).map(usize::from).collect()
+    }
+
+    /// Lets nobody in any more; who came, by number.
+    fn close(&self) -> Vec<(usize, TcpStream)> {
+        self.inside().take().into_iter().flatten().map(|(number, socket)| (number.into(), socket)).collect()
+    }
+
+    /// Lets the process behind a connection in, once it has proven that it belongs here.
+    fn open(&self, mut socket: TcpStream, settled: &AtomicBool) -> Result<(), Failure> {
         patient(&socket)?;
         let mut said = [0; HELLO];
-        within(&mut socket, &mut said)?;
+        read(&mut socket, &mut said, Instant::now() + PATIENCE)?;
         let hello = Hello::from_bytes(&said).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         if let Some(refusal) = self.refusal(&hello) {
-            socket.write_all(&[refusal as u8])?;
-            return Err(Failure::Refused(refusal));
+            return refuse(&mut socket, refusal);
         }
         let own = nonce()?;
         socket.write_all(&[&[0][..], &own].concat())?;
         let mut proof = Proof::default();
-        within(&mut socket, &mut proof)?;
+        read(&mut socket, &mut proof, Instant::now() + PATIENCE)?;
         if !self.secret.is_proven(&proof, "connects", &said, &own) {
-            socket.write_all(&[Refusal::Secret as u8])?;
-            return Err(Failure::Refused(Refusal::Secret));
+            return refuse(&mut socket, Refusal::Secret);
+        }
+        // From here on nobody closes it to make room.
+        let (mut inside, is_closed) = (self.inside(), settled.swap(true, Ordering::AcqRel));
+        let Some(inside) = inside.as_mut().filter(|_| !is_closed) else { return Err(io::Error::other("too late").into()) };
+        if inside.get(&hello.from).is_some_and(is_open) {
+            return refuse(&mut socket, Refusal::Number);
         }
         socket.write_all(&[&[0][..], &self.secret.prove("listens", &said, &hello.nonce)].concat())?;
-        Ok((hello.from.into(), ready(socket)?))
+        inside.insert(hello.from, ready(socket)?);
+        Ok(())
     }
 
     fn refusal(&self, hello: &Hello) -> Option<Refusal> {
@@ -431,9 +458,27 @@ impl Door {
     }
 }
 
-/// Reads all these bytes within [`PATIENCE`], however slowly they come.
-fn within(socket: &mut TcpStream, bytes: &mut [u8]) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
+fn refuse(socket: &mut TcpStream, refusal: Refusal) -> Result<(), Failure> {
+    socket.write_all(&[refusal as u8])?;
+    Err(Failure::Refused(refusal))
+}
+
+/// Is the other side still there? If not, another may take its place: it was started again.
+fn is_open(socket: &TcpStream) -> bool {
+    let peek = || {
+        socket.set_nonblocking(true)?;
+        let peeked = socket.peek(&mut [0]);
+        socket.set_nonblocking(false)?;
+        peeked
+    };
+    match peek() {
+        Ok(bytes) => bytes > 0,
+        Err(e) => e.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
+/// Reads all these bytes until then, however slowly they come.
+fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let left = until.saturating_duration_since(Instant::now());

@@ -1,0 +1,140 @@
+//! A run of three processes over connections that are made here; one of the three is false.
+
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use gradus_cluster::cluster::Cluster;
+use gradus_tensor::{Shape, Tensor};
+use gradus_train::collective::{Addition, AdditionTree, Collective, Goes, PeerError};
+
+use crate::{DEADLINE, LIMITS};
+
+/// How many processes there are.
+pub const PROCESSES: usize = 3;
+/// Numbers of the only gradient.
+pub const NUMBERS: usize = 5;
+/// What marks the messages of the run.
+pub const RUN: u64 = u64::from_le_bytes([0x5a; 8]);
+
+/// The connections of a process.
+pub struct Links {
+    pub me: usize,
+    pub control: Vec<(usize, TcpStream)>,
+    pub data: Vec<Option<TcpStream>>,
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let far = listener.accept().unwrap().0;
+    [&near, &far].into_iter().for_each(|socket| socket.set_nodelay(true).unwrap());
+    (near, far)
+}
+
+fn links() -> Vec<Links> {
+    let data = || (0..PROCESSES).map(|_| None).collect();
+    let mut all: Vec<Links> = (0..PROCESSES).map(|me| Links { me, control: vec![], data: data() }).collect();
+    for i in 0..PROCESSES {
+        for j in i + 1..PROCESSES {
+            let (near, far) = pair();
+            (all[i].data[j], all[j].data[i]) = (Some(near), Some(far));
+        }
+        if i > 0 {
+            let (near, far) = pair();
+            all[0].control.push((i, near));
+            all[i].control.push((0, far));
+        }
+    }
+    all
+}
+
+impl Links {
+    /// The others.
+    pub fn others(&self) -> Vec<usize> {
+        (0..PROCESSES).filter(|&other| other != self.me).collect()
+    }
+
+    /// Writes as far as the other side takes it.
+    pub fn send(&mut self, to: usize, bytes: &[u8]) {
+        let socket = self.data[to].as_mut().unwrap();
+        socket.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+        let _ = socket.write_all(bytes);
+    }
+
+    /// Says something to those that listen for it.
+    pub fn say(&mut self, bytes: &[u8]) {
+        self.control.iter_mut().for_each(|(_, socket)| drop(socket.write_all(bytes)));
+    }
+
+    fn try_clone(&self) -> Vec<TcpStream> {
+        self.control.iter().map(|(_, socket)| socket.try_clone().unwrap()).collect()
+    }
+
+    /// Stays until the others have gone.
+    fn stay(mut self) {
+        for (_, socket) in &mut self.control {
+            socket.set_read_timeout(Some(DEADLINE)).unwrap();
+            let _ = socket.read_to_end(&mut Vec::new());
+        }
+    }
+}
+
+/// A word of the control connection.
+pub fn word(kind: u8, text: &[u8]) -> Vec<u8> {
+    let body = [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat();
+    [&crc32fast::hash(&body).to_le_bytes()[..], &body].concat()
+}
+
+/// Says that the false process lives.
+fn beat(sockets: &mut [TcpStream], ends: &AtomicBool) {
+    while !ends.load(Relaxed) {
+        sockets.iter_mut().for_each(|socket| drop(socket.write_all(&word(0, &[0; 9]))));
+        std::thread::sleep(LIMITS.silence / 10);
+    }
+}
+
+/// Steps without an end, but that of the run.
+fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
+    let tree = AdditionTree::new(Addition::Tree, PROCESSES);
+    loop {
+        let told = cluster.tell(vec![7; 20]);
+        let sum = cluster.sum(tree.clone(), vec![Some(Shape::from([NUMBERS]))], Goes::Everywhere);
+        cluster.own(&tree)?.for_each(|shard| sum.give(shard, 0, Tensor::new([NUMBERS], vec![1.0; NUMBERS])));
+        sum.finish()?;
+        told.wait()?;
+    }
+}
+
+/// What the true processes say of a false one that does this; `beats`: does it say beside that it lives?
+pub fn harmed(false_one: usize, beats: bool, harm: impl FnOnce(&mut Links)) -> Vec<String> {
+    let (says, said) = mpsc::channel();
+    let mut links = links();
+    let mut own = links.remove(false_one);
+    for links in links {
+        let says = says.clone();
+        std::thread::spawn(move || {
+            let cluster = Cluster::over(links.me, links.control, links.data, [0x5a; 32], LIMITS).unwrap();
+            let problem = train(&cluster).unwrap_err().problem;
+            assert_eq!(cluster.verdict().unwrap().problem, problem);
+            cluster.leave(None);
+            let _ = says.send((links.me, problem));
+        });
+    }
+    let ends = AtomicBool::new(false);
+    let mut said: Vec<_> = std::thread::scope(|scope| {
+        let (mut control, ends) = (own.try_clone(), &ends);
+        if beats {
+            scope.spawn(move || beat(&mut control, ends));
+        }
+        harm(&mut own);
+        own.stay();
+        ends.store(true, Relaxed);
+        (1..PROCESSES).map(|_| said.recv_timeout(DEADLINE).expect("a true process hangs, or has panicked")).collect()
+    });
+    said.sort();
+    said.into_iter().map(|(_, problem)| problem).collect()
+}
