@@ -448,6 +448,7 @@ mod tests {
             Record::Checkpoint { step: 2, elapsed: 1.0, path: "runs/last".into() },
             step(3, f64::INFINITY),
             Record::Warning { step: 3, elapsed: 1.5, text: "the loss is not finite".into() },
+            Record::Processes { step: 3, elapsed: 1.5, times: vec![ProcessTimes { own: 1.0, slowest: 0.25, wire: 0.5 }; 2] },
         ];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");

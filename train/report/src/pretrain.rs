@@ -430,6 +430,20 @@ mod tests {
     }
 
     #[test]
+    fn several_processes_are_told_what_they_waited_for() {
+        let mut report = example(None);
+        assert!(!report.document().render().contains("process 0"));
+        let times = |own| vec![ProcessTimes { own, slowest: 1.0, wire: 0.5 }, ProcessTimes { own: 7.5, slowest: 0.0, wire: 0.0 }];
+        for (step, own) in [(100, 1.0), (200, 5.0)] {
+            report.records.push(Record::Processes { step, elapsed: 1.0, times: times(own) });
+        }
+        let html = report.document().render();
+        for words in ["process 1", "66.7 %, 6 s", "22.2 %, 2 s", "11.1 %, 1 s", "100.0 %, 15 s"] {
+            assert!(html.contains(words), "missing: {words}");
+        }
+    }
+
+    #[test]
     fn a_run_that_never_began_still_has_a_report() {
         let html = PretrainReport { title: "empty".into(), ..PretrainReport::default() }.document().render();
         assert!(html.contains("<h1>empty</h1>") && !html.contains("<svg "));

@@ -214,7 +214,9 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     settings.check()?;
     if let Some(own) = own {
         let model = own.model.clone().with_vocab(settings.model.vocab());
-        run::same_settings(&PretrainSettings { model, ..own.clone() }, settings, together.process())?;
+        // It changes no bit.
+        let own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() };
+        run::same_settings(&own, settings, together.process())?;
     }
     let open = |name: &str| files.get(name).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into());
     let tokenizer = Tokenizer::read(Path::new("the tokenizer of process 0"), &open)?;
