@@ -16,16 +16,17 @@ struct Work {
     took: Duration,
 }
 
-struct Moments(u64);
+/// Draws moments, and whatever else.
+pub struct Moments(u64);
 
 impl Moments {
-    fn of_environment() -> (Self, u64) {
+    pub fn of_environment() -> (Self, u64) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_micros() as u64;
         let seed = std::env::var("GRADUS_SEED").map_or(now, |seed| seed.parse().expect("GRADUS_SEED is a number"));
         (Moments(seed), seed)
     }
 
-    fn draw(&mut self, n: u64) -> u64 {
+    pub fn draw(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }

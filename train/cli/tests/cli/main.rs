@@ -12,6 +12,8 @@ mod release;
 mod reproduce;
 #[cfg(unix)]
 mod resume;
+#[cfg(all(target_os = "linux", feature = "distributed"))]
+mod together;
 mod tokenizer;
 mod trust;
 mod world;

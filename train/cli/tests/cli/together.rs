@@ -1,0 +1,269 @@
+//! Several processes that train one model, as people start them: the same bits in any number, stopped, interrupted, killed and
+//! started again; and who does not belong to a run is refused by name.
+//!
+//! `cargo test` kills a few of them, at moments drawn anew; `GRADUS_KILLS=200` says how many, `GRADUS_SEED` draws the same moments.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use gradus_cluster::rendezvous::local_addresses;
+
+use super::*;
+
+/// How long anything may take before it is taken to hang.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What several processes do.
+struct Work {
+    /// With dropout, and shards for eight.
+    begin: String,
+    command: &'static str,
+    /// Steps of the whole run, of its first seed.
+    steps: u64,
+}
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("corpus.txt", "the cat sat on the mat, and 0123456789 big dogs sat on the cat. ".repeat(60));
+    desk.byte_model("gpt", |c| c.context = 32);
+    for (split, rows) in [("train", 48), ("dev", 8)] {
+        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}.0\n", i % 5)).collect();
+        desk.write(format!("sts/{split}.tsv"), format!("index\tsentence1\tsentence2\tscore\n{lines}"));
+    }
+    desk
+}
+
+fn pretraining(model: &str, steps: u64) -> Work {
+    let begin = format!(
+        "pretrain --corpus corpus.txt --tokenizer char --preset tiny {model} --context 32 --batch 8 --shards 8 --dropout 0.1 \
+         --eval-every 20 --seed 3 --quiet --json --steps {steps}"
+    );
+    Work { begin, command: "pretrain", steps }
+}
+
+fn gpt(steps: u64) -> Work {
+    pretraining("--layers 1 --width 32 --heads 2", steps)
+}
+
+fn lstm(steps: u64) -> Work {
+    pretraining("--backbone lstm --width 24 --units 24", steps)
+}
+
+fn finetuning(model: &str) -> Work {
+    let begin = format!(
+        "finetune --model {model} --task sts-b --data sts --batch 8 --shards 8 --epochs 3 --seeds 2 --lr 0.01 --dropout 0.1 --quiet --json"
+    );
+    Work { begin, command: "finetune", steps: 18 }
+}
+
+impl Work {
+    fn begin(&self, desk: &Desk, out: &str, more: &str) -> Run {
+        desk.gradus(&format!("{} --out {out} {more}", self.begin))
+    }
+
+    fn resume(&self, desk: &Desk, out: &str, more: &str) -> Run {
+        desk.gradus(&format!("{} --resume {out} --quiet --json {more}", self.command))
+    }
+
+    /// Starts it, or goes on, as a user would.
+    fn start(&self, desk: &Desk, out: &str, more: &str) -> Child {
+        let begun = desk.path(out).join("run.json").exists();
+        let line =
+            if begun { format!("{} --resume {out} --quiet --json", self.command) } else { format!("{} --out {out}", self.begin) };
+        desk.prepare(command(&format!("{line} {more}"))).spawn().expect("the program starts")
+    }
+
+    /// The models that a run of one process leaves.
+    fn alone(&self, desk: &Desk, out: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+        self.begin(desk, out, "").printed();
+        models(desk, out)
+    }
+}
+
+/// The models of a run, by their places in it; all of its files are whole.
+#[track_caller]
+fn models(desk: &Desk, out: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    desk.gradus(&format!("verify {out}")).printed();
+    let root = desk.path(out);
+    let all = desk.files(out).into_iter().filter(|(path, _)| path.ends_with("model.safetensors"));
+    all.map(|(path, bytes)| (path.strip_prefix(&root).unwrap().to_owned(), bytes)).collect()
+}
+
+/// Waits for something; panics where it does not come.
+#[track_caller]
+fn wait_for<R>(what: &str, mut look: impl FnMut() -> Option<R>) -> R {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        match look() {
+            Some(found) => return found,
+            None if Instant::now() > until => panic!("{what}: not in {DEADLINE:?}"),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// The end of a process that was started, which must come.
+#[track_caller]
+fn ended(mut child: Child) -> Run {
+    wait_for("the end of a process", || child.try_wait().unwrap());
+    child.wait_with_output().unwrap().into()
+}
+
+/// The processes that work in a folder, each with its number among those of a run; `None`: it started them.
+fn at_work(desk: &Desk) -> Vec<(u32, Option<usize>)> {
+    let folder = desk.folder.canonicalize().unwrap();
+    let process = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        if fs::read_link(entry.path().join("cwd")).ok()? != folder {
+            return None;
+        }
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let words: Vec<&str> = line.split(|&byte| byte == 0).filter_map(|word| str::from_utf8(word).ok()).collect();
+        let member = words.iter().position(|word| *word == "--member").and_then(|at| words.get(at + 1)?.parse().ok());
+        Some((pid, member))
+    };
+    fs::read_dir("/proc").unwrap().filter_map(|entry| process(entry.ok()?)).collect()
+}
+
+/// The process with this number, once it is there.
+#[track_caller]
+fn member(desk: &Desk, number: usize) -> u32 {
+    let find = || at_work(desk).into_iter().find(|(_, member)| *member == Some(number)).map(|(pid, _)| pid);
+    wait_for("a process of the run", find)
+}
+
+fn signal(signal: &str, pid: u32) {
+    let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// Waits until a run has made some steps.
+#[track_caller]
+fn wait_for_steps(desk: &Desk, out: &str, steps: usize) {
+    let log = desk.path(out).join("metrics.jsonl");
+    wait_for("steps", || (fs::read_to_string(&log).unwrap_or_default().lines().count() > steps).then_some(()));
+}
+
+#[test]
+fn four_processes_stop_and_any_number_goes_on_to_the_same_bits() {
+    let desk = desk();
+    lstm(2).begin(&desk, "lstm", "").printed();
+    for work in [gpt(12), lstm(12), finetuning("gpt"), finetuning("lstm")] {
+        let Work { begin, steps, .. } = &work;
+        let whole = work.alone(&desk, "whole");
+        work.begin(&desk, "half", &format!("--processes 4 --stop-at {}", steps / 2)).json();
+        for processes in [1, 3, 8] {
+            let _ = fs::remove_dir_all(desk.path("run"));
+            for (path, bytes) in desk.files("half") {
+                desk.write(Path::new("run").join(path.strip_prefix(desk.path("half")).unwrap()), bytes);
+            }
+            let resumed = work.resume(&desk, "run", &format!("--processes {processes}")).json();
+            assert!(resumed["finished"] == true, "{resumed}");
+            assert!(models(&desk, "run") == whole, "{processes} processes: {begin}");
+        }
+        ["half", "run", "whole"].into_iter().for_each(|folder| fs::remove_dir_all(desk.path(folder)).unwrap());
+    }
+    assert_eq!(at_work(&desk), []);
+}
+
+/// The command of one of the processes of two machines, which are one here.
+fn of_two(desk: &Desk, hosts: &str, me: usize, more: &str) -> Child {
+    let line = format!("--hosts {hosts} --process {me} --wait 4 --timeout 10 {more}");
+    let mut work = gpt(12);
+    if more.contains("--corpus") {
+        work.begin = work.begin.replace("--corpus corpus.txt", "");
+    }
+    work.start(desk, &format!("run-{me}"), &line)
+}
+
+fn with_hosts(desk: &Desk) {
+    desk.write("hosts", local_addresses(2).unwrap().join("\n"));
+    desk.write("secret", "only two processes know it");
+}
+
+#[test]
+fn two_hosts_train_one_model() {
+    let desk = desk();
+    with_hosts(&desk);
+    let whole = gpt(12).alone(&desk, "whole");
+    let [first, second] = [0, 1].map(|me| of_two(&desk, "hosts", me, "--secret secret")).map(ended);
+    first.json();
+    assert_eq!((second.printed(), models(&desk, "run-0") == whole, desk.exists("run-1")), ("", true, false));
+}
+
+#[test]
+fn who_does_not_belong_to_a_run_is_refused_by_name() {
+    let desk = desk();
+    desk.write("other-secret", "another one, of the same length");
+    desk.write("other-corpus.txt", "a dog and a cat sat. ".repeat(100));
+    for (more, hosts, words, second) in [
+        ("--secret secret --lr 0.5", "hosts", "process 1 was started with other settings than process 0: ", ["", ""]),
+        ("--secret secret --corpus other-corpus.txt", "hosts", "process 1 has another data than process 0", ["", ""]),
+        ("--secret other-secret", "hosts", "did not come within 4 s: 1; ", ["process 0 at ", "refused: it has another secret"]),
+        ("--secret secret", "other-hosts", "did not come within 4 s: 1; ", ["process 0 at ", "another list of hosts"]),
+    ] {
+        with_hosts(&desk);
+        desk.write("other-hosts", format!("{}\n127.0.0.1:9\n", desk.text("hosts").lines().next().unwrap()));
+        let all = [of_two(&desk, "hosts", 0, "--secret secret"), of_two(&desk, hosts, 1, more)];
+        let [first, of_second] = all.map(ended);
+        let words = [words];
+        for (run, words) in [(&first, &words[..]), (&of_second, &second[..])] {
+            assert!(run.code.is_some_and(|code| code > 0) && !run.stderr.contains("panicked"), "{more}: {}", run.stderr);
+            assert_holds(&run.stderr, words);
+        }
+        let _ = fs::remove_dir_all(desk.path("run-0"));
+    }
+    assert_eq!(at_work(&desk), []);
+}
+
+#[test]
+fn ctrl_c_on_any_process_ends_all_with_a_checkpoint() {
+    let desk = desk();
+    let work = gpt(400);
+    let whole = work.alone(&desk, "whole");
+    for on in [None, Some(0), Some(2)] {
+        let child = work.start(&desk, "run", "--processes 3");
+        wait_for_steps(&desk, "run", 20);
+        signal("-INT", on.map_or(child.id(), |number| member(&desk, number)));
+        let run = ended(child);
+        assert_eq!((run.code, at_work(&desk)), (Some(130), vec![]), "{on:?}: {}", run.stderr);
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        work.resume(&desk, "run", "--processes 2").json();
+        assert!(models(&desk, "run") == whole, "{on:?}");
+        fs::remove_dir_all(desk.path("run")).unwrap();
+    }
+}
+
+#[test]
+fn ctrl_c_on_one_of_two_hosts_ends_both() {
+    let desk = desk();
+    with_hosts(&desk);
+    for on in [0, 1] {
+        let all = [0, 1].map(|me| {
+            let line = format!("--hosts hosts --process {me} --secret secret --timeout 10");
+            gpt(100_000).start(&desk, if me == 0 { "run" } else { "none" }, &line)
+        });
+        wait_for_steps(&desk, "run", 20);
+        signal("-INT", all[on].id());
+        let ends = all.map(ended);
+        assert!(ends.iter().all(|end| end.code == Some(130)), "{on}: {:?}", ends.map(|end| end.stderr));
+        models(&desk, "run");
+        fs::remove_dir_all(desk.path("run")).unwrap();
+    }
+}
+
+#[test]
+fn a_run_starts_again_where_a_process_was_lost() {
+    let desk = desk();
+    let work = gpt(400);
+    let whole = work.alone(&desk, "whole");
+    let child = work.start(&desk, "run", "--processes 3 --timeout 5 --restart 3");
+    for number in [1, 0] {
+        wait_for_steps(&desk, "run", if number == 1 { 20 } else { 200 });
+        signal("-KILL", member(&desk, number));
+    }
+    let run = ended(child);
+    run.json();
+    assert_holds(&run.stderr, &["a process was lost; starting again from the last checkpoint (3 times at most)", "process 1"]);
+    assert!(models(&desk, "run") == whole);
+    assert_eq!(at_work(&desk), []);
+}
