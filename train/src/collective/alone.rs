@@ -30,8 +30,7 @@ impl<T: Real> Collective<T> for Alone {
     }
 
     fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, _: Goes) -> Box<dyn Sum<T> + '_> {
-        let waiting = shapes.iter().map(|_| Mutex::default()).collect();
-        Box::new(Growing { tree, waiting, shapes })
+        Box::new(Growing::new(tree, shapes))
     }
 
     fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
@@ -59,7 +58,7 @@ impl Answers for Own {
 type Node<T> = (usize, Tensor<T>);
 
 /// Sums that are made as soon as both summands are there.
-struct Growing<T: Real> {
+pub(super) struct Growing<T: Real> {
     tree: AdditionTree,
     /// By parameter, the nodes whose sibling is still missing, and in the end the sum of all.
     waiting: Vec<Mutex<Vec<Node<T>>>>,
@@ -67,6 +66,18 @@ struct Growing<T: Real> {
 }
 
 impl<T: Real> Growing<T> {
+    pub(super) fn new(tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Self {
+        let waiting = shapes.iter().map(|_| Mutex::default()).collect();
+        Growing { tree, waiting, shapes }
+    }
+
+    /// The sums, if all are there; they stay.
+    #[cfg(test)]
+    pub(super) fn totals(&self) -> Vec<Option<Tensor<T>>> {
+        let all = self.waiting.iter().map(|nodes| nodes.lock().expect("no thread panicked with it"));
+        all.map(|nodes| nodes.first().map(|(_, total)| total.clone())).collect()
+    }
+
     /// Takes a node's sibling, if it is there; otherwise leaves the node for it.
     fn meet(&self, parameter: usize, sibling: Option<usize>, (node, value): Node<T>) -> Option<[Tensor<T>; 2]> {
         let mut waiting = self.waiting[parameter].lock().expect("no thread panicked with it");

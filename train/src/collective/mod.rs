@@ -10,6 +10,8 @@
 //! One process is [`Alone`].
 
 mod alone;
+#[cfg(test)]
+pub(crate) mod board;
 mod tree;
 
 use std::fmt::Debug;
