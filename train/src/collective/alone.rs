@@ -166,6 +166,27 @@ mod tests {
         }
     }
 
+    /// Shard by shard; where two are at work and the second comes first, it may have to wait as a fifth.
+    #[test]
+    fn no_more_than_four_gradients_are_held() {
+        for shards in [1, 8, 9, 16, 24, 64, 100] {
+            for reversed in [false, true] {
+                let sum: Growing<f32> = Growing::new(AdditionTree::new(Addition::Tree, shards), vec![None]);
+                let mut order: Vec<usize> = (0..shards).collect();
+                if reversed {
+                    order.chunks_mut(2).for_each(<[usize]>::reverse);
+                }
+                let held = order.into_iter().map(|shard| {
+                    sum.give(shard, 0, gradient(shard, 0));
+                    sum.waiting[0].lock().unwrap().len()
+                });
+                let most = held.max().unwrap();
+                assert!(most <= 4 + usize::from(reversed), "{most} of {shards} shards");
+                assert!(most >= 4 || shards <= 8, "{most} of {shards} shards");
+            }
+        }
+    }
+
     #[test]
     #[should_panic(expected = "a shard has not given a gradient that others have")]
     fn a_gradient_that_only_some_shards_have_is_noticed() {
