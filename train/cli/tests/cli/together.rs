@@ -326,9 +326,9 @@ impl Harm {
             (Some(0), _) => End::Well,
             (Some(130), None) => End::Stopped,
             (None, None) => End::Unsaid,
-            (Some(75), Some(victim)) if run.stderr.contains(&format!("process {victim} ")) => End::Named,
-            // Who is stopped, or killed, before the processes have met.
-            (Some(1 | 75), Some(victim)) if run.stderr.contains(&format!("did not come within 5 s: {victim};")) => End::Named,
+            // With 1 before the processes have met.
+            (Some(1 | 75), Some(victim)) if run.stderr.contains(&format!("process {victim} ")) => End::Named,
+            (Some(1), Some(victim)) if run.stderr.contains(&format!("did not come within 5 s: {victim};")) => End::Named,
             code => panic!("{code:?}: {}", run.stderr),
         }
     }
