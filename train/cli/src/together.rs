@@ -239,6 +239,7 @@ mod several {
 
     /// A process that was started.
     struct Member {
+        number: usize,
         child: Child,
         end: Option<ExitStatus>,
     }
@@ -256,7 +257,7 @@ mod several {
             let line = serde_json::to_string(told).map_err(io::Error::from)? + "\n";
             // Who does not read it has ended, and is seen to.
             let _ = child.stdin.as_mut().map(|stdin| stdin.write_all(line.as_bytes()));
-            Ok(Member { child, end: None })
+            Ok(Member { number: me, child, end: None })
         }
     }
 
@@ -266,7 +267,11 @@ mod several {
         loop {
             for member in all.iter_mut().filter(|member| member.end.is_none()) {
                 member.end = member.child.try_wait()?;
-                if member.end.is_some_and(|end| !end.success()) {
+                if let Some(end) = member.end.filter(|end| !end.success()) {
+                    // It could not say so itself, and before they have met the others do not know.
+                    if failed.is_none() && end.code().is_none() {
+                        output::say(&format!("error: process {} was killed ({end})", member.number));
+                    }
                     failed.get_or_insert(Instant::now());
                 }
                 if interrupt::requested() {

@@ -198,14 +198,13 @@ pub fn meet(hosts: &Hosts, secret: &Secret, within: Duration) -> Result<Met, Ren
     }
     let mut control = meeting.connect(0, Purpose::Control, own)?;
     let mut session = [0; 32];
-    control.set_read_timeout(Some(meeting.left()))?;
-    let missing = |e: io::Error| RendezvousError::Unreached {
-        process: 0,
-        address: hosts.addresses[0].clone(),
-        within,
-        problem: format!("it still waits for others: {e}"),
+    let missing = |e: io::Error| {
+        let waits = e.kind() == io::ErrorKind::TimedOut;
+        let problem = if waits { "it still waits for others".into() } else { format!("it went before all were there: {e}") };
+        RendezvousError::Unreached { process: 0, address: hosts.addresses[0].clone(), within, problem }
     };
-    control.read_exact(&mut session).map_err(missing)?;
+    read(&mut control, &mut session, Instant::now() + meeting.left()).map_err(missing)?;
+    let control = ready(control)?;
     for (number, socket) in data.iter_mut().enumerate().take(me) {
         *socket = Some(meeting.connect(number, Purpose::Data, session)?);
     }
@@ -483,10 +482,14 @@ fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<
     while !rest.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
         }
         socket.set_read_timeout(Some(left))?;
-        let n = socket.read(rest)?;
+        let n = match socket.read(rest) {
+            // Its time is over: the next turn says so.
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => continue,
+            read => read?,
+        };
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -1,6 +1,7 @@
 //! Several processes, each a thread of this one, over real sockets.
 
 mod bits;
+mod faults;
 
 use std::sync::Arc;
 use std::time::Duration;

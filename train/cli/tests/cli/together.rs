@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use gradus_cluster::rendezvous::local_addresses;
 
+use super::kills::Moments;
 use super::*;
 
 /// How long anything may take before it is taken to hang.
@@ -266,4 +267,106 @@ fn a_run_starts_again_where_a_process_was_lost() {
     assert_holds(&run.stderr, &["a process was lost; starting again from the last checkpoint (3 times at most)", "process 1"]);
     assert!(models(&desk, "run") == whole);
     assert_eq!(at_work(&desk), []);
+}
+
+/// What is done to one of the processes of a run, or to the one that has started them.
+struct Harm {
+    signal: &'static str,
+    /// `None`: the one that has started them.
+    victim: Option<usize>,
+}
+
+/// What became of a run that was harmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// The harm came too late.
+    Well,
+    /// With a checkpoint.
+    Stopped,
+    /// With an error that names the victim.
+    Named,
+    /// The one that would have said it was killed.
+    Unsaid,
+}
+
+impl Harm {
+    fn draw(moments: &mut Moments, processes: u64) -> Self {
+        let victim = moments.draw(processes + 1).checked_sub(1).map(|number| number as usize);
+        Harm { signal: ["-KILL", "-STOP"][moments.draw(2) as usize], victim }
+    }
+
+    /// Does it after a while; false where there is nobody any more.
+    fn is_done(&self, desk: &Desk, after: Duration, child: &mut Child) -> bool {
+        std::thread::sleep(after);
+        let until = Instant::now() + DEADLINE;
+        while child.try_wait().unwrap().is_none() && Instant::now() < until {
+            let found = || at_work(desk).into_iter().find(|(_, number)| *number == self.victim).map(|(pid, _)| pid);
+            // The one that has started them is known; a process is like it until it becomes one of them.
+            if let Some(pid) = if self.victim.is_none() { Some(child.id()) } else { found() } {
+                signal(self.signal, pid);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// All processes but a stopped one that has started the others go by themselves.
+    fn end(&self, desk: &Desk, mut child: Child) -> End {
+        let stays = self.signal == "-STOP" && self.victim.is_none();
+        let others = || at_work(desk).into_iter().all(|(pid, _)| stays && pid == child.id());
+        wait_for("the end of a harmed run", || others().then_some(()));
+        if stays {
+            // It says what became of the others once it goes on.
+            signal("-CONT", child.id());
+        }
+        wait_for("the end of its first process", || child.try_wait().unwrap());
+        let run: Run = child.wait_with_output().unwrap().into();
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        match (run.code, self.victim) {
+            (Some(0), _) => End::Well,
+            (Some(130), None) => End::Stopped,
+            (None, None) => End::Unsaid,
+            // With 1 before the processes have met.
+            (Some(1 | 75), Some(victim)) if run.stderr.contains(&format!("process {victim} ")) => End::Named,
+            (Some(1), Some(victim)) if run.stderr.contains(&format!("did not come within 5 s: {victim};")) => End::Named,
+            code => panic!("{code:?}: {}", run.stderr),
+        }
+    }
+}
+
+#[test]
+fn whoever_is_killed_or_stopped_a_run_ends_in_time_and_goes_on_to_the_same_bits() {
+    let kills: u64 = std::env::var("GRADUS_KILLS").map_or(6, |n| n.parse().expect("GRADUS_KILLS is a number"));
+    let (mut moments, seed) = Moments::of_environment();
+    let desk = desk();
+    let works = [gpt(150), finetuning("gpt"), lstm(150)];
+    let mut whole: Vec<(Duration, _)> = Vec::new();
+    for (i, work) in works.iter().enumerate() {
+        let started = Instant::now();
+        work.begin(&desk, &format!("timed-{i}"), "--processes 2").printed();
+        whole.push((started.elapsed(), work.alone(&desk, &format!("whole-{i}"))));
+    }
+    let mut ends: BTreeMap<(End, &str, bool), u64> = BTreeMap::new();
+    for n in 0..kills {
+        let i = (n % 3) as usize;
+        let (work, (took, models_of_one)) = (&works[i], &whole[i]);
+        let processes = 2 + moments.draw(3);
+        let harm = Harm::draw(&mut moments, processes);
+        // Now and then before they have met.
+        let after = if moments.draw(5) == 0 { Duration::ZERO } else { took.mul_f64(moments.draw(1000) as f64 / 1000.0) };
+        let what = format!("GRADUS_SEED={seed}, harm {n}: {} to {:?} of {processes} after {after:?}", harm.signal, harm.victim);
+        eprintln!("{what}");
+        let mut child = work.start(&desk, "run", &format!("--processes {processes} --timeout 2 --wait 5"));
+        let is_done = harm.is_done(&desk, after, &mut child);
+        let end = harm.end(&desk, child);
+        assert!(is_done || end == End::Well, "{what}: {end:?}");
+        assert_eq!(at_work(&desk), [], "{what}");
+        *ends.entry((end, harm.signal, harm.victim.is_none())).or_default() += 1;
+        ended(work.start(&desk, "run", &format!("--processes {}", 1 + moments.draw(4)))).printed();
+        assert!(models(&desk, "run") == *models_of_one, "{what}");
+        fs::remove_dir_all(desk.path("run")).unwrap();
+    }
+    for ((end, signal, is_first), n) in ends {
+        eprintln!("{n:4} × {signal} to {}: {end:?}", if is_first { "the one that starts the others" } else { "one of them" });
+    }
 }
