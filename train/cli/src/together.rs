@@ -115,7 +115,7 @@ mod several {
     use super::{Arc, CliError, Company, Together};
     use crate::common::within;
     use crate::error::{self, LOST_PEER};
-    use crate::{output, signals};
+    use crate::{output, panics, signals};
 
     /// What a process of this machine is told on standard input.
     #[derive(Serialize, Deserialize)]
@@ -128,7 +128,7 @@ mod several {
     impl Together {
         pub(super) fn run_several(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
             for (flag, seconds) in [("wait", self.wait), ("timeout", self.timeout), ("step-timeout", self.step_timeout)] {
-                within(flag, seconds, 0.1..=1e6, " of seconds")?;
+                within(flag, seconds, 0.1..=1e6, " (seconds)")?;
             }
             match (self.member, self.process) {
                 (Some(me), _) => {
@@ -144,7 +144,7 @@ mod several {
                 (None, Some(me)) => self.start(&self.hosts()?, &self.secret()?, me..=me),
                 (None, None) => {
                     let n = self.processes.unwrap_or(1);
-                    within("processes", n, 1..=MOST_PROCESSES, " of processes")?;
+                    within("processes", n, 1..=MOST_PROCESSES, "")?;
                     self.start(&local_addresses(n)?, &Secret::random()?, 0..=n - 1)
                 }
             }
@@ -163,12 +163,13 @@ mod several {
             let me = hosts.me;
             error::speaks_as(me);
             let cluster = Arc::new(Cluster::join(&hosts, secret, wait, Limits { silence, step, stuck: Some(end) })?);
-            let result = work(Company { together: Arc::clone(&cluster) as _, goes_on });
+            let result = panics::caught(|| work(Company { together: Arc::clone(&cluster) as _, goes_on }));
             let failed = result.as_ref().err().filter(|e| !e.is_common() && e.exit_code() != 130).map(CliError::told);
             cluster.leave(failed);
+            // Process 0 says it, here or where all can read it.
+            let is_said = |e: &CliError| e.is_common() || self.processes.is_some() && e.told().starts_with("process 0 stopped: ");
             match result {
-                // Process 0 says it.
-                Err(e) if me > 0 && e.is_common() => Err(CliError::Members { code: e.exit_code() }),
+                Err(e) if me > 0 && is_said(&e) => Err(CliError::Members { code: e.exit_code() }),
                 other => other,
             }
         }
@@ -227,8 +228,9 @@ mod several {
         /// Reads it; when the one who started this process goes, the run is to stop.
         fn read() -> Result<Self, CliError> {
             let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            let told = serde_json::from_str(&line).map_err(io::Error::from)?;
+            let none = || CliError::Usage("--member: gradus itself starts such processes; leave it out".into());
+            io::stdin().lock().read_line(&mut line).map_err(|_| none())?;
+            let told = serde_json::from_str(&line).map_err(|_| none())?;
             std::thread::spawn(|| {
                 let _ = io::stdin().lock().read_to_end(&mut Vec::new());
                 interrupt::request();

@@ -135,6 +135,9 @@ pub fn begin(
     in_range("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
         .map_err(SettingsError::from)?;
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
+    let (shards, processes) = (settings.accumulate * settings.shards, control.run.together.processes());
+    in_range("shards", shards, shards >= processes, format!("at least {processes} in all, one for each process"))
+        .map_err(SettingsError::from)?;
     let _lock = PretrainManifest::claim(out)?;
     let source: Box<dyn TextSource> = match corpus {
         Some(path) => {

@@ -58,7 +58,12 @@ impl<'c> Pretraining<'c> {
         self.is_probed = records.iter().any(|record| matches!(record, Record::Probe { .. }));
         self.is_saved = records.iter().any(|record| matches!(record, Record::Checkpoint { step, .. } if *step == done));
         let (parameters, corpus) = (self.run.manifest.settings.model.parameters(), self.run.source.tokens());
-        let words = format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens");
+        let together = match self.control.run.together.processes() {
+            1 => String::new(),
+            n => format!(", in {n} processes"),
+        };
+        let words =
+            format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens{together}");
         journal.progress.say(&words);
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
