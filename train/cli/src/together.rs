@@ -206,8 +206,9 @@ mod several {
                 let all =
                     members.clone().map(|me| Member::start(me, &told, members.clone().count())).collect::<Result<Vec<_>, _>>()?;
                 let ends = wait(all, Duration::from_secs_f64(1.5 * self.timeout + 0.5))?;
-                let first = ends.iter().find(|end| !end.success());
-                let Some(first) = first else { return Ok(()) };
+                // Where process 0 has ended well the run is made, whatever became of the others afterwards.
+                let made = *members.start() == 0 && ends.first().is_some_and(ExitStatus::success);
+                let Some(first) = ends.iter().find(|end| !end.success() && !made) else { return Ok(()) };
                 let own = ends.iter().filter_map(ExitStatus::code).find(|&code| code != 0 && code != i32::from(LOST_PEER));
                 if let Some(code) = own.or_else(|| (attempt == self.restart).then(|| first.code().unwrap_or(LOST_PEER.into()))) {
                     return Err(CliError::Members { code: u8::try_from(code).unwrap_or(1) });
@@ -263,18 +264,18 @@ mod several {
         }
     }
 
-    /// Waits for all; those that do not end after one has failed are ended.
+    /// Waits for all; those that do not end after one has failed, or after process 0, are ended.
     fn wait(mut all: Vec<Member>, patience: Duration) -> Result<Vec<ExitStatus>, CliError> {
-        let mut failed: Option<Instant> = None;
+        let mut ending: Option<Instant> = None;
         loop {
             for member in all.iter_mut().filter(|member| member.end.is_none()) {
                 member.end = member.child.try_wait()?;
-                if let Some(end) = member.end.filter(|end| !end.success()) {
+                if let Some(end) = member.end.filter(|end| !end.success() || member.number == 0) {
                     // It could not say so itself, and before they have met the others do not know.
-                    if failed.is_none() && end.code().is_none() {
+                    if ending.is_none() && end.code().is_none() {
                         output::say(&format!("error: process {} was killed ({end})", member.number));
                     }
-                    failed.get_or_insert(Instant::now());
+                    ending.get_or_insert(Instant::now());
                 }
                 if interrupt::requested() {
                     member.child.stdin = None;
@@ -283,7 +284,7 @@ mod several {
             if all.iter().all(|member| member.end.is_some()) {
                 return Ok(all.into_iter().filter_map(|member| member.end).collect());
             }
-            if failed.is_some_and(|at| at.elapsed() > patience) {
+            if ending.is_some_and(|at| at.elapsed() > patience) {
                 all.iter_mut().filter(|member| member.end.is_none()).for_each(|member| drop(member.child.kill()));
             }
             std::thread::sleep(Duration::from_millis(10));

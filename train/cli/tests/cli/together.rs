@@ -315,15 +315,24 @@ impl Harm {
         false
     }
 
-    /// All processes but a stopped one that has started the others go by themselves.
+    /// All processes go by themselves; but nobody ends one that is stopped and has started the others, or is left alone with the end of
+    /// the run.
     fn end(&self, desk: &Desk, mut child: Child) -> End {
-        let stays = self.signal == "-STOP" && self.victim.is_none();
-        let others = || at_work(desk).into_iter().all(|(pid, _)| stays && pid == child.id());
-        wait_for("the end of a harmed run", || others().then_some(()));
-        if stays {
-            // It says what became of the others once it goes on.
-            signal("-CONT", child.id());
-        }
+        let (first, stopped) = (child.id(), self.signal == "-STOP");
+        let mut alone = None;
+        wait_for("the end of a harmed run", || {
+            let left = at_work(desk);
+            let others = left.iter().any(|(pid, number)| *pid != first && (*number != Some(0) || self.victim != Some(0)));
+            if others || !stopped || left.is_empty() {
+                alone = None;
+                return left.is_empty().then_some(());
+            }
+            // Who starts processes gives them less time than this.
+            let since = *alone.get_or_insert_with(Instant::now);
+            (self.victim.is_none() || since.elapsed() > Duration::from_secs(10)).then_some(())
+        });
+        // Where it lives, it says what became of the others once it goes on.
+        at_work(desk).into_iter().for_each(|(pid, _)| signal("-CONT", pid));
         wait_for("the end of its first process", || child.try_wait().unwrap());
         let run: Run = child.wait_with_output().unwrap().into();
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
