@@ -81,7 +81,7 @@ fn every_path_in_the_prose_exists() {
 
 #[test]
 fn what_everyone_reads_is_short() {
-    for (document, most) in [("README.md", 10_000), ("ARCHITECTURE.md", 15_000)] {
+    for (document, most) in [("README.md", 10_000), ("ARCHITECTURE.md", 16_000)] {
         let bytes = read(document).len();
         assert!(bytes <= most, "{document}: {bytes} bytes, at most {most}");
     }

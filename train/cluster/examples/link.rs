@@ -1,12 +1,13 @@
-//! What a process waits for, measured on a link and predicted by [`gradus_cluster::cost`].
+//! A step on a link, measured and predicted by [`gradus_cluster::cost`].
 //!
 //! ```text
-//! link FILE I PRESET SEQUENCES SHARDS STEPS DELAY [OWN BACKWARD]
+//! link FILE I PRESET SEQUENCES SHARDS STEPS DELAY [BASE RATE]
 //! ```
 //!
 //! FILE has the address of each process, a line each; I is this one's number. A step has SEQUENCES windows of random tokens for each
 //! process, in SHARDS shards for all of them. DELAY seconds pass before what arrived is read. Process 0 prints a line: medians over
-//! STEPS steps. `link.sh` runs it on one machine, with and without a slow link between its processes.
+//! STEPS steps; with BASE, the seconds of a step on a link that costs nothing, and RATE, in bytes per second, also what is predicted.
+//! `link.sh` runs it on one machine, with and without a slow link between its processes.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use gradus_cluster::cluster::Cluster;
 use gradus_cluster::control::Limits;
+use gradus_cluster::cost::{Link, Work, cost};
 use gradus_cluster::rendezvous::{Hosts, Met, meet};
 use gradus_cluster::secret::Secret;
 use gradus_model::{Batch, Gpt, GptConfig, Model, Tree};
@@ -115,8 +117,8 @@ fn median(mut all: Vec<f64>) -> f64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [file, me, preset, sequences, shards, steps, delay] = &args[..] else {
-        return Err("link FILE I PRESET SEQUENCES SHARDS STEPS DELAY".into());
+    let [file, me, preset, sequences, shards, steps, delay, more @ ..] = &args[..] else {
+        return Err("link FILE I PRESET SEQUENCES SHARDS STEPS DELAY [BASE RATE]".into());
     };
     let addresses: Vec<String> = std::fs::read_to_string(file)?.lines().map(str::to_owned).collect();
     let (hosts, steps, delay) = (Hosts { addresses, me: me.parse()? }, steps.parse::<usize>()?, delay.parse()?);
@@ -157,9 +159,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if hosts.me == 0 {
         let [step, own, waits] = [seconds, own, waits].map(median);
-        let update = step - own - waits;
-        let json = format!(r#""preset":"{preset}","processes":{processes},"gradient":{gradient},"at_the_end":{at_the_end}"#);
-        println!(r#"{{{json},"step":{step:.4},"own":{own:.4},"waiting":{waits:.4},"update":{update:.4}}}"#);
+        let mut json = format!(r#""preset":"{preset}","processes":{processes},"gradient":{gradient},"at_the_end":{at_the_end}"#);
+        json += &format!(r#","step":{step:.4},"own":{own:.4},"waiting":{waits:.4}"#);
+        if let [base, rate] = more {
+            let (base, rate) = (base.parse::<f64>()?, rate.parse()?);
+            // Backward takes twice as long as forward.
+            let last_backward = 2.0 / 3.0 * own / (shards.parse::<f64>()? / processes as f64);
+            let work = Work { gradient: gradient as f64, at_the_end: at_the_end as f64, own: base, last_backward, update: 0.0 };
+            let predicted = cost(&work, &Link { rate, latency: delay, copying: 0.0 }, processes);
+            let (share, off) = (100.0 * (step - base) / step, 100.0 * (predicted.step / step - 1.0));
+            json += &format!(r#","base":{base},"share_of_the_link":"{share:.1} %""#);
+            json += &format!(r#","predicted":{:.4},"off_by":"{off:+.1} %""#, predicted.step);
+        }
+        println!("{{{json}}}");
     }
     trainer.compare()?;
     cluster.leave(None);

@@ -1,0 +1,42 @@
+//! How much faster several machines train, by [`gradus_cluster::cost`].
+//!
+//! ```text
+//! predict [TOKENS_PER_SECOND [SEQUENCES [RATE [LATENCY [COPYING]]]]]
+//! ```
+//!
+//! For the `gpt1` preset on machines that each train so many tokens per second, at a global batch of SEQUENCES × 512 tokens, over links
+//! of RATE bytes per second each way, LATENCY seconds and COPYING seconds of a machine per byte; 350, 64, 125e6, 0.001 and 5e-10 where
+//! none are given.
+
+use gradus_cluster::cost::{Link, Work, cost};
+use gradus_model::{GptConfig, Model, Tree};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut given = std::env::args().skip(1);
+    let mut next = |default: f64| given.next().map_or(Ok(default), |text| text.parse::<f64>());
+    let (rate_of_one, sequences) = (next(350.0)?, next(64.0)?);
+    let link = Link { rate: next(125e6)?, latency: next(0.001)?, copying: next(5e-10)? };
+    let config = GptConfig::default();
+    let (mut gradient, mut at_the_end) = (0.0, 0.0);
+    Model::declare(&config.clone().into()).visit(|name, p| {
+        let bytes = 4.0 * p.shape.numel() as f64;
+        gradient += bytes;
+        at_the_end += if name.contains("embed") { bytes } else { 0.0 };
+    });
+    let all = sequences * config.context as f64 / rate_of_one;
+    // The optimizer reads and writes four numbers of each parameter, at some 10 GB/s.
+    let update = 7.0 * gradient / 10e9;
+    println!("machines   seconds a step   waiting   times one machine   of what is possible");
+    for machines in [1, 2, 4, 8, 16, 32, 64] {
+        let own = all / f64::from(machines);
+        // Two shards at work at a time, each of a sequence where there are so many.
+        let last_backward = 2.0 / 3.0 * own / (sequences / f64::from(machines) / 2.0).max(1.0);
+        let work = Work { gradient, at_the_end, own, last_backward, update };
+        let predicted = cost(&work, &link, machines as usize);
+        let times = (all + update) / predicted.step;
+        let share = 100.0 * times / f64::from(machines);
+        let waiting = 100.0 * predicted.waiting / predicted.step;
+        println!("{machines:>8}   {:>14.2}   {waiting:>5.1} %   {times:>17.2}   {share:>16.0} %", predicted.step);
+    }
+    Ok(())
+}
