@@ -310,24 +310,29 @@ impl Harm {
         false
     }
 
-    /// All processes go by themselves; but nobody ends one that is stopped and has started the others, or is left alone with the end of
-    /// the run.
+    /// All processes go by themselves; but nobody ends one that is stopped and starts the others, or is left alone with the end of the
+    /// run: it goes on when it is let.
     fn end(&self, desk: &Desk, mut child: Child) -> End {
         let (first, stopped) = (child.id(), self.signal == "-STOP");
-        let mut alone = None;
+        let mut alone = Instant::now();
         wait_for("the end of a harmed run", || {
             let left = at_work(desk);
-            let others = left.iter().any(|(pid, number)| *pid != first && (*number != Some(0) || self.victim != Some(0)));
-            if others || !stopped || left.is_empty() {
-                alone = None;
-                return left.is_empty().then_some(());
+            let may_stay = |(pid, number): &(u32, Option<usize>)| match self.victim {
+                // It is waited for by those that it has not told yet what they are.
+                None => true,
+                Some(0) => *pid == first || *number == Some(0),
+                Some(_) => false,
+            };
+            if !stopped || !left.iter().all(may_stay) {
+                alone = Instant::now();
             }
-            // Who starts processes gives them less time than this.
-            let since = *alone.get_or_insert_with(Instant::now);
-            (self.victim.is_none() || since.elapsed() > Duration::from_secs(10)).then_some(())
+            // Longer than processes wait for one another, or who starts them for them.
+            let is_alone = alone.elapsed() > Duration::from_secs(12);
+            let only_first = stopped && self.victim.is_none() && left.iter().all(|(pid, _)| *pid == first);
+            (is_alone || only_first || left.is_empty()).then_some(())
         });
-        // Where it lives, it says what became of the others once it goes on.
         at_work(desk).into_iter().for_each(|(pid, _)| signal("-CONT", pid));
+        wait_for("the end of all", || at_work(desk).into_iter().all(|(pid, _)| pid == first).then_some(()));
         wait_for("the end of its first process", || child.try_wait().unwrap());
         let run: Run = child.wait_with_output().unwrap().into();
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
@@ -335,6 +340,8 @@ impl Harm {
             (Some(0), _) => End::Well,
             (Some(130), None) => End::Stopped,
             (None, None) => End::Unsaid,
+            // It was stopped before it had started all.
+            (Some(1), None) if run.stderr.contains("did not come within 5 s: ") => End::Named,
             // With 1 before the processes have met.
             (Some(1 | 75), Some(victim)) if run.stderr.contains(&format!("process {victim} ")) => End::Named,
             (Some(1), Some(victim)) if run.stderr.contains(&format!("did not come within 5 s: {victim};")) => End::Named,
