@@ -45,6 +45,8 @@
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`evaluate`], [`zero_shot`] | how well a model predicts, and what it knows of a task |
 
+#![cfg_attr(test, recursion_limit = "256")] // a tensor's types are deep where it may be on a GPU
+
 pub mod collective;
 pub mod evaluate;
 pub mod finetune;

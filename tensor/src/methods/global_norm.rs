@@ -56,7 +56,11 @@ impl<T: Real> GlobalNorm<T> {
             let (tensors, numbers) = arrays.split_at(tensors.len());
             return GlobalNorm { at: Place::Gpu(Box::new(crate::gpu::NormTable::of(tensors, numbers))) };
         }
-        let squares = tensors.iter().map(|x| x.sum_squares()).collect();
+        Self::of_squares(tensors.iter().map(|x| x.sum_squares()).collect(), numbers)
+    }
+
+    /// Of tensors with these sums of squares, which may be in other processes; on the CPU.
+    pub fn of_squares(squares: Vec<f64>, numbers: &[&Tensor<T>]) -> Self {
         let numbers = numbers.iter().map(|x| x.item().to_f64()).collect();
         GlobalNorm { at: Place::Host(Norms { squares, numbers }, std::marker::PhantomData) }
     }

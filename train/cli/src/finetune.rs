@@ -105,6 +105,7 @@ fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
         device,
         anomaly: args.anomaly,
         together: company.together,
+        shard_moments: args.together.shards_moments(),
         ..Control::new(monitor)
     };
     let mut settings = args.settings.clone();

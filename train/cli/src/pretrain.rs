@@ -94,6 +94,7 @@ fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
             device: device.clone(),
             anomaly: args.anomaly,
             together: company.together,
+            shard_moments: args.together.shards_moments(),
             ..Control::new(monitor)
         },
         samples: args.samples,

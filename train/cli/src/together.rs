@@ -39,6 +39,10 @@ pub struct Together {
     /// Start again from the last checkpoint, at most this many times, where a process was lost
     #[arg(long, value_name = "K", default_value_t = 0)]
     restart: u32,
+    /// Let each process keep the optimizer's moments of its part of the parameters alone (ZeRO-1): less memory each, the same bits, and
+    /// checkpoints with the same bytes
+    #[arg(long)]
+    shard_moments: bool,
     /// What process of this machine it is; the rest is read from standard input
     #[arg(long, value_name = "I", hide = true)]
     member: Option<usize>,
@@ -68,8 +72,13 @@ impl Company {
 
 impl Together {
     /// The names of its flags, which a resumed run takes too.
-    pub const FLAGS: [&'static str; 9] =
-        ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "member"];
+    pub const FLAGS: [&'static str; 10] =
+        ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "shard_moments", "member"];
+
+    /// Does each process keep the moments of its part alone?
+    pub fn shards_moments(&self) -> bool {
+        self.shard_moments
+    }
 
     /// Does the work as one of the processes that are asked for, or starts them.
     pub fn run(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
@@ -106,7 +115,7 @@ mod several {
     use super::{Arc, CliError, Company, Together};
     use crate::common::within;
     use crate::error::{self, LOST_PEER};
-    use crate::{output, signals};
+    use crate::{output, panics, signals};
 
     /// What a process of this machine is told on standard input.
     #[derive(Serialize, Deserialize)]
@@ -119,7 +128,7 @@ mod several {
     impl Together {
         pub(super) fn run_several(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
             for (flag, seconds) in [("wait", self.wait), ("timeout", self.timeout), ("step-timeout", self.step_timeout)] {
-                within(flag, seconds, 0.1..=1e6, " of seconds")?;
+                within(flag, seconds, 0.1..=1e6, " (seconds)")?;
             }
             match (self.member, self.process) {
                 (Some(me), _) => {
@@ -135,7 +144,7 @@ mod several {
                 (None, Some(me)) => self.start(&self.hosts()?, &self.secret()?, me..=me),
                 (None, None) => {
                     let n = self.processes.unwrap_or(1);
-                    within("processes", n, 1..=MOST_PROCESSES, " of processes")?;
+                    within("processes", n, 1..=MOST_PROCESSES, "")?;
                     self.start(&local_addresses(n)?, &Secret::random()?, 0..=n - 1)
                 }
             }
@@ -154,12 +163,13 @@ mod several {
             let me = hosts.me;
             error::speaks_as(me);
             let cluster = Arc::new(Cluster::join(&hosts, secret, wait, Limits { silence, step, stuck: Some(end) })?);
-            let result = work(Company { together: Arc::clone(&cluster) as _, goes_on });
+            let result = panics::caught(|| work(Company { together: Arc::clone(&cluster) as _, goes_on }));
             let failed = result.as_ref().err().filter(|e| !e.is_common() && e.exit_code() != 130).map(CliError::told);
             cluster.leave(failed);
+            // Process 0 says it, here or where all can read it.
+            let is_said = |e: &CliError| e.is_common() || self.processes.is_some() && e.told().starts_with("process 0 stopped: ");
             match result {
-                // Process 0 says it.
-                Err(e) if me > 0 && e.is_common() => Err(CliError::Members { code: e.exit_code() }),
+                Err(e) if me > 0 && is_said(&e) => Err(CliError::Members { code: e.exit_code() }),
                 other => other,
             }
         }
@@ -219,8 +229,9 @@ mod several {
         /// Reads it; when the one who started this process goes, the run is to stop.
         fn read() -> Result<Self, CliError> {
             let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            let told = serde_json::from_str(&line).map_err(io::Error::from)?;
+            let none = || CliError::Usage("--member: gradus itself starts such processes; leave it out".into());
+            io::stdin().lock().read_line(&mut line).map_err(|_| none())?;
+            let told = serde_json::from_str(&line).map_err(|_| none())?;
             std::thread::spawn(|| {
                 let _ = io::stdin().lock().read_to_end(&mut Vec::new());
                 interrupt::request();

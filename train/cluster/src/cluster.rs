@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, Answers, Collective, PeerError, Sum};
+use gradus_train::collective::{AdditionTree, Answers, Collective, Goes, PeerError, Place, Sum};
 use timely_communication::allocator::zero_copy::stream::Stream;
 
 use crate::control::{Control, Doing, Limits};
@@ -87,6 +87,18 @@ impl Cluster {
         self.line.fault.verdict()
     }
 
+    /// How such gradients are cut, and who adds what.
+    fn ways(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Ways, PeerError> {
+        let mut ways = self.ways.lock().expect("nothing here panics");
+        let of = (shapes.to_vec(), tree.clone());
+        if let Some(known) = ways.get(&of) {
+            return Ok(known.clone());
+        }
+        let pieces = Pieces::of(shapes);
+        let plan = Plan::new(tree, &self.owners(tree)?, &pieces.sizes());
+        Ok(ways.entry(of).or_insert((Arc::new(pieces), Arc::new(plan))).clone())
+    }
+
     fn owners(&self, tree: &AdditionTree) -> Result<Vec<Range<usize>>, PeerError> {
         let (n, shards) = (self.line.processes, tree.shards());
         owners(tree, n).ok_or_else(|| PeerError {
@@ -115,21 +127,17 @@ impl Collective<f32> for Cluster {
         Ok(self.owners(tree)?[self.line.me].clone())
     }
 
-    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Box<dyn Sum<f32> + '_> {
+    fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
+        let (pieces, plan) = self.ways(tree, shapes)?;
+        let of = |process| plan.own(process).into_iter().map(|piece| pieces.place(piece)).collect();
+        Ok((0..self.line.processes).map(of).collect())
+    }
+
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, goes: Goes) -> Box<dyn Sum<f32> + '_> {
         self.doing.step(true);
-        let (pieces, plan) = {
-            let mut ways = self.ways.lock().expect("nothing here panics");
-            let of = (shapes.clone(), tree.clone());
-            let make = || {
-                let pieces = Pieces::of(&shapes);
-                let owners = self.owners(&tree).expect("asked for before");
-                let plan = Plan::new(&tree, &owners, &pieces.sizes());
-                (Arc::new(pieces), Arc::new(plan))
-            };
-            ways.entry(of).or_insert_with(make).clone()
-        };
+        let (pieces, plan) = self.ways(&tree, &shapes).expect("as many shards as were asked for");
         let line = Arc::clone(&self.line);
-        let running = self.inbox.begin(|number| Running::new(line, number, tree, pieces, plan));
+        let running = self.inbox.begin(|number| Running::new(line, number, tree, pieces, plan, goes));
         Box::new(Step { handle: Handle { running, shapes }, doing: &self.doing, inbox: &self.inbox })
     }
 
@@ -139,6 +147,10 @@ impl Collective<f32> for Cluster {
 
     fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         self.inbox.broadcast(words)
+    }
+
+    fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+        self.inbox.collect(words)
     }
 }
 
@@ -156,6 +168,17 @@ impl Sum<f32> for Step<'_> {
     fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
         self.doing.step(false);
         let result = Box::new(self.handle).finish();
+        self.inbox.end();
+        result
+    }
+
+    fn own(&self) -> Result<Vec<Tensor>, PeerError> {
+        self.doing.step(false);
+        self.handle.own()
+    }
+
+    fn replace(self: Box<Self>, own: Vec<Tensor>) -> Result<Vec<Option<Tensor>>, PeerError> {
+        let result = Box::new(self.handle).replace(own);
         self.inbox.end();
         result
     }

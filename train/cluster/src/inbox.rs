@@ -28,6 +28,9 @@ struct State {
     /// Words told by this process, and broadcasts heard.
     told: u64,
     heard: u64,
+    /// By number and process, what process 0 collects, and how often it was asked for.
+    to_collect: BTreeMap<(u64, usize), Parts>,
+    collected: u64,
     /// Sums begun, and the last of them.
     begun: u64,
     sum: Option<Arc<Running>>,
@@ -75,6 +78,7 @@ impl Inbox {
             Some((head, contents)) => match head.kind {
                 Kind::Words => self.add_words(from, head, contents),
                 Kind::Broadcast => self.add_broadcast(from, head, contents),
+                Kind::Collected => self.add_collected(from, head, contents),
                 Kind::Part | Kind::Total => self.add_part(from, head, &message),
                 Kind::Beat => Ok(()),
             },
@@ -101,6 +105,14 @@ impl Inbox {
             return Err(format!("broadcast {} of process {from} after {} of process 0", head.number, state.heard));
         }
         state.broadcasts.entry(head.number).or_default().add(head, contents)
+    }
+
+    fn add_collected(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
+        let mut state = self.state();
+        if self.line.me != 0 || !(state.collected.saturating_sub(1)..state.collected + MOST_AHEAD).contains(&head.number) {
+            return Err(format!("words {} for process 0 alone, after {}", head.number, state.collected));
+        }
+        state.to_collect.entry((head.number, from)).or_default().add(head, contents)
     }
 
     fn add_part(&self, from: usize, head: Head, message: &Message) -> Result<(), String> {
@@ -180,5 +192,25 @@ impl Inbox {
             state.heard += 1;
             state.broadcasts.remove(&number).map(|parts| parts.bytes)
         })
+    }
+
+    /// Gives process 0 the words of all; the others get none.
+    pub fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+        let number = {
+            let mut state = self.state();
+            state.collected += 1;
+            state.collected - 1
+        };
+        if self.line.me > 0 {
+            let messages = cut(self.line.head(number, Kind::Collected), &words);
+            self.line.send(messages.into_iter().map(|message| (0, message)));
+            return Ok(Vec::new());
+        }
+        let others = self.line.wait(|| {
+            let came = &mut self.state().to_collect;
+            let all = self.line.others().all(|p| came.get(&(number, p)).is_some_and(Parts::is_whole));
+            all.then(|| self.line.others().filter_map(|p| came.remove(&(number, p))).map(|it| it.bytes).collect::<Vec<_>>())
+        })?;
+        Ok(std::iter::once(words).chain(others).collect())
     }
 }

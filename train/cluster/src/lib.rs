@@ -9,6 +9,7 @@
 
 pub mod cluster;
 pub mod control;
+pub mod cost;
 mod engine;
 mod fault;
 mod frames;

@@ -21,8 +21,14 @@ pub enum Kind {
     Words = 3,
     /// What process 0 says.
     Broadcast = 4,
+    /// What a process tells process 0 alone.
+    Collected = 5,
     /// Nothing: the connection works.
-    Beat = 5,
+    Beat = 6,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] = [Kind::Part, Kind::Total, Kind::Words, Kind::Broadcast, Kind::Collected, Kind::Beat];
 }
 
 /// What a message is.
@@ -59,8 +65,7 @@ impl Head {
         let (long, short) = bytes.split_at_checked(16)?;
         let [run, number] = *long.as_chunks::<8>().0.first_chunk::<2>()?;
         let [kind, node, piece, pieces] = short.as_chunks::<4>().0.first_chunk::<4>()?.map(u32::from_le_bytes);
-        let kinds = [Kind::Part, Kind::Total, Kind::Words, Kind::Broadcast, Kind::Beat];
-        let kind = kinds.into_iter().find(|k| *k as u32 == kind)?;
+        let kind = Kind::ALL.into_iter().find(|k| *k as u32 == kind)?;
         Some(Head { run: u64::from_le_bytes(run), number: u64::from_le_bytes(number), kind, node, piece, pieces })
     }
 }
@@ -157,7 +162,7 @@ pub mod tests {
         assert_eq!((head, numbers(contents, 2500).unwrap()), (HEAD, x));
         assert!(numbers(contents, 2499).is_none() && numbers(&contents[1..], 2499).is_none());
         assert_eq!(sent(&came).read(), came.read());
-        for kind in [Kind::Part, Kind::Total, Kind::Words, Kind::Broadcast, Kind::Beat] {
+        for kind in Kind::ALL {
             let head = Head { kind, ..HEAD };
             assert_eq!(sent(&Message::Bytes(head, [5, 6].into())).read(), Some((head, &[5, 6][..])));
         }

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use gradus_tensor::{Shape, halves};
+use gradus_train::collective::Place;
 
 /// Most numbers of a piece: 256 KiB of f32.
 const MOST: usize = 1 << 16;
@@ -13,8 +14,7 @@ const MOST: usize = 1 << 16;
 /// The pieces of all gradients, numbered one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pieces {
-    /// Each piece: its parameter, and its place among that one's numbers.
-    all: Vec<(usize, Range<usize>)>,
+    all: Vec<Place>,
     /// By parameter, which pieces are its own.
     of_parameter: Vec<Range<usize>>,
 }
@@ -38,7 +38,7 @@ impl Pieces {
                 self.cut(parameter, range.start..range.start + middle);
                 self.cut(parameter, range.start + middle..range.end);
             }
-            _ if n > 0 => self.all.push((parameter, range)),
+            _ if n > 0 => self.all.push(Place { parameter, range }),
             _ => {}
         }
     }
@@ -50,12 +50,17 @@ impl Pieces {
 
     /// Numbers of each piece.
     pub fn sizes(&self) -> Vec<usize> {
-        self.all.iter().map(|(_, range)| range.len()).collect()
+        self.all.iter().map(|place| place.range.len()).collect()
     }
 
-    /// The parameter of a piece, and where it lies in it.
-    pub fn place(&self, piece: usize) -> (usize, Range<usize>) {
+    /// Where a piece lies.
+    pub fn place(&self, piece: usize) -> Place {
         self.all[piece].clone()
+    }
+
+    /// How many numbers a piece has.
+    pub fn size(&self, piece: usize) -> usize {
+        self.all[piece].range.len()
     }
 
     /// The pieces of a parameter.
@@ -80,7 +85,7 @@ mod tests {
         assert!(sizes.iter().all(|&n| (1..=MOST).contains(&n)));
         for (parameter, shape) in shapes.iter().enumerate() {
             let own = pieces.of_parameter(parameter).map(|piece| pieces.place(piece));
-            let end = own.fold(0, |end, (of, range)| {
+            let end = own.fold(0, |end, Place { parameter: of, range }| {
                 assert_eq!((of, range.start), (parameter, end));
                 range.end
             });
@@ -92,7 +97,7 @@ mod tests {
     #[test]
     fn squares_of_pieces_are_the_squares_of_the_whole() {
         fn squares(g: &Tensor, pieces: &Pieces, range: Range<usize>) -> f64 {
-            let whole = (0..pieces.len()).any(|piece| pieces.place(piece).1 == range);
+            let whole = (0..pieces.len()).any(|piece| pieces.place(piece).range == range);
             let n = range.len();
             match halves(n) {
                 Some(middle) if !whole => {

@@ -84,6 +84,11 @@ impl Plan {
         self.places[piece * self.nodes + node].into()
     }
 
+    /// The pieces whose sum of all a process makes, in order.
+    pub fn own(&self, process: usize) -> Vec<usize> {
+        (0..self.back.len()).filter(|&piece| self.place(piece, self.nodes - 1) == process).collect()
+    }
+
     /// To whom a process passes on the sum of all of a piece.
     pub fn next(&self, piece: usize, process: usize) -> impl Iterator<Item = usize> {
         self.back[piece].iter().filter(move |way| way.from == process).map(|way| way.to)

@@ -1,9 +1,9 @@
 //! The sum of a step's gradients under way: each piece goes up the tree as its summands come, from this process or from others.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, PeerError, Sum};
+use gradus_train::collective::{AdditionTree, Goes, PeerError, Sum};
 
 use crate::line::Line;
 use crate::message::{Head, Kind, Message, numbers};
@@ -17,9 +17,17 @@ pub struct Running {
     tree: AdditionTree,
     pieces: Arc<Pieces>,
     plan: Arc<Plan>,
+    goes: Goes,
     slots: Vec<Mutex<Slot>>,
-    /// Pieces whose sum of all has not come.
-    left: Mutex<usize>,
+    left: Mutex<Left>,
+}
+
+/// How many are missing.
+struct Left {
+    /// Pieces whose sum of all, or what was made of it, has not come.
+    all: usize,
+    /// Pieces whose sum is made here, and is not.
+    own: usize,
 }
 
 /// What there is of a piece.
@@ -29,15 +37,25 @@ struct Slot {
     waiting: Vec<(usize, Vec<f32>)>,
     /// Nodes that came from others.
     came: Vec<usize>,
-    /// The sum of all.
+    /// The sum of all, where it is made here and goes nowhere.
+    own: Option<Vec<f32>>,
+    /// What all get: the sum of all, or what was made of it.
     total: Option<Arc<Vec<f32>>>,
 }
 
 impl Running {
-    pub fn new(line: Arc<Line>, number: u64, tree: AdditionTree, pieces: Arc<Pieces>, plan: Arc<Plan>) -> Self {
+    pub fn new(line: Arc<Line>, number: u64, tree: AdditionTree, pieces: Arc<Pieces>, plan: Arc<Plan>, goes: Goes) -> Self {
         let slots = (0..pieces.len()).map(|_| Mutex::default()).collect();
-        let left = Mutex::new(pieces.len());
-        Running { line, number, tree, pieces, plan, slots, left }
+        let left = Mutex::new(Left { all: pieces.len(), own: plan.own(line.me).len() });
+        Running { line, number, tree, pieces, plan, goes, slots, left }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().expect("nothing here panics")
+    }
+
+    fn slot(&self, piece: usize) -> MutexGuard<'_, Slot> {
+        self.slots[piece].lock().expect("nothing here panics")
     }
 
     fn head(&self, kind: Kind, piece: usize, node: usize) -> Head {
@@ -51,11 +69,11 @@ impl Running {
         if piece >= n || head.pieces as usize != n || node >= self.tree.nodes() {
             return Err(format!("node {node} of piece {piece} of {}, where there are {n}", head.pieces));
         }
-        let length = self.pieces.place(piece).1.len();
+        let length = self.pieces.size(piece);
         let unfit = || format!("{} bytes as piece {piece}, which has {length} numbers", contents.len());
         let values = numbers(contents, length).ok_or_else(unfit)?;
         let unasked = || format!("node {node} of piece {piece}, which it should not send, or not again");
-        let mut slot = self.slots[piece].lock().expect("nothing here panics");
+        let mut slot = self.slot(piece);
         match head.kind {
             Kind::Total => {
                 if self.plan.source(piece, self.line.me) != Some(from) || slot.total.is_some() {
@@ -86,7 +104,7 @@ impl Running {
                 let message = Message::Numbers(self.head(Kind::Part, piece, node), Arc::new(values));
                 return self.line.send([(at, message)]);
             }
-            let mut slot = self.slots[piece].lock().expect("nothing here panics");
+            let mut slot = self.slot(piece);
             let Some(i) = slot.waiting.iter().position(|(other, _)| *other == parent.sibling) else {
                 return slot.waiting.push((node, values));
             };
@@ -96,16 +114,26 @@ impl Running {
             left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
             (node, values) = (parent.node, left);
         }
-        self.end(piece, values);
+        self.summed(piece, values);
     }
 
-    /// The sum of all of a piece is there: it is passed on.
+    /// The sum of all of a piece is made: it is passed on, or kept.
+    fn summed(&self, piece: usize, values: Vec<f32>) {
+        if self.goes == Goes::Everywhere {
+            return self.end(piece, values);
+        }
+        self.slot(piece).own = Some(values);
+        self.left().own -= 1;
+        self.line.wake();
+    }
+
+    /// What all get of a piece is there: it is passed on.
     fn end(&self, piece: usize, values: Vec<f32>) {
         let values = Arc::new(values);
         let message = Message::Numbers(self.head(Kind::Total, piece, self.tree.nodes() - 1), Arc::clone(&values));
         self.line.send(self.plan.next(piece, self.line.me).map(|to| (to, message.clone())));
-        self.slots[piece].lock().expect("nothing here panics").total = Some(values);
-        *self.left.lock().expect("nothing here panics") -= 1;
+        self.slot(piece).total = Some(values);
+        self.left().all -= 1;
         self.line.wake();
     }
 
@@ -113,9 +141,9 @@ impl Running {
         #[expect(clippy::disallowed_methods, reason = "it came over the wire")]
         Tensor::write(shape, |out| {
             for piece in self.pieces.of_parameter(parameter) {
-                let slot = self.slots[piece].lock().expect("nothing here panics");
+                let slot = self.slot(piece);
                 let total = slot.total.as_ref().expect("all have come");
-                out[self.pieces.place(piece).1].copy_from_slice(total);
+                out[self.pieces.place(piece).range].copy_from_slice(total);
             }
         })
     }
@@ -133,13 +161,29 @@ impl Sum<f32> for Handle {
         #[expect(clippy::disallowed_methods, reason = "it goes over the wire")]
         let values = gradient.as_slice();
         for piece in sum.pieces.of_parameter(parameter) {
-            sum.add(piece, shard, values[sum.pieces.place(piece).1].to_vec());
+            sum.add(piece, shard, values[sum.pieces.place(piece).range].to_vec());
         }
     }
 
     fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
         let Handle { running: sum, shapes } = *self;
-        sum.line.wait(|| (*sum.left.lock().expect("nothing here panics") == 0).then_some(()))?;
+        sum.line.wait(|| (sum.left().all == 0).then_some(()))?;
         Ok(shapes.into_iter().enumerate().map(|(parameter, shape)| Some(sum.total(parameter, shape?))).collect())
+    }
+
+    fn own(&self) -> Result<Vec<Tensor>, PeerError> {
+        let sum = &self.running;
+        sum.line.wait(|| (sum.left().own == 0).then_some(()))?;
+        let take = |piece| {
+            let values = sum.slot(piece).own.take().expect("all own parts are there");
+            Tensor::new([values.len()], values)
+        };
+        Ok(sum.plan.own(sum.line.me).into_iter().map(take).collect())
+    }
+
+    fn replace(self: Box<Self>, own: Vec<Tensor>) -> Result<Vec<Option<Tensor>>, PeerError> {
+        let sum = &self.running;
+        sum.plan.own(sum.line.me).into_iter().zip(own).for_each(|(piece, values)| sum.end(piece, values.to_vec()));
+        self.finish()
     }
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use gradus_model::check::{random_batch, tiny_gpt};
-use gradus_model::{Gpt, GptConfig, GradientMode, Model, Objective};
-use gradus_tensor::Tensor;
+use gradus_model::{Gpt, GptConfig, GradientMode, Objective};
 use gradus_tensor::rng::Philox;
 use gradus_train::collective::{Addition, Collective};
 use gradus_train::optim::Optimizer;
@@ -17,16 +16,23 @@ fn config() -> GptConfig {
     GptConfig { vocab: 2500, width: 48, layers: 2, heads: 4, context: 6, ..tiny_gpt() }.with_dropout(0.1)
 }
 
-fn trained(recipe: &Recipe, together: Option<Arc<dyn Collective<f32>>>) -> (Vec<StepSummary>, Model<Tensor>) {
+/// The summaries of three steps, and the trainer after them.
+fn trained(recipe: &Recipe, together: Option<Arc<dyn Collective<f32>>>, in_parts: bool) -> (Vec<StepSummary>, Trainer) {
     let mut trainer: Trainer = Trainer::new(recipe.clone(), Gpt::init(&config(), 1));
     trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));
+    if in_parts {
+        trainer.shard_moments().unwrap();
+    }
     let sequences = 12;
     let weights = Objective::TokenMean.weights(&vec![1.0; sequences * 6], sequences);
     let step = |t| {
         let batch = random_batch(&mut Philox::new(t), config().vocab, sequences, weights.clone());
         trainer.step(&batch).unwrap()
     };
-    ((1..=3).map(step).collect(), trainer.params)
+    let summaries = (1..=3).map(step).collect();
+    trainer.compare().unwrap();
+    trainer.gather_moments().unwrap();
+    (summaries, trainer)
 }
 
 #[test]
@@ -38,13 +44,21 @@ fn any_number_of_processes_gives_the_same_bits() {
     ] {
         let optimizer = Optimizer { lr: 0.01, ..Optimizer::default() };
         let recipe = Recipe { optimizer, addition, backward, concurrent_shards: 2, seed: 5, ..Recipe::new(10, shards) };
-        let alone = trained(&recipe, None);
+        let (summaries, alone) = trained(&recipe, None, false);
         for processes in [1, 2, 3, 4, 5, 8] {
             if processes > shards {
                 continue;
             }
-            let all = with_processes(processes, |cluster| trained(&recipe, Some(cluster)));
-            assert!(all.len() == processes && all.iter().all(|one| *one == alone), "{processes} processes, {shards} shards");
+            for in_parts in [false, true] {
+                let what = format!("{processes} processes, {shards} shards, in parts: {in_parts}");
+                let all = with_processes(processes, |cluster| trained(&recipe, Some(cluster), in_parts));
+                assert_eq!(all.len(), processes);
+                for (process, (found, trainer)) in all.iter().enumerate() {
+                    assert!(*found == summaries && trainer.params == alone.params, "process {process} of {what}");
+                    let has_moments = process == 0 || !in_parts;
+                    assert_eq!(trainer.moments() == alone.moments(), has_moments, "moments of process {process} of {what}");
+                }
+            }
         }
     }
 }
@@ -60,6 +74,8 @@ fn processes_hear_one_another() {
         }
         let said: Vec<u8> = (0..1_000_000).map(|i| (i % 249) as u8).collect();
         assert!(cluster.broadcast(if me == 0 { said.clone() } else { vec![] }).unwrap() == said);
+        let collected = cluster.collect(words(2)).unwrap();
+        assert!(collected == if me == 0 { (0..4).map(|p| vec![p; 300_000]).collect() } else { vec![] });
         cluster.broadcast(vec![me as u8]).unwrap()
     });
     assert_eq!(heard, [[0], [0], [0], [0]]);

@@ -65,6 +65,15 @@ pub enum Record {
         /// Their names by kinds of products.
         kernels: BTreeMap<String, String>,
     },
+    /// Where the time of each process went since the record before, where there are several.
+    Processes {
+        /// Steps made so far.
+        step: u64,
+        /// Seconds of training so far.
+        elapsed: f64,
+        /// By process.
+        times: Vec<ProcessTimes>,
+    },
     /// Something the reader should know.
     Warning {
         /// Steps made so far.
@@ -74,6 +83,25 @@ pub enum Record {
         /// What, in words.
         text: String,
     },
+}
+
+/// Where the time of a process went, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessTimes {
+    /// Its own work.
+    pub own: f64,
+    /// Waiting for the slowest process to do its.
+    pub slowest: f64,
+    /// Waiting for gradients to come.
+    pub wire: f64,
+}
+
+impl std::ops::AddAssign for ProcessTimes {
+    fn add_assign(&mut self, other: Self) {
+        self.own += other.own;
+        self.slowest += other.slowest;
+        self.wire += other.wire;
+    }
 }
 
 /// One step of the optimizer.
@@ -186,6 +214,7 @@ impl Record {
             Self::Checkpoint { step, .. }
             | Self::Device { step, .. }
             | Self::Kernels { step, .. }
+            | Self::Processes { step, .. }
             | Self::Warning { step, .. } => *step,
         }
     }
@@ -419,6 +448,7 @@ mod tests {
             Record::Checkpoint { step: 2, elapsed: 1.0, path: "runs/last".into() },
             step(3, f64::INFINITY),
             Record::Warning { step: 3, elapsed: 1.5, text: "the loss is not finite".into() },
+            Record::Processes { step: 3, elapsed: 1.5, times: vec![ProcessTimes { own: 1.0, slowest: 0.25, wire: 0.5 }; 2] },
         ];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");

@@ -4,7 +4,7 @@ use gradus_io::numbers::{count, duration, figure};
 
 use crate::document::Document;
 use crate::html::{Block, Figure, Row};
-use crate::metrics::{self, EvaluationRecord, Record, SampleRecord, Summary, VALIDATION};
+use crate::metrics::{self, EvaluationRecord, ProcessTimes, Record, SampleRecord, Summary, VALIDATION};
 use crate::scale::{Axis, Scale};
 use crate::svg::{self, Curve, Ink, Level, Plot};
 
@@ -270,10 +270,30 @@ impl PretrainReport {
         norm.curves.push(Curve { name: String::new(), points, ink: Ink::Train, dots: false });
         let rate = plot("Learning rate", "step size of the optimizer", Scale::Linear, |step| step.lr, Ink::Train);
         let plots: Vec<_> = [rate, norm].into_iter().filter(|plot| !plot.is_empty()).collect();
-        if plots.is_empty() {
-            return Vec::new();
+        let mut blocks = Vec::new();
+        if !plots.is_empty() {
+            blocks.push(Block::Plots(plots, "The schedule as it was followed, and the length of each step's gradient.".into()));
         }
-        vec![Block::Plots(plots, "The schedule as it was followed, and the length of each step's gradient.".into())]
+        blocks.extend(self.processes());
+        blocks
+    }
+
+    /// What each process waited for, where there were several.
+    fn processes(&self) -> Option<Block> {
+        let mut sums: Vec<ProcessTimes> = Vec::new();
+        for record in &self.records {
+            let Record::Processes { times, .. } = record else { continue };
+            sums.resize(sums.len().max(times.len()), ProcessTimes::default());
+            sums.iter_mut().zip(times).for_each(|(sum, &times)| *sum += times);
+        }
+        let row = |(process, times): (usize, ProcessTimes)| {
+            let ProcessTimes { own, slowest, wire } = times;
+            let cell = |part: f64| format!("{}, {}", percent(part / (own + slowest + wire)), duration(part));
+            Row { head: format!("process {process}"), cells: [own, slowest, wire].map(cell).into(), own: false }
+        };
+        let heads = ["", "its own work", "waiting for the slowest process", "waiting for gradients to come"];
+        let rows: Vec<Row> = sums.into_iter().enumerate().map(row).collect();
+        (!rows.is_empty()).then(|| Block::Table(heads.map(String::from).into(), rows))
     }
 
     fn warnings(&self) -> Vec<Block> {
@@ -407,6 +427,20 @@ mod tests {
         let html = example(None).document().render();
         assert!(html.contains("<title>Bits per byte</title>"));
         assert!(!html.contains("exact limit") && !html.contains("above the limit"));
+    }
+
+    #[test]
+    fn several_processes_are_told_what_they_waited_for() {
+        let mut report = example(None);
+        assert!(!report.document().render().contains("process 0"));
+        let times = |own| vec![ProcessTimes { own, slowest: 1.0, wire: 0.5 }, ProcessTimes { own: 7.5, slowest: 0.0, wire: 0.0 }];
+        for (step, own) in [(100, 1.0), (200, 5.0)] {
+            report.records.push(Record::Processes { step, elapsed: 1.0, times: times(own) });
+        }
+        let html = report.document().render();
+        for words in ["process 1", "66.7 %, 6 s", "22.2 %, 2 s", "11.1 %, 1 s", "100.0 %, 15 s"] {
+            assert!(html.contains(words), "missing: {words}");
+        }
     }
 
     #[test]

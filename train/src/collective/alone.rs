@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use super::{AdditionTree, Answers, Collective, PeerError, Sum};
+use super::{AdditionTree, Answers, Collective, Goes, PeerError, Place, Sum};
 
 /// A process that trains alone.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,9 +24,13 @@ impl<T: Real> Collective<T> for Alone {
         Ok(0..tree.shards())
     }
 
-    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Box<dyn Sum<T> + '_> {
-        let waiting = shapes.iter().map(|_| Mutex::default()).collect();
-        Box::new(Growing { tree, waiting })
+    fn parts(&self, _: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
+        let whole = |(parameter, shape): (usize, &Option<Shape>)| Some(Place { parameter, range: 0..shape.as_ref()?.numel() });
+        Ok(vec![shapes.iter().enumerate().filter_map(whole).collect()])
+    }
+
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, _: Goes) -> Box<dyn Sum<T> + '_> {
+        Box::new(Growing::new(tree, shapes))
     }
 
     fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
@@ -35,6 +39,10 @@ impl<T: Real> Collective<T> for Alone {
 
     fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         Ok(words)
+    }
+
+    fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+        Ok(vec![words])
     }
 }
 
@@ -50,13 +58,26 @@ impl Answers for Own {
 type Node<T> = (usize, Tensor<T>);
 
 /// Sums that are made as soon as both summands are there.
-struct Growing<T: Real> {
+pub(super) struct Growing<T: Real> {
     tree: AdditionTree,
     /// By parameter, the nodes whose sibling is still missing, and in the end the sum of all.
     waiting: Vec<Mutex<Vec<Node<T>>>>,
+    shapes: Vec<Option<Shape>>,
 }
 
 impl<T: Real> Growing<T> {
+    pub(super) fn new(tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Self {
+        let waiting = shapes.iter().map(|_| Mutex::default()).collect();
+        Growing { tree, waiting, shapes }
+    }
+
+    /// The sums, if all are there; they stay.
+    #[cfg(test)]
+    pub(super) fn totals(&self) -> Vec<Option<Tensor<T>>> {
+        let all = self.waiting.iter().map(|nodes| nodes.lock().expect("no thread panicked with it"));
+        all.map(|nodes| nodes.first().map(|(_, total)| total.clone())).collect()
+    }
+
     /// Takes a node's sibling, if it is there; otherwise leaves the node for it.
     fn meet(&self, parameter: usize, sibling: Option<usize>, (node, value): Node<T>) -> Option<[Tensor<T>; 2]> {
         let mut waiting = self.waiting[parameter].lock().expect("no thread panicked with it");
@@ -85,13 +106,26 @@ impl<T: Real> Sum<T> for Growing<T> {
     }
 
     fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
-        let total = |nodes: Mutex<Vec<Node<T>>>| {
-            let mut nodes = nodes.into_inner().expect("no thread panicked with it");
-            assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");
-            nodes.pop().map(|(_, total)| total)
-        };
-        Ok(self.waiting.into_iter().map(total).collect())
+        Ok(self.waiting.iter().map(|nodes| total(nodes)).collect())
     }
+
+    fn own(&self) -> Result<Vec<Tensor<T>>, PeerError> {
+        let flat = |sum: Tensor<T>| sum.reshape([sum.len()]);
+        Ok(self.waiting.iter().filter_map(total).map(flat).collect())
+    }
+
+    fn replace(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
+        let mut own = own.into_iter();
+        let shaped = |shape: Option<Shape>| shape.map(|shape| own.next().expect("one for each").reshape(shape));
+        Ok(self.shapes.into_iter().map(shaped).collect())
+    }
+}
+
+/// The sum of all, moved out.
+fn total<T: Real>(nodes: &Mutex<Vec<Node<T>>>) -> Option<Tensor<T>> {
+    let mut nodes = nodes.lock().expect("no thread panicked with it");
+    assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");
+    nodes.pop().map(|(_, total)| total)
 }
 
 #[cfg(test)]
@@ -109,7 +143,7 @@ mod tests {
     fn sums(order: &[usize], tree: &AdditionTree) -> Vec<Option<Tensor>> {
         let shape = Some(*gradient(0, 0).shape());
         let alone: &dyn Collective<f32> = &Alone;
-        let sum = alone.sum(tree.clone(), vec![shape, None, shape]);
+        let sum = alone.sum(tree.clone(), vec![shape, None, shape], Goes::Everywhere);
         order.par_iter().for_each(|&shard| [0, 2].into_iter().for_each(|p| sum.give(shard, p, gradient(shard, p))));
         sum.finish().unwrap()
     }
@@ -132,6 +166,27 @@ mod tests {
         }
     }
 
+    /// Shard by shard; where two are at work and the second comes first, it may have to wait as a fifth.
+    #[test]
+    fn no_more_than_four_gradients_are_held() {
+        for shards in [1, 8, 9, 16, 24, 64, 100] {
+            for reversed in [false, true] {
+                let sum: Growing<f32> = Growing::new(AdditionTree::new(Addition::Tree, shards), vec![None]);
+                let mut order: Vec<usize> = (0..shards).collect();
+                if reversed {
+                    order.chunks_mut(2).for_each(<[usize]>::reverse);
+                }
+                let held = order.into_iter().map(|shard| {
+                    sum.give(shard, 0, gradient(shard, 0));
+                    sum.waiting[0].lock().unwrap().len()
+                });
+                let most = held.max().unwrap();
+                assert!(most <= 4 + usize::from(reversed), "{most} of {shards} shards");
+                assert!(most >= 4 || shards <= 8, "{most} of {shards} shards");
+            }
+        }
+    }
+
     #[test]
     #[should_panic(expected = "a shard has not given a gradient that others have")]
     fn a_gradient_that_only_some_shards_have_is_noticed() {
@@ -146,5 +201,20 @@ mod tests {
         assert_eq!(alone.own(&AdditionTree::new(Addition::Tree, 5)), Ok(0..5));
         assert_eq!(alone.tell(vec![1, 2]).wait().unwrap(), [[1, 2]]);
         assert_eq!(alone.broadcast(vec![3]).unwrap(), [3]);
+        assert_eq!(alone.collect(vec![4]).unwrap(), [[4]]);
+    }
+
+    #[test]
+    fn who_is_alone_has_all_parts() {
+        let (alone, tree): (&dyn Collective<f32>, _) = (&Alone, AdditionTree::new(Addition::Tree, 2));
+        let shapes = vec![None, Some(Shape::from([1, 3]))];
+        assert_eq!(alone.parts(&tree, &shapes).unwrap(), [[Place { parameter: 1, range: 0..3 }]]);
+        let sum = alone.sum(tree, shapes, Goes::InParts);
+        [0, 1].iter().for_each(|&shard| sum.give(shard, 1, gradient(shard, 1).reshape([1, 3])));
+        let own = sum.own().unwrap();
+        assert_eq!(own, [gradient(0, 1).add(&gradient(1, 1))]);
+        let all = sum.replace(vec![own[0].affine(2.0, 0.0)]).unwrap();
+        assert!(all[0].is_none());
+        assert_eq!(all[1].as_ref().unwrap(), &own[0].affine(2.0, 0.0).reshape([1, 3]));
     }
 }

@@ -10,6 +10,8 @@
 //! One process is [`Alone`].
 
 mod alone;
+#[cfg(test)]
+pub(crate) mod board;
 mod tree;
 
 use std::fmt::Debug;
@@ -41,8 +43,14 @@ pub trait Collective<T: Real>: Debug + Send + Sync {
     /// There are fewer shards than processes.
     fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError>;
 
+    /// The parts of the sum of such gradients that each process ends up with, each in order; all of them together are all.
+    ///
+    /// # Errors
+    /// There are fewer shards than processes.
+    fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError>;
+
     /// Begins the sum of a step's gradients, with the shapes of those that there are, parameter by parameter.
-    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Box<dyn Sum<T> + '_>;
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, goes: Goes) -> Box<dyn Sum<T> + '_>;
 
     /// Tells all processes these bytes, at once; what they have told is then [received](Answers::wait).
     fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_>;
@@ -52,6 +60,12 @@ pub trait Collective<T: Real>: Debug + Send + Sync {
     /// # Errors
     /// A process is lost.
     fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError>;
+
+    /// Gives process 0 the words of each, in their order, of any length; the others get none, and do not wait.
+    ///
+    /// # Errors
+    /// A process is lost.
+    fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError>;
 }
 
 /// What the processes tell one another.
@@ -61,6 +75,24 @@ pub trait Answers: Send {
     /// # Errors
     /// A process is lost.
     fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError>;
+}
+
+/// Where a sum goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goes {
+    /// To every process.
+    Everywhere,
+    /// Nowhere: each process keeps its [own](Sum::own) parts, and passes on what it makes of them.
+    InParts,
+}
+
+/// Where a part of a parameter lies among its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the parameter.
+    pub parameter: usize,
+    /// Which of its numbers.
+    pub range: Range<usize>,
 }
 
 /// The sum of a step's gradients, as they come.
@@ -73,4 +105,16 @@ pub trait Sum<T: Real>: Sync {
     /// # Errors
     /// A process is lost.
     fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
+
+    /// This process's own [parts](Collective::parts) of the sum, each with one axis, where it [goes nowhere](Goes::InParts).
+    ///
+    /// # Errors
+    /// A process is lost.
+    fn own(&self) -> Result<Vec<Tensor<T>>, PeerError>;
+
+    /// Passes on what was made of the own parts; what all have made, put together.
+    ///
+    /// # Errors
+    /// A process is lost.
+    fn replace(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
 }

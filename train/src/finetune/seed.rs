@@ -198,8 +198,8 @@ impl Run for Seed<'_> {
         (read as f64, self.tokens)
     }
 
-    fn is_due(&self, _: u64) -> bool {
-        self.session.is_due()
+    fn is_due(&self, t: u64, _: u64) -> bool {
+        self.session.is_due_after(t)
     }
 
     /// Scores the dev split, and keeps the model if it is the best so far.

@@ -122,7 +122,12 @@ impl<'d> Session<'d> {
 
     /// Is the dev split due to be scored?
     pub fn is_due(&self) -> bool {
-        is_due(self.trainer.done(), self.an_epoch())
+        self.is_due_after(self.trainer.done())
+    }
+
+    /// Is it to be scored after step `t`?
+    pub(super) fn is_due_after(&self, t: u64) -> bool {
+        is_due(t, self.an_epoch())
     }
 
     /// Scores the dev split and keeps the model if it is the best so far; says whether it is.

@@ -135,6 +135,9 @@ pub fn begin(
     in_range("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
         .map_err(SettingsError::from)?;
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
+    let (shards, processes) = (settings.accumulate * settings.shards, control.run.together.processes());
+    in_range("shards", shards, shards >= processes, format!("at least {processes} in all, one for each process"))
+        .map_err(SettingsError::from)?;
     let _lock = PretrainManifest::claim(out)?;
     let source: Box<dyn TextSource> = match corpus {
         Some(path) => {
@@ -214,7 +217,9 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     settings.check()?;
     if let Some(own) = own {
         let model = own.model.clone().with_vocab(settings.model.vocab());
-        run::same_settings(&PretrainSettings { model, ..own.clone() }, settings, together.process())?;
+        // It changes no bit.
+        let own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() };
+        run::same_settings(&own, settings, together.process())?;
     }
     let open = |name: &str| files.get(name).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into());
     let tokenizer = Tokenizer::read(Path::new("the tokenizer of process 0"), &open)?;

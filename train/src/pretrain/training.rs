@@ -58,7 +58,12 @@ impl<'c> Pretraining<'c> {
         self.is_probed = records.iter().any(|record| matches!(record, Record::Probe { .. }));
         self.is_saved = records.iter().any(|record| matches!(record, Record::Checkpoint { step, .. } if *step == done));
         let (parameters, corpus) = (self.run.manifest.settings.model.parameters(), self.run.source.tokens());
-        let words = format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens");
+        let together = match self.control.run.together.processes() {
+            1 => String::new(),
+            n => format!(", in {n} processes"),
+        };
+        let words =
+            format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens{together}");
         journal.progress.say(&words);
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
@@ -184,8 +189,8 @@ impl Run for Pretraining<'_> {
         (tokens, (self.run.trainer.done() as f64 * tokens) as u64)
     }
 
-    fn is_due(&self, stop: u64) -> bool {
-        let (t, every) = (self.run.trainer.done(), self.run.manifest.settings.eval_every);
+    fn is_due(&self, t: u64, stop: u64) -> bool {
+        let every = self.run.manifest.settings.eval_every;
         t == stop || t.is_multiple_of(every.unwrap_or((self.run.manifest.steps / 20).max(1)))
     }
 

@@ -48,13 +48,15 @@ pub struct Control<'m> {
     pub anomaly: bool,
     /// The processes that make it.
     pub together: Arc<dyn Collective<f32>>,
+    /// Does each of them keep the moments of its own part of the parameters alone?
+    pub shard_moments: bool,
 }
 
 impl<'m> Control<'m> {
     /// To the end, on the CPU, in this process alone.
     pub fn new(monitor: &'m dyn Monitor) -> Self {
         let (command, device, together) = (String::new(), Device::Cpu, Arc::new(Alone));
-        Control { stop_at: None, monitor, command, device, anomaly: false, together }
+        Control { stop_at: None, monitor, command, device, anomaly: false, together, shard_moments: false }
     }
 
     /// The step that a run of so many ends after, this time.
@@ -98,8 +100,8 @@ pub trait Run {
     fn batch(&self, t: u64) -> Batch;
     /// Takes note of a step that was made. The tokens that it read, and those of the run so far.
     fn made(&mut self, batch: &Batch, loss: f64) -> (f64, u64);
-    /// Is the model to be evaluated after the steps made? `stop` is the last of this session.
-    fn is_due(&self, stop: u64) -> bool;
+    /// Is the model to be evaluated after step `t`? `stop` is the last of this session.
+    fn is_due(&self, t: u64, stop: u64) -> bool;
     /// Evaluates the model, and keeps it if it is the best so far.
     fn evaluate(&mut self, journal: &mut Journal) -> Result<(), Self::Error>;
     /// Writes down which kernels the device chose, where their bits differ.
@@ -124,14 +126,19 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
     let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());
     let (mut chosen, mut is_told) = (control.device.measured(), false);
+    if control.shard_moments {
+        trainer.shard_moments().map_err(RunError::from)?;
+    }
     while run.trainer().done() < stop && !run.trainer().stops() {
+        let next = run.trainer().done() + 1;
+        let due = run.is_due(next, stop);
+        run.trainer().ask_to_save(due || saved.elapsed() > R::SAVE_EVERY);
         step(run, journal)?;
         if !is_told && let Some(doubt) = doubt_of_kernels(&control.device) {
             journal.progress.warn(&doubt);
             journal.warn(run.trainer().done(), doubt)?;
             is_told = true;
         }
-        let due = run.is_due(stop);
         if due {
             run.evaluate(journal)?;
         }
@@ -139,15 +146,26 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
             run.keep_kernels(&control.device)?;
         }
         run.show(journal, due)?; // before the log is known to the state
-        if due || saved.elapsed() > R::SAVE_EVERY {
+        if run.trainer().saves() {
+            tell_times(run.trainer(), journal)?;
+            run.trainer().gather_moments().map_err(RunError::from)?;
             run.save(journal)?;
+            run.trainer().forget_moments();
             saved = Instant::now();
         }
     }
     if run.trainer().stops() {
         interrupt::request(); // if another process was asked, so was this one
     }
+    tell_times(run.trainer(), journal)?;
+    run.trainer().gather_moments().map_err(RunError::from)?;
     Ok(run.trainer().compare().map_err(RunError::from)?)
+}
+
+/// Logs where the time of several processes went.
+fn tell_times(trainer: &mut Trainer, journal: &mut Journal) -> Result<(), RunError> {
+    let (step, elapsed, times) = (trainer.done(), journal.seconds(), trainer.take_times());
+    if times.is_empty() { Ok(()) } else { journal.write(&Record::Processes { step, elapsed, times }) }
 }
 
 /// Where this session computes, after so many steps; a GPU is said too. `None` of a run that has only been on the CPU.

@@ -30,6 +30,7 @@ struct Record<M> {
     files: Vec<String>,
     /// Whether the trainer's state follows.
     has_state: bool,
+    shard_moments: bool,
 }
 
 /// A run as the other processes hear of it.
@@ -42,6 +43,8 @@ pub struct Begun<M> {
     pub files: BTreeMap<String, Vec<u8>>,
     /// The trainer's state; `None`: its first step is to come.
     state: Option<Vec<u8>>,
+    /// As of [`Control`].
+    shard_moments: bool,
 }
 
 /// What must be the same everywhere.
@@ -69,7 +72,8 @@ pub fn share(
         return Ok(());
     }
     let (stop, has_state) = (control.stop(trainer.recipe.steps), trainer.done() > 0);
-    let record = Some(Record { manifest, stop, files: files.iter().map(|(name, _)| (*name).into()).collect(), has_state });
+    let (names, shard_moments) = (files.iter().map(|(name, _)| (*name).into()).collect(), control.shard_moments);
+    let record = Some(Record { manifest, stop, files: names, has_state, shard_moments });
     together.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
     for (_, contents) in files {
         together.broadcast(contents)?;
@@ -100,13 +104,13 @@ impl<M: DeserializeOwned> Begun<M> {
         let text = together.broadcast(Vec::new())?;
         let unfit = |e: serde_json::Error| PeerError { problem: format!("process 0 told what is no run: {e}") };
         let record: Option<Record<M>> = serde_json::from_slice(&text).map_err(unfit)?;
-        let Some(Record { manifest, stop, files, has_state }) = record else { return Ok(None) };
+        let Some(Record { manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
         let mut heard = BTreeMap::new();
         for name in files {
             heard.insert(name, together.broadcast(Vec::new())?);
         }
         let state = if has_state { Some(together.broadcast(Vec::new())?) } else { None };
-        Ok(Some(Begun { manifest, stop, files: heard, state }))
+        Ok(Some(Begun { manifest, stop, files: heard, state, shard_moments }))
     }
 
     /// The trainer: in the state that process 0 told, or a fresh one.
@@ -127,6 +131,9 @@ impl<M: DeserializeOwned> Begun<M> {
         };
         trainer.together = Arc::clone(together);
         agree(&**together, data, &trainer)?;
+        if self.shard_moments {
+            trainer.shard_moments()?;
+        }
         Ok(trainer)
     }
 }
@@ -148,9 +155,9 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
     for (process, its) in all.iter().enumerate() {
         for (what, its, first, remedy) in [
             ("version of gradus", &its.version, &all[0].version, "use one on all machines"),
-            ("arithmetic", &its.arithmetic, &all[0].arithmetic, "its CPU would give other bits: leave it out"),
-            ("data", &its.data, &all[0].data, "give all processes the same files"),
-            ("parameters", &its.parameters, &all[0].parameters, "use one build of gradus on all machines"),
+            ("kind of arithmetic", &its.arithmetic, &all[0].arithmetic, "its CPU would give other bits: leave it out"),
+            ("digest of its data", &its.data, &all[0].data, "give all processes the same files"),
+            ("digest of parameters", &its.parameters, &all[0].parameters, "use one build of gradus on all machines"),
         ] {
             if its != first {
                 return Err(unfit(format!("process {process} has another {what} than process 0, {its} for {first}; {remedy}")));
@@ -169,10 +176,15 @@ pub fn follow(trainer: &mut Trainer, stop: u64, batch: impl Fn(u64) -> Batch) ->
         let batch = batch(trainer.done() + 1);
         trainer.step(&batch)?;
         trainer.alarms.take(); // process 0 has the same
+        trainer.take_times();
+        if trainer.saves() {
+            trainer.gather_moments()?;
+        }
     }
     if trainer.stops() {
         interrupt::request();
     }
+    trainer.gather_moments()?;
     Ok(trainer.compare()?)
 }
 
@@ -202,4 +214,105 @@ fn difference(place: &str, own: &Value, other: &Value) -> Option<String> {
 /// Does every process end with this error, at the same step? Process 0 then tells it.
 pub fn is_common(error: &RunError) -> bool {
     matches!(error, RunError::Train(e) if !matches!(e, TrainError::Peer { .. } | TrainError::Device { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use gradus_model::check::tiny_gpt;
+    use gradus_model::{Gpt, Model};
+    use gradus_tensor::{Shape, Tensor};
+
+    use super::*;
+    use crate::collective::{AdditionTree, Alone, Answers, Goes, Place, Sum};
+
+    /// Two processes, of which the other says what is told of it.
+    #[derive(Debug)]
+    struct Beside(fn(&mut Value));
+
+    struct Both(Vec<Vec<u8>>);
+
+    impl Answers for Both {
+        fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError> {
+            Ok(self.0)
+        }
+    }
+
+    impl Collective<f32> for Beside {
+        fn process(&self) -> usize {
+            0
+        }
+        fn processes(&self) -> usize {
+            2
+        }
+        fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
+            Collective::<f32>::own(&Alone, tree)
+        }
+        fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
+            Collective::<f32>::parts(&Alone, tree, shapes)
+        }
+        fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, goes: Goes) -> Box<dyn Sum<f32> + '_> {
+            Alone.sum(tree, shapes, goes)
+        }
+        fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
+            let mut other = serde_json::from_slice(&words).unwrap();
+            self.0(&mut other);
+            Box::new(Both(vec![words, serde_json::to_vec(&other).unwrap()]))
+        }
+        fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+            Ok(words)
+        }
+        fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+            Ok(vec![words])
+        }
+    }
+
+    fn trainer() -> Trainer {
+        let params: Model<Tensor> = Gpt::init(&tiny_gpt(), 1).into();
+        Trainer::new(Recipe::new(5, 2), params)
+    }
+
+    #[test]
+    fn who_differs_is_named() {
+        let told = |change| agree(&Beside(change), "ab", &trainer()).map_err(|e| e.to_string());
+        assert_eq!(told(|_| {}), Ok(()));
+        for (change, words) in [
+            (
+                (|other| other["version"] = "9.9".into()) as fn(&mut Value),
+                "process 1 has another version of gradus than process 0, 9.9 for 0.1.0; use one on all machines",
+            ),
+            (|other| other["arithmetic"] = "none".into(), "process 1 has another kind of arithmetic than process 0, none for "),
+            (|other| other["data"] = "cd".into(), "process 1 has another digest of its data than process 0, cd for ab; give all"),
+            (|other| other["parameters"] = "ef".into(), "process 1 has another digest of parameters than process 0, ef for "),
+            (|other| *other = Value::Null, "process 1 tells nothing of itself: "),
+        ] {
+            let found = told(change).unwrap_err();
+            assert!(found.starts_with(words) && found.contains("all processes of the run have stopped"), "{found}");
+        }
+    }
+
+    #[test]
+    fn the_first_setting_that_differs_is_named() {
+        let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let told = |own, other| same_settings(&of(own), &of(other), 3).map_err(|e| e.to_string());
+        let settings = r#"{"lr":0.1,"model":{"width":8,"layers":2}}"#;
+        assert_eq!(told(settings, settings), Ok(()));
+        let differs = |other, what: &str| {
+            let found = told(settings, other).unwrap_err();
+            assert!(found.starts_with(&format!("process 3 was started with other settings than process 0: {what}; ")), "{found}");
+        };
+        differs(r#"{"lr":0.2,"model":{"width":8,"layers":2}}"#, "lr is 0.1, not 0.2");
+        differs(r#"{"lr":0.1,"model":{"width":8,"layers":3}}"#, "layers is 2, not 3");
+        differs(r#"{"lr":0.1,"model":{"width":8}}"#, "layers is 2, not null");
+        differs(r#"{"lr":0.1,"model":{"width":8,"layers":2},"mode":"spacy"}"#, r#"mode is null, not "spacy""#);
+    }
+
+    #[test]
+    fn some_errors_all_processes_have() {
+        let of_all = RunError::Train(TrainError::Broken { name: "w".into() });
+        let of_one = RunError::Train(TrainError::Peer { step: 1, error: PeerError { problem: "gone".into() } });
+        assert!(is_common(&of_all) && !is_common(&of_one));
+        assert!(!is_common(&RunError::Peer(PeerError { problem: "gone".into() })));
+    }
 }

@@ -45,23 +45,20 @@ pub struct Alarms<T: Real> {
 }
 
 impl<T: Real> Alarms<T> {
-    /// Observes a step's gradient, before clipping: `squares` has the sum of squares of each part that there is, at any scale, `norm`
-    /// the norm.
-    pub(super) fn observe(&mut self, gradient: &Gradient<T>, squares: &[f64], norm: f64) {
+    /// Observes a step's gradient, before clipping: `squares` has the sum of squares of each parameter's, at any scale, `None` where it
+    /// is not trained, `norm` the norm. Units are seen where the gradient is here.
+    pub(super) fn observe(&mut self, gradient: &Gradient<T>, squares: &[Option<f64>], norm: f64) {
         self.steps += 1;
         let ends = self.steps.is_multiple_of(WINDOW);
         let (mut squares, mut window) = (squares.iter(), Vec::new());
         gradient.as_ref().visit(|name, g| {
-            let Some(g) = g else { return };
-            let square = *squares.next().expect("one for each part of the gradient");
+            let Some(square) = *squares.next().expect("one for each parameter") else { return };
             let idle = self.idle.entry(name.to_owned()).or_default();
             *idle = if square != 0.0 { 0 } else { *idle + 1 };
             if *idle == IDLE && self.reported.insert(name.to_owned()) {
                 self.warnings.push(format!("{name}: its gradient was 0 everywhere in {IDLE} steps; nothing is learnt there"));
             }
-            if g.shape().len() != 1 {
-                return;
-            }
+            let Some(g) = g.as_ref().filter(|g| g.shape().len() == 1) else { return };
             let alive = self.alive.entry(name.to_owned()).or_insert_with(|| g.zeros_like(*g.shape()));
             alive.zip_assign(g, "select(1.0, x, y == 0.0)", &[], |alive, g| if g == T::zero() { alive } else { T::one() });
             if ends && let Some(alive) = self.alive.remove(name) {
@@ -139,7 +136,7 @@ mod tests {
 
     fn observe(alarms: &mut Alarms<f64>, gradient: &Gradient<f64>, norm: f64) {
         let mut squares = Vec::new();
-        gradient.as_ref().visit(|_, g| squares.extend(g.iter().map(|g| g.sum_squares())));
+        gradient.as_ref().visit(|_, g| squares.push(g.as_ref().map(|g| g.sum_squares())));
         alarms.observe(gradient, &squares, norm);
     }
 

@@ -9,6 +9,7 @@
 
 mod alarms;
 mod dump;
+mod parts;
 mod scale;
 mod state;
 mod together;
@@ -21,17 +22,20 @@ use gradus_autograd::anomaly::{Anomaly, Guard, Watch};
 use gradus_autograd::observer::Observer;
 use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
+use gradus_report::metrics::ProcessTimes;
 use gradus_tensor::device::Products;
-use gradus_tensor::{Device, DeviceError, GlobalNorm, Real, Shape, Tensor, on_pool};
+use gradus_tensor::{Device, DeviceError, GlobalNorm, Norms, Real, Shape, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::collective::{Addition, AdditionTree, Alone, Collective, PeerError};
+use crate::collective::{Addition, AdditionTree, Alone, Collective, Goes, PeerError, Sum};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;
 pub use dump::{ANOMALY, DumpError, Replay};
+use parts::Moments;
 pub use state::{PREVIOUS_FILE, StateError, TRAINER_FILE};
+use together::Told;
 pub use together::digest;
 
 /// What a step needs to know besides its batch.
@@ -118,26 +122,36 @@ pub struct Trainer<T: Real = f32> {
     pub alarms: Alarms<T>,
     /// The processes that train it.
     pub together: Arc<dyn Collective<T>>,
-    /// Has any of them been asked to end the run?
+    /// Has any of them been asked to end the run, or to save it?
     stops: bool,
+    saves: bool,
+    /// The moments of this process's own parts, where each keeps those alone: m and v are then empty.
+    parts: Option<Vec<Moments<T>>>,
+    /// Where the time of the last steps went, by process.
+    times: Vec<ProcessTimes>,
+    /// This process's own time in the step before.
+    time: [f64; 2],
 }
 
 /// A gradient of each parameter that is trained.
 pub type Gradient<T> = Model<Option<Tensor<T>>>;
 
-/// What the shards of a step give, where the parameters are.
+/// What the shards of a step give beside their gradients, where the parameters are.
 struct Shards<T: Real> {
     /// Each shard's loss, without axes.
     losses: Vec<Tensor<T>>,
     /// Each shard's [mark](Guard::mark), NaN where a number on the way was not finite; none unless they are watched.
     marks: Vec<Tensor<T>>,
-    /// The sum.
-    gradient: Gradient<T>,
     /// Losses and gradient are so many times as large as the batch's.
     scale: f64,
-    /// Has any process been asked to end the run?
-    stops: bool,
+    /// What else all processes told; `None` of one alone.
+    told: Option<Told>,
+    /// Seconds of this process's own work.
+    seconds: f64,
 }
+
+/// A step whose gradients are still being added.
+type UnderWay<'c, T> = (Shards<T>, Box<dyn Sum<T> + 'c>);
 
 /// The measurements of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -206,16 +220,21 @@ fn needs(bytes: u64) -> [(&'static str, u64); 3] {
 }
 
 impl<T: Real> Shards<T> {
-    /// The norm of these tensors, and the losses and marks to be read with it.
-    fn measured(&self, gradient: &[&Tensor<T>]) -> GlobalNorm<T> {
-        GlobalNorm::of(gradient, &self.losses.iter().chain(&self.marks).collect::<Vec<_>>())
+    /// Of one shard on one tape.
+    fn one(loss: Tensor<T>, scale: f64) -> Self {
+        Shards { losses: vec![loss], marks: vec![], scale, told: None, seconds: 0.0 }
     }
 
-    /// The batch's own loss, of these of its shards, and its gradient.
-    fn unscaled(self, losses: &[f64]) -> (f64, Gradient<T>) {
+    /// The losses and marks, to be read with the norm.
+    fn numbers(&self) -> Vec<&Tensor<T>> {
+        self.losses.iter().chain(&self.marks).collect()
+    }
+
+    /// The batch's own loss and gradient.
+    fn unscaled(&self, losses: &[f64], gradient: Gradient<T>) -> (f64, Gradient<T>) {
         let scale = self.scale;
         let own = |g: Tensor<T>| if scale == 1.0 { g } else { g * (1.0 / scale) };
-        (losses.iter().sum::<f64>() / scale, self.gradient.map(|_, g| g.map(own)))
+        (losses.iter().sum::<f64>() / scale, gradient.map(|_, g| g.map(own)))
     }
 }
 
@@ -250,6 +269,10 @@ impl<T: Real> Trainer<T> {
             alarms: Alarms::default(),
             together: Arc::new(Alone),
             stops: false,
+            saves: false,
+            parts: None,
+            times: Vec::new(),
+            time: [0.0; 2],
         }
     }
 
@@ -284,20 +307,27 @@ impl<T: Real> Trainer<T> {
     /// The loss of a batch and its gradient, by shards; with a seed the dropouts are active. A parameter that is not trained
     /// ([`GradientMode::Head`]) has none.
     pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
-        let shards = self.shards(batch, dropout)?;
-        let read = shards.measured(&[]).read().map_err(|error| self.fault(error))?;
+        let (shards, sum) = self.shards(&*self.together, batch, dropout, Goes::Everywhere)?;
+        let gradient = self.gradient_of(sum.finish().map_err(|error| self.peer(error))?);
+        let read = GlobalNorm::of(&[], &shards.numbers()).read().map_err(|error| self.fault(error))?;
         let (losses, marks) = read.numbers.split_at(shards.losses.len());
         self.check(marks, batch, dropout)?;
-        Ok(shards.unscaled(losses))
+        Ok(shards.unscaled(losses, gradient))
     }
 
-    /// The same, before anything is read. Only this process's own shards are computed here.
-    fn shards(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<Shards<T>, TrainError> {
-        let (batch, scale) = self.scaled(batch);
+    /// The same, before anything is read, and while gradients are still being added. Only this process's own shards are computed here.
+    fn shards<'c>(
+        &self,
+        together: &'c dyn Collective<T>,
+        batch: &Batch,
+        dropout: Option<DropoutSeed>,
+        goes: Goes,
+    ) -> Result<UnderWay<'c, T>, TrainError> {
+        let (begin, (batch, scale)) = (Instant::now(), self.scaled(batch));
         let shards = batch.split(self.recipe.shards);
         let tree = AdditionTree::new(self.recipe.addition, shards.len());
-        let own = self.together.own(&tree).map_err(|error| self.peer(error))?;
-        let sum = self.together.sum(tree, self.shapes_of_gradients());
+        let own = together.own(&tree).map_err(|error| self.peer(error))?;
+        let sum = together.sum(tree, self.shapes_of_gradients(), goes);
         let shards: Vec<_> = shards.iter().enumerate().collect();
         let (mut losses, mut marks) = (Vec::new(), Vec::new());
         for group in shards[own].chunks(self.recipe.concurrent_shards.max(1)) {
@@ -315,14 +345,14 @@ impl<T: Real> Trainer<T> {
                 marks.extend(guard.and_then(|guard| guard.mark()));
             }
         }
-        let mut stops = false;
-        if self.together.processes() > 1 {
+        let (mut told, seconds) = (None, begin.elapsed().as_secs_f64());
+        if together.processes() > 1 {
             let all = self.of_all_processes(&losses, &marks).map_err(|error| self.peer(error))?;
             let numbers = |all: Vec<f64>| all.into_iter().map(|x| Tensor::scalar(T::lit(x))).collect();
-            (losses, marks, stops) = (numbers(all.losses), numbers(all.marks), all.stops);
+            told = Some(Told { stops: all.stops, saves: all.saves, times: all.times });
+            (losses, marks) = (numbers(all.losses), numbers(all.marks));
         }
-        let gradient = self.gradient_of(sum.finish().map_err(|error| self.peer(error))?);
-        Ok(Shards { losses, marks, gradient, scale, stops })
+        Ok((Shards { losses, marks, scale, told, seconds }, sum))
     }
 
     /// The shape of each parameter's gradient; `None` where it is not trained.
@@ -375,10 +405,22 @@ impl<T: Real> Trainer<T> {
 
     /// One step: forward, backward, clip, optimizer. On an error nothing changes, unless it is a device that failed.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
+        let together = Arc::clone(&self.together);
         on_pool(|| {
-            let shards = self.shards(batch, Some(self.dropout()))?;
-            self.stops = shards.stops;
-            self.apply(batch, &shards)
+            let goes = if self.parts.is_some() { Goes::InParts } else { Goes::Everywhere };
+            let begin = Instant::now();
+            let (mut shards, sum) = self.shards(&*together, batch, Some(self.dropout()), goes)?;
+            if let Some(told) = shards.told.take() {
+                self.hear(told);
+            }
+            if goes == Goes::InParts {
+                let summary = self.apply_in_parts(batch, &shards, sum)?;
+                self.time = [shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
+                return Ok(summary);
+            }
+            let gradient = self.gradient_of(sum.finish().map_err(|error| self.peer(error))?);
+            self.time = [shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
+            self.apply(batch, &shards, &gradient)
         })
     }
 
@@ -387,7 +429,7 @@ impl<T: Real> Trainer<T> {
         on_pool(|| {
             let (larger, scale) = self.scaled(batch);
             let (loss, gradient) = self.only_shard(&larger, Some(self.dropout()), Some(observer))?;
-            self.apply(batch, &Shards { losses: vec![loss], marks: vec![], gradient, scale, stops: false })
+            self.apply(batch, &Shards::one(loss, scale), &gradient)
         })
     }
 
@@ -417,13 +459,12 @@ impl<T: Real> Trainer<T> {
 
     /// Applies the gradient of `batch`. All is computed where the parameters are; then what the summary needs is read, at once.
     /// Where the loss, the norm or a mark is not finite, the factor of clipping is NaN, and nothing has changed.
-    fn apply(&mut self, batch: &Batch, shards: &Shards<T>) -> Result<StepSummary, TrainError> {
-        let (t, gradient, scale) = (self.done + 1, &shards.gradient, shards.scale);
+    fn apply(&mut self, batch: &Batch, shards: &Shards<T>, gradient: &Gradient<T>) -> Result<StepSummary, TrainError> {
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g));
-        let measured = shards.measured(&all);
-        let factor = clip::on_device(&measured, self.recipe.clip, scale);
-        let (at, optimizer) = (self.recipe.factors(t), &self.recipe.optimizer);
+        let measured = GlobalNorm::of(&all, &shards.numbers());
+        let factor = clip::on_device(&measured, self.recipe.clip, shards.scale);
+        let (at, optimizer) = (self.recipe.factors(self.done + 1), &self.recipe.optimizer);
         let moments = self.m.as_mut().zip(self.v.as_mut());
         let mut decays = self.decays.iter();
         self.params.as_mut().zip(moments).zip(gradient.as_ref()).visit(|name, ((p, (m, v)), g)| {
@@ -432,16 +473,30 @@ impl<T: Real> Trainer<T> {
             optimizer.update(at, &factor, decays, p, optimizer.name.has_moments().then_some((m, v)), g);
         });
         let read = measured.read().map_err(|error| self.fault(error))?;
+        let summary = self.summary(batch, shards, &read)?;
+        let mut squares = read.squares.iter();
+        let mut by_parameter = Vec::new();
+        gradient.as_ref().visit(|_, g| by_parameter.push(g.as_ref().and_then(|_| squares.next().copied())));
+        self.made(summary, gradient, &by_parameter);
+        Ok(summary)
+    }
+
+    /// What a step measured, where it can be made.
+    fn summary(&self, batch: &Batch, shards: &Shards<T>, read: &Norms) -> Result<StepSummary, TrainError> {
         let (losses, marks) = read.numbers.split_at(shards.losses.len());
-        let (loss, gradient_norm) = (losses.iter().sum::<f64>() / scale, read.norm() / scale);
+        let (loss, gradient_norm) = (losses.iter().sum::<f64>() / shards.scale, read.norm() / shards.scale);
         self.check(marks, batch, Some(self.dropout()))?;
         if !read.is_finite() {
             return Err(self.not_finite(batch, loss, gradient_norm));
         }
-        self.alarms.observe(gradient, &read.squares, gradient_norm);
-        self.alarms.observe_loss(loss);
-        self.done = t;
-        Ok(StepSummary { loss, gradient_norm, rate: optimizer.lr * at.schedule })
+        Ok(StepSummary { loss, gradient_norm, rate: self.recipe.optimizer.lr * self.recipe.factors(self.done + 1).schedule })
+    }
+
+    /// Takes note of a step that was made; `squares` as of [`Alarms::observe`].
+    fn made(&mut self, summary: StepSummary, gradient: &Gradient<T>, squares: &[Option<f64>]) {
+        self.alarms.observe(gradient, squares, summary.gradient_norm);
+        self.alarms.observe_loss(summary.loss);
+        self.done += 1;
     }
 
     /// Why the next step is not made, where its loss or its gradient's norm is not finite.

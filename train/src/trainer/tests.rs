@@ -3,6 +3,7 @@ use gradus_model::{Gpt, GptConfig, ModelConfig, Objective};
 use gradus_tensor::rng::Philox;
 
 use super::*;
+use crate::collective::board::processes;
 
 fn batch(config: &GptConfig) -> Batch {
     let weights = Objective::TokenMean.weights(&[1.0; 12], 3);
@@ -25,21 +26,21 @@ fn a_larger_loss_makes_the_same_step() {
         let weights = batch.weights.iter().map(|w| 8.0 * w).collect();
         let larger = Batch { weights, ..batch.clone() };
         let (loss, gradient) = other.only_shard(&larger, Some(other.dropout()), None).unwrap();
-        let shards =
-            || Shards { losses: vec![loss.clone()], marks: vec![], gradient: gradient.clone(), scale: 8.0, stops: false };
+        let shards = || Shards::one(loss.clone(), 8.0);
 
-        let (own, unscaled) = shards().unscaled(&[8.0 * expected.loss]);
+        let (own, unscaled) = shards().unscaled(&[8.0 * expected.loss], gradient.clone());
         assert_eq!(own, expected.loss);
         unscaled.zip(gradient.clone()).visit(|_, (own, larger)| {
             let eighth: Vec<f32> = larger.unwrap().to_vec().iter().map(|g| g / 8.0).collect();
             assert_eq!(own.unwrap().to_vec(), eighth);
         });
 
-        assert_eq!(other.apply(&batch, &shards()).unwrap(), expected);
+        assert_eq!(other.apply(&batch, &shards(), &gradient).unwrap(), expected);
         assert!(other.params == plain.params && other.moments() == plain.moments());
     }
-    let (_, same) = Shards { scale: 1.0, ..plain.shards(&batch, None).unwrap() }.unscaled(&[1.0]);
-    assert_eq!(same, plain.shards(&batch, None).unwrap().gradient);
+    let (_, gradient) = plain.gradient(&batch, None).unwrap();
+    let (_, same) = Shards::one(Tensor::scalar(1.0f32), 1.0).unscaled(&[1.0], gradient.clone());
+    assert_eq!(same, gradient);
 }
 
 #[test]
@@ -148,4 +149,113 @@ fn the_words_for_divergence_say_where_it_began_and_what_helps() {
     let anomaly = broken.anomaly(&batch(&tiny_gpt())).map(Box::new);
     let named = told(Products::F32, anomaly.clone());
     assert!(named.ends_with(&format!(". The first non-finite number: {}", anomaly.unwrap())), "{named}");
+}
+
+/// A model with parameters of more than one part, and a batch of it.
+fn larger() -> (Trainer, Batch) {
+    let config = GptConfig { vocab: 1500, ..tiny_gpt() }.with_dropout(0.1);
+    let recipe = Recipe { optimizer: Optimizer { lr: 0.01, ..Optimizer::default() }, seed: 3, ..Recipe::new(20, 6) };
+    let weights = Objective::TokenMean.weights(&[1.0; 24], 6);
+    (Trainer::new(recipe, Gpt::init(&config, 1)), random_batch(&mut Philox::new(8), config.vocab, 6, weights))
+}
+
+#[test]
+fn several_processes_make_the_same_steps() {
+    let (mut alone, batch) = larger();
+    let expected: Vec<StepSummary> = (0..3).map(|_| alone.step(&batch).unwrap()).collect();
+    for (count, in_parts) in [(2, false), (3, false), (2, true), (3, true)] {
+        let all = processes(count, |member| {
+            let mut trainer = larger().0;
+            trainer.together = member;
+            if in_parts {
+                trainer.shard_moments().unwrap();
+                assert!(trainer.moments().0.config() == trainer.params.config());
+            }
+            let made: Vec<StepSummary> = (0..2).map(|_| trainer.step(&batch).unwrap()).collect();
+            // Saved on the way: all moments, and the own parts alone again.
+            trainer.gather_moments().unwrap();
+            trainer.forget_moments();
+            let last = trainer.step(&batch).unwrap();
+            trainer.gather_moments().unwrap();
+            trainer.compare().unwrap();
+            ([&made[..], &[last]].concat(), trainer)
+        });
+        for (process, (made, trainer)) in all.into_iter().enumerate() {
+            assert_eq!(made, expected, "process {process} of {count}, in parts: {in_parts}");
+            assert!(trainer.params == alone.params && trainer.done() == 3);
+            let has_moments = trainer.moments() == alone.moments();
+            assert_eq!(has_moments, process == 0 || !in_parts, "process {process} of {count}, in parts: {in_parts}");
+        }
+    }
+}
+
+/// What one process is asked, all hear; what one does not compute as the others do, all are told.
+#[test]
+fn processes_hear_of_saving_and_of_what_differs() {
+    let (_, batch) = larger();
+    let heard = processes(3, |member| {
+        let mut trainer = larger().0;
+        let me = Collective::process(&*member);
+        trainer.together = member;
+        trainer.ask_to_save(me == 1);
+        trainer.step(&batch).unwrap();
+        let first = trainer.saves();
+        trainer.ask_to_save(false);
+        trainer.step(&batch).unwrap();
+        assert!(!trainer.saves() && !trainer.stops());
+        let times = trainer.take_times();
+        assert_eq!(times.len(), 3);
+        assert!(times.iter().all(|it| it.own > 0.0 && it.slowest >= 0.0 && it.wire >= 0.0), "{times:?}");
+        assert!(trainer.take_times().is_empty());
+        if me == 2 {
+            trainer.params.as_mut().visit(|name, p| {
+                if name == "h.0.ln_1.weight" {
+                    p.set(0, 2.0);
+                }
+            });
+        }
+        (first, trainer.compare().unwrap_err().problem)
+    });
+    for (saves, told) in heard {
+        assert!(saves);
+        assert!(told.starts_with("after step 2 the parameters of process 2 are not those of process 0"), "{told}");
+    }
+}
+
+/// Every so many steps they are compared on the way.
+#[test]
+fn processes_that_differ_are_found_on_the_way() {
+    let (_, batch) = larger();
+    let made = processes(2, |member| {
+        let mut trainer = larger().0;
+        let me = Collective::process(&*member);
+        trainer.together = member;
+        trainer.done = 98;
+        trainer.step(&batch).unwrap();
+        trainer.params.as_mut().visit(|_, p| p.set(0, me as f32));
+        trainer.step(&batch).unwrap();
+        trainer.step(&batch).map_err(|e| e.to_string())
+    });
+    for told in made {
+        let told = told.unwrap_err();
+        assert!(told.starts_with("step 101: after step 100 the parameters of process 1 are not those of process 0"), "{told}");
+    }
+}
+
+/// Nothing changes, also where each process applies its own parts.
+#[test]
+fn a_step_that_is_not_finite_changes_nothing_in_parts() {
+    let (_, batch) = larger();
+    let weights: Vec<f64> = batch.weights.iter().map(|_| f64::NAN).collect();
+    let broken = Batch { weights: weights.into(), ..batch.clone() };
+    processes(2, |member| {
+        let mut trainer = larger().0;
+        trainer.together = member;
+        trainer.shard_moments().unwrap();
+        trainer.step(&batch).unwrap();
+        let before = trainer.params.clone();
+        let error = trainer.step(&broken).unwrap_err();
+        assert!(matches!(error, TrainError::NotFinite { step: 2, .. }), "{error}");
+        assert!(trainer.params == before && trainer.done() == 1);
+    });
 }

@@ -2,6 +2,7 @@
 
 use gradus_io::interrupt;
 use gradus_model::{Model, Tree, checkpoint};
+use gradus_report::metrics::ProcessTimes;
 use gradus_tensor::{DeviceError, Real, Tensor};
 use sha2::{Digest, Sha256};
 
@@ -12,14 +13,23 @@ use crate::collective::PeerError;
 /// Steps after which processes compare their parameters.
 const COMPARED_EVERY: u64 = 100;
 
+/// What all processes told with a step, beside their losses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    pub stops: bool,
+    pub saves: bool,
+    pub times: Vec<[f64; 2]>,
+}
+
 impl<T: Real> Trainer<T> {
     /// What all processes tell of their shards, in their order. Now and then their parameters are compared.
     pub(super) fn of_all_processes(&self, losses: &[Tensor<T>], marks: &[Tensor<T>]) -> Result<Words, PeerError> {
         let numbers = |all: &[Tensor<T>]| all.iter().map(|x| x.item().to_f64()).collect();
         let compares = self.done > 0 && self.done.is_multiple_of(COMPARED_EVERY);
         let digest = if compares { self.digest()? } else { Vec::new() };
-        let (losses, marks, stops) = (numbers(losses), numbers(marks), interrupt::requested());
-        Words::of_all(&self.together.tell(Words { losses, marks, stops, digest }.to_bytes()).wait()?, self.done)
+        let (losses, marks, times) = (numbers(losses), numbers(marks), vec![self.time]);
+        let words = Words { losses, marks, times, stops: interrupt::requested(), saves: self.saves, digest };
+        Words::of_all(&self.together.tell(words.to_bytes()).wait()?, self.done)
     }
 
     fn digest(&self) -> Result<Vec<u8>, PeerError> {
@@ -38,6 +48,32 @@ impl<T: Real> Trainer<T> {
             Words::of_all(&self.together.tell(words.to_bytes()).wait()?, self.done)?;
         }
         Ok(())
+    }
+
+    /// Asks all processes to save the run after the next step, or not.
+    pub fn ask_to_save(&mut self, saves: bool) {
+        self.saves = saves;
+    }
+
+    /// Is the run to be saved after the steps made?
+    pub fn saves(&self) -> bool {
+        self.saves
+    }
+
+    /// Takes what the others told with a step.
+    pub(super) fn hear(&mut self, told: Told) {
+        (self.stops, self.saves) = (told.stops, told.saves);
+        self.times.resize(told.times.len(), ProcessTimes::default());
+        let longest = told.times.iter().map(|[own, _]| *own).fold(0.0, f64::max);
+        for (sum, [own, waited]) in self.times.iter_mut().zip(told.times) {
+            let slowest = (longest - own).min(waited);
+            *sum += ProcessTimes { own, slowest, wire: waited - slowest };
+        }
+    }
+
+    /// Where each process's time went since this was asked; nothing of a process alone.
+    pub fn take_times(&mut self) -> Vec<ProcessTimes> {
+        std::mem::take(&mut self.times)
     }
 
     /// Shall the run end after the steps made? What one process is asked, all are.

@@ -1,5 +1,7 @@
 //! What a process tells the others with each step.
 
+use gradus_tensor::Real;
+
 use crate::collective::PeerError;
 
 /// Of the shards of one process, or of all.
@@ -9,8 +11,12 @@ pub(super) struct Words {
     pub losses: Vec<f64>,
     /// The marks of those that are watched.
     pub marks: Vec<f64>,
+    /// The time of each process in the step before: its own work, and what it waited, in seconds.
+    pub times: Vec<[f64; 2]>,
     /// Shall the run end after this step?
     pub stops: bool,
+    /// Is it to be saved then?
+    pub saves: bool,
     /// The digest of the parameters before it, where it is compared.
     pub digest: Vec<u8>,
 }
@@ -23,7 +29,8 @@ impl Words {
             bytes.extend((list.len() as u64).to_le_bytes());
             bytes.extend(list.iter().flat_map(|x| x.to_le_bytes()));
         }
-        bytes.push(self.stops.into());
+        bytes.extend(self.times.first().copied().unwrap_or_default().map(f64::to_le_bytes).as_flattened());
+        bytes.push(u8::from(self.stops) + 2 * u8::from(self.saves));
         bytes.extend(&self.digest);
         bytes
     }
@@ -36,8 +43,10 @@ impl Words {
         let read = || {
             let (losses, rest) = list(bytes)?;
             let (marks, rest) = list(rest)?;
-            let (&stops, digest) = rest.split_first()?;
-            Some(Words { losses, marks, stops: stops == 1, digest: digest.into() })
+            let (times, rest) = rest.split_first_chunk::<16>()?;
+            let times = numbers_from(times).as_chunks().0.into();
+            let (&flags, digest) = rest.split_first()?;
+            Some(Words { losses, marks, times, stops: flags & 1 > 0, saves: flags & 2 > 0, digest: digest.into() })
         };
         let unfit = || PeerError { problem: format!("process {process} told {} bytes that are no words of a step", bytes.len()) };
         read().ok_or_else(unfit)
@@ -50,7 +59,7 @@ impl Words {
     pub fn of_all(told: &[Vec<u8>], steps: u64) -> Result<Self, PeerError> {
         let mut all = Words::default();
         for (process, bytes) in told.iter().enumerate() {
-            let Words { losses, marks, stops, digest } = Words::from_bytes(bytes, process)?;
+            let Words { losses, marks, times, stops, saves, digest } = Words::from_bytes(bytes, process)?;
             if process == 0 {
                 all.digest = digest;
             } else if all.digest != digest {
@@ -61,9 +70,28 @@ impl Words {
             }
             all.losses.extend(losses);
             all.marks.extend(marks);
+            all.times.extend(times);
             all.stops |= stops;
+            all.saves |= saves;
         }
         Ok(all)
+    }
+}
+
+/// Numbers as bytes, little-endian, each in as many as its type has.
+pub(super) fn numbers_to<T: Real>(numbers: &[T]) -> Vec<u8> {
+    let wide = |x: &T| x.to_f64();
+    match size_of::<T>() {
+        4 => numbers.iter().flat_map(|x| (wide(x) as f32).to_le_bytes()).collect(),
+        _ => numbers.iter().flat_map(|x| wide(x).to_le_bytes()).collect(),
+    }
+}
+
+/// The same back.
+pub(super) fn numbers_from<T: Real>(bytes: &[u8]) -> Vec<T> {
+    match size_of::<T>() {
+        4 => bytes.as_chunks::<4>().0.iter().map(|&x| T::lit(f32::from_le_bytes(x).into())).collect(),
+        _ => bytes.as_chunks::<8>().0.iter().map(|&x| T::lit(f64::from_le_bytes(x))).collect(),
     }
 }
 
@@ -80,16 +108,19 @@ mod tests {
     use super::*;
 
     fn words() -> Words {
-        Words { losses: vec![1.5, f64::NEG_INFINITY], marks: vec![-0.0], stops: true, digest: vec![7; 32] }
+        let (losses, marks) = (vec![1.5, f64::NEG_INFINITY], vec![-0.0]);
+        Words { losses, marks, times: vec![[2.0, 3.0]], stops: true, saves: false, digest: vec![7; 32] }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let bytes = words().to_bytes();
         assert_eq!(Words::from_bytes(&bytes, 0), Ok(words()));
-        assert_eq!(Words::from_bytes(&Words::default().to_bytes(), 0), Ok(Words::default()));
+        let (times, saves) = (vec![[0.0; 2]], true);
+        let little = Words { times, saves, ..Words::default() };
+        assert_eq!(Words::from_bytes(&little.to_bytes(), 0), Ok(little));
         let refused = |bytes: &[u8]| Words::from_bytes(bytes, 4).unwrap_err().problem;
-        for cut in [0, 7, 8, 23, 31, 39] {
+        for cut in [0, 7, 8, 23, 31, 39, 55] {
             assert_eq!(refused(&bytes[..cut]), format!("process 4 told {cut} bytes that are no words of a step"));
         }
         assert_eq!(refused(&[0xff; 90]), "process 4 told 90 bytes that are no words of a step", "a length beyond all bounds");
@@ -97,11 +128,13 @@ mod tests {
 
     #[test]
     fn all_are_put_together() {
-        let [one, two] = [false, true].map(|stops| Words { stops, ..words() });
+        let [one, two] = [false, true].map(|is| Words { stops: is, saves: is, ..words() });
         let told = [one.to_bytes(), two.to_bytes(), one.to_bytes()];
         let all = Words::of_all(&told, 3).unwrap();
         assert_eq!((all.losses.len(), all.marks.len(), all.stops, all.digest), (6, 3, true, vec![7; 32]));
-        assert!(!Words::of_all(&told[..1], 3).unwrap().stops);
+        assert_eq!((all.saves, all.times), (true, vec![[2.0, 3.0]; 3]));
+        let first = Words::of_all(&told[..1], 3).unwrap();
+        assert!(!first.stops && !first.saves);
         let other = Words { digest: vec![8; 32], ..words() }.to_bytes();
         let told = Words::of_all(&[one.to_bytes(), two.to_bytes(), other], 3).unwrap_err().problem;
         assert!(told.starts_with("after step 3 the parameters of process 2 are not those of process 0"), "{told}");

@@ -198,7 +198,12 @@ fn who_does_not_belong_to_a_run_is_refused_by_name() {
     desk.write("other-corpus.txt", "a dog and a cat sat. ".repeat(100));
     for (more, hosts, words, second) in [
         ("--secret secret --lr 0.5", "hosts", "process 1 was started with other settings than process 0: ", ["", ""]),
-        ("--secret secret --corpus other-corpus.txt", "hosts", "process 1 has another data than process 0", ["", ""]),
+        (
+            "--secret secret --corpus other-corpus.txt",
+            "hosts",
+            "process 1 has another digest of its data than process 0",
+            ["", ""],
+        ),
         ("--secret other-secret", "hosts", "did not come within 4 s: 1; ", ["process 0 at ", "refused: it has another secret"]),
         ("--secret secret", "other-hosts", "did not come within 4 s: 1; ", ["process 0 at ", "another list of hosts"]),
     ] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gradus_cluster::cluster::Cluster;
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{Addition, AdditionTree, Collective, PeerError};
+use gradus_train::collective::{Addition, AdditionTree, Collective, Goes, PeerError};
 
 use crate::{DEADLINE, LIMITS};
 
@@ -102,7 +102,7 @@ fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
     let tree = AdditionTree::new(Addition::Tree, PROCESSES);
     loop {
         let told = cluster.tell(vec![7; 20]);
-        let sum = cluster.sum(tree.clone(), vec![Some(Shape::from([NUMBERS]))]);
+        let sum = cluster.sum(tree.clone(), vec![Some(Shape::from([NUMBERS]))], Goes::Everywhere);
         cluster.own(&tree)?.for_each(|shard| sum.give(shard, 0, Tensor::new([NUMBERS], vec![1.0; NUMBERS])));
         sum.finish()?;
         told.wait()?;

@@ -1,0 +1,167 @@
+//! What a process waits for, measured on a link and predicted by [`gradus_cluster::cost`].
+//!
+//! ```text
+//! link FILE I PRESET SEQUENCES SHARDS STEPS DELAY [OWN BACKWARD]
+//! ```
+//!
+//! FILE has the address of each process, a line each; I is this one's number. A step has SEQUENCES windows of random tokens for each
+//! process, in SHARDS shards for all of them. DELAY seconds pass before what arrived is read. Process 0 prints a line: medians over
+//! STEPS steps. `link.sh` runs it on one machine, with and without a slow link between its processes.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use gradus_cluster::cluster::Cluster;
+use gradus_cluster::control::Limits;
+use gradus_cluster::rendezvous::{Hosts, Met, meet};
+use gradus_cluster::secret::Secret;
+use gradus_model::{Batch, Gpt, GptConfig, Model, Tree};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+use gradus_train::trainer::{Recipe, Trainer};
+use timely_communication::allocator::zero_copy::stream::Stream;
+
+/// A connection on which what comes is read later.
+struct Late {
+    socket: TcpStream,
+    delay: Duration,
+    came: Option<Mutex<Came>>,
+}
+
+struct Came {
+    from: Receiver<(Instant, Vec<u8>)>,
+    now: VecDeque<u8>,
+}
+
+impl Late {
+    fn new(socket: TcpStream, delay: Duration) -> Self {
+        Late { socket, delay, came: None }
+    }
+
+    /// Reads in a thread of its own, with the time at which it came.
+    fn listen(&mut self) -> io::Result<()> {
+        let (to, from) = sync_channel(4096);
+        let mut socket = self.socket.try_clone()?;
+        std::thread::spawn(move || {
+            loop {
+                let mut bytes = vec![0; 1 << 16];
+                let n = socket.read(&mut bytes).unwrap_or(0);
+                bytes.truncate(n);
+                if to.send((Instant::now(), bytes)).is_err() || n == 0 {
+                    return;
+                }
+            }
+        });
+        self.came = Some(Mutex::new(Came { from, now: VecDeque::new() }));
+        Ok(())
+    }
+}
+
+impl Read for Late {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.delay.is_zero() {
+            return self.socket.read(into);
+        }
+        if self.came.is_none() {
+            self.listen()?;
+        }
+        let came = self.came.as_mut().expect("it listens").get_mut().expect("nothing panics");
+        if came.now.is_empty()
+            && let Ok((at, bytes)) = came.from.recv()
+        {
+            std::thread::sleep((at + self.delay).saturating_duration_since(Instant::now()));
+            came.now = bytes.into();
+        }
+        came.now.read(into)
+    }
+}
+
+impl Write for Late {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+impl Stream for Late {
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(Late::new(self.socket.try_clone()?, self.delay))
+    }
+    fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.socket.set_nonblocking(nonblocking)
+    }
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.socket.shutdown(how)
+    }
+}
+
+/// Sequences of random tokens.
+fn batch(config: &GptConfig, sequences: usize) -> Batch {
+    let (n, mut rng) = (sequences * config.context, Philox::new(1));
+    let mut tokens = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect();
+    Batch { sequences, inputs: tokens(), targets: tokens(), weights: vec![1.0 / n as f64; n].into(), labels: None }
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [file, me, preset, sequences, shards, steps, delay] = &args[..] else {
+        return Err("link FILE I PRESET SEQUENCES SHARDS STEPS DELAY".into());
+    };
+    let addresses: Vec<String> = std::fs::read_to_string(file)?.lines().map(str::to_owned).collect();
+    let (hosts, steps, delay) = (Hosts { addresses, me: me.parse()? }, steps.parse::<usize>()?, delay.parse()?);
+    let processes = hosts.addresses.len();
+    let vocab = match preset.as_str() {
+        "tiny" => 2_000,
+        "small" => 8_000,
+        _ => 40_478,
+    };
+    let config = GptConfig { vocab, ..GptConfig::preset(preset).ok_or("tiny, small or gpt1")? };
+    let secret = Secret::from_hex(&"5e".repeat(16)).expect("16 bytes");
+    let limits = Limits { silence: Duration::from_secs(60), step: Duration::from_secs(600), stuck: None };
+    let Met { control, data, session } = meet(&hosts, &secret, Duration::from_secs(60))?;
+    let late = data.into_iter().map(|socket| socket.map(|socket| Late::new(socket, Duration::from_secs_f64(delay))));
+    let cluster = Arc::new(Cluster::over(hosts.me, control, late.collect(), session, limits)?);
+
+    let params: Model<Tensor> = Gpt::init(&config, 1).into();
+    let (mut gradient, mut at_the_end) = (0, 0);
+    params.as_ref().visit(|name, p| {
+        gradient += 4 * p.len();
+        at_the_end += if name.contains("embed") { 4 * p.len() } else { 0 };
+    });
+    let recipe = Recipe { concurrent_shards: 1, ..Recipe::new(100_000, shards.parse()?) };
+    let mut trainer = Trainer::new(recipe, params);
+    trainer.together = Arc::clone(&cluster) as _;
+    let batch = batch(&config, sequences.parse::<usize>()? * processes);
+    trainer.step(&batch)?;
+    trainer.step(&batch)?;
+    trainer.take_times();
+    let (mut seconds, mut own, mut waits) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..steps {
+        let begin = Instant::now();
+        trainer.step(&batch)?;
+        seconds.push(begin.elapsed().as_secs_f64());
+        let times = trainer.take_times(); // of the step before
+        own.push(times.iter().map(|t| t.own).sum::<f64>() / processes as f64);
+        waits.push(times.iter().map(|t| t.slowest + t.wire).sum::<f64>() / processes as f64);
+    }
+    if hosts.me == 0 {
+        let [step, own, waits] = [seconds, own, waits].map(median);
+        let update = step - own - waits;
+        let json = format!(r#""preset":"{preset}","processes":{processes},"gradient":{gradient},"at_the_end":{at_the_end}"#);
+        println!(r#"{{{json},"step":{step:.4},"own":{own:.4},"waiting":{waits:.4},"update":{update:.4}}}"#);
+    }
+    trainer.compare()?;
+    cluster.leave(None);
+    Ok(())
+}

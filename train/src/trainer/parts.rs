@@ -1,0 +1,161 @@
+//! Each process with the moments of its own part of the parameters alone (ZeRO-1: Rajbhandari et al. 2020, "ZeRO: Memory
+//! optimizations toward training trillion parameter models", §5.1).
+//!
+//! ```text
+//! gradients → their sum, each process its own parts     Σ g² of each part → all: one norm, one factor of clipping
+//! own parts of p, m, v → one step of the optimizer       own parts of p → all
+//! ```
+//!
+//! A part is cut where a sum of squares is halved, and the squares are added by the same halves: so the norm has the bits of the
+//! whole gradient's. The optimizer works element by element, so the parameters have theirs.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use gradus_model::{Batch, Model, Tree};
+use gradus_tensor::{GlobalNorm, Real, Tensor, halves};
+
+use super::words::{numbers_from, numbers_to};
+use super::{Gradient, Shards, StepSummary, TrainError, Trainer, clip};
+use crate::collective::{AdditionTree, PeerError, Place, Sum};
+
+/// The moments m and v of a part of a parameter.
+pub(super) type Moments<T> = [Tensor<T>; 2];
+/// The own parts of the gradient, and the sum of squares of each parameter's whole gradient; `None`: it is not trained.
+type OwnParts<T> = (Vec<Tensor<T>>, Vec<Option<f64>>);
+
+impl<T: Real> Trainer<T> {
+    /// From now on each process keeps the moments of its own parts alone. One process keeps all.
+    ///
+    /// # Errors
+    /// There are fewer shards than processes.
+    pub fn shard_moments(&mut self) -> Result<(), PeerError> {
+        if self.together.processes() == 1 {
+            return Ok(());
+        }
+        let own = self.parts_of_all()?.swap_remove(self.together.process());
+        let [m, v] = [flat(&self.m), flat(&self.v)];
+        let cut = |of: &[Tensor<T>], place: &Place| own_copy(&of[place.parameter].slice(0, place.range.clone()));
+        self.parts = Some(own.iter().map(|place| [cut(&m, place), cut(&v, place)]).collect());
+        self.forget_moments();
+        Ok(())
+    }
+
+    /// Gives process 0 the moments of all parts, to be saved.
+    ///
+    /// # Errors
+    /// A process is lost.
+    pub fn gather_moments(&mut self) -> Result<(), PeerError> {
+        let Some(parts) = &self.parts else { return Ok(()) };
+        let bytes = |[m, v]: &Moments<T>| [numbers_to(&m.to_vec()), numbers_to(&v.to_vec())].concat();
+        let told = self.together.collect(parts.iter().flat_map(bytes).collect())?;
+        if self.together.process() > 0 {
+            return Ok(());
+        }
+        let [mut m, mut v] = [(); 2].map(|()| self.params.as_ref().map(|_, p| vec![T::zero(); p.len()]));
+        {
+            let mut all: Vec<[&mut Vec<T>; 2]> = Vec::new();
+            m.as_mut().zip(v.as_mut()).visit(|_, (m, v)| all.push([m, v]));
+            for (process, (places, bytes)) in self.parts_of_all()?.iter().zip(&told).enumerate() {
+                let unfit = || PeerError { problem: format!("process {process} told moments that are not those of its parts") };
+                let mut rest = &bytes[..];
+                for Place { parameter, range } in places {
+                    for moment in &mut all[*parameter] {
+                        let (own, others) = rest.split_at_checked(range.len() * size_of::<T>()).ok_or_else(unfit)?;
+                        moment[range.clone()].copy_from_slice(&numbers_from(own));
+                        rest = others;
+                    }
+                }
+                if !rest.is_empty() {
+                    return Err(unfit());
+                }
+            }
+        }
+        let shaped = |moments: Model<Vec<T>>| moments.zip(self.params.as_ref()).map(|_, (m, p)| Tensor::new(*p.shape(), m));
+        (self.m, self.v) = (shaped(m), shaped(v));
+        Ok(())
+    }
+
+    /// Keeps the own parts alone again, after all were saved.
+    pub fn forget_moments(&mut self) {
+        if self.parts.is_some() {
+            let none = || self.params.as_ref().map(|_, p| p.zeros_like([0]));
+            (self.m, self.v) = (none(), none());
+        }
+    }
+
+    fn parts_of_all(&self) -> Result<Vec<Vec<Place>>, PeerError> {
+        let tree = AdditionTree::new(self.recipe.addition, self.recipe.shards);
+        self.together.parts(&tree, &self.shapes_of_gradients())
+    }
+
+    /// Applies the gradient of `batch`, each process to its own parts. Where the loss, the norm or a mark is not finite, nothing has
+    /// changed.
+    pub(super) fn apply_in_parts(
+        &mut self,
+        batch: &Batch,
+        shards: &Shards<T>,
+        sum: Box<dyn Sum<T> + '_>,
+    ) -> Result<StepSummary, TrainError> {
+        let (gradients, squares) = self.own_parts(&*sum).map_err(|error| self.peer(error))?;
+        let measured = GlobalNorm::of_squares(squares.iter().copied().flatten().collect(), &shards.numbers());
+        let factor = clip::on_device(&measured, self.recipe.clip, shards.scale);
+        let read = measured.read().map_err(|error| self.fault(error))?;
+        let summary = self.summary(batch, shards, &read)?;
+        let own = self.parts_of_all().map_err(|error| self.peer(error))?.swap_remove(self.together.process());
+        let params = flat(&self.params);
+        let (at, optimizer) = (self.recipe.factors(self.done + 1), &self.recipe.optimizer);
+        let update = |((place, g), [m, v]): ((&Place, Tensor<T>), &mut Moments<T>)| {
+            let mut p = own_copy(&params[place.parameter].slice(0, place.range.clone()));
+            let moments = optimizer.name.has_moments().then_some((m, v));
+            optimizer.update(at, &factor, self.decays[place.parameter], &mut p, moments, &g);
+            p
+        };
+        let parts = self.parts.as_mut().expect("asked for");
+        let updated = own.iter().zip(gradients).zip(parts).map(update).collect();
+        let mut updated = sum.replace(updated).map_err(|error| self.peer(error))?.into_iter();
+        self.params.as_mut().visit(|_, p| {
+            updated.next().flatten().into_iter().for_each(|new| *p = new);
+        });
+        let nowhere: Gradient<T> = self.params.as_ref().map(|_, _| None);
+        self.made(summary, &nowhere, &squares);
+        Ok(summary)
+    }
+
+    fn own_parts(&self, sum: &dyn Sum<T>) -> Result<OwnParts<T>, PeerError> {
+        let gradients = sum.own()?;
+        let squares: Vec<f64> = gradients.iter().map(Tensor::sum_squares).collect();
+        let told = self.together.tell(numbers_to(&squares)).wait()?;
+        let mut by_place = BTreeMap::new();
+        for (process, (places, bytes)) in self.parts_of_all()?.iter().zip(&told).enumerate() {
+            if bytes.len() != 8 * places.len() {
+                return Err(PeerError { problem: format!("process {process} told squares that are not those of its parts") });
+            }
+            let squares: Vec<f64> = numbers_from(bytes);
+            by_place.extend(places.iter().zip(squares).map(|(p, square)| ((p.parameter, p.range.start, p.range.end), square)));
+        }
+        let of = |(parameter, shape): (usize, Option<gradus_tensor::Shape>)| Some(whole(&by_place, parameter, 0..shape?.numel()));
+        Ok((gradients, self.shapes_of_gradients().into_iter().enumerate().map(of).collect()))
+    }
+}
+
+/// The sum of squares of these numbers of a parameter, from those of its parts.
+fn whole(parts: &BTreeMap<(usize, usize, usize), f64>, parameter: usize, range: Range<usize>) -> f64 {
+    if let Some(square) = parts.get(&(parameter, range.start, range.end)) {
+        return *square;
+    }
+    let middle = range.start + halves(range.len()).expect("each number is in a part");
+    whole(parts, parameter, range.start..middle) + whole(parts, parameter, middle..range.end)
+}
+
+/// Each parameter's numbers on one axis.
+fn flat<T: Real>(tree: &Model<Tensor<T>>) -> Vec<Tensor<T>> {
+    let mut all = Vec::new();
+    tree.as_ref().visit(|_, p| all.push(p.reshape([p.len()])));
+    all
+}
+
+/// A tensor that shares no memory.
+fn own_copy<T: Real>(x: &Tensor<T>) -> Tensor<T> {
+    x.constant(*x.shape(), x.to_vec())
+}
