@@ -151,13 +151,13 @@ fn four_processes_stop_and_any_number_goes_on_to_the_same_bits() {
     for work in [gpt(12), lstm(12), finetuning("gpt"), finetuning("lstm")] {
         let Work { begin, steps, .. } = &work;
         let whole = work.alone(&desk, "whole");
-        work.begin(&desk, "half", &format!("--processes 4 --stop-at {}", steps / 2)).json();
-        for processes in [1, 3, 8] {
+        work.begin(&desk, "half", &format!("--processes 4 --shard-moments --stop-at {}", steps / 2)).json();
+        for (processes, more) in [(1, ""), (3, ""), (8, "--shard-moments")] {
             let _ = fs::remove_dir_all(desk.path("run"));
             for (path, bytes) in desk.files("half") {
                 desk.write(Path::new("run").join(path.strip_prefix(desk.path("half")).unwrap()), bytes);
             }
-            let resumed = work.resume(&desk, "run", &format!("--processes {processes}")).json();
+            let resumed = work.resume(&desk, "run", &format!("--processes {processes} {more}")).json();
             assert!(resumed["finished"] == true, "{resumed}");
             assert!(models(&desk, "run") == whole, "{processes} processes: {begin}");
         }
@@ -377,7 +377,8 @@ fn whoever_is_killed_or_stopped_a_run_ends_in_time_and_goes_on_to_the_same_bits(
         let after = if moments.draw(5) == 0 { Duration::ZERO } else { took.mul_f64(moments.draw(1000) as f64 / 1000.0) };
         let what = format!("GRADUS_SEED={seed}, harm {n}: {} to {:?} of {processes} after {after:?}", harm.signal, harm.victim);
         eprintln!("{what}");
-        let mut child = work.start(&desk, "run", &format!("--processes {processes} --timeout 2 --wait 5"));
+        let more = ["", "--shard-moments"][moments.draw(2) as usize];
+        let mut child = work.start(&desk, "run", &format!("--processes {processes} --timeout 2 --wait 5 {more}"));
         let is_done = harm.is_done(&desk, after, &mut child);
         let end = harm.end(&desk, child);
         assert!(is_done || end == End::Well, "{what}: {end:?}");
