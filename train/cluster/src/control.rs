@@ -6,6 +6,9 @@
 //!                  what it noted; that it has failed; farewell
 //! ```
 //!
+//! A connection for data may fail on its own, and just carry nothing any more: something travels on each as often as a beat does, and
+//! where nothing has come for half as long again as silence may last, that is noted.
+//!
 //! A process that dies takes its connections along, and others end because of it: they note only that a connection closed. Process
 //! 0 hears of all that and finds the cause: who ended without a word comes before who is silent, and both before a bad connection.
 

@@ -151,13 +151,13 @@ fn four_processes_stop_and_any_number_goes_on_to_the_same_bits() {
     for work in [gpt(12), lstm(12), finetuning("gpt"), finetuning("lstm")] {
         let Work { begin, steps, .. } = &work;
         let whole = work.alone(&desk, "whole");
-        work.begin(&desk, "half", &format!("--processes 4 --stop-at {}", steps / 2)).json();
-        for processes in [1, 3, 8] {
+        work.begin(&desk, "half", &format!("--processes 4 --shard-moments --stop-at {}", steps / 2)).json();
+        for (processes, more) in [(1, ""), (3, ""), (8, "--shard-moments")] {
             let _ = fs::remove_dir_all(desk.path("run"));
             for (path, bytes) in desk.files("half") {
                 desk.write(Path::new("run").join(path.strip_prefix(desk.path("half")).unwrap()), bytes);
             }
-            let resumed = work.resume(&desk, "run", &format!("--processes {processes}")).json();
+            let resumed = work.resume(&desk, "run", &format!("--processes {processes} {more}")).json();
             assert!(resumed["finished"] == true, "{resumed}");
             assert!(models(&desk, "run") == whole, "{processes} processes: {begin}");
         }
@@ -315,24 +315,29 @@ impl Harm {
         false
     }
 
-    /// All processes go by themselves; but nobody ends one that is stopped and has started the others, or is left alone with the end of
-    /// the run.
+    /// All processes go by themselves; but nobody ends one that is stopped and starts the others, or is left alone with the end of the
+    /// run: it goes on when it is let.
     fn end(&self, desk: &Desk, mut child: Child) -> End {
         let (first, stopped) = (child.id(), self.signal == "-STOP");
-        let mut alone = None;
+        let mut alone = Instant::now();
         wait_for("the end of a harmed run", || {
             let left = at_work(desk);
-            let others = left.iter().any(|(pid, number)| *pid != first && (*number != Some(0) || self.victim != Some(0)));
-            if others || !stopped || left.is_empty() {
-                alone = None;
-                return left.is_empty().then_some(());
+            let may_stay = |(pid, number): &(u32, Option<usize>)| match self.victim {
+                // It is waited for by those that it has not told yet what they are.
+                None => true,
+                Some(0) => *pid == first || *number == Some(0),
+                Some(_) => false,
+            };
+            if !stopped || !left.iter().all(may_stay) {
+                alone = Instant::now();
             }
-            // Who starts processes gives them less time than this.
-            let since = *alone.get_or_insert_with(Instant::now);
-            (self.victim.is_none() || since.elapsed() > Duration::from_secs(10)).then_some(())
+            // Longer than processes wait for one another, or who starts them for them.
+            let is_alone = alone.elapsed() > Duration::from_secs(12);
+            let only_first = stopped && self.victim.is_none() && left.iter().all(|(pid, _)| *pid == first);
+            (is_alone || only_first || left.is_empty()).then_some(())
         });
-        // Where it lives, it says what became of the others once it goes on.
         at_work(desk).into_iter().for_each(|(pid, _)| signal("-CONT", pid));
+        wait_for("the end of all", || at_work(desk).into_iter().all(|(pid, _)| pid == first).then_some(()));
         wait_for("the end of its first process", || child.try_wait().unwrap());
         let run: Run = child.wait_with_output().unwrap().into();
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
@@ -340,6 +345,8 @@ impl Harm {
             (Some(0), _) => End::Well,
             (Some(130), None) => End::Stopped,
             (None, None) => End::Unsaid,
+            // It was stopped before it had started all.
+            (Some(1), None) if run.stderr.contains("did not come within 5 s: ") => End::Named,
             // With 1 before the processes have met.
             (Some(1 | 75), Some(victim)) if run.stderr.contains(&format!("process {victim} ")) => End::Named,
             (Some(1), Some(victim)) if run.stderr.contains(&format!("did not come within 5 s: {victim};")) => End::Named,
@@ -370,7 +377,8 @@ fn whoever_is_killed_or_stopped_a_run_ends_in_time_and_goes_on_to_the_same_bits(
         let after = if moments.draw(5) == 0 { Duration::ZERO } else { took.mul_f64(moments.draw(1000) as f64 / 1000.0) };
         let what = format!("GRADUS_SEED={seed}, harm {n}: {} to {:?} of {processes} after {after:?}", harm.signal, harm.victim);
         eprintln!("{what}");
-        let mut child = work.start(&desk, "run", &format!("--processes {processes} --timeout 2 --wait 5"));
+        let more = ["", "--shard-moments"][moments.draw(2) as usize];
+        let mut child = work.start(&desk, "run", &format!("--processes {processes} --timeout 2 --wait 5 {more}"));
         let is_done = harm.is_done(&desk, after, &mut child);
         let end = harm.end(&desk, child);
         assert!(is_done || end == End::Well, "{what}: {end:?}");

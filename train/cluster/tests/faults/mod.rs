@@ -47,15 +47,19 @@ struct Break {
 struct Place {
     root: PathBuf,
     out: PathBuf,
+    shard_moments: bool,
 }
 
 /// What a process ended with, and the bytes that it wrote to each.
 type End = (Result<Option<PretrainOutcome>, String>, Vec<u64>);
+/// By number of processes, and whether moments are sharded: the bytes from each to each of a run that ends well.
+type Traffic = BTreeMap<(usize, bool), Vec<Vec<u64>>>;
 
 impl Place {
     /// Begins the run or goes on, as process 0, or follows as another.
     fn train(&self, cluster: &Arc<Cluster>, me: usize) -> Result<Option<PretrainOutcome>, PretrainError> {
-        let run = Control { together: Arc::clone(cluster) as _, ..Control::new(&Silent) };
+        let together = Arc::clone(cluster) as _;
+        let run = Control { together, shard_moments: self.shard_moments, ..Control::new(&Silent) };
         let cache = self.root.join("cache");
         let control = PretrainControl { run, samples: false, cache, probe: None, recompute: None };
         if me > 0 {
@@ -132,18 +136,18 @@ fn digest(ends: &[End]) -> &str {
 }
 
 /// A pre-training of several processes is broken, and gone on with.
-fn broken(root: &Path, number: u64, seed: u64, traffic: &BTreeMap<usize, Vec<Vec<u64>>>, expected: &str) -> Break {
+fn broken(root: &Path, number: u64, seed: u64, traffic: &Traffic, expected: &str) -> Break {
     let mut rng = Philox::with_stream(seed, number);
     let mut draw = |n: usize| rng.below(n as u64) as usize;
     let processes = 2 + draw(3);
     let by = draw(processes);
-    let (with, reads) = ((by + 1 + draw(processes - 1)) % processes, draw(2) == 0);
+    let (with, reads, shard_moments) = ((by + 1 + draw(processes - 1)) % processes, draw(2) == 0, draw(2) == 0);
     let [from, to] = if reads { [with, by] } else { [by, with] };
     // Not in the last bytes: nobody looks at them.
-    let at = draw(traffic[&processes][from][to] as usize * 4 / 5) as u64;
+    let at = draw(traffic[&(processes, shard_moments)][from][to] as usize * 4 / 5) as u64;
     let breaks = Break { by, with, reads, fault: Fault::ALL[number as usize % Fault::ALL.len()], at };
     let what = format!("GRADUS_SEED={seed}, run {number} of {processes} processes: {breaks:?}");
-    let place = Place { root: root.to_owned(), out: root.join(format!("run-{number}")) };
+    let place = Place { root: root.to_owned(), out: root.join(format!("run-{number}")), shard_moments };
     let (ends, has_broken) = run(&place, processes, Some(breaks));
     assert!(has_broken, "{what}: it did not break");
     if breaks.fault == Fault::Delays {
@@ -157,7 +161,7 @@ fn broken(root: &Path, number: u64, seed: u64, traffic: &BTreeMap<usize, Vec<Vec
     if place.out.join("run.json").exists() {
         checksums::check_where(&place.out, |_| true).unwrap_or_else(|e| panic!("{what}: {e}"));
     }
-    let others = (processes + draw(3)) % 4 + 1;
+    let (others, place) = ((processes + draw(3)) % 4 + 1, Place { shard_moments: draw(2) == 0, ..place });
     assert_eq!(digest(&run(&place, others, None).0), expected, "{what}, gone on with by {others}");
     assert!(checksums::check_where(&place.out, |_| true).unwrap(), "{what}");
     std::fs::remove_dir_all(&place.out).unwrap();
@@ -172,12 +176,13 @@ fn however_a_connection_breaks_a_run_goes_on_to_the_same_bits() {
     let (folder, started) = (tempfile::tempdir().unwrap(), Instant::now());
     let root = folder.path();
     std::fs::write(root.join("corpus.txt"), "the cat sat on the mat, and the dog sat on the cat. ".repeat(30)).unwrap();
-    let undisturbed = |n: usize| {
-        let place = Place { root: root.to_owned(), out: root.join(format!("whole-{n}")) };
+    let undisturbed = |(n, shard_moments): (usize, bool)| {
+        let place = Place { root: root.to_owned(), out: root.join(format!("whole-{n}-{shard_moments}")), shard_moments };
         let ends = run(&place, n, None).0;
-        (digest(&ends).to_owned(), (n, ends.into_iter().map(|(_, written)| written).collect()))
+        (digest(&ends).to_owned(), ((n, shard_moments), ends.into_iter().map(|(_, written)| written).collect()))
     };
-    let (digests, traffic): (Vec<String>, BTreeMap<usize, Vec<Vec<u64>>>) = (1..=4).map(undisturbed).unzip();
+    let whole = (1..=4).flat_map(|n| [(n, false), (n, true)]);
+    let (digests, traffic): (Vec<String>, Traffic) = whole.map(undisturbed).unzip();
     assert!(digests.iter().all(|digest| *digest == digests[0]));
     let counts = Mutex::new(BTreeMap::<(Fault, bool), u64>::new());
     std::thread::scope(|scope| {

@@ -20,6 +20,7 @@ const PART: u32 = 1;
 const TOTAL: u32 = 2;
 const WORDS: u32 = 3;
 const BROADCAST: u32 = 4;
+const COLLECTED: u32 = 5;
 
 fn frame(number: u64, contents: &[u8]) -> Vec<u8> {
     let sum = crc32fast::hash(&[&number.to_le_bytes()[..], contents].concat());
@@ -81,7 +82,7 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
     let sum = |kind, node, piece, pieces| message(way, Head(RUN, 1, [kind, node, piece, pieces]), &numbers);
     let words = |number, piece, pieces| message(way, Head(RUN, number, [WORDS, 0, piece, pieces]), &[7; 20]);
     let (own, far) = (way[0] as u32, 1 + rng.word() / 2);
-    let (says, messages) = match rng.below(17) {
+    let (says, messages) = match rng.below(18) {
         0 => ("a message of another run", vec![message(way, Head(RUN ^ 1 << rng.below(64), 1, [PART, own, 0, 1]), &numbers)]),
         1 => ("that says not what it is", vec![sum(6 + far, own, 0, 1)]),
         2 => ("that says not what it is", vec![sum(0, own, 0, 1)]),
@@ -97,7 +98,8 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
         12 => ("where there are 1", vec![sum(PART, own, 0, 1 + far)]),
         13 => ("bytes as piece 0, which has 5 numbers", vec![message(way, Head(RUN, 1, [PART, own, 0, 1]), &[7; 21])]),
         14 => ("which it should not send", vec![sum(PART, own, 0, 1), sum(PART, own, 0, 1)]),
-        15 => ("", vec![sum(TOTAL, 4, 0, 1), sum(TOTAL, 4, 0, 1)]),
+        15 => ("for process 0 alone, after ", vec![message(way, Head(RUN, 99, [COLLECTED, 0, 0, 1]), &[7; 20])]),
+        16 => ("", vec![sum(TOTAL, 4, 0, 1), sum(TOTAL, 4, 0, 1)]),
         _ => ("which is not under way", vec![message(way, Head(RUN, 3 + u64::from(far), [PART, own, 0, 1]), &numbers)]),
     };
     (frames(&messages), says)
