@@ -6,6 +6,10 @@
 //! | [`plan`] | who computes which shards, and who adds what |
 //! | [`control`] | who lives, and who is at fault |
 //! | [`cluster`] | what training asks of them |
+//! | [`cost`] | what a step costs on a link |
+//!
+//! Between them stands the engine, `timely_communication`: one thread holds its channels (`engine`), what comes is checked (`frames`),
+//! sorted (`inbox`) and added (`sums`).
 
 pub mod cluster;
 pub mod control;
