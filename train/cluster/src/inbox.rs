@@ -11,6 +11,10 @@ use crate::sums::Running;
 
 /// Most pieces of what process 0 says: 256 GiB.
 const MOST_PIECES: u32 = 1 << 20;
+/// Most pieces of what all tell one another with each step: 16 MiB.
+const MOST_OF_WORDS: u32 = 1 << 6;
+/// Most parts of a sum that come before it is begun here, from each process: 8 GiB.
+const MOST_EARLY: usize = 1 << 15;
 /// How many times process 0 may speak before this one listens.
 const MOST_AHEAD: u64 = 16;
 
@@ -34,8 +38,8 @@ struct State {
     /// Sums begun, and the last of them.
     begun: u64,
     sum: Option<Arc<Running>>,
-    /// Parts of the sum after that.
-    early: Vec<(usize, Message)>,
+    /// Parts of the sum after that, by process.
+    early: BTreeMap<usize, Vec<Message>>,
 }
 
 /// Words as they come, in order.
@@ -47,9 +51,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn add(&mut self, head: Head, contents: &[u8]) -> Result<(), String> {
+    fn add(&mut self, head: Head, contents: &[u8], most: u32) -> Result<(), String> {
         let expected = (self.came, if self.of == 0 { head.pieces } else { self.of });
-        if (head.piece, head.pieces) != expected || head.piece >= head.pieces || head.pieces > MOST_PIECES {
+        if (head.piece, head.pieces) != expected || head.piece >= head.pieces || head.pieces > most {
             return Err(format!("piece {} of {} instead of {} of {}", head.piece, head.pieces, expected.0, expected.1));
         }
         (self.came, self.of) = (self.came + 1, head.pieces);
@@ -96,7 +100,7 @@ impl Inbox {
         if head.number > state.told || head.number + 1 < state.told {
             return Err(format!("words {} after words {}", head.number, state.told));
         }
-        state.words.entry((head.number, from)).or_default().add(head, contents)
+        state.words.entry((head.number, from)).or_default().add(head, contents, MOST_OF_WORDS)
     }
 
     fn add_broadcast(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
@@ -104,7 +108,7 @@ impl Inbox {
         if from != 0 || !(state.heard..state.heard + MOST_AHEAD).contains(&head.number) {
             return Err(format!("broadcast {} of process {from} after {} of process 0", head.number, state.heard));
         }
-        state.broadcasts.entry(head.number).or_default().add(head, contents)
+        state.broadcasts.entry(head.number).or_default().add(head, contents, MOST_PIECES)
     }
 
     fn add_collected(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
@@ -112,14 +116,18 @@ impl Inbox {
         if self.line.me != 0 || !(state.collected.saturating_sub(1)..state.collected + MOST_AHEAD).contains(&head.number) {
             return Err(format!("words {} for process 0 alone, after {}", head.number, state.collected));
         }
-        state.to_collect.entry((head.number, from)).or_default().add(head, contents)
+        state.to_collect.entry((head.number, from)).or_default().add(head, contents, MOST_PIECES)
     }
 
     fn add_part(&self, from: usize, head: Head, message: &Message) -> Result<(), String> {
         let sum = {
             let mut state = self.state();
             if head.number == state.begun + 1 {
-                state.early.push((from, message.clone()));
+                let early = state.early.entry(from).or_default();
+                if early.len() >= MOST_EARLY {
+                    return Err(format!("more than {MOST_EARLY} parts of sum {}, which is not begun here", head.number));
+                }
+                early.push(message.clone());
                 return Ok(());
             }
             state.sum.clone().filter(|_| head.number == state.begun)
@@ -139,7 +147,9 @@ impl Inbox {
             state.sum = Some(Arc::clone(&sum));
             (sum, std::mem::take(&mut state.early))
         };
-        early.into_iter().for_each(|(from, message)| self.receive(from, message));
+        for (from, messages) in early {
+            messages.into_iter().for_each(|message| self.receive(from, message));
+        }
         sum
     }
 
