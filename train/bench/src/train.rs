@@ -7,6 +7,7 @@ use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, Gpt, Tree};
 use gradus_tensor::Device;
 use gradus_tensor::device::Counts;
+use gradus_train::collective::AdditionTree;
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 
@@ -103,7 +104,7 @@ impl GpuStep {
 pub struct Memory {
     /// The parameters.
     pub parameters: usize,
-    /// A gradient of each for every shard of a part, and in a step of several parts the sum so far.
+    /// A gradient of each for every shard of a part, and in a step of several parts the sums that wait for others, at most.
     pub gradients: usize,
     /// Both moments of each.
     pub moments: usize,
@@ -187,7 +188,8 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     let mut gpu = begun.zip(device.counts()).map(|(before, after)| GpuStep::between(&before, &after, steps));
     // Before the products below touch memory of their own.
     let part = random_windows(config, sequences.div_ceil(accumulate), 0);
-    let memory = Memory::measure(&trainer, device, &part, shards + usize::from(accumulate > 1), recompute);
+    let gradients = AdditionTree::new(trainer.recipe.addition, accumulate * shards).most_held(shards);
+    let memory = Memory::measure(&trainer, device, &part, gradients, recompute);
     if let Some(gpu) = &mut gpu {
         let shard = random_windows(config, sequences / (accumulate * shards), 0);
         (gpu.ops, gpu.shaders) = profiled_step(&mut trainer, device, &shard)?.unzip();

@@ -113,6 +113,24 @@ impl AdditionTree {
         self.sums.get(node.checked_sub(self.shards)?).copied()
     }
 
+    /// Most gradients that one process holds where so many shards are at work at once, in their order: theirs, and sums that wait.
+    pub fn most_held(&self, at_once: usize) -> usize {
+        let (mut waiting, mut most) = (Vec::new(), 0);
+        for first in (0..self.shards).step_by(at_once.max(1)) {
+            let group = first..self.shards.min(first + at_once.max(1));
+            most = most.max(waiting.len() + group.len());
+            for shard in group {
+                let mut node = shard;
+                while let Some(parent) = self.parent(node).filter(|it| waiting.contains(&it.sibling)) {
+                    waiting.retain(|&other| other != parent.sibling);
+                    node = parent.node;
+                }
+                waiting.push(node);
+            }
+        }
+        most
+    }
+
     /// Where a node goes; `None` of the sum of all.
     pub fn parent(&self, node: usize) -> Option<Parent> {
         let parent = *self.parents.get(node)?;
@@ -170,6 +188,15 @@ mod tests {
                 assert_eq!(tree.parent(tree.nodes()), None);
             }
         }
+    }
+
+    #[test]
+    fn sums_that_wait_are_few() {
+        let held = |addition, shards, at_once| AdditionTree::new(addition, shards).most_held(at_once);
+        let tree = |shards, at_once| held(Addition::Tree, shards, at_once);
+        assert_eq!([tree(1, 1), tree(2, 2), tree(2, 1), tree(4, 1), tree(8, 1), tree(8, 2)], [1, 2, 2, 3, 4, 4]);
+        assert_eq!([tree(64, 1), tree(64, 2), tree(3, 0)], [5, 6, 2]);
+        assert_eq!([held(Addition::InOrder, 64, 1), held(Addition::InOrder, 64, 2)], [2, 3]);
     }
 
     #[test]

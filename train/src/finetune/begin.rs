@@ -113,7 +113,7 @@ pub fn begin(
 ) -> Result<FinetuneOutcome, FinetuneError> {
     [("out", out), ("model", model), ("data", data)].into_iter().try_for_each(|(flag, path)| in_unicode(flag, path))?;
     let (shards, processes) = (settings.shards, control.together.processes());
-    in_range("shards", shards, shards >= processes, format!("at least {processes}, one for each process"))?;
+    in_range("shards", shards, processes == 1 || shards >= processes, format!("at least {processes}, one for each process"))?;
     let _lock = FinetuneManifest::claim(out)?;
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut manifest = FinetuneManifest {

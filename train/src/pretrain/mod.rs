@@ -136,8 +136,13 @@ pub fn begin(
         .map_err(SettingsError::from)?;
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
     let (shards, processes) = (settings.accumulate * settings.shards, control.run.together.processes());
-    in_range("shards", shards, shards >= processes, format!("at least {processes} in all, one for each process"))
-        .map_err(SettingsError::from)?;
+    in_range(
+        "shards",
+        shards,
+        processes == 1 || shards >= processes,
+        format!("at least {processes} in all, one for each process"),
+    )
+    .map_err(SettingsError::from)?;
     let _lock = PretrainManifest::claim(out)?;
     let source: Box<dyn TextSource> = match corpus {
         Some(path) => {
