@@ -205,5 +205,10 @@ pub fn warn_of_another_task(model: &Path, task: &Task) {
 
 /// The command line as it was given.
 pub fn command() -> String {
-    std::iter::once("gradus".to_owned()).chain(std::env::args_os().skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
+    // What process it is of those that were started is no part of what was given.
+    let mut args: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--member") {
+        args.drain(at..args.len().min(at + 2));
+    }
+    std::iter::once("gradus".to_owned()).chain(args.into_iter().map(quoted)).collect::<Vec<_>>().join(" ")
 }

@@ -11,6 +11,7 @@ use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
 use gradus_tensor::DeviceError;
 use gradus_text::{IdsError, TextError};
+use gradus_train::collective::PeerError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
 use gradus_train::hyperparameters::RangeError;
@@ -109,6 +110,8 @@ impl CliError {
             CliError::OfRun { .. } => 1,
             CliError::Interrupted { .. } | CliError::Stopped => 130,
             #[cfg(feature = "distributed")]
+            CliError::Rendezvous(gradus_cluster::rendezvous::RendezvousError::Interrupted) => 130,
+            #[cfg(feature = "distributed")]
             CliError::Members { code } => *code,
             e if e.is_of_peer() => LOST_PEER,
             CliError::Pretrain(PretrainError::Settings(_)) => 2,
@@ -134,7 +137,11 @@ impl CliError {
 
     /// Was another process of the run lost?
     pub fn is_of_peer(&self) -> bool {
-        matches!(self.of_run(), Some(RunError::Peer(_) | RunError::Train(TrainError::Peer { .. })))
+        let lost = |e: &PeerError| !e.is_told();
+        match self.of_run() {
+            Some(RunError::Peer(e) | RunError::Train(TrainError::Peer { error: e, .. })) => lost(e),
+            _ => false,
+        }
     }
 
     /// Its words for the other processes of the run.

@@ -40,7 +40,7 @@ pub struct Together {
     #[arg(long, value_name = "K", default_value_t = 0)]
     restart: u32,
     /// Let each process keep the optimizer's moments of its part of the parameters alone (ZeRO-1): less memory each, the same bits, and
-    /// checkpoints with the same bytes
+    /// the same moments in checkpoints
     #[arg(long)]
     shard_moments: bool,
     /// What process of this machine it is; the rest is read from standard input
@@ -183,12 +183,16 @@ mod several {
             if let Some(line) = addresses.iter().find(|line| !is_address(line)) {
                 return Err(refused(format!("expected a line `host:port` for each process, found {line:?}")));
             }
+            if let Some(twice) = addresses.iter().enumerate().find_map(|(i, line)| addresses[..i].contains(line).then_some(line))
+            {
+                return Err(refused(format!("{twice} is there twice; each process listens on an address of its own")));
+            }
             let (n, me) = (addresses.len(), self.process.expect("asked for with it"));
             match me < n && n <= MOST_PROCESSES {
                 true => Ok(addresses),
-                false => {
-                    Err(refused(format!("it has {n} processes; expected at most {MOST_PROCESSES}, process {me} among them")))
-                }
+                false => Err(refused(format!(
+                    "it has a line for each of {n} processes; expected 1 to {MOST_PROCESSES} lines, one of them for --process {me}"
+                ))),
             }
         }
 
@@ -203,8 +207,7 @@ mod several {
             let mut addresses = addresses.to_vec();
             for attempt in 0..=self.restart {
                 let told = Told { addresses: addresses.clone(), secret: secret.to_hex(), goes_on: attempt > 0 };
-                let all =
-                    members.clone().map(|me| Member::start(me, &told, members.clone().count())).collect::<Result<Vec<_>, _>>()?;
+                let all = start_all(members.clone(), &told)?;
                 let ends = wait(all, Duration::from_secs_f64(1.5 * self.timeout + 0.5))?;
                 // Where process 0 has ended well the run is made, whatever became of the others afterwards.
                 let made = *members.start() == 0 && ends.first().is_some_and(ExitStatus::success);
@@ -215,7 +218,7 @@ mod several {
                 }
                 let times = self.restart - attempt;
                 output::say(&format!(
-                    "warning: a process was lost; starting again from the last checkpoint ({times} times at most)"
+                    "warning: a process was lost; starting again from the last checkpoint (attempts left: {times})"
                 ));
                 if self.hosts.is_none() {
                     addresses = local_addresses(addresses.len())?;
@@ -247,9 +250,24 @@ mod several {
         end: Option<ExitStatus>,
     }
 
+    /// Starts processes with these numbers, or none.
+    fn start_all(members: std::ops::RangeInclusive<usize>, told: &Told) -> Result<Vec<Member>, CliError> {
+        let (mut all, of) = (Vec::new(), members.clone().count());
+        for me in members {
+            match Member::start(me, told, of) {
+                Ok(member) => all.push(member),
+                Err(e) => {
+                    all.iter_mut().for_each(|member: &mut Member| drop(member.child.kill()));
+                    return Err(CliError::Usage(format!("process {me} could not be started: {e}; start fewer --processes")));
+                }
+            }
+        }
+        Ok(all)
+    }
+
     impl Member {
         /// This very command as process `me`, with its part of the cores.
-        fn start(me: usize, told: &Told, of: usize) -> Result<Self, CliError> {
+        fn start(me: usize, told: &Told, of: usize) -> io::Result<Self> {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let mut command = Command::new(std::env::current_exe()?);
             command.args(std::env::args_os().skip(1)).args(["--member", &me.to_string()]).stdin(Stdio::piped());
@@ -257,7 +275,7 @@ mod several {
                 command.env("RAYON_NUM_THREADS", (cores / of).max(1).to_string());
             }
             let mut child = command.spawn()?;
-            let line = serde_json::to_string(told).map_err(io::Error::from)? + "\n";
+            let line = serde_json::to_string(told)? + "\n";
             // Who does not read it has ended, and is seen to.
             let _ = child.stdin.as_mut().map(|stdin| stdin.write_all(line.as_bytes()));
             Ok(Member { number: me, child, end: None })

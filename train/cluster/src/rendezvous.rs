@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gradus_io::interrupt;
+
 use crate::plan::MOST_PROCESSES;
 use crate::secret::{Nonce, Proof, Secret, digest, nonce};
 
@@ -32,6 +34,8 @@ const HELLO: usize = 83;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that may wait to be proven.
 const WAITING: usize = 32;
+/// How soon a request to stop is seen.
+const SOON: Duration = Duration::from_millis(100);
 /// Between two attempts to connect.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -57,6 +61,8 @@ pub enum RendezvousError {
     Refused { process: usize, address: String, refusal: Refusal },
     #[error("these processes did not come within {} s: {}; start them, or give a longer --wait{}", .within.as_secs(), list(.missing), strangers(*.refused))]
     Missing { missing: Vec<usize>, within: Duration, refused: usize },
+    #[error("interrupted while it waited for other processes")]
+    Interrupted,
     #[error("a connection failed: {0}")]
     Connection(#[from] io::Error),
 }
@@ -199,6 +205,9 @@ pub fn meet(hosts: &Hosts, secret: &Secret, within: Duration) -> Result<Met, Ren
     let mut control = meeting.connect(0, Purpose::Control, own)?;
     let mut session = [0; 32];
     let missing = |e: io::Error| {
+        if interrupt::requested() {
+            return RendezvousError::Interrupted;
+        }
         let waits = e.kind() == io::ErrorKind::TimedOut;
         let problem = if waits { "it still waits for others".into() } else { format!("it went before all were there: {e}") };
         RendezvousError::Unreached { process: 0, address: hosts.addresses[0].clone(), within, problem }
@@ -235,6 +244,7 @@ impl Meeting<'_> {
     fn connect(&self, to: usize, purpose: Purpose, digest: [u8; 32]) -> Result<TcpStream, RendezvousError> {
         let address = &self.hosts.addresses[to];
         loop {
+            unless_interrupted()?;
             let problem = match self.try_connect(to, purpose, digest) {
                 Ok(socket) => return Ok(socket),
                 // Of data: a leftover of an earlier run may still be listening there.
@@ -288,6 +298,7 @@ impl Meeting<'_> {
         });
         let mut waiting = VecDeque::new();
         loop {
+            unless_interrupted()?;
             let is_idle = match listener.accept() {
                 Ok((socket, _)) => {
                     knock(socket, &door, &mut waiting);
@@ -476,6 +487,11 @@ fn is_open(socket: &TcpStream) -> bool {
     }
 }
 
+/// Whoever waits may be asked to stop.
+fn unless_interrupted() -> Result<(), RendezvousError> {
+    if interrupt::requested() { Err(RendezvousError::Interrupted) } else { Ok(()) }
+}
+
 /// Reads all these bytes until then, however slowly they come.
 fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<()> {
     let mut rest = bytes;
@@ -484,7 +500,10 @@ fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
         }
-        socket.set_read_timeout(Some(left))?;
+        if interrupt::requested() {
+            return Err(io::Error::other("interrupted"));
+        }
+        socket.set_read_timeout(Some(left.min(SOON)))?;
         let n = match socket.read(rest) {
             // Its time is over: the next turn says so.
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => continue,

@@ -30,6 +30,13 @@ pub struct PeerError {
     pub problem: String,
 }
 
+impl PeerError {
+    /// Has the process told its own error? Another attempt would likely end with it, too.
+    pub fn is_told(&self) -> bool {
+        self.problem.contains(" stopped: ")
+    }
+}
+
 /// The processes of a run. Each calls the same methods in the same order.
 pub trait Collective<T: Real>: Debug + Send + Sync {
     /// The number of this process, from 0.

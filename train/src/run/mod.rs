@@ -85,6 +85,9 @@ pub enum RunError {
     Resume { problem: String },
     #[error(transparent)]
     Peer(#[from] PeerError),
+    /// Another attempt would find the same.
+    #[error("{0}; the run has not begun in this session")]
+    Differs(String),
 }
 
 /// What a run trains, and what is done between its steps.

@@ -147,7 +147,7 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
         parameters: hex::encode(digest(&trainer.params)?),
     };
     let told = together.tell(serde_json::to_vec(&own).expect("plain values")).wait()?;
-    let unfit = |problem: String| RunError::from(PeerError { problem });
+    let unfit = RunError::Differs;
     let read = |(process, bytes): (usize, &Vec<u8>)| {
         serde_json::from_slice::<Facts>(bytes).map_err(|e| unfit(format!("process {process} tells nothing of itself: {e}")))
     };
@@ -197,7 +197,7 @@ pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize, process: u
     difference("", &own, &of_first).map_or(Ok(()), |what| {
         let problem =
             format!("process {process} was started with other settings than process 0: {what}; give all the same flags");
-        Err(PeerError { problem }.into())
+        Err(RunError::Differs(problem))
     })
 }
 
@@ -288,7 +288,7 @@ mod tests {
             (|other| *other = Value::Null, "process 1 tells nothing of itself: "),
         ] {
             let found = told(change).unwrap_err();
-            assert!(found.starts_with(words) && found.contains("all processes of the run have stopped"), "{found}");
+            assert!(found.starts_with(words) && found.contains("the run has not begun in this session"), "{found}");
         }
     }
 

@@ -125,6 +125,8 @@ pub struct Trainer<T: Real = f32> {
     /// Has any of them been asked to end the run, or to save it?
     stops: bool,
     saves: bool,
+    /// Does this one ask to save it?
+    asks: bool,
     /// The moments of this process's own parts, where each keeps those alone: m and v are then empty.
     parts: Option<Vec<Moments<T>>>,
     /// Where the time of the last steps went, by process.
@@ -270,6 +272,7 @@ impl<T: Real> Trainer<T> {
             together: Arc::new(Alone),
             stops: false,
             saves: false,
+            asks: false,
             parts: None,
             times: Vec::new(),
             time: [0.0; 2],

@@ -28,7 +28,7 @@ impl<T: Real> Trainer<T> {
         let compares = self.done > 0 && self.done.is_multiple_of(COMPARED_EVERY);
         let digest = if compares { self.digest()? } else { Vec::new() };
         let (losses, marks, times) = (numbers(losses), numbers(marks), vec![self.time]);
-        let words = Words { losses, marks, times, stops: interrupt::requested(), saves: self.saves, digest };
+        let words = Words { losses, marks, times, stops: interrupt::requested(), saves: self.asks, digest };
         Words::of_all(&self.together.tell(words.to_bytes()).wait()?, self.done)
     }
 
@@ -52,7 +52,7 @@ impl<T: Real> Trainer<T> {
 
     /// Asks all processes to save the run after the next step, or not.
     pub fn ask_to_save(&mut self, saves: bool) {
-        self.saves = saves;
+        (self.asks, self.saves) = (saves, saves);
     }
 
     /// Is the run to be saved after the steps made?

@@ -269,7 +269,7 @@ fn a_run_starts_again_where_a_process_was_lost() {
     }
     let run = ended(child);
     run.json();
-    assert_holds(&run.stderr, &["a process was lost; starting again from the last checkpoint (3 times at most)", "process 1"]);
+    assert_holds(&run.stderr, &["a process was lost; starting again from the last checkpoint (attempts left: 3)", "process 1"]);
     assert!(models(&desk, "run") == whole);
     assert_eq!(at_work(&desk), []);
 }
