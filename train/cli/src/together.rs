@@ -16,8 +16,8 @@ pub struct Together {
     /// many --shards, and 8 or a multiple of 8 are shared best
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
     processes: Option<usize>,
-    /// Be one of several machines' processes: a file with a line `host:port` for each, on which it listens, process 0 first. The
-    /// settings and the run's directory are those of process 0; the data must be on all machines
+    /// Be one of several machines' processes: a file with a line `host:port` for each, on which it listens, process 0 first. Give all the
+    /// same flags; the data must be on all machines, the run's directory is on that of process 0
     #[arg(long, value_name = "FILE", requires_all = ["process", "secret"])]
     hosts: Option<PathBuf>,
     /// The number of this process, from 0: its line of --hosts

@@ -291,7 +291,7 @@ impl PretrainReport {
             let cell = |part: f64| format!("{}, {}", percent(part / (own + slowest + wire)), duration(part));
             Row { head: format!("process {process}"), cells: [own, slowest, wire].map(cell).into(), own: false }
         };
-        let heads = ["", "its own work", "waiting for the slowest process", "waiting for gradients to come"];
+        let heads = ["", "its own work, evaluations too", "waiting for the slowest process", "waiting for gradients to come"];
         let rows: Vec<Row> = sums.into_iter().enumerate().map(row).collect();
         (!rows.is_empty()).then(|| Block::Table(heads.map(String::from).into(), rows))
     }

@@ -131,8 +131,10 @@ pub struct Trainer<T: Real = f32> {
     parts: Option<Vec<Moments<T>>>,
     /// Where the time of the last steps went, by process.
     times: Vec<ProcessTimes>,
-    /// This process's own time in the step before.
+    /// This process's own time in the step before, with what it did since the one before that, and what it waited.
     time: [f64; 2],
+    /// When the last step ended.
+    ended: Option<Instant>,
 }
 
 /// A gradient of each parameter that is trained.
@@ -276,6 +278,7 @@ impl<T: Real> Trainer<T> {
             parts: None,
             times: Vec::new(),
             time: [0.0; 2],
+            ended: None,
         }
     }
 
@@ -412,18 +415,22 @@ impl<T: Real> Trainer<T> {
         on_pool(|| {
             let goes = if self.parts.is_some() { Goes::InParts } else { Goes::Everywhere };
             let begin = Instant::now();
+            let between = self.ended.take().map_or(0.0, |at| (begin - at).as_secs_f64());
             let (mut shards, sum) = self.shards(&*together, batch, Some(self.dropout()), goes)?;
             if let Some(told) = shards.told.take() {
                 self.hear(told);
             }
             if goes == Goes::InParts {
                 let summary = self.apply_in_parts(batch, &shards, sum)?;
-                self.time = [shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
+                self.time = [between + shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
+                self.ended = Some(Instant::now());
                 return Ok(summary);
             }
             let gradient = self.gradient_of(sum.finish().map_err(|error| self.peer(error))?);
-            self.time = [shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
-            self.apply(batch, &shards, &gradient)
+            self.time = [between + shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
+            let summary = self.apply(batch, &shards, &gradient)?;
+            self.ended = Some(Instant::now());
+            Ok(summary)
         })
     }
 
