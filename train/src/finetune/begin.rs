@@ -116,7 +116,7 @@ pub fn begin(
     in_range("shards", shards, processes == 1 || shards >= processes, format!("at least {processes}, one for each process"))?;
     let _lock = FinetuneManifest::claim(out)?;
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut manifest = FinetuneManifest {
+    let manifest = FinetuneManifest {
         task: task.name.into(),
         data: absolute(data),
         model: absolute(model),
@@ -128,17 +128,17 @@ pub fn begin(
         precision: Precision::of(&control.device),
         addition: Addition::Tree,
     };
-    let ready = Prepared::open(&manifest, task, out)?;
+    let mut ready = Prepared::open(manifest, task, out)?;
     check_room(&control.device, ready.task_model.model.bytes_to(&control.device)).map_err(RunError::from)?;
-    manifest.digest = ready.digest.clone();
-    manifest.write(out, Vec::new())?;
-    ready.run(&manifest, control)
+    ready.manifest.digest = ready.digest.clone();
+    ready.manifest.write(out, Vec::new())?;
+    ready.run(control)
 }
 
 /// Continues the fine-tuning in a directory, with its original data: finished seeds are not run again.
 pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
     let (_lock, manifest) = FinetuneManifest::reclaim(out)?;
-    let open = || Prepared::open(&manifest, Task::named(&manifest.task)?, out);
+    let open = || Prepared::open(manifest.clone(), Task::named(&manifest.task)?, out);
     let ready = open().map_err(|e| match e {
         e if e.is_of_settings() => FinetuneError::resume(format!("{}: {e}; its run.json is damaged: put it back", out.display())),
         e => e,
@@ -150,7 +150,7 @@ pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, Fine
             manifest.model.display()
         )));
     }
-    ready.run(&manifest, control)
+    ready.run(control)
 }
 
 /// What the other processes of a run are told of a seed.
@@ -184,7 +184,7 @@ pub fn follow(
         here.data = data.map_or(here.data, Path::to_owned);
         let ready: &Prepared = match &mut ready {
             Some(ready) => ready,
-            none => none.insert(Prepared::open(&here, task, Path::new(""))?),
+            none => none.insert(Prepared::open(here, task, Path::new(""))?),
         };
         let session = Session::of_seed(ready, &settings)?;
         let (config, recipe) = (session.trainer.params.config(), session.trainer.recipe.clone());
@@ -223,13 +223,12 @@ pub(super) struct Prepared {
     pub(super) digest: String,
     /// What it adds to what identifies a seed.
     pub(super) precision: &'static str,
-    pub(super) addition: Addition,
     pub(super) out: PathBuf,
     pub(super) manifest: FinetuneManifest,
 }
 
 impl Prepared {
-    fn open(manifest: &FinetuneManifest, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
+    fn open(manifest: FinetuneManifest, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
         // Refuse what can be refused before the long reading.
         crate::tasks::head(task)?;
         let (first, seeds) = (manifest.settings.seed, manifest.seeds);
@@ -250,22 +249,12 @@ impl Prepared {
         let all_rows = [train.counts(), dev.counts()];
         let (train, dev) = (train.at_most(manifest.settings.rows), dev.at_most(manifest.settings.dev_rows));
         let digest = digest(&task_model, &[&train, &dev])?;
-        let (precision, addition) = (manifest.precision.identity(), manifest.addition);
-        Ok(Prepared {
-            task,
-            task_model,
-            train,
-            dev,
-            all_rows,
-            digest,
-            precision,
-            addition,
-            out: out.to_owned(),
-            manifest: manifest.clone(),
-        })
+        let precision = manifest.precision.identity();
+        Ok(Prepared { task, task_model, train, dev, all_rows, digest, precision, out: out.to_owned(), manifest })
     }
 
-    fn run(&self, manifest: &FinetuneManifest, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
+    fn run(&self, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
+        let manifest = &self.manifest;
         self.train.notes.iter().chain(&self.dev.notes).for_each(|note| control.monitor.say(&format!("note: {note}")));
         let mut done = Vec::new();
         for number in 0..manifest.seeds {
@@ -283,14 +272,14 @@ impl Prepared {
             done.push(outcome);
         }
         run::end(&*control.together)?;
-        let outcome = self.outcome(manifest, done);
+        let outcome = self.outcome(done);
         if outcome.finished {
             checksums::write(&self.out, &[("result.json", json_text(&outcome))])?;
         }
         Ok(outcome)
     }
 
-    fn outcome(&self, manifest: &FinetuneManifest, seeds: Vec<SeedOutcome>) -> FinetuneOutcome {
+    fn outcome(&self, seeds: Vec<SeedOutcome>) -> FinetuneOutcome {
         let scores: Vec<f64> = seeds.iter().map(|s| s.best.dev.score).collect();
         let (score, deviation) = mean_and_deviation(&scores);
         let mut metrics = BTreeMap::new();
@@ -318,7 +307,7 @@ impl Prepared {
                 .zip(self.all_rows.clone())
                 .collect(),
             longest: self.train.longest().max(self.dev.longest()),
-            finished: seeds.len() as u64 == manifest.seeds,
+            finished: seeds.len() as u64 == self.manifest.seeds,
             seeds,
             out: self.out.clone(),
         }

@@ -72,7 +72,13 @@ fn again(file: &Path) -> String {
 /// Identifies the state: changes with the task, the data, the pre-trained model, and every setting.
 fn identity(of: &Prepared, settings: &FinetuneSettings) -> String {
     let settings = serde_json::to_string(settings).expect("plain values");
-    hex::encode(Sha256::digest(format!("{} {} {settings}{}{}", of.task.name, of.digest, of.precision, of.addition.identity())))
+    hex::encode(Sha256::digest(format!(
+        "{} {} {settings}{}{}",
+        of.task.name,
+        of.digest,
+        of.precision,
+        of.manifest.addition.identity()
+    )))
 }
 
 /// The contents of `seed.json`.

@@ -77,7 +77,7 @@ impl<'d> Session<'d> {
     /// That of a seed of a run on disk.
     pub(super) fn of_seed(of: &'d Prepared, settings: &FinetuneSettings) -> Result<Self, FinetuneError> {
         let mut session = Session::new(&of.task_model.with_seed(settings.seed), of.task, &of.train, &of.dev, settings)?;
-        session.trainer.recipe.addition = of.addition;
+        session.trainer.recipe.addition = of.manifest.addition;
         Ok(session)
     }
 

@@ -138,8 +138,12 @@ impl<M: DeserializeOwned> Begun<M> {
     }
 }
 
-/// Compares what must be the same everywhere.
+/// Compares what must be the same everywhere, once there are shards for all.
 fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Result<(), RunError> {
+    let (shards, processes) = (trainer.recipe.shards, together.processes());
+    if shards < processes {
+        return Err(RunError::Differs(format!("{processes} processes have {shards} shards to share; start fewer processes")));
+    }
     let own = Facts {
         version: env!("CARGO_PKG_VERSION").into(),
         arithmetic: gradus_tensor::arithmetic().into(),
@@ -290,6 +294,14 @@ mod tests {
             let found = told(change).unwrap_err();
             assert!(found.starts_with(words) && found.contains("the run has not begun in this session"), "{found}");
         }
+    }
+
+    #[test]
+    fn each_process_needs_a_shard() {
+        let mut trainer = trainer();
+        trainer.recipe.shards = 1;
+        let told = agree(&Beside(|_| {}), "ab", &trainer).unwrap_err().to_string();
+        assert!(told.starts_with("2 processes have 1 shards to share; start fewer processes"), "{told}");
     }
 
     #[test]
