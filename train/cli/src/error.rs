@@ -137,7 +137,7 @@ impl CliError {
 
     /// Was another process of the run lost?
     pub fn is_of_peer(&self) -> bool {
-        let lost = |e: &PeerError| !e.is_told();
+        let lost = |e: &PeerError| !e.is_told;
         match self.of_run() {
             Some(RunError::Peer(e) | RunError::Train(TrainError::Peer { error: e, .. })) => lost(e),
             _ => false,

@@ -101,8 +101,8 @@ impl Cluster {
 
     fn owners(&self, tree: &AdditionTree) -> Result<Vec<Range<usize>>, PeerError> {
         let (n, shards) = (self.line.processes, tree.shards());
-        owners(tree, n).ok_or_else(|| PeerError {
-            problem: format!("{n} processes have {shards} shards to share; give --shards at least {n}, or fewer processes"),
+        owners(tree, n).ok_or_else(|| {
+            PeerError::new(format!("{n} processes have {shards} shards to share; give --shards at least {n}, or fewer processes"))
         })
     }
 }

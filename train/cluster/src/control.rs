@@ -94,7 +94,7 @@ enum Word {
     /// The process itself has failed.
     Failed(String),
     /// The verdict.
-    Last(String),
+    Last(PeerError),
     Farewell,
 }
 
@@ -104,7 +104,7 @@ impl Word {
             Word::Beat { steps, computes } => (0, [&steps.to_le_bytes()[..], &[u8::from(*computes)]].concat()),
             Word::Noted(text) => (1, cut(text)),
             Word::Failed(text) => (2, cut(text)),
-            Word::Last(text) => (3, cut(text)),
+            Word::Last(verdict) => (3, [&[u8::from(verdict.is_told)], &cut(&verdict.problem)[..]].concat()),
             Word::Farewell => (4, vec![]),
         };
         let body = [&[kind][..], &(text.len() as u16).to_le_bytes(), &text].concat();
@@ -135,16 +135,25 @@ impl Word {
             }
             1 => Word::Noted(text()?),
             2 => Word::Failed(text()?),
-            3 => Word::Last(text()?),
+            3 => {
+                let (is_told, problem) = body.split_first().ok_or_else(nonsense)?;
+                let problem = str::from_utf8(problem).map_err(|_| nonsense())?.to_owned();
+                Word::Last(PeerError { problem, is_told: *is_told == 1 })
+            }
             4 => Word::Farewell,
             _ => return Err(nonsense()),
         })
     }
 }
 
-/// A text's beginning, as long as a word may be.
+/// A text's beginning, as long as a word may be, with what says how it is meant.
 fn cut(text: &str) -> Vec<u8> {
-    text[..text.floor_char_boundary(MOST_TEXT)].into()
+    text[..text.floor_char_boundary(MOST_TEXT - 1)].into()
+}
+
+/// The verdict on a process that has told its own error.
+fn told(process: usize, error: &str) -> PeerError {
+    PeerError { problem: format!("process {process} stopped: {error}"), is_told: true }
 }
 
 impl Control {
@@ -262,8 +271,8 @@ impl Watch {
             Word::Noted(text) if self.me == 0 => {
                 self.noted.get_or_insert((now, format!("as process {number} noted, {text}")));
             }
-            Word::Failed(text) => self.fault.raise(format!("process {number} stopped: {text}")),
-            Word::Last(text) if number == 0 => self.fault.raise(text),
+            Word::Failed(text) => self.fault.end(told(number, &text)),
+            Word::Last(verdict) if number == 0 => self.fault.end(verdict),
             Word::Farewell => self.peer(number).left = true,
             Word::Noted(_) | Word::Last(_) => self.fault.raise(format!("process {number} speaks out of turn")),
         }
@@ -324,7 +333,7 @@ impl Watch {
         if self.ended.is_none() {
             self.ended = Some(Instant::now());
             if self.me == 0 {
-                self.say(&Word::Last(verdict.problem.clone()));
+                self.say(&Word::Last(verdict.clone()));
             }
         }
         if let Some(stuck) = self.limits.stuck
@@ -340,7 +349,7 @@ impl Watch {
         let verdict = self.fault.verdict();
         self.pass_on();
         self.say(&match (failed, verdict) {
-            (Some(text), None) if self.me == 0 => Word::Last(format!("process 0 stopped: {text}")),
+            (Some(text), None) if self.me == 0 => Word::Last(told(0, &text)),
             (Some(text), None) => Word::Failed(text),
             _ => Word::Farewell,
         });

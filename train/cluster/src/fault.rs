@@ -29,7 +29,12 @@ impl Fault {
 
     /// Ends the run for this process. The first verdict counts.
     pub fn raise(&self, problem: String) {
-        self.seen().verdict.get_or_insert(PeerError { problem });
+        self.end(PeerError::new(problem));
+    }
+
+    /// The same by a verdict that is there.
+    pub fn end(&self, verdict: PeerError) {
+        self.seen().verdict.get_or_insert(verdict);
         self.0.1.notify_all();
     }
 

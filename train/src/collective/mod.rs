@@ -28,12 +28,14 @@ pub use tree::{Addition, AdditionTree, Parent, part};
 pub struct PeerError {
     /// Names the process.
     pub problem: String,
+    /// Has the process told it as its own error? Another attempt would likely end with it, too.
+    pub is_told: bool,
 }
 
 impl PeerError {
-    /// Has the process told its own error? Another attempt would likely end with it, too.
-    pub fn is_told(&self) -> bool {
-        self.problem.contains(" stopped: ")
+    /// What was seen of a process.
+    pub fn new(problem: String) -> Self {
+        PeerError { problem, is_told: false }
     }
 }
 

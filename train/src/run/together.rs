@@ -102,7 +102,7 @@ impl<M: DeserializeOwned> Begun<M> {
     /// A process is lost.
     pub fn hear(together: &dyn Collective<f32>) -> Result<Option<Self>, RunError> {
         let text = together.broadcast(Vec::new())?;
-        let unfit = |e: serde_json::Error| PeerError { problem: format!("process 0 told what is no run: {e}") };
+        let unfit = |e: serde_json::Error| PeerError::new(format!("process 0 told what is no run: {e}"));
         let record: Option<Record<M>> = serde_json::from_slice(&text).map_err(unfit)?;
         let Some(Record { manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
         let mut heard = BTreeMap::new();
@@ -323,8 +323,8 @@ mod tests {
     #[test]
     fn some_errors_all_processes_have() {
         let of_all = RunError::Train(TrainError::Broken { name: "w".into() });
-        let of_one = RunError::Train(TrainError::Peer { step: 1, error: PeerError { problem: "gone".into() } });
+        let of_one = RunError::Train(TrainError::Peer { step: 1, error: PeerError::new("gone".into()) });
         assert!(is_common(&of_all) && !is_common(&of_one));
-        assert!(!is_common(&RunError::Peer(PeerError { problem: "gone".into() })));
+        assert!(!is_common(&RunError::Peer(PeerError::new("gone".into()))));
     }
 }

@@ -34,7 +34,7 @@ impl<T: Real> Trainer<T> {
 
     fn digest(&self) -> Result<Vec<u8>, PeerError> {
         let params = self.params.cast::<T, f32>();
-        let digest = digest(&params).map_err(|error| PeerError { problem: error.to_string() })?;
+        let digest = digest(&params).map_err(|error| PeerError::new(error.to_string()))?;
         Ok(digest.to_vec())
     }
 

@@ -48,7 +48,7 @@ impl Words {
             let (&flags, digest) = rest.split_first()?;
             Some(Words { losses, marks, times, stops: flags & 1 > 0, saves: flags & 2 > 0, digest: digest.into() })
         };
-        let unfit = || PeerError { problem: format!("process {process} told {} bytes that are no words of a step", bytes.len()) };
+        let unfit = || PeerError::new(format!("process {process} told {} bytes that are no words of a step", bytes.len()));
         read().ok_or_else(unfit)
     }
 
@@ -66,7 +66,7 @@ impl Words {
                 let cause = "a machine computes wrongly, or in another way";
                 let problem =
                     format!("after step {steps} the parameters of process {process} are not those of process 0: {cause}");
-                return Err(PeerError { problem });
+                return Err(PeerError::new(problem));
             }
             all.losses.extend(losses);
             all.marks.extend(marks);
