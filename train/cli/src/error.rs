@@ -1,11 +1,11 @@
 //! Everything a command can end with.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use gradus_audit::step::StepInputsError;
-use gradus_io::files::FileError;
+use gradus_io::files::{FileError, quoted};
 use gradus_io::numbers::many;
 use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
@@ -75,6 +75,9 @@ pub enum CliError {
     #[cfg(feature = "distributed")]
     #[error("a process of the run ended with exit code {code}")]
     Members { code: u8 },
+    /// Another process of a run was lost after it had begun; `next` is the command that continues.
+    #[error("{error}; to go on from the last checkpoint: `{next}`, with the flags of several processes as before")]
+    LostPeer { error: Box<CliError>, next: String },
     /// A run that another process leads was asked to stop.
     #[error("interrupted; process 0 has saved a checkpoint")]
     Stopped,
@@ -131,7 +134,16 @@ impl CliError {
     fn of_run(&self) -> Option<&RunError> {
         match self {
             CliError::Pretrain(PretrainError::Run(e)) | CliError::Finetune(FinetuneError::Run(e)) => Some(e),
+            CliError::LostPeer { error, .. } => error.of_run(),
             _ => None,
+        }
+    }
+
+    /// With the command that goes on with the run in `out`, where another process of it was lost.
+    pub fn with_next(self, command: &str, out: &Path) -> Self {
+        match self.is_of_peer() && out.join("run.json").exists() {
+            true => CliError::LostPeer { error: Box::new(self), next: format!("gradus {command} --resume {}", quoted(out)) },
+            false => self,
         }
     }
 

@@ -117,14 +117,15 @@ fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
         finetune::follow(args.model.as_deref(), args.data.as_deref(), own, &control)?;
         return if interrupt::requested() { Err(CliError::Stopped) } else { Ok(()) };
     }
+    let next = |dir| move |e| CliError::from(e).with_next("finetune", dir);
     let outcome = match (resumed, &args.model, &args.task, &args.data, &args.out) {
-        (Some(dir), ..) => finetune::resume(dir, &control)?,
+        (Some(dir), ..) => finetune::resume(dir, &control).map_err(next(dir))?,
         (None, Some(model), Some(task), Some(data), Some(out)) => {
             let task = Task::named(task).map_err(FinetuneError::from)?;
             if let Ok(dir) = ModelDir::open(model) {
                 say_if_unknown(&dir);
             }
-            finetune::begin(model, task, data, out, &settings, args.seeds, &control)?
+            finetune::begin(model, task, data, out, &settings, args.seeds, &control).map_err(next(out))?
         }
         _ => unreachable!("clap requires them without --resume"),
     };

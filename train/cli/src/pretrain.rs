@@ -107,13 +107,12 @@ fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
         pretrain::follow(args.corpus.as_deref(), own.as_ref(), &control)?;
         return if interrupt::requested() { Err(CliError::Stopped) } else { Ok(()) };
     }
-    let outcome = match (resumed, args.out.as_deref()) {
-        (Some(dir), _) => pretrain::resume(dir, &control)?,
-        (None, out) => {
-            let out = out.expect("clap requires it without --resume");
-            pretrain::begin(settings(args, given, &device)?, args.corpus.as_deref(), out, &control)?
-        }
+    let dir = resumed.or(args.out.as_deref()).expect("clap requires --out without --resume");
+    let outcome = match resumed {
+        Some(dir) => pretrain::resume(dir, &control),
+        None => pretrain::begin(settings(args, given, &device)?, args.corpus.as_deref(), dir, &control),
     };
+    let outcome = outcome.map_err(|e| CliError::from(e).with_next("pretrain", dir))?;
     let out = outcome.out.display();
     match &outcome.validation {
         _ if args.talk.json => output::json(&outcome)?,

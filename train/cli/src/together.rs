@@ -10,7 +10,7 @@ use crate::error::CliError;
 
 /// How many processes make a run, and how they find one another.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Several processes")]
+#[command(next_help_heading = "Several processes", group = clap::ArgGroup::new("several").args(["processes", "hosts"]))]
 pub struct Together {
     /// Train in this many processes of this machine, which share the cores: to the same bits, whatever their number. There must be as
     /// many --shards, and 8 or a multiple of 8 are shared best
@@ -28,20 +28,20 @@ pub struct Together {
     #[arg(long, value_name = "FILE", requires = "hosts")]
     secret: Option<PathBuf>,
     /// How long the processes wait for one another at the start, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300.0, requires = "several")]
     wait: f64,
     /// How long a process may be silent, in seconds, before all end with an error that names it
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "several")]
     timeout: f64,
-    /// How long a step may take a process that lives, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    /// How long one step may take any process, in seconds, before all end with an error that names it
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, requires = "several")]
     step_timeout: f64,
     /// Start again from the last checkpoint, at most this many times, where a process was lost
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", default_value_t = 0, requires = "several")]
     restart: u32,
     /// Let each process keep the optimizer's moments of its part of the parameters alone (ZeRO-1): less memory each, the same bits, and
     /// the same moments in checkpoints
-    #[arg(long)]
+    #[arg(long, requires = "several")]
     shard_moments: bool,
     /// What process of this machine it is; the rest is read from standard input
     #[arg(long, value_name = "I", hide = true)]

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use gradus_io::interrupt;
+use gradus_io::numbers::many;
 
 use crate::plan::MOST_PROCESSES;
 use crate::secret::{Nonce, Proof, Secret, digest, nonce};
@@ -55,12 +56,14 @@ pub struct Hosts {
 pub enum RendezvousError {
     #[error("cannot listen on {address} ({source}); it must be an address of this machine, with a free port")]
     Listen { address: String, source: io::Error },
-    #[error("process {process} at {address} was not reached within {} s ({problem}); start it, or give a longer --wait", .within.as_secs())]
+    #[error("process {process} at {address} was not reached within {} s ({problem}); start it, or give a longer --wait", .within.as_secs_f64())]
     Unreached { process: usize, address: String, within: Duration, problem: String },
+    #[error("process {process} at {address} ended before all were there ({problem}): it says why; start all again")]
+    Gone { process: usize, address: String, problem: io::Error },
     #[error("process {process} at {address} refused: {refusal}")]
     Refused { process: usize, address: String, refusal: Refusal },
-    #[error("these processes did not come within {} s: {}; start them, or give a longer --wait{}", .within.as_secs(), list(.missing), strangers(*.refused))]
-    Missing { missing: Vec<usize>, within: Duration, refused: usize },
+    #[error("these processes did not come within {} s: {}; start them, or give a longer --wait{}{}", .within.as_secs_f64(), list(.missing), strangers(*.refused), unheard(.problem))]
+    Missing { missing: Vec<usize>, within: Duration, refused: usize, problem: Option<io::Error> },
     #[error("interrupted while it waited for other processes")]
     Interrupted,
     #[error("a connection failed: {0}")]
@@ -72,8 +75,13 @@ fn list(numbers: &[usize]) -> String {
 }
 
 fn strangers(refused: usize) -> String {
-    let few = "others came and were refused: of another version, with another secret or another list of hosts";
-    if refused > 0 { format!(" ({refused} {few})") } else { String::new() }
+    let (others, were) = (many(refused, "connection"), if refused == 1 { "was" } else { "were" });
+    let why = "by another version of gradus, with another secret or another list of hosts, or by a stranger";
+    if refused > 0 { format!("; {others} {were} refused: made {why}") } else { String::new() }
+}
+
+fn unheard(problem: &Option<io::Error>) -> String {
+    problem.as_ref().map_or(String::new(), |e| format!("; connections came that could not be taken: {e}"))
 }
 
 /// Why a process is not let in.
@@ -208,9 +216,13 @@ pub fn meet(hosts: &Hosts, secret: &Secret, within: Duration) -> Result<Met, Ren
         if interrupt::requested() {
             return RendezvousError::Interrupted;
         }
-        let waits = e.kind() == io::ErrorKind::TimedOut;
-        let problem = if waits { "it still waits for others".into() } else { format!("it went before all were there: {e}") };
-        RendezvousError::Unreached { process: 0, address: hosts.addresses[0].clone(), within, problem }
+        let address = hosts.addresses[0].clone();
+        match e.kind() {
+            io::ErrorKind::TimedOut => {
+                RendezvousError::Unreached { process: 0, address, within, problem: "it still waits for others".into() }
+            }
+            _ => RendezvousError::Gone { process: 0, address, problem: e },
+        }
     };
     read(&mut control, &mut session, Instant::now() + meeting.left()).map_err(missing)?;
     let control = ready(control)?;
@@ -296,7 +308,7 @@ impl Meeting<'_> {
             inside: Mutex::new(Some(BTreeMap::new())),
             refused: AtomicUsize::new(0),
         });
-        let mut waiting = VecDeque::new();
+        let (mut waiting, mut problem) = (VecDeque::new(), None);
         loop {
             unless_interrupted()?;
             let is_idle = match listener.accept() {
@@ -304,7 +316,12 @@ impl Meeting<'_> {
                     knock(socket, &door, &mut waiting);
                     false
                 }
-                Err(_) => true, // nobody, or who has gone again
+                Err(e) => {
+                    // Nobody, or who has gone again; else it may pass.
+                    let is_empty = matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted);
+                    problem = problem.or((!is_empty).then_some(e));
+                    true
+                }
             };
             let missing = door.missing();
             if missing.is_empty() {
@@ -312,7 +329,7 @@ impl Meeting<'_> {
             }
             if Instant::now() >= self.until {
                 let refused = door.refused.load(Ordering::Relaxed);
-                return Err(RendezvousError::Missing { missing, within: self.within, refused });
+                return Err(RendezvousError::Missing { missing, within: self.within, refused, problem });
             }
             if is_idle {
                 std::thread::sleep(Duration::from_millis(2));

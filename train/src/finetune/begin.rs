@@ -131,7 +131,6 @@ pub fn begin(
     let mut ready = Prepared::open(manifest, task, out)?;
     check_room(&control.device, ready.task_model.model.bytes_to(&control.device)).map_err(RunError::from)?;
     ready.manifest.digest = ready.digest.clone();
-    ready.manifest.write(out, Vec::new())?;
     ready.run(control)
 }
 
@@ -158,6 +157,10 @@ pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, Fine
 pub(super) struct SeedRecord {
     pub(super) manifest: FinetuneManifest,
     pub(super) seed: u64,
+}
+
+impl run::Told for SeedRecord {
+    const COMMAND: &'static str = FinetuneManifest::COMMAND;
 }
 
 /// Makes the steps of a fine-tuning that another process leads. `model` and `data` are where this one finds the pre-trained model and
@@ -228,6 +231,11 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// Notes that the run has begun, once all of its processes agree on what it is.
+    pub(super) fn begin(&self) -> Result<(), RunError> {
+        if FinetuneManifest::is_in(&self.out) { Ok(()) } else { self.manifest.write(&self.out, Vec::new()) }
+    }
+
     fn open(manifest: FinetuneManifest, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
         // Refuse what can be refused before the long reading.
         crate::tasks::head(task)?;

@@ -119,7 +119,6 @@ impl<'w> Seed<'w> {
         settings: FinetuneSettings,
         monitor: &dyn Monitor,
     ) -> Result<Self, FinetuneError> {
-        make_own_folder(&dir)?;
         let session = Session::of_seed(of, &settings)?;
         let mut seed = Seed { of, settings, dir, session, tokens: 0, past: Past::NONE };
         seed.restore(monitor)?;
@@ -158,12 +157,14 @@ impl<'w> Seed<'w> {
         // It had begun, but there is no state to continue from.
         let lost = done == 0 && !state.exists() && self.dir.join(METRICS_FILE).metadata().is_ok_and(|m| m.len() > 0);
         let job = Job::new(name, total, "steps").starting_at(done);
+        let record = SeedRecord { manifest: self.of.manifest.clone(), seed: self.settings.seed };
+        run::share(&record, Vec::new(), &self.of.digest, &self.session.trainer, control)?;
+        self.of.begin()?;
+        make_own_folder(&self.dir)?;
         let (mut journal, _) = Journal::open(&self.dir, job, self.past, control.monitor)?;
         if lost {
             journal.progress.warn(&format!("{} is missing: seed {} begins again", state.display(), self.settings.seed));
         }
-        let record = SeedRecord { manifest: self.of.manifest.clone(), seed: self.settings.seed };
-        run::share(&record, Vec::new(), &self.of.digest, &self.session.trainer, control)?;
         run::train(&mut self, &mut journal, control)?;
         let (finished, seconds) = (self.session.trainer.done() == total, journal.seconds());
         if !finished {

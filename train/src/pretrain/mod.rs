@@ -166,9 +166,10 @@ pub fn begin(
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
     let device = precision::named(&control.run.device);
     let manifest = PretrainManifest { settings, corpus, steps, digest, command, device, precision, addition };
-    manifest.write(out, source.tokenizer().files())?;
     let stored = Stored { dir: out.to_owned(), manifest, source, trainer, past: Past::NONE, best: f64::INFINITY };
+    // Where the processes do not agree, nothing has begun.
     stored.share(control)?;
+    stored.manifest.write(out, stored.source.tokenizer().files())?;
     Pretraining::new(stored, control).run()
 }
 

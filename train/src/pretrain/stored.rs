@@ -49,6 +49,10 @@ impl Manifest for PretrainManifest {
     }
 }
 
+impl run::Told for PretrainManifest {
+    const COMMAND: &'static str = <Self as Manifest>::COMMAND;
+}
+
 impl PretrainManifest {
     /// What the trainer needs of it.
     pub(super) fn recipe(&self) -> Recipe {

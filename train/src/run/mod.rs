@@ -31,7 +31,7 @@ use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use journal::{Journal, METRICS_FILE, Past, State, load_state};
 pub use manifest::Manifest;
-pub use together::{Begun, end, follow, is_common, same_settings, share};
+pub use together::{Begun, Told, end, follow, is_common, same_settings, share};
 
 /// How a run is made, beyond its settings.
 #[derive(Clone, Debug)]

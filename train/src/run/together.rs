@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use gradus_io::numbers::many;
 use gradus_io::{hex, interrupt};
 use gradus_model::{Batch, ModelConfig};
 use serde::de::DeserializeOwned;
@@ -21,9 +22,16 @@ use super::{Control, RunError};
 use crate::collective::{Collective, PeerError};
 use crate::trainer::{Recipe, TrainError, Trainer, digest};
 
+/// What a run was begun with, as the other processes hear of it.
+pub trait Told: Serialize + DeserializeOwned {
+    /// The command that begins such runs.
+    const COMMAND: &'static str;
+}
+
 /// What process 0 says first.
 #[derive(Serialize, Deserialize)]
 struct Record<M> {
+    command: String,
     manifest: M,
     stop: u64,
     /// The names of files that follow.
@@ -60,8 +68,8 @@ struct Facts {
 ///
 /// # Errors
 /// A process is lost, or has other data, say.
-pub fn share(
-    manifest: &impl Serialize,
+pub fn share<M: Told>(
+    manifest: &M,
     files: Vec<(&'static str, Vec<u8>)>,
     data: &str,
     trainer: &Trainer,
@@ -73,7 +81,8 @@ pub fn share(
     }
     let (stop, has_state) = (control.stop(trainer.recipe.steps), trainer.done() > 0);
     let (names, shard_moments) = (files.iter().map(|(name, _)| (*name).into()).collect(), control.shard_moments);
-    let record = Some(Record { manifest, stop, files: names, has_state, shard_moments });
+    let command = M::COMMAND.into();
+    let record = Some(Record { command, manifest, stop, files: names, has_state, shard_moments });
     together.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
     for (_, contents) in files {
         together.broadcast(contents)?;
@@ -95,7 +104,7 @@ pub fn end(together: &dyn Collective<f32>) -> Result<(), RunError> {
     Ok(())
 }
 
-impl<M: DeserializeOwned> Begun<M> {
+impl<M: Told> Begun<M> {
     /// Hears what the run is; `None`: there is no other.
     ///
     /// # Errors
@@ -103,8 +112,14 @@ impl<M: DeserializeOwned> Begun<M> {
     pub fn hear(together: &dyn Collective<f32>) -> Result<Option<Self>, RunError> {
         let text = together.broadcast(Vec::new())?;
         let unfit = |e: serde_json::Error| PeerError::new(format!("process 0 told what is no run: {e}"));
-        let record: Option<Record<M>> = serde_json::from_slice(&text).map_err(unfit)?;
-        let Some(Record { manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
+        let record: Option<Record<Value>> = serde_json::from_slice(&text).map_err(unfit)?;
+        let Some(Record { command, manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
+        if command != M::COMMAND {
+            let problem =
+                format!("process 0 was started as `gradus {command}`, process {} as `gradus {}`", together.process(), M::COMMAND);
+            return Err(RunError::Differs(problem + "; give all the same command"));
+        }
+        let manifest: M = serde_json::from_value(manifest).map_err(unfit)?;
         let mut heard = BTreeMap::new();
         for name in files {
             heard.insert(name, together.broadcast(Vec::new())?);
@@ -142,7 +157,8 @@ impl<M: DeserializeOwned> Begun<M> {
 fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Result<(), RunError> {
     let (shards, processes) = (trainer.recipe.shards, together.processes());
     if shards < processes {
-        return Err(RunError::Differs(format!("{processes} processes have {shards} shards to share; start fewer processes")));
+        let shards = many(shards, "shard");
+        return Err(RunError::Differs(format!("{processes} processes have {shards} to share; start fewer processes")));
     }
     let own = Facts {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -164,11 +180,17 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
             ("digest of parameters", &its.parameters, &all[0].parameters, "use one build of gradus on all machines"),
         ] {
             if its != first {
+                let [its, first] = [its, first].map(short);
                 return Err(unfit(format!("process {process} has another {what} than process 0, {its} for {first}; {remedy}")));
             }
         }
     }
     Ok(())
+}
+
+/// Of a digest its beginning, which is enough to compare; other facts whole.
+fn short(fact: &String) -> &str {
+    if fact.len() == 64 { fact.get(..16).unwrap_or(fact) } else { fact }
 }
 
 /// Makes the steps of a run that process 0 leads.
@@ -301,7 +323,7 @@ mod tests {
         let mut trainer = trainer();
         trainer.recipe.shards = 1;
         let told = agree(&Beside(|_| {}), "ab", &trainer).unwrap_err().to_string();
-        assert!(told.starts_with("2 processes have 1 shards to share; start fewer processes"), "{told}");
+        assert!(told.starts_with("2 processes have 1 shard to share; start fewer processes"), "{told}");
     }
 
     #[test]

@@ -216,9 +216,35 @@ fn who_does_not_belong_to_a_run_is_refused_by_name() {
             assert!(run.code.is_some_and(|code| code > 0) && !run.stderr.contains("panicked"), "{more}: {}", run.stderr);
             assert_holds(&run.stderr, words);
         }
-        let _ = fs::remove_dir_all(desk.path("run-0"));
+        assert!(!desk.exists("run-0"), "{more}: a run has begun");
     }
     assert_eq!(at_work(&desk), []);
+}
+
+#[test]
+fn all_processes_are_started_with_one_command() {
+    let desk = desk();
+    for (of_first, of_second) in [(gpt(12), finetuning("gpt")), (finetuning("gpt"), gpt(12))] {
+        with_hosts(&desk);
+        let start =
+            |work: &Work, me| work.start(&desk, "run", &format!("--hosts hosts --process {me} --secret secret --timeout 10"));
+        let ends = [start(&of_first, 0), start(&of_second, 1)].map(ended);
+        let words =
+            format!("process 0 was started as `gradus {}`, process 1 as `gradus {}`", of_first.command, of_second.command);
+        assert!(ends.iter().all(|run| run.code == Some(1)), "{:?}", ends.map(|run| run.stderr));
+        assert_holds(&ends[0].stderr, &[&words, "process 1 stopped: "]);
+        assert!(!desk.exists("run"));
+    }
+}
+
+#[test]
+fn flags_of_several_processes_need_several() {
+    let desk = desk();
+    for flag in ["--wait 9", "--timeout 9", "--step-timeout 9", "--restart 1", "--shard-moments"] {
+        let refused = gpt(12).begin(&desk, "run", flag);
+        assert_eq!((refused.code, desk.exists("run")), (Some(2), false), "{flag}");
+        assert_holds(&refused.stderr, &["--processes", "--hosts"]);
+    }
 }
 
 #[test]
@@ -269,7 +295,11 @@ fn a_run_starts_again_where_a_process_was_lost() {
     }
     let run = ended(child);
     run.json();
-    assert_holds(&run.stderr, &["a process was lost; starting again from the last checkpoint (attempts left: 3)", "process 1"]);
+    let next = "to go on from the last checkpoint: `gradus pretrain --resume run`";
+    assert_holds(
+        &run.stderr,
+        &["a process was lost; starting again from the last checkpoint (attempts left: 3)", "process 1", next],
+    );
     assert!(models(&desk, "run") == whole);
     assert_eq!(at_work(&desk), []);
 }
