@@ -30,7 +30,7 @@ pub struct Group {
 }
 
 /// The files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and kernels; models and their files;
-/// what trains, scores and decodes them; data sets; and what keeps files whole.
+/// what trains, scores and decodes them, in one process or several; data sets; and what keeps files whole.
 pub fn groups() -> Vec<Group> {
     let file = |path: &str| catalogue::file(path).map(|text| (path.to_owned(), text)).expect("the file is in the catalogue");
     let named = |folder: &str, names: &[&str]| names.iter().map(|name| file(&format!("{folder}/{name}.rs"))).collect::<Vec<_>>();
@@ -63,6 +63,8 @@ pub fn groups() -> Vec<Group> {
             tests: &["--lib", "--test=train"],
             ..group("the trainer", Some("trainer"), below("train/src/trainer", &["/tests"]))
         },
+        group("sums over shards", Some("collective"), below("train/src/collective", &["/board.", "/tests"])),
+        Group { tests: &["--lib", "--test=cluster"], ..group("several processes", None, below("train/cluster/src", &["/lib."])) },
         group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),
         group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),
         group("data sets", None, below("train/data/src", &["/testing."])),
