@@ -22,7 +22,7 @@ use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
 use crate::evaluate::{SlidingWindow, token_losses};
-use crate::tasks::{TaskError, largest};
+use crate::tasks::{TaskError, largest, log_probabilities};
 
 /// What is appended to SST-2's texts, and what may follow, in the order of its classes.
 const VERY: &str = "very";
@@ -73,6 +73,13 @@ struct Continuation {
     truncated: bool,
 }
 
+/// log P of the tokens of a choice that count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scored {
+    mean: f64,
+    sum: f64,
+}
+
 /// What was answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answers {
@@ -80,10 +87,25 @@ pub struct Answers {
     pub labels: Vec<Label>,
     /// The mean log-probability of each choice of each example; of the sentence alone where there is nothing to choose.
     pub scores: Vec<Vec<f64>>,
+    /// The same, summed over the tokens that count: the model's distribution over the choices is its softmax.
+    pub log_probs: Vec<Vec<f64>>,
     /// The score from which on a sentence is acceptable (CoLA).
     pub threshold: Option<f64>,
     /// Examples with a sequence that lost its beginning.
     pub truncated: usize,
+}
+
+impl Answers {
+    /// The mean cross-entropy of these examples' labels under the model's distribution over the choices, in nats; `None` where there
+    /// is nothing to choose, or a label is missing.
+    pub fn cross_entropy(&self, examples: &[Example]) -> Option<f64> {
+        let one = |(log_probs, example): (&Vec<f64>, &Example)| match example.label {
+            Some(Label::Class(class)) if log_probs.len() > 1 => Some(-log_probabilities(log_probs).get(class)?),
+            _ => None,
+        };
+        let each: Option<Vec<f64>> = self.log_probs.iter().zip(examples).map(one).collect();
+        each.filter(|each| !each.is_empty()).map(|each| each.iter().sum::<f64>() / each.len() as f64)
+    }
 }
 
 impl ZeroShot<'_> {
@@ -104,9 +126,14 @@ impl ZeroShot<'_> {
     pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<Answers, TaskError> {
         let heuristic = Heuristic::of(task).ok_or(TaskError::NoHeuristic { task: task.name })?;
         let threshold = (heuristic == Heuristic::Sentence).then(|| self.acceptable_from(train)).transpose()?;
-        let (scores, truncated) = self.scores(heuristic, examples)?;
+        let (scored, truncated) = self.scores(heuristic, examples)?;
+        let each = |value: fn(&Scored) -> f64| -> Vec<Vec<f64>> {
+            scored.iter().map(|choices| choices.iter().map(value).collect()).collect()
+        };
+        let (scores, log_probs) = (each(|choice| choice.mean), each(|choice| choice.sum));
         let class = |scores: &Vec<f64>| threshold.map_or_else(|| largest(scores), |least| usize::from(scores[0] >= least));
-        Ok(Answers { labels: scores.iter().map(|scores| Label::Class(class(scores))).collect(), scores, threshold, truncated })
+        let labels = scores.iter().map(|scores| Label::Class(class(scores))).collect();
+        Ok(Answers { labels, scores, log_probs, threshold, truncated })
     }
 
     /// The score from which on a sentence is acceptable.
@@ -116,19 +143,20 @@ impl ZeroShot<'_> {
             _ => Err(TaskError::NoLabel { id: e.id.clone(), remedy: "CoLA's threshold is set on labelled training rows" }),
         });
         let labels: Vec<usize> = labels.collect::<Result<_, _>>()?;
-        Ok(threshold(&self.scores(Heuristic::Sentence, train)?.0.concat(), &labels))
+        let scored = self.scores(Heuristic::Sentence, train)?.0.concat();
+        Ok(threshold(&scored.iter().map(|choice| choice.mean).collect::<Vec<_>>(), &labels))
     }
 
-    /// The mean log-probability of each choice of each example; of one sentence where there is nothing to choose; and the number
-    /// of examples that did not fit.
-    fn scores(&self, heuristic: Heuristic, examples: &[Example]) -> Result<(Vec<Vec<f64>>, usize), TaskError> {
+    /// The log-probability of each choice of each example; of one sentence where there is nothing to choose; and the number of
+    /// examples that did not fit.
+    fn scores(&self, heuristic: Heuristic, examples: &[Example]) -> Result<(Vec<Vec<Scored>>, usize), TaskError> {
         let choices = examples.iter().map(|e| self.continuations(heuristic, e));
         let choices: Vec<Vec<Continuation>> = choices.collect::<Result<_, _>>()?;
         let flat: Vec<&Continuation> = choices.iter().flatten().collect();
         let mut means = self.means(&flat).into_iter();
         let truncated = choices.iter().filter(|c| c.iter().any(|c| c.truncated)).count();
-        let scores: Vec<Vec<f64>> = choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect();
-        let broken = |scores: &Vec<f64>| scores.iter().copied().find(|s| s.is_nan());
+        let scores: Vec<Vec<Scored>> = choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect();
+        let broken = |scores: &Vec<Scored>| scores.iter().map(|choice| choice.mean).find(|mean| mean.is_nan());
         match examples.iter().zip(&scores).find_map(|(example, scores)| Some((example, broken(scores)?))) {
             Some((example, found)) => Err(TaskError::NotFinite { id: example.id.clone(), found }),
             None => Ok((scores, truncated)),
@@ -169,15 +197,16 @@ impl ZeroShot<'_> {
     }
 
     /// (1/n) Σ log P of the tokens that count, in the order given; −∞ where none does, NaN from a model with NaN.
-    fn means(&self, all: &[&Continuation]) -> Vec<f64> {
+    fn means(&self, all: &[&Continuation]) -> Vec<Scored> {
         let ids: Vec<&[u32]> = all.iter().map(|continuation| &continuation.ids[..]).collect();
         let whole = SlidingWindow::apart(self.model.backbone.config().context());
         let losses = token_losses(self.model, &ids, whole, &mut |_| {});
         let mean = |(continuation, losses): (&&Continuation, &Vec<f64>)| match losses.get(continuation.from - 1..) {
-            None | Some([]) => f64::NEG_INFINITY,
+            None | Some([]) => Scored { mean: f64::NEG_INFINITY, sum: f64::NEG_INFINITY },
             Some(counted) => {
-                let mean = -counted.iter().sum::<f64>() / counted.len() as f64;
-                if mean.is_finite() { mean } else { f64::NAN }
+                let sum = -counted.iter().sum::<f64>();
+                let mean = sum / counted.len() as f64;
+                if mean.is_finite() { Scored { mean, sum } } else { Scored { mean: f64::NAN, sum: f64::NAN } }
             }
         };
         all.iter().zip(&losses).map(mean).collect()
@@ -228,7 +257,8 @@ mod tests {
     ) -> Result<(Vec<Vec<f64>>, usize), TaskError> {
         let example = |input| Example { id: "7".into(), input, label: Some(Label::Class(0)), group: None };
         let examples: Vec<Example> = inputs.into_iter().map(example).collect();
-        ZeroShot { model, tokenizer: &Tokenizer::bytes(), opening }.scores(heuristic, &examples)
+        let (scored, truncated) = ZeroShot { model, tokenizer: &Tokenizer::bytes(), opening }.scores(heuristic, &examples)?;
+        Ok((scored.iter().map(|choices| choices.iter().map(|choice| choice.mean).collect()).collect(), truncated))
     }
 
     /// log P(next | ids), one token at a time.
@@ -368,6 +398,10 @@ mod tests {
         for (scores, label) in found.scores.iter().zip(&found.labels) {
             assert_eq!(*label, Label::Class(usize::from(scores[1] > scores[0])), "{scores:?}");
         }
+        for (log_probs, scores) in found.log_probs.iter().zip(&found.scores) {
+            let tokens = [8.0, 8.0]; // negative, positive
+            log_probs.iter().zip(scores).zip(tokens).for_each(|((sum, mean), n)| assert!((sum - n * mean).abs() < 1e-9));
+        }
         let long = row(&"x".repeat(50), Some(0));
         assert_eq!(zero_shot.answers(task("sst-2"), &[], &[rows[0].clone(), long]).unwrap().truncated, 1);
 
@@ -375,6 +409,24 @@ mod tests {
         assert!(matches!(&unlabelled, TaskError::NoLabel { id, .. } if id == "it"), "{unlabelled}");
         let without = zero_shot.answers(task("rte"), &[], &rows).unwrap_err();
         assert!(matches!(without, TaskError::NoHeuristic { task: "rte" }), "{without}");
+    }
+
+    /// Of two choices e² and 1, and of three alike: −ln of 1/(1 + e⁻²), then of 1/3.
+    #[test]
+    fn the_cross_entropy_is_that_of_the_labels_under_the_choices() {
+        let row = |class| Example { id: "7".into(), input: Input::One("x".into()), label: class, group: None };
+        let of = |log_probs: &[&[f64]], labels: &[usize]| {
+            let log_probs: Vec<Vec<f64>> = log_probs.iter().map(|choices| choices.to_vec()).collect();
+            let answers = Answers { labels: vec![], scores: log_probs.clone(), log_probs, threshold: None, truncated: 0 };
+            answers.cross_entropy(&labels.iter().map(|&class| row(Some(Label::Class(class)))).collect::<Vec<_>>())
+        };
+        let expected = ((1.0 + (-2f64).exp()).ln() + 3f64.ln()) / 2.0;
+        assert!((of(&[&[-1.0, -3.0], &[-5.0; 3]], &[0, 2]).unwrap() - expected).abs() < 1e-12);
+        assert_eq!(of(&[&[0.0, 1e4]], &[0]), Some(1e4), "where a probability is 0 in f64");
+        assert_eq!([of(&[&[-1.0]], &[0]), of(&[&[-1.0, -2.0]], &[2]), of(&[], &[])], [None; 3]);
+        let unlabelled =
+            Answers { labels: vec![], scores: vec![], log_probs: vec![vec![0.0, 0.0]], threshold: None, truncated: 0 };
+        assert_eq!(unlabelled.cross_entropy(&[row(None)]), None);
     }
 
     #[test]

@@ -17,23 +17,23 @@ use crate::{output, signals};
 #[command(after_long_help = "\
 Examples:
   gradus reproduce                                   # one seed, about a quarter of an hour on two cores, to runs/miniature
-  gradus reproduce --seeds 3 --out runs/three        # means and deviations
-  gradus reproduce --seeds 3 --full --out runs/full  # and experiments on the paper's claims in words
-  gradus reproduce --seeds 5 --out runs/three        # two more seeds; the three finished ones are kept
-  gradus reproduce --resume runs/three               # after Ctrl-C or a crash; finished stages are not run again
-  gradus reproduce --resume runs/three --markdown train/paper/MINIATURE.md --overwrite      # the page in the repository
+  gradus reproduce --seeds 8 --out runs/eight        # as many as it takes to decide claims: nearly two hours
+  gradus reproduce --seeds 8 --full --out runs/full  # and experiments on the paper's claims in words
+  gradus reproduce --resume runs/eight               # after Ctrl-C or a crash; finished stages are not run again
+  gradus reproduce --resume runs/eight --markdown train/paper/MINIATURE.md --overwrite      # the page in the repository
 
 The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of about the same size pre-trained on its \
 stories, with zero-shot scores as they learn; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary \
 objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2.")]
 pub struct Args {
-    /// Directory to create, or that of a reproduction with the same --scale and --seed to continue; --seeds and --full add to it
+    /// Directory to create, or that of a reproduction with the same --scale, --seed and --seeds to continue; --full adds to it
     #[arg(long, value_name = "DIR", default_value = "runs/miniature")]
     out: PathBuf,
     /// Continue the reproduction in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "scale", "full"])]
     resume: Option<PathBuf>,
-    /// Number of seeds; each has stories, tasks and models of its own
+    /// Number of seeds, each with stories, tasks and models of its own. It is laid down before training: more seeds are a new reproduction,
+    /// on fresh ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
     /// The first seed
@@ -94,7 +94,8 @@ pub fn miniature() -> Result<(), CliError> {
 
 fn show(made: &Reproduction) -> Result<(), CliError> {
     for claim in &made.claims {
-        output::line(&format!("{:<12} {} ({}; the paper: {})", claim.verdict.words(), claim.statement, claim.ours, claim.paper))?;
+        let verdict = claim.judgement.words();
+        output::line(&format!("{verdict:<36} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))
 }

@@ -27,7 +27,7 @@ pub enum ReproduceError {
     File(#[from] FileError),
     #[error(transparent)]
     Range(#[from] RangeError),
-    #[error("{out} already holds a reproduction of another size, made by `{there}`; give another --out, or continue it with --resume {again}", out = out.display(), again = quoted(out))]
+    #[error("{out} already holds another reproduction, made by `{there}`, whose size and seeds are laid down; give another --out (for more seeds too: fresh ones, by --seed), or continue it with --resume {again}", out = out.display(), again = quoted(out))]
     Taken { out: PathBuf, there: String },
     #[error("{out} already holds {found}, but no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
     Foreign { out: PathBuf, found: PathBuf },

@@ -14,6 +14,7 @@ mod paper;
 mod plan;
 mod report;
 mod results;
+pub mod ruler;
 mod run;
 mod stage;
 pub mod tasks;

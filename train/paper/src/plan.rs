@@ -7,6 +7,7 @@ use gradus_train::hyperparameters::{RangeError, in_range};
 use serde::{Deserialize, Serialize};
 
 use crate::results::{Body, Variant};
+use crate::ruler::Ruler;
 use crate::tasks;
 
 /// The tasks that are fine-tuned, with the tokens of all of an example's sequences (as measured in time, special tokens
@@ -35,7 +36,7 @@ pub const EXPERIMENTS: [&str; 3] = ["mnli", "cola", "race"];
 pub const PARTS: [usize; 3] = [8, 4, 2];
 
 /// Increases with every change of the world, the tasks, the rates or the order of work: results of two recipes do not mix.
-pub const RECIPE: u32 = 4;
+pub const RECIPE: u32 = 5;
 
 /// Sizes of the miniature. Everything that a result depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +62,8 @@ pub struct Sizes {
     pub full: bool,
     /// The factor on steps and rows: `--scale`.
     pub scale: f64,
+    /// How the claims are judged.
+    pub ruler: Ruler,
 }
 
 impl Sizes {
@@ -77,6 +80,7 @@ impl Sizes {
             layers: 4,
             full,
             scale,
+            ruler: Ruler::default(),
         }
     }
 
@@ -114,11 +118,11 @@ impl Sizes {
         in_range("scale", found, *self == made, "all sizes to be those of the recipe")
     }
 
-    /// This plan joined with what is asked for: the larger number of seeds, and the experiments of `--full` if either has them.
-    /// `None` for sizes that differ in anything else.
+    /// This plan joined with what is asked for: the experiments of `--full` if either has them. `None` for sizes that differ in
+    /// anything else: to add seeds until a claim is shown would show what is not there.
     pub fn joined(&self, asked: &Sizes) -> Option<Sizes> {
-        let both = Sizes { seeds: self.seeds.max(asked.seeds), full: self.full || asked.full, ..asked.clone() };
-        (Sizes { seeds: both.seeds, full: both.full, ..self.clone() } == both).then_some(both)
+        let both = Sizes { full: self.full || asked.full, ..asked.clone() };
+        (Sizes { full: both.full, ..self.clone() } == both).then_some(both)
     }
 
     /// Training rows of a task.
@@ -268,13 +272,11 @@ mod tests {
 
     #[test]
     fn what_is_done_stays_when_a_plan_grows() {
-        let plain = Sizes::new(2, 5, 1.0, false);
-        let (three, full) = (Sizes::new(3, 5, 1.0, false), Sizes::new(1, 5, 1.0, true));
+        let [plain, full] = [false, true].map(|full| Sizes::new(2, 5, 1.0, full));
         assert_eq!(plain.joined(&plain), Some(plain.clone()));
-        assert_eq!(plain.joined(&three), Some(three.clone()));
-        assert_eq!(three.joined(&full), Some(Sizes::new(3, 5, 1.0, true)));
-        assert_eq!(full.joined(&plain), Some(Sizes::new(2, 5, 1.0, true)));
-        assert_eq!([Sizes::new(3, 4, 1.0, false), Sizes::new(2, 5, 2.0, false)].map(|other| plain.joined(&other)), [None, None]);
+        assert_eq!([plain.joined(&full), full.joined(&plain)], [Some(full.clone()), Some(full.clone())]);
+        let others = [Sizes::new(3, 5, 1.0, false), Sizes::new(2, 4, 1.0, false), Sizes::new(2, 5, 2.0, false)];
+        assert_eq!(others.map(|other| plain.joined(&other)), [None, None, None]);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use gradus_data::sets::scores::{glue_average, mean_and_deviation};
 use gradus_train::finetune::{CurvePoint, Scored};
 use serde::{Deserialize, Serialize};
 
+use crate::tasks::entropy;
+
 /// How a task was fine-tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -178,6 +180,15 @@ impl fmt::Display for Mean {
     }
 }
 
+/// The task of a column.
+pub fn base(column: &str) -> &str {
+    match column {
+        "mnli-mm" | "mnli-both" => "mnli",
+        "race-middle" | "race-high" => "race",
+        other => other.strip_suffix("-accuracy").unwrap_or(other),
+    }
+}
+
 /// The columns of the benchmark's average, task by task; without WNLI, which is not trained on here.
 const GLUE: [&[&str]; 8] = [
     &["cola"],
@@ -239,6 +250,17 @@ impl Results {
             "sts-b-spearman" => metric("sts-b", "spearman"),
             task => Some(self.task(seed, task, variant)?.test.score),
         }
+    }
+
+    /// The loss L₂ of a column on test rows in one seed above the smallest possible, in nats per example; columns of one task that differ
+    /// in the metric alone are alike.
+    pub fn excess(&self, seed: u64, column: &str, variant: Variant) -> Option<f64> {
+        let of = |column: &str| {
+            let result = self.task(seed, base(column), variant)?;
+            Some(if column == "mnli-mm" { result.mismatched.as_ref()?.loss } else { result.test.loss })
+        };
+        let loss = if column == "mnli-both" { (of("mnli")? + of("mnli-mm")?) / 2.0 } else { of(column)? };
+        Some(loss - entropy(base(column))?)
     }
 
     /// The mean over a seed's tasks of a value of each result; `None` where no task has one.

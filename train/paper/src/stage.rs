@@ -1,5 +1,6 @@
 //! One stage: done once, its result kept in a file, never run again.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -40,6 +41,11 @@ pub struct Watch<'m> {
 
 /// The tasks of figure 2, right.
 pub const ZERO_SHOT: [&str; 4] = ["sst-2", "cola", "race", "dprd"];
+/// The name of a task's zero-shot cross-entropy among its scores.
+pub fn in_nats(task: &str) -> String {
+    format!("{task}-nats")
+}
+
 /// Rows of each that a probe scores.
 const PROBED: usize = 200;
 /// Points of figure 2, right.
@@ -171,12 +177,15 @@ fn probe(world: &Path, tokenizer: PathBuf) -> Result<Box<Probe>, ReproduceError>
     Ok(Box::new(move |model: &Model<Tensor>| {
         let tokenizer = Tokenizer::load(&tokenizer)?;
         let zero_shot = ZeroShot { model, tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
-        let score = |(task, train, dev): &(&'static Task, Vec<Example>, Vec<Example>)| {
+        let mut scores = BTreeMap::new();
+        let mut score = |(task, train, dev): &(&'static Task, Vec<Example>, Vec<Example>)| {
             let answers = zero_shot.answers(task, train, dev)?;
-            Ok((task.name.to_owned(), finetune::metrics(task, dev, &answers.labels)?[task.metric.name()]))
+            scores.insert(task.name.to_owned(), finetune::metrics(task, dev, &answers.labels)?[task.metric.name()]);
+            scores.extend(answers.cross_entropy(dev).map(|nats| (in_nats(task.name), nats)));
+            Ok(())
         };
-        let scores: Result<_, TaskError> = asked.iter().map(score).collect();
-        scores.map_err(|e| PretrainError::Probe { problem: e.to_string() })
+        asked.iter().try_for_each(&mut score).map_err(|e: TaskError| PretrainError::Probe { problem: e.to_string() })?;
+        Ok(scores)
     }))
 }
 

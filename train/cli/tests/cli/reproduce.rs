@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-use gradus_paper::RECIPE;
+use gradus_paper::{RECIPE, Sizes};
 
 use super::*;
 
@@ -40,8 +40,7 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
         ("layers", 4_000_000),
         ("scale", 2),
     ] {
-        let mut plan = serde_json::json!({"recipe": RECIPE, "seeds": 1, "first_seed": 1, "updates": 4000, "rows": 1000, "epochs": 7, "scale": 1.0,
-            "lr": 7e-4, "layers": 4, "full": false});
+        let mut plan = serde_json::to_value(Sizes::new(1, 1, 1.0, false)).unwrap();
         plan[name] = size.into();
         desk.write("mini/plan.json", plan.to_string());
         desk.gradus("reproduce --resume mini").fails_with(&["plan.json", "expected"]);
@@ -107,7 +106,9 @@ fn the_report_has_the_papers_tables_and_statements() {
         "frozen features",
         "mnli, 2",
         "… and 3 blocks",
-        "shown where the mean of d",
+        "the smallest effect that matters",
+        "undecided: one seed has no interval",
+        "KL from the exact answer",
         "Convergence and generalisation",
     ];
     assert_holds(&Miniature::get().desk.text("mini/report.html"), &told);
@@ -123,8 +124,9 @@ fn the_report_is_written_as_markdown_from_the_records() {
     assert!(page.contains("    gradus reproduce --seeds 1 --seed 3 --scale 0.01 --full --out DIR\n"), "{page}");
     for claim in items(&made["claims"]) {
         let [statement, paper, ours] = ["statement", "paper", "ours"].map(|key| claim[key].as_str().unwrap());
-        let row = page.lines().find(|line| line.starts_with(&format!("| {statement} |"))).expect(statement);
-        assert!(row.contains(&format!("| {paper} | {ours} |")), "{row}");
+        let head = if claim["primary"] == true { format!("| **{statement}** |") } else { format!("| {statement} |") };
+        let is_row = |line: &str| line.starts_with(&head) && line.contains(&format!("| {paper} | {ours} |"));
+        assert!(page.lines().any(is_row), "{statement}: {ours} is not in {page}");
     }
     let results = desk.json("mini/results.json");
     let score = |variant: &str| {
@@ -156,8 +158,8 @@ fn scores_are_of_the_test_rows() {
 #[test]
 fn a_reproduction_of_other_sizes_is_refused() {
     let desk = Miniature::copy();
-    for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 2 --seeds 2"] {
-        let said = ["mini", "another size", "--seed 3 --scale 0.01 --full"];
+    for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 2 --seeds 2", "--scale 0.01 --seed 3 --seeds 2 --full"] {
+        let said = ["mini", "another reproduction", "--seed 3 --scale 0.01 --full", "for more seeds too"];
         desk.gradus(&format!("reproduce {other} --out mini")).fails_with(&said);
     }
 }

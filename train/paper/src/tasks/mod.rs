@@ -128,6 +128,13 @@ pub fn bayes(task: &str) -> Option<f64> {
     Some(maker(task)?.bayes)
 }
 
+/// The smallest expected cross-entropy of a task's labels, in nats per example: the entropy of their noise; `None` for a name that is no
+/// task of the world.
+pub fn entropy(task: &str) -> Option<f64> {
+    let p = bayes(task)?; // where there is noise, the probability of the likelier label, in each row
+    Some(if p < 1.0 { -p * p.ln() - (1.0 - p) * (1.0 - p).ln() } else { 0.0 })
+}
+
 /// The training rows of a task where none has more than `most`; `None` for a name that is no task of the world.
 pub fn training_rows(task: &str, most: usize) -> Option<usize> {
     Some(maker(task)?.training_rows(most))

@@ -271,6 +271,9 @@ fn noise_is_as_large_as_promised() {
     let f1 = 2.0 * count(1, 1) / (2.0 * count(1, 1) + count(1, 0) + count(0, 1));
     assert!((f1 - bayes("qqp").unwrap()).abs() < 0.03, "{f1}");
     assert_eq!((bayes("rte"), bayes("imdb")), (Some(1.0), None));
+    // H(0.9)
+    assert!(["sst-2", "qqp"].iter().all(|task| (entropy(task).unwrap() - 0.325_082_973_391_448).abs() < 1e-12));
+    assert_eq!((entropy("rte"), entropy("imdb")), (Some(0.0), None));
 }
 
 /// A sentence with its names, nouns and adjectives replaced by their kinds: what is left is grammar.

@@ -1,0 +1,297 @@
+//! How a claim is judged: by an interval of its mean over seeds, and by the smallest effect that matters.
+//!
+//! ```text
+//! d     the difference that the claim is about, measured once per seed, paired; d̄ its mean, I its interval
+//! δ     the smallest effect that matters, in the unit of d
+//!
+//! shown                         I lies above 0, and d̄ ≥ δ
+//! against it                    I lies below 0, and d̄ ≤ −δ
+//! no difference that matters    I lies within ±δ, ends included
+//! undecided                     else, and always with fewer than six seeds
+//! ```
+//!
+//! I has a confidence of 95 % for a claim that is exploratory. The primary claims are a family: the chance that any of them is decided
+//! wrongly is to be 5 %. So Holm's procedure (1979) takes them by their p-values, smallest first, and the k-th of m is judged
+//! at 1 − 0.05/(m − k + 1), until the first that is not refused: those after it are judged at its level, at which none can be.
+//!
+//! Student's interval is exact where d is normal. Where tasks are learnt suddenly or never, d is far from it: a few seeds then agree by
+//! chance too often, six do not ([`power`] simulates it).
+//!
+//! Seeds, δ and the primary claims are written down before training (`plan.json`). More seeds are a new run, on fresh ones.
+
+pub mod power;
+pub mod statistics;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use gradus_data::sets::scores::mean_and_deviation;
+use serde::{Deserialize, Serialize};
+
+use statistics::{DUST, half_width, p_value};
+
+/// The claims that the paper stands for: pre-training helps, so does the auxiliary objective, the Transformer transfers better than
+/// an LSTM, its layers carry what is transferred, and language modelling alone learns tasks.
+pub const PRIMARY: [&str; 5] = ["pre-training", "auxiliary", "transformer", "layers", "zero-shot"];
+
+/// What differences are measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Parts of 1, told in points of 100.
+    Score,
+    /// Parts of the way from guessing to the best possible score.
+    Way,
+    /// The same, of the noise of a curve.
+    Roughness,
+    /// Nats per example.
+    Nats,
+}
+
+impl Unit {
+    /// What a difference is multiplied by where people read it.
+    pub fn times(self) -> f64 {
+        if self == Unit::Nats { 1.0 } else { 100.0 }
+    }
+
+    /// Digits after the point, there.
+    pub fn digits(self) -> usize {
+        if self == Unit::Nats { 3 } else { 1 }
+    }
+}
+
+/// What is laid down before training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ruler {
+    /// Of the intervals of exploratory claims, and of the family of the primary ones.
+    pub confidence: f64,
+    /// The smallest effect that matters, in each unit.
+    pub delta: BTreeMap<Unit, f64>,
+    /// The names of the primary claims.
+    pub primary: Vec<String>,
+}
+
+/// The outcome of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The effect is there, and matters.
+    Shown,
+    /// Whatever the effect is, it does not matter.
+    NoDifference,
+    /// The opposite is there, and matters.
+    Against,
+    /// These seeds do not tell.
+    Undecided,
+    /// It was not measured.
+    Open,
+}
+
+/// How a claim came out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judgement {
+    /// The outcome.
+    pub verdict: Verdict,
+    /// Mean of the differences; `None` where there are none.
+    pub mean: Option<f64>,
+    /// Their interval; `None` for fewer than two.
+    pub interval: Option<[f64; 2]>,
+    /// The confidence of that interval.
+    pub confidence: f64,
+    /// Is it one of the family of primary claims?
+    pub primary: bool,
+    /// If undecided: the number of seeds with which it would be decided, if mean and deviation stayed as they are; `None` where no
+    /// number up to [`MOST_SEEDS`] does, and for fewer than two.
+    pub seeds_needed: Option<usize>,
+}
+
+/// The rule in words, for the report.
+pub const RULE: &str = "A claim is judged by a difference d, measured once per seed, with the interval of its mean (Student's t) and δ, the smallest \
+    effect that matters. It is shown where the interval lies above 0 and the mean is at least δ; the result is against it where the \
+    interval lies below 0 and the mean is at most −δ; there is no difference that matters where the interval lies within ±δ; else it \
+    is undecided, as always with fewer than six seeds, with the number of seeds that would decide if mean and deviation stayed as they are. The primary claims (in bold) are a \
+    family: their intervals are wider, by Holm's procedure, so that the chance to show any of them by chance is at most 5 %. The others are exploratory, \
+    each with an interval of 95 %. Seeds, δ and the primary claims were written down before training.";
+
+/// With fewer seeds nothing is decided.
+pub const LEAST_SEEDS: usize = 6;
+/// The largest number of seeds that is named.
+pub const MOST_SEEDS: usize = 1000;
+
+impl Default for Ruler {
+    fn default() -> Self {
+        Ruler {
+            confidence: 0.95,
+            delta: [(Unit::Score, 0.02), (Unit::Way, 0.05), (Unit::Roughness, 0.01), (Unit::Nats, 0.02)].into(),
+            primary: PRIMARY.map(str::to_owned).into(),
+        }
+    }
+}
+
+impl Ruler {
+    /// The judgement of each claim, from its name, unit, and differences, one per seed.
+    pub fn judge(&self, claims: &[(&str, Unit, &[f64])]) -> Vec<Judgement> {
+        let is_primary = |name: &str| self.primary.iter().any(|primary| primary == name);
+        let mut family: Vec<(usize, f64)> = Vec::new();
+        for (at, (name, _, differences)) in claims.iter().enumerate() {
+            if is_primary(name) {
+                family.push((at, p_value(differences)));
+            }
+        }
+        family.sort_by(|a, b| a.1.total_cmp(&b.1));
+        // Primary claims that were not measured count too.
+        let (size, wrong) = (self.primary.len(), 1.0 - self.confidence);
+        let (mut levels, mut step) = (vec![wrong; claims.len()], 0);
+        for (at, p) in family {
+            levels[at] = wrong / (size - step) as f64;
+            // From the first that is not refused on, the level stays.
+            step += usize::from(p <= levels[at] && step + 1 < size);
+        }
+        let judge = |(&(name, unit, differences), level): (&(&str, Unit, &[f64]), f64)| {
+            self.one(differences, unit, 1.0 - level, is_primary(name))
+        };
+        claims.iter().zip(levels).map(judge).collect()
+    }
+
+    fn one(&self, differences: &[f64], unit: Unit, confidence: f64, primary: bool) -> Judgement {
+        let (mean, deviation) = mean_and_deviation(differences);
+        let delta = self.delta[&unit];
+        let nothing = Judgement { verdict: Verdict::Open, mean: None, interval: None, confidence, primary, seeds_needed: None };
+        if differences.is_empty() || !mean.is_finite() {
+            return nothing;
+        }
+        let Some(s) = deviation else {
+            return Judgement { verdict: Verdict::Undecided, mean: Some(mean), ..nothing };
+        };
+        let with = |n| if n < LEAST_SEEDS { Verdict::Undecided } else { decide(mean, half_width(n, s, confidence), delta) };
+        let (verdict, half) = (with(differences.len()), half_width(differences.len(), s, confidence));
+        let needed = || first(differences.len() + 1..MOST_SEEDS + 1, |n| with(n) != Verdict::Undecided);
+        let seeds_needed = if verdict == Verdict::Undecided { needed() } else { None };
+        Judgement { verdict, mean: Some(mean), interval: Some([mean - half, mean + half]), seeds_needed, ..nothing }
+    }
+}
+
+/// The first number that a condition holds for, which holds from some number on.
+fn first(numbers: Range<usize>, holds: impl Fn(usize) -> bool) -> Option<usize> {
+    let Range { mut start, end } = numbers;
+    let mut last = end;
+    while start < last {
+        let middle = start.midpoint(last);
+        if holds(middle) {
+            last = middle;
+        } else {
+            start = middle + 1;
+        }
+    }
+    (start < end).then_some(start)
+}
+
+/// The verdict on a mean whose interval has this half-width.
+fn decide(mean: f64, half: f64, delta: f64) -> Verdict {
+    let (low, high) = (mean - half, mean + half);
+    match () {
+        () if low > DUST && mean >= delta => Verdict::Shown,
+        () if high < -DUST && mean <= -delta => Verdict::Against,
+        () if low >= -delta && high <= delta => Verdict::NoDifference,
+        () => Verdict::Undecided,
+    }
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Shown => "shown",
+            Verdict::NoDifference => "no difference that matters",
+            Verdict::Against => "against it",
+            Verdict::Undecided => "undecided",
+            Verdict::Open => "not measured",
+        }
+    }
+}
+
+impl Judgement {
+    /// The verdict in words, with the seeds that it would take.
+    pub fn words(&self) -> String {
+        match (self.verdict, self.seeds_needed, self.interval) {
+            (Verdict::Undecided, Some(n), _) => format!("undecided; {n} seeds would decide"),
+            (Verdict::Undecided, None, Some(_)) => format!("undecided; more than {MOST_SEEDS} seeds would not decide"),
+            (Verdict::Undecided, None, None) => "undecided: one seed has no interval".into(),
+            (verdict, ..) => verdict.words().into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdict on a claim that is exploratory.
+    fn alone(differences: &[f64]) -> Judgement {
+        Ruler::default().judge(&[("other", Unit::Score, differences)]).remove(0)
+    }
+
+    #[test]
+    fn verdicts_follow_the_rule() {
+        use Verdict::{Against, NoDifference, Open, Shown, Undecided};
+        let rounding = (0.1 + 0.2 - 0.3) / 3.0;
+        let cases: [(Verdict, &[f64]); 15] = [
+            (Open, &[]),
+            (Open, &[f64::NAN, 0.1]),
+            (Shown, &[0.10, 0.11, 0.12, 0.13, 0.14, 0.10]),
+            (Shown, &[0.02; 6]),
+            (Shown, &[0.0199, 0.0202, 0.0199, 0.0202, 0.0199, 0.0202]),
+            (NoDifference, &[0.0; 6]),
+            (NoDifference, &[rounding; 6]),
+            // Above 0, but too small to matter.
+            (NoDifference, &[0.01, 0.01, 0.0101, 0.01, 0.01, 0.01]),
+            (NoDifference, &[-0.0199; 6]),
+            (Undecided, &[0.5]),
+            (Undecided, &[0.5; 5]),
+            (Undecided, &[0.0, 0.3, 0.1, 0.0, 0.0, 0.1]),
+            (Undecided, &[0.01, 0.02, 0.024, 0.02, 0.02, 0.02]),
+            (Against, &[-0.10, -0.11, -0.12, -0.13, -0.14, -0.10]),
+            (Against, &[-0.02; 6]),
+        ];
+        for (verdict, differences) in cases {
+            assert_eq!(alone(differences).verdict, verdict, "{differences:?}");
+        }
+    }
+
+    #[test]
+    fn an_undecided_claim_names_the_seeds_that_would_decide() {
+        let needed = |differences| alone(differences).seeds_needed;
+        assert_eq!(alone(&[0.1, 0.1]).words(), "undecided; 6 seeds would decide");
+        // s = 0.0764: t·s/√n is less than the mean 0.1333 with fewer.
+        assert_eq!(needed(&[0.05, 0.15, 0.2]), Some(LEAST_SEEDS));
+        // s = 0.02: t·s/√n ≤ 0.02 from 7 on (2.4469/√7 = 0.925, 2.5706/√6 = 1.049), as a difference that does not matter; or one that does.
+        assert_eq!([needed(&[-0.02, 0.0, 0.02]), needed(&[0.0, 0.02, 0.04])], [Some(7); 2]);
+        assert_eq!(alone(&[-1.0, 1.01]).words(), "undecided; more than 1000 seeds would not decide");
+        assert_eq!(alone(&[0.5]).words(), "undecided: one seed has no interval");
+    }
+
+    /// Five of the family. The p-values are 0.0028 (at 0.05/5: refused), 0.0144 (at 0.05/4: not), so the third, 0.0201, which would be
+    /// at 0.05/2, is judged as the second.
+    #[test]
+    fn the_primary_claims_are_a_family() {
+        let ruler = Ruler::default();
+        let [a, b, c, d, e] = PRIMARY;
+        let sample = |spread: f64| [0.1 - spread, 0.1, 0.1 - spread, 0.1, 0.1 + spread, 0.1 + spread];
+        let (first, second, third) = (sample(0.05), sample(0.0745), sample(0.0815));
+        assert_eq!([&first, &second, &third].map(|d| (1e4 * p_value(d)).round()), [28.0, 144.0, 201.0]);
+        let found = ruler.judge(&[
+            (c, Unit::Score, &third),
+            ("other", Unit::Score, &third),
+            (a, Unit::Score, &first),
+            (b, Unit::Score, &second),
+            (d, Unit::Score, &[]),
+            (e, Unit::Score, &[0.1, -0.1, 0.1, -0.1, 0.1, -0.1]),
+        ]);
+        let levels = found.iter().map(|j| ((1.0 - j.confidence) * 1e4).round() / 1e4).collect::<Vec<_>>();
+        assert_eq!(levels, [0.0125, 0.05, 0.01, 0.0125, 0.0125, 0.0125]);
+        let verdicts = found.iter().map(|j| j.verdict).collect::<Vec<_>>();
+        use Verdict::{Open, Shown, Undecided};
+        assert_eq!(verdicts, [Undecided, Shown, Shown, Undecided, Open, Undecided]);
+        assert!(found.iter().map(|j| j.primary).eq([true, false, true, true, true, true]));
+    }
+}

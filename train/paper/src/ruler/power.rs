@@ -1,0 +1,98 @@
+//! How often the ruler decides, and how often wrongly: the whole procedure on invented differences of known effect.
+
+use gradus_tensor::rng::Philox;
+
+use super::{Ruler, Unit, Verdict};
+
+/// How the differences of seeds are distributed about their mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spread {
+    /// Normally, with this deviation.
+    Normal(f64),
+    /// A task that is learnt suddenly or never: each of two models learns it in half of the seeds, or more or less often by as much as the
+    /// effect asks for; to learn it is worth this much.
+    Bimodal(f64),
+}
+
+/// How often a family of claims with one effect was judged in each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// A claim was shown.
+    pub shown: f64,
+    /// At least one of the family was.
+    pub any_shown: f64,
+    /// A claim was judged to make no difference that matters.
+    pub no_difference: f64,
+    /// A claim was judged to be the wrong way round.
+    pub against: f64,
+}
+
+/// Judges `trials` families of primary claims, each measured with so many seeds, that all have this true effect.
+pub fn rates(ruler: &Ruler, effect: f64, spread: Spread, seeds: usize, trials: usize) -> Rates {
+    let mut rng = Philox::new(1);
+    let (mut rates, family) = (Rates::default(), ruler.primary.len());
+    let (each, all) = (1.0 / (trials * family) as f64, 1.0 / trials as f64);
+    for _ in 0..trials {
+        let samples: Vec<Vec<f64>> = (0..family).map(|_| spread.draw(effect, seeds, &mut rng)).collect();
+        let claims = ruler.primary.iter().zip(&samples).map(|(name, d)| (name.as_str(), Unit::Score, &d[..]));
+        let judged = ruler.judge(&claims.collect::<Vec<_>>());
+        let count = |verdict| judged.iter().filter(|j| j.verdict == verdict).count() as f64;
+        rates.shown += each * count(Verdict::Shown);
+        rates.any_shown += all * count(Verdict::Shown).min(1.0);
+        rates.no_difference += each * count(Verdict::NoDifference);
+        rates.against += each * count(Verdict::Against);
+    }
+    rates
+}
+
+impl Spread {
+    /// One difference per seed.
+    fn draw(self, effect: f64, seeds: usize, rng: &mut Philox) -> Vec<f64> {
+        match self {
+            Spread::Normal(deviation) => {
+                let mut noise = vec![0.0; seeds];
+                rng.fill_normal(deviation, &mut noise);
+                noise.iter().map(|d| d + effect).collect()
+            }
+            Spread::Bimodal(worth) => {
+                let learns = |rng: &mut Philox, more: f64| f64::from(u8::from(rng.uniform_f64() < 0.5 + more));
+                let more = effect / worth / 2.0;
+                (0..seeds).map(|_| worth * (learns(rng, more) - learns(rng, -more))).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELTA: f64 = 0.02;
+
+    /// Of 4,000 families one in twenty is 200 ± 14.
+    #[test]
+    fn chance_alone_shows_a_claim_in_at_most_one_family_of_twenty() {
+        let ruler = Ruler::default();
+        for spread in [0.5, 2.0, 10.0].map(|s| Spread::Normal(s * DELTA)).into_iter().chain([0.1, 0.5].map(Spread::Bimodal)) {
+            for seeds in [5, 6, 8] {
+                let found = rates(&ruler, 0.0, spread, seeds, 4000);
+                assert!(found.any_shown <= 0.05 + 3.0 * 0.0035, "{spread:?}, {seeds} seeds: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_shown_and_what_is_not_is_told() {
+        let ruler = Ruler::default();
+        let with = |effect, deviation, seeds| rates(&ruler, effect * DELTA, Spread::Normal(deviation * DELTA), seeds, 500);
+        let large = with(2.0, 1.0, 8);
+        assert!(large.shown > 0.9 && large.against == 0.0, "{large:?}");
+        assert!(with(2.0, 2.0, 6).shown < with(2.0, 2.0, 16).shown - 0.2, "more seeds show more");
+        let none = with(0.0, 0.5, 8);
+        assert!(none.no_difference > 0.9, "{none:?}");
+        let half = with(0.5, 0.2, 8);
+        assert!(half.no_difference > 0.9 && half.shown == 0.0, "an effect too small to matter: {half:?}");
+        let against = with(-2.0, 1.0, 8);
+        assert!(against.against > 0.9 && against.shown == 0.0, "{against:?}");
+    }
+}
