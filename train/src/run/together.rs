@@ -180,7 +180,7 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
             ("digest of parameters", &its.parameters, &all[0].parameters, "use one build of gradus on all machines"),
         ] {
             if its != first {
-                let [its, first] = [its, first].map(short);
+                let [its, first] = [its, first].map(|fact| short(fact));
                 return Err(unfit(format!("process {process} has another {what} than process 0, {its} for {first}; {remedy}")));
             }
         }
@@ -189,7 +189,7 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
 }
 
 /// Of a digest its beginning, which is enough to compare; other facts whole.
-fn short(fact: &String) -> &str {
+fn short(fact: &str) -> &str {
     if fact.len() == 64 { fact.get(..16).unwrap_or(fact) } else { fact }
 }
 

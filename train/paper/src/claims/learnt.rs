@@ -25,8 +25,8 @@ impl Learnt {
     /// From the parts of that way that the seeds went; `None` unless there are three or more, on both sides of a gap.
     fn of(mut ways: Vec<f64>) -> Option<Self> {
         ways.sort_by(f64::total_cmp);
-        let gaps = (1..ways.len()).filter(|&at| ways[at] - ways[at - 1] >= Self::GAP);
-        let (at, of) = (gaps.last()?, ways.len());
+        let mut gaps = (1..ways.len()).filter(|&at| ways[at] - ways[at - 1] >= Self::GAP);
+        let (at, of) = (gaps.next_back()?, ways.len());
         (of >= 3).then(|| Learnt { seeds: of - at, of, share: shares(of - at, of, 0.95) })
     }
 }

@@ -93,6 +93,7 @@ pub const TABLE_5: [&str; 8] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli-b
 pub const TABLE_2: [&str; 6] = ["mnli", "mnli-mm", "snli", "scitail", "qnli", "rte"];
 const INFERENCE_5: [&str; 3] = ["mnli-both", "qnli", "rte"];
 const SIMILARITY: [&str; 3] = ["mrpc", "sts-b", "qqp"];
+const ANSWERING: [&str; 2] = ["story-cloze", "race"];
 const CLASSIFICATION: [&str; 2] = ["cola", "sst-2"];
 const AUX_HELPS: [&str; 4] = ["mnli-both", "qnli", "rte", "qqp"];
 const AUX_DOES_NOT: [&str; 4] = ["cola", "sst-2", "mrpc", "sts-b"];
@@ -110,77 +111,69 @@ pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     all.into_iter().zip(judged).map(|(claim, judgement)| claim.claim(judgement)).collect()
 }
 
-/// Table 5: what is lost without pre-training, the auxiliary objective, or the Transformer. Figure 2, left: what each
-/// transferred layer adds.
-fn ablations(results: &Results, layers: usize) -> Vec<Measured> {
-    use Variant::{Full, Layers, Lstm, NoAux, NoPretraining};
-    let claim = |name: &str, statement: &str, quote, paper, columns: &[&str], better, worse| {
+/// Two variants on the average of some columns.
+#[derive(Clone, Copy)]
+struct Between<'c> {
+    results: &'c Results,
+    quote: Quote,
+    columns: &'c [&'c str],
+    better: Variant,
+    worse: Variant,
+}
+
+impl Between<'_> {
+    fn points(self, name: &str, statement: &str, paper: &'static str) -> Measured {
+        let Between { results, quote, columns, better, worse } = self;
         let gain = |seed| Some(results.average(seed, columns, better)? - results.average(seed, columns, worse)?);
         let (name, statement, words) = (name.into(), statement.into(), "points".into());
         Measured { name, statement, quote, paper, unit: Unit::Score, words, differences: results.each(gain) }
-    };
-    // The same, where accuracies cannot tell: how much smaller the loss is, above its exact best.
-    let in_nats = |name: &str, quote, columns: &[&str], better, worse| {
+    }
+
+    /// The same, where accuracies cannot tell: how much smaller the loss is, above its exact best.
+    fn nats(self, name: &str) -> Measured {
+        let Between { results, quote, columns, better, worse } = self;
         let loss = |seed, variant| average(columns, |column| results.excess(seed, column, variant));
         let gain = |seed| Some(loss(seed, worse)? - loss(seed, better)?);
         let (statement, words) = ("… in nats: the loss L₂ on test rows is smaller".into(), "nats".into());
         let (name, unit, paper) = (format!("{name}-nats"), Unit::Nats, "no figure");
         Measured { name, statement, quote, paper, unit, words, differences: results.each(gain) }
-    };
-    let pre_training = |name: &str, statement: &str, paper, columns: &[&str]| {
-        claim(name, statement, paper::PRE_TRAINING, paper, columns, Full, NoPretraining)
-    };
+    }
+}
+
+/// Table 5: what is lost without pre-training, the auxiliary objective, or the Transformer. Figure 2, left: what each
+/// transferred layer adds.
+fn ablations(results: &Results, layers: usize) -> Vec<Measured> {
+    use Variant::{Full, Layers, Lstm, NoAux, NoPretraining};
+    let pre = |columns| Between { results, quote: paper::PRE_TRAINING, columns, better: Full, worse: NoPretraining };
+    let larger = Between { results, quote: paper::AUXILIARY, columns: &AUX_HELPS, better: Full, worse: NoAux };
+    let smaller = Between { columns: &AUX_DOES_NOT, better: NoAux, worse: Full, ..larger };
+    let recurrent = Between { quote: paper::RECURRENT, worse: Lstm, ..pre(&TABLE_5) };
+    let mnli = Between { quote: paper::LAYERS, ..pre(&["mnli"]) };
+    let helps = "The auxiliary objective helps on MNLI, QNLI, RTE and QQP (the paper's larger sets, not all of them larger here)";
     let mut claims = vec![
-        pre_training("pre-training", "Without pre-training the average of table 5 falls", "14.8 points (74.7 to 59.9)", &TABLE_5),
-        in_nats("pre-training", paper::PRE_TRAINING, &TABLE_5, Full, NoPretraining),
-        pre_training("inference", "Pre-training helps natural language inference", "no figure", &TABLE_2),
-        pre_training("inference-glue", "… MNLI, QNLI and RTE, those of table 5, alone", "8.4 points", &INFERENCE_5),
-        pre_training("answering", "Pre-training helps question answering", "no figure", &["story-cloze", "race"]),
-        pre_training("similarity", "Pre-training helps sentence similarity", "19.6 points (MRPC, STS-B, QQP)", &SIMILARITY),
-        pre_training("classification", "Pre-training helps classification", "16.9 points (CoLA, SST-2)", &CLASSIFICATION),
-        claim(
-            "auxiliary",
-            "The auxiliary objective helps on MNLI, QNLI, RTE and QQP (the paper's larger sets, not all of them larger here)",
-            paper::AUXILIARY,
-            "+1.0 points",
-            &AUX_HELPS,
-            Full,
-            NoAux,
-        ),
-        in_nats("auxiliary", paper::AUXILIARY, &AUX_HELPS, Full, NoAux),
-        claim(
+        pre(&TABLE_5).points("pre-training", "Without pre-training the average of table 5 falls", "14.8 points (74.7 to 59.9)"),
+        pre(&TABLE_5).nats("pre-training"),
+        pre(&TABLE_2).points("inference", "Pre-training helps natural language inference", "no figure"),
+        pre(&INFERENCE_5).points("inference-glue", "… MNLI, QNLI and RTE, those of table 5, alone", "8.4 points"),
+        pre(&ANSWERING).points("answering", "Pre-training helps question answering", "no figure"),
+        pre(&SIMILARITY).points("similarity", "Pre-training helps sentence similarity", "19.6 points (MRPC, STS-B, QQP)"),
+        pre(&CLASSIFICATION).points("classification", "Pre-training helps classification", "16.9 points (CoLA, SST-2)"),
+        larger.points("auxiliary", helps, "+1.0 points"),
+        larger.nats("auxiliary"),
+        smaller.points(
             "auxiliary-small",
             "It does not on CoLA, SST-2, MRPC and STS-B (its smaller ones)",
-            paper::AUXILIARY,
             "+1.8 points without it",
-            &AUX_DOES_NOT,
-            NoAux,
-            Full,
         ),
-        in_nats("auxiliary-small", paper::AUXILIARY, &AUX_DOES_NOT, NoAux, Full),
-        claim(
-            "transformer",
-            "An LSTM in the same framework scores lower on average",
-            paper::RECURRENT,
-            "5.6 points",
-            &TABLE_5,
-            Full,
-            Lstm,
-        ),
-        in_nats("transformer", paper::RECURRENT, &TABLE_5, Full, Lstm),
-        claim(
-            "layers",
-            "MultiNLI (matched): all transferred, against nothing",
-            paper::LAYERS,
-            "up to 9 %",
-            &["mnli"],
-            Full,
-            NoPretraining,
-        ),
-        in_nats("layers", paper::LAYERS, &["mnli"], Full, NoPretraining),
+        smaller.nats("auxiliary-small"),
+        recurrent.points("transformer", "An LSTM in the same framework scores lower on average", "5.6 points"),
+        recurrent.nats("transformer"),
+        mnli.points("layers", "MultiNLI (matched): all transferred, against nothing", "up to 9 %"),
+        mnli.nats("layers"),
     ];
-    let transfer = |name: &str, statement: &str, more, less| {
-        claim(name, statement, paper::LAYERS, "yes, no figure", &TRANSFERRED, more, less)
+    let transfer = |name: &str, statement: &str, better, worse| {
+        let between = Between { quote: paper::LAYERS, better, worse, ..pre(&TRANSFERRED) };
+        between.points(name, statement, "yes, no figure")
     };
     claims.push(transfer("embeddings", "Transferring the embeddings alone helps (MultiNLI and CoLA)", Layers(0), NoPretraining));
     for n in 1..layers {
