@@ -63,6 +63,7 @@ fn settings() -> Vec<Vec<u8>> {
     let manifest = PretrainManifest {
         settings: options.settle().expect("a run"),
         corpus: None,
+        world: Some("micro-world-1".into()),
         steps: 30,
         digest: "ab".into(),
         command: "gradus pretrain".into(),

@@ -236,9 +236,9 @@ mod tests {
             }
         }
         in_words.dedup();
-        let micro_world = PretrainOptions::micro_world().context.expect("a context");
+        let [plain, retold] = [false, true].map(PretrainOptions::world_context);
         let context = Flags::command().get_arguments().find(|arg| arg.get_id() == "context").map(stated);
-        assert_eq!(context, Some(vec![format!("the preset's; {micro_world} in the micro-world")]));
+        assert_eq!(context, Some(vec![format!("the preset's; {plain} in the micro-world, {retold} in the one that is retold")]));
         assert_eq!(in_words, ["context", "init_std", "steps", "tokenizer", "mode", "eval_every"], "all others state a value");
     }
 

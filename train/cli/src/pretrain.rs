@@ -127,7 +127,8 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
     let file = args.config.as_deref().map(PretrainOptions::read).transpose().map_err(PretrainError::from)?;
     let mut options = over(file.unwrap_or_default(), &args.options, given);
     if args.corpus.is_none() {
-        options.context = options.context.or(PretrainOptions::micro_world().context);
+        let context = PretrainOptions::world_context(options.retold.unwrap_or(false));
+        options.context = options.context.or(Some(context));
     }
     if *device != Device::Cpu {
         options.shards = options.shards.or(Some(1)); // a GPU is busy with one

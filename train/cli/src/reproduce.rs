@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "runs/miniature")]
     out: PathBuf,
     /// Continue the reproduction in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "scale", "full"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "scale", "retold", "full"])]
     resume: Option<PathBuf>,
     /// Number of seeds, each with stories, tasks and models of its own. It is laid down before training: more seeds are a new reproduction,
     /// on fresh ones
@@ -42,6 +42,9 @@ pub struct Args {
     /// Factor on the length of pre-training and the number of training rows
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
+    /// Pre-train on stories that are told again at their end, in short and sometimes wrongly; the tasks are the same
+    #[arg(long)]
+    retold: bool,
     /// Also run the experiments: size of the labelled set, shuffled sentences, frozen features
     #[arg(long)]
     full: bool,
@@ -65,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let made = match &args.resume {
         Some(dir) => gradus_paper::resume(dir, &watch),
         None => {
-            let sizes = Sizes::new(args.seeds, args.seed, args.scale, args.full);
+            let sizes = Sizes::new(args.seeds, args.seed, args.scale, args.full).retold(args.retold);
             gradus_paper::begin(&sizes, &args.out, &watch)
         }
     };

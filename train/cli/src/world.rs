@@ -40,6 +40,9 @@ pub struct Args {
     /// Seed of the stories: the same seed tells the same ones on every machine.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// The world whose stories are told again at their end, in short, in other words and sometimes wrongly.
+    #[arg(long, conflicts_with = "tasks")]
+    retold: bool,
     /// Write the stories to this file instead, one per line; an existing file is kept unless --overwrite is given.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -65,7 +68,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    let world = World::default();
+    let world = World::named(args.retold);
     if args.describe {
         return describe(&world, args.json);
     }
@@ -116,6 +119,7 @@ fn describe(world: &World, as_json: bool) -> Result<(), CliError> {
     }
     let exact = world.properties();
     output::json(&json!({
+        "name": world.name(),
         "config": world.config(),
         "mean_tokens": exact.mean_tokens,
         "max_tokens": exact.max_tokens,

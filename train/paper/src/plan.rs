@@ -4,6 +4,7 @@ use std::fmt;
 
 use gradus_io::numbers::many;
 use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_world::World;
 use serde::{Deserialize, Serialize};
 
 use crate::results::{Body, Variant};
@@ -62,6 +63,10 @@ pub struct Sizes {
     pub full: bool,
     /// The factor on steps and rows: `--scale`.
     pub scale: f64,
+    /// Is the text to pre-train on that of the world whose stories are told again? The tasks are the same.
+    pub retold: bool,
+    /// The name of that world, with its version.
+    pub world: String,
     /// How the claims are judged.
     pub ruler: Ruler,
 }
@@ -80,8 +85,15 @@ impl Sizes {
             layers: 4,
             full,
             scale,
+            retold: false,
+            world: World::default().name(),
             ruler: Ruler::default(),
         }
+    }
+
+    /// The same, pre-trained on stories that are told again.
+    pub fn retold(self, retold: bool) -> Self {
+        Sizes { retold, world: World::named(retold).name(), ..self }
     }
 
     /// The sizes in the bytes of a plan.
@@ -100,7 +112,9 @@ impl Sizes {
     /// The command that makes a reproduction of these sizes.
     pub fn command(&self) -> String {
         let full = if self.full { " --full" } else { "" };
-        format!("gradus reproduce --seeds {} --seed {} --scale {}{full} --out DIR", self.seeds, self.first_seed, self.scale)
+        let retold = if self.retold { " --retold" } else { "" };
+        let Sizes { seeds, first_seed, scale, .. } = self;
+        format!("gradus reproduce --seeds {seeds} --seed {first_seed} --scale {scale}{retold}{full} --out DIR")
     }
 
     /// Checks that these are sizes of a miniature.
@@ -114,7 +128,9 @@ impl Sizes {
         in_range("seed", first, room, "a number that leaves room for as many seeds as --seeds asks for")?;
         in_range("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
         let found = format!("{scale}, with other steps, rows, epochs, rate or blocks than the recipe's");
-        let made = Sizes::new(seeds, first, scale, self.full);
+        let made = Sizes::new(seeds, first, scale, self.full).retold(self.retold);
+        let here = &made.world;
+        in_range("world", &self.world, self.world == *here, format!("{here}, the world that this gradus tells stories of"))?;
         in_range("scale", found, *self == made, "all sizes to be those of the recipe")
     }
 
@@ -141,7 +157,11 @@ impl fmt::Display for Sizes {
         let (seeds, rows) = (many(self.seeds as usize, "seed"), many(self.rows, "training row"));
         let (steps, epochs) = (many(self.steps as usize, "step"), many(self.epochs as usize, "epoch"));
         let (first, lr) = (self.first_seed, self.lr);
-        write!(f, "{seeds} from {first} on; {steps} of pre-training; at most {rows} per task, {epochs} at a rate of {lr}")
+        write!(
+            f,
+            "{seeds} from {first} on; {steps} of pre-training in {}; at most {rows} per task, {epochs} at a rate of {lr}",
+            self.world
+        )
     }
 }
 
@@ -202,6 +222,8 @@ pub const STORIES: usize = 8;
 pub const STORY: usize = 155;
 /// Tokens of a step of pre-training.
 const STEP: f64 = (STORIES * STORY) as f64;
+/// A story that is told again, in stories.
+const RETOLD: f64 = 1.2;
 /// What the tasks' files cost.
 const WORLD: f64 = 500.0;
 /// What probes and evaluations of a pre-training cost, in tokens of training.
@@ -223,7 +245,8 @@ pub fn plan(sizes: &Sizes) -> Vec<Planned> {
                 all.push(Planned { seed, stage, tokens });
             }
         };
-        let pretraining = sizes.steps as f64 * STEP + PROBES;
+        let step = if sizes.retold { STEP * RETOLD } else { STEP };
+        let pretraining = sizes.steps as f64 * step + PROBES;
         add(Stage::World, WORLD);
         add(Stage::Pretrain(Body::Gpt), pretraining);
         add(Stage::Pretrain(Body::Lstm), LSTM * pretraining);
@@ -277,6 +300,7 @@ mod tests {
         assert_eq!([plain.joined(&full), full.joined(&plain)], [Some(full.clone()), Some(full.clone())]);
         let others = [Sizes::new(3, 5, 1.0, false), Sizes::new(2, 4, 1.0, false), Sizes::new(2, 5, 2.0, false)];
         assert_eq!(others.map(|other| plain.joined(&other)), [None, None, None]);
+        assert_eq!(plain.joined(&plain.clone().retold(true)), None, "another world");
     }
 
     #[test]

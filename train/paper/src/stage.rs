@@ -149,13 +149,16 @@ pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -
 
 /// How the miniature is pre-trained: the same text, steps and schedule for each body.
 fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, ReproduceError> {
-    let mut settings = PretrainOptions::micro_world().settle().map_err(PretrainError::from)?;
+    let context = Some(PretrainOptions::world_context(sizes.retold));
+    let options = PretrainOptions { context, ..PretrainOptions::micro_world() };
+    let mut settings = options.settle().map_err(PretrainError::from)?;
     settings.seed = seed;
     settings.length = Length::Steps(sizes.steps);
     settings.eval_every = Some((sizes.steps / POINTS).max(1));
     // On the way, evaluations take their share of a small miniature too. The last one reads all.
     settings.eval_tokens = (settings.eval_tokens as f64 * sizes.scale.clamp(0.05, 1.0)) as usize;
     settings.shuffle_sentences = body == Body::Shuffled;
+    settings.retold = sizes.retold;
     if let (Body::Lstm, BackboneConfig::Gpt(gpt)) = (body, &settings.model) {
         // The vocabulary is the tokenizer's; the world's BPE fills it.
         let gpt = GptConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };

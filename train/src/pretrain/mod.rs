@@ -29,6 +29,7 @@ use gradus_model::checkpoint::CheckpointError;
 use gradus_report::metrics::EvaluationRecord;
 use gradus_tensor::{DeviceError, Tensor};
 use gradus_text::{Mode, TextError, Tokenizer};
+use gradus_world::World;
 use serde::Serialize;
 
 use crate::generate::GenerateError;
@@ -126,8 +127,11 @@ pub fn begin(
     control: &PretrainControl<'_>,
 ) -> Result<PretrainOutcome, PretrainError> {
     let context = settings.model.context();
-    let expected = "at least 207, to hold the longest story of the micro-world, or a --corpus";
-    in_range("context", context, corpus.is_some() || context >= world::CONTEXT, expected).map_err(SettingsError::from)?;
+    let least = world::context(settings.retold);
+    let expected = format!("at least {least}, to hold the longest story of the micro-world, or a --corpus");
+    in_range("context", context, corpus.is_some() || context >= least, expected).map_err(SettingsError::from)?;
+    let expected = "no --corpus with it: it is the micro-world's stories that are told again";
+    in_range("retold", settings.retold, corpus.is_none() || !settings.retold, expected).map_err(SettingsError::from)?;
     let mode = settings.mode.map_or("", Mode::name);
     let shuffled = settings.shuffle_sentences;
     let expected = "no --corpus with it: it is the micro-world's sentences that are shuffled";
@@ -161,11 +165,12 @@ pub fn begin(
     let params = Model::init(&settings.model.clone().into(), settings.seed);
     let recipe = settings.recipe(steps);
     let (addition, trainer) = (recipe.addition, Trainer::new(recipe, params));
+    let world = corpus.is_none().then(|| World::named(settings.retold).name());
     let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
     let command = control.run.command.clone();
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
     let device = precision::named(&control.run.device);
-    let manifest = PretrainManifest { settings, corpus, steps, digest, command, device, precision, addition };
+    let manifest = PretrainManifest { settings, corpus, world, steps, digest, command, device, precision, addition };
     let stored = Stored { dir: out.to_owned(), manifest, source, trainer, past: Past::NONE, best: f64::INFINITY };
     // Where the processes do not agree, nothing has begun.
     stored.share(control)?;

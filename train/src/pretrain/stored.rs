@@ -7,6 +7,7 @@ use gradus_io::{checksums, hex};
 use gradus_model::checkpoint::WEIGHTS_FILE;
 use gradus_model::{Batch, Model};
 use gradus_text::Tokenizer;
+use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -23,6 +24,9 @@ pub struct PretrainManifest {
     pub settings: PretrainSettings,
     /// Its corpus; `None`: the micro-world.
     pub corpus: Option<PathBuf>,
+    /// The micro-world's name, with its version; runs from before it had one have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<String>,
     /// Number of steps of the whole run.
     #[serde(rename = "updates")]
     pub steps: u64,
@@ -101,6 +105,12 @@ impl Stored {
     pub fn read(dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let manifest = PretrainManifest::read(dir)?;
         let settings = &manifest.settings;
+        let here = World::named(settings.retold).name();
+        if let Some(begun) = manifest.world.as_ref().filter(|begun| **begun != here) {
+            let problem =
+                format!("it was begun in {begun}, and this gradus has {here}; continue it with the gradus that began it");
+            return Err(RunError::Resume { problem }.into());
+        }
         settings.check()?;
         let tokenizer = Tokenizer::load(dir)?;
         let source: Box<dyn TextSource> = match &manifest.corpus {

@@ -21,7 +21,9 @@ const HELD_OUT_STORIES: usize = 500;
 /// Vocabulary of the world's BPE: enough for every word to be one token.
 pub const VOCABULARY: usize = 1000;
 /// Positions that hold every story and its separator: the least context of a run on the micro-world.
-pub const CONTEXT: usize = 207;
+pub fn context(retold: bool) -> usize {
+    if retold { 235 } else { 207 }
+}
 /// Rows of an evaluation batch.
 const ROWS: usize = 25;
 
@@ -30,6 +32,7 @@ pub struct WorldSource {
     tokenizer: Tokenizer,
     separator: u32,
     seed: u64,
+    world: World,
     train: Rows,
     held_out: Rows,
     /// The held-out stories.
@@ -40,7 +43,7 @@ pub struct WorldSource {
 impl WorldSource {
     /// Tells the stories of a seed and trains their tokenizer, or takes the one given.
     pub fn new(settings: &PretrainSettings, tokenizer: Option<Tokenizer>) -> Result<Self, PretrainError> {
-        let world = World::default();
+        let world = World::named(settings.retold);
         let tell = |stream, n| world.corpus(&mut Philox::with_stream(settings.seed, stream), n);
         let (train, stories) = (tell(1, TRAINING_STORIES), tell(2, HELD_OUT_STORIES));
         let tokenizer = match tokenizer {
@@ -72,7 +75,7 @@ impl WorldSource {
         train_ids = opened_anywhere(train_ids, stop, settings.seed);
         let rows = |ids| Rows::new(ids, separator, true, settings.model.context(), tokenizer.vocab_size());
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
-        Ok(WorldSource { tokenizer, separator, seed: settings.seed, train, held_out, stories, baseline })
+        Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
     }
 }
 
@@ -114,7 +117,9 @@ impl TextSource for WorldSource {
         batch as f64 * self.train.predicted() as f64 / self.train.len() as f64
     }
     fn digest(&self) -> String {
-        format!("world-{}-{}", self.seed, self.tokenizer.fingerprint())
+        // Runs of the first world have no name in theirs.
+        let world = if self.world == World::default() { "world".into() } else { self.world.name() };
+        format!("{world}-{}-{}", self.seed, self.tokenizer.fingerprint())
     }
     fn batch(&self, t: u64, batch: usize) -> TokenBatch {
         let first = (t.saturating_sub(1) as usize).wrapping_mul(batch);
@@ -151,8 +156,10 @@ mod tests {
 
     #[test]
     fn the_least_context_is_that_of_the_longest_story() {
-        assert_eq!(CONTEXT, World::default().properties().max_tokens + 1);
-        assert!(PretrainOptions::micro_world().context >= Some(CONTEXT));
+        for retold in [false, true] {
+            assert_eq!(context(retold), World::named(retold).properties().max_tokens + 1);
+            assert!(PretrainOptions::world_context(retold) >= context(retold));
+        }
     }
 
     #[test]

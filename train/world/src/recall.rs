@@ -24,6 +24,12 @@ const SHARES: u32 = 27_720;
 /// Tells what can be known: `template`, its braces filled with `slots`. At most one slip; a whole sentence is mended after its
 /// full stop: *Once the blue kite lay at the lake. No, red.*
 pub(crate) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
+    let sure = if template.ends_with('.') { SURE_OF_A_SENTENCE } else { SURE };
+    recall_as_sure(c, sure, template, slots)
+}
+
+/// The same, where a word is said right `sure` times for one slip.
+fn recall_as_sure(c: &mut impl Choose, sure: u32, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
     let fill = |at: usize, word: &str| {
         let mut words = (0..slots.len()).map(|i| if i == at { word } else { slots[i].0 });
         let mut parts = template.split("{}");
@@ -34,7 +40,6 @@ pub(crate) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) ->
         return c.say(&fill(slots.len(), ""));
     }
     let sentence = template.ends_with('.');
-    let sure = if sentence { SURE_OF_A_SENTENCE } else { SURE };
     let mut ways = vec![(fill(slots.len(), ""), sure * SHARES)];
     for (at, &(right, words)) in slots.iter().enumerate() {
         let wrong: Vec<&str> = words.iter().copied().filter(|&word| word != right).collect();
@@ -112,6 +117,33 @@ pub(crate) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Resul
             c.say("was a")?;
         }
         recall(c, "{} .", &[(one.animal, words.animals)])
+    })
+}
+
+/// In short, a rabbit went to the lake with her rope for a red kite, and a giant owned it. Half of the time one of its six words is wrong,
+/// and mended at the end: to expect that, a reader must compare all of it with the story before. No word but these six comes from there.
+pub(crate) fn retelling(
+    words: &Words,
+    known: &Known,
+    (keeper, tool): (&str, &str),
+    c: &mut impl Choose,
+) -> Result<(), WorldError> {
+    let (animal, place, tool) = ((known.hero.animal, words.animals), (known.place, words.places), (tool, &words.tool_names[..]));
+    let (colour, thing, keeper) = ((known.colour, words.colours), (known.thing, words.things), (keeper, words.keepers));
+    let with = format!("with {} {{}}", known.hero.gender.possessive());
+    c.aside(|c| {
+        c.vary(&[("in short ,", 2), ("all in all ,", 1), ("in other words ,", 1)])?;
+        let (template, slots): (String, [Slot<'_>; 6]) = match c.branch(&[("a", 1), ("from", 1)])? {
+            0 => {
+                let template = format!("{{}} went to the {{}} {with} for a {{}} {{}} , and a {{}} owned it .");
+                (template, [animal, place, tool, colour, thing, keeper])
+            }
+            _ => {
+                let template = format!("a {{}} at the {{}} came a {{}} {{}} , and a {{}} had come {with} .");
+                (template, [keeper, place, colour, thing, animal, tool])
+            }
+        };
+        recall_as_sure(c, slots.len() as u32, &template, &slots)
     })
 }
 

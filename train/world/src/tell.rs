@@ -8,7 +8,7 @@
 use crate::choose::{Choose, Phrase};
 use crate::error::WorldError;
 use crate::facts::{Character, Facts, Mood, Price, Reason, Who};
-use crate::recall::{KNOWING, Known, question, recall, remark};
+use crate::recall::{KNOWING, Known, question, recall, remark, retelling};
 use crate::words::WorldConfig;
 use crate::words::{Gender, TREATS, Tool, Words};
 
@@ -36,6 +36,9 @@ pub(crate) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     let (temper, keeper, price) = keeper(words, &known, mishap, c)?;
     home(words, &known, (keeper, longing.one, longing.feeling), c)?;
     let reason = ending(&known, &longing, c)?;
+    if config.retold {
+        retelling(words, &known, (keeper, hero_tool), c)?;
+    }
     Ok(Facts {
         hero,
         friend,

@@ -26,6 +26,9 @@ pub struct WorldConfig {
     pub weathers: usize,
     /// Tools and the obstacles they overcome, 2 to 6.
     pub tools: usize,
+    /// Is each story told again at its end, in short and in other words, and in half of them with a word that is wrong?
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub retold: bool,
 }
 
 impl Default for WorldConfig {
@@ -42,6 +45,7 @@ impl Default for WorldConfig {
             moods: MOODS.len(),
             weathers: WEATHERS.len(),
             tools: TOOLS.len(),
+            retold: false,
         }
     }
 }

@@ -24,6 +24,9 @@ pub struct Story {
     pub facts: Facts,
 }
 
+/// Increases with every change of the stories or of their probabilities.
+pub const VERSION: u32 = 1;
+
 /// A probability distribution over stories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
@@ -55,6 +58,20 @@ impl World {
             }
         }
         Ok(World { config })
+    }
+
+    /// Its name, with the version of the grammar: a world that tells other stories, or with other probabilities, has another name.
+    pub fn name(&self) -> String {
+        let mut name = format!("micro-world-{VERSION}");
+        let plain = WorldConfig { retold: false, ..self.config.clone() };
+        name += if plain == WorldConfig::default() { "" } else { "-other-words" };
+        name += if self.config.retold { "-retold" } else { "" };
+        name
+    }
+
+    /// The default world, or the one whose stories are told again.
+    pub fn named(retold: bool) -> Self {
+        World { config: WorldConfig { retold, ..WorldConfig::default() } }
     }
 
     /// The numbers of words.
@@ -105,9 +122,10 @@ impl World {
         let vocabulary: std::collections::BTreeSet<String> =
             sample.iter().filter_map(|story| tokens::split(&story.text).ok()).flatten().map(|token| token.word).collect();
         format!(
-            "Stories of {:.1} words and marks on average and at most {}, from {} different ones.\n\
+            "{}: stories of {:.1} words and marks on average and at most {}, from {} different ones.\n\
              Entropy {:.2} nats per story (exact), {:.3} nats per word or mark.\n\
              Sampled: {}.",
+            self.name(),
             exact.mean_tokens,
             exact.max_tokens,
             vocabulary.len(),

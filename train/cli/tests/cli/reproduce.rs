@@ -158,9 +158,15 @@ fn scores_are_of_the_test_rows() {
 #[test]
 fn a_reproduction_of_other_sizes_is_refused() {
     let desk = Miniature::copy();
-    for other in ["--scale 0.02 --seed 3 --full", "--scale 0.01 --seed 2 --seeds 2", "--scale 0.01 --seed 3 --seeds 2 --full"] {
+    let others = [
+        "--scale 0.02 --seed 3",
+        "--scale 0.01 --seed 2 --seeds 2",
+        "--scale 0.01 --seed 3 --seeds 2",
+        "--scale 0.01 --seed 3 --retold",
+    ];
+    for other in others {
         let said = ["mini", "another reproduction", "--seed 3 --scale 0.01 --full", "for more seeds too"];
-        desk.gradus(&format!("reproduce {other} --out mini")).fails_with(&said);
+        desk.gradus(&format!("reproduce {other} --full --out mini")).fails_with(&said);
     }
 }
 

@@ -98,3 +98,29 @@ fn sentences_of_a_corpus_are_not_shuffled() {
     desk.gradus("pretrain --corpus corpus.txt --shuffle-sentences --out out").misused(&words);
     assert!(!desk.exists("out"));
 }
+
+/// Each world reads its own stories alone, and a run names its world: resumed in another, it is refused.
+#[test]
+fn stories_may_be_told_again() {
+    let desk = Desk::new();
+    let names = ["", "--retold"].map(|retold| gradus(&format!("world --describe --json {retold}")).json()["name"].clone());
+    assert_eq!(names, ["micro-world-1", "micro-world-1-retold"]);
+    desk.gradus("world --retold --stories 3 --out retold").printed();
+    let again = ["In short, ", "All in all, ", "In other words, "];
+    assert!(desk.text("retold").lines().all(|story| again.iter().any(|words| story.contains(words))));
+    desk.gradus("world --retold --log-prob retold").printed();
+    desk.gradus("world --log-prob retold").fails_with(&["line 1", "the story ended"]);
+
+    desk.write("corpus.txt", "a text. ".repeat(100));
+    desk.gradus("pretrain --corpus corpus.txt --retold --out run").misused(&["--retold true: expected no --corpus with it"]);
+    desk.gradus("pretrain --retold --context 234 --out run").misused(&["--context 234", "at least 235"]);
+    let small = "--layers 1 --width 8 --heads 1 --batch 2 --steps 2 --eval-tokens 400 --quiet --json";
+    desk.gradus(&format!("pretrain --retold --out run {small} --stop-at 1")).json();
+    assert_eq!((&desk.json("run/config.json")["n_positions"], &desk.json("run/run.json")["world"]), (&236.into(), &names[1]));
+    desk.forget("run");
+    let begun = desk.text("run/run.json");
+    desk.write("run/run.json", begun.replace("micro-world-1-retold", "micro-world-7-retold"));
+    desk.gradus("pretrain --resume run --quiet").fails_with(&["begun in micro-world-7-retold", "has micro-world-1-retold"]);
+    desk.write("run/run.json", begun);
+    assert_eq!(desk.gradus("pretrain --resume run --quiet --json").json()["finished"], true);
+}
