@@ -81,6 +81,10 @@ mod tests {
         assert!(cost(&WORK, &fast, 4).waiting < 1e-6);
         let late = Link { latency: 0.1, ..fast };
         assert!((cost(&WORK, &late, 4).waiting - 0.5).abs() < 1e-6, "two levels up, two down, and the words");
+        assert!((cost(&WORK, &late, 16).waiting - 0.9).abs() < 1e-6, "four up, four down, and the words");
+        // In a third of the time of waiting and backward the process computes: of 1,200 bytes, 400 are copied beside it.
+        let slow = Link { copying: 0.001, ..LINK };
+        assert!((cost(&WORK, &slow, 4).step - 35.0 - 0.4).abs() < 1e-9);
         let copied = Link { copying: 0.001, ..fast };
         assert!((cost(&WORK, &copied, 4).step - 31.0 - 1.2).abs() < 1e-3, "600 bytes sent and 600 received");
     }

@@ -255,13 +255,63 @@ mod tests {
                 near.write_all(now).unwrap();
                 (rest, n) = (later, 3 * n);
             }
-            near.flush().unwrap();
+            assert_eq!(near.write(&[]).unwrap(), 0, "nothing is no frame");
             near.shutdown(Shutdown::Write).unwrap();
+            near
         });
         let mut read = Vec::new();
         far.read_to_end(&mut read).unwrap();
-        writer.join().unwrap();
+        let _open = writer.join().unwrap();
         assert!(read == all);
+    }
+
+    /// A socket that counts what is asked of it.
+    #[derive(Clone, Default)]
+    struct Counting(std::sync::Arc<[std::sync::atomic::AtomicUsize; 3]>);
+
+    impl Counting {
+        fn count(&self, what: usize) -> io::Result<()> {
+            self.0[what].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    impl Read for Counting {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+    }
+
+    impl Write for Counting {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            self.count(0)
+        }
+    }
+
+    impl Stream for Counting {
+        fn try_clone(&self) -> io::Result<Self> {
+            Ok(self.clone())
+        }
+        fn set_nonblocking(&self, _: bool) -> io::Result<()> {
+            self.count(1)
+        }
+        fn shutdown(&self, _: Shutdown) -> io::Result<()> {
+            self.count(2)?;
+            Err(io::ErrorKind::NotConnected.into())
+        }
+    }
+
+    #[test]
+    fn what_the_engine_asks_of_a_socket_is_done() {
+        let socket = Counting::default();
+        let mut frames = Frames::new(socket.clone(), 2, 5, Fault::default());
+        frames.flush().unwrap();
+        frames.set_nonblocking(true).unwrap();
+        frames.shutdown(Shutdown::Both).expect("the other side may have gone");
+        assert_eq!(socket.0.each_ref().map(|n| n.load(std::sync::atomic::Ordering::Relaxed)), [1, 1, 1]);
     }
 
     #[test]

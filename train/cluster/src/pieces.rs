@@ -83,6 +83,12 @@ mod tests {
         let sizes = pieces.sizes();
         assert_eq!((pieces.len(), sizes.iter().sum::<usize>()), (sizes.len(), 15 + 700 * 901 + 1));
         assert!(sizes.iter().all(|&n| (1..=MOST).contains(&n)));
+        assert!((0..pieces.len()).map(|piece| pieces.size(piece)).eq(sizes));
+        assert_eq!(
+            [MOST - 1, MOST, MOST + 1].map(|n| Pieces::of(&[Some(Shape::from([n]))]).len()),
+            [1, 1, 2],
+            "no smaller than need be"
+        );
         for (parameter, shape) in shapes.iter().enumerate() {
             let own = pieces.of_parameter(parameter).map(|piece| pieces.place(piece));
             let end = own.fold(0, |end, Place { parameter: of, range }| {
