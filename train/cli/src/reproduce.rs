@@ -100,5 +100,8 @@ fn show(made: &Reproduction) -> Result<(), CliError> {
         let verdict = claim.judgement.words();
         output::line(&format!("{verdict:<36} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
+    if let Some(note) = gradus_paper::ruler::too_few(made.seeds) {
+        output::line(&note)?;
+    }
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))
 }

@@ -190,6 +190,63 @@ mod tests {
         assert_eq!(sizes(16, 16).unwrap(), [1; 16]);
         assert_eq!(sizes(64, 4).unwrap(), [16; 4]);
         assert_eq!(sizes(2, 3), None);
+        // By groups of the tree, where equal shares would cut them: 8, 4, 4 is what lies together.
+        assert_eq!([sizes(16, 3).unwrap(), sizes(12, 3).unwrap()], [[4, 6, 6], [3, 4, 5]]);
+        assert_eq!(sizes(64, 7).unwrap().iter().max(), Some(&16));
+    }
+
+    /// The numbers that each process sends and receives, counted journey by journey.
+    fn carried(plan: &Plan, tree: &AdditionTree, processes: usize, sizes: &[usize]) -> Vec<[usize; 2]> {
+        let mut carried = vec![[0; 2]; processes];
+        let mut goes = |from: usize, to: usize, size: usize| {
+            carried[from][0] += size;
+            carried[to][1] += size;
+        };
+        for (piece, &size) in sizes.iter().enumerate() {
+            for (sum, summands) in tree.sums() {
+                let at = plan.place(piece, sum);
+                summands
+                    .map(|node| plan.place(piece, node))
+                    .into_iter()
+                    .filter(|&from| from != at)
+                    .for_each(|from| goes(from, at, size));
+            }
+            (0..processes).for_each(|from| plan.next(piece, from).for_each(|to| goes(from, to, size)));
+        }
+        carried
+    }
+
+    /// With shares that lie together, each gradient makes P − 1 journeys there and as many back, and each link has an equal part of them.
+    /// Of three processes' shares one does not, and its links have two gradients.
+    #[test]
+    fn links_carry_alike() {
+        for (processes, shards, journeys) in
+            [(2, 2, 2), (2, 8, 2), (4, 8, 6), (8, 8, 14), (8, 24, 14), (3, 8, 5), (5, 16, 8), (16, 16, 30)]
+        {
+            let (tree, sizes) = (tree(shards), vec![10; 8 * processes]);
+            let plan = Plan::new(&tree, &owners(&tree, processes).unwrap(), &sizes);
+            let carried = carried(&plan, &tree, processes, &sizes);
+            let whole: usize = sizes.iter().sum();
+            assert_eq!(carried.iter().map(|way| way[0]).sum::<usize>(), journeys * whole, "{processes} of {shards}");
+            let most = carried.iter().flatten().max().unwrap();
+            let least = if processes == 3 { 2 * whole } else { (journeys * whole).div_ceil(processes) };
+            assert!(*most <= least + 30, "{processes} of {shards}: {carried:?}");
+        }
+    }
+
+    #[test]
+    fn each_piece_has_one_process_that_makes_its_sum() {
+        let tree = tree(8);
+        let plan = Plan::new(&tree, &owners(&tree, 4).unwrap(), &[7; 50]);
+        let mut all = Vec::new();
+        for process in 0..4 {
+            let own = plan.own(process);
+            assert!(own.is_sorted() && own.iter().all(|&piece| plan.place(piece, tree.nodes() - 1) == process));
+            assert!((10..=15).contains(&own.len()), "about as many as the others: {}", own.len());
+            all.extend(own);
+        }
+        all.sort();
+        assert!(all.into_iter().eq(0..50));
     }
 
     /// The shards of all processes, in order, and no link with more than twice the gradient, whatever the sizes of pieces.
@@ -209,7 +266,9 @@ mod tests {
                         own.end
                     });
                     assert_eq!(end, shards);
-                    let most = Plan::new(&tree, &owners, &sizes).most();
+                    let plan = Plan::new(&tree, &owners, &sizes);
+                    let most = *carried(&plan, &tree, processes, &sizes).iter().flatten().max().unwrap();
+                    assert_eq!(plan.most(), most);
                     assert!(
                         most <= 2 * whole + largest,
                         "{processes} processes, {shards} shards: {}",

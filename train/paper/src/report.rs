@@ -57,10 +57,9 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
         ..Document::default()
     };
     report.section("", vec![Block::Figures(figures(results, sizes))]);
-    report.section(
-        "What the paper claims, and what came out",
-        vec![Block::Text(ruler::RULE.into()), claims_table(claims, &sizes.ruler)],
-    );
+    let rule = [Some(ruler::RULE.into()), ruler::too_few(sizes.seeds)].into_iter().flatten().map(Block::Text);
+    let judged = rule.chain([claims_table(claims, &sizes.ruler)]).collect();
+    report.section("What the paper claims, and what came out", judged);
     let [table_2, table_3, table_4, ablations] = paper::tables();
     for (table, columns) in [(table_2, &claims::TABLE_2[..]), (table_3, &COLUMNS_3), (table_4, &COLUMNS_4)] {
         report.section(table.title, vec![beside(results, &table, columns)]);

@@ -34,6 +34,8 @@ pub struct Reproduction {
     /// The report as Markdown.
     #[serde(skip)]
     pub markdown: String,
+    /// Number of seeds.
+    pub seeds: u64,
     /// Seconds of this session.
     pub seconds: f64,
     /// Stages that were done before.
@@ -109,6 +111,7 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
         out: out.to_owned(),
         report,
         markdown: report::markdown(&page),
+        seeds: sizes.seeds,
         seconds: begin.elapsed().as_secs_f64(),
         skipped: done.len(),
         done: open.len(),

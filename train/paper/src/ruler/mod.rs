@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use gradus_data::sets::scores::mean_and_deviation;
+use gradus_io::numbers::many;
 use serde::{Deserialize, Serialize};
 
 use statistics::{DUST, half_width, p_value};
@@ -115,6 +116,22 @@ pub const RULE: &str = "A claim is judged by a difference d, measured once per s
 
 /// With fewer seeds nothing is decided.
 pub const LEAST_SEEDS: usize = 6;
+
+/// What so few seeds can show; `None` where there are enough.
+pub fn too_few(seeds: u64) -> Option<String> {
+    let (seeds, least) = (seeds as usize, LEAST_SEEDS);
+    let verb = if seeds == 1 { "shows" } else { "show" };
+    (seeds < least).then(|| {
+        format!(
+            "{} {verb} that every stage works, and which way each difference points; no claim is decided by fewer than {least}, for another \
+             seed may point the other way. Eight seeds are a run of their own: `--seeds 8 --seed {FRESH}`.",
+            many(seeds, "seed")
+        )
+    })
+}
+
+/// The first of the seeds that nothing was chosen on.
+const FRESH: u64 = 101;
 /// The largest number of seeds that is named.
 pub const MOST_SEEDS: usize = 1000;
 
