@@ -76,11 +76,11 @@ pub struct Ruler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The effect is there, and matters.
+    /// The effect is there, and was measured as large enough to matter.
     Shown,
     /// Whatever the effect is, it does not matter.
     NoDifference,
-    /// The opposite is there, and matters.
+    /// The opposite is.
     Against,
     /// These seeds do not tell.
     Undecided,
