@@ -76,7 +76,7 @@ pub enum CliError {
     #[error("a process of the run ended with exit code {code}")]
     Members { code: u8 },
     /// Another process of a run was lost after it had begun; `next` is the command that continues.
-    #[error("{error}; to go on from the last checkpoint: `{next}`, with the flags of several processes as before")]
+    #[error("{error}; to go on with the run: `{next}`, with the flags of several processes as before")]
     LostPeer { error: Box<CliError>, next: String },
     /// A run that another process leads was asked to stop.
     #[error("interrupted; process 0 has saved a checkpoint")]
@@ -141,9 +141,9 @@ impl CliError {
 
     /// With the command that goes on with the run in `out`, where another process of it was lost.
     pub fn with_next(self, command: &str, out: &Path) -> Self {
-        match self.is_of_peer() && out.join("run.json").exists() {
-            true => CliError::LostPeer { error: Box::new(self), next: format!("gradus {command} --resume {}", quoted(out)) },
-            false => self,
+        match next(command, out).filter(|_| self.is_of_peer()) {
+            Some(next) => CliError::LostPeer { error: Box::new(self), next },
+            None => self,
         }
     }
 
@@ -170,6 +170,11 @@ impl CliError {
     pub fn is_common(&self) -> bool {
         self.of_run().is_some_and(gradus_train::run::is_common)
     }
+}
+
+/// The command that goes on with the run in a directory, if one has begun there.
+pub fn next(command: &str, out: &Path) -> Option<String> {
+    out.join("run.json").exists().then(|| format!("gradus {command} --resume {}", quoted(out)))
 }
 
 /// The number of this process among those of a run.

@@ -16,7 +16,7 @@ use gradus_train::run::{Control, Manifest};
 use crate::common::{On, Talk, command, on, resumes_with, say_if_unknown, unless_interrupted};
 use crate::error::CliError;
 use crate::progress::Display;
-use crate::together::{Company, Together};
+use crate::together::{Company, Together, Work};
 use crate::{output, signals};
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
@@ -82,7 +82,9 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
         let allowed = ["resume", "stop_at", "anomaly", "quiet", "json", "threads", "device"];
         resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
     }
-    args.together.run(|company| finetune_in(args, given, company))
+    let out = args.resume.as_deref().or(args.out.as_deref());
+    let what = Work { command: "finetune", out, quiet: args.talk.quiet };
+    args.together.run(what, |company| finetune_in(args, given, company))
 }
 
 fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {
@@ -113,7 +115,8 @@ fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
         settings.shards = 1; // a GPU is busy with one
     }
     if follows {
-        let own = if args.resume.is_some() { None } else { Some(&settings) };
+        let asked = args.task.as_deref().map(|task| finetune::Own { task, seeds: args.seeds, settings: &settings });
+        let own = asked.filter(|_| args.resume.is_none());
         finetune::follow(args.model.as_deref(), args.data.as_deref(), own, &control)?;
         return if interrupt::requested() { Err(CliError::Stopped) } else { Ok(()) };
     }

@@ -13,7 +13,7 @@ use crate::cache::cache;
 use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
 use crate::error::CliError;
 use crate::progress::Display;
-use crate::together::{Company, Together};
+use crate::together::{Company, Together, Work};
 use crate::{output, signals};
 
 /// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
@@ -70,7 +70,9 @@ pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
         let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "device", "recompute"];
         resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
     }
-    args.together.run(|company| pretrain_in(&args, given, company))
+    let out = args.resume.as_deref().or(args.out.as_deref());
+    let what = Work { command: "pretrain", out, quiet: args.talk.quiet };
+    args.together.run(what, |company| pretrain_in(&args, given, company))
 }
 
 fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {

@@ -1,6 +1,6 @@
 //! Flags of a run that several processes make, and what a process is among them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gradus_tensor::Device;
@@ -12,8 +12,8 @@ use crate::error::CliError;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Several processes", group = clap::ArgGroup::new("several").args(["processes", "hosts"]))]
 pub struct Together {
-    /// Train in this many processes of this machine, which share the cores: to the same bits, whatever their number. There must be as
-    /// many --shards, and 8 or a multiple of 8 are shared best
+    /// Train in this many processes of this machine, which share the cores: to the same bits, whatever their number. Give at least as
+    /// many --shards; 8 or a multiple of 8 are shared best
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
     processes: Option<usize>,
     /// Be one of several machines' processes: a file with a line `host:port` for each, on which it listens, process 0 first. Give all the
@@ -23,7 +23,7 @@ pub struct Together {
     /// The number of this process, from 0: its line of --hosts
     #[arg(long, value_name = "I", requires = "hosts")]
     process: Option<usize>,
-    /// File of 16 bytes or more that only the processes of the run know. It is proved, never sent; what they send is checked for
+    /// File of 16 to 4096 bytes that only the processes of the run know. It is proved, never sent; what they send is checked for
     /// damage, but not encrypted: across a network that others can read, use a tunnel (`wg`, `ssh -L`)
     #[arg(long, value_name = "FILE", requires = "hosts")]
     secret: Option<PathBuf>,
@@ -46,6 +46,18 @@ pub struct Together {
     /// What process of this machine it is; the rest is read from standard input
     #[arg(long, value_name = "I", hide = true)]
     member: Option<usize>,
+}
+
+/// The run that the processes make.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "distributed"), expect(dead_code, reason = "one process starts no others"))]
+pub struct Work<'r> {
+    /// The command that makes it.
+    pub command: &'static str,
+    /// Its directory.
+    pub out: Option<&'r Path>,
+    /// Is nothing said but errors?
+    pub quiet: bool,
 }
 
 /// A process among those that make a run.
@@ -81,15 +93,15 @@ impl Together {
     }
 
     /// Does the work as one of the processes that are asked for, or starts them.
-    pub fn run(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+    pub fn run(&self, what: Work<'_>, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
         if self.processes.is_none() && self.hosts.is_none() {
             return work(Company { together: Arc::new(Alone), goes_on: false });
         }
-        self.run_several(work)
+        self.run_several(what, work)
     }
 
     #[cfg(not(feature = "distributed"))]
-    fn run_several(&self, _: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+    fn run_several(&self, _: Work<'_>, _: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
         let flag = if self.hosts.is_some() { "hosts" } else { "processes" };
         Err(CliError::Usage(format!(
             "--{flag}: this gradus was built for one process; build it with: cargo build --release --features distributed"
@@ -112,40 +124,53 @@ mod several {
     use gradus_train::collective::PeerError;
     use serde::{Deserialize, Serialize};
 
-    use super::{Arc, CliError, Company, Together};
+    use super::{Arc, CliError, Company, Together, Work};
     use crate::common::within;
     use crate::error::{self, LOST_PEER};
     use crate::{output, panics, signals};
 
-    /// What a process of this machine is told on standard input.
+    /// What a process of this machine is told on standard input, on one line.
     #[derive(Serialize, Deserialize)]
     struct Told {
         addresses: Vec<String>,
         secret: String,
         goes_on: bool,
+        /// Are the others on other machines?
+        is_apart: bool,
     }
 
+    /// What it is told there to stop.
+    const STOP: &[u8] = b"stop";
+
     impl Together {
-        pub(super) fn run_several(&self, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+        pub(super) fn run_several(
+            &self,
+            what: Work<'_>,
+            work: impl FnOnce(Company) -> Result<(), CliError>,
+        ) -> Result<(), CliError> {
             for (flag, seconds) in [("wait", self.wait), ("timeout", self.timeout), ("step-timeout", self.step_timeout)] {
                 within(flag, seconds, 0.1..=1e6, " (seconds)")?;
             }
             match (self.member, self.process) {
                 (Some(me), _) => {
-                    let told = Told::read()?;
+                    let told = Told::read(me)?;
                     let secret = Secret::from_hex(&told.secret).ok_or_else(|| CliError::Usage("--member: no secret".into()))?;
                     let goes_on = told.goes_on;
                     self.join(Hosts { addresses: told.addresses, me }, &secret, goes_on, work)
                 }
                 (None, Some(me)) if self.restart == 0 => {
                     let (addresses, secret) = (self.hosts()?, self.secret()?);
+                    if !what.quiet && addresses.len() > 1 {
+                        let (at, wait) = (&addresses[me], self.wait);
+                        output::say(&format!("process {me} at {at}: waiting for the others, at most {wait} s (--wait)"));
+                    }
                     self.join(Hosts { addresses, me }, &secret, false, work)
                 }
-                (None, Some(me)) => self.start(&self.hosts()?, &self.secret()?, me..=me),
+                (None, Some(me)) => self.start(what, &self.hosts()?, &self.secret()?, me..=me),
                 (None, None) => {
                     let n = self.processes.unwrap_or(1);
                     within("processes", n, 1..=MOST_PROCESSES, "")?;
-                    self.start(&local_addresses(n)?, &Secret::random()?, 0..=n - 1)
+                    self.start(what, &addresses_here(n)?, &Secret::random().map_err(not_started)?, 0..=n - 1)
                 }
             }
         }
@@ -159,8 +184,14 @@ mod several {
             work: impl FnOnce(Company) -> Result<(), CliError>,
         ) -> Result<(), CliError> {
             let [wait, silence, step] = [self.wait, self.timeout, self.step_timeout].map(Duration::from_secs_f64);
-            signals::stop_on_ctrl_c();
             let me = hosts.me;
+            // One of this machine's is enough to say it.
+            let is_quiet = me > 0 && self.processes.is_some();
+            if is_quiet {
+                signals::stop_on_ctrl_c_quietly()
+            } else {
+                signals::stop_on_ctrl_c()
+            }
             error::speaks_as(me);
             let cluster = Arc::new(Cluster::join(&hosts, secret, wait, Limits { silence, step, stuck: Some(end) })?);
             let result = panics::caught(|| work(Company { together: Arc::clone(&cluster) as _, goes_on }));
@@ -169,7 +200,9 @@ mod several {
             // Process 0 says it, here or where all can read it.
             let is_said = |e: &CliError| e.is_common() || self.processes.is_some() && e.told().starts_with("process 0 stopped: ");
             match result {
-                Err(e) if me > 0 && is_said(&e) => Err(CliError::Members { code: e.exit_code() }),
+                Err(e) if me > 0 && is_said(&e) || is_quiet && e.exit_code() == 130 => {
+                    Err(CliError::Members { code: e.exit_code() })
+                }
                 other => other,
             }
         }
@@ -191,29 +224,46 @@ mod several {
             match me < n && n <= MOST_PROCESSES {
                 true => Ok(addresses),
                 false => Err(refused(format!(
-                    "it has a line for each of {n} processes; expected 1 to {MOST_PROCESSES} lines, one of them for --process {me}"
+                    "expected 1 to {MOST_PROCESSES} lines, one for each process, and one of them for --process {me}; found {n}"
                 ))),
             }
         }
 
         fn secret(&self) -> Result<Secret, CliError> {
             let path = self.secret.as_deref().expect("asked for with --hosts");
-            Ok(Secret::read(path).map_err(|e| gradus_io::files::FileError::new("read", path, e))?)
+            Secret::read(path).map_err(|e| match e.kind() {
+                io::ErrorKind::InvalidData => {
+                    let how = "make one with: head -c 32 /dev/urandom | base64 > FILE, and copy it to all machines";
+                    CliError::Usage(format!("--secret {}: {e}; {how}", path.display()))
+                }
+                _ => gradus_io::files::FileError::new("read", path, e).into(),
+            })
         }
 
         /// Starts processes of this machine, and again where one was lost.
-        fn start(&self, addresses: &[String], secret: &Secret, members: std::ops::RangeInclusive<usize>) -> Result<(), CliError> {
+        fn start(
+            &self,
+            what: Work<'_>,
+            addresses: &[String],
+            secret: &Secret,
+            members: std::ops::RangeInclusive<usize>,
+        ) -> Result<(), CliError> {
             signals::stop_on_ctrl_c_quietly();
-            let mut addresses = addresses.to_vec();
+            let (mut addresses, is_apart) = (addresses.to_vec(), self.hosts.is_some());
             for attempt in 0..=self.restart {
-                let told = Told { addresses: addresses.clone(), secret: secret.to_hex(), goes_on: attempt > 0 };
+                let told = Told { addresses: addresses.clone(), secret: secret.to_hex(), goes_on: attempt > 0, is_apart };
                 let all = start_all(members.clone(), &told)?;
-                let ends = wait(all, Duration::from_secs_f64(1.5 * self.timeout + 0.5))?;
+                let ends = wait(all, Duration::from_secs_f64(self.timeout)).map_err(not_started)?;
                 // Where process 0 has ended well the run is made, whatever became of the others afterwards.
                 let made = *members.start() == 0 && ends.first().is_some_and(ExitStatus::success);
                 let Some(first) = ends.iter().find(|end| !end.success() && !made) else { return Ok(()) };
                 let own = ends.iter().filter_map(ExitStatus::code).find(|&code| code != 0 && code != i32::from(LOST_PEER));
                 if let Some(code) = own.or_else(|| (attempt == self.restart).then(|| first.code().unwrap_or(LOST_PEER.into()))) {
+                    // Process 0 would have said it.
+                    let is_dumb = *members.start() == 0 && ends.first().is_some_and(|end| end.code().is_none());
+                    if let Some(next) = what.out.filter(|_| is_dumb).and_then(|out| error::next(what.command, out)) {
+                        output::say(&format!("to go on with the run: `{next}`, with the flags of several processes as before"));
+                    }
                     return Err(CliError::Members { code: u8::try_from(code).unwrap_or(1) });
                 }
                 let times = self.restart - attempt;
@@ -221,22 +271,37 @@ mod several {
                     "warning: a process was lost; starting again from the last checkpoint (attempts left: {times})"
                 ));
                 if self.hosts.is_none() {
-                    addresses = local_addresses(addresses.len())?;
+                    addresses = addresses_here(addresses.len())?;
                 }
             }
             unreachable!("the last attempt ends it")
         }
     }
 
+    fn addresses_here(processes: usize) -> Result<Vec<String>, CliError> {
+        local_addresses(processes).map_err(not_started)
+    }
+
+    fn not_started(e: io::Error) -> CliError {
+        CliError::Usage(format!("the processes could not be started: {e}; start fewer --processes"))
+    }
+
     impl Told {
-        /// Reads it; when the one who started this process goes, the run is to stop.
-        fn read() -> Result<Self, CliError> {
+        /// Reads it. When the one who started this process goes, the run is to stop; where the others are on other machines they are to
+        /// see that a process was lost, and may start again.
+        fn read(me: usize) -> Result<Self, CliError> {
             let mut line = String::new();
             let none = || CliError::Usage("--member: gradus itself starts such processes; leave it out".into());
             io::stdin().lock().read_line(&mut line).map_err(|_| none())?;
-            let told = serde_json::from_str(&line).map_err(|_| none())?;
-            std::thread::spawn(|| {
-                let _ = io::stdin().lock().read_to_end(&mut Vec::new());
+            let told: Told = serde_json::from_str(&line).map_err(|_| none())?;
+            let is_apart = told.is_apart;
+            std::thread::spawn(move || {
+                let mut word = Vec::new();
+                let _ = io::stdin().lock().read_to_end(&mut word);
+                if is_apart && word != STOP {
+                    output::say(&format!("process {me}: error: the process that started it was killed"));
+                    std::process::exit(LOST_PEER.into());
+                }
                 interrupt::request();
             });
             Ok(told)
@@ -248,6 +313,8 @@ mod several {
         number: usize,
         child: Child,
         end: Option<ExitStatus>,
+        /// Since when it has been stopped by a signal, as far as the system tells.
+        stopped: Option<Instant>,
     }
 
     /// Starts processes with these numbers, or none.
@@ -278,13 +345,30 @@ mod several {
             let line = serde_json::to_string(told)? + "\n";
             // Who does not read it has ended, and is seen to.
             let _ = child.stdin.as_mut().map(|stdin| stdin.write_all(line.as_bytes()));
-            Ok(Member { number: me, child, end: None })
+            Ok(Member { number: me, child, end: None, stopped: None })
+        }
+
+        /// Asks it to stop, with a checkpoint.
+        fn stop(&mut self) {
+            if let Some(mut stdin) = self.child.stdin.take() {
+                let _ = stdin.write_all(STOP);
+            }
+        }
+
+        /// Has a signal stopped it (SIGSTOP) for so long? It does nothing then, nor can it say so.
+        fn hangs(&mut self, silence: Duration) -> bool {
+            // After the name, which is in brackets: the state.
+            let state = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+            let is_stopped = state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
+            self.stopped = if is_stopped { self.stopped.or_else(|| Some(Instant::now())) } else { None };
+            self.stopped.is_some_and(|since| since.elapsed() > silence)
         }
     }
 
-    /// Waits for all; those that do not end after one has failed, or after process 0, are ended.
-    fn wait(mut all: Vec<Member>, patience: Duration) -> Result<Vec<ExitStatus>, CliError> {
-        let mut ending: Option<Instant> = None;
+    /// Waits for all; those that do not end after one has failed, or after process 0, are ended, and who is alone and stopped.
+    fn wait(mut all: Vec<Member>, silence: Duration) -> io::Result<Vec<ExitStatus>> {
+        let (mut ending, patience): (Option<Instant>, _) = (None, silence * 3 / 2 + Duration::from_millis(500));
+        let is_alone = all.len() == 1;
         loop {
             for member in all.iter_mut().filter(|member| member.end.is_none()) {
                 member.end = member.child.try_wait()?;
@@ -296,7 +380,16 @@ mod several {
                     ending.get_or_insert(Instant::now());
                 }
                 if interrupt::requested() {
-                    member.child.stdin = None;
+                    member.stop();
+                }
+                // The others, which are on other machines, have found that it is silent.
+                if is_alone && member.end.is_none() && member.hangs(patience) {
+                    output::say(&format!(
+                        "error: process {} was stopped for {} s and is ended",
+                        member.number,
+                        patience.as_secs_f64()
+                    ));
+                    let _ = member.child.kill();
                 }
             }
             if all.iter().all(|member| member.end.is_some()) {

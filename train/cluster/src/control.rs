@@ -234,7 +234,16 @@ struct Watch {
 
 impl Watch {
     fn run(mut self, inbox: &Receiver<Event>) {
+        let mut awake = Instant::now();
         loop {
+            // Its own silence is not that of the others.
+            let slept = awake.elapsed();
+            awake = Instant::now();
+            if slept > self.limits.silence {
+                let (me, seconds) = (self.me, slept.as_secs_f64());
+                self.fault
+                    .raise(format!("process {me} itself was stopped, or its machine slept, for {seconds:.1} s (--timeout)"));
+            }
             match inbox.recv_timeout(TICK) {
                 Ok(Event::Leave(failed)) => return self.leave(failed, inbox),
                 Ok(Event::Heard(number, word)) => self.hear(number, word),

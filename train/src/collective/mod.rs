@@ -24,7 +24,7 @@ pub use tree::{Addition, AdditionTree, Parent, part};
 
 /// Why the processes cannot go on together: who is at fault, and how.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}; all processes of the run have stopped, and its last checkpoint, if any, is untouched")]
+#[error("{problem}; the run has ended in all processes, and its last checkpoint, if any, is untouched")]
 pub struct PeerError {
     /// Names the process.
     pub problem: String,

@@ -163,23 +163,36 @@ impl run::Told for SeedRecord {
     const COMMAND: &'static str = FinetuneManifest::COMMAND;
 }
 
+/// What a process was asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Own<'a> {
+    /// The task's name.
+    pub task: &'a str,
+    /// Number of seeds.
+    pub seeds: u64,
+    /// All else.
+    pub settings: &'a FinetuneSettings,
+}
+
 /// Makes the steps of a fine-tuning that another process leads. `model` and `data` are where this one finds the pre-trained model and
-/// the rows; `None`: where process 0 found them. `own` are the settings that this one was started with: they must be the same.
+/// the rows; `None`: where process 0 found them. `own` is what this one was started with: it must be the same.
 ///
 /// # Errors
 /// Model, rows or settings are others, a process is lost, or training has diverged.
 pub fn follow(
     model: Option<&Path>,
     data: Option<&Path>,
-    own: Option<&FinetuneSettings>,
+    own: Option<Own<'_>>,
     control: &Control<'_>,
 ) -> Result<(), FinetuneError> {
     let mut ready = None;
-    while let Some(mut begun) = Begun::<SeedRecord>::hear(&*control.together)? {
+    while let Some(mut begun) = Begun::<SeedRecord>::hear(control)? {
         let SeedRecord { manifest, seed } = &begun.manifest;
         let task = Task::named(&manifest.task)?;
-        if let Some(own) = own {
-            run::same_settings(own, &manifest.settings, control.together.process())?;
+        if let Some(Own { task, seeds, settings }) = own {
+            let what = |task: &str, seeds: u64| serde_json::json!({ "task": task, "seeds": seeds });
+            run::same_settings(&what(task, seeds), &what(&manifest.task, manifest.seeds))?;
+            run::same_settings(settings, &manifest.settings)?;
         }
         let settings = FinetuneSettings { seed: *seed, ..manifest.settings.clone() };
         let mut here = manifest.clone();

@@ -38,7 +38,7 @@ use crate::run::RunError;
 use crate::tasks::{self, Encoded, Encoder, Specials, TaskError};
 use crate::trainer::{StateError, non_finite};
 
-pub use begin::{FinetuneManifest, FinetuneOutcome, begin, follow, resume};
+pub use begin::{FinetuneManifest, FinetuneOutcome, Own, begin, follow, resume};
 pub use score::{Scored, answers, labels, logits, metrics, score};
 pub use seed::SeedOutcome;
 pub use session::{CurvePoint, Session};

@@ -144,7 +144,7 @@ pub fn begin(
         "shards",
         shards,
         processes == 1 || shards >= processes,
-        format!("at least {processes} in all, one for each process"),
+        format!("at least {processes} (times --accumulate), one for each process"),
     )
     .map_err(SettingsError::from)?;
     let _lock = PretrainManifest::claim(out)?;
@@ -222,7 +222,7 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
 /// The text or the settings are others, a process is lost, or training has diverged.
 pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &PretrainControl<'_>) -> Result<(), PretrainError> {
     let together = &control.run.together;
-    let Some(mut begun) = Begun::<PretrainManifest>::hear(&**together)? else { return Ok(()) };
+    let Some(mut begun) = Begun::<PretrainManifest>::hear(&control.run)? else { return Ok(()) };
     let (manifest, files) = (begun.manifest.clone(), std::mem::take(&mut begun.files));
     let settings = &manifest.settings;
     settings.check()?;
@@ -230,7 +230,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
         let model = own.model.clone().with_vocab(settings.model.vocab());
         // It changes no bit.
         let own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() };
-        run::same_settings(&own, settings, together.process())?;
+        run::same_settings(&own, settings)?;
     }
     let open = |name: &str| files.get(name).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into());
     let tokenizer = Tokenizer::read(Path::new("the tokenizer of process 0"), &open)?;

@@ -85,9 +85,12 @@ pub enum RunError {
     Resume { problem: String },
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// Another attempt would find the same.
-    #[error("{0}; the run has not begun in this session")]
+    /// This process was started otherwise than process 0; another attempt would find the same.
+    #[error("{0}; no step was made")]
     Differs(String),
+    /// What each process finds as this one does.
+    #[error("{0}; no step was made")]
+    Disagree(String),
 }
 
 /// What a run trains, and what is done between its steps.

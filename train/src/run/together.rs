@@ -32,6 +32,7 @@ pub trait Told: Serialize + DeserializeOwned {
 #[derive(Serialize, Deserialize)]
 struct Record<M> {
     command: String,
+    ways: Ways,
     manifest: M,
     stop: u64,
     /// The names of files that follow.
@@ -39,6 +40,20 @@ struct Record<M> {
     /// Whether the trainer's state follows.
     has_state: bool,
     shard_moments: bool,
+}
+
+/// How this session is made: the same everywhere.
+#[derive(Serialize, Deserialize)]
+struct Ways {
+    stop_at: Option<u64>,
+    anomaly: bool,
+    shard_moments: bool,
+}
+
+impl Ways {
+    fn of(control: &Control<'_>) -> Self {
+        Ways { stop_at: control.stop_at, anomaly: control.anomaly, shard_moments: control.shard_moments }
+    }
 }
 
 /// A run as the other processes hear of it.
@@ -82,7 +97,7 @@ pub fn share<M: Told>(
     let (stop, has_state) = (control.stop(trainer.recipe.steps), trainer.done() > 0);
     let (names, shard_moments) = (files.iter().map(|(name, _)| (*name).into()).collect(), control.shard_moments);
     let command = M::COMMAND.into();
-    let record = Some(Record { command, manifest, stop, files: names, has_state, shard_moments });
+    let record = Some(Record { command, ways: Ways::of(control), manifest, stop, files: names, has_state, shard_moments });
     together.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
     for (_, contents) in files {
         together.broadcast(contents)?;
@@ -108,17 +123,19 @@ impl<M: Told> Begun<M> {
     /// Hears what the run is; `None`: there is no other.
     ///
     /// # Errors
-    /// A process is lost.
-    pub fn hear(together: &dyn Collective<f32>) -> Result<Option<Self>, RunError> {
+    /// A process is lost, or this one was started to do something else.
+    pub fn hear(control: &Control<'_>) -> Result<Option<Self>, RunError> {
+        let together = &*control.together;
         let text = together.broadcast(Vec::new())?;
         let unfit = |e: serde_json::Error| PeerError::new(format!("process 0 told what is no run: {e}"));
         let record: Option<Record<Value>> = serde_json::from_slice(&text).map_err(unfit)?;
-        let Some(Record { command, manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
+        let Some(Record { command, ways, manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
         if command != M::COMMAND {
             let problem =
                 format!("process 0 was started as `gradus {command}`, process {} as `gradus {}`", together.process(), M::COMMAND);
             return Err(RunError::Differs(problem + "; give all the same command"));
         }
+        same_settings(&Ways::of(control), &ways)?;
         let manifest: M = serde_json::from_value(manifest).map_err(unfit)?;
         let mut heard = BTreeMap::new();
         for name in files {
@@ -158,7 +175,7 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
     let (shards, processes) = (trainer.recipe.shards, together.processes());
     if shards < processes {
         let shards = many(shards, "shard");
-        return Err(RunError::Differs(format!("{processes} processes have {shards} to share; start fewer processes")));
+        return Err(RunError::Disagree(format!("{processes} processes have {shards} to share; start fewer processes")));
     }
     let own = Facts {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -167,7 +184,7 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
         parameters: hex::encode(digest(&trainer.params)?),
     };
     let told = together.tell(serde_json::to_vec(&own).expect("plain values")).wait()?;
-    let unfit = RunError::Differs;
+    let unfit = RunError::Disagree;
     let read = |(process, bytes): (usize, &Vec<u8>)| {
         serde_json::from_slice::<Facts>(bytes).map_err(|e| unfit(format!("process {process} tells nothing of itself: {e}")))
     };
@@ -176,7 +193,7 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
         for (what, its, first, remedy) in [
             ("version of gradus", &its.version, &all[0].version, "use one on all machines"),
             ("kind of arithmetic", &its.arithmetic, &all[0].arithmetic, "its CPU would give other bits: leave it out"),
-            ("digest of its data", &its.data, &all[0].data, "give all processes the same files"),
+            ("digest of its data", &its.data, &all[0].data, "give all processes the same files and models"),
             ("digest of parameters", &its.parameters, &all[0].parameters, "use one build of gradus on all machines"),
         ] {
             if its != first {
@@ -218,12 +235,10 @@ pub fn follow(trainer: &mut Trainer, stop: u64, batch: impl Fn(u64) -> Batch) ->
 ///
 /// # Errors
 /// They differ: the first that does is named.
-pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize, process: usize) -> Result<(), RunError> {
+pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize) -> Result<(), RunError> {
     let [own, of_first] = [serde_json::to_value(own), serde_json::to_value(of_first)].map(Result::unwrap_or_default);
     difference("", &own, &of_first).map_or(Ok(()), |what| {
-        let problem =
-            format!("process {process} was started with other settings than process 0: {what}; give all the same flags");
-        Err(RunError::Differs(problem))
+        Err(RunError::Differs(format!("it was started with other settings than process 0: {what}; give all the same flags")))
     })
 }
 
@@ -234,12 +249,17 @@ fn difference(place: &str, own: &Value, other: &Value) -> Option<String> {
         let value = |of: &serde_json::Map<String, Value>, name: &str| of.get(name).cloned().unwrap_or_default();
         return names.into_iter().find_map(|name| difference(name, &value(own, name), &value(other, name)));
     }
-    (own != other).then(|| format!("{place} is {own}, not {other}"))
+    let told = |value: &Value| if value.is_null() { "not given".into() } else { value.to_string() };
+    (own != other).then(|| format!("{place} is {}, there {}", told(own), told(other)))
 }
 
 /// Does every process end with this error, at the same step? Process 0 then tells it.
 pub fn is_common(error: &RunError) -> bool {
-    matches!(error, RunError::Train(e) if !matches!(e, TrainError::Peer { .. } | TrainError::Device { .. }))
+    match error {
+        RunError::Train(e) => !matches!(e, TrainError::Peer { .. } | TrainError::Device { .. }),
+        RunError::Disagree(_) => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -314,7 +334,7 @@ mod tests {
             (|other| *other = Value::Null, "process 1 tells nothing of itself: "),
         ] {
             let found = told(change).unwrap_err();
-            assert!(found.starts_with(words) && found.contains("the run has not begun in this session"), "{found}");
+            assert!(found.starts_with(words) && found.contains("no step was made"), "{found}");
         }
     }
 
@@ -329,17 +349,17 @@ mod tests {
     #[test]
     fn the_first_setting_that_differs_is_named() {
         let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        let told = |own, other| same_settings(&of(own), &of(other), 3).map_err(|e| e.to_string());
+        let told = |own, other| same_settings(&of(own), &of(other)).map_err(|e| e.to_string());
         let settings = r#"{"lr":0.1,"model":{"width":8,"layers":2}}"#;
         assert_eq!(told(settings, settings), Ok(()));
         let differs = |other, what: &str| {
             let found = told(settings, other).unwrap_err();
-            assert!(found.starts_with(&format!("process 3 was started with other settings than process 0: {what}; ")), "{found}");
+            assert!(found.starts_with(&format!("it was started with other settings than process 0: {what}; ")), "{found}");
         };
-        differs(r#"{"lr":0.2,"model":{"width":8,"layers":2}}"#, "lr is 0.1, not 0.2");
-        differs(r#"{"lr":0.1,"model":{"width":8,"layers":3}}"#, "layers is 2, not 3");
-        differs(r#"{"lr":0.1,"model":{"width":8}}"#, "layers is 2, not null");
-        differs(r#"{"lr":0.1,"model":{"width":8,"layers":2},"mode":"spacy"}"#, r#"mode is null, not "spacy""#);
+        differs(r#"{"lr":0.2,"model":{"width":8,"layers":2}}"#, "lr is 0.1, there 0.2");
+        differs(r#"{"lr":0.1,"model":{"width":8,"layers":3}}"#, "layers is 2, there 3");
+        differs(r#"{"lr":0.1,"model":{"width":8}}"#, "layers is 2, there not given");
+        differs(r#"{"lr":0.1,"model":{"width":8,"layers":2},"mode":"spacy"}"#, r#"mode is not given, there "spacy""#);
     }
 
     #[test]
@@ -347,6 +367,7 @@ mod tests {
         let of_all = RunError::Train(TrainError::Broken { name: "w".into() });
         let of_one = RunError::Train(TrainError::Peer { step: 1, error: PeerError::new("gone".into()) });
         assert!(is_common(&of_all) && !is_common(&of_one));
+        assert!(is_common(&RunError::Disagree("x".into())) && !is_common(&RunError::Differs("x".into())));
         assert!(!is_common(&RunError::Peer(PeerError::new("gone".into()))));
     }
 }

@@ -197,7 +197,9 @@ fn who_does_not_belong_to_a_run_is_refused_by_name() {
     desk.write("other-secret", "another one, of the same length");
     desk.write("other-corpus.txt", "a dog and a cat sat. ".repeat(100));
     for (more, hosts, words, second) in [
-        ("--secret secret --lr 0.5", "hosts", "process 1 was started with other settings than process 0: ", ["", ""]),
+        ("--secret secret --stop-at 3", "hosts", "settings than process 0: stop_at is 3, there not given", ["", ""]),
+        ("--secret secret --shard-moments", "hosts", "shard_moments is true, there false", ["", ""]),
+        ("--secret secret --lr 0.5", "hosts", "process 1 stopped: it was started with other settings than process 0: ", ["", ""]),
         (
             "--secret secret --corpus other-corpus.txt",
             "hosts",
@@ -295,13 +297,45 @@ fn a_run_starts_again_where_a_process_was_lost() {
     }
     let run = ended(child);
     run.json();
-    let next = "to go on from the last checkpoint: `gradus pretrain --resume run`";
+    let next = "to go on with the run: `gradus pretrain --resume run`";
     assert_holds(
         &run.stderr,
         &["a process was lost; starting again from the last checkpoint (attempts left: 3)", "process 1", next],
     );
     assert!(models(&desk, "run") == whole);
     assert_eq!(at_work(&desk), []);
+}
+
+/// A process of one of two machines is stopped by a signal: both start again. Who started one is killed: the other side sees that it is lost.
+#[test]
+fn two_hosts_start_again_where_one_hangs() {
+    let desk = desk();
+    with_hosts(&desk);
+    let whole = gpt(400).alone(&desk, "whole");
+    let start = |wait| {
+        [0, 1].map(|me| {
+            let line = format!("--hosts hosts --process {me} --secret secret --timeout 2 --wait {wait} --restart 1");
+            gpt(400).start(&desk, "run", &line)
+        })
+    };
+    let all = start(30);
+    wait_for_steps(&desk, "run", 20);
+    signal("-STOP", member(&desk, 1));
+    let [first, second] = all.map(ended);
+    first.json();
+    assert_holds(&first.stderr, &["process 1 has been silent for 2 s", "starting again"]);
+    assert_holds(&second.stderr, &["process 1 was stopped for 3.5 s and is ended", "starting again"]);
+    assert_eq!((second.code, models(&desk, "run") == whole, at_work(&desk)), (Some(0), true, vec![]));
+    fs::remove_dir_all(desk.path("run")).unwrap();
+
+    let all = start(3);
+    wait_for_steps(&desk, "run", 20);
+    signal("-KILL", all[1].id());
+    let [first, second] = all.map(ended);
+    assert_holds(&first.stderr, &["process 1 ended without a word", "starting again", "did not come within 3 s: 1;"]);
+    assert_eq!((first.code, second.code, at_work(&desk)), (Some(1), None, vec![]));
+    gpt(400).resume(&desk, "run", "").json();
+    assert!(models(&desk, "run") == whole);
 }
 
 /// What is done to one of the processes of a run, or to the one that has started them.
