@@ -193,6 +193,10 @@ mod tests {
         // By groups of the tree, where equal shares would cut them: 8, 4, 4 is what lies together.
         assert_eq!([sizes(16, 3).unwrap(), sizes(12, 3).unwrap()], [[4, 6, 6], [3, 4, 5]]);
         assert_eq!(sizes(64, 7).unwrap().iter().max(), Some(&16));
+        // Shares that lie together: each side of a sum has as many processes as suit its shards.
+        assert_eq!([sizes(4, 3).unwrap(), sizes(6, 4).unwrap()], [vec![2, 1, 1], vec![2, 1, 1, 2]]);
+        assert_eq!(sizes(7, 5).unwrap(), [2, 1, 1, 2, 1]);
+        assert_eq!(sizes(9, 7).unwrap(), [2, 1, 1, 1, 1, 1, 2]);
     }
 
     /// The numbers that each process sends and receives, counted journey by journey.

@@ -2,6 +2,7 @@ use gradus_model::check::{random_batch, tiny_gpt};
 use gradus_model::{Gpt, GptConfig, ModelConfig, Objective};
 use gradus_tensor::rng::Philox;
 
+use super::together::Told;
 use super::*;
 use crate::collective::board::processes;
 
@@ -175,6 +176,7 @@ fn several_processes_make_the_same_steps() {
             // Saved on the way: all moments, and the own parts alone again.
             trainer.gather_moments().unwrap();
             trainer.forget_moments();
+            assert!(!in_parts || held_moments(&trainer) == 0, "the own parts alone");
             let last = trainer.step(&batch).unwrap();
             trainer.gather_moments().unwrap();
             trainer.compare().unwrap();
@@ -185,8 +187,35 @@ fn several_processes_make_the_same_steps() {
             assert!(trainer.params == alone.params && trainer.done() == 3);
             let has_moments = trainer.moments() == alone.moments();
             assert_eq!(has_moments, process == 0 || !in_parts, "process {process} of {count}, in parts: {in_parts}");
+            assert!(process == 0 || !in_parts || held_moments(&trainer) == 0, "process 0 alone gathers them");
         }
     }
+}
+
+fn held_moments(trainer: &Trainer) -> usize {
+    let mut held = 0;
+    trainer.m.as_ref().visit(|_, m| held += m.len());
+    held
+}
+
+/// Own time 2 s and 3 s: the first waited 1 s for the second, and the rest for the wire; no longer than it waited at all.
+#[test]
+fn what_was_waited_for_is_told_apart() {
+    let mut trainer = larger().0;
+    let times = vec![[2.0, 1.5], [3.0, 0.25], [0.5, 2.0]];
+    for _ in 0..2 {
+        trainer.hear(Told { stops: true, saves: false, times: times.clone() });
+    }
+    let of = |own, slowest, wire| ProcessTimes { own, slowest, wire };
+    assert_eq!(trainer.take_times(), [of(4.0, 2.0, 1.0), of(6.0, 0.0, 0.5), of(1.0, 4.0, 0.0)]);
+    assert!(!trainer.stops(), "alone, it is asked itself");
+    let asked = processes(2, |member| {
+        let mut trainer = larger().0;
+        trainer.together = member;
+        trainer.stops = true;
+        trainer.stops()
+    });
+    assert_eq!(asked, [true, true]);
 }
 
 /// What one process is asked, all hear; what one does not compute as the others do, all are told.
