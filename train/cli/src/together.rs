@@ -357,10 +357,8 @@ mod several {
 
         /// Has a signal stopped it (SIGSTOP) for so long? It does nothing then, nor can it say so.
         fn hangs(&mut self, silence: Duration) -> bool {
-            // After the name, which is in brackets: the state.
-            let state = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-            let is_stopped = state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
-            self.stopped = if is_stopped { self.stopped.or_else(|| Some(Instant::now())) } else { None };
+            self.stopped =
+                if signals::is_stopped(self.child.id()) { self.stopped.or_else(|| Some(Instant::now())) } else { None };
             self.stopped.is_some_and(|since| since.elapsed() > silence)
         }
     }
