@@ -117,3 +117,15 @@ vectorized! {
         add_lanes(lanes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The left part is whole leaves, so the leaves of a sum are those of its parts: other code cuts there.
+    #[test]
+    fn a_sum_of_squares_is_halved_between_leaves() {
+        assert_eq!([0, 1, LEAF].map(halves), [None; 3]);
+        assert_eq!([LEAF + 1, 2 * LEAF, 3 * LEAF, 5 * LEAF + 7].map(halves), [1, 1, 2, 3].map(|leaves| Some(leaves * LEAF)));
+    }
+}
