@@ -111,7 +111,7 @@ pub const RULE: &str = "A claim is judged by a difference d, measured once per s
     effect that matters. It is shown where the interval lies above 0 and the mean is at least δ; the result is against it where the \
     interval lies below 0 and the mean is at most −δ; there is no difference that matters where the interval lies within ±δ; else it \
     is undecided, as always with fewer than six seeds, with the number of seeds that would decide if mean and deviation stayed as they are. The primary claims (in bold) are a \
-    family: their intervals are wider, by Holm's procedure, so that the chance to show any of them by chance is at most 5 %. The others are exploratory, \
+    family: their intervals are wider, by Holm's procedure, so that any of them is shown where there is nothing with a probability of 5 % at most. The others are exploratory, \
     each with an interval of 95 %. Seeds, δ and the primary claims were written down before training.";
 
 /// With fewer seeds nothing is decided.
@@ -157,12 +157,12 @@ impl Ruler {
         }
         family.sort_by(|a, b| a.1.total_cmp(&b.1));
         // Primary claims that were not measured count too.
-        let (size, wrong) = (self.primary.len(), 1.0 - self.confidence);
-        let (mut levels, mut step) = (vec![wrong; claims.len()], 0);
+        let (m, alpha) = (self.primary.len(), 1.0 - self.confidence);
+        let (mut levels, mut k) = (vec![alpha; claims.len()], 1);
         for (at, p) in family {
-            levels[at] = wrong / (size - step) as f64;
+            levels[at] = alpha / (m - k + 1) as f64;
             // From the first that is not refused on, the level stays.
-            step += usize::from(p <= levels[at] && step + 1 < size);
+            k += usize::from(p <= levels[at] && k < m);
         }
         let judge = |(&(name, unit, differences), level): (&(&str, Unit, &[f64]), f64)| {
             self.one(differences, unit, 1.0 - level, is_primary(name))
@@ -232,7 +232,7 @@ impl Judgement {
     pub fn words(&self) -> String {
         match (self.verdict, self.seeds_needed, self.interval) {
             (Verdict::Undecided, Some(n), _) => format!("undecided; {n} seeds would decide"),
-            (Verdict::Undecided, None, Some(_)) => format!("undecided; more than {MOST_SEEDS} seeds would not decide"),
+            (Verdict::Undecided, None, Some(_)) => format!("undecided; even {MOST_SEEDS} seeds would not decide"),
             (Verdict::Undecided, None, None) => "undecided: one seed has no interval".into(),
             (verdict, ..) => verdict.words().into(),
         }
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(needed(&[0.05, 0.15, 0.2]), Some(LEAST_SEEDS));
         // s = 0.02: t·s/√n ≤ 0.02 from 7 on (2.4469/√7 = 0.925, 2.5706/√6 = 1.049), as a difference that does not matter; or one that does.
         assert_eq!([needed(&[-0.02, 0.0, 0.02]), needed(&[0.0, 0.02, 0.04])], [Some(7); 2]);
-        assert_eq!(alone(&[-1.0, 1.01]).words(), "undecided; more than 1000 seeds would not decide");
+        assert_eq!(alone(&[-1.0, 1.01]).words(), "undecided; even 1000 seeds would not decide");
         assert_eq!(alone(&[0.5]).words(), "undecided: one seed has no interval");
     }
 
