@@ -153,9 +153,9 @@ impl ZeroShot<'_> {
         let choices = examples.iter().map(|e| self.continuations(heuristic, e));
         let choices: Vec<Vec<Continuation>> = choices.collect::<Result<_, _>>()?;
         let flat: Vec<&Continuation> = choices.iter().flatten().collect();
-        let mut means = self.means(&flat).into_iter();
+        let mut scored = self.scored(&flat).into_iter();
         let truncated = choices.iter().filter(|c| c.iter().any(|c| c.truncated)).count();
-        let scores: Vec<Vec<Scored>> = choices.iter().map(|c| means.by_ref().take(c.len()).collect()).collect();
+        let scores: Vec<Vec<Scored>> = choices.iter().map(|c| scored.by_ref().take(c.len()).collect()).collect();
         let broken = |scores: &Vec<Scored>| scores.iter().map(|choice| choice.mean).find(|mean| mean.is_nan());
         match examples.iter().zip(&scores).find_map(|(example, scores)| Some((example, broken(scores)?))) {
             Some((example, found)) => Err(TaskError::NotFinite { id: example.id.clone(), found }),
@@ -196,8 +196,8 @@ impl ZeroShot<'_> {
         })
     }
 
-    /// (1/n) Σ log P of the tokens that count, in the order given; −∞ where none does, NaN from a model with NaN.
-    fn means(&self, all: &[&Continuation]) -> Vec<Scored> {
+    /// Σ log P of the tokens that count, and (1/n) of it, in the order given; −∞ where none does, NaN from a model with NaN.
+    fn scored(&self, all: &[&Continuation]) -> Vec<Scored> {
         let ids: Vec<&[u32]> = all.iter().map(|continuation| &continuation.ids[..]).collect();
         let whole = SlidingWindow::apart(self.model.backbone.config().context());
         let losses = token_losses(self.model, &ids, whole, &mut |_| {});
