@@ -39,7 +39,6 @@ struct Record<M> {
     files: Vec<String>,
     /// Whether the trainer's state follows.
     has_state: bool,
-    shard_moments: bool,
 }
 
 /// How this session is made: the same everywhere.
@@ -95,9 +94,9 @@ pub fn share<M: Told>(
         return Ok(());
     }
     let (stop, has_state) = (control.stop(trainer.recipe.steps), trainer.done() > 0);
-    let (names, shard_moments) = (files.iter().map(|(name, _)| (*name).into()).collect(), control.shard_moments);
+    let names = files.iter().map(|(name, _)| (*name).into()).collect();
     let command = M::COMMAND.into();
-    let record = Some(Record { command, ways: Ways::of(control), manifest, stop, files: names, has_state, shard_moments });
+    let record = Some(Record { command, ways: Ways::of(control), manifest, stop, files: names, has_state });
     together.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
     for (_, contents) in files {
         together.broadcast(contents)?;
@@ -129,7 +128,7 @@ impl<M: Told> Begun<M> {
         let text = together.broadcast(Vec::new())?;
         let unfit = |e: serde_json::Error| PeerError::new(format!("process 0 told what is no run: {e}"));
         let record: Option<Record<Value>> = serde_json::from_slice(&text).map_err(unfit)?;
-        let Some(Record { command, ways, manifest, stop, files, has_state, shard_moments }) = record else { return Ok(None) };
+        let Some(Record { command, ways, manifest, stop, files, has_state }) = record else { return Ok(None) };
         if command != M::COMMAND {
             let problem =
                 format!("process 0 was started as `gradus {command}`, process {} as `gradus {}`", together.process(), M::COMMAND);
@@ -142,7 +141,7 @@ impl<M: Told> Begun<M> {
             heard.insert(name, together.broadcast(Vec::new())?);
         }
         let state = if has_state { Some(together.broadcast(Vec::new())?) } else { None };
-        Ok(Some(Begun { manifest, stop, files: heard, state, shard_moments }))
+        Ok(Some(Begun { manifest, stop, files: heard, state, shard_moments: ways.shard_moments }))
     }
 
     /// The trainer: in the state that process 0 told, or a fresh one.
