@@ -11,7 +11,6 @@ use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
 use gradus_tensor::DeviceError;
 use gradus_text::{IdsError, TextError};
-use gradus_train::collective::PeerError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
 use gradus_train::hyperparameters::RangeError;
@@ -149,9 +148,8 @@ impl CliError {
 
     /// Was another process of the run lost?
     pub fn is_of_peer(&self) -> bool {
-        let lost = |e: &PeerError| !e.is_told;
         match self.of_run() {
-            Some(RunError::Peer(e) | RunError::Train(TrainError::Peer { error: e, .. })) => lost(e),
+            Some(RunError::Peer(e) | RunError::Train(TrainError::Peer { error: e, .. })) => !e.is_told,
             _ => false,
         }
     }

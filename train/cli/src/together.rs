@@ -200,7 +200,7 @@ mod several {
             // Process 0 says it, here or where all can read it.
             let is_said = |e: &CliError| e.is_common() || self.processes.is_some() && e.told().starts_with("process 0 stopped: ");
             match result {
-                Err(e) if me > 0 && is_said(&e) || is_quiet && e.exit_code() == 130 => {
+                Err(e) if me > 0 && (is_said(&e) || is_quiet && e.exit_code() == 130) => {
                     Err(CliError::Members { code: e.exit_code() })
                 }
                 other => other,
@@ -253,15 +253,15 @@ mod several {
             for attempt in 0..=self.restart {
                 let told = Told { addresses: addresses.clone(), secret: secret.to_hex(), goes_on: attempt > 0, is_apart };
                 let all = start_all(members.clone(), &told)?;
-                let ends = wait(all, Duration::from_secs_f64(self.timeout)).map_err(not_started)?;
+                let ends = wait(all, Duration::from_secs_f64(self.timeout), is_apart).map_err(not_waited)?;
                 // Where process 0 has ended well the run is made, whatever became of the others afterwards.
                 let made = *members.start() == 0 && ends.first().is_some_and(ExitStatus::success);
                 let Some(first) = ends.iter().find(|end| !end.success() && !made) else { return Ok(()) };
                 let own = ends.iter().filter_map(ExitStatus::code).find(|&code| code != 0 && code != i32::from(LOST_PEER));
                 if let Some(code) = own.or_else(|| (attempt == self.restart).then(|| first.code().unwrap_or(LOST_PEER.into()))) {
                     // Process 0 would have said it.
-                    let is_dumb = *members.start() == 0 && ends.first().is_some_and(|end| end.code().is_none());
-                    if let Some(next) = what.out.filter(|_| is_dumb).and_then(|out| error::next(what.command, out)) {
+                    let was_killed = *members.start() == 0 && ends.first().is_some_and(|end| end.code().is_none());
+                    if let Some(next) = what.out.filter(|_| was_killed).and_then(|out| error::next(what.command, out)) {
                         output::say(&format!("to go on with the run: `{next}`, with the flags of several processes as before"));
                     }
                     return Err(CliError::Members { code: u8::try_from(code).unwrap_or(1) });
@@ -284,6 +284,10 @@ mod several {
 
     fn not_started(e: io::Error) -> CliError {
         CliError::Usage(format!("the processes could not be started: {e}; start fewer --processes"))
+    }
+
+    fn not_waited(e: io::Error) -> CliError {
+        CliError::Usage(format!("the system does not tell how the processes end: {e}"))
     }
 
     impl Told {
@@ -363,10 +367,10 @@ mod several {
         }
     }
 
-    /// Waits for all; those that do not end after one has failed, or after process 0, are ended, and who is alone and stopped.
-    fn wait(mut all: Vec<Member>, silence: Duration) -> io::Result<Vec<ExitStatus>> {
+    /// Waits for all; those that do not end after one has failed, or after process 0, are ended, and who is stopped while processes of
+    /// other machines wait for it.
+    fn wait(mut all: Vec<Member>, silence: Duration, is_apart: bool) -> io::Result<Vec<ExitStatus>> {
         let (mut ending, patience): (Option<Instant>, _) = (None, silence * 3 / 2 + Duration::from_millis(500));
-        let is_alone = all.len() == 1;
         loop {
             for member in all.iter_mut().filter(|member| member.end.is_none()) {
                 member.end = member.child.try_wait()?;
@@ -380,8 +384,8 @@ mod several {
                 if interrupt::requested() {
                     member.stop();
                 }
-                // The others, which are on other machines, have found that it is silent.
-                if is_alone && member.end.is_none() && member.hangs(patience) {
+                // The others have found that it is silent.
+                if is_apart && member.end.is_none() && member.hangs(patience) {
                     output::say(&format!(
                         "error: process {} was stopped for {} s and is ended",
                         member.number,
