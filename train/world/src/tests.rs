@@ -285,6 +285,7 @@ fn half_of_the_retellings_are_wrong_and_mended() {
         let missing = told.iter().filter(|word| !retelling.split(". No, ").next().unwrap().contains(**word)).count();
         assert_eq!(missing, usize::from(is_wrong), "{retelling}");
     }
+    // A half of 4,000, to within four standard deviations of 32, less a little.
     assert!((1880..2120).contains(&wrong) && (1880..2120).contains(&firsts), "{wrong} wrong, {firsts} of the first kind");
 }
 
