@@ -173,11 +173,12 @@ fn title(column: &str) -> String {
 }
 
 fn claims_table(claims: &[Claim], ruler: &Ruler) -> Block {
-    let heads = ["Claim", "The paper's sentence", "Where", "Its figure", "Here", "Interval", "Verdict"];
+    let heads = ["Claim", "The paper's sentence", "Where", "Its figure", "Here", "Interval", "Seeds that way", "Verdict"];
     let row = |(at, c): (usize, &Claim)| {
         let again = at > 0 && claims[at - 1].sentence == c.sentence;
         let sentence = if again { "the same".into() } else { format!("“{}”", c.sentence) };
-        let cells = [sentence, c.section.into(), c.paper.clone(), c.ours.clone(), c.interval(ruler), c.judgement.words()];
+        let (agreeing, verdict) = (c.agreeing(), c.judgement.words());
+        let cells = [sentence, c.section.into(), c.paper.clone(), c.ours.clone(), c.interval(ruler), agreeing, verdict];
         Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
     };
     Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect())

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::paper::{self, Quote};
 use crate::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
 use crate::results::{Body, Mean, Results, TaskResult, Variant, ZeroShotPoint};
+use crate::ruler::statistics::DUST;
 use crate::ruler::{Judgement, Ruler, Unit};
 use crate::stage::{ZERO_SHOT, in_nats};
 use crate::tasks::{bayes, entropy};
@@ -76,6 +77,13 @@ fn told(difference: Mean, unit: Unit) -> String {
 }
 
 impl Claim {
+    /// The seeds whose difference points the way of the mean, of all: how far one seed can be believed. `–` where nothing points.
+    pub fn agreeing(&self) -> String {
+        let way = self.judgement.mean.unwrap_or_default();
+        let agree = self.differences.iter().filter(|&&d| d * way > 0.0).count();
+        if way.abs() <= DUST { "–".into() } else { format!("{agree} of {}", self.differences.len()) }
+    }
+
     /// The interval that it is judged by, and δ.
     pub fn interval(&self, ruler: &Ruler) -> String {
         let end = |mean| told(Mean { mean, deviation: None }, self.unit);

@@ -10,7 +10,7 @@ use gradus_data::sets::scores::mean_and_deviation;
 use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
 
 /// Scores are sums of fractions: equal ones may differ by this much in rounding.
-pub(super) const DUST: f64 = 1e-9;
+pub(crate) const DUST: f64 = 1e-9;
 
 /// Student's distribution with so many degrees of freedom.
 fn student(freedom: usize) -> StudentsT {
