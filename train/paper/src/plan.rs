@@ -41,6 +41,7 @@ pub const RECIPE: u32 = 5;
 
 /// Sizes of the miniature. Everything that a result depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sizes {
     /// The recipe that the sizes belong to.
     pub recipe: u32,
@@ -101,10 +102,16 @@ impl Sizes {
     /// # Errors
     /// What is wrong with them.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let sizes: Sizes = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        if sizes.recipe != RECIPE {
-            return Err(format!("expected a plan of recipe {RECIPE}, found one of recipe {}", sizes.recipe));
+        /// What every plan has, of whatever recipe.
+        #[derive(Deserialize)]
+        struct Any {
+            recipe: u32,
         }
+        let Any { recipe } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        if recipe != RECIPE {
+            return Err(format!("expected a plan of recipe {RECIPE}, found one of recipe {recipe}"));
+        }
+        let sizes: Sizes = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         sizes.check().map_err(|e| e.to_string())?;
         Ok(sizes)
     }
@@ -131,6 +138,8 @@ impl Sizes {
         let made = Sizes::new(seeds, first, scale, self.full).retold(self.retold);
         let here = &made.world;
         in_range("world", &self.world, self.world == *here, format!("{here}, the world that this gradus tells stories of"))?;
+        let expected = "the ruler of this gradus, since it is laid down before training";
+        in_range("ruler", "another", self.ruler == made.ruler, expected)?;
         in_range("scale", found, *self == made, "all sizes to be those of the recipe")
     }
 

@@ -17,7 +17,7 @@ use gradus_train::trainer::Trainer;
 
 use crate::error::ReproduceError;
 use crate::plan::{Planned, Sizes, Stage};
-use crate::results::Results;
+use crate::results::{PretrainResult, Results, TaskResult};
 use crate::stage::{Paths, Watch};
 use crate::{claims, plan, report, stage};
 
@@ -220,18 +220,61 @@ fn collect(paths: &Paths, stages: &[Planned]) -> Result<Results, ReproduceError>
         let path = paths.result(planned);
         match planned.stage {
             Stage::World => {}
-            Stage::Pretrain(_) => results.pretrained.push(stage::read(&path)?),
-            Stage::Finetune { .. } => results.tasks.push(stage::read(&path)?),
+            Stage::Pretrain(body) => {
+                let result: PretrainResult = stage::read(&path)?;
+                own(&path, planned, (result.seed, result.body) == (planned.seed, body))?;
+                results.pretrained.push(result);
+            }
+            Stage::Finetune { task, variant } => {
+                let result: TaskResult = stage::read(&path)?;
+                own(&path, planned, (result.seed, &*result.task, result.variant) == (planned.seed, task, variant))?;
+                results.tasks.push(result);
+            }
         }
     }
     Ok(results)
 }
 
+/// Refuses a result that is of another stage or seed, whoever put it there.
+fn own(path: &Path, planned: &Planned, is_own: bool) -> Result<(), ReproduceError> {
+    let problem = || format!("expected the result of seed {}, {}, found another's", planned.seed, planned.stage);
+    if is_own { Ok(()) } else { Err(ReproduceError::Damaged { path: path.to_owned(), problem: problem() }) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Body;
     use std::fs;
     use std::io::ErrorKind;
+
+    /// A folder of another seed, with checksums that hold.
+    #[test]
+    fn another_seed_s_result_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths(folder.path().to_owned());
+        let planned = |seed| Planned { seed, stage: Stage::Pretrain(Body::Lstm), tokens: 1.0 };
+        let result = PretrainResult {
+            seed: 1,
+            body: Body::Lstm,
+            parameters: 1,
+            loss: 1.0,
+            limit: 0.5,
+            zero_shot: Vec::new(),
+            seconds: 1.0,
+        };
+        for seed in [1, 2] {
+            let path = paths.result(&planned(seed));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            checksums::write(path.parent().unwrap(), &[("pretrain.lstm.json", json_text(&result))]).unwrap();
+        }
+        assert_eq!(collect(&paths, &[planned(1)]).unwrap().pretrained, [result]);
+        let told = collect(&paths, &[planned(2)]).unwrap_err().to_string();
+        assert!(
+            told.contains("pretrain.lstm.json: expected the result of seed 2, pre-training the LSTM, found another's"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn what_a_crash_left_is_cleared_but_not_under_others() {

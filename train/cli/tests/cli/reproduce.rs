@@ -107,7 +107,7 @@ fn the_report_has_the_papers_tables_and_statements() {
         "mnli, 2",
         "… and 3 blocks",
         "the smallest effect that matters",
-        "undecided: one seed has no interval",
+        "undecided: fewer than 6 seeds",
         "KL from the exact answer",
         "Convergence and generalisation",
     ];

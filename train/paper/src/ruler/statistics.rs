@@ -30,6 +30,7 @@ pub fn half_width(n: usize, s: f64, confidence: f64) -> f64 {
 pub fn p_value(values: &[f64]) -> f64 {
     let n = values.len();
     match mean_and_deviation(values) {
+        (mean, Some(s)) if !(mean.is_finite() && s.is_finite()) => 1.0, // nothing was measured
         (mean, Some(s)) if n > 1 && (s > DUST || mean.abs() < DUST) => {
             let t = if s > DUST { mean.abs() / s * (n as f64).sqrt() } else { 0.0 };
             2.0 * student(n - 1).sf(t)
@@ -71,6 +72,11 @@ mod tests {
 
     fn assert_close(found: f64, expected: f64) {
         assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1e-3), "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn what_was_not_measured_refuses_nothing() {
+        assert_eq!([p_value(&[0.1, f64::NAN, 0.2]), p_value(&[f64::INFINITY, 0.1]), p_value(&[])], [1.0; 3]);
     }
 
     /// `scipy.stats.t.ppf(0.5 + c / 2, n - 1) / n**0.5`.
