@@ -17,8 +17,8 @@ use crate::{output, signals};
 #[command(after_long_help = "\
 Examples:
   gradus reproduce                                   # one seed, about a quarter of an hour on two cores, to runs/miniature
-  gradus reproduce --seeds 8 --out runs/eight        # as many as it takes to decide claims: nearly two hours
-  gradus reproduce --seeds 8 --full --out runs/full  # and experiments on the paper's claims in words
+  gradus reproduce --seeds 8 --seed 101 --out runs/eight   # as many as it takes to decide claims: nearly two hours
+  gradus reproduce --seeds 8 --full --out runs/full        # and experiments on the paper's claims in words
   gradus reproduce --resume runs/eight               # after Ctrl-C or a crash; finished stages are not run again
   gradus reproduce --resume runs/eight --markdown train/paper/MINIATURE.md --overwrite      # the page in the repository
 

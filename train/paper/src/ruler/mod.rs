@@ -130,7 +130,7 @@ pub fn too_few(seeds: u64) -> Option<String> {
     (seeds < least).then(|| {
         format!(
             "{} {verb} that every stage works, and which way each difference points; no claim is decided by fewer than {least}, for another \
-             seed may point the other way. Eight seeds are a run of their own: `--seeds 8 --seed {FRESH}`.",
+             seed may point the other way. Eight seeds are a run of their own, on seeds that nothing was chosen on: `--seeds 8 --seed {FRESH}`, and the rest as here.",
             many(seeds, "seed")
         )
     })
