@@ -12,9 +12,9 @@ use crate::config::{ConfigError, GptConfig};
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
 use crate::hidden::Hidden;
-use crate::layers::Sight;
 use crate::lstm::{Lstm, LstmConfig};
 use crate::param::Param;
+use crate::side::Side;
 use crate::tree;
 
 /// The same expression for whichever family it is.
@@ -158,20 +158,14 @@ impl<V> Backbone<V> {
     pub fn config(&self) -> BackboneConfig {
         each!(Backbone, self, b => b.config().clone().into())
     }
-
-    /// What each position sees.
-    pub fn sight(&self) -> Sight {
-        match self {
-            Backbone::Gpt(gpt) => gpt.sight(),
-            Backbone::Lstm(_) => Sight::Causal,
-        }
-    }
 }
 
 impl<'t, T: Real> Backbone<Var<'t, T>> {
-    /// The last hidden states of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
-    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        each!(Backbone, self, b => b.hidden(ids, batch, dropout))
+    /// The last hidden states of these slots; with a seed the dropouts are active.
+    ///
+    /// Panics where a recurrent body is to see more than what came before: callers check user input.
+    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        each!(Backbone, self, b => b.hidden(side, dropout))
     }
 }
 

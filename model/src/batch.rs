@@ -1,19 +1,24 @@
 //! What a model is trained on in one step.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Sequences of one length with what is to be predicted: the next tokens, and in fine-tuning a label per example.
+use crate::side::{Side, Sight};
+
+/// What is read and what is asked: tokens, and in fine-tuning a label per example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Number of sequences B.
-    pub sequences: usize,
-    /// Tokens (B·T).
-    pub inputs: Arc<[u32]>,
-    /// The token that follows each (B·T).
+    /// What the body reads, B sequences of T slots.
+    #[serde(flatten)]
+    pub side: Side,
+    /// The slots (of B·T) in which a token is asked, in increasing order; `None`: in each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Arc<[u32]>>,
+    /// The token that belongs in each slot asked: to a causal model, the one that follows.
     pub targets: Arc<[u32]>,
-    /// Each prediction's weight in the loss (B·T); all 0: the language model takes no part.
+    /// Each answer's weight in the loss; all 0: the language model takes no part.
     pub weights: Arc<[f64]>,
     /// What fine-tuning is to predict; `None` in pre-training.
     pub labels: Option<Labels>,
@@ -33,12 +38,18 @@ pub struct Labels {
 }
 
 impl Batch {
-    /// Tokens per sequence T.
-    pub fn length(&self) -> usize {
-        self.inputs.len().checked_div(self.sequences).unwrap_or(0)
+    /// Tokens (B·T) of which each is to predict the one that follows it, its target, from those before.
+    pub fn next(
+        sequences: usize,
+        inputs: impl Into<Arc<[u32]>>,
+        targets: impl Into<Arc<[u32]>>,
+        weights: impl Into<Arc<[f64]>>,
+    ) -> Self {
+        let side = Side::causal(sequences, inputs);
+        Batch { side, asked: None, targets: targets.into(), weights: weights.into(), labels: None }
     }
 
-    /// Does any next token count?
+    /// Does any token that is asked count?
     pub fn predicts_tokens(&self) -> bool {
         self.weights.iter().any(|&w| w != 0.0)
     }
@@ -46,20 +57,19 @@ impl Batch {
     /// At most `parts` parts, as equal as possible, each with the index of its first sequence; no example is cut. A part with
     /// labels is as long as its own longest sequence: where short examples come first, little is computed on padding.
     pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
-        let (t, each) = (self.length(), self.labels.as_ref().map_or(1, |l| l.per_example));
-        let n = self.sequences / each.max(1);
+        let each = self.labels.as_ref().map_or(1, |l| l.per_example);
+        let n = self.side.sequences / each.max(1);
         let parts = parts.clamp(1, n.max(1));
         let part = |i: usize| {
             let examples = i * n / parts..(i + 1) * n / parts;
             let sequences = examples.start * each..examples.end * each;
-            let ends = self.labels.as_ref().map(|labels| &labels.extract[sequences.clone()]);
-            let longest = ends.and_then(|ends| ends.iter().max()).map_or(t, |&end| end as usize + 1);
-            let rows = || sequences.clone().map(|s| s * t..s * t + longest);
+            let longest = self.longest(sequences.clone());
+            let (asked, targets, weights) = self.answers(sequences.clone(), longest);
             let part = Batch {
-                sequences: sequences.len(),
-                inputs: rows().flat_map(|row| &self.inputs[row]).copied().collect(),
-                targets: rows().flat_map(|row| &self.targets[row]).copied().collect(),
-                weights: rows().flat_map(|row| &self.weights[row]).copied().collect(),
+                side: self.side.part(sequences.clone(), longest),
+                asked,
+                targets,
+                weights,
                 labels: self.labels.as_ref().map(|labels| {
                     let classes = labels.targets.len() / n.max(1);
                     Labels {
@@ -74,6 +84,33 @@ impl Batch {
         };
         (0..parts).map(part).collect()
     }
+
+    /// Slots that some of the sequences need.
+    fn longest(&self, sequences: Range<usize>) -> usize {
+        let ends = match (&self.side.sight, &self.labels) {
+            (Sight::Full(Some(lengths)), _) => lengths[sequences].iter().copied().max(),
+            (Sight::Causal, Some(labels)) => labels.extract[sequences].iter().map(|&end| end as usize + 1).max(),
+            _ => None,
+        };
+        ends.unwrap_or(self.side.length())
+    }
+
+    /// What is asked in some of the sequences, each cut to its first `length` slots: the slots among those, targets, weights.
+    #[allow(clippy::type_complexity, reason = "three fields of a batch")]
+    fn answers(&self, sequences: Range<usize>, length: usize) -> (Option<Arc<[u32]>>, Arc<[u32]>, Arc<[f64]>) {
+        let t = self.side.length();
+        let Some(asked) = &self.asked else {
+            let rows = || sequences.clone().map(|s| s * t..s * t + length);
+            let targets = rows().flat_map(|row| &self.targets[row]).copied().collect();
+            return (None, targets, rows().flat_map(|row| &self.weights[row]).copied().collect());
+        };
+        let [from, to] = [sequences.start, sequences.end].map(|s| asked.partition_point(|&slot| (slot as usize) < s * t));
+        let place = |&slot: &u32| {
+            let (s, i) = (slot as usize / t, slot as usize % t);
+            ((s - sequences.start) * length + i) as u32
+        };
+        (Some(asked[from..to].iter().map(place).collect()), self.targets[from..to].into(), self.weights[from..to].into())
+    }
 }
 
 #[cfg(test)]
@@ -87,8 +124,8 @@ mod tests {
     /// Sequences of t tokens; inputs and weights are 0, 1, 2, …
     fn counted(sequences: usize, t: usize, labels: Labels) -> Batch {
         let n = (sequences * t) as u32;
-        let weights = count(sequences * t).into();
-        Batch { sequences, inputs: (0..n).collect(), targets: (1..=n).collect(), weights, labels: Some(labels) }
+        let weights = count(sequences * t);
+        Batch { labels: Some(labels), ..Batch::next(sequences, (0..n).collect::<Vec<_>>(), (1..=n).collect::<Vec<_>>(), weights) }
     }
 
     #[test]
@@ -102,14 +139,14 @@ mod tests {
             let all = batch.split(parts);
             assert_eq!(all.len(), parts.min(n));
             let join = |f: &dyn Fn(&Batch) -> Vec<f64>| all.iter().flat_map(|(_, part)| f(part)).collect::<Vec<_>>();
-            assert_eq!(join(&|p| p.inputs.iter().map(|&i| i.into()).collect()), count(b * t));
+            assert_eq!(join(&|p| p.side.tokens.iter().map(|&i| i.into()).collect()), count(b * t));
             assert_eq!(join(&|p| p.weights.to_vec()), batch.weights[..], "no part has its own mean");
             let labels = |p: &Batch| p.labels.clone().unwrap();
             assert_eq!(join(&|p| labels(p).targets.to_vec()), count(n * classes));
             for (first, part) in &all {
-                assert_eq!((first % k, part.sequences % k), (0, 0));
-                assert_eq!(part.inputs[0] as usize, first * t);
-                let weights: Vec<f64> = (first / k..(first + part.sequences) / k).map(|i| i as f64).collect();
+                assert_eq!((first % k, part.side.sequences % k), (0, 0));
+                assert_eq!(part.side.tokens[0] as usize, first * t);
+                let weights: Vec<f64> = (first / k..(first + part.side.sequences) / k).map(|i| i as f64).collect();
                 assert_eq!(labels(part).weights[..], weights[..], "weights are those of the whole batch");
             }
         }
@@ -128,11 +165,11 @@ mod tests {
         let batch = counted(4, 4, labels);
         let parts = batch.split(2);
         let (short, long) = (&parts[0].1, &parts[1].1);
-        assert_eq!((short.length(), long.length()), (2, 4));
-        assert_eq!((&short.inputs[..], &short.targets[..]), (&[0, 1, 4, 5][..], &[1, 2, 5, 6][..]));
+        assert_eq!((short.side.length(), long.side.length()), (2, 4));
+        assert_eq!((&short.side.tokens[..], &short.targets[..]), (&[0, 1, 4, 5][..], &[1, 2, 5, 6][..]));
         assert_eq!(short.weights[..], [0.0, 1.0, 4.0, 5.0]);
-        assert_eq!((&long.inputs[..], &long.labels.as_ref().unwrap().extract[..]), (&batch.inputs[8..], &[3, 2][..]));
+        assert_eq!((&long.side.tokens[..], &long.labels.as_ref().unwrap().extract[..]), (&batch.side.tokens[8..], &[3, 2][..]));
         let unlabelled = Batch { labels: None, ..batch };
-        assert!(unlabelled.split(2).iter().all(|(_, part)| part.length() == 4));
+        assert!(unlabelled.split(2).iter().all(|(_, part)| part.side.length() == 4));
     }
 }

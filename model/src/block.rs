@@ -1,17 +1,19 @@
-//! A Transformer block, post-norm (Vaswani et al. 2017; GPT-1 §3.1):
+//! A Transformer block (Vaswani et al. 2017; GPT-1 §3.1): self-attention, then a feed-forward network, each added to what it reads.
 //!
 //! ```text
-//! n = LN₁(x + attn(x))        h = LN₂(n + mlp(n))
+//! post-norm     n = LN₁(x + attn(x))        h = LN₂(n + mlp(n))          GPT-1, BERT
+//! pre-norm      n = x + attn(LN₁(x))        h = n + mlp(LN₂(n))          GPT-2
 //! ```
 
 use gradus_autograd::Var;
 use gradus_tensor::Real;
 
 use crate::cache::LayerCache;
-use crate::config::GptConfig;
+use crate::config::{GptConfig, NormPlace};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::layers::{LayerNorm, Mlp, SelfAttention, Sight};
+use crate::layers::{LayerNorm, Mlp, SelfAttention};
 use crate::param::Param;
+use crate::side::Sight;
 use crate::tree;
 use crate::tree::Tree;
 
@@ -20,13 +22,14 @@ tree! {
     pub struct Block<V> {
         /// Self-attention.
         attn: SelfAttention<V>,
-        /// Norm after the attention branch is added.
+        /// The attention branch's norm.
         ln_1: LayerNorm<V>,
         /// Feed-forward network.
         mlp: Mlp<V>,
-        /// Norm after the feed-forward branch is added.
+        /// The feed-forward branch's norm.
         ln_2: LayerNorm<V>,
     } with {
+        norm: NormPlace,
         drop_attn: Dropout,
         drop_mlp: Dropout,
     }
@@ -34,16 +37,17 @@ tree! {
 
 impl Block<Param> {
     /// Block `layer` of the model, counted from the input.
-    pub fn declare(c: &GptConfig, layer: usize, sight: Sight) -> Self {
-        let (d, std) = (c.width, c.initializer_range);
+    pub fn declare(c: &GptConfig, layer: usize) -> Self {
+        let (d, stds) = (c.width, [c.initializer_range, c.residual_std()]);
         let norm = || LayerNorm::declare(d, c.layer_norm_epsilon);
         let drop = |site| Dropout::new(c.resid_dropout, site);
         let probabilities = Dropout::new(c.attn_dropout, Site::Attention(layer));
         let block = Block {
-            attn: SelfAttention::declare(d, c.heads, std, sight, probabilities),
+            attn: SelfAttention::declare(d, c.heads, stds, probabilities),
             ln_1: norm(),
-            mlp: Mlp::declare(d, c.activation, std),
+            mlp: Mlp::declare(d, c.activation, stds),
             ln_2: norm(),
+            norm: c.parts.norm,
             drop_attn: drop(Site::AttentionBranch(layer)),
             drop_mlp: drop(Site::MlpBranch(layer)),
         };
@@ -53,18 +57,37 @@ impl Block<Param> {
 
 impl<'t, T: Real> Block<Var<'t, T>> {
     /// (B, T, d) → (B, T, d); with a seed the dropouts are active.
-    pub fn forward(&self, x: &Var<'t, T>, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        let tape = x.tape();
-        let a = tape.scope("attn", || self.drop_attn.forward(self.attn.forward(x, dropout), dropout));
-        let n = tape.scope("ln_1", || self.ln_1.forward(&(x + a)));
-        let m = tape.scope("mlp", || self.drop_mlp.forward(self.mlp.forward(&n), dropout));
-        tape.scope("ln_2", || self.ln_2.forward(&(n + m)))
+    pub fn forward(&self, x: &Var<'t, T>, sight: &Sight, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        let attn = |x: &Var<'t, T>| self.drop_attn.forward(self.attn.forward(x, sight, dropout), dropout);
+        let mlp = |x: &Var<'t, T>| self.drop_mlp.forward(self.mlp.forward(x), dropout);
+        let n = self.branch(x, ("attn", attn), ("ln_1", &self.ln_1));
+        self.branch(&n, ("mlp", mlp), ("ln_2", &self.ln_2))
     }
 
     /// The same for positions that follow those in `cache`.
     pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
-        let n = self.ln_1.forward(&(x + self.attn.decode(x, cache)));
-        let m = self.mlp.forward(&n);
-        self.ln_2.forward(&(n + m))
+        let attn = |x: &Var<'t, T>| self.attn.decode(x, cache);
+        let n = self.branch(x, ("attn", attn), ("ln_1", &self.ln_1));
+        self.branch(&n, ("mlp", |x: &Var<'t, T>| self.mlp.forward(x)), ("ln_2", &self.ln_2))
+    }
+
+    /// x with a branch f added to it, normed before or after.
+    fn branch(
+        &self,
+        x: &Var<'t, T>,
+        (name, f): (&str, impl FnOnce(&Var<'t, T>) -> Var<'t, T>),
+        (norm_name, norm): (&str, &LayerNorm<Var<'t, T>>),
+    ) -> Var<'t, T> {
+        let tape = x.tape();
+        match self.norm {
+            NormPlace::After => {
+                let y = tape.scope(name, || f(x));
+                tape.scope(norm_name, || norm.forward(&(x + y)))
+            }
+            NormPlace::Before => {
+                let n = tape.scope(norm_name, || norm.forward(x));
+                x + tape.scope(name, || f(&n))
+            }
+        }
     }
 }

@@ -38,7 +38,55 @@ pub enum Embedding {
     Joint,
 }
 
-/// Sizes and options of a GPT.
+/// Where the norms of a block stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormPlace {
+    /// After each branch is added, LN(x + f(x)): post-norm (Vaswani et al. 2017; GPT-1; BERT).
+    #[default]
+    After,
+    /// At the beginning of each branch, x + f(LN(x)): pre-norm (GPT-2, §2.3).
+    Before,
+}
+
+/// What a slot is asked in pre-training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asks {
+    /// The token that follows, given it and those before.
+    #[default]
+    Next,
+    /// Its own token, which is hidden, given all others.
+    Masked,
+}
+
+/// What a Transformer has that GPT-1's lacks; by default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parts {
+    /// What it was made to be asked.
+    pub asks: Asks,
+    /// Segments that are told apart, by a learned vector each (BERT); 0: none are.
+    pub segments: usize,
+    /// A norm of the sum of the embeddings (BERT).
+    pub embedding_norm: bool,
+    /// Where the norms of a block stand.
+    pub norm: NormPlace,
+    /// A norm after the last block (GPT-2).
+    pub final_norm: bool,
+    /// A layer between the last hidden states and the output, and a bias per token (BERT).
+    pub transform: bool,
+    /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
+    pub scaled_init: bool,
+}
+
+impl Parts {
+    fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Sizes and options of a Transformer; by default a GPT's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GptConfig {
@@ -68,6 +116,9 @@ pub struct GptConfig {
     pub layer_norm_epsilon: f64,
     /// Standard deviation of the initial weights.
     pub initializer_range: f64,
+    /// What it has beside GPT-1's parts.
+    #[serde(skip_serializing_if = "Parts::are_none")]
+    pub parts: Parts,
 }
 
 impl Default for GptConfig {
@@ -87,6 +138,7 @@ impl Default for GptConfig {
             resid_dropout: 0.1,
             layer_norm_epsilon: 1e-5,
             initializer_range: 0.02,
+            parts: Parts::default(),
         }
     }
 }
@@ -135,7 +187,13 @@ impl GptConfig {
         self.width / self.heads
     }
 
-    /// Number of parameters: 12d² + 13d per block, the embeddings, nothing for the tied output.
+    /// Standard deviation of the initial weights of what is added to the residual stream.
+    pub(crate) fn residual_std(&self) -> f64 {
+        let sums = if self.parts.scaled_init { 2 * self.layers } else { 1 };
+        self.initializer_range / (sums as f64).sqrt()
+    }
+
+    /// Number of parameters: 12d² + 13d per block, the embeddings, nothing for the tied output; and those of the further parts.
     ///
     /// ```
     /// assert_eq!(gradus_model::GptConfig::default().parameters(), 116_534_784);
@@ -144,7 +202,11 @@ impl GptConfig {
         let d = self.width;
         let learned = self.embedding == Embedding::Separate && self.positions == Positions::Learned;
         let positions = if learned { self.context * d } else { 0 };
-        self.layers * (12 * d * d + 13 * d) + self.output_rows() * d + positions
+        let parts = &self.parts;
+        let norms = [parts.embedding_norm, parts.final_norm].map(|there| if there { 2 * d } else { 0 });
+        let transform = if parts.transform { d * d + 3 * d + self.output_rows() } else { 0 };
+        let further = parts.segments * d + norms[0] + norms[1] + transform;
+        self.layers * (12 * d * d + 13 * d) + self.output_rows() * d + positions + further
     }
 
     /// Floating-point operations of a training step per token: 72·L·d² + 6·d·V + 12·L·T·d, masked scores counted too.
@@ -170,6 +232,10 @@ impl GptConfig {
         let eps = self.layer_norm_epsilon;
         ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, "a number above 0, at most 1", "--epsilon")?;
         check_std(self.initializer_range)?;
+        let segments = self.parts.segments;
+        ensure(segments <= 1 << 10, "segments", segments, "a number from 0 to 1024", "the system's card")?;
+        let joint = self.embedding == Embedding::Joint;
+        ensure(!joint || self.parts.are_none(), "embedding", "joint", "separate, in a model with further parts", "--embedding")?;
         check_parameters(self.parameters(), "a smaller --width, --layers or vocabulary")
     }
 }

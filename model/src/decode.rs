@@ -6,9 +6,9 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use crate::backbone::Backbone;
 use crate::cache::LayerCache;
 use crate::gpt::Gpt;
-use crate::hidden::Hidden;
 use crate::lstm::{Lstm, LstmState};
 use crate::model::Model;
+use crate::side::Side;
 use crate::tree::Tree;
 
 /// One sequence being read or written, position by position.
@@ -53,20 +53,20 @@ impl<'m, T: Real> Decoder<'m, T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
         on_pool(|| {
             let tape = Tape::off();
-            let Hidden { states, output } = match &mut self.memory {
+            let mut hidden = match &mut self.memory {
                 Memory::Gpt { gpt, layers } => {
                     let gpt = gpt.constants(&tape);
-                    let Hidden { mut states, output } = gpt.embed(ids, 1, self.position, None);
+                    let (mut states, output) = gpt.embed(&Side::causal(1, ids), self.position, None);
                     for (block, cache) in gpt.h.0.iter().zip(layers) {
                         states = block.decode(&states, cache);
                     }
-                    Hidden { states, output }
+                    gpt.end.hidden(states, output)
                 }
                 Memory::Lstm { lstm, state } => lstm.constants(&tape).decode(ids, state),
             };
             self.position += ids.len();
-            let last = states.slice(1, ids.len() - 1..ids.len());
-            let logits = Hidden { states: last, output }.logits();
+            hidden.states = hidden.states.slice(1, ids.len() - 1..ids.len());
+            let logits = hidden.logits();
             // The joint form's softmax has position rows too; they are never generated.
             let mut logits = logits.value().to_vec();
             logits.truncate(self.vocab);

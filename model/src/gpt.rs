@@ -1,7 +1,14 @@
-//! GPT-1 (§3.1, equation 2):
+//! The Transformer; of GPT-1 (§3.1, equation 2):
 //!
 //! ```text
 //! h₀ = U Wₑ + W_p        hₗ = block(hₗ₋₁), l = 1 … n        P(u) = softmax(hₙ Wₑᵀ)
+//! ```
+//!
+//! and of its relatives, with what they have beside it ([`Parts`](crate::config::Parts)):
+//!
+//! ```text
+//! BERT      h₀ = LN(U Wₑ + W_p + S W_s)          P(u) = softmax(LN(gelu(hₙ W + b)) Wₑᵀ + b′)
+//! GPT-2     P(u) = softmax(LN(hₙ) Wₑᵀ), with norms before the branches of a block
 //! ```
 
 use std::sync::Arc;
@@ -13,9 +20,10 @@ use crate::batch::Batch;
 use crate::block::Block;
 use crate::config::{Embedding, GptConfig, Positions};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::hidden::Hidden;
-use crate::layers::{Sight, Table, sequence_length};
+use crate::hidden::{End, Hidden};
+use crate::layers::{LayerNorm, Table, sequence_length};
 use crate::param::{Param, Role, draw};
+use crate::side::Side;
 use crate::tree;
 use crate::tree::Seq;
 
@@ -26,8 +34,14 @@ tree! {
         tokens_embed: Table<V>,
         /// W_p (context, d); absent where positions are sinusoidal or joint.
         positions_embed: Option<Table<V>>,
+        /// W_s (segments, d); absent where segments are not told apart.
+        segments_embed: Option<Table<V>>,
+        /// Norm of the sum of the embeddings.
+        ln_embed: Option<LayerNorm<V>>,
         /// The blocks.
         h: Seq<Block<V>>,
+        /// What follows them.
+        end as "": End<V>,
     } with {
         config: Arc<GptConfig>,
     }
@@ -37,17 +51,16 @@ impl Gpt<Param> {
     /// What its parameters are (§4.1): weights from N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases
     /// 0, gains 1.
     pub fn declare(config: &GptConfig) -> Self {
-        Self::seeing(config, Sight::Causal)
-    }
-
-    /// The same with a given sight.
-    pub(crate) fn seeing(config: &GptConfig, sight: Sight) -> Self {
         let table = |rows, role| Table::declare(rows, config.width, config.initializer_range, role);
         let learned = config.embedding == Embedding::Separate && config.positions == Positions::Learned;
+        let (parts, eps) = (&config.parts, config.layer_norm_epsilon);
         Gpt {
             tokens_embed: table(config.output_rows(), Role::TokenEmbedding),
             positions_embed: learned.then(|| table(config.context, Role::PositionEmbedding)),
-            h: Seq((0..config.layers).map(|layer| Block::declare(config, layer, sight)).collect()),
+            segments_embed: (parts.segments > 0).then(|| table(parts.segments, Role::SegmentEmbedding)),
+            ln_embed: parts.embedding_norm.then(|| LayerNorm::declare(config.width, eps)),
+            h: Seq((0..config.layers).map(|layer| Block::declare(config, layer)).collect()),
+            end: End::declare(config),
             config: Arc::new(config.clone()),
         }
     }
@@ -57,11 +70,6 @@ impl<V> Gpt<V> {
     /// Its sizes and options.
     pub fn config(&self) -> &GptConfig {
         &self.config
-    }
-
-    /// What each position sees.
-    pub fn sight(&self) -> Sight {
-        self.h.0.first().map_or(Sight::Causal, |block| block.attn.sight)
     }
 }
 
@@ -73,18 +81,19 @@ impl<T: Real> Gpt<Tensor<T>> {
 }
 
 impl<'t, T: Real> Gpt<Var<'t, T>> {
-    /// h₀ (B, T, d) of tokens (B·T) at positions `first ..`, and the output's matrix.
+    /// h₀ (B, T, d) of the tokens in these slots, at positions `first ..`, and the output's matrix.
     ///
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
-    pub fn embed(&self, ids: &[u32], batch: usize, first: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+    pub fn embed(&self, side: &Side, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let c = &self.config;
-        let t = sequence_length(ids, batch, first, c.vocab, c.context);
+        let (ids, b) = (&side.tokens, side.sequences);
+        let t = sequence_length(ids, b, first, c.vocab, c.context);
         let dropping = Dropout::new(c.embd_dropout, Site::Embedding);
         let table = self.tokens_embed.weight.0.clone();
         let joint = c.embedding == Embedding::Joint;
         // Dropout falls on the joint matrix as a whole, the same for every sequence: no rows are counted by sequence.
         let output = if joint { dropping.by_rows(table, 0, dropout) } else { table };
-        let tokens = output.gather(ids, [batch, t]); // (B, T, d)
+        let tokens = output.gather(ids.clone(), [b, t]); // (B, T, d)
         let positions = if joint {
             let rows: Arc<[u32]> = (first..first + t).map(|p| (c.vocab + p) as u32).collect();
             output.gather(rows, [t])
@@ -93,23 +102,31 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
         } else {
             output.constant(sinusoids(output.value(), first..first + t, c.width))
         }; // (T, d)
-        let sum = tokens + positions;
-        Hidden { states: if joint { sum } else { dropping.forward(sum, dropout) }, output }
+        let sum = self.in_segments(tokens + positions, side);
+        let normed = self.ln_embed.as_ref().map_or(sum.clone(), |norm| norm.forward(&sum));
+        (if joint { normed } else { dropping.forward(normed, dropout) }, output)
     }
 
-    /// hₙ of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
-    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+    /// The vector of each slot's segment added, where segments are told apart.
+    fn in_segments(&self, x: Var<'t, T>, side: &Side) -> Var<'t, T> {
+        let Some(table) = &self.segments_embed else { return x };
+        let first = || vec![0; side.tokens.len()].into();
+        x + table.weight.0.gather(side.segments.clone().unwrap_or_else(first), [side.sequences, side.length()])
+    }
+
+    /// hₙ of these slots; with a seed the dropouts are active.
+    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let tape = self.tokens_embed.weight.0.tape();
-        let Hidden { mut states, output } = tape.scope("embed", || self.embed(ids, batch, 0, dropout));
+        let (mut states, output) = tape.scope("embed", || self.embed(side, 0, dropout));
         for (layer, block) in self.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, dropout));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &side.sight, dropout));
         }
-        Hidden { states, output }
+        self.end.hidden(states, output)
     }
 
-    /// Σᵢ wᵢ·(−log P(targetᵢ)), over tokens (B·T), their targets and weights ([`crate::objectives`] gives the weights).
+    /// Σᵢ wᵢ·(−log P(targetᵢ)) over what is asked ([`crate::objectives`] gives the weights).
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        self.hidden(&batch.inputs, batch.sequences, dropout).loss(batch)
+        self.hidden(&batch.side, dropout).loss(batch)
     }
 }
 

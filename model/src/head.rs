@@ -5,6 +5,7 @@
 //! L₂(C) = Σ log P(y | x¹ … xᵐ)                                                             (equation 4)
 //!
 //! classify, entail     z = r W_y                  r = hₗ at the extract token of [start; text; extract] or [start; p; $; h; extract]
+//! BERT                 z = tanh(r W_p + b_p) W_y  with a pooler, r = hₗ at the first slot
 //! similar              z = (r₁ + r₂) W_y          both orders, added before the linear layer
 //! choose               zₖ = rₖ W_y, W_y (d, 1)    one scalar per answer, softmax over answers
 //! ```
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Labels;
 use crate::config::{ConfigError, ensure};
 use crate::dropout::{Dropout, DropoutSeed, Site};
+use crate::layers::Linear;
 use crate::param::Param;
 use crate::tree;
 use crate::tree::P;
@@ -55,13 +57,16 @@ pub struct HeadConfig {
     /// What the classes are called, in their order; empty where they have no names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
+    /// BERT's layer between the hidden state and W_y.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pooler: bool,
 }
 
 impl HeadConfig {
     /// The paper's: no bias, dropout 0.1.
     pub fn new(form: Form, classes: usize) -> Self {
         let classes = if form == Form::Choose { 1 } else { classes };
-        HeadConfig { form, classes, bias: false, dropout: 0.1, labels: Vec::new() }
+        HeadConfig { form, classes, bias: false, dropout: 0.1, labels: Vec::new(), pooler: false }
     }
 
     /// Is this a head?
@@ -84,6 +89,8 @@ impl HeadConfig {
 tree! {
     /// W_y, one row per class.
     pub struct Head<V> {
+        /// W_p (d, d) and b_p.
+        pooler: Option<Linear<V>>,
         /// W_yᵀ (classes, d).
         weight: P<V>,
         /// (classes), in OpenAI's form.
@@ -97,6 +104,7 @@ impl Head<Param> {
     /// What its parameters are, for hidden states of width d: W_y from N(0, std²), bias 0.
     pub fn declare(config: &HeadConfig, d: usize, std: f64) -> Self {
         Head {
+            pooler: config.pooler.then(|| Linear::declare(d, d, std)),
             weight: P(Param::weight([config.classes, d], std)),
             bias: config.bias.then(|| P(Param::bias(config.classes))),
             config: Arc::new(config.clone()),
@@ -122,6 +130,7 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         let n = b / each;
         let rows: Vec<u32> = labels.extract.iter().enumerate().map(|(i, &at)| (i * t) as u32 + at).collect();
         let r = states.reshape([b * t, d]).gather(rows, [b]); // (B, d)
+        let r = self.pooler.as_ref().map_or(r.clone(), |pooler| pooler.forward(&r).tanh());
         let dropout = dropout.map(|seed| seed.per_example(each));
         let dropping = Dropout::new(self.config.dropout, Site::Classifier);
         let drop = |r: Var<'t, T>| dropping.by_rows(r, 1, dropout);

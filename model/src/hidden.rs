@@ -1,37 +1,124 @@
 //! The last hidden states, and what a language model makes of them.
+//!
+//! ```text
+//! GPT-1     P(u) = softmax(h Wₑᵀ)
+//! GPT-2     h = LN(hₙ) first
+//! BERT      P(u) = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)
+//! ```
 
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 
 use crate::batch::Batch;
+use crate::config::{Activation, GptConfig};
+use crate::layers::{LayerNorm, Linear};
+use crate::param::Param;
+use crate::tree;
+use crate::tree::P;
 
-/// The hidden states of a batch, and the matrix that turns them into logits.
+tree! {
+    /// What follows a Transformer's last block; in GPT-1 nothing.
+    pub struct End<V> {
+        /// Norm of the last hidden states.
+        ln_f: Option<LayerNorm<V>>,
+        /// What makes them ready for the output's matrix.
+        transform: Option<Transform<V>>,
+    }
+}
+
+tree! {
+    /// A layer before the output's matrix, and the output's bias.
+    pub struct Transform<V> {
+        /// W (d, d) and b.
+        dense: Linear<V>,
+        /// The norm.
+        ln: LayerNorm<V>,
+        /// b′ (rows).
+        bias: P<V>,
+    } with {
+        activation: Activation,
+    }
+}
+
+impl End<Param> {
+    /// What its parameters are.
+    pub fn declare(c: &GptConfig) -> Self {
+        let norm = || LayerNorm::declare(c.width, c.layer_norm_epsilon);
+        let transform = || Transform {
+            dense: Linear::declare(c.width, c.width, c.initializer_range),
+            ln: norm(),
+            bias: P(Param::bias(c.output_rows())),
+            activation: c.activation,
+        };
+        End { ln_f: c.parts.final_norm.then(norm), transform: c.parts.transform.then(transform) }
+    }
+}
+
+impl<'t, T: Real> End<Var<'t, T>> {
+    /// From the states (B, T, d) after the last block, and the output's matrix.
+    pub fn hidden(&self, states: Var<'t, T>, output: Var<'t, T>) -> Hidden<'t, T> {
+        let states = match &self.ln_f {
+            Some(norm) => states.tape().scope("ln_f", || norm.forward(&states)),
+            None => states,
+        };
+        Hidden { states, output, transform: self.transform.clone() }
+    }
+}
+
+/// The hidden states of a batch, and what turns them into logits.
 #[derive(Debug)]
 pub struct Hidden<'t, T: Real> {
-    /// hₙ (B, T, d).
+    /// h (B, T, d).
     pub states: Var<'t, T>,
     /// Wₑ (rows, d), after its dropout in the joint form.
     pub output: Var<'t, T>,
+    /// What comes before that matrix.
+    pub transform: Option<Transform<Var<'t, T>>>,
 }
 
 impl<'t, T: Real> Hidden<'t, T> {
-    /// Σᵢ wᵢ·(−log P(targetᵢ)) of a batch, given its hidden states.
+    /// Σᵢ wᵢ·(−log P(targetᵢ)) over the tokens that a batch asks for, given its hidden states.
     pub fn loss(&self, batch: &Batch) -> Var<'t, T> {
-        let rows = self.states.reshape([batch.inputs.len(), self.states.shape()[2]]);
+        let rows = self.rows(batch.asked.as_ref());
         let tape = rows.tape();
-        tape.scope("lm", || rows.linear_cross_entropy(&self.output, None, batch.targets.clone(), batch.weights.clone()))
+        tape.scope("lm", || {
+            let (rows, bias) = self.before_output(rows);
+            rows.linear_cross_entropy(&self.output, bias, batch.targets.clone(), batch.weights.clone())
+        })
     }
 
-    /// −log P(targetᵢ) of each prediction (B·T): no gradient, and at most 1,024 rows of logits are held.
-    pub fn token_losses(&self, targets: &[u32]) -> Tensor<T> {
-        let (h, w) = (self.states.value().flat(), self.output.value());
-        h.linear_cross_entropy(w, None, targets, &h.full_like([targets.len()], T::one()))
+    /// −log P(targetᵢ) of each token that is asked: no gradient, and at most 1,024 rows of logits are held.
+    pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
+        let (rows, bias) = self.before_output(self.rows(batch.asked.as_ref()));
+        let h = rows.value();
+        let weights = h.full_like([batch.targets.len()], T::one());
+        h.linear_cross_entropy(self.output.value(), bias.map(Var::value), &batch.targets, &weights)
     }
 
-    /// hₙ Wₑᵀ, (B, T, rows).
+    /// The logits (B, T, rows) in every slot.
     pub fn logits(&self) -> Var<'t, T> {
+        let (b, t) = (self.states.shape()[0], self.states.shape()[1]);
+        let (rows, bias) = self.before_output(self.rows(None));
+        let logits = rows.matmul(&self.output.t());
+        let logits = match bias {
+            Some(bias) => logits + bias,
+            None => logits,
+        };
+        logits.reshape([b, t, self.output.shape()[0]])
+    }
+
+    /// The states (n, d) of the slots in which a token is asked: only they meet the output's matrix.
+    fn rows(&self, asked: Option<&std::sync::Arc<[u32]>>) -> Var<'t, T> {
         let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);
-        let rows = self.output.shape()[0];
-        self.states.reshape([b * t, d]).matmul(&self.output.t()).reshape([b, t, rows])
+        let rows = self.states.reshape([b * t, d]);
+        asked.map_or(rows.clone(), |asked| rows.gather(asked.clone(), [asked.len()]))
+    }
+
+    /// What meets the output's matrix, and the bias behind it.
+    fn before_output(&self, rows: Var<'t, T>) -> (Var<'t, T>, Option<&Var<'t, T>>) {
+        match &self.transform {
+            Some(Transform { dense, ln, bias, activation }) => (ln.forward(&dense.activated(&rows, *activation)), Some(&bias.0)),
+            None => (rows, None),
+        }
     }
 }

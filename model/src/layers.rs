@@ -4,32 +4,15 @@
 
 use gradus_autograd::Var;
 use gradus_autograd::ops::Attention;
-use gradus_tensor::{Mask, Real};
+use gradus_tensor::Real;
 
 use crate::cache::LayerCache;
 use crate::config::Activation;
 use crate::dropout::{Dropout, DropoutSeed};
 use crate::param::{Init, Param, Role};
+use crate::side::Sight;
 use crate::tree;
 use crate::tree::P;
-
-/// Which positions of its sequence a position sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// Itself and those before it: what a language model that predicts the next token may see.
-    Causal,
-    /// All of them.
-    Full,
-}
-
-impl Sight {
-    fn mask(self) -> Mask {
-        match self {
-            Sight::Causal => Mask::Causal,
-            Sight::Full => Mask::Full,
-        }
-    }
-}
 
 tree! {
     /// y = x·W + b, W stored [in, out].
@@ -52,6 +35,18 @@ impl<'t, T: Real> Linear<Var<'t, T>> {
     /// (…, in) → (…, out).
     pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
         x.linear(&self.weight.0, &self.bias.0)
+    }
+
+    /// The activation of the same.
+    pub fn activated(&self, x: &Var<'t, T>, activation: Activation) -> Var<'t, T> {
+        match activation {
+            Activation::Gelu => x.linear_gelu(&self.weight.0, &self.bias.0),
+            Activation::GeluErf => {
+                let u = self.forward(x);
+                0.5 * &u * (1.0 + (&u * std::f64::consts::FRAC_1_SQRT_2).erf())
+            }
+            Activation::Relu => self.forward(x).relu(),
+        }
     }
 }
 
@@ -115,35 +110,35 @@ tree! {
         c_proj: Linear<V>,
     } with {
         heads: usize,
-        pub(crate) sight: Sight,
         dropout: Dropout,
     }
 }
 
 impl SelfAttention<Param> {
-    /// `heads` heads of width d/heads; the dropout falls on the probabilities.
-    pub fn declare(d: usize, heads: usize, std: f64, sight: Sight, dropout: Dropout) -> Self {
-        SelfAttention { c_attn: Linear::declare(d, 3 * d, std), c_proj: Linear::declare(d, d, std), heads, sight, dropout }
+    /// `heads` heads of width d/heads; weights into the heads from N(0, std²), out of them from N(0, out²); the dropout falls on the
+    /// probabilities.
+    pub fn declare(d: usize, heads: usize, [std, out]: [f64; 2], dropout: Dropout) -> Self {
+        SelfAttention { c_attn: Linear::declare(d, 3 * d, std), c_proj: Linear::declare(d, d, out), heads, dropout }
     }
 }
 
 impl<'t, T: Real> SelfAttention<Var<'t, T>> {
     /// (B, T, d) → (B, T, d).
-    pub fn forward(&self, x: &Var<'t, T>, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+    pub fn forward(&self, x: &Var<'t, T>, sight: &Sight, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let dropout = self.dropout.key(self.heads * x.shape()[1], dropout);
         let qkv = self.c_attn.forward(x); // (B, T, 3d)
-        let o = qkv.self_attention(self.heads, Attention { dropout, ..Attention::new(self.sight.mask()) });
+        let o = qkv.self_attention(self.heads, Attention { dropout, ..sight.attention() });
         self.c_proj.forward(&o)
     }
 
-    /// The same for positions that follow those in `cache`, which is extended by theirs.
+    /// The same for positions that follow those in `cache`, which is extended by theirs, and see those before them.
     pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
         let (b, t, d, heads) = (x.shape()[0], x.shape()[1], x.shape()[2], self.heads);
         let qkv = self.c_attn.forward(x);
         let part = |i: usize| qkv.slice(2, i * d..(i + 1) * d).reshape([b, t, heads, d / heads]).permute(&[0, 2, 1, 3]);
         let (k, v) = cache.extend(part(1).value(), part(2).value());
         let (k, v) = (x.tape().constant(k), x.tape().constant(v));
-        let o = part(0).attention(&k, &v, None, Attention::new(self.sight.mask())); // (B, H, T, D)
+        let o = part(0).attention(&k, &v, None, Sight::Causal.attention()); // (B, H, T, D)
         self.c_proj.forward(&o.permute(&[0, 2, 1, 3]).reshape([b, t, d]))
     }
 }
@@ -161,23 +156,15 @@ tree! {
 }
 
 impl Mlp<Param> {
-    /// Four times as wide inside.
-    pub fn declare(d: usize, activation: Activation, std: f64) -> Self {
-        Mlp { c_fc: Linear::declare(d, 4 * d, std), c_proj: Linear::declare(4 * d, d, std), activation }
+    /// Four times as wide inside; weights into it from N(0, std²), out of it from N(0, out²).
+    pub fn declare(d: usize, activation: Activation, [std, out]: [f64; 2]) -> Self {
+        Mlp { c_fc: Linear::declare(d, 4 * d, std), c_proj: Linear::declare(4 * d, d, out), activation }
     }
 }
 
 impl<'t, T: Real> Mlp<Var<'t, T>> {
     /// (…, d) → (…, d).
     pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
-        let a = match self.activation {
-            Activation::Gelu => x.linear_gelu(&self.c_fc.weight.0, &self.c_fc.bias.0),
-            Activation::GeluErf => {
-                let u = self.c_fc.forward(x);
-                0.5 * &u * (1.0 + (&u * std::f64::consts::FRAC_1_SQRT_2).erf())
-            }
-            Activation::Relu => self.c_fc.forward(x).relu(),
-        };
-        self.c_proj.forward(&a)
+        self.c_proj.forward(&self.c_fc.activated(x, self.activation))
     }
 }

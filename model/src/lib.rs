@@ -13,13 +13,8 @@
 //! let gpt: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
 //!
 //! // Two sequences of four tokens; each predicts the token that follows.
-//! let batch = Batch {
-//!     sequences: 2,
-//!     inputs: [1, 2, 3, 4, 5, 6, 7, 8].into(),
-//!     targets: [2, 3, 4, 5, 6, 7, 8, 9].into(),
-//!     weights: Objective::TokenMean.weights(&[1.0; 8], 2).into(),
-//!     labels: None,
-//! };
+//! let (inputs, targets) = ([1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 4, 5, 6, 7, 8, 9]);
+//! let batch = Batch::next(2, inputs, targets, Objective::TokenMean.weights(&[1.0; 8], 2));
 //! let tape = Tape::new();
 //! let leaves = gpt.leaves(&tape);
 //! let loss = leaves.loss(&batch, None); // no dropout
@@ -54,6 +49,7 @@ mod ngram;
 pub mod objectives;
 mod param;
 mod recompute;
+mod side;
 mod transfer;
 pub mod tree;
 
@@ -61,17 +57,17 @@ pub use backbone::{Backbone, BackboneConfig};
 pub use batch::{Batch, Labels};
 pub use block::Block;
 pub use cache::LayerCache;
-pub use config::{Activation, ConfigError, Embedding, GptConfig, Positions};
+pub use config::{Activation, Asks, ConfigError, Embedding, GptConfig, NormPlace, Parts, Positions};
 pub use decode::Decoder;
 pub use dropout::{Dropout, DropoutSeed, Site};
 pub use gpt::{Gpt, sinusoids};
 pub use head::{Form, Head, HeadConfig};
-pub use hidden::Hidden;
-pub use layers::Sight;
+pub use hidden::{End, Hidden, Transform};
 pub use lstm::{Lstm, LstmCell, LstmConfig, LstmState};
 pub use model::{GradientMode, Model, ModelConfig};
 pub use ngram::KneserNey;
 pub use objectives::Objective;
 pub use param::{Init, Param, Role};
+pub use side::{Side, Sight};
 pub use transfer::Transfer;
 pub use tree::Tree;

@@ -20,6 +20,7 @@ use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::Hidden;
 use crate::layers::{Linear, Table, sequence_length};
 use crate::param::{Init, Param, Role, draw};
+use crate::side::{Side, Sight};
 use crate::tree;
 use crate::tree::P;
 
@@ -180,19 +181,20 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         self.tokens_embed.weight.0.gather(ids, [batch, t])
     }
 
-    /// The projected states sₜ of tokens (B·T), B sequences of one length; with a seed the dropouts are active.
-    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+    /// The projected states sₜ of these slots; with a seed the dropouts are active. Panics unless each sees those before it alone.
+    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        assert_eq!(side.sight, Sight::Causal, "a recurrence reads from left to right");
         let output = self.tokens_embed.weight.0.clone();
         let (tape, c) = (output.tape(), &self.config);
         let drop = |x, p, site| Dropout::new(p, site).forward(x, dropout);
-        let x = tape.scope("embed", || drop(self.embed(ids, batch, 0), c.embd_dropout, Site::Embedding));
+        let x = tape.scope("embed", || drop(self.embed(&side.tokens, side.sequences, 0), c.embd_dropout, Site::Embedding));
         // The recurrence goes by time: (B, T, d) → (T, B, d).
         let h = tape.scope("cell", || self.inputs(&x.permute(&[1, 0, 2])).lstm(&self.cell.weight_hh.0)); // (T, B, H)
         let states = tape.scope("c_proj", || {
             let s = self.c_proj.forward(&h).permute(&[1, 0, 2]); // (B, T, d)
             drop(s, c.resid_dropout, Site::Projection)
         });
-        Hidden { states, output }
+        Hidden { states, output, transform: None }
     }
 
     /// The share of embedded tokens (…, d) in the pre-activations (…, 4H).
@@ -220,7 +222,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
             [] => output.constant(output.value().zeros_like([0, units])),
             rows => Var::concat(&rows.iter().collect::<Vec<_>>(), 0),
         };
-        Hidden { states: self.c_proj.forward(&h).reshape([1, t, d]), output }
+        Hidden { states: self.c_proj.forward(&h).reshape([1, t, d]), output, transform: None }
     }
 }
 

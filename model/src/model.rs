@@ -17,13 +17,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::backbone::{Backbone, BackboneConfig};
 use crate::batch::Batch;
-use crate::config::{ConfigError, GptConfig};
+use crate::config::{ConfigError, GptConfig, Parts};
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
 use crate::head::{self, Head, HeadConfig};
 use crate::hidden::Hidden;
 use crate::lstm::Lstm;
 use crate::param::{Param, draw};
+use crate::side::Side;
 use crate::tree;
 use crate::tree::Tree;
 
@@ -81,14 +82,17 @@ impl<V> From<Gpt<V>> for Model<V> {
 impl ModelConfig {
     /// Number of parameters.
     pub fn parameters(&self) -> usize {
-        let head = self.head.as_ref().map_or(0, |h| h.classes * (self.backbone.width() + usize::from(h.bias)));
+        let d = self.backbone.width();
+        let of_head = |h: &HeadConfig| h.classes * (d + usize::from(h.bias)) + if h.pooler { d * d + d } else { 0 };
+        let head = self.head.as_ref().map_or(0, of_head);
         self.backbone.parameters() + head
     }
 
     /// A text form that never changes, for the hash that identifies a fine-tuning run; for that of a pre-training run see
     /// [`BackboneConfig::frozen`].
     pub fn frozen(&self) -> String {
-        format!("{self:?}")
+        // What came later is not written where it is absent.
+        format!("{self:?}").replace(&format!(", parts: {:?}", Parts::default()), "").replace(", pooler: false", "")
     }
 
     /// Is this a model?
@@ -184,7 +188,7 @@ impl<T: Real> Model<Tensor<T>> {
         let numbers = self.numbers();
         if let (GradientMode::Recompute, Backbone::Gpt(gpt), Backbone::Gpt(of_gpt)) = (mode, &self.backbone, numbers.backbone) {
             let of_head = numbers.score;
-            return gpt.recomputed_gradient(observer, batch, dropout, of_gpt, each, |tape, hidden| {
+            return gpt.recomputed_gradient(observer, &batch.side, dropout, of_gpt, each, |tape, hidden| {
                 let score = leaves_of_head(&self.score, tape);
                 let loss = objective(&score, hidden, batch, dropout);
                 (loss, Tree::zip(score, of_head))
@@ -196,7 +200,7 @@ impl<T: Real> Model<Tensor<T>> {
             GradientMode::Head => Model { backbone: self.backbone.constants(tape), score: leaves_of_head(&self.score, tape) },
         };
         let inner = dropout.filter(|_| mode != GradientMode::Head);
-        let hidden = leaves.hidden(&batch.inputs, batch.sequences, inner);
+        let hidden = leaves.hidden(&batch.side, inner);
         let loss = objective(&leaves.score, &hidden, batch, dropout);
         let mut of_leaf = HashMap::new();
         leaves.as_ref().zip(self.numbers()).visit(|_, (leaf, number)| of_leaf.extend(leaf.node().map(|node| (node, number))));
@@ -205,13 +209,12 @@ impl<T: Real> Model<Tensor<T>> {
         loss.into_value()
     }
 
-    /// −log P(targetᵢ) of each of the (B·T) predictions, in nats, for evaluation: no gradient, no dropout, and at most
+    /// −log P(targetᵢ) of each token that is asked, in nats, for evaluation: no gradient, no dropout, and at most
     /// 1,024 rows of logits are held. The batch's weights play no part.
     pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();
-            let hidden = self.constants(&tape).hidden(&batch.inputs, batch.sequences, None);
-            hidden.token_losses(&batch.targets)
+            self.constants(&tape).hidden(&batch.side, None).token_losses(batch)
         })
     }
 
@@ -222,7 +225,7 @@ impl<T: Real> Model<Tensor<T>> {
         on_pool(|| {
             let tape = Tape::off();
             let model = self.constants(&tape);
-            let hidden = model.hidden(&batch.inputs, batch.sequences, None);
+            let hidden = model.hidden(&batch.side, None);
             let (Some(score), Some(labels)) = (&model.score, &batch.labels) else {
                 panic!("class_logits needs a model with a head and a batch with labels");
             };
@@ -232,19 +235,19 @@ impl<T: Real> Model<Tensor<T>> {
 }
 
 impl<'t, T: Real> Model<Var<'t, T>> {
-    /// The last hidden states of tokens (B·T).
-    pub fn hidden(&self, ids: &[u32], batch: usize, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        self.backbone.hidden(ids, batch, dropout)
+    /// The last hidden states of these slots.
+    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        self.backbone.hidden(side, dropout)
     }
 
-    /// Logits (B, T, rows) of the tokens that follow each of these (B·T).
-    pub fn logits(&self, ids: &[u32], batch: usize) -> Var<'t, T> {
-        self.hidden(ids, batch, None).logits()
+    /// Logits (B, T, rows) in each of these slots: to a causal model, of the token that follows.
+    pub fn logits(&self, side: &Side) -> Var<'t, T> {
+        self.hidden(side, None).logits()
     }
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)) over tokens, and where there are labels −Σₙ wₙ log P(yₙ) over examples.
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        let hidden = self.hidden(&batch.inputs, batch.sequences, dropout);
+        let hidden = self.hidden(&batch.side, dropout);
         objective(&self.score, &hidden, batch, dropout)
     }
 }

@@ -34,6 +34,8 @@ pub enum Role {
     TokenEmbedding,
     /// A vector per position.
     PositionEmbedding,
+    /// A vector per segment.
+    SegmentEmbedding,
 }
 
 impl Role {
@@ -116,8 +118,9 @@ mod tests {
             let role = match &*name {
                 "tokens_embed.weight" => Role::TokenEmbedding,
                 "positions_embed.weight" => Role::PositionEmbedding,
+                "segments_embed.weight" => Role::SegmentEmbedding,
                 name if name.ends_with("bias") => Role::Bias,
-                name if name.contains("ln_") => Role::Gain,
+                name if name.contains("ln_") || name.contains(".ln.") => Role::Gain,
                 _ => Role::Weight,
             };
             let block = name.strip_prefix("h.").map(|rest| rest[..1].parse().unwrap());

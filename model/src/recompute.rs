@@ -9,7 +9,7 @@
 //! θ̄₀        = (∂(h₀, W)/∂θ₀)ᵀ (h̄₀, W̄)
 //! ```
 //!
-//! Forward, only the n + 2 values on the left are kept; each line of the chain rule below then has its own tape, which is
+//! What follows the last block belongs to the loss. Forward, only the n + 2 values on the left are kept; each line of the chain rule below then has its own tape, which is
 //! gone before the next begins. It costs a second forward pass of every block: about a third more time. Dropout's masks are
 //! functions of keys and each summand is added where the whole tape would add it, so the gradient has the bits of
 //! [`Tape::backward`] on the loss.
@@ -20,12 +20,12 @@ use gradus_autograd::observer::Observer;
 use gradus_autograd::{Grads, Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
-use crate::batch::Batch;
 use crate::block::Block;
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
 use crate::head::Head;
 use crate::hidden::Hidden;
+use crate::side::{Side, Sight};
 use crate::tree::Tree;
 
 /// L, and the leaves of the head with the numbers of its parameters.
@@ -37,36 +37,37 @@ impl<T: Real> Gpt<Tensor<T>> {
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
-        batch: &Batch,
+        side: &Side,
         dropout: Option<DropoutSeed>,
         numbers: Gpt<usize>,
         each: &mut dyn FnMut(usize, Tensor<T>),
         objective: impl for<'t> FnOnce(&'t Tape<T>, &Hidden<'t, T>) -> Objective<'t, T>,
     ) -> Tensor<T> {
         let tape = || Tape::new().observed_by(observer.clone());
-        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), batch, dropout);
+        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), side, dropout);
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw) = {
             let tape = tape();
-            let hidden = Hidden { states: tape.leaf(last), output: tape.leaf(output) };
-            let (loss, score) = objective(&tape, &hidden);
+            let (last, output, end) = (tape.leaf(last), tape.leaf(output), self.end.leaves(&tape));
+            let (loss, score) = objective(&tape, &end.hidden(last.clone(), output.clone()));
             let mut grads = tape.backward(&loss);
-            let gh = grads.take(&hidden.states).expect("the loss depends on the last hidden states");
-            let gw = grads.take(&hidden.output); // `None` where no token is predicted
+            let gh = grads.take(&last).expect("the loss depends on the last hidden states");
+            let gw = grads.take(&output); // `None` where no token is predicted
             score.visit(|_, leaf| hand_over(&mut grads, leaf, each));
+            end.zip(numbers.end.clone()).visit(|_, leaf| hand_over(&mut grads, leaf, each));
             (loss.into_value(), gh, gw)
         };
 
         for ((layer, block), numbers) in self.h.0.iter().enumerate().rev().zip(numbers.h.0.iter().rev()) {
             let input = inputs.pop().expect("an input for each block");
-            gh = block.pull_back(&tape(), layer, dropout, input, gh, |leaves, grads| {
+            gh = block.pull_back(&tape(), layer, (&side.sight, dropout), input, gh, |leaves, grads| {
                 leaves.zip(numbers.clone()).visit(|_, leaf| hand_over(grads, leaf, each));
             });
         }
 
         let tape = tape();
         let leaves = self.leaves(&tape);
-        let Hidden { states, output } = tape.scope("embed", || leaves.embed(&batch.inputs, batch.sequences, 0, dropout));
+        let (states, output) = tape.scope("embed", || leaves.embed(side, 0, dropout));
         let results = gw.map(|gw| (&output, gw)).into_iter().chain([(&states, gh)]).collect();
         let mut grads = tape.backward_from_all(results);
         leaves.zip(numbers).visit(|_, leaf| hand_over(&mut grads, leaf, each));
@@ -74,12 +75,12 @@ impl<T: Real> Gpt<Tensor<T>> {
     }
 
     /// h₀ … hₙ and W, and nothing else that the forward pass makes, on a tape that records nothing.
-    pub fn inputs_of_blocks(&self, tape: &Tape<T>, batch: &Batch, dropout: Option<DropoutSeed>) -> (Vec<Tensor<T>>, Tensor<T>) {
+    pub fn inputs_of_blocks(&self, tape: &Tape<T>, side: &Side, dropout: Option<DropoutSeed>) -> (Vec<Tensor<T>>, Tensor<T>) {
         let model = self.constants(tape);
-        let Hidden { mut states, output } = tape.scope("embed", || model.embed(&batch.inputs, batch.sequences, 0, dropout));
+        let (mut states, output) = tape.scope("embed", || model.embed(side, 0, dropout));
         let mut inputs = vec![states.value().clone()];
         for (layer, block) in model.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, dropout));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &side.sight, dropout));
             inputs.push(states.value().clone());
         }
         (inputs, output.into_value())
@@ -92,14 +93,14 @@ impl<T: Real> Block<Tensor<T>> {
         &self,
         tape: &Tape<T>,
         layer: usize,
-        dropout: Option<DropoutSeed>,
+        (sight, dropout): (&Sight, Option<DropoutSeed>),
         input: Tensor<T>,
         gradient: Tensor<T>,
         each: impl for<'t> FnOnce(Block<Var<'t, T>>, &mut Grads<T>),
     ) -> Tensor<T> {
         let x = tape.leaf(input);
         let leaves = tape.scope(&format!("h.{layer}"), || self.leaves(tape));
-        let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, dropout));
+        let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, sight, dropout));
         let mut grads = tape.backward_from_all(vec![(&y, gradient)]);
         let gx = grads.take(&x).expect("a block's output depends on its input");
         each(leaves, &mut grads);
@@ -116,7 +117,7 @@ mod tests {
     use gradus_tensor::rng::Philox;
 
     use super::*;
-    use crate::batch::Labels;
+    use crate::batch::{Batch, Labels};
     use crate::check::random_batch;
     use crate::config::{Embedding, GptConfig, Positions};
     use crate::head::{Form, HeadConfig};

@@ -63,7 +63,9 @@ impl Transfer {
             (Transfer::All, _) => true,
             (Transfer::None, _) => false,
             (Transfer::Layers(n), Some(block)) => block < n,
-            (Transfer::Layers(_), None) => matches!(p.role, Role::TokenEmbedding | Role::PositionEmbedding),
+            (Transfer::Layers(_), None) => {
+                matches!(p.role, Role::TokenEmbedding | Role::PositionEmbedding | Role::SegmentEmbedding)
+            }
         }
     }
 }
@@ -82,11 +84,14 @@ impl<T: Real> Model<Tensor<T>> {
         assert!(tokens.start <= vocab, "tokens {tokens:?} begin beyond the vocabulary of {vocab}");
         let grown = ModelConfig { backbone: config.backbone.with_vocab(vocab.max(tokens.end)), ..config };
         Model::declare(&grown).zip(self).map(|_, (declared, p)| {
-            if declared.role != Role::TokenEmbedding || tokens.is_empty() {
-                return p;
-            }
-            let d = p.shape()[1];
-            let fresh: Tensor<T> = Tensor::normal([tokens.len(), d], std, &mut Philox::with_stream(seed, 0x726f_7773));
+            let fresh: Tensor<T> = match declared.role {
+                Role::TokenEmbedding if !tokens.is_empty() => {
+                    Tensor::normal([tokens.len(), p.shape()[1]], std, &mut Philox::with_stream(seed, 0x726f_7773))
+                }
+                // The output's bias has an element per token.
+                Role::Bias if declared.shape != *p.shape() => Tensor::zeros([tokens.len()]),
+                _ => return p,
+            };
             let grown =
                 Tensor::concat(&[&p.slice(0, 0..tokens.start), &fresh, &p.slice(0, tokens.end.min(vocab)..p.shape()[0])], 0);
             assert_eq!(*grown.shape(), declared.shape);
@@ -101,7 +106,15 @@ impl<T: Real> Model<Tensor<T>> {
         let fresh = draw(declared.backbone.clone(), of, 1);
         let choose = |_: &str, ((declared, old), new)| if transfer.keeps(&declared) { old } else { new };
         let backbone = declared.backbone.zip(self.backbone).zip(fresh).map(choose);
-        Model { backbone, score: draw(declared.score, seed, head::STREAM) }
+        let mut score = draw(declared.score, seed, head::STREAM);
+        // A pooler is part of what was pre-trained.
+        if let (Transfer::All, Some(new), Some(old)) = (transfer, &mut score, self.score)
+            && new.pooler.is_some()
+            && old.pooler.is_some()
+        {
+            new.pooler = old.pooler;
+        }
+        Model { backbone, score }
     }
 }
 

@@ -8,7 +8,7 @@ use gradus_autograd::{Tape, Tensor};
 use gradus_model::check::{Loss, Sample, samples, tiny_gpt};
 use gradus_model::{
     Activation, Backbone, BackboneConfig, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, LstmConfig,
-    Model, Objective, Positions, Tree,
+    Model, NormPlace, Objective, Positions, Side, Sight, Tree,
 };
 
 type Row = Vec<f64>;
@@ -73,8 +73,8 @@ impl Parameters {
         (0..x.len()).map(|i| gain[i] * (x[i] - mean) / (variance + eps).sqrt() + bias[i]).collect()
     }
 
-    /// softmax(QKᵀ/√D) V for each head, over the positions up to a token's own.
-    fn attention(&self, name: &str, x: &[Row], heads: usize) -> Vec<Row> {
+    /// softmax(QKᵀ/√D) V for each head, over the slots that slot t sees.
+    fn attention(&self, name: &str, x: &[Row], heads: usize, sees: &dyn Fn(usize, usize) -> bool) -> Vec<Row> {
         let (d, width) = (x[0].len(), x[0].len() / heads);
         let qkv: Vec<Row> = x.iter().map(|x| self.linear(&format!("{name}.c_attn"), x)).collect();
         let part = |t: usize, which: usize, head: usize| &qkv[t][which * d + head * width..][..width];
@@ -82,16 +82,17 @@ impl Parameters {
         for t in 0..x.len() {
             let mut o = Row::new();
             for head in 0..heads {
-                let scores: Row = (0..=t).map(|s| dot(part(t, 0, head), part(s, 1, head)) / (width as f64).sqrt()).collect();
-                let p = softmax(&scores);
-                o.extend((0..width).map(|i| (0..=t).map(|s| p[s] * part(s, 2, head)[i]).sum::<f64>()));
+                let seen: Vec<usize> = (0..x.len()).filter(|&s| sees(t, s)).collect();
+                let score = |&s: &usize| dot(part(t, 0, head), part(s, 1, head)) / (width as f64).sqrt();
+                let p = softmax(&seen.iter().map(score).collect::<Row>());
+                o.extend((0..width).map(|i| seen.iter().zip(&p).map(|(&s, p)| p * part(s, 2, head)[i]).sum::<f64>()));
             }
             out.push(self.linear(&format!("{name}.c_proj"), &o));
         }
         out
     }
 
-    fn gpt(&self, c: &GptConfig, ids: &[u32]) -> Vec<Row> {
+    fn gpt(&self, c: &GptConfig, ids: &[u32], segments: &[u32], sees: &dyn Fn(usize, usize) -> bool) -> Vec<Row> {
         let tokens = self.rows("tokens_embed.weight");
         let position = |t: usize| match (c.embedding, c.positions) {
             (Embedding::Joint, _) => tokens[c.vocab + t].clone(),
@@ -101,17 +102,35 @@ impl Parameters {
                 (0..c.width).map(|i| if i % 2 == 0 { angle(i).sin() } else { angle(i).cos() }).collect()
             }
         };
-        let mut h: Vec<Row> = ids.iter().enumerate().map(|(t, &id)| plus(&tokens[id as usize], &position(t))).collect();
+        let eps = c.layer_norm_epsilon;
+        let embedded = |(t, &id): (usize, &u32)| {
+            let sum = plus(&tokens[id as usize], &position(t));
+            let sum =
+                if c.parts.segments > 0 { plus(&sum, &self.rows("segments_embed.weight")[segments[t] as usize]) } else { sum };
+            if c.parts.embedding_norm { self.layer_norm("ln_embed", &sum, eps) } else { sum }
+        };
+        let mut h: Vec<Row> = ids.iter().enumerate().map(embedded).collect();
         for l in 0..c.layers {
-            let attn = self.attention(&format!("h.{l}.attn"), &h, c.heads);
-            for (h, a) in h.iter_mut().zip(attn) {
-                let n = self.layer_norm(&format!("h.{l}.ln_1"), &plus(h, &a), c.layer_norm_epsilon);
-                let u = self.linear(&format!("h.{l}.mlp.c_fc"), &n).into_iter().map(|x| activation(c.activation, x));
-                let m = self.linear(&format!("h.{l}.mlp.c_proj"), &u.collect::<Row>());
-                *h = self.layer_norm(&format!("h.{l}.ln_2"), &plus(&n, &m), c.layer_norm_epsilon);
-            }
+            let norm = |which: &str, x: &Row| self.layer_norm(&format!("h.{l}.{which}"), x, eps);
+            let attn = |x: &[Row]| self.attention(&format!("h.{l}.attn"), x, c.heads, sees);
+            let mlp = |x: &Row| {
+                let u = self.linear(&format!("h.{l}.mlp.c_fc"), x).into_iter().map(|x| activation(c.activation, x));
+                self.linear(&format!("h.{l}.mlp.c_proj"), &u.collect::<Row>())
+            };
+            let each = |x: &[Row], f: &dyn Fn(&Row) -> Row| x.iter().map(f).collect::<Vec<Row>>();
+            let add = |x: &[Row], y: &[Row]| x.iter().zip(y).map(|(x, y)| plus(x, y)).collect::<Vec<Row>>();
+            h = match c.parts.norm {
+                NormPlace::After => {
+                    let n = each(&add(&h, &attn(&h)), &|x| norm("ln_1", x));
+                    each(&add(&n, &each(&n, &mlp)), &|x| norm("ln_2", x))
+                }
+                NormPlace::Before => {
+                    let n = add(&h, &attn(&each(&h, &|x| norm("ln_1", x))));
+                    add(&n, &each(&n, &|x| mlp(&norm("ln_2", x))))
+                }
+            };
         }
-        h
+        if c.parts.final_norm { h.iter().map(|h| self.layer_norm("ln_f", h, eps)).collect() } else { h }
     }
 
     fn lstm(&self, c: &LstmConfig, ids: &[u32]) -> Vec<Row> {
@@ -133,21 +152,39 @@ impl Parameters {
         states
     }
 
-    /// The last hidden states of one sequence.
-    fn hidden(&self, config: &BackboneConfig, ids: &[u32]) -> Vec<Row> {
+    /// The last hidden states of sequence b.
+    fn hidden(&self, config: &BackboneConfig, side: &Side, b: usize) -> Vec<Row> {
+        let row = |all: &[u32]| all.chunks(side.length()).nth(b).unwrap().to_vec();
+        let sees = |i: usize, j: usize| match &side.sight {
+            Sight::Causal => j <= i,
+            Sight::Full(lengths) => j < lengths.as_ref().unwrap()[b],
+        };
         match config {
-            BackboneConfig::Gpt(c) => self.gpt(c, ids),
-            BackboneConfig::Lstm(c) => self.lstm(c, ids),
+            BackboneConfig::Gpt(c) => {
+                self.gpt(c, &row(&side.tokens), &side.segments.as_deref().map(row).unwrap_or_default(), &sees)
+            }
+            BackboneConfig::Lstm(c) => self.lstm(c, &row(&side.tokens)),
         }
     }
 
-    fn logits(&self, h: &[f64]) -> Row {
-        self.rows("tokens_embed.weight").iter().map(|row| dot(h, row)).collect()
+    fn logits(&self, config: &BackboneConfig, h: &[f64]) -> Row {
+        let further = match config {
+            BackboneConfig::Gpt(c) if c.parts.transform => Some(c),
+            _ => None,
+        };
+        let Some(c) = further else { return self.rows("tokens_embed.weight").iter().map(|row| dot(h, row)).collect() };
+        let u: Row = self.linear("transform.dense", h).into_iter().map(|x| activation(c.activation, x)).collect();
+        let h = self.layer_norm("transform.ln", &u, c.layer_norm_epsilon);
+        let z: Row = self.rows("tokens_embed.weight").iter().map(|row| dot(&h, row)).collect();
+        plus(&z, &self.rows("transform.bias")[0])
     }
 
     /// The logits of one example, from the states at the extract tokens of its sequences.
     fn class_logits(&self, head: &HeadConfig, r: &[Row]) -> Row {
         let z = |r: &[f64]| -> Row {
+            let pooled: Row =
+                if head.pooler { self.linear("score.pooler", r).into_iter().map(f64::tanh).collect() } else { r.into() };
+            let r = &pooled;
             let z = self.rows("score.weight").iter().map(|w| dot(w, r)).collect::<Row>();
             if head.bias { plus(&z, &self.rows("score.bias")[0]) } else { z }
         };
@@ -178,17 +215,19 @@ fn near(found: &[f64], expected: &[f64], what: &str) {
 fn every_number_is_that_of_the_loops() {
     for Loss { model, batch, .. } in all() {
         let config = model.config();
-        let (what, t) = (format!("{config:?}"), batch.length());
+        let (what, t) = (format!("{config:?}"), batch.side.length());
         let loops = Parameters::of(&model);
-        let states: Vec<Vec<Row>> = batch.inputs.chunks(t).map(|ids| loops.hidden(&config.backbone, ids)).collect();
-        let logits: Vec<Row> = states.iter().flatten().map(|h| loops.logits(h)).collect();
+        let states: Vec<Vec<Row>> = (0..batch.side.sequences).map(|b| loops.hidden(&config.backbone, &batch.side, b)).collect();
+        let logits: Vec<Row> = states.iter().flatten().map(|h| loops.logits(&config.backbone, h)).collect();
 
         let tape = Tape::off();
-        let found = model.constants(&tape).logits(&batch.inputs, batch.sequences).into_value();
-        assert_eq!(found.shape()[..], [batch.sequences, t, logits[0].len()]);
+        let found = model.constants(&tape).logits(&batch.side).into_value();
+        assert_eq!(found.shape()[..], [batch.side.sequences, t, logits[0].len()]);
         near(&found.to_vec(), &logits.concat(), &what);
 
-        let losses: Row = logits.iter().zip(&*batch.targets).map(|(z, &u)| -softmax(z)[u as usize].ln()).collect();
+        let every: Vec<u32> = (0..batch.side.tokens.len() as u32).collect();
+        let asked = batch.asked.as_deref().unwrap_or(&every).iter().map(|&slot| &logits[slot as usize]);
+        let losses: Row = asked.zip(&*batch.targets).map(|(z, &u)| -softmax(z)[u as usize].ln()).collect();
         near(&model.token_losses(&batch).to_vec(), &losses, &what);
 
         let mut loss = dot(&losses, &batch.weights);

@@ -2,7 +2,7 @@
 
 use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::check::{random_batch, shaken, tiny_lstm};
-use gradus_model::{DropoutSeed, GradientMode, Lstm, LstmConfig, LstmState, Model, Tree};
+use gradus_model::{DropoutSeed, GradientMode, Lstm, LstmConfig, LstmState, Model, Side, Tree};
 use gradus_tensor::rng::Philox;
 
 /// Sequences and their length.
@@ -26,7 +26,12 @@ fn each_dropout_acts_alone() {
         let config = LstmConfig { embd_dropout, resid_dropout, ..tiny() };
         let params = Lstm::<Tensor<f64>>::init(&config, 3).map(shaken(4));
         let tape = Tape::off();
-        let states = params.constants(&tape).hidden(&inputs, B, Some(DropoutSeed::new(11, 1))).states.into_value().to_vec();
+        let states = params
+            .constants(&tape)
+            .hidden(&Side::causal(B, &inputs[..]), Some(DropoutSeed::new(11, 1)))
+            .states
+            .into_value()
+            .to_vec();
         (states.iter().filter(|&&s| s == 0.0).count(), states)
     };
     let (none, plain) = zeros(0.0, 0.0);
@@ -70,7 +75,7 @@ fn decodes<S: Real>() {
     let ids = ids(3, 2 * 12, 40);
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let both = model.hidden(&ids, 2, None).logits().into_value();
+    let both = model.hidden(&Side::causal(2, &ids[..]), None).logits().into_value();
     for (s, steps) in [(0, &[1; 12][..]), (1, &[1; 12]), (1, &[2, 0, 1, 1, 8])] {
         let mut state = LstmState::new(&config, &both);
         for step in steps {

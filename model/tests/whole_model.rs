@@ -4,7 +4,7 @@ use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_gpt, tiny_lstm};
 use gradus_model::{
     Activation, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig,
-    Objective, Tree,
+    Objective, Side, Sight, Tree,
 };
 
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
@@ -72,14 +72,18 @@ fn every_property_holds() {
     for (name, loss) in cases() {
         let verdicts = properties(&loss);
         let names: Vec<_> = verdicts.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["causality", "independence", "padding", "cache", "shards"]);
+        let expected = match &loss.batch.side.sight {
+            Sight::Causal => &["causality", "independence", "padding", "cache", "shards"][..],
+            Sight::Full(_) => &["blindness", "independence", "padding", "shards"],
+        };
+        assert_eq!(names, expected);
         for (_, verdict) in verdicts {
             assert_eq!(verdict, Ok(()), "{name}");
         }
         let Loss { model, batch, .. } = &loss;
-        let logits = |ids: &[u32]| model.constants(&Tape::off()).logits(ids, batch.sequences).into_value();
+        let logits = |side: &Side| model.constants(&Tape::off()).logits(side).into_value();
         let vocab = model.backbone.config().vocab() as u32;
-        assert_eq!(sight(model.backbone.sight(), &batch.inputs, batch.sequences, vocab, logits), Ok(()), "{name}");
+        assert_eq!(sight(&batch.side, vocab, logits), Ok(()), "{name}");
     }
 }
 
@@ -90,7 +94,7 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
         if model.score.is_none() || dropout.is_some() {
             continue;
         }
-        let silent = Batch { weights: vec![0.0; batch.inputs.len()].into(), ..batch };
+        let silent = Batch { weights: vec![0.0; batch.side.tokens.len()].into(), ..batch };
         let gradient = |how| model.gradient(&silent, None, how).1;
         let (whole, alone) = (gradient(GradientMode::Whole), gradient(GradientMode::Head));
         assert_eq!(whole.score, alone.score, "{case}");
@@ -107,7 +111,7 @@ fn each_dropout_of_a_gpt_acts_alone() {
         let model = parameters(&config.into());
         let tape = Tape::off();
         let seed = DropoutSeed::new(11, 1).from_sequence(first);
-        model.constants(&tape).hidden(ids, sequences, Some(seed)).states.into_value().to_vec()
+        model.constants(&tape).hidden(&Side::causal(sequences, ids), Some(seed)).states.into_value().to_vec()
     };
     let states = |dropouts| {
         let both = run(dropouts, &ids, 2, 0);
@@ -142,7 +146,7 @@ fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>)
     let labels = Labels { per_example: 2, extract: vec![last as u32; b].into(), targets: [].into(), weights: [].into() };
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let states = model.hidden(&ids.repeat(b), b, None).states;
+    let states = model.hidden(&Side::causal(b, ids.repeat(b)), None).states;
     let score = model.score.unwrap();
     let logits = |step| score.logits(&states, &labels, Some(DropoutSeed::new(3, step))).value().to_vec();
     (states.value().slice(0, 0..1).slice(1, last..last + 1).to_vec(), (1..=20).map(logits).collect())
@@ -197,12 +201,12 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
     let gpt = params.gpt().unwrap();
     let tape = Tape::off();
     let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
-    let hidden = model.embed(&ids, 1, 0, Some(DropoutSeed::new(3, 1)));
-    let (table, read) = (gpt.tokens_embed.weight.0.to_vec(), hidden.output.value().to_vec());
+    let (states, output) = model.embed(&Side::causal(1, ids), 0, Some(DropoutSeed::new(3, 1)));
+    let (table, read) = (gpt.tokens_embed.weight.0.to_vec(), output.value().to_vec());
     let dropped = read.iter().filter(|x| **x == 0.0).count();
     assert!((table.len() / 3..table.len() * 2 / 3).contains(&dropped), "{dropped} of {}", table.len());
     assert!(read.iter().zip(&table).all(|(r, x)| *r == 0.0 || (r - 2.0 * x).abs() < 1e-15));
-    let (d, h) = (config.width, hidden.states.value().to_vec());
+    let (d, h) = (config.width, states.value().to_vec());
     for (t, &id) in ids.iter().enumerate() {
         for i in 0..d {
             assert_eq!(h[t * d + i], read[id as usize * d + i] + read[(config.vocab + t) * d + i]);
@@ -218,14 +222,13 @@ fn the_joint_softmax_runs_over_positions_too() {
     let gpt = params.gpt().unwrap();
     let ids = [3, 1, 4];
     let tape = Tape::off();
-    let logits = gpt.constants(&tape).hidden(&ids, 1, None).logits().into_value();
+    let logits = gpt.constants(&tape).hidden(&Side::causal(1, ids), None).logits().into_value();
     let rows = config.vocab + config.context;
     assert_eq!(logits.shape()[..], [1, 3, rows]);
     let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();
     let tokens: f64 = last[..config.vocab].iter().sum::<f64>() / last.iter().sum::<f64>();
     let probability = |target: u32| {
-        let batch =
-            Batch { sequences: 1, inputs: ids.into(), targets: [1, 4, target].into(), weights: [1.0; 3].into(), labels: None };
+        let batch = Batch::next(1, ids, [1, 4, target], [1.0; 3]);
         (-params.token_losses(&batch).to_vec()[2]).exp()
     };
     let sum: f64 = (0..config.vocab as u32).map(probability).sum();

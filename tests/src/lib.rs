@@ -5,7 +5,7 @@ pub mod parsers;
 
 use std::path::{Path, PathBuf};
 
-use gradus_model::{Batch, Model, Objective, Tree, checkpoint};
+use gradus_model::{Batch, Model, Objective, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_train::trainer::Trainer;
 use safetensors::{Dtype, SafeTensors};
@@ -17,7 +17,7 @@ pub fn golden() -> PathBuf {
 
 /// The language models among the fixtures, by directory.
 pub fn golden_models() -> Vec<PathBuf> {
-    golden_directories(|name| !name.starts_with("heads-") && !name.starts_with("lstm-"))
+    golden_directories(|name| ["heads-", "lstm-", "relative-"].iter().all(|other| !name.starts_with(other)))
 }
 
 /// The directories of models whose name is one of these.
@@ -89,13 +89,17 @@ impl Arrays {
     /// The same for all arrays whose names begin with `prefix`: a tree's values, by Hugging Face's names.
     #[track_caller]
     pub fn assert_all_agree<T: Real>(&self, prefix: &str, found: &Model<Tensor<T>>, tolerance: f64) {
-        let mut compared = 0;
-        checkpoint::hugging_face_names(found).zip(found.as_ref()).visit(|_, (name, value)| {
-            self.assert_agrees(&format!("{prefix}{name}"), value, tolerance);
-            compared += 1;
-        });
-        let all = self.names().iter().filter(|name| name.starts_with(prefix)).count();
-        assert_eq!(compared, all, "{}: every array of {prefix}", self.path.display());
+        self.assert_all_named_agree(prefix, checkpoint::theirs(found), tolerance);
+    }
+
+    /// The same for tensors with their names.
+    #[track_caller]
+    pub fn assert_all_named_agree<T: Real>(&self, prefix: &str, mut found: Vec<(String, Tensor<T>)>, tolerance: f64) {
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let names: Vec<String> = found.iter().map(|(name, _)| format!("{prefix}{name}")).collect();
+        let all: Vec<String> = self.names().into_iter().filter(|name| name.starts_with(prefix)).collect();
+        assert_eq!(names, all, "{}: every array of {prefix}", self.path.display());
+        names.iter().zip(&found).for_each(|(name, (_, value))| self.assert_agrees(name, value, tolerance));
     }
 }
 
@@ -120,13 +124,8 @@ pub fn next_tokens(ids: &[u32], lengths: &[u32], objective: Objective) -> Batch 
     let (b, t) = (lengths.len(), ids.len() / lengths.len());
     let predicts = |i: usize| i % t + 1 < lengths[i / t] as usize;
     let mask: Vec<f64> = (0..b * t).map(|i| if predicts(i) { 1.0 } else { 0.0 }).collect();
-    Batch {
-        sequences: b,
-        inputs: ids.into(),
-        targets: (0..b * t).map(|i| if predicts(i) { ids[i + 1] } else { 0 }).collect(),
-        weights: objective.weights(&mask, b).into(),
-        labels: None,
-    }
+    let targets: Vec<u32> = (0..b * t).map(|i| if predicts(i) { ids[i + 1] } else { 0 }).collect();
+    Batch::next(b, ids, targets, objective.weights(&mask, b))
 }
 
 /// The largest difference, relative to the largest entry of `expected`.

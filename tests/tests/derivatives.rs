@@ -4,15 +4,15 @@ use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::derivatives::{grad, hvp, jvp};
 use gradus_autograd::{Real, Tensor, Var};
 use gradus_model::check::Loss;
-use gradus_model::{Batch, DropoutSeed, GptConfig, Model, Objective, Sight, Tree, check as properties};
+use gradus_model::{Batch, DropoutSeed, GptConfig, Model, Objective, Side, Tree, check as properties};
 
 fn gpt() -> (Loss, Vec<Tensor<f64>>) {
     let backbone =
         GptConfig { vocab: 17, context: 6, width: 12, layers: 2, heads: 3, initializer_range: 0.3, ..GptConfig::default() };
     let model = Model::init(&backbone.into(), 1);
-    let ids = |k: u32| (0..12).map(|i| (5 * i + k) % 17).collect();
-    let weights = Objective::TokenMean.weights(&[1.0; 12], 2).into();
-    let batch = Batch { sequences: 2, inputs: ids(1), targets: ids(2), weights, labels: None };
+    let ids = |k: u32| (0..12).map(|i| (5 * i + k) % 17).collect::<Vec<_>>();
+    let weights = Objective::TokenMean.weights(&[1.0; 12], 2);
+    let batch = Batch::next(2, ids(1), ids(2), weights);
     let loss = Loss { model, batch, dropout: Some(DropoutSeed::new(3, 1)) };
     let parameters = loss.parameters();
     (loss, parameters)
@@ -150,14 +150,15 @@ fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
 
 /// Σ idᵢ·wᵢ.
 fn weighed(b: &Batch) -> Vec<f64> {
-    vec![b.inputs.iter().zip(b.weights.iter()).map(|(&id, w)| f64::from(id) * w).sum()]
+    vec![b.side.tokens.iter().zip(b.weights.iter()).map(|(&id, w)| f64::from(id) * w).sum()]
 }
 
 #[test]
 fn who_sees_ahead_or_sees_nothing_is_refused() {
     let batch = batch();
     let verdict = |f: &dyn Fn(&[u32]) -> Tensor<f64>| {
-        properties::causality(&batch.inputs, 2, 17, f).and_then(|()| properties::sight(Sight::Causal, &batch.inputs, 2, 17, f))
+        let of = |side: &Side| f(&side.tokens);
+        properties::blindness(&batch.side, 17, of).and_then(|()| properties::sight(&batch.side, 17, of))
     };
     assert_eq!(verdict(&|ids| sums(ids, false)), Ok(()));
     let ahead = verdict(&|ids| sums(ids, true)).unwrap_err().to_string();
@@ -182,8 +183,8 @@ fn who_looks_at_neighbours_is_refused() {
 fn who_reads_padding_is_refused() {
     let mut padded = batch();
     padded.weights = padded.weights.iter().enumerate().map(|(i, w)| if i % 6 < 4 { *w } else { 0.0 }).collect();
-    let everything = |b: &Batch| vec![b.inputs.iter().map(|&id| f64::from(id)).sum()];
-    let length = |b: &Batch| vec![b.length() as f64];
+    let everything = |b: &Batch| vec![b.side.tokens.iter().map(|&id| f64::from(id)).sum()];
+    let length = |b: &Batch| vec![b.side.length() as f64];
     assert_eq!(properties::padding(&padded, 17, true, weighed), Ok(()));
     let read = properties::padding(&padded, 17, false, everything).unwrap_err().to_string();
     assert_eq!(read, "padding: the loss is 9.1e1 with other tokens for padding, and 8.7e1 before");
@@ -208,7 +209,8 @@ fn a_forgetful_cache_is_refused() {
 #[test]
 fn parts_that_do_not_add_up_are_refused() {
     let batch = batch();
-    let mean = |_: usize, b: &Batch| vec![b.inputs.iter().map(|&id| f64::from(id)).sum::<f64>() / b.inputs.len() as f64];
+    let mean =
+        |_: usize, b: &Batch| vec![b.side.tokens.iter().map(|&id| f64::from(id)).sum::<f64>() / b.side.tokens.len() as f64];
     let first = |first: usize, _: &Batch| vec![1.0 + first as f64];
     assert_eq!(properties::shards(&batch, |_, b| weighed(b)), Ok(()));
     let mean = properties::shards(&batch, mean).unwrap_err().to_string();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_data::sets::{Example, Input, Label, Task};
-use gradus_model::{Batch, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective, Tree, checkpoint};
+use gradus_model::{Batch, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective, Tree};
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -70,7 +70,8 @@ impl Fixture {
         let config = ModelConfig { backbone: backbone.with_dropout(0.0).into(), head: Some(head) };
         let weights = Arrays::read(&dir.join("model.safetensors"));
         let declared = Model::declare(&config);
-        let params = checkpoint::hugging_face_names(&declared).zip(declared).map(|_, (name, declared)| {
+        let params = declared.map(|path, declared| {
+            let name = if path.starts_with("score.") { path.to_owned() } else { format!("transformer.{path}") };
             let found = weights.get(&name);
             assert_eq!(*found.shape(), declared.shape, "{name}");
             found
@@ -128,7 +129,12 @@ fn texts_become_the_same_sequences() {
     for fixture in fixtures() {
         let batch = fixture.batch(0.5, Objective::SequenceMean);
         let (expected, shape) = fixture.expected.ids("input_ids");
-        assert_eq!((batch.inputs.to_vec(), vec![batch.sequences, batch.length()]), (expected, shape), "{}", fixture.name);
+        assert_eq!(
+            (batch.side.tokens.to_vec(), vec![batch.side.sequences, batch.side.length()]),
+            (expected, shape),
+            "{}",
+            fixture.name
+        );
         let labels = batch.labels.unwrap();
         assert_eq!(labels.extract.to_vec(), fixture.expected.ids("extract").0, "{}", fixture.name);
         assert_eq!(labels.per_example as u32, fixture.expected.ids("sequences_per_example").0[0]);

@@ -11,6 +11,7 @@ mod lstm_parity;
 mod openai_release;
 mod ops_page;
 mod optimizer_parity;
+mod relatives_parity;
 mod rooms;
 mod transformers_parity;
 mod unsafe_code;

@@ -92,7 +92,7 @@ fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
     for (row, window) in windows.iter().enumerate() {
         weights[row * length..][window.counted.clone()].fill(weight);
     }
-    Batch { sequences: rows, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+    Batch::next(rows, inputs, targets, weights)
 }
 
 /// Predicted tokens of these sequences: all but the first of each.
@@ -153,7 +153,7 @@ pub fn gradients<T: Real>(
 #[cfg(test)]
 mod tests {
     use gradus_autograd::Tape;
-    use gradus_model::GptConfig;
+    use gradus_model::{GptConfig, Side};
 
     use super::*;
 
@@ -195,7 +195,7 @@ mod tests {
                     for i in w.counted.clone() {
                         let tape = Tape::off();
                         let seen = &ids[w.inputs.start..=w.inputs.start + i];
-                        let logits = model.constants(&tape).logits(seen, 1).value().to_vec();
+                        let logits = model.constants(&tape).logits(&Side::causal(1, seen)).value().to_vec();
                         let last = &logits[i * model.backbone.config().vocab()..];
                         let lse = last.iter().map(|z| z.exp()).sum::<f64>().ln();
                         let target = w.inputs.start + i + 1;

@@ -29,8 +29,7 @@
 //! for t in 1..=60 {
 //!     let rows = windows.batch(t, 0..4); // four windows: a function of the seed and t
 //!     let weights = Objective::TokenMean.weights(&[1.0; 4 * 16], 4);
-//!     let (inputs, targets) = (rows.inputs.into(), rows.targets.into());
-//!     losses.push(trainer.step(&Batch { sequences: 4, inputs, targets, weights: weights.into(), labels: None })?.loss);
+//!     losses.push(trainer.step(&Batch::next(4, rows.inputs, rows.targets, weights))?.loss);
 //! }
 //! assert!(losses[59] < 0.7 * losses[0]); // nats per token
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,6 +40,7 @@
 //! | [`optim`], [`trainer`] | one step, and all that it depends on |
 //! | [`collective`] | the processes that make it together |
 //! | [`run`] | training on disk: directory, loop, resume |
+//! | [`views`] | how a text is read and what is asked of it, where that is not just the next token |
 //! | [`pretrain`], [`finetune`], [`tasks`] | what is trained: a language model on text, a head on a task |
 //! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
 //! | [`evaluate`], [`zero_shot`] | how well a model predicts, and what it knows of a task |
@@ -59,4 +59,5 @@ pub mod pretrain;
 pub mod run;
 pub mod tasks;
 pub mod trainer;
+pub mod views;
 pub mod zero_shot;

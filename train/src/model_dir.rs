@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums::{self, CHECKSUMS_FILE};
 use gradus_io::disk;
 use gradus_io::files::{FileError, resolve_directory};
-use gradus_model::Model;
 use gradus_model::checkpoint::{self, Bytes, CheckpointError};
+use gradus_model::{Asks, Model};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
@@ -23,7 +23,7 @@ const TOKENIZER_FILES: [&str; 4] = ["tokenizer.json", "gradus_tokenizer.json", "
 pub enum ModelDirError {
     #[error(
         "{path}: expected a directory with config.json and model.safetensors, found {found}; \
-         give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of openai-gpt"
+         give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of openai-gpt or gpt2"
     )]
     NoModel { path: PathBuf, found: &'static str },
     #[error(transparent)]
@@ -36,6 +36,18 @@ pub enum ModelDirError {
         "{path}: the tokenizer has {tokenizer} ids, but the model has {model}, so they do not belong together; copy the model's own tokenizer there"
     )]
     Vocabulary { path: PathBuf, tokenizer: usize, model: usize },
+    #[error(
+        "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE); so far only          the library reads it (gradus_model::checkpoint::load): give --model a GPT or an LSTM"
+    )]
+    Masked { path: PathBuf },
+}
+
+/// A model that predicts the next token, which all else here expects.
+fn predicting(dir: &Path, model: Model<Tensor<f32>>) -> Result<Model<Tensor<f32>>, ModelDirError> {
+    match model.gpt().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked) {
+        true => Err(ModelDirError::Masked { path: dir.to_owned() }),
+        false => Ok(model),
+    }
 }
 
 /// What is at a path that is not a model directory.
@@ -134,10 +146,27 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
     checksums::check_where(dir, is_of_model)?;
     let open = |name: &str| disk::map(&dir.join(name), Bytes::open);
-    Ok(checkpoint::read(dir, &open)?)
+    predicting(dir, checkpoint::read(dir, &open)?)
 }
 
 /// The file by which a directory is known to hold a tokenizer; `None` where it holds none.
 pub fn tokenizer_file(dir: &Path) -> Option<PathBuf> {
     TOKENIZER_FILES.iter().map(|file| dir.join(file)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::check::{tiny_bert, tiny_gpt2};
+
+    use super::*;
+
+    #[test]
+    fn a_model_that_fills_masks_is_not_asked_for_the_next_token() {
+        let dir = tempfile::tempdir().unwrap();
+        checkpoint::save(dir.path(), &Model::init(&tiny_gpt2().into(), 1)).unwrap();
+        assert_eq!(load(dir.path()).unwrap().gpt().unwrap().config(), &tiny_gpt2());
+        checkpoint::save(dir.path(), &Model::init(&tiny_bert().into(), 1)).unwrap();
+        let told = load(dir.path()).unwrap_err().to_string();
+        assert!(told.contains("expected a model that predicts the next token, found one that fills masks"), "{told}");
+    }
 }

@@ -153,9 +153,9 @@ fn a_step_that_failed_is_kept_and_made_again() {
     let plain = batch(&config());
     let labels = Labels {
         per_example: 1,
-        extract: vec![1; plain.sequences].into(),
-        targets: [1.0, 0.0].repeat(plain.sequences).into(),
-        weights: vec![1.0 / plain.sequences as f64; plain.sequences].into(),
+        extract: vec![1; plain.side.sequences].into(),
+        targets: [1.0, 0.0].repeat(plain.side.sequences).into(),
+        weights: vec![1.0 / plain.side.sequences as f64; plain.side.sequences].into(),
     };
     for batch in [plain.clone(), Batch { labels: Some(labels), ..plain }] {
         let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Classify, 2));
@@ -180,8 +180,8 @@ fn a_step_that_failed_is_kept_and_made_again() {
         told.strip_prefix(&format!("{}: ", step.display())).expect(&told).to_owned()
     };
     let sequences = refused(&whole.replace("\"sequences\":", "\"sequences\":1"));
-    let found = "expected sequences of one length within the context, with a target and a weight for each token; \
-                 found 17 sequences, 56 tokens, 56 targets and 56 weights";
+    let found = "expected sequences of one length within the context, with a target and a weight for each token that is \
+                 asked; found 17 sequences, 56 tokens, 56 asked, 56 targets and 56 weights";
     assert!(sequences.starts_with(found), "{sequences}");
     assert!(refused(&whole[1..]).contains("line 1 column 8"));
     let mut read: serde_json::Value = serde_json::from_str(&whole).unwrap();

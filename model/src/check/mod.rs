@@ -2,8 +2,8 @@
 //!
 //! | property | claim | error allowed |
 //! |-|-|-|
-//! | [`causality`] | ∂logitsᵢ/∂xⱼ = 0 for j > i: another token at j changes no bit before it | none |
-//! | [`sight`] | … and changes what follows, unless the parameters hide it; with full [`Sight`], everything | – |
+//! | [`blindness`] | another token in slot j changes no bit in the slots that do not see it. From left to right that is causality: ∂logitsᵢ/∂xⱼ = 0 for j > i | none |
+//! | [`sight`] | … and changes those that do, unless the parameters hide it | – |
 //! | [`independence`] | a sequence's values depend neither on its place in the batch nor on its neighbours | 1e-13 |
 //! | [`padding`] | other tokens after the last that counts change no bit of the loss; more of them only its rounding | none; 1e-12 |
 //! | [`cache`] | reading token by token with a cache gives the logits of one pass | 1e-12 |
@@ -39,11 +39,11 @@ use gradus_autograd::{Real, Tape, Tensor, Var};
 use crate::batch::{Batch, Labels};
 use crate::decode::Decoder;
 use crate::dropout::DropoutSeed;
-use crate::layers::Sight;
 use crate::model::{GradientMode, Model};
+use crate::side::{Side, Sight};
 use crate::tree::Tree;
 
-pub use samples::{Sample, labelled_batch, random_batch, samples, shaken, tiny_gpt, tiny_lstm};
+pub use samples::{Sample, labelled_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm};
 
 /// A property that does not hold: which, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -123,23 +123,21 @@ impl Function for Part {
     }
 }
 
-/// Every property, by name, that a model of its [`Sight`] should have. A model that sees all positions has no cache, and until
-/// a batch can say where a sequence ends, its padding is read.
+/// Every property, by name, that a model should have on such a batch. Only what is read from left to right has a cache.
 ///
 /// # Panics
 /// Where the batch does not fit this model: no sequences, tokens beyond its vocabulary, more than its context.
 pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, Verdict)> {
-    let (dropout, config) = (*dropout, model.backbone.config());
+    let (dropout, config, side) = (*dropout, model.backbone.config(), &batch.side);
     let vocab = config.vocab() as u32;
-    let logits = |ids: &[u32]| {
+    let logits = |side: &Side| {
         let tape = Tape::off();
-        model.constants(&tape).hidden(ids, batch.sequences, dropout).logits().into_value()
+        model.constants(&tape).hidden(side, dropout).logits().into_value()
     };
     let losses = |order: &[usize]| {
-        let t = batch.length();
-        let rows = |all: &[u32]| order.iter().flat_map(|&s| all[s * t..][..t].to_vec()).collect();
-        let (inputs, targets, weights) = (rows(&batch.inputs), rows(&batch.targets), vec![1.0; order.len() * t].into());
-        model.token_losses(&Batch { sequences: order.len(), inputs, targets, weights, labels: None })
+        let side = side.part(order.iter().copied(), side.length());
+        let (targets, weights) = (side.tokens.clone(), vec![1.0; side.tokens.len()].into());
+        model.token_losses(&Batch { side, asked: None, targets, weights, labels: None })
     };
     let gradient = |batch: &Batch, dropout: Option<DropoutSeed>| {
         let (loss, gradient) = model.gradient(batch, dropout, GradientMode::Whole);
@@ -147,60 +145,61 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
         gradient.zip(model.as_ref()).visit(|_, (g, p)| all.extend(g.map_or_else(|| vec![0.0; p.len()], |g| g.to_vec())));
         all
     };
-    let room = dropout.is_none() && batch.length() < config.context();
-    let causal = model.backbone.sight() == Sight::Causal;
-    let mut verdicts = Vec::new();
+    let room = dropout.is_none() && side.length() < config.context();
+    let causal = side.sight == Sight::Causal;
+    let mut verdicts = vec![
+        (if causal { "causality" } else { "blindness" }, blindness(side, vocab, logits)),
+        ("independence", independence(side.sequences, losses)),
+        ("padding", padding(batch, vocab, room, |batch| gradient(batch, dropout))),
+    ];
     if causal {
-        verdicts.push(("causality", causality(&batch.inputs, batch.sequences, vocab, logits)));
-    }
-    verdicts.push(("independence", independence(batch.sequences, losses)));
-    if causal {
-        verdicts.push(("padding", padding(batch, vocab, room, |batch| gradient(batch, dropout))));
-        let ids = &batch.inputs[..batch.length()];
-        let full = model.constants(&Tape::off()).logits(ids, 1).into_value();
+        let ids = &side.tokens[..side.length()];
+        let full = model.constants(&Tape::off()).logits(&Side::causal(1, ids)).into_value();
         let mut decoder = Decoder::new(model);
         verdicts.push(("cache", cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))));
     }
-    // Parts with labels are as long as they must be, and a mask depends on the length.
-    let dropout = dropout.filter(|_| batch.labels.is_none());
+    // A part may be no longer than it must be, and a mask depends on the length.
+    let dropout = dropout.filter(|_| causal && batch.labels.is_none());
     let part = |first: usize, part: &Batch| gradient(part, dropout.map(|seed| seed.from_sequence(first as u64)));
     verdicts.push(("shards", shards(batch, part)));
     verdicts
 }
 
-/// No position sees a later one. `logits` gives (B, T, …) for ids (B·T) below `vocab`.
-pub fn causality(ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
-    changes("causality", ids, sequences, vocab, logits, |same, i, j| same || i >= j)
+/// What a slot does not see changes no bit of its logits. `logits` gives (B, T, …) for a side with other tokens, below `vocab`.
+pub fn blindness(side: &Side, vocab: u32, logits: impl Fn(&Side) -> Tensor<f64>) -> Verdict {
+    let property = if side.sight == Sight::Causal { "causality" } else { "blindness" };
+    changes(property, side, vocab, logits, |same, sees| same || sees)
 }
 
-/// Every position sees all that this sight grants it. This shows only where parameters make a difference, not where an embedding
+/// Every slot sees all that its sight grants it. This shows only where parameters make a difference, not where an embedding
 /// is constant or a probability rounds to 1, so [`properties`] leaves it out.
-pub fn sight(seen: Sight, ids: &[u32], sequences: usize, vocab: u32, logits: impl Fn(&[u32]) -> Tensor<f64>) -> Verdict {
-    changes("sight", ids, sequences, vocab, logits, |same, i, j| !same || i < j && seen == Sight::Causal)
+pub fn sight(side: &Side, vocab: u32, logits: impl Fn(&Side) -> Tensor<f64>) -> Verdict {
+    changes("sight", side, vocab, logits, |same, sees| !same || !sees)
 }
 
-/// Replaces each token j in turn; `holds` judges whether the logits at each position i may be the same as before.
+/// Replaces the token in each slot j in turn; `holds` judges whether the logits in each slot i may be the same as before, from whether
+/// it sees j. A slot reads its own token even where it is padding.
 fn changes(
     property: &'static str,
-    ids: &[u32],
-    sequences: usize,
+    side: &Side,
     vocab: u32,
-    logits: impl Fn(&[u32]) -> Tensor<f64>,
-    holds: impl Fn(bool, usize, usize) -> bool,
+    logits: impl Fn(&Side) -> Tensor<f64>,
+    holds: impl Fn(bool, bool) -> bool,
 ) -> Verdict {
+    let (ids, sequences) = (&side.tokens, side.sequences);
     let whole = sequences > 0 && !ids.is_empty() && ids.len().is_multiple_of(sequences);
-    assert!(whole, "{property}: ids (B·T) of B sequences of one length, got {} ids of {sequences} sequences", ids.len());
-    let t = ids.len() / sequences;
-    let before = logits(ids).to_vec();
+    assert!(whole, "{property}: tokens (B·T) of B sequences of one length, got {} of {sequences} sequences", ids.len());
+    let t = side.length();
+    let before = logits(side).to_vec();
     let row = before.len() / ids.len();
     for j in 0..t {
         let mut other = ids.to_vec();
         (0..sequences).for_each(|s| other[s * t + j] = (other[s * t + j] + 1) % vocab);
-        let after = logits(&other).to_vec();
-        for (i, (old, new)) in before.chunks(row).zip(after.chunks(row)).enumerate() {
+        let after = logits(&Side { tokens: other.into(), ..side.clone() }).to_vec();
+        for (at, (old, new)) in before.chunks(row).zip(after.chunks(row)).enumerate() {
             let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
-            let (s, i) = (i / t, i % t);
-            if !holds(same, i, j) {
+            let (s, i) = (at / t, at % t);
+            if !holds(same, i == j || side.sight.allows(s, i, j)) {
                 let how = if same { "the same as" } else { "different from" };
                 let what = format!("sequence {s}: the logits at {i} are {how} before when only token {j} changes");
                 return Err(Violation { property, what });
@@ -233,27 +232,48 @@ pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) 
 /// Any tokens may follow the last one that counts, and with `room` there may be one more. `gradient` gives a batch's loss and
 /// its gradient's elements, in one order.
 pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) -> Vec<f64>) -> Verdict {
-    let t = batch.length();
-    let ends = |s: usize| {
-        let predicted = batch.weights[s * t..][..t].iter().rposition(|&w| w != 0.0);
-        predicted.max(batch.labels.as_ref().map(|labels| labels.extract[s] as usize))
+    let (side, t) = (&batch.side, batch.side.length());
+    let end = |s: usize| match &side.sight {
+        Sight::Full(lengths) => lengths.as_ref().map_or(t, |lengths| lengths[s]),
+        Sight::Causal => {
+            let predicted = batch.weights[s * t..][..t].iter().rposition(|&w| w != 0.0);
+            predicted.max(batch.labels.as_ref().map(|labels| labels.extract[s] as usize)).map_or(0, |last| last + 1)
+        }
     };
-    let behind = |i: usize| ends(i / t).is_none_or(|end| i % t > end);
+    let behind = |i: usize| i % t >= end(i / t);
     let before = gradient(batch);
     let unchanged = |how, other: &Batch, tolerance| same("padding", &gradient(other), how, &before, "before", tolerance);
-    if (0..batch.inputs.len()).any(behind) {
-        let inputs = batch.inputs.iter().enumerate().map(|(i, &id)| if behind(i) { (id + 1) % vocab } else { id });
-        unchanged("with other tokens for padding", &Batch { inputs: inputs.collect(), ..batch.clone() }, 0.0)?;
+    if (0..side.tokens.len()).any(behind) {
+        let other = |(i, &id): (usize, &u32)| if behind(i) { (id + 1) % vocab } else { id };
+        let side = Side { tokens: side.tokens.iter().enumerate().map(other).collect(), ..side.clone() };
+        unchanged("with other tokens for padding", &Batch { side, ..batch.clone() }, 0.0)?;
     }
-    if room {
-        fn longer<X: Copy>(row: usize, all: &[X], pad: X) -> Vec<X> {
-            all.chunks(row).flat_map(|row| row.iter().copied().chain([pad])).collect()
+    if room { unchanged("one token longer", &longer(batch), 1e-12) } else { Ok(()) }
+}
+
+/// The same batch with one slot more in each sequence, for padding.
+fn longer(batch: &Batch) -> Batch {
+    fn with<X: Copy>(row: usize, all: &[X], pad: X) -> Arc<[X]> {
+        all.chunks(row).flat_map(|row| row.iter().copied().chain([pad])).collect()
+    }
+    let (side, t) = (&batch.side, batch.side.length());
+    let lengths = |lengths: &Option<Arc<[usize]>>| lengths.clone().unwrap_or_else(|| vec![t; side.sequences].into());
+    let side = Side {
+        sequences: side.sequences,
+        tokens: with(t, &side.tokens, 0),
+        segments: side.segments.as_ref().map(|segments| with(t, segments, 0)),
+        sight: match &side.sight {
+            Sight::Causal => Sight::Causal,
+            Sight::Full(all) => Sight::Full(Some(lengths(all))),
+        },
+    };
+    match &batch.asked {
+        None => Batch { side, targets: with(t, &batch.targets, 0), weights: with(t, &batch.weights, 0.0), ..batch.clone() },
+        Some(asked) => {
+            let asked = asked.iter().map(|&slot| slot + slot / t as u32).collect();
+            Batch { side, asked: Some(asked), ..batch.clone() }
         }
-        let inputs = longer(t, &batch.inputs, 0).into();
-        let (targets, weights) = (longer(t, &batch.targets, 0).into(), longer(t, &batch.weights, 0.0).into());
-        unchanged("one token longer", &Batch { inputs, targets, weights, ..batch.clone() }, 1e-12)?;
     }
-    Ok(())
 }
 
 /// Reading token by token gives what one pass gives: `full` is (1, T, V), `next` reads a token and gives (V).
@@ -277,7 +297,7 @@ pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f
 pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Verdict {
     let whole = gradient(0, batch);
     let each = batch.labels.as_ref().map_or(1, |labels: &Labels| labels.per_example);
-    for parts in 2..=batch.sequences / each {
+    for parts in 2..=batch.side.sequences / each {
         let mut sum = vec![0.0; whole.len()];
         for (first, part) in batch.split(parts) {
             sum.iter_mut().zip(gradient(first, &part)).for_each(|(sum, g)| *sum += g);
@@ -306,7 +326,6 @@ mod tests {
     use super::*;
     use crate::config::GptConfig;
     use crate::gpt::Gpt;
-    use crate::param::draw;
 
     /// A model that sees all positions is tested for what such a model does, and is not taken for a causal one.
     #[test]
@@ -314,17 +333,25 @@ mod tests {
         let config =
             GptConfig { vocab: 11, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..GptConfig::default() };
         let ids: Arc<[u32]> = [1, 2, 3, 4, 5, 6, 7, 8].into();
-        let batch = Batch { sequences: 2, inputs: ids.clone(), targets: ids.clone(), weights: [0.125; 8].into(), labels: None };
-        let all = ["causality", "independence", "padding", "cache", "shards"];
-        for (seen, expected) in [(Sight::Causal, &all[..]), (Sight::Full, &["independence", "shards"])] {
-            let model: Model<Tensor<f64>> = Model::from(draw::<f64, _>(Gpt::seeing(&config, seen), 1, 1));
-            let loss = Loss { model: model.clone(), batch: batch.clone(), dropout: None };
-            let verdicts = properties(&loss);
+        let batch = Batch::next(2, ids.clone(), ids.clone(), [0.125; 8]);
+        let model: Model<Tensor<f64>> = Model::from(Gpt::init(&config, 1));
+        let (all, masked) =
+            (["causality", "independence", "padding", "cache", "shards"], ["blindness", "independence", "padding", "shards"]);
+        let padded = Sight::Full(Some([4, 2].into()));
+        for (seen, expected) in [(Sight::Causal, &all[..]), (Sight::Full(None), &masked), (padded, &masked)] {
+            let side = Side { sight: seen.clone(), ..batch.side.clone() };
+            let asked =
+                Batch { asked: Some([1, 3, 4].into()), targets: [7, 8, 9].into(), weights: [0.25; 3].into(), ..batch.clone() };
+            let batch = Batch { side: side.clone(), ..if seen == Sight::Causal { batch.clone() } else { asked } };
+            let verdicts = properties(&Loss { model: model.clone(), batch, dropout: None });
             assert_eq!(verdicts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected);
             assert!(verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{verdicts:?}");
-            let logits = |ids: &[u32]| model.constants(&Tape::off()).logits(ids, 2).into_value();
-            assert_eq!(sight(seen, &ids, 2, 11, logits), Ok(()));
-            assert_eq!(causality(&ids, 2, 11, logits).is_ok(), seen == Sight::Causal);
+            let logits = |side: &Side| model.constants(&Tape::off()).logits(side).into_value();
+            assert_eq!(sight(&side, 11, logits), Ok(()));
+            let other = |sight| Side { sight, ..side.clone() };
+            let claimed =
+                |sight: Sight| blindness(&other(sight), 11, |found| logits(&Side { sight: seen.clone(), ..found.clone() }));
+            assert_eq!(claimed(Sight::Causal).is_ok(), seen == Sight::Causal, "what sees ahead is found out");
         }
     }
 }

@@ -1,17 +1,20 @@
 //! Small models with every form of embedding, objective and head, and random batches: what the checks run on.
 
+use std::sync::Arc;
+
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
 use super::Loss;
 use crate::backbone::BackboneConfig;
 use crate::batch::{Batch, Labels};
-use crate::config::{Embedding, GptConfig, Positions};
+use crate::config::{Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
 use crate::dropout::DropoutSeed;
 use crate::head::{Form, HeadConfig};
 use crate::lstm::LstmConfig;
 use crate::model::{Model, ModelConfig};
 use crate::objectives::Objective;
+use crate::side::{Side, Sight};
 use crate::tree::Tree;
 
 /// A small model, and how its loss is computed from a batch.
@@ -25,24 +28,32 @@ pub struct Sample {
     pub objective: Objective,
     /// The factor λ of the token losses.
     pub lambda: f64,
+    /// Does each slot see all others, some of which are asked?
+    pub masked: bool,
 }
 
 impl Sample {
     /// A language model.
     pub fn new(name: &'static str, backbone: impl Into<BackboneConfig>, objective: Objective) -> Self {
-        Sample { name, config: ModelConfig { backbone: backbone.into(), head: None }, objective, lambda: 1.0 }
+        Sample { name, config: ModelConfig { backbone: backbone.into(), head: None }, objective, lambda: 1.0, masked: false }
     }
 
     /// A backbone under a head.
     pub fn under(name: &'static str, backbone: impl Into<BackboneConfig>, head: HeadConfig, lambda: f64) -> Self {
         let config = ModelConfig { backbone: backbone.into(), head: Some(head) };
-        Sample { name, config, objective: Objective::SequenceMean, lambda }
+        Sample { name, config, objective: Objective::SequenceMean, lambda, masked: false }
+    }
+
+    /// The same, masked: each slot sees all others, some of which are asked.
+    pub fn masked(self) -> Self {
+        Sample { masked: true, ..self }
     }
 
     /// Its loss on four sequences of seven random tokens; parameters, tokens and dropouts are drawn with this seed.
     pub fn loss(&self, seed: u64) -> Loss {
         let model = Model::init(&self.config, seed).map(shaken(seed));
         let batch = labelled_batch(&self.config, self.objective, self.lambda, (4, 7), seed);
+        let batch = if self.masked { masked(batch, &self.config, self.lambda) } else { batch };
         Loss { model, batch, dropout: Some(DropoutSeed::new(seed, 1)) }
     }
 }
@@ -52,12 +63,24 @@ pub fn tiny_gpt() -> GptConfig {
     GptConfig { vocab: 19, context: 9, width: 12, layers: 2, heads: 3, initializer_range: 0.3, ..GptConfig::default() }
 }
 
+/// A Transformer of the same sizes with BERT's parts.
+pub fn tiny_bert() -> GptConfig {
+    let parts = Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::default() };
+    GptConfig { parts, ..tiny_gpt() }
+}
+
+/// A Transformer of the same sizes with GPT-2's parts.
+pub fn tiny_gpt2() -> GptConfig {
+    let parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::default() };
+    GptConfig { parts, ..tiny_gpt() }
+}
+
 /// An LSTM of the same sizes.
 pub fn tiny_lstm() -> LstmConfig {
     LstmConfig { vocab: 19, context: 9, width: 12, units: 11, initializer_range: 0.3, ..LstmConfig::default() }
 }
 
-/// One of each: the three forms of embedding, both objectives, every head, the LSTM.
+/// One of each: the three forms of embedding, both objectives, every head, every part, the LSTM.
 pub fn samples() -> Vec<Sample> {
     let head = |form, classes| HeadConfig { bias: form == Form::Classify, ..HeadConfig::new(form, classes) };
     let classify = || head(Form::Classify, 3);
@@ -71,6 +94,9 @@ pub fn samples() -> Vec<Sample> {
         Sample::under("GPT, classification, λ = 0", gpt(), classify(), 0.0),
         Sample::under("GPT, similarity", gpt(), head(Form::Similar, 6), 0.5),
         Sample::under("GPT, multiple choice", gpt(), head(Form::Choose, 1), 0.5),
+        Sample::new("BERT", tiny_bert(), mean).masked(),
+        Sample::under("BERT, classification, λ = ½", tiny_bert(), HeadConfig { pooler: true, ..classify() }, 0.5).masked(),
+        Sample::new("GPT-2", tiny_gpt2(), mean),
         Sample::new("LSTM, token mean", lstm(), mean),
         Sample::under("LSTM, classification", lstm(), classify(), 0.5),
         Sample::under("LSTM, multiple choice", lstm(), head(Form::Choose, 1), 0.5),
@@ -92,7 +118,7 @@ pub fn shaken(seed: u64) -> impl FnMut(&str, Tensor<f64>) -> Tensor<f64> {
 pub fn random_batch(rng: &mut Philox, vocab: usize, sequences: usize, weights: Vec<f64>) -> Batch {
     let mut ids = || weights.iter().map(|_| rng.below(vocab as u64) as u32).collect::<Vec<_>>();
     let (inputs, targets) = (ids(), ids());
-    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+    Batch::next(sequences, inputs, targets, weights)
 }
 
 /// Random tokens (sequences, tokens), some sequences ending in padding, with labels under a head.
@@ -114,4 +140,22 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
         }
     });
     Batch { labels, ..batch }
+}
+
+/// A batch's tokens to a model that sees them all: in two segments where there are any, the same sequences ending in padding, with
+/// every third slot asked.
+fn masked(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
+    let (b, t) = (batch.side.sequences, batch.side.length());
+    let length = |s: usize| t - s % t.min(3);
+    let asked: Arc<[u32]> = (0..b * t).filter(|i| i % 3 == 1 && i % t < length(i / t)).map(|i| i as u32).collect();
+    let segments = config.gpt().is_some_and(|gpt| gpt.parts.segments > 0);
+    let side = Side {
+        segments: segments.then(|| (0..b * t).map(|i| u32::from(i % t > t / 2)).collect()),
+        sight: Sight::Full(Some((0..b).map(length).collect())),
+        ..batch.side
+    };
+    // To be read at its first slot.
+    let labels = batch.labels.map(|labels| Labels { extract: vec![0; b].into(), ..labels });
+    let (n, targets) = (asked.len(), asked.iter().map(|&slot| batch.targets[slot as usize]).collect());
+    Batch { side, asked: Some(asked), targets, weights: vec![lambda / n as f64; n].into(), labels }
 }

@@ -1,17 +1,18 @@
-//! Checkpoints in Hugging Face's format: a directory of `config.json` (model_type `openai-gpt`) and `model.safetensors`, or
-//! shards (`model-00001-of-00003.safetensors`) and `model.safetensors.index.json`. A head is stored in `model.safetensors` too
-//! where `OpenAIGPTForSequenceClassification` computes the same, otherwise beside it, in `head.safetensors`. [`openai`] reads
-//! and writes OpenAI's own release.
+//! Checkpoints in Hugging Face's format: a directory of `config.json` and `model.safetensors`, or shards
+//! (`model-00001-of-00003.safetensors`) and `model.safetensors.index.json`. GPT-1 is `openai-gpt`; its relatives are `gpt2`, `bert`,
+//! `ernie` and `roberta`. A head is stored in `model.safetensors` too where a class of `transformers` computes the same, otherwise
+//! beside it, in `head.safetensors`. [`openai`] reads and writes OpenAI's own release.
 //!
 //! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
-//! without `transformer.`, f32, f64, f16 or bf16. What `openai-gpt` cannot say (the joint embedding, GELU by the error
-//! function) is saved under the model_type `gradus-gpt`, which `transformers` refuses instead of misreading.
+//! without the body's prefix (`transformer.`, `bert.`), f32, f64, f16 or bf16. What no class can say (the joint embedding, GPT-1 with
+//! GELU by the error function) is saved under the model_type `gradus-gpt`, which `transformers` refuses instead of misreading.
 //!
 //! [`load`] maps large files and copies their numbers into tensors, so that it takes hardly more memory than the model. While it
 //! reads, nobody may cut the files: on Unix that would end the process by SIGBUS. Afterwards they can change as they like; and a
 //! file that is replaced by renaming another one over it does no harm at any time. [`read`] takes bytes from anywhere.
 
 mod config_json;
+mod dialect;
 mod foreign;
 mod index;
 pub mod openai;
@@ -31,6 +32,7 @@ use crate::model::Model;
 use crate::tree::Tree;
 use source::Source;
 
+pub use dialect::{NEXT, theirs};
 pub use source::Bytes;
 pub use weights::StoredTensor;
 
@@ -113,8 +115,8 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, CheckpointError> {
 /// Those of [`load`]. A file that is not there is [`NotFound`](std::io::ErrorKind::NotFound).
 pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Model<Tensor<f32>>, CheckpointError> {
     let source = Source { place, open };
-    let config = config_json::read(&source.path(CONFIG_FILE), &source.read(CONFIG_FILE)?)?;
-    stored::read(source, &config)
+    let (config, dialect) = config_json::read(&source.path(CONFIG_FILE), &source.read(CONFIG_FILE)?)?;
+    stored::read(source, &config, dialect)
 }
 
 /// The files of a model by name, for callers that have their own way of writing.
@@ -139,14 +141,8 @@ pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointErro
     Ok(())
 }
 
-/// The name of each parameter in Hugging Face's `OpenAIGPTLMHeadModel` and `OpenAIGPTForSequenceClassification`.
-pub fn hugging_face_names<V>(model: &Model<V>) -> Model<String> {
-    let score = Tree::map(Tree::as_ref(&model.score), |path, _| format!("score.{path}"));
-    Model { backbone: model.backbone.as_ref().map(|path, _| format!("{BACKBONE}{path}")), score }
-}
-
-/// The prefix of the names of a backbone's parameters; files without a head may leave it out.
-const BACKBONE: &str = "transformer.";
+/// What the names of a head's parameters begin with here, and in its own file.
+const HEAD: &str = "score.";
 
 /// The bytes of all parameters, to be hashed: in the order of the tree, little-endian f32.
 ///

@@ -7,25 +7,27 @@ use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
+use super::dialect::{Dialect, Theirs};
 use super::source::{Bytes, Source};
 use super::values::{Number, convert, tensor};
 use super::weights::{POSITIONS, fixed_positions};
-use super::{BACKBONE, CheckpointError, HEAD_FILE, INDEX_FILE, WEIGHTS_FILE, config_json, foreign, hugging_face_names, index};
+use super::{CheckpointError, HEAD, HEAD_FILE, INDEX_FILE, WEIGHTS_FILE, foreign, index};
 use crate::model::{Model, ModelConfig};
-use crate::param::{Param, Role};
+use crate::param::Param;
 use crate::tree::Tree;
 
-/// Tensors by name, the file that each is in, and what is wrong with them.
+/// Tensors by name without the body's prefix, the file that each is in, and what is wrong with them.
 struct Stored<'a> {
     path: PathBuf,
+    dialect: &'static dyn Dialect,
     views: BTreeMap<String, (&'a Bytes, TensorView<'a>)>,
     problems: Vec<String>,
 }
 
 impl<'a> Stored<'a> {
     /// Those of one file.
-    fn of(path: PathBuf, bytes: &'a Bytes) -> Result<Self, CheckpointError> {
-        let mut stored = Stored { path: path.clone(), views: BTreeMap::new(), problems: Vec::new() };
+    fn of(path: PathBuf, dialect: &'static dyn Dialect, bytes: &'a Bytes) -> Result<Self, CheckpointError> {
+        let mut stored = Stored { path: path.clone(), dialect, views: BTreeMap::new(), problems: Vec::new() };
         for (name, view) in tensors(path, bytes)? {
             stored.insert(name, bytes, view);
         }
@@ -33,29 +35,55 @@ impl<'a> Stored<'a> {
     }
 
     fn insert(&mut self, name: String, bytes: &'a Bytes, view: TensorView<'a>) {
-        let name = name.strip_prefix(BACKBONE).unwrap_or(&name);
-        if self.views.insert(name.to_owned(), (bytes, view)).is_some() {
-            self.problems.push(format!("{name} is there twice, with and without `{BACKBONE}`"));
+        let prefix = self.dialect.prefix();
+        let name = self.dialect.modern(name.strip_prefix(prefix).unwrap_or(&name));
+        if self.views.insert(name.clone(), (bytes, view)).is_some() {
+            self.problems.push(format!("{name} is there twice, with and without `{prefix}`"));
         }
     }
 
-    /// The values of a declared parameter; an empty tensor where they are a problem.
-    fn take(&mut self, name: &str, Param { shape, .. }: &Param) -> Tensor<f32> {
-        let name = name.strip_prefix(BACKBONE).unwrap_or(name);
-        let result = match self.views.remove(name) {
+    /// The values of a declared parameter, from one tensor or from several side by side; an empty tensor where they are a problem.
+    fn take(&mut self, theirs: &[Theirs], Param { shape, .. }: &Param) -> Tensor<f32> {
+        let parts: Result<Vec<_>, String> = theirs.iter().map(|one| self.one(one, &one.shape(shape, theirs.len()))).collect();
+        match parts {
+            Ok(parts) if parts.len() == 1 => parts.into_iter().next().expect("one"),
+            Ok(parts) => Tensor::concat(&parts.iter().collect::<Vec<_>>(), shape.len() - 1),
+            Err(problem) => {
+                self.problems.push(problem);
+                Tensor::zeros([0])
+            }
+        }
+    }
+
+    /// One of the tensors that a parameter is made of, as ours.
+    fn one(&mut self, theirs: &Theirs, expected: &[usize]) -> Result<Tensor<f32>, String> {
+        let name = theirs.name.strip_prefix(self.dialect.prefix()).unwrap_or(&theirs.name);
+        match self.views.remove(name) {
             None => Err(format!("{name} is missing")),
-            Some((_, view)) if *view.shape() != shape[..] => {
-                Err(format!("{name}: config.json expects shape {shape}, found {:?}", view.shape()))
+            Some((_, view)) if view.shape() != expected => {
+                Err(format!("{name}: config.json expects shape {expected:?}, found {:?}", view.shape()))
             }
-            Some((bytes, view)) => {
-                read_tensor(bytes, &view).map_err(|dtype| format!("{name}: expected F32, F64, F16 or BF16, found {dtype:?}"))
+            Some((bytes, view)) => match read_tensor(bytes, &view) {
+                Ok(tensor) => Ok(theirs.to_ours(tensor)),
+                Err(dtype) => Err(format!("{name}: expected F32, F64, F16 or BF16, found {dtype:?}")),
+            },
+        }
+    }
+
+    /// Takes out what is there twice: copies of tied tensors, which must be what they are tied to.
+    fn take_copies(&mut self) {
+        for (copy, original) in self.dialect.copies() {
+            let Some((bytes, view)) = self.views.remove(*copy) else { continue };
+            let tied = self.views.get(*original).and_then(|(bytes, view)| read_tensor(bytes, view).ok());
+            if tied.is_some() && read_tensor(bytes, &view).ok() != tied {
+                self.problems.push(format!("{copy} differs from {original}, to which it is tied"));
             }
-        };
-        result.map_err(|problem| self.problems.push(problem)).unwrap_or_else(|()| Tensor::zeros([0]))
+        }
     }
 
     /// Every parameter has its values, and nothing is left over.
     fn finish(mut self) -> Result<(), CheckpointError> {
+        self.views.retain(|name, _| !self.dialect.ignores(name));
         self.problems.extend(self.views.into_keys().map(|name| format!("{name} is not a parameter of this model")));
         disagree(self.path, &self.problems)
     }
@@ -118,12 +146,12 @@ impl Files {
     }
 
     /// Their tensors. Each is in the shard that the index names, and in no other.
-    fn stored(&self, source: Source<'_>) -> Result<Stored<'_>, CheckpointError> {
+    fn stored(&self, source: Source<'_>, dialect: &'static dyn Dialect) -> Result<Stored<'_>, CheckpointError> {
         let (weight_map, shards) = match self {
-            Files::One(bytes) => return Stored::of(source.path(WEIGHTS_FILE), bytes),
+            Files::One(bytes) => return Stored::of(source.path(WEIGHTS_FILE), dialect, bytes),
             Files::Sharded { weight_map, shards } => (weight_map, shards),
         };
-        let mut stored = Stored { path: source.path(INDEX_FILE), views: BTreeMap::new(), problems: Vec::new() };
+        let mut stored = Stored { path: source.path(INDEX_FILE), dialect, views: BTreeMap::new(), problems: Vec::new() };
         let mut absent = weight_map.clone();
         for (shard, bytes) in shards {
             for (name, view) in tensors(source.path(shard), bytes)? {
@@ -144,38 +172,28 @@ impl Files {
     }
 }
 
-/// Reads the parameters of a model.
-pub(super) fn read(source: Source<'_>, config: &ModelConfig) -> Result<Model<Tensor<f32>>, CheckpointError> {
+/// Reads the parameters of a model that is written in a dialect.
+pub(super) fn read(
+    source: Source<'_>,
+    config: &ModelConfig,
+    dialect: &'static dyn Dialect,
+) -> Result<Model<Tensor<f32>>, CheckpointError> {
     let files = Files::open(source)?;
-    let beside = config.head.as_ref().is_some_and(|head| !config_json::is_theirs(head));
+    let beside = config.head.is_some() && !dialect.has_head(config);
     let head_bytes = beside.then(|| source.read(HEAD_FILE)).transpose()?;
-    let mut file = files.stored(source)?;
-    let mut head_file = head_bytes.as_ref().map(|bytes| Stored::of(source.path(HEAD_FILE), bytes)).transpose()?;
+    let mut file = files.stored(source, dialect)?;
+    let mut head_file = head_bytes.as_ref().map(|bytes| Stored::of(source.path(HEAD_FILE), dialect, bytes)).transpose()?;
 
-    let declared = Model::declare(config);
-    let named = hugging_face_names(&declared).zip(declared);
-    let mut table = None;
-    let backbone = named.backbone.map(|_, (name, p)| {
-        let value = file.take(&name, &p);
-        if p.role == Role::TokenEmbedding {
-            table = Some(value.clone());
-        }
-        value
+    file.take_copies();
+    let model = Model::declare(config).map(|path, p| {
+        let of_head = path.starts_with(HEAD);
+        let from = head_file.as_mut().filter(|_| of_head).unwrap_or(&mut file);
+        from.take(&dialect.theirs(config, path), &p)
     });
-    let in_file = head_file.as_mut().unwrap_or(&mut file);
-    let score = Tree::map(named.score, |_, (name, p)| in_file.take(&name, &p));
-    if let Some((bytes, view)) = file.views.remove("lm_head.weight")
-        && file.problems.is_empty()
-        && read_tensor(bytes, &view).ok() != table
-    {
-        file.problems.push("lm_head.weight differs from tokens_embed.weight, to which GPT-1's output is tied".into());
-    }
     if fixed_positions(config) {
         file.views.remove(POSITIONS);
     }
-    // Buffers of the causal mask, as older versions saved them.
-    file.views.retain(|name, _| !name.ends_with(".attn.bias") && !name.ends_with(".attn.masked_bias") && name != "position_ids");
     file.finish()?;
     head_file.map_or(Ok(()), Stored::finish)?;
-    Ok(Model { backbone, score })
+    Ok(model)
 }

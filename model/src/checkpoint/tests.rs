@@ -10,7 +10,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::check::samples;
+use crate::check::{samples, tiny_bert, tiny_gpt2};
 use crate::config::{GptConfig, Positions};
 
 /// Files by name.
@@ -80,7 +80,7 @@ fn half_the_bits_are_read_too() {
 fn a_name_with_and_without_its_prefix_is_refused() {
     let mut files = files_of(&tiny());
     let doubled = rewritten(&files[WEIGHTS_FILE], |name, data| {
-        let short = name.strip_prefix(BACKBONE).unwrap();
+        let short = name.strip_prefix("transformer.").unwrap();
         let names = if short == "h.0.ln_1.bias" { vec![name, short] } else { vec![name] };
         names.into_iter().map(|name| (name.to_owned(), Dtype::F32, data.to_vec())).collect()
     });
@@ -302,6 +302,25 @@ fn no_bytes_panic() {
             assert!(read_files(&files).is_err(), "{name} cut at {at}");
         }
         files.insert(name.into(), whole);
+    }
+}
+
+/// The same of the other dialects' sizes, and of numbers that no model has.
+#[test]
+fn no_sizes_panic() {
+    for sizes in [tiny_bert(), tiny_gpt2()] {
+        let mut files = files_of(&Model::init(&sizes.into(), 1));
+        let whole: Value = serde_json::from_slice(&files[CONFIG_FILE]).unwrap();
+        for name in whole.as_object().unwrap().keys() {
+            for value in
+                [json!(null), json!(0), json!(-1), json!(u64::MAX), json!(1e300), json!("x"), json!([]), json!({}), json!(true)]
+            {
+                let mut changed = whole.clone();
+                changed[name] = value;
+                files.insert(CONFIG_FILE.into(), changed.to_string().into());
+                let _ = read_files(&files);
+            }
+        }
     }
 }
 

@@ -6,11 +6,10 @@ use std::collections::HashMap;
 use gradus_tensor::Tensor;
 use safetensors::{Dtype, View};
 
-use super::{BACKBONE, HEAD_FILE, WEIGHTS_FILE, config_json, hugging_face_names};
+use super::{HEAD, HEAD_FILE, WEIGHTS_FILE, dialect};
 use crate::config::Positions;
 use crate::gpt::sinusoids;
 use crate::model::{Model, ModelConfig};
-use crate::tree::Tree;
 
 /// The name of learned positions, under which fixed ones are written too.
 pub(super) const POSITIONS: &str = "positions_embed.weight";
@@ -41,19 +40,17 @@ impl View for StoredTensor<'_> {
 /// The files of the parameters: one, or two where the head is stored beside the backbone.
 pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
     let config = model.config();
+    let mut all = dialect::theirs(model);
+    let has_head = dialect::of(&config).has_head(&config);
+    let head = if has_head { Vec::new() } else { all.extract_if(.., |(name, _)| name.starts_with(HEAD)).collect() };
     // Fixed positions are written as if they had been learned, so that others compute the same.
-    let fixed =
-        fixed_positions(&config).then(|| sinusoids(&Tensor::scalar(0.0), 0..config.backbone.context(), config.backbone.width()));
-    let model = hugging_face_names(model).zip(model.as_ref());
-    let (mut all, mut head) = (Vec::new(), Vec::new());
-    model.backbone.visit(|_, (name, p)| all.push((name, StoredTensor(p))));
-    model.score.visit(|_, (name, p)| head.push((name, StoredTensor(p))));
-    if config.head.as_ref().is_some_and(config_json::is_theirs) {
-        all.append(&mut head);
+    if fixed_positions(&config) {
+        let fixed = sinusoids(&Tensor::scalar(0.0), 0..config.backbone.context(), config.backbone.width());
+        all.push((format!("{}{POSITIONS}", dialect::of(&config).prefix()), fixed));
     }
-    all.extend(fixed.as_ref().map(|p| (format!("{BACKBONE}{POSITIONS}"), StoredTensor(p))));
-    let bytes = |tensors: Vec<(String, StoredTensor<'_>)>| {
+    let bytes = |tensors: Vec<(String, Tensor<f32>)>| {
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        let tensors = tensors.iter().map(|(name, p)| (name, StoredTensor(p)));
         safetensors::serialize(tensors, Some(metadata)).expect("each view has the length of its shape")
     };
     let mut files = vec![(WEIGHTS_FILE, bytes(all))];

@@ -104,13 +104,7 @@ fn read_step(input: &[u8]) {
 }
 
 fn steps() -> Vec<Vec<u8>> {
-    let batch = |labels| Batch {
-        sequences: 2,
-        inputs: [0, 1, 2, 3, 4, 0].into(),
-        targets: [1, 2, 3, 4, 0, 1].into(),
-        weights: [0.25; 6].into(),
-        labels,
-    };
+    let batch = |labels| Batch { labels, ..Batch::next(2, [0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 1], [0.25; 6]) };
     let labels =
         Labels { per_example: 1, extract: [2, 1].into(), targets: [1.0, 0.0, 0.0, 1.0].into(), weights: [0.5; 2].into() };
     let kept = |labels| {

@@ -115,7 +115,7 @@ fn sight(error: f64) -> String {
 
 /// Said if there is no fault.
 pub const ALL_HOLDS: &str =
-    "Every derivative holds, and every property: causality, independence of the batch, padding, cache, shards.";
+    "Every derivative holds, and every property: causality or blindness, independence of the batch, padding, cache, shards.";
 
 /// The models that are audited if none is given, by name.
 pub fn standard(depth: Depth) -> Vec<(String, Loss)> {
@@ -131,7 +131,7 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
     let loss = loss.item();
     let facts = vec![
         ("loss", format!("{loss:?}")),
-        ("batch", format!("{} of {}, random", many(batch.sequences, "sequence"), many(batch.length(), "token"))),
+        ("batch", format!("{} of {}, random", many(batch.side.sequences, "sequence"), many(batch.side.length(), "token"))),
         ("dropout", if dropout.is_some() { "the model's" } else { "none" }.into()),
         ("seed", depth.seed.to_string()),
         ("SHA-256 of the parameters, in f64", digest(model)),

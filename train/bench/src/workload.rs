@@ -93,5 +93,5 @@ pub fn random_windows(config: &GptConfig, sequences: usize, seed: u64) -> Batch 
         targets.extend_from_slice(&window[1..]);
     }
     let weights = vec![1.0 / inputs.len() as f64; inputs.len()];
-    Batch { sequences, inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: None }
+    Batch::next(sequences, inputs, targets, weights)
 }

@@ -8,8 +8,7 @@ use clap::ValueEnum;
 use gradus_data::sets::Split;
 use gradus_io::numbers::many;
 use gradus_io::progress::Job;
-use gradus_model::checkpoint::hugging_face_names;
-use gradus_model::{BackboneConfig, Model, Tree};
+use gradus_model::{BackboneConfig, Model, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
 use gradus_train::evaluate::{SlidingWindow, gradients, predicted, token_losses};
@@ -240,9 +239,9 @@ fn measure<T: Real>(
         let work = |reach: &mut dyn FnMut(usize)| Ok(gradients(model, &ids, windows, reach));
         let mut norms = Map::new();
         let grads = display.during(job("gradients"), work)?;
-        hugging_face_names(&grads).zip(grads.as_ref()).visit(|_, (name, g)| {
-            norms.insert(name, json!(g.dot(g).sqrt()));
-        });
+        for (name, g) in checkpoint::theirs(&grads) {
+            norms.insert(name, json!(g.dot(&g).sqrt()));
+        }
         result["gradient_norms"] = norms.into();
     }
     Ok(result)

@@ -106,8 +106,8 @@ impl Stream for Late {
 /// Sequences of random tokens.
 fn batch(config: &GptConfig, sequences: usize) -> Batch {
     let (n, mut rng) = (sequences * config.context, Philox::new(1));
-    let mut tokens = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect();
-    Batch { sequences, inputs: tokens(), targets: tokens(), weights: vec![1.0 / n as f64; n].into(), labels: None }
+    let mut tokens = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
+    Batch::next(sequences, tokens(), tokens(), vec![1.0 / n as f64; n])
 }
 
 fn median(mut all: Vec<f64>) -> f64 {

@@ -207,8 +207,8 @@ fn measure() -> Result<f64, ReproduceError> {
     let recipe = settings.recipe(100);
     let mut trainer: Trainer = Trainer::new(recipe, Model::init(&config, 0));
     let ids: std::sync::Arc<[u32]> = (0..rows * length).map(|i| (i * 7919 % vocab) as u32).collect();
-    let weights = vec![1.0 / ids.len() as f64; ids.len()].into();
-    let batch = Batch { sequences: rows, inputs: ids.clone(), targets: ids, weights, labels: None };
+    let weights = vec![1.0 / ids.len() as f64; ids.len()];
+    let batch = Batch::next(rows, ids.clone(), ids, weights);
     let seconds = trainer.seconds_per_step(&batch, 9).map_err(|e| PretrainError::from(RunError::from(e)))?;
     Ok((rows * length) as f64 / seconds)
 }

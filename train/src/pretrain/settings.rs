@@ -306,6 +306,7 @@ impl PretrainOptions {
             resid_dropout: self.resid_dropout.unwrap_or(dropout),
             layer_norm_epsilon: self.epsilon.unwrap_or(base.layer_norm_epsilon),
             initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
+            parts: base.parts,
         };
         match (self.backbone.unwrap_or_default(), self.units) {
             (BackboneKind::Transformer, None) => Ok(gpt.into()),

@@ -63,11 +63,5 @@ pub struct Validation {
 pub fn weighted(batch: TokenBatch, objective: Objective) -> Batch {
     let mask: Vec<f64> = batch.weights.iter().map(|&w| f64::from(w)).collect();
     let weights = objective.weights(&mask, batch.rows);
-    Batch {
-        sequences: batch.rows,
-        inputs: batch.inputs.into(),
-        targets: batch.targets.into(),
-        weights: weights.into(),
-        labels: None,
-    }
+    Batch::next(batch.rows, batch.inputs, batch.targets, weights)
 }

@@ -33,7 +33,7 @@ pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Obje
         targets: right.collect(),
         weights: vec![share; examples.len()].into(),
     };
-    Batch { sequences: rows.len(), inputs: inputs.into(), targets: targets.into(), weights: weights.into(), labels: Some(labels) }
+    Batch { labels: Some(labels), ..Batch::next(rows.len(), inputs, targets, weights) }
 }
 
 #[cfg(test)]
@@ -51,8 +51,8 @@ mod tests {
     fn rows_are_padded_shifted_and_weighted() {
         let (a, b) = (encoded(&[&[7, 1, 2, 9]], 1), encoded(&[&[7, 3, 9]], 0));
         let batch = batch(&[&a, &b], 2, 0.5, Objective::SequenceMean);
-        assert_eq!((batch.sequences, batch.length()), (2, 4));
-        assert_eq!(batch.inputs[..], [7, 1, 2, 9, 7, 3, 9, 0]);
+        assert_eq!((batch.side.sequences, batch.side.length()), (2, 4));
+        assert_eq!(batch.side.tokens[..], [7, 1, 2, 9, 7, 3, 9, 0]);
         assert_eq!(batch.targets[..], [1, 2, 9, 0, 3, 9, 0, 0]);
         let (x, y) = (0.5 / 2.0 / 3.0, 0.5 / 2.0 / 2.0);
         assert_eq!(batch.weights[..], [x, x, x, 0.0, y, y, 0.0, 0.0]);
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn a_batch_is_no_longer_than_its_longest_row() {
         let (short, long) = (encoded(&[&[7, 9]], 0), encoded(&[&[7, 1, 2, 3, 9]], 0));
-        assert_eq!(batch(&[&short], 2, 0.5, Objective::TokenMean).length(), 2);
-        assert_eq!(batch(&[&short, &long], 2, 0.5, Objective::TokenMean).length(), 5);
+        assert_eq!(batch(&[&short], 2, 0.5, Objective::TokenMean).side.length(), 2);
+        assert_eq!(batch(&[&short, &long], 2, 0.5, Objective::TokenMean).side.length(), 5);
         let quiet = batch(&[&short, &long], 2, 0.0, Objective::TokenMean);
         assert!(!quiet.predicts_tokens());
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums;
 use gradus_io::files::{FileError, replace_directory};
 use gradus_model::checkpoint::{self, CheckpointError};
-use gradus_model::{Batch, Form, HeadConfig, Labels, Model, ModelConfig};
+use gradus_model::{BackboneConfig, Batch, Form, HeadConfig, Labels, Model, ModelConfig, Sight};
 use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -122,27 +122,44 @@ impl Trainer {
 
 /// Checks that this model can read the batch.
 fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
-    let (n, targets, weights) = (batch.inputs.len(), batch.targets.len(), batch.weights.len());
+    let side = &batch.side;
+    let (n, targets, weights) = (side.tokens.len(), batch.targets.len(), batch.weights.len());
     let vocab = config.backbone.vocab();
-    let whole = n > 0 && n.is_multiple_of(batch.sequences) && batch.length() <= config.backbone.context(); // 0 divides 0 alone
-    if !whole || targets != n || weights != n {
+    let whole = n > 0 && n.is_multiple_of(side.sequences) && side.length() <= config.backbone.context(); // 0 divides 0 alone
+    let asked = batch.asked.as_ref().map_or(n, |asked| asked.len());
+    if !whole || targets != asked || weights != asked {
         return Err(format!(
-            "expected sequences of one length within the context, with a target and a weight for each token; found {} sequences, {n} tokens, {targets} targets and {weights} weights",
-            batch.sequences
+            "expected sequences of one length within the context, with a target and a weight for each token that is asked; found {} sequences, {n} tokens, {asked} asked, {targets} targets and {weights} weights",
+            side.sequences
         ));
     }
-    if let Some(id) = batch.inputs.iter().chain(&batch.targets[..]).find(|&&id| id as usize >= vocab) {
+    let increasing = |slots: &[u32]| slots.is_sorted_by(|a, b| a < b) && slots.last().is_none_or(|&last| (last as usize) < n);
+    if !batch.asked.as_deref().is_none_or(increasing) {
+        return Err(format!("expected the slots that are asked in increasing order, all below {n}"));
+    }
+    let lengths = |lengths: &[usize]| lengths.len() == side.sequences && lengths.iter().all(|m| (1..=side.length()).contains(m));
+    let seen = match (&side.sight, &config.backbone) {
+        (Sight::Causal, _) => true,
+        (Sight::Full(all), BackboneConfig::Gpt(_)) => all.as_deref().is_none_or(lengths),
+        (Sight::Full(_), BackboneConfig::Lstm(_)) => false,
+    };
+    let known = config.gpt().map_or(0, |gpt| gpt.parts.segments);
+    let told = |segments: &[u32]| segments.len() == n && segments.iter().all(|&s| (s as usize) < known);
+    if !seen || !side.segments.as_deref().is_none_or(told) {
+        return Err("found segments, or slots that see others, which do not belong to these sequences, or to this model".into());
+    }
+    if let Some(id) = batch.side.tokens.iter().chain(&batch.targets[..]).find(|&&id| id as usize >= vocab) {
         return Err(format!("expected token ids below {vocab}, the model's vocabulary, found {id}"));
     }
     let labelled = |l: &Labels, head: &HeadConfig| {
         let examples = l.weights.len();
-        let extracts = l.extract.len() == batch.sequences && l.extract.iter().all(|&at| (at as usize) < batch.length());
+        let extracts = l.extract.len() == side.sequences && l.extract.iter().all(|&at| (at as usize) < side.length());
         let (each, classes) = match head.form {
             Form::Classify => (1, head.classes),
             Form::Similar => (2, head.classes),
             Form::Choose => (l.per_example, l.per_example),
         };
-        let whole = examples.checked_mul(l.per_example) == Some(batch.sequences);
+        let whole = examples.checked_mul(l.per_example) == Some(side.sequences);
         extracts && whole && l.per_example == each && l.targets.len() == examples * classes
     };
     let fits = match (&batch.labels, &config.head) {
@@ -154,7 +171,8 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::check::tiny_gpt;
+    use gradus_model::Side;
+    use gradus_model::check::{tiny_gpt, tiny_lstm};
     use gradus_tensor::DeviceError;
     use gradus_tensor::device::Products;
 
@@ -162,7 +180,11 @@ mod tests {
 
     /// Four sequences of three tokens, in two examples of two where there are labels.
     fn batch(labels: Option<Labels>) -> Batch {
-        Batch { sequences: 4, inputs: [1; 12].into(), targets: [2; 12].into(), weights: [0.5; 12].into(), labels }
+        Batch { labels, ..Batch::next(4, [1; 12], [2; 12], [0.5; 12]) }
+    }
+
+    fn of_side(side: Side) -> Batch {
+        Batch { side, ..batch(None) }
     }
 
     fn labels(per_example: usize, examples: usize, classes: usize) -> Labels {
@@ -186,13 +208,7 @@ mod tests {
         assert_eq!(fits(&batch(Some(labels(2, 2, 2))), &of(Some(Form::Choose))), Ok(()));
         assert_eq!(fits(&batch(Some(labels(4, 1, 4))), &of(Some(Form::Choose))), Ok(()));
         let context = tiny_gpt().context;
-        let long = Batch {
-            sequences: 1,
-            inputs: vec![1; context].into(),
-            targets: vec![1; context].into(),
-            weights: vec![1.0; context].into(),
-            labels: None,
-        };
+        let long = Batch::next(1, vec![1; context], vec![1; context], vec![1.0; context]);
         assert_eq!(fits(&long, &of(None)), Ok(()));
     }
 
@@ -202,28 +218,50 @@ mod tests {
         let plain = || batch(None);
         let context = tiny_gpt().context;
         for wrong in [
-            Batch { sequences: 0, ..plain() },
-            Batch { sequences: 5, ..plain() },
-            Batch { sequences: 0, inputs: [].into(), targets: [].into(), weights: [].into(), labels: None },
-            Batch { sequences: 4, inputs: [].into(), targets: [].into(), weights: [].into(), labels: None },
+            of_side(Side { sequences: 0, ..plain().side }),
+            of_side(Side { sequences: 5, ..plain().side }),
+            Batch::next(0, [], [], []),
+            Batch::next(4, [], [], []),
             Batch { targets: [2; 11].into(), ..plain() },
             Batch { weights: [0.5; 13].into(), ..plain() },
-            Batch {
-                sequences: 1,
-                inputs: vec![1; context + 1].into(),
-                targets: vec![1; context + 1].into(),
-                weights: vec![1.0; context + 1].into(),
-                labels: None,
-            },
+            Batch::next(1, vec![1; context + 1], vec![1; context + 1], vec![1.0; context + 1]),
         ] {
-            let (n, sequences) = (wrong.inputs.len(), wrong.sequences);
+            let (n, sequences) = (wrong.side.tokens.len(), wrong.side.sequences);
             let told = told(wrong);
             assert!(told.contains(&format!("found {sequences} sequences, {n} tokens")), "{told}");
         }
         let beyond = tiny_gpt().vocab as u32;
-        assert!(told(Batch { inputs: [beyond; 12].into(), ..plain() }).contains("below 19, the model's vocabulary, found 19"));
+        assert!(told(of_side(Side::causal(4, [beyond; 12]))).contains("below 19, the model's vocabulary, found 19"));
         assert!(told(Batch { targets: [beyond; 12].into(), ..plain() }).contains("found 19"));
-        assert!(fits(&Batch { inputs: [beyond - 1; 12].into(), ..plain() }, &of(None)).is_ok());
+        assert!(fits(&of_side(Side::causal(4, [beyond - 1; 12])), &of(None)).is_ok());
+    }
+
+    #[test]
+    fn what_is_asked_and_seen_must_be_there() {
+        let seeing = |sight| of_side(Side { sight, ..batch(None).side });
+        let asking = |slots: &[u32]| {
+            let n = slots.len();
+            Batch { asked: Some(slots.into()), targets: vec![2; n].into(), weights: vec![0.5; n].into(), ..batch(None) }
+        };
+        let (gpt, lstm) = (of(None), ModelConfig::from(tiny_lstm()));
+        for fine in [seeing(Sight::Full(None)), seeing(Sight::Full(Some([3, 1, 2, 3].into()))), asking(&[]), asking(&[0, 4, 11])]
+        {
+            assert_eq!(fits(&fine, &gpt), Ok(()));
+        }
+        let segmented = of_side(Side { segments: Some([0; 12].into()), ..batch(None).side });
+        for (wrong, config, told) in [
+            (asking(&[4, 4]), &gpt, "in increasing order"),
+            (asking(&[12]), &gpt, "all below 12"),
+            (Batch { targets: [2].into(), ..asking(&[1, 2]) }, &gpt, "2 asked, 1 targets and 2 weights"),
+            (seeing(Sight::Full(Some([3, 3, 3].into()))), &gpt, "slots that see others"),
+            (seeing(Sight::Full(Some([3, 3, 3, 4].into()))), &gpt, "slots that see others"),
+            (seeing(Sight::Full(Some([3, 3, 3, 0].into()))), &gpt, "slots that see others"),
+            (seeing(Sight::Full(None)), &lstm, "or to this model"),
+            (segmented, &gpt, "segments"),
+        ] {
+            let found = fits(&wrong, config).unwrap_err();
+            assert!(found.contains(told), "{found}");
+        }
     }
 
     #[test]

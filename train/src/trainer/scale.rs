@@ -65,16 +65,13 @@ mod tests {
     #[test]
     fn the_largest_weight_is_brought_to_four_by_a_power_of_two() {
         let weighted = |weights: &[f64], labels: Option<f64>| Batch {
-            sequences: 1,
-            inputs: vec![0; weights.len()].into(),
-            targets: vec![0; weights.len()].into(),
-            weights: weights.into(),
             labels: labels.map(|weight| Labels {
                 per_example: 1,
                 extract: [0].into(),
                 targets: [1.0].into(),
                 weights: [weight].into(),
             }),
+            ..Batch::next(1, vec![0; weights.len()], vec![0; weights.len()], weights)
         };
         let scales = |weights: &[f64], labels| scale(&weighted(weights, labels));
         assert_eq!([scales(&[1.0, 0.0], None), scales(&[1.0 / 8192.0; 3], None), scales(&[5.0], None)], [4.0, 32768.0, 1.0]);

@@ -39,7 +39,7 @@ use gradus_tensor::{Device, Tensor};
 use super::source::{Bytes, Source};
 use super::values::{convert, tensor};
 use super::{CONFIG_FILE, CheckpointError, config_json};
-use crate::config::{Activation, Embedding, GptConfig, Positions};
+use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
 use crate::gpt::Gpt;
 use crate::model::{Model, ModelConfig};
 use crate::tree::Tree;
@@ -118,7 +118,7 @@ fn config(source: Source<'_>, untold: Untold) -> Result<GptConfig, CheckpointErr
     let shapes = source.find(SHAPES_FILE)?.ok_or_else(|| other("there is no such file".into()))?;
     let shapes = serde_json::from_slice(&shapes).map_err(|e| other(format!("expected a list of shapes: {e}")))?;
     let known = source.find(CONFIG_FILE)?.map(|bytes| config_json::read(&source.path(CONFIG_FILE), &bytes)).transpose()?;
-    let known = known.map(|known| sayable(&known).cloned()).transpose()?;
+    let known = known.map(|(known, _)| sayable(&known).cloned()).transpose()?;
     let mut config = layout::config(&path, &shapes, known, untold.heads)?;
     config.embedding = untold.embedding.unwrap_or(config.embedding);
     config.check().map_err(|source| CheckpointError::Config { path, source })?;
@@ -231,6 +231,9 @@ fn sayable(model: &ModelConfig) -> Result<&GptConfig, CheckpointError> {
     let defaults = GptConfig::default();
     if model.head.is_some() {
         return refused("a task's head; it holds the language model alone, before fine-tuning".into());
+    }
+    if config.parts != Parts::default() {
+        return refused("parts that GPT-1 lacks: the norms of GPT-2, say".into());
     }
     if config.positions != Positions::Learned {
         return refused("sinusoidal positions, only learned ones".into());

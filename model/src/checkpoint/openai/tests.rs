@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::tests::{opened, tiny};
 use super::*;
+use crate::check::tiny_gpt2;
 use crate::head::{Form, HeadConfig};
 use crate::lstm::LstmConfig;
 
@@ -129,6 +130,7 @@ fn what_the_layout_cannot_hold_is_refused_by_name() {
         (Model::init(&head, 1), "a task's head"),
         (with(|c| c.positions = Positions::Sinusoidal), "sinusoidal positions"),
         (with(|c| c.activation = Activation::GeluErf), "gelu_erf"),
+        (with(|c| c.parts = tiny_gpt2().parts), "parts that GPT-1 lacks"),
         (with(|c| c.layer_norm_epsilon = 1e-2), "ε of 0.01, only 0.00001"),
     ] {
         let error = files(&model).map(|_| ()).unwrap_err().to_string();

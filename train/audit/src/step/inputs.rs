@@ -68,8 +68,7 @@ impl StepInputs {
             constant => constant.draw(0, 0),
         });
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-        let batch =
-            Batch { sequences: 1, inputs: [0, 1].into(), targets: [1, 2].into(), weights: [0.5, 0.5].into(), labels: None };
+        let batch = Batch::next(1, [0, 1], [1, 2], [0.5, 0.5]);
         let recipe = Recipe { steps: 1, ..recipe(Optimizer { lr: 0.01, ..Optimizer::default() }, 0) };
         StepInputs {
             title: "Two tokens, by hand".into(),
@@ -218,7 +217,7 @@ impl StepInputs {
         let batch = fresh.batch(1);
         let model = if headed { &task_model.model } else { &fresh.trainer.params };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
-        let (length, labels) = (batch.length(), batch.labels.clone().expect("a task's batch has labels"));
+        let (length, labels) = (batch.side.length(), batch.labels.clone().expect("a task's batch has labels"));
         let right = answers(&labels, task);
         let read = |i: usize| i % length <= labels.extract[i / length] as usize;
         let head = if headed { "with the head that it has" } else { "under a fresh head" };
@@ -265,7 +264,7 @@ impl StepInputs {
     /// weights 8, little endian.
     pub fn data_digest(&self) -> String {
         let (mut hash, batch) = (Sha256::new(), &self.batch);
-        batch.inputs.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
+        batch.side.tokens.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
         batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
         if let Some(labels) = &batch.labels {
             labels.extract.iter().for_each(|at| hash.update(at.to_le_bytes()));

@@ -24,10 +24,10 @@ impl Tokens {
     /// A batch in these words; empty ones are not shown.
     pub fn new(batch: &Batch, inputs: Vec<String>, targets: Vec<String>) -> Self {
         let mut seen = HashSet::new();
-        let all = batch.inputs.iter().zip(&inputs).chain(batch.targets.iter().zip(&targets));
+        let all = batch.side.tokens.iter().zip(&inputs).chain(batch.targets.iter().zip(&targets));
         let first = all.filter(|(id, word)| !word.is_empty() && seen.insert(**id));
         let rows = first.map(|(&id, word)| (id as usize, word.clone())).collect();
-        Tokens { sequences: batch.sequences, inputs, targets, rows }
+        Tokens { sequences: batch.side.sequences, inputs, targets, rows }
     }
 
     /// A batch in words, where `shown` says so for inputs and targets at a position (B·T).
@@ -36,7 +36,7 @@ impl Tokens {
         let words = |ids: &[u32], shown: &dyn Fn(usize) -> bool| {
             ids.iter().enumerate().map(|(i, &id)| if shown(i) { word(id) } else { String::new() }).collect()
         };
-        Tokens::new(batch, words(&batch.inputs, shown[0]), words(&batch.targets, shown[1]))
+        Tokens::new(batch, words(&batch.side.tokens, shown[0]), words(&batch.targets, shown[1]))
     }
 
     /// A whole batch in words.

@@ -84,7 +84,7 @@ fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
 fn whole_models_are_audited_parameter_by_parameter() {
     let desk = Desk::new();
     let found = desk.audit("model --coordinates 2 --quiet --html model.html");
-    assert_eq!(items(&found["models"]).len(), 11);
+    assert_eq!(items(&found["models"]).len(), 14);
     for model in items(&found["models"]) {
         let name = &model["name"];
         assert_near(&model["taylor_slope"], 2.0, 0.05);

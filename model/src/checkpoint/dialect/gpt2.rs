@@ -1,0 +1,135 @@
+//! `gpt2`: our names but for the embeddings'.
+
+use serde_json::{Value, json};
+
+use super::super::config_json::{field, given, head_from_json, required};
+use super::openai_gpt::is_theirs;
+use super::{Dialect, Fields, Theirs};
+use crate::backbone::BackboneConfig;
+use crate::config::{Activation, Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
+use crate::head::{Form, HeadConfig};
+use crate::model::ModelConfig;
+
+pub(super) struct Gpt2;
+
+const PARTS: Parts = Parts {
+    asks: Asks::Next,
+    segments: 0,
+    embedding_norm: false,
+    norm: NormPlace::Before,
+    final_norm: true,
+    transform: false,
+    scaled_init: true,
+};
+const PREFIX: &str = "transformer.";
+const CLASSIFIER: &str = "GPT2ForSequenceClassification";
+
+impl Dialect for Gpt2 {
+    fn model_types(&self) -> &'static [&'static str] {
+        &["gpt2"]
+    }
+
+    fn model(&self, fields: &Fields) -> Result<ModelConfig, String> {
+        let width: usize = required(fields, "n_embd")?;
+        let expects = |name: &str, expected: Value| match given(fields, name) {
+            Some(found) if *found != expected => Err(format!("{name}: expected {expected}, found {found}")),
+            _ => Ok(()),
+        };
+        expects("n_inner", json!(width.saturating_mul(4)))?;
+        expects("scale_attn_weights", json!(true))?;
+        expects("scale_attn_by_inverse_layer_idx", json!(false))?;
+        expects("add_cross_attention", json!(false))?;
+        expects("tie_word_embeddings", json!(true))?;
+        let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
+        let body = GptConfig {
+            vocab: required(fields, "vocab_size")?,
+            context: field(fields, contexts, 1024)?,
+            width,
+            layers: required(fields, "n_layer")?,
+            heads: required(fields, "n_head")?,
+            activation: match &*field(fields, "activation_function", "gelu_new".to_owned())? {
+                "gelu_new" | "gelu_pytorch_tanh" => Activation::Gelu,
+                "gelu" => Activation::GeluErf,
+                "relu" => Activation::Relu,
+                other => return Err(format!("activation_function: expected gelu_new, gelu or relu, found {other:?}")),
+            },
+            positions: Positions::Learned,
+            embedding: Embedding::Separate,
+            embd_dropout: field(fields, "embd_pdrop", 0.1)?,
+            attn_dropout: field(fields, "attn_pdrop", 0.1)?,
+            resid_dropout: field(fields, "resid_pdrop", 0.1)?,
+            layer_norm_epsilon: field(fields, "layer_norm_epsilon", 1e-5)?,
+            initializer_range: field(fields, "initializer_range", 0.02)?,
+            parts: Parts { scaled_init: field(fields, "gradus_scaled_init", true)?, ..PARTS },
+        };
+        let theirs = |classes| HeadConfig::new(Form::Classify, classes);
+        Ok(ModelConfig { backbone: body.into(), head: head_from_json(fields, CLASSIFIER, theirs)? })
+    }
+
+    fn fields(&self, config: &ModelConfig) -> Option<Fields> {
+        let BackboneConfig::Gpt(c) = &config.backbone else { return None };
+        let here = c.positions == Positions::Learned && c.embedding == Embedding::Separate;
+        if !here || (Parts { scaled_init: true, ..c.parts.clone() }) != PARTS {
+            return None;
+        }
+        let fields = json!({
+            "activation_function": match c.activation {
+                Activation::Gelu => "gelu_new",
+                Activation::GeluErf => "gelu",
+                Activation::Relu => "relu",
+            },
+            "architectures": ["GPT2LMHeadModel"],
+            "attn_pdrop": c.attn_dropout,
+            "bos_token_id": null,
+            "dtype": "float32",
+            "embd_pdrop": c.embd_dropout,
+            "eos_token_id": null,
+            "initializer_range": c.initializer_range,
+            "layer_norm_epsilon": c.layer_norm_epsilon,
+            "model_type": "gpt2",
+            "n_embd": c.width,
+            "n_head": c.heads,
+            "n_inner": null,
+            "n_layer": c.layers,
+            "n_positions": c.context,
+            "resid_pdrop": c.resid_dropout,
+            "tie_word_embeddings": true,
+            "vocab_size": c.vocab,
+        });
+        let Value::Object(mut fields) = fields else { unreachable!("an object") };
+        if !c.parts.scaled_init {
+            fields.insert("gradus_scaled_init".into(), json!(false));
+        }
+        Some(fields)
+    }
+
+    fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
+        self.has_head(config).then_some(CLASSIFIER)
+    }
+
+    fn has_head(&self, config: &ModelConfig) -> bool {
+        config.head.as_ref().is_some_and(is_theirs)
+    }
+
+    fn theirs(&self, _: &ModelConfig, path: &str) -> Vec<Theirs> {
+        Theirs::same(match path {
+            path if path.starts_with("score.") => path.to_owned(),
+            "tokens_embed.weight" => format!("{PREFIX}wte.weight"),
+            "positions_embed.weight" => format!("{PREFIX}wpe.weight"),
+            path => format!("{PREFIX}{path}"),
+        })
+    }
+
+    fn prefix(&self) -> &'static str {
+        PREFIX
+    }
+
+    fn copies(&self) -> &'static [(&'static str, &'static str)] {
+        &[("lm_head.weight", "wte.weight")]
+    }
+
+    /// The causal mask was a buffer once.
+    fn ignores(&self, name: &str) -> bool {
+        name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
+    }
+}

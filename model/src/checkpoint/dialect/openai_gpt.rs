@@ -1,0 +1,160 @@
+//! `openai-gpt`, and our own model types: `gradus-gpt` for a Transformer that no other dialect can say, which `transformers` refuses
+//! instead of misreading it, and `gradus-lstm`.
+
+use serde_json::{Value, json};
+
+use super::super::config_json::{field, given, head_from_json, required};
+use super::{Dialect, Fields, Theirs, model_types};
+use crate::backbone::BackboneConfig;
+use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
+use crate::head::{Form, HeadConfig};
+use crate::model::ModelConfig;
+
+pub(super) struct OpenAiGpt;
+
+const HUGGING_FACE: &str = "openai-gpt";
+const OURS: &str = "gradus-gpt";
+const LSTM: &str = "gradus-lstm";
+const PREFIX: &str = "transformer.";
+/// The architecture of `transformers` that has a head of our first form.
+const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
+/// Fields of an LSTM's file that its configuration does not have.
+const NOT_SIZES: [&str; 6] = ["model_type", "architectures", "gradus_head", "id2label", "label2id", "pad_token_id"];
+
+/// Does `transformers`' classifier compute what this head does? It reads one sequence, at its last token that is not padding,
+/// and has no bias.
+pub(super) fn is_theirs(head: &HeadConfig) -> bool {
+    head.form == Form::Classify && !head.bias && !head.pooler
+}
+
+impl Dialect for OpenAiGpt {
+    fn model_types(&self) -> &'static [&'static str] {
+        &[HUGGING_FACE, OURS, LSTM]
+    }
+
+    fn model(&self, fields: &Fields) -> Result<ModelConfig, String> {
+        let backbone = match fields.get("model_type").and_then(Value::as_str) {
+            Some(LSTM) => {
+                let sizes = fields.iter().filter(|(name, _)| !NOT_SIZES.contains(&name.as_str()));
+                let sizes: Fields = sizes.map(|(name, value)| (name.clone(), value.clone())).collect();
+                BackboneConfig::Lstm(serde_json::from_value(sizes.into()).map_err(|e| e.to_string())?)
+            }
+            _ => gpt_from_json(fields)?.into(),
+        };
+        let theirs = |classes| HeadConfig::new(Form::Classify, classes);
+        Ok(ModelConfig { backbone, head: head_from_json(fields, CLASSIFIER, theirs)? })
+    }
+
+    fn fields(&self, config: &ModelConfig) -> Option<Fields> {
+        let fields = match &config.backbone {
+            BackboneConfig::Gpt(c) => gpt_to_json(c),
+            BackboneConfig::Lstm(c) => {
+                let mut fields = serde_json::to_value(c).expect("plain values");
+                fields["model_type"] = json!(LSTM);
+                fields
+            }
+        };
+        fields.as_object().cloned()
+    }
+
+    fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
+        let theirs = self.has_head(config) && config.gpt().is_some_and(|c| !is_ours(c));
+        theirs.then_some(CLASSIFIER)
+    }
+
+    fn has_head(&self, config: &ModelConfig) -> bool {
+        config.head.as_ref().is_some_and(is_theirs)
+    }
+
+    fn theirs(&self, _: &ModelConfig, path: &str) -> Vec<Theirs> {
+        Theirs::same(if path.starts_with("score.") { path.to_owned() } else { format!("{PREFIX}{path}") })
+    }
+
+    fn prefix(&self) -> &'static str {
+        PREFIX
+    }
+
+    fn copies(&self) -> &'static [(&'static str, &'static str)] {
+        &[("lm_head.weight", "tokens_embed.weight")]
+    }
+
+    /// Buffers of the causal mask and of positions, as older versions saved them.
+    fn ignores(&self, name: &str) -> bool {
+        name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name == "position_ids"
+    }
+}
+
+/// Is it a Transformer that `transformers` has no class for?
+fn is_ours(c: &GptConfig) -> bool {
+    c.parts != Parts::default() || c.embedding == Embedding::Joint || c.activation == Activation::GeluErf
+}
+
+/// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
+fn gpt_to_json(c: &GptConfig) -> Value {
+    let mut fields = json!({
+        "afn": c.activation,
+        "architectures": ["OpenAIGPTLMHeadModel"],
+        "attn_pdrop": c.attn_dropout,
+        "dtype": "float32",
+        "embd_pdrop": c.embd_dropout,
+        "initializer_range": c.initializer_range,
+        "layer_norm_epsilon": c.layer_norm_epsilon,
+        "model_type": if is_ours(c) { OURS } else { HUGGING_FACE },
+        "n_embd": c.width,
+        "n_head": c.heads,
+        "n_layer": c.layers,
+        "n_positions": c.context,
+        "resid_pdrop": c.resid_dropout,
+        "summary_activation": null,
+        "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": true,
+        "summary_type": "cls_index",
+        "summary_use_proj": true,
+        "tie_word_embeddings": true,
+        "vocab_size": c.vocab,
+    });
+    if c.positions == Positions::Sinusoidal {
+        fields["gradus_positions"] = json!(c.positions);
+    }
+    if c.embedding == Embedding::Joint {
+        fields["gradus_embedding"] = json!(c.embedding);
+    }
+    if c.parts != Parts::default() {
+        fields["gradus_parts"] = json!(c.parts);
+    }
+    fields
+}
+
+fn gpt_from_json(fields: &Fields) -> Result<GptConfig, String> {
+    match fields.get("model_type").and_then(Value::as_str) {
+        Some(HUGGING_FACE | OURS) => {}
+        Some(other) => return Err(format!("model_type: expected {}, found {other:?}", known())),
+        None => return Err(format!("model_type is missing: expected {}", known())),
+    }
+    if fields.get("tie_word_embeddings") == Some(&Value::Bool(false)) {
+        return Err("tie_word_embeddings: GPT-1's output is tied to its embedding, found false".into());
+    }
+    let default = GptConfig::default();
+    let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
+    Ok(GptConfig {
+        vocab: field(fields, "vocab_size", default.vocab)?,
+        context: field(fields, contexts, default.context)?,
+        width: required(fields, "n_embd")?,
+        layers: required(fields, "n_layer")?,
+        heads: required(fields, "n_head")?,
+        activation: field(fields, "afn", default.activation)?,
+        positions: field(fields, "gradus_positions", default.positions)?,
+        embedding: field(fields, "gradus_embedding", default.embedding)?,
+        embd_dropout: field(fields, "embd_pdrop", default.embd_dropout)?,
+        attn_dropout: field(fields, "attn_pdrop", default.attn_dropout)?,
+        resid_dropout: field(fields, "resid_pdrop", default.resid_dropout)?,
+        layer_norm_epsilon: field(fields, "layer_norm_epsilon", default.layer_norm_epsilon)?,
+        initializer_range: field(fields, "initializer_range", default.initializer_range)?,
+        parts: field(fields, "gradus_parts", default.parts)?,
+    })
+}
+
+/// All model types that are read, in words.
+fn known() -> String {
+    model_types().collect::<Vec<_>>().join(", ")
+}

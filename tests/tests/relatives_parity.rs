@@ -1,0 +1,131 @@
+//! GPT-1's relatives against `transformers`: logits, losses and every parameter's gradient in f64, and checkpoints both ways.
+//!
+//! The fixtures come from `tests/golden/relatives_fixtures.py`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gradus_autograd::{Tape, Tensor};
+use gradus_model::{Batch, Labels, Model, Objective, Side, Sight, Tree, checkpoint};
+use gradus_tests::{Arrays, golden_directories, next_tokens, worst};
+
+fn fixtures() -> Vec<(String, PathBuf)> {
+    let named = |dir: PathBuf| (dir.file_name().unwrap().to_string_lossy().strip_prefix("relative-").unwrap().to_owned(), dir);
+    let all: Vec<_> = golden_directories(|name| name.starts_with("relative-")).into_iter().map(named).collect();
+    let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["bert", "bert-tanh", "ernie", "gpt2", "roberta"]);
+    all
+}
+
+/// The fixture's batch: where its model is causal, each token predicts the next.
+fn batch(name: &str, arrays: &Arrays) -> Batch {
+    let (ids, shape) = arrays.ids("input_ids");
+    let (b, t) = (shape[0], shape[1]);
+    if name == "gpt2" {
+        return next_tokens(&ids, &vec![t as u32; b], Objective::TokenMean);
+    }
+    let [segments, there, targets, next] = ["token_type_ids", "attention_mask", "targets", "next"].map(|name| arrays.ids(name).0);
+    let lengths = there.chunks(t).map(|row| row.iter().filter(|&&there| there == 1).count()).collect();
+    let asked: Vec<u32> = (0..(b * t) as u32).filter(|&slot| targets[slot as usize] != -100i64 as u32).collect();
+    let n = asked.len();
+    let labels = Labels {
+        per_example: 1,
+        extract: vec![0; b].into(),
+        targets: next.iter().flat_map(|&class| [1.0 - f64::from(class), f64::from(class)]).collect(),
+        weights: vec![1.0 / b as f64; b].into(),
+    };
+    let one_segment = name == "roberta";
+    Batch {
+        side: Side {
+            sequences: b,
+            tokens: ids.into(),
+            segments: (!one_segment).then(|| segments.into()),
+            sight: Sight::Full(Some(lengths)),
+        },
+        targets: asked.iter().map(|&slot| targets[slot as usize]).collect(),
+        asked: Some(asked.into()),
+        weights: vec![1.0 / n as f64; n].into(),
+        labels: (!one_segment).then_some(labels),
+    }
+}
+
+#[test]
+fn f64_agrees_to_1e_10() {
+    for (name, dir) in fixtures() {
+        let params: Model<Tensor<f64>> = checkpoint::load(&dir).unwrap().cast();
+        let expected = Arrays::read(&dir.join("expected.safetensors"));
+        let batch = batch(&name, &expected);
+        let tape = Tape::off();
+        let found = params.constants(&tape).logits(&batch.side).into_value();
+        let [found, logits] = [found, expected.get("logits")].map(|all| before_padding(&batch.side, &all));
+        let worst = worst(&found, &logits);
+        assert!(worst <= 1e-10, "{name}: logits: {worst:e}");
+        if batch.labels.is_some() {
+            expected.assert_agrees("next_logits", &params.class_logits(&batch), 1e-10);
+        }
+        let tape = Tape::new();
+        let leaves = params.leaves(&tape);
+        let loss = leaves.loss(&batch, None);
+        expected.assert_agrees("loss", loss.value(), 1e-10);
+        let grads = tape.backward(&loss);
+        let gradient = leaves.map(|name, leaf| grads.of(&leaf).unwrap_or_else(|| panic!("{name} has no gradient")).clone());
+        let renamed = |(path, g): (String, _)| (if name == "ernie" { path.replacen("bert.", "ernie.", 1) } else { path }, g);
+        expected.assert_all_named_agree("gradient.", checkpoint::theirs(&gradient).into_iter().map(renamed).collect(), 1e-10);
+    }
+}
+
+/// The rows of slots that are no padding: at those RoBERTa has another position, which nothing reads.
+fn before_padding(side: &Side, rows: &Tensor<f64>) -> Tensor<f64> {
+    let (t, width) = (side.length(), rows.shape()[2]);
+    let there = |&slot: &u32| match &side.sight {
+        Sight::Full(Some(lengths)) => slot as usize % t < lengths[slot as usize / t],
+        _ => true,
+    };
+    let slots: Vec<u32> = (0..side.tokens.len() as u32).filter(there).collect();
+    let tape = Tape::off();
+    let rows = tape.constant(rows.clone()).reshape([side.tokens.len(), width]);
+    rows.gather(slots.clone(), [slots.len()]).into_value()
+}
+
+/// Names, shapes and values of a file's tensors; ERNIE's are BERT's under another prefix, and are saved as such.
+fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<f64>)> {
+    let arrays = Arrays::read(path);
+    let named = |name: String| {
+        let array = arrays.get(&name);
+        (name, (array.shape().to_vec(), array.to_vec()))
+    };
+    arrays.names().into_iter().map(named).collect()
+}
+
+/// But for RoBERTa's two rows of positions that no token reads.
+#[test]
+fn what_is_saved_is_what_was_loaded() {
+    for (name, dir) in fixtures() {
+        let model = checkpoint::load(&dir).unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        checkpoint::save(copy.path(), &model).unwrap();
+        assert_eq!(checkpoint::load(copy.path()).unwrap(), model, "{name}");
+        let (mut saved, mut loaded) = (tensors(&copy.path().join("model.safetensors")), tensors(&dir.join("model.safetensors")));
+        if name == "roberta" {
+            for file in [&mut saved, &mut loaded] {
+                let (_, positions) = file.get_mut("roberta.embeddings.position_embeddings.weight").unwrap();
+                positions[..24].fill(0.0);
+            }
+        }
+        let renamed = |(path, tensor): (String, _)| (path.replacen("ernie.", "bert.", 1), tensor);
+        assert!(saved == loaded.into_iter().map(renamed).collect(), "{name}");
+    }
+}
+
+/// Older releases: LayerNorm's gamma and beta, the tied output and a buffer; no prefix, and the causal mask.
+#[test]
+fn published_names_are_read() {
+    for (folder, older) in [("relative-bert", "gamma-beta.safetensors"), ("relative-gpt2", "bare.safetensors")] {
+        let dir = gradus_tests::golden().join(folder);
+        let open = |name: &str| {
+            let name = if name == "model.safetensors" { older } else { name };
+            checkpoint::Bytes::open(&dir.join(name))
+        };
+        assert_eq!(checkpoint::read(&dir, &open).unwrap(), checkpoint::load(&dir).unwrap(), "{older}");
+    }
+}

@@ -1,0 +1,68 @@
+//! What a scheme draws from. Nothing is drawn in turn: a draw is a function of the seed and of what keys it.
+
+use gradus_tensor::rng::Philox;
+use serde::{Deserialize, Serialize};
+
+use super::Text;
+
+/// Keeps the draws of views apart from others with the same seed ("views" in ASCII).
+const DOMAIN: u64 = 0x76_6965_7773;
+/// Random numbers kept for one draw.
+const ROOM: u64 = 1 << 24;
+
+/// What keys the draw of a text's view: how often its mask changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+pub enum Keyed {
+    /// The text: the same mask in every epoch (*static*; Liu et al. 2019, §4.1).
+    Static,
+    /// The text and the epoch modulo ten: ten masks of each (BERT's code: `dupe_factor`).
+    Copies,
+    /// The step and the row: a new mask each time (*dynamic*; RoBERTa).
+    #[default]
+    Dynamic,
+}
+
+/// Random numbers for one view, and other texts of the same source.
+pub struct Draw<'s> {
+    /// The random numbers.
+    pub rng: Philox,
+    /// A text drawn from the source.
+    pub other: &'s dyn Fn(&mut Philox) -> Text,
+}
+
+impl Keyed {
+    /// The random numbers for the text in this row of step `t`.
+    pub fn rng(self, seed: u64, text: &Text, t: u64, row: usize) -> Philox {
+        let (stream, part) = match self {
+            Keyed::Static => (2 * text.number, 0),
+            Keyed::Copies => (2 * text.number, text.epoch % 10),
+            Keyed::Dynamic => (2 * t + 1, row as u64),
+        };
+        let mut rng = Philox::with_stream(seed ^ DOMAIN, stream);
+        rng.set_position(part * ROOM);
+        rng
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(keyed: Keyed, (number, epoch): (u64, u64), (t, row): (u64, usize)) -> u64 {
+        let text = Text { number, epoch, tokens: Vec::new(), sentences: Vec::new() };
+        keyed.rng(5, &text, t, row).double_word()
+    }
+
+    /// The three differ in what keys a draw, and in nothing else.
+    #[test]
+    fn a_mask_changes_with_what_keys_it() {
+        let same = |keyed, a, b| first(keyed, a, (1, 0)) == first(keyed, b, (9, 3));
+        assert!(same(Keyed::Static, (4, 0), (4, 7)) && !same(Keyed::Static, (4, 0), (5, 0)));
+        assert!(same(Keyed::Copies, (4, 3), (4, 13)) && !same(Keyed::Copies, (4, 3), (4, 4)));
+        assert!(first(Keyed::Copies, (4, 0), (1, 0)) == first(Keyed::Static, (4, 6), (2, 2)), "the first copy is the static one");
+        assert!(!same(Keyed::Dynamic, (4, 0), (4, 0)));
+        assert_eq!(first(Keyed::Dynamic, (4, 0), (3, 2)), first(Keyed::Dynamic, (8, 1), (3, 2)));
+    }
+}

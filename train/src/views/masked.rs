@@ -1,0 +1,137 @@
+//! Masked language modelling (Devlin et al. 2018, §3.1):
+//!
+//! ```text
+//! M ⊂ {1 … n}, |M| = max(1, round(rate·n))        L = −Σ_{i∈M} log P(xᵢ | x̃)
+//!
+//! x̃ᵢ = [MASK]           with probability 0.8, for i ∈ M
+//!      another word     0.1
+//!      xᵢ               0.1
+//! ```
+//!
+//! How many are chosen, and that each choice is without replacement, is from BERT's code (`create_masked_lm_predictions`).
+
+use serde::{Deserialize, Serialize};
+
+use super::{Draw, Marks, Scheme, Text, View};
+
+/// Of the tokens asked: the shares that are hidden by the mask, replaced by another word, and left as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Hidden.
+    pub mask: f64,
+    /// Replaced; the rest stays.
+    pub replace: f64,
+}
+
+impl Default for Shares {
+    /// 80, 10 and 10 %.
+    fn default() -> Self {
+        Shares { mask: 0.8, replace: 0.1 }
+    }
+}
+
+/// One text, some of its tokens asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Masked {
+    /// The special tokens.
+    pub marks: Marks,
+    /// The share of tokens that is asked.
+    pub rate: f64,
+    /// What becomes of them.
+    pub shares: Shares,
+    /// Most tokens of a text; a longer one is cut at its end.
+    pub room: usize,
+}
+
+impl Masked {
+    /// Asks for some of the tokens at these slots of a view, and hides them.
+    pub(super) fn ask(&self, view: &mut View, mut slots: Vec<usize>, draw: &mut Draw<'_>) {
+        let n = ((self.rate * slots.len() as f64).round() as usize).clamp(1.min(slots.len()), slots.len());
+        draw.rng.shuffle(&mut slots);
+        slots.truncate(n);
+        slots.sort_unstable();
+        for slot in slots {
+            let token = view.tokens[slot];
+            view.asked.push((slot, token));
+            let u = draw.rng.uniform_f64();
+            if u < self.shares.mask {
+                view.tokens[slot] = self.marks.mask;
+            } else if u < self.shares.mask + self.shares.replace {
+                view.tokens[slot] = draw.rng.below(u64::from(self.marks.words)) as u32;
+            }
+        }
+    }
+}
+
+impl Scheme for Masked {
+    fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
+        let Marks { open, close, .. } = self.marks;
+        let words = &text.tokens[..text.tokens.len().min(self.room)];
+        let tokens = [&[open], words, &[close]].concat();
+        let mut view = View { segments: vec![0; tokens.len()], tokens, ..View::default() };
+        self.ask(&mut view, (1..=words.len()).collect(), draw);
+        view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_tensor::rng::Philox;
+
+    use super::*;
+
+    const MARKS: Marks = Marks { open: 100, close: 101, mask: 102, words: 90 };
+
+    fn text(tokens: Vec<u32>) -> Text {
+        Text { number: 0, epoch: 0, sentences: vec![tokens.len()], tokens }
+    }
+
+    fn view(masked: &Masked, tokens: Vec<u32>, seed: u64) -> View {
+        masked.view(&text(tokens), &mut Draw { rng: Philox::new(seed), other: &|_| unreachable!("one text is enough") })
+    }
+
+    #[test]
+    fn what_is_asked_is_what_was_there() {
+        let masked = Masked { marks: MARKS, rate: 0.15, shares: Shares::default(), room: 20 };
+        let words: Vec<u32> = (0..30).collect();
+        for seed in 0..200 {
+            let View { tokens, asked, segments, class } = view(&masked, words.clone(), seed);
+            assert_eq!((tokens.len(), tokens[0], tokens[21], segments, class), (22, 100, 101, vec![0; 22], None));
+            assert!(asked.is_sorted_by(|a, b| a.0 < b.0) && asked.len() == 3, "round(0.15·20)");
+            assert!(asked.iter().all(|&(slot, token)| token == words[slot - 1]));
+            let changed = (1..21).filter(|&slot| tokens[slot] != words[slot - 1]);
+            assert!(changed.clone().all(|slot| asked.iter().any(|&(at, _)| at == slot)), "nothing else changes");
+            assert!(changed.clone().all(|slot| tokens[slot] == 102 || tokens[slot] < 90));
+        }
+        assert_eq!(view(&masked, vec![7], 1).asked, [(1, 7)], "one at least");
+        assert_eq!(view(&masked, vec![], 1).asked, []);
+    }
+
+    /// 9,000 tokens asked; the standard deviation of a share is at most 0.5 %.
+    #[test]
+    fn the_shares_are_those_asked_for() {
+        let masked = Masked { marks: MARKS, rate: 0.3, shares: Shares::default(), room: 1000 };
+        let (mut hidden, mut replaced, mut all) = (0, 0, 0);
+        for seed in 0..30 {
+            let words: Vec<u32> = vec![95; 1000]; // no word that stands in for another
+            let View { tokens, asked, .. } = view(&masked, words, seed);
+            all += asked.len();
+            hidden += asked.iter().filter(|(slot, _)| tokens[*slot] == 102).count();
+            replaced += asked.iter().filter(|(slot, _)| tokens[*slot] < 90).count();
+        }
+        assert_eq!(all, 9000);
+        let near = |found: usize, share: f64| (found as f64 / 9000.0 - share).abs() < 0.02;
+        assert!(near(hidden, 0.8) && near(replaced, 0.1), "{hidden} hidden, {replaced} replaced");
+    }
+
+    #[test]
+    fn each_token_is_asked_as_often() {
+        let masked = Masked { marks: MARKS, rate: 0.2, shares: Shares { mask: 1.0, replace: 0.0 }, room: 10 };
+        let mut counts = [0; 10];
+        for seed in 0..2000 {
+            view(&masked, (0..10).collect(), seed).asked.iter().for_each(|&(slot, _)| counts[slot - 1] += 1);
+        }
+        // 400 each, σ = 18.
+        assert!(counts.iter().all(|n| (320..480).contains(n)), "{counts:?}");
+    }
+}

@@ -1,0 +1,115 @@
+//! How a text becomes what a model reads of it and is asked: a *view*.
+//!
+//! ```text
+//! next       x₁ … xₙ            each slot sees those before it       each is asked what follows
+//! masked     [CLS] x̃ [SEP]      each slot sees all                   some are asked what they were (Devlin et al. 2018, §3.1)
+//! pairs      [CLS] a [SEP] b [SEP], in two segments                  … and whether b follows a
+//! ```
+
+mod draw;
+mod masked;
+mod pairs;
+
+use gradus_model::{Batch, Labels, Side, Sight};
+
+pub use draw::{Draw, Keyed};
+pub use masked::{Masked, Shares};
+pub use pairs::Pairs;
+
+/// A text of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Its number in the source.
+    pub number: u64,
+    /// How often the source has been read before.
+    pub epoch: u64,
+    /// Its tokens.
+    pub tokens: Vec<u32>,
+    /// Where each of its sentences ends, in increasing order; the last is the number of tokens.
+    pub sentences: Vec<usize>,
+}
+
+/// The special tokens of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// Opens a row; heads read here.
+    pub open: u32,
+    /// Closes a text.
+    pub close: u32,
+    /// Stands where a token is hidden.
+    pub mask: u32,
+    /// Tokens below this number may stand in another's place.
+    pub words: u32,
+}
+
+/// What a model reads of a text and is asked of it, every slot seeing all others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// The token in each slot.
+    pub tokens: Vec<u32>,
+    /// The segment of each slot.
+    pub segments: Vec<u32>,
+    /// The slots that are asked, in increasing order, each with the token that belongs there.
+    pub asked: Vec<(usize, u32)>,
+    /// The class of the row.
+    pub class: Option<usize>,
+}
+
+/// A way to view texts.
+pub trait Scheme: Send + Sync {
+    /// A view of a text.
+    fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View;
+    /// Number of classes of a row; 0 where none is asked.
+    fn classes(&self) -> usize {
+        0
+    }
+}
+
+/// Views as one batch, as long as the longest: each token asked weighs the same, and so does each row's class. Their two losses are
+/// added (Devlin et al. 2018, appendix A.2).
+pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
+    let t = views.iter().map(|view| view.tokens.len()).max().unwrap_or(0);
+    let padded = |of: fn(&View) -> &[u32]| {
+        let row = |view| of(view).iter().copied().chain(std::iter::repeat(0)).take(t);
+        views.iter().flat_map(row).collect()
+    };
+    let slots = views.iter().enumerate().flat_map(|(row, view)| view.asked.iter().map(move |(at, token)| (row * t + at, *token)));
+    let (asked, targets): (Vec<u32>, Vec<u32>) = slots.map(|(slot, token)| (slot as u32, token)).unzip();
+    let (n, rows) = (asked.len(), views.len());
+    let one_hot = |class: usize| (0..classes).map(move |c| if c == class { 1.0 } else { 0.0 });
+    let labels = (classes > 0).then(|| Labels {
+        per_example: 1,
+        extract: vec![0; rows].into(),
+        targets: views.iter().flat_map(|view| one_hot(view.class.expect("a class of each row"))).collect(),
+        weights: vec![1.0 / rows as f64; rows].into(),
+    });
+    let side = Side {
+        sequences: rows,
+        tokens: padded(|view| &view.tokens),
+        segments: segmented.then(|| padded(|view| &view.segments)),
+        sight: Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())),
+    };
+    Batch { side, asked: Some(asked.into()), targets: targets.into(), weights: vec![1.0 / n as f64; n].into(), labels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_become_one_batch() {
+        let a = View { tokens: vec![1, 2, 3], segments: vec![0, 0, 1], asked: vec![(1, 7)], class: Some(1) };
+        let b = View { tokens: vec![4, 5], segments: vec![0, 1], asked: vec![(0, 8), (1, 9)], class: Some(0) };
+        let batch = batch(&[a, b], 2, true);
+        assert_eq!(batch.side.tokens[..], [1, 2, 3, 4, 5, 0]);
+        assert_eq!(batch.side.segments.as_deref(), Some(&[0, 0, 1, 0, 1, 0][..]));
+        assert_eq!(batch.side.sight, Sight::Full(Some([3, 2].into())));
+        assert_eq!((batch.asked.as_deref(), &batch.targets[..]), (Some(&[1, 3, 4][..]), &[7, 8, 9][..]));
+        assert_eq!(batch.weights[..], [1.0 / 3.0; 3]);
+        let labels = batch.labels.unwrap();
+        assert_eq!(
+            (&labels.targets[..], &labels.weights[..], &labels.extract[..]),
+            (&[0.0, 1.0, 1.0, 0.0][..], &[0.5; 2][..], &[0; 2][..])
+        );
+    }
+}

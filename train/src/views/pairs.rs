@@ -1,0 +1,133 @@
+//! Pairs of texts, of which the second follows the first or not (Devlin et al. 2018, §3.1; format and cuts as in BERT's code,
+//! `create_instances_from_document`):
+//!
+//! ```text
+//! [CLS] a [SEP] b [SEP]        segments 0 … 0 1 … 1        b follows a in half of the rows, else it is from another text
+//! L = L_masked − log P(follows | h at [CLS])
+//! ```
+//!
+//! A text is divided after one of its sentences; one of a single sentence is followed by another text's. Where both are too long together, tokens are cut from the longer one, at its
+//! beginning or its end with equal probability.
+
+use super::{Draw, Marks, Masked, Scheme, Text, View};
+
+/// Two texts, some of their tokens asked, and whether one follows the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pairs(
+    /// How tokens are asked; its room is that of both texts.
+    pub Masked,
+);
+
+/// The class of a pair whose second text follows the first, as `transformers` has it.
+const FOLLOWS: usize = 0;
+/// That of any other pair.
+const ANOTHER: usize = 1;
+
+impl Pairs {
+    /// The two texts, and whether the second follows.
+    fn divided(text: &Text, draw: &mut Draw<'_>) -> (Vec<u32>, Vec<u32>, usize) {
+        let ends = &text.sentences[..text.sentences.len().saturating_sub(1)];
+        let other = ends.is_empty() || draw.rng.uniform_f64() < 0.5;
+        let at = if ends.is_empty() { text.tokens.len() } else { ends[draw.rng.below(ends.len() as u64) as usize] };
+        let (a, rest) = text.tokens.split_at(at);
+        if !other {
+            return (a.to_vec(), rest.to_vec(), FOLLOWS);
+        }
+        let mut another = (draw.other)(&mut draw.rng);
+        if another.number == text.number {
+            another = (draw.other)(&mut draw.rng);
+        }
+        // From the beginning of one of its sentences on, as long as what it stands for.
+        let begins: Vec<usize> =
+            std::iter::once(0).chain(another.sentences.iter().copied()).filter(|&at| at < another.tokens.len()).collect();
+        let from = if begins.is_empty() { 0 } else { begins[draw.rng.below(begins.len() as u64) as usize] };
+        let long = if rest.is_empty() { a.len() } else { rest.len() };
+        let b = another.tokens[from..].iter().copied().take(long).collect();
+        (a.to_vec(), b, ANOTHER)
+    }
+
+    /// Cuts both to fit together, the longer one first.
+    fn cut(&self, a: &mut Vec<u32>, b: &mut Vec<u32>, draw: &mut Draw<'_>) {
+        while a.len() + b.len() > self.0.room.saturating_sub(1) {
+            let longer = if a.len() > b.len() { &mut *a } else { &mut *b };
+            if longer.is_empty() {
+                return;
+            }
+            let at = if draw.rng.uniform_f64() < 0.5 { 0 } else { longer.len() - 1 };
+            longer.remove(at);
+        }
+    }
+}
+
+impl Scheme for Pairs {
+    fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
+        let Marks { open, close, .. } = self.0.marks;
+        let (mut a, mut b, class) = Pairs::divided(text, draw);
+        self.cut(&mut a, &mut b, draw);
+        let tokens = [&[open], &a[..], &[close], &b, &[close]].concat();
+        let (first, second) = (a.len() + 2, b.len() + 1);
+        let segments = [vec![0; first], vec![1; second]].concat();
+        let mut view = View { tokens, segments, asked: Vec::new(), class: Some(class) };
+        self.0.ask(&mut view, (1..=a.len()).chain(first..first + b.len()).collect(), draw);
+        view
+    }
+
+    fn classes(&self) -> usize {
+        2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_tensor::rng::Philox;
+
+    use super::super::Shares;
+    use super::*;
+
+    const MARKS: Marks = Marks { open: 100, close: 101, mask: 102, words: 90 };
+
+    /// Text `number` of three sentences of its own tokens.
+    fn text(number: u64) -> Text {
+        let first = 10 * number as u32;
+        Text { number, epoch: 0, tokens: (first..first + 9).collect(), sentences: vec![2, 5, 9] }
+    }
+
+    fn view(room: usize, seed: u64) -> View {
+        let nothing_hidden = Masked { marks: MARKS, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room };
+        let other = |rng: &mut Philox| text(1 + rng.below(3));
+        Pairs(nothing_hidden).view(&text(0), &mut Draw { rng: Philox::new(seed), other: &other })
+    }
+
+    #[test]
+    fn a_pair_is_one_text_divided_or_two() {
+        let mut follows = 0;
+        for seed in 0..400 {
+            let View { tokens, segments, asked, class } = view(40, seed);
+            let closes: Vec<usize> = (0..tokens.len()).filter(|&at| tokens[at] == 101).collect();
+            let [first, last] = closes[..] else { panic!("{tokens:?}") };
+            assert_eq!((tokens[0], last), (100, tokens.len() - 1));
+            assert!((0..tokens.len()).all(|at| segments[at] == u32::from(at > first)));
+            let (a, b) = (&tokens[1..first], &tokens[first + 1..last]);
+            assert!([2, 5].contains(&a.len()) && a.iter().copied().eq(0..a.len() as u32));
+            assert!(asked.iter().all(|(slot, _)| *slot != 0 && *slot != first && *slot != last));
+            if class == Some(FOLLOWS) {
+                follows += 1;
+                assert!(b.iter().copied().eq(a.len() as u32..9));
+            } else {
+                assert!(b[0] >= 10 && b.len() <= 9 - a.len(), "another text, no longer than the rest");
+            }
+        }
+        // 200, σ = 10.
+        assert!((150..250).contains(&follows), "{follows}");
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_where_it_is_longer() {
+        for seed in 0..50 {
+            let View { tokens, segments, .. } = view(7, seed);
+            assert_eq!(tokens.len(), 9);
+            let first = segments.iter().filter(|&&s| s == 0).count() - 2;
+            assert!([2, 3].contains(&first), "{segments:?}");
+        }
+    }
+}
