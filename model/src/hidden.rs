@@ -6,6 +6,8 @@
 //! BERT      P(u) = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)
 //! ```
 
+use std::sync::Arc;
+
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 
@@ -108,7 +110,7 @@ impl<'t, T: Real> Hidden<'t, T> {
     }
 
     /// The states (n, d) of the slots in which a token is asked: only they meet the output's matrix.
-    fn rows(&self, asked: Option<&std::sync::Arc<[u32]>>) -> Var<'t, T> {
+    fn rows(&self, asked: Option<&Arc<[u32]>>) -> Var<'t, T> {
         let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);
         let rows = self.states.reshape([b * t, d]);
         asked.map_or(rows.clone(), |asked| rows.gather(asked.clone(), [asked.len()]))

@@ -12,13 +12,13 @@ use crate::model::ModelConfig;
 
 /// What distinguishes one of them.
 pub(super) struct Encoder {
-    model_type: &'static str,
+    model_types: &'static [&'static str],
     prefix: &'static str,
     /// The class that pre-trains it, that of its language model alone, that of its body alone, and that of a classifier.
     classes: [&'static str; 4],
     /// Rows of the positions' table before the first position.
     unused: usize,
-    /// The layer before the output, its norm, the output's bias; the pooler and the classifier.
+    /// The layer before the output, its norm, what has the output's bias; the pooler and the classifier.
     heads: [&'static str; 5],
     /// Copies of tied tensors.
     copies: &'static [(&'static str, &'static str)],
@@ -26,20 +26,15 @@ pub(super) struct Encoder {
     segments: bool,
 }
 
-const BERTS_HEADS: [&str; 5] = [
-    "cls.predictions.transform.dense",
-    "cls.predictions.transform.LayerNorm",
-    "cls.predictions.bias",
-    "pooler.dense",
-    "classifier",
-];
+const BERTS_HEADS: [&str; 5] =
+    ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions", "pooler.dense", "classifier"];
 const BERTS_COPIES: &[(&str, &str)] = &[
     ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
     ("cls.predictions.decoder.bias", "cls.predictions.bias"),
 ];
 
 pub(super) const BERT: Encoder = Encoder {
-    model_type: "bert",
+    model_types: &["bert"],
     prefix: "bert.",
     classes: ["BertForPreTraining", "BertForMaskedLM", "BertModel", "BertForSequenceClassification"],
     unused: 0,
@@ -49,18 +44,18 @@ pub(super) const BERT: Encoder = Encoder {
 };
 
 pub(super) const ERNIE: Encoder = Encoder {
-    model_type: "ernie",
+    model_types: &["ernie"],
     prefix: "ernie.",
     classes: ["ErnieForPreTraining", "ErnieForMaskedLM", "ErnieModel", "ErnieForSequenceClassification"],
     ..BERT
 };
 
 pub(super) const ROBERTA: Encoder = Encoder {
-    model_type: "roberta",
+    model_types: &["roberta"],
     prefix: "roberta.",
     classes: ["RobertaForPreTraining", "RobertaForMaskedLM", "RobertaModel", "RobertaForSequenceClassification"],
     unused: 2,
-    heads: ["lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "classifier.dense", "classifier.out_proj"],
+    heads: ["lm_head.dense", "lm_head.layer_norm", "lm_head", "classifier.dense", "classifier.out_proj"],
     copies: &[("lm_head.decoder.weight", "embeddings.word_embeddings.weight"), ("lm_head.decoder.bias", "lm_head.bias")],
     segments: false,
 };
@@ -93,7 +88,7 @@ fn is_next(head: &HeadConfig) -> bool {
 impl Encoder {
     /// The name of one of our modules outside the blocks, `None` for one that it does not have.
     fn module(&self, module: &str, config: &ModelConfig) -> Option<String> {
-        let [dense, norm, bias, pooler, classifier] = self.heads;
+        let [dense, norm, output, pooler, classifier] = self.heads;
         let next = config.head.as_ref().is_some_and(is_next);
         let of_body = |name: &str| format!("{}{name}", self.prefix);
         if module.starts_with("score") && !self.has_head(config) {
@@ -102,7 +97,7 @@ impl Encoder {
         Some(match module {
             "transform.dense" => dense.into(),
             "transform.ln" => norm.into(),
-            "transform" => bias.trim_end_matches(".bias").into(),
+            "transform" => output.into(),
             "score.pooler" if pooler == "pooler.dense" => of_body(pooler),
             "score.pooler" => pooler.into(),
             "score" if next => "cls.seq_relationship".into(),
@@ -151,11 +146,7 @@ fn of_activation(activation: Activation) -> &'static str {
 
 impl Dialect for Encoder {
     fn model_types(&self) -> &'static [&'static str] {
-        match self.model_type {
-            "bert" => &["bert"],
-            "ernie" => &["ernie"],
-            _ => &["roberta"],
-        }
+        self.model_types
     }
 
     fn model(&self, fields: &Fields) -> Result<ModelConfig, String> {
@@ -217,7 +208,7 @@ impl Dialect for Encoder {
             "intermediate_size": 4 * c.width,
             "layer_norm_eps": c.layer_norm_epsilon,
             "max_position_embeddings": c.context + self.unused,
-            "model_type": self.model_type,
+            "model_type": self.model_types[0],
             "num_attention_heads": c.heads,
             "num_hidden_layers": c.layers,
             "pad_token_id": if self.segments { 0 } else { 1 },
