@@ -1,7 +1,7 @@
 //! Whole models in f64, every option, head and objective: their gradients by four witnesses, and what they must not mix.
 
 use gradus_autograd::{Tape, Tensor, check};
-use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_gpt, tiny_lstm};
+use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_lstm};
 use gradus_model::{
     Activation, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig,
     Objective, Side, Sight, Tree,
@@ -233,4 +233,14 @@ fn the_joint_softmax_runs_over_positions_too() {
     };
     let sum: f64 = (0..config.vocab as u32).map(probability).sum();
     assert!((sum - tokens).abs() < 1e-12 && sum < 0.95, "{sum}, {tokens}");
+}
+
+/// A masked batch may ask for nothing: its loss is 0, and nothing has a gradient but 0.
+#[test]
+fn where_nothing_is_asked_nothing_is_learnt() {
+    let Loss { model, batch, .. } = Sample::new("BERT", tiny_bert(), Objective::TokenMean).masked().loss(3);
+    let silent = Batch { asked: Some([].into()), targets: [].into(), weights: [].into(), ..batch };
+    let (loss, gradient) = model.gradient(&silent, None, GradientMode::Whole);
+    assert_eq!(loss.item(), 0.0);
+    gradient.visit(|name, g| assert!(g.is_none_or(|g| g.to_vec().iter().all(|x| *x == 0.0)), "{name}"));
 }
