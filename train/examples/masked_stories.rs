@@ -67,7 +67,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let first = (t - 1) as usize * ROWS;
         let view = |row: usize| {
             let text = &train[first + row];
-            masked.view(text, &mut Draw { rng: Keyed::Dynamic.rng(1, text, t, row), other: &|_| text.clone() })
+            masked.view(
+                text,
+                &mut Draw { rng: Keyed::Dynamic.rng(1, text, t, row), other: &|_| unreachable!("one text is enough") },
+            )
         };
         let made = trainer.step(&views::batch(&(0..ROWS).map(view).collect::<Vec<_>>(), 0, false))?;
         if t % (steps / 10).max(1) == 0 {

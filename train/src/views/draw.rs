@@ -28,7 +28,7 @@ pub enum Keyed {
 pub struct Draw<'s> {
     /// The random numbers.
     pub rng: Philox,
-    /// A text drawn from the source.
+    /// Draws a text of the source that is not the one viewed.
     pub other: &'s dyn Fn(&mut Philox) -> Text,
 }
 

@@ -33,10 +33,7 @@ impl Pairs {
         if !other {
             return (a.to_vec(), rest.to_vec(), FOLLOWS);
         }
-        let mut another = (draw.other)(&mut draw.rng);
-        if another.number == text.number {
-            another = (draw.other)(&mut draw.rng);
-        }
+        let another = (draw.other)(&mut draw.rng);
         // From the beginning of one of its sentences on, as long as what it stands for.
         let begins: Vec<usize> =
             std::iter::once(0).chain(another.sentences.iter().copied()).filter(|&at| at < another.tokens.len()).collect();
