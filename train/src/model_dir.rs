@@ -37,7 +37,7 @@ pub enum ModelDirError {
     )]
     Vocabulary { path: PathBuf, tokenizer: usize, model: usize },
     #[error(
-        "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE); so far only          the library reads it (gradus_model::checkpoint::load): give --model a GPT or an LSTM"
+        "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE); so far only the library reads it (gradus_model::checkpoint::load): give --model a GPT or an LSTM"
     )]
     Masked { path: PathBuf },
 }

@@ -45,7 +45,7 @@ impl Page {
     }
 
     fn write(&self, html: impl FnOnce() -> String) -> Result<(), CliError> {
-        self.html.as_deref().map_or(Ok(()), |path| write(path, &html()))
+        self.html.as_deref().map_or(Ok(()), |path| write(path, &html(), self.overwrite))
     }
 }
 
@@ -69,7 +69,7 @@ impl Pages {
     }
 
     fn write(&self, markdown: impl FnOnce() -> String, html: impl FnOnce() -> String) -> Result<(), CliError> {
-        self.markdown.as_deref().map_or(Ok(()), |path| write(path, &markdown()))?;
+        self.markdown.as_deref().map_or(Ok(()), |path| write(path, &markdown(), self.page.overwrite))?;
         self.page.write(html)
     }
 }

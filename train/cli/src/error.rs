@@ -18,7 +18,8 @@ use gradus_train::model_dir::ModelDirError;
 use gradus_train::pretrain::PretrainError;
 use gradus_train::run::RunError;
 use gradus_train::trainer::{DumpError, TrainError};
-use gradus_world::WorldError;
+
+use crate::world::StoryError;
 
 /// The exit code of a run that has lost one of its processes: another attempt may succeed.
 pub const LOST_PEER: u8 = 75;
@@ -60,7 +61,7 @@ pub enum CliError {
     Encode { path: PathBuf, source: Box<TextError> },
     /// A line, counted from 1, that is not a story.
     #[error("{path}, line {line}: {source}")]
-    Story { path: PathBuf, line: usize, source: WorldError },
+    Story { path: PathBuf, line: usize, source: StoryError },
     #[error(transparent)]
     Ids(#[from] IdsError),
     /// A mistake of ours.

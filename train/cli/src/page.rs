@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use gradus_io::disk;
 use gradus_io::files::{FileError, remove_unfinished, write_atomically};
+use gradus_io::{checksums, disk};
 
 use crate::error::CliError;
 
@@ -20,18 +20,31 @@ pub fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Checks that nothing is there, or that it may be replaced.
+/// Checks that nothing is there, or that it may be replaced. What a run or a reproduction reads again never may.
 pub fn vacant(path: &Path, overwrite: bool) -> Result<(), CliError> {
-    if overwrite || path.symlink_metadata().is_err() { Ok(()) } else { Err(CliError::Exists { path: path.to_owned() }) }
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    if !overwrite {
+        return Err(CliError::Exists { path: path.to_owned() });
+    }
+    match checksums::is_kept(path)? {
+        true => {
+            Err(CliError::Usage(format!("{}: gradus reads this file again, so not replaced; name another path", path.display())))
+        }
+        false => Ok(()),
+    }
 }
 
-/// Writes the file, whole or not at all; what killed writers of this name left is removed.
-pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    written(path, |file| file.write_all(text.as_bytes()))
+/// Writes the file, whole or not at all; what killed writers of this name left is removed. What has come there since the first check
+/// stays, unless it may be replaced.
+pub fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), CliError> {
+    written(path, overwrite, |file| file.write_all(text.as_bytes()))
 }
 
 /// The same by `write`.
-pub fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
+pub fn written(path: &Path, overwrite: bool, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
+    vacant(path, overwrite)?;
     if let Some(name) = path.file_name() {
         remove_unfinished(disk::parent(path), Some(name))?;
     }

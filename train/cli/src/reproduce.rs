@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     })?;
     if let Some(path) = &args.markdown {
-        page::write(path, &made.markdown)?;
+        page::write(path, &made.markdown, args.overwrite)?;
     }
     if args.talk.json { output::json(&made) } else { show(&made) }
 }
@@ -98,8 +98,12 @@ pub fn miniature() -> Result<(), CliError> {
 fn show(made: &Reproduction) -> Result<(), CliError> {
     for claim in &made.claims {
         let verdict = claim.judgement.words();
-        output::line(&format!("{verdict:<36} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
+        let mark = if claim.judgement.primary { '*' } else { ' ' };
+        output::line(&format!("{verdict:<36} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
+    output::line(
+        "* a primary claim: those are judged as a family, so that chance alone shows any of them in at most one of twenty",
+    )?;
     if let Some(note) = gradus_paper::ruler::too_few(made.seeds) {
         output::line(&note)?;
     }

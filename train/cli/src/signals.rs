@@ -57,7 +57,7 @@ fn listen(says_so: bool) {
 fn request(by_ctrl_c: bool, says_so: bool) {
     match (interrupt::request(), by_ctrl_c) {
         (false, _) if !says_so => {}
-        (false, _) => output::say("\nstopping after this step, with a checkpoint (Ctrl-C again stops at once)"),
+        (false, _) => output::say("\nstopping at the end of the step under way (Ctrl-C again stops at once)"),
         (true, true) => std::process::exit(130),
         (true, false) => {}
     }

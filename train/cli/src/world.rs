@@ -7,7 +7,7 @@ use gradus_io::progress::Job;
 use gradus_paper::tasks;
 use gradus_tensor::rng::Philox;
 use gradus_text::{TextError, read_text};
-use gradus_world::{Measure, Story, World};
+use gradus_world::{Measure, Story, World, WorldError};
 use serde_json::json;
 
 use crate::common::within;
@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     vacant(out, args.overwrite)?;
     let stories = world.corpus(&mut rng, args.stories);
-    written(out, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
+    written(out, args.overwrite, |to| stories.iter().try_for_each(|story| writeln!(to, "{}", story.text)))?;
     let limit = Measure::of(&stories);
     output::say(&format!("{} stories → {}; the limit is {limit}", count(stories.len() as u64), out.display()));
     if args.json { output::json(&json!({ "out": out.display().to_string(), "limit": limit })) } else { Ok(()) }
@@ -127,12 +127,30 @@ fn describe(world: &World, as_json: bool) -> Result<(), CliError> {
     }))
 }
 
+/// Reads a story; one of the other world is told to be so.
+fn read(world: &World, text: &str) -> Result<Story, StoryError> {
+    let other = World::named(!world.config().retold);
+    world.read(text).map_err(|source| match other.read(text) {
+        Ok(_) if other.config().retold => StoryError::Other { found: other.name(), remedy: "give --retold" },
+        Ok(_) => StoryError::Other { found: other.name(), remedy: "leave --retold out" },
+        Err(_) => StoryError::None(source),
+    })
+}
+
+/// Why a line is not a story of the world asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum StoryError {
+    #[error("expected a story of the world asked for, found one of {found}: {remedy}")]
+    Other { found: String, remedy: &'static str },
+    #[error(transparent)]
+    None(WorldError),
+}
+
 fn log_prob(world: &World, path: &Path, as_json: bool) -> Result<(), CliError> {
     let mut stories: Vec<Story> = Vec::new();
     for (line, text) in (1..).zip(read_text(path)?.lines()) {
         if !text.trim().is_empty() {
-            let story = world.read(text).map_err(|source| CliError::Story { path: path.to_owned(), line, source })?;
-            stories.push(story);
+            stories.push(read(world, text).map_err(|source| CliError::Story { path: path.to_owned(), line, source })?);
         }
     }
     if stories.is_empty() {

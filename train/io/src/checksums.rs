@@ -12,6 +12,7 @@
 //! without `checksums.json` was made by somebody else, and is taken as it is; so are files that are not listed.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -235,6 +236,27 @@ pub fn check(folder: &Path, names: &[&str]) -> Result<bool, FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(false) };
     names.iter().try_for_each(|name| sums.check(name).map(drop))?;
     Ok(true)
+}
+
+/// Is this a file that whoever wrote its folder reads again: one with a sum there, or the file of the sums?
+///
+/// # Errors
+/// Where the sums cannot be read.
+pub fn is_kept(path: &Path) -> Result<bool, FileError> {
+    let Some(name) = path.file_name().and_then(OsStr::to_str) else { return Ok(false) };
+    let sums = Checksums::of(disk::parent(path))?;
+    Ok(sums.is_some_and(|sums| name == CHECKSUMS_FILE || sums.files.contains_key(name)))
+}
+
+/// Refuses a file that was written with its sum and has lost it, so that nothing tells whether it was changed.
+///
+/// # Errors
+/// A file that is not listed, or not what was written.
+pub fn check_listed(folder: &Path, name: &str) -> Result<(), FileError> {
+    if Checksums::of(folder)?.is_some_and(|sums| sums.files.contains_key(name)) {
+        return check(folder, &[name]).map(drop);
+    }
+    Err(FileError::damaged(&folder.join(name), format!("its sum, with which it was written, is not in {CHECKSUMS_FILE}")))
 }
 
 /// Compares all listed files whose names are chosen with their sums; false where the folder has no sums.

@@ -1,25 +1,44 @@
 //! How often the ruler decides, and how often wrongly, with known effects: `cargo run --release -p gradus-paper --example power`.
 
-use gradus_paper::ruler::power::{Spread, rates};
+use gradus_paper::ruler::power::{Rates, Spread, rates};
 use gradus_paper::ruler::{Ruler, Unit};
 
+const TRIALS: usize = 4000;
+
 fn main() {
-    let (ruler, trials) = (Ruler::default(), 4000);
+    let ruler = Ruler::default();
     let delta = ruler.delta[&Unit::Score];
     println!(
-        "| differences of a seed | effect | seeds | a claim is shown | any of the five | no difference that matters | against it |"
+        "| differences of a seed | effect | seeds | a claim is shown | any of the five | no difference that matters | any of the five | against it |"
     );
-    println!("|-|-|-|-|-|-|-|");
+    println!("|-|-|-|-|-|-|-|-|");
     let normal = [0.5, 1.0, 2.5].map(|s| (format!("normal, s = {s} δ"), Spread::Normal(s * delta)));
     let bimodal = [5.0, 25.0].map(|w| (format!("learnt or not, worth {w} δ"), Spread::Bimodal(w * delta)));
-    for (name, spread) in normal.into_iter().chain(bimodal) {
+    let rare = ("learnt by one of two alone, worth 5 δ".to_owned(), Spread::Rare(5.0 * delta));
+    for (name, spread) in normal.into_iter().chain(bimodal.clone()).chain([rare]) {
         for times in [0.0, 0.5, 1.0, 2.0] {
             for seeds in [6, 8, 16] {
-                let found = rates(&ruler, times * delta, spread, seeds, trials);
-                let [shown, any, none, against] = [found.shown, found.any_shown, found.no_difference, found.against]
-                    .map(|rate| format!("{:.1} %", 100.0 * rate));
-                println!("| {name} | {times} δ | {seeds} | {shown} | {any} | {none} | {against} |");
+                row(&name, times, seeds, rates(&ruler, times * delta, spread, seeds, TRIALS));
             }
         }
     }
+    println!("\nIf as few as two seeds could decide:\n");
+    println!(
+        "| differences of a seed | effect | seeds | shown | any of the five | no difference | any of the five | against it |"
+    );
+    println!("|-|-|-|-|-|-|-|-|");
+    let hasty = Ruler { least_seeds: 2, ..ruler };
+    for (name, spread) in bimodal {
+        for times in [0.0, 2.0] {
+            for seeds in 2..6 {
+                row(&name, times, seeds, rates(&hasty, times * delta, spread, seeds, TRIALS));
+            }
+        }
+    }
+}
+
+fn row(name: &str, times: f64, seeds: usize, found: Rates) {
+    let Rates { shown, any_shown, no_difference, any_no_difference, against } = found;
+    let cells = [shown, any_shown, no_difference, any_no_difference, against].map(|rate| format!("{:.1} %", 100.0 * rate));
+    println!("| {name} | {times} δ | {seeds} | {} |", cells.join(" | "));
 }

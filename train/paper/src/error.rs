@@ -31,10 +31,12 @@ pub enum ReproduceError {
     Taken { out: PathBuf, there: String },
     #[error("{out} already holds {found}, but no reproduction; nothing was changed: give another --out", out = out.display(), found = found.display())]
     Foreign { out: PathBuf, found: PathBuf },
-    #[error("{path}: {problem}; --resume takes the directory of an earlier `gradus reproduce`", path = path.display())]
+    #[error("{path}: {problem}; expected the plan that an earlier `gradus reproduce` laid down there: put back a copy of it, or name another directory", path = path.display())]
     NoPlan { path: PathBuf, problem: String },
     #[error("{path}: {problem}; the file is damaged: delete it to run its stage again", path = path.display())]
     Damaged { path: PathBuf, problem: String },
+    #[error("{problem}; the pre-trained model that this stage begins with is lost: put {model} back, or delete it and {result}, and continue: it is pre-trained again", model = model.display(), result = result.display())]
+    Lost { model: PathBuf, result: PathBuf, problem: String },
     #[error("stopped; finished stages are kept: continue with `gradus reproduce --resume {out}`", out = quoted(out))]
     Interrupted { out: PathBuf },
 }

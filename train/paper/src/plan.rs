@@ -44,32 +44,32 @@ pub const RECIPE: u32 = 5;
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
     /// The recipe that the sizes belong to.
-    pub recipe: u32,
+    pub(crate) recipe: u32,
     /// Number of seeds.
-    pub seeds: u64,
+    pub(crate) seeds: u64,
     /// The first of them.
-    pub first_seed: u64,
+    pub(crate) first_seed: u64,
     /// Steps of pre-training.
     #[serde(rename = "updates")]
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// Most training rows of a task.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Epochs of fine-tuning.
-    pub epochs: u64,
+    pub(crate) epochs: u64,
     /// Largest rate of fine-tuning the Transformer. The paper's 6.25e-5 is for a model of 117 million parameters.
-    pub lr: f64,
+    pub(crate) lr: f64,
     /// Blocks of the Transformer.
-    pub layers: usize,
+    pub(crate) layers: usize,
     /// Also the experiments on the paper's claims in words?
-    pub full: bool,
+    pub(crate) full: bool,
     /// The factor on steps and rows: `--scale`.
-    pub scale: f64,
+    pub(crate) scale: f64,
     /// Is the text to pre-train on that of the world whose stories are told again? The tasks are the same.
-    pub retold: bool,
+    pub(crate) retold: bool,
     /// The name of that world, with its version.
-    pub world: String,
+    pub(crate) world: String,
     /// How the claims are judged.
-    pub ruler: Ruler,
+    pub(crate) ruler: Ruler,
 }
 
 impl Sizes {
@@ -113,7 +113,7 @@ impl Sizes {
         }
         let sizes: Sizes = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         sizes.check().map_err(|e| e.to_string())?;
-        Ok(sizes)
+        sizes.foreign().map_or(Ok(sizes), Err)
     }
 
     /// The command that makes a reproduction of these sizes.
@@ -133,14 +133,24 @@ impl Sizes {
         in_range("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let room = first.checked_add(seeds).is_some();
         in_range("seed", first, room, "a number that leaves room for as many seeds as --seeds asks for")?;
-        in_range("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
-        let found = format!("{scale}, with other steps, rows, epochs, rate or blocks than the recipe's");
-        let made = Sizes::new(seeds, first, scale, self.full).retold(self.retold);
-        let here = &made.world;
-        in_range("world", &self.world, self.world == *here, format!("{here}, the world that this gradus tells stories of"))?;
-        let expected = "the ruler of this gradus, since it is laid down before training";
-        in_range("ruler", "another", self.ruler == made.ruler, expected)?;
-        in_range("scale", found, *self == made, "all sizes to be those of the recipe")
+        in_range("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")
+    }
+
+    /// What is in a plan, and in none that this program makes.
+    fn foreign(&self) -> Option<String> {
+        let made = Sizes::new(self.seeds, self.first_seed, self.scale, self.full).retold(self.retold);
+        let (world, here) = (&self.world, &made.world);
+        match () {
+            () if world != here => Some(format!("expected the world {here}, whose stories this gradus tells, found {world}")),
+            () if self.ruler != made.ruler => {
+                Some("expected the ruler of this gradus, since it is laid down before training, found another".into())
+            }
+            () if *self != made => {
+                let found = "found other steps, rows, epochs, rate or blocks";
+                Some(format!("expected the sizes that the recipe has at scale {}, {found}", self.scale))
+            }
+            () => None,
+        }
     }
 
     /// This plan joined with what is asked for: the experiments of `--full` if either has them. `None` for sizes that differ in
@@ -153,6 +163,14 @@ impl Sizes {
     /// Training rows of a task.
     pub fn rows(&self, task: &str) -> usize {
         tasks::training_rows(task, self.rows).expect("a task of the world")
+    }
+
+    /// Training rows of a task in a variant.
+    pub fn rows_of(&self, task: &str, variant: Variant) -> usize {
+        match variant {
+            Variant::Rows(n) | Variant::NoPretrainingRows(n) => n,
+            _ => self.rows(task),
+        }
     }
 
     /// One training row of a task in `part`.

@@ -47,9 +47,9 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
         ),
         foot: "Scores in points of 100: accuracy, F1, Matthews' (mc) and Pearson's (pc) correlation. Each fine-tuned model \
                is the one with the best dev score; its scores are on test rows, which neither training nor that choice has \
-               seen (for MNLI, on both test sets). Guessing is the best constant answer. Where seeds are on both sides of a \
-               gap of 40 % of the way from guessing to the best possible score, the task is learnt suddenly or never: k of n learnt it, which \
-               fits these shares of all seeds (95 %, Clopper and Pearson). Zero-shot scores are on 200 dev \
+               seen (for MNLI, on both test sets). Guessing is the best constant answer. Where the seeds of a model are on both sides of a \
+               gap of 40 % of the way from guessing to the best possible score, the task is learnt suddenly or never: k of n seeds learnt it, which \
+               fits these shares of all seeds (95 %, Clopper and Pearson), and so many came past that gap with the other models. Zero-shot scores are on 200 dev \
                rows, with CoLA's threshold chosen on 200 training rows; short rows, of CoLA and DPRD, may appear word for \
                word, without their labels, in a story of the pre-training. The best possible score is an \
                expectation: on the rows drawn, a score can be higher. Rates, epochs and the world itself were chosen on dev \

@@ -103,6 +103,9 @@ impl Body {
 /// One fine-tuning, and the seconds it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
+    /// The world whose stories the model was pre-trained on; earlier results do not name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<String>,
     pub seed: u64,
     pub task: String,
     pub variant: Variant,
@@ -132,6 +135,9 @@ pub struct ZeroShotPoint {
 /// One pre-training, and the seconds it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PretrainResult {
+    /// The world whose stories it read; earlier results do not name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<String>,
     pub seed: u64,
     pub body: Body,
     pub parameters: usize,

@@ -89,7 +89,9 @@ fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
     let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
     let blame = |e: FileError| if e.is_of_sums() { e.into() } else { problem(e.cause.to_string()) };
     let text = checksums::read(out, PLAN).map_err(blame)?;
-    Sizes::parse(&text).map_err(problem)
+    let sizes = Sizes::parse(&text).map_err(problem)?;
+    checksums::check_listed(out, PLAN)?; // what is laid down before training is nobody's to change
+    Ok(sizes)
 }
 
 fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
@@ -101,7 +103,7 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     if !open.is_empty() {
         work(&stages, &done, &open, sizes, &paths, watch)?;
     }
-    let results = collect(&paths, &stages)?;
+    let results = collect(&paths, sizes, &stages)?;
     let claims = claims::all(&results, sizes);
     let page = report::report(&results, sizes, &claims);
     let report = out.join("report.html");
@@ -214,20 +216,25 @@ fn measure() -> Result<f64, ReproduceError> {
 }
 
 /// Reads what the stages left.
-fn collect(paths: &Paths, stages: &[Planned]) -> Result<Results, ReproduceError> {
+fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, ReproduceError> {
     let mut results = Results::default();
+    let is_world = |named: &Option<String>| named.as_ref().is_none_or(|world| *world == sizes.world);
     for planned in stages {
         let path = paths.result(planned);
         match planned.stage {
             Stage::World => {}
             Stage::Pretrain(body) => {
                 let result: PretrainResult = stage::read(&path)?;
-                own(&path, planned, (result.seed, result.body) == (planned.seed, body))?;
+                let last = result.zero_shot.last().map(|point| point.step);
+                let expected = (planned.seed, body, Some(sizes.steps));
+                own(&path, planned, (result.seed, result.body, last) == expected && is_world(&result.world))?;
                 results.pretrained.push(result);
             }
             Stage::Finetune { task, variant } => {
                 let result: TaskResult = stage::read(&path)?;
-                own(&path, planned, (result.seed, &*result.task, result.variant) == (planned.seed, task, variant))?;
+                let expected = (planned.seed, task, variant, sizes.rows_of(task, variant));
+                let found = (result.seed, &*result.task, result.variant, result.rows);
+                own(&path, planned, found == expected && is_world(&result.world))?;
                 results.tasks.push(result);
             }
         }
@@ -235,32 +242,38 @@ fn collect(paths: &Paths, stages: &[Planned]) -> Result<Results, ReproduceError>
     Ok(results)
 }
 
-/// Refuses a result that is of another stage or seed, whoever put it there.
+/// Refuses a result that is of another stage, seed, size or world, whoever put it there.
 fn own(path: &Path, planned: &Planned, is_own: bool) -> Result<(), ReproduceError> {
-    let problem = || format!("expected the result of seed {}, {}, found another's", planned.seed, planned.stage);
+    let problem = || {
+        format!("expected the result of seed {}, {}, in this plan's size and world, found another's", planned.seed, planned.stage)
+    };
     if is_own { Ok(()) } else { Err(ReproduceError::Damaged { path: path.to_owned(), problem: problem() }) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Body;
+    use crate::results::{Body, ZeroShotPoint};
+    use std::collections::BTreeMap;
     use std::fs;
     use std::io::ErrorKind;
 
-    /// A folder of another seed, with checksums that hold.
+    /// Each with checksums that hold.
     #[test]
-    fn another_seed_s_result_is_refused() {
+    fn a_result_of_another_seed_size_or_world_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths(folder.path().to_owned());
         let planned = |seed| Planned { seed, stage: Stage::Pretrain(Body::Lstm), tokens: 1.0 };
+        let sizes = Sizes::new(2, 1, 1.0, false);
+        let last = ZeroShotPoint { step: sizes.steps, tokens: 1, scores: BTreeMap::new() };
         let result = PretrainResult {
+            world: Some(sizes.world.clone()),
             seed: 1,
             body: Body::Lstm,
             parameters: 1,
             loss: 1.0,
             limit: 0.5,
-            zero_shot: Vec::new(),
+            zero_shot: vec![last],
             seconds: 1.0,
         };
         for seed in [1, 2] {
@@ -268,12 +281,14 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             checksums::write(path.parent().unwrap(), &[("pretrain.lstm.json", json_text(&result))]).unwrap();
         }
-        assert_eq!(collect(&paths, &[planned(1)]).unwrap().pretrained, [result]);
-        let told = collect(&paths, &[planned(2)]).unwrap_err().to_string();
-        assert!(
-            told.contains("pretrain.lstm.json: expected the result of seed 2, pre-training the LSTM, found another's"),
-            "{told}"
-        );
+        assert_eq!(collect(&paths, &sizes, &[planned(1)]).unwrap().pretrained, [result]);
+        let refused = [(sizes.clone(), 2), (sizes.clone().retold(true), 1), (Sizes::new(2, 1, 0.5, false), 1)];
+        for (sizes, seed) in refused {
+            let told = collect(&paths, &sizes, &[planned(seed)]).unwrap_err().to_string();
+            let expected =
+                format!("pretrain.lstm.json: expected the result of seed {seed}, pre-training the LSTM, in this plan's");
+            assert!(told.contains(&expected), "{told}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{self, Data, FinetuneError, FinetuneSettings, Session, TaskModel, evenly};
+use gradus_train::model_dir::ModelDirError;
 use gradus_train::optim::Warmup;
 use gradus_train::pretrain::{
     self, Length, PretrainControl, PretrainError, PretrainOptions, PretrainOutcome, PretrainSettings, Probe, SEPARATOR,
@@ -110,7 +111,9 @@ pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, ReproduceError> {
     let (folder, name) = place(path);
     let blame = |e: FileError| if e.is_of_sums() { e.into() } else { damaged(e.cause.to_string()) };
     let text = checksums::read(folder, name).map_err(blame)?;
-    serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))
+    let result = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+    checksums::check_listed(folder, name)?;
+    Ok(result)
 }
 
 fn write(path: &Path, result: &impl Serialize) -> Result<(), ReproduceError> {
@@ -217,7 +220,7 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
         return Err(interrupted());
     }
     let records = metrics::read(&dir.join(METRICS_FILE)).map_err(|e| PretrainError::from(RunError::from(e)))?;
-    Ok(pretrained(seed, body, &outcome, &records))
+    Ok(PretrainResult { world: Some(sizes.world.clone()), ..pretrained(seed, body, &outcome, &records) })
 }
 
 /// The outcome of a pre-training run.
@@ -228,6 +231,7 @@ fn pretrained(seed: u64, body: Body, outcome: &PretrainOutcome, records: &[Recor
         _ => None,
     });
     PretrainResult {
+        world: None,
         seed,
         body,
         parameters: outcome.parameters,
@@ -270,10 +274,23 @@ fn recipe(sizes: &Sizes, seed: u64, variant: Variant) -> FinetuneSettings {
     }
 }
 
+/// The pre-trained model of a body, ready to be fine-tuned.
+fn begin_with(paths: &Paths, seed: u64, body: Body) -> Result<TaskModel, ReproduceError> {
+    let model = paths.body(seed, body);
+    TaskModel::pretrained(&model, seed).map_err(|e| match e {
+        FinetuneError::Model(ModelDirError::NoModel { found, .. }) => {
+            let result = paths.result(&Planned { seed, stage: Stage::Pretrain(body), tokens: 0.0 });
+            let problem = format!("{}: expected a run with its best model, found {found}", model.display());
+            ReproduceError::Lost { model, result, problem }
+        }
+        e => e.into(),
+    })
+}
+
 fn fine_tune(paths: &Paths, sizes: &Sizes, seed: u64, name: &str, variant: Variant) -> Result<TaskResult, ReproduceError> {
     let begin = Instant::now();
     let task = Task::named(name)?;
-    let task_model = TaskModel::pretrained(&paths.body(seed, body(variant)), seed)?;
+    let task_model = begin_with(paths, seed, body(variant))?;
     let folder = paths.world(seed).join(name);
     checksums::check_within(&paths.world(seed), name)?;
     let rows = match variant {
@@ -300,6 +317,7 @@ fn fine_tune(paths: &Paths, sizes: &Sizes, seed: u64, name: &str, variant: Varia
         scored(&read()?)
     };
     Ok(TaskResult {
+        world: Some(sizes.world.clone()),
         seed,
         task: task.name.into(),
         variant,

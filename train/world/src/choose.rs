@@ -8,6 +8,8 @@
 //! p(story) = ∏ᵢ wᵢ(chosen) / Σⱼ wᵢⱼ        log p = Σᵢ ln(wᵢ / Wᵢ)
 //! ```
 
+use std::collections::HashSet;
+
 use rand::Rng;
 
 use crate::error::WorldError;
@@ -159,7 +161,8 @@ impl<'t> Reader<'t> {
         let furthest = agreements.iter().map(|&(agreed, _)| agreed).max().unwrap_or(0);
         let best = agreements.iter().filter(|(agreed, _)| *agreed == furthest);
         let mut words: Vec<String> = best.filter_map(|(_, next)| Some(format!("\"{}\"", (*next)?))).collect();
-        words.dedup();
+        let mut seen = HashSet::new();
+        words.retain(|word| seen.insert(word.clone()));
         let expected = words.join(" or ");
         let token = self.at + furthest;
         match self.tokens.get(token) {

@@ -122,7 +122,7 @@ impl World {
         let vocabulary: std::collections::BTreeSet<String> =
             sample.iter().filter_map(|story| tokens::split(&story.text).ok()).flatten().map(|token| token.word).collect();
         format!(
-            "{}: stories of {:.1} words and marks on average and at most {}, from {} different ones.\n\
+            "{}: stories of {:.1} words and marks on average and at most {}, from a vocabulary of {}.\n\
              Entropy {:.2} nats per story (exact), {:.3} nats per word or mark.\n\
              Sampled: {}.",
             self.name(),

@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let step = inputs(args)?;
     let opened = Opened::on(&device, step, &command())?;
     let digest = |name: &str| opened.facts.iter().find(|(fact, _)| fact == name).map(|(_, digest)| digest);
-    write(&args.html, &opened.html())?;
+    write(&args.html, &opened.html(), args.overwrite)?;
     let faults = opened.faults();
     if args.talk.json {
         output::json(&json!({

@@ -21,7 +21,7 @@ fn bad_sizes_are_refused() {
 #[test]
 fn a_bad_plan_is_refused_and_left_as_it_is() {
     let desk = Desk::new();
-    desk.gradus("reproduce --resume mini").fails_with(&["mini/plan.json", "--resume takes the directory"]);
+    desk.gradus("reproduce --resume mini").fails_with(&["mini/plan.json", "expected the plan", "name another directory"]);
     let torn = "{ \"seeds\": 1, ";
     desk.write("mini/plan.json", torn);
     for flags in ["--out", "--resume"] {
@@ -201,6 +201,45 @@ fn results_of_another_recipe_and_damaged_ones_are_refused() {
     desk.write("mini/plan.json", plan.replace(&format!("\"recipe\": {RECIPE}"), "\"recipe\": 0"));
     desk.gradus("reproduce --resume mini --quiet").fails_with(&["recipe 0", "plan.json"]);
     desk.write("mini/plan.json", &plan);
+    desk.gradus("reproduce --resume mini --quiet").fails_with(&["mini/plan.json", "its sum", "gradus verify mini --accept"]);
+    desk.gradus("verify mini --accept").printed();
     desk.write("mini/seed-3/results/rte.full.json", "{");
     desk.gradus("reproduce --resume mini --quiet").fails_with(&["rte.full.json"]);
+}
+
+#[test]
+fn a_plan_of_another_world_or_ruler_is_refused() {
+    let desk = Desk::new();
+    let plan = serde_json::to_value(Sizes::new(1, 1, 1.0, false)).unwrap();
+    let refused = |change: fn(&mut Value), words: &[&str]| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        desk.write("mini/plan.json", plan.to_string());
+        desk.gradus("reproduce --resume mini").fails_with(words);
+    };
+    refused(|plan| plan["world"] = "micro-world-9".into(), &["expected the world micro-world-1", "found micro-world-9"]);
+    refused(|plan| plan["ruler"]["delta"]["score"] = 0.001.into(), &["expected the ruler of this gradus"]);
+    refused(|plan| plan["ruler"]["least_seeds"] = 3.into(), &["expected the ruler of this gradus"]);
+    refused(|plan| plan["layers"] = 5.into(), &["expected the sizes that the recipe has at scale 1"]);
+}
+
+#[test]
+fn a_lost_model_is_named_with_what_pre_trains_it_again() {
+    let desk = Miniature::copy();
+    fs::remove_dir_all(desk.path("mini/seed-3/lstm")).unwrap();
+    desk.remove("mini/seed-3/results/rte.lstm.json");
+    let told = ["mini/seed-3/lstm: expected a run with its best model", "delete it and mini/seed-3/results/pretrain.lstm.json"];
+    desk.gradus("reproduce --resume mini --quiet").fails_with(&told);
+}
+
+#[test]
+fn a_page_is_not_written_over_what_is_read_again() {
+    let desk = Miniature::copy();
+    for kept in ["plan.json", "results.json", "checksums.json", "seed-3/results/rte.full.json", "seed-3/gpt/run.json"] {
+        let before = desk.read(&format!("mini/{kept}"));
+        let told = ["gradus reads this file again", "name another path"];
+        desk.gradus(&format!("reproduce --resume mini --quiet --markdown mini/{kept} --overwrite")).misused(&told);
+        assert!(desk.read(&format!("mini/{kept}")) == before, "{kept}");
+    }
+    desk.gradus("reproduce --resume mini --quiet --markdown mini/page.md").printed();
 }

@@ -109,7 +109,7 @@ fn stories_may_be_told_again() {
     let again = ["In short, ", "All in all, ", "In other words, "];
     assert!(desk.text("retold").lines().all(|story| again.iter().any(|words| story.contains(words))));
     desk.gradus("world --retold --log-prob retold").printed();
-    desk.gradus("world --log-prob retold").fails_with(&["line 1", "the story ended"]);
+    desk.gradus("world --log-prob retold").fails_with(&["line 1", "found one of micro-world-1-retold: give --retold"]);
 
     desk.write("corpus.txt", "a text. ".repeat(100));
     desk.gradus("pretrain --corpus corpus.txt --retold --out run").misused(&["--retold true: expected no --corpus with it"]);

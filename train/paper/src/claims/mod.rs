@@ -411,6 +411,7 @@ mod tests {
     fn the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it() {
         let scored = |loss: f64| Scored { loss, ..Scored::default() };
         let result = |variant, train: f64, test: f64, first: f64| TaskResult {
+            world: None,
             seed: 1,
             task: crate::plan::TASKS[0].0.into(),
             variant,
@@ -461,7 +462,16 @@ mod tests {
     fn a_last_measurement_close_to_the_one_before_takes_its_place() {
         let point = |step: u64| ZeroShotPoint { step, tokens: step, scores: [("sst-2".into(), 0.5 + 1e-5 * step as f64)].into() };
         let zero_shot = (0..=12).map(|i| point(333 * i)).chain([point(4000)]).collect();
-        let run = PretrainResult { seed: 1, body: Body::Gpt, parameters: 1, loss: 1.0, limit: 1.0, zero_shot, seconds: 0.0 };
+        let run = PretrainResult {
+            world: None,
+            seed: 1,
+            body: Body::Gpt,
+            parameters: 1,
+            loss: 1.0,
+            limit: 1.0,
+            zero_shot,
+            seconds: 0.0,
+        };
         let curve = normalised(&Results { pretrained: vec![run], ..Results::default() }, 1, Body::Gpt, &["sst-2"]);
         let steps: Vec<f64> = curve.iter().map(|p| p.0).collect();
         assert_eq!((steps.len(), &steps[10..]), (13, &[3330.0, 3663.0, 4000.0][..]));

@@ -74,6 +74,25 @@ pub struct Ruler {
     pub delta: BTreeMap<Unit, f64>,
     /// The names of the primary claims.
     pub primary: Vec<String>,
+    /// How their family is judged.
+    #[serde(default)]
+    pub family: Procedure,
+    /// With fewer seeds nothing is decided.
+    #[serde(default = "least_seeds")]
+    pub least_seeds: usize,
+}
+
+/// How the chance of a wrong verdict is held down over a family of claims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Procedure {
+    /// Holm's (1979): see the page's head.
+    #[default]
+    Holm,
+}
+
+fn least_seeds() -> usize {
+    LEAST_SEEDS
 }
 
 /// The outcome of a claim.
@@ -120,7 +139,7 @@ pub const RULE: &str = "A claim is judged by a difference d, measured once per s
     family: their intervals are wider, by Holm's procedure, so that, where there is no effect, the chance that any of them is shown is at most 5 %. The others are exploratory, \
     each with an interval of 95 %. Seeds, δ and the primary claims were written down before training.";
 
-/// With fewer seeds nothing is decided.
+/// With fewer seeds nothing is decided, unless a ruler says another number.
 pub const LEAST_SEEDS: usize = 6;
 
 /// What so few seeds can show; `None` where there are enough.
@@ -147,6 +166,8 @@ impl Default for Ruler {
             confidence: 0.95,
             delta: [(Unit::Score, 0.02), (Unit::Way, 0.05), (Unit::Roughness, 0.01), (Unit::Nats, 0.02)].into(),
             primary: PRIMARY.map(str::to_owned).into(),
+            family: Procedure::Holm,
+            least_seeds: LEAST_SEEDS,
         }
     }
 }
@@ -188,10 +209,10 @@ impl Ruler {
         let Some(s) = deviation else {
             return Judgement { verdict: Verdict::Undecided, mean: Some(mean), ..nothing };
         };
-        let with = |n| if n < LEAST_SEEDS { Verdict::Undecided } else { decide(mean, half_width(n, s, confidence), delta) };
+        let with = |n| if n < self.least_seeds { Verdict::Undecided } else { decide(mean, half_width(n, s, confidence), delta) };
         let (verdict, half) = (with(differences.len()), half_width(differences.len(), s, confidence));
         let needed = || first(differences.len() + 1..MOST_SEEDS + 1, |n| with(n) != Verdict::Undecided);
-        let foreseen = verdict == Verdict::Undecided && differences.len() >= LEAST_SEEDS;
+        let foreseen = verdict == Verdict::Undecided && differences.len() >= self.least_seeds;
         let seeds_needed = if foreseen { needed() } else { None };
         Judgement { verdict, mean: Some(mean), interval: Some([mean - half, mean + half]), seeds_needed, ..nothing }
     }

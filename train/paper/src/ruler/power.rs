@@ -12,6 +12,8 @@ pub enum Spread {
     /// A task that is learnt suddenly or never: each of two models learns it in half of the seeds, or more or less often by as much as the
     /// effect asks for; to learn it is worth this much.
     Bimodal(f64),
+    /// A task that only one of two models ever learns, in as many seeds as the effect asks for; to learn it is worth this much.
+    Rare(f64),
 }
 
 /// How often a family of claims with one effect was judged in each way.
@@ -23,6 +25,8 @@ pub struct Rates {
     pub any_shown: f64,
     /// A claim was judged to make no difference that matters.
     pub no_difference: f64,
+    /// At least one of the family was.
+    pub any_no_difference: f64,
     /// A claim was judged to be the wrong way round.
     pub against: f64,
 }
@@ -40,6 +44,7 @@ pub fn rates(ruler: &Ruler, effect: f64, spread: Spread, seeds: usize, trials: u
         rates.shown += each * count(Verdict::Shown);
         rates.any_shown += all * count(Verdict::Shown).min(1.0);
         rates.no_difference += each * count(Verdict::NoDifference);
+        rates.any_no_difference += all * count(Verdict::NoDifference).min(1.0);
         rates.against += each * count(Verdict::Against);
     }
     rates
@@ -48,6 +53,7 @@ pub fn rates(ruler: &Ruler, effect: f64, spread: Spread, seeds: usize, trials: u
 impl Spread {
     /// One difference per seed.
     fn draw(self, effect: f64, seeds: usize, rng: &mut Philox) -> Vec<f64> {
+        let one = |is: bool| f64::from(u8::from(is));
         match self {
             Spread::Normal(deviation) => {
                 let mut noise = vec![0.0; seeds];
@@ -55,10 +61,11 @@ impl Spread {
                 noise.iter().map(|d| d + effect).collect()
             }
             Spread::Bimodal(worth) => {
-                let learns = |rng: &mut Philox, more: f64| f64::from(u8::from(rng.uniform_f64() < 0.5 + more));
+                let learns = |rng: &mut Philox, more: f64| one(rng.uniform_f64() < 0.5 + more);
                 let more = effect / worth / 2.0;
                 (0..seeds).map(|_| worth * (learns(rng, more) - learns(rng, -more))).collect()
             }
+            Spread::Rare(worth) => (0..seeds).map(|_| worth * one(rng.uniform_f64() < effect / worth)).collect(),
         }
     }
 }
@@ -94,5 +101,8 @@ mod tests {
         assert!(half.no_difference > 0.9 && half.shown == 0.0, "an effect too small to matter: {half:?}");
         let against = with(-2.0, 1.0, 8);
         assert!(against.against > 0.9 && against.shown == 0.0, "{against:?}");
+        // In none of eight seeds, 0.8⁸ = 0.168: then nothing is seen of an effect that matters.
+        let rare = rates(&ruler, DELTA, Spread::Rare(5.0 * DELTA), 8, 4000);
+        assert!((rare.no_difference - 0.8f64.powi(8)).abs() < 0.01, "{rare:?}");
     }
 }
