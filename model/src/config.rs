@@ -61,7 +61,7 @@ pub enum Asks {
 }
 
 /// What a Transformer has that GPT-1's lacks; by default nothing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Parts {
     /// What it was made to be asked.
@@ -81,8 +81,19 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// GPT-1's: none.
+    pub const NONE: Parts = Parts {
+        asks: Asks::Next,
+        segments: 0,
+        embedding_norm: false,
+        norm: NormPlace::After,
+        final_norm: false,
+        transform: false,
+        scaled_init: false,
+    };
+
     fn are_none(&self) -> bool {
-        *self == Self::default()
+        *self == Self::NONE
     }
 }
 
@@ -119,6 +130,12 @@ pub struct GptConfig {
     /// What it has beside GPT-1's parts.
     #[serde(skip_serializing_if = "Parts::are_none")]
     pub parts: Parts,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 impl Default for GptConfig {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Documents that people write, and pages that the program writes.
-const DOCUMENTS: [&str; 14] = [
+const DOCUMENTS: [&str; 15] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -18,6 +18,7 @@ const DOCUMENTS: [&str; 14] = [
     "train/paper/MINIATURE.md",
     "train/paper/NOTEBOOK.md",
     "train/paper/RESULTS.md",
+    "train/src/systems/SYSTEMS.md",
 ];
 
 fn root() -> PathBuf {

@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let question_ids = words.ids(question);
     let vocab = words.0.len() as u32; // [mask] among them, as the question has it
     let marks = Marks { open: vocab, close: vocab + 1, mask: words.ids("[mask]")[0], words: vocab };
-    let masked = Masked { marks, rate: 0.15, shares: Shares::default(), room: 206 };
+    let masked = Masked { marks, rate: 0.15, shares: Shares::EIGHTY, room: 206 };
 
     let parts = Parts { asks: Asks::Masked, embedding_norm: true, transform: true, ..Parts::default() };
     let tiny = GptConfig::preset("tiny").expect("a preset");

@@ -40,15 +40,17 @@
 //! | [`optim`], [`trainer`] | one step, and all that it depends on |
 //! | [`collective`] | the processes that make it together |
 //! | [`run`] | training on disk: directory, loop, resume |
+//! | [`systems`] | GPT-1 and its relatives, a card each |
 //! | [`views`] | how a text is read and what is asked of it, where that is not just the next token |
 //! | [`pretrain`], [`finetune`], [`tasks`] | what is trained: a language model on text, a head on a task |
-//! | [`model_dir`], [`generate`] | a model with its tokenizer, and text from it |
+//! | [`model_dir`], [`generate`], [`fill`] | a model with its tokenizer, text from it, and what stands in a text's gaps |
 //! | [`evaluate`], [`zero_shot`] | how well a model predicts, and what it knows of a task |
 
 #![cfg_attr(test, recursion_limit = "256")] // a tensor's types are deep where it may be on a GPU
 
 pub mod collective;
 pub mod evaluate;
+pub mod fill;
 pub mod finetune;
 pub mod generate;
 pub mod hyperparameters;
@@ -57,6 +59,7 @@ pub mod optim;
 pub mod precision;
 pub mod pretrain;
 pub mod run;
+pub mod systems;
 pub mod tasks;
 pub mod trainer;
 pub mod views;

@@ -37,7 +37,7 @@ pub enum ModelDirError {
     )]
     Vocabulary { path: PathBuf, tokenizer: usize, model: usize },
     #[error(
-        "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE); so far only the library reads it (gradus_model::checkpoint::load): give --model a GPT or an LSTM"
+        "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE), which `gradus fill` asks: give --model a GPT or an LSTM"
     )]
     Masked { path: PathBuf },
 }
@@ -99,7 +99,18 @@ impl ModelDir {
         &self.path
     }
 
-    /// Reads the model.
+    /// Reads the model, of whatever kind.
+    ///
+    /// # Errors
+    /// One that is damaged.
+    pub fn read(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
+        read(&self.path)
+    }
+
+    /// Reads a model that predicts the next token.
+    ///
+    /// # Errors
+    /// One that fills masks, or is damaged.
     pub fn load(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
         load(&self.path)
     }
@@ -138,15 +149,20 @@ impl ModelDir {
     }
 }
 
-/// Reads the model in a directory, its files compared with their sums where they have any.
+/// Reads a model that predicts the next token, as [`ModelDir::load`].
 ///
 /// # Errors
-/// No model there, or one that is damaged.
+/// No model there, one that is damaged, or one that fills masks.
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
+    predicting(dir, read(dir)?)
+}
+
+/// Reads the model in a directory, its files compared with their sums where they have any.
+fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
     checksums::check_where(dir, is_of_model)?;
     let open = |name: &str| disk::map(&dir.join(name), Bytes::open);
-    predicting(dir, checkpoint::read(dir, &open)?)
+    Ok(checkpoint::read(dir, &open)?)
 }
 
 /// The file by which a directory is known to hold a tokenizer; `None` where it holds none.

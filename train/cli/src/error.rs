@@ -11,6 +11,7 @@ use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
 use gradus_tensor::DeviceError;
 use gradus_text::{IdsError, TextError};
+use gradus_train::fill::FillError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
 use gradus_train::hyperparameters::RangeError;
@@ -18,8 +19,7 @@ use gradus_train::model_dir::ModelDirError;
 use gradus_train::pretrain::PretrainError;
 use gradus_train::run::RunError;
 use gradus_train::trainer::{DumpError, TrainError};
-
-use crate::world::StoryError;
+use gradus_world::WorldError;
 
 /// The exit code of a run that has lost one of its processes: another attempt may succeed.
 pub const LOST_PEER: u8 = 75;
@@ -33,6 +33,8 @@ pub enum CliError {
     Model(#[from] ModelDirError),
     #[error(transparent)]
     Generate(#[from] GenerateError),
+    #[error(transparent)]
+    Fill(#[from] FillError),
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The device that a run was begun on.
@@ -104,6 +106,15 @@ pub enum CliError {
     Output(#[from] std::io::Error),
 }
 
+/// Why a line is not a story of the world asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum StoryError {
+    #[error("expected a story of the world asked for, found one of {found}: {remedy}")]
+    Other { found: String, remedy: &'static str },
+    #[error(transparent)]
+    None(WorldError),
+}
+
 impl CliError {
     /// What the process ends with: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), else 1.
     pub fn exit_code(&self) -> u8 {
@@ -122,6 +133,7 @@ impl CliError {
             CliError::Reproduce(ReproduceError::Range(_)) => 2,
             CliError::Reproduce(ReproduceError::Interrupted { .. }) => 130,
             CliError::Generate(GenerateError::Range(_)) => 2,
+            CliError::Fill(FillError::NoGap | FillError::Gaps { .. }) => 2,
             CliError::Finetune(e) | CliError::StepInputs(StepInputsError::Finetune(e)) => 1 + u8::from(e.is_of_settings()),
             CliError::StepInputs(StepInputsError::Range(_)) => 2,
             CliError::Tasks(WriteTasksError::Range(_)) => 2,

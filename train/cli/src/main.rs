@@ -12,6 +12,7 @@ mod devices;
 mod error;
 mod evaluate;
 mod export;
+mod fill;
 mod finetune;
 mod generate;
 mod ids;
@@ -25,6 +26,7 @@ mod pretrain;
 mod progress;
 mod reproduce;
 mod signals;
+mod systems;
 mod tasks;
 mod together;
 mod tokenizer;
@@ -73,6 +75,8 @@ enum Command {
     Tasks(tasks::Args),
     Reproduce(reproduce::Args),
     Generate(generate::Args),
+    Fill(fill::Args),
+    Systems(systems::Args),
     #[command(subcommand)]
     Tokenizer(tokenizer::Command),
     World(world::Args),
@@ -97,6 +101,8 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
         Some(Command::Tasks(args)) => tasks::run(&args),
         Some(Command::Reproduce(args)) => reproduce::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::Fill(args)) => fill::run(&args),
+        Some(Command::Systems(args)) => systems::run(&args),
         Some(Command::Tokenizer(command)) => tokenizer::run(&command),
         Some(Command::World(args)) => world::run(&args),
         Some(Command::Import(args)) => import::run(&args),
@@ -226,6 +232,7 @@ mod tests {
                 let plain: &[&str] = match id {
                     "preset" => &[],
                     "units" => &["--preset", preset, "--backbone", "lstm"],
+                    "mask_rate" | "mask_hide" | "mask_replace" | "masks" | "pairs" => &["--preset", preset, "--view", "masked"],
                     _ => &["--preset", preset],
                 };
                 let given = stated_for(stated, preset).and_then(|value| settle(&[plain, &[&flag, value]].concat()));

@@ -1,6 +1,6 @@
 //! `gradus pretrain`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, FromArgMatches};
 use gradus_io::files::quoted;
@@ -23,6 +23,7 @@ use crate::{output, signals};
     after_long_help = "\
 Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
+  gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert
   gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
   gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`
   gradus pretrain --resume runs/novels                            # continues from the last checkpoint, to the same bits
@@ -34,8 +35,8 @@ pub struct Args {
     /// Text file, or folder of text files; without it, the run trains on stories of the micro-world
     #[arg(long, conflicts_with = "resume")]
     corpus: Option<PathBuf>,
-    /// Directory to create, for the model, its tokenizer, metrics and report
-    #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
+    /// Directory to create, for the model, its tokenizer, metrics and report [default: of a --system, runs/ and its name]
+    #[arg(long, required_unless_present_any = ["resume", "system"], conflicts_with = "resume")]
     out: Option<PathBuf>,
     /// Continue the run in this directory; everything is read from there
     #[arg(long, conflicts_with = "config")]
@@ -65,7 +66,10 @@ pub struct Args {
     options: PretrainOptions,
 }
 
-pub fn run(args: Args, given: &ArgMatches) -> Result<(), CliError> {
+pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
+    if let (None, None, Some(system)) = (&args.out, &args.resume, &args.options.system) {
+        args.out = Some(Path::new("runs").join(system));
+    }
     if args.resume.is_some() {
         let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "device", "recompute"];
         resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;

@@ -7,11 +7,11 @@ use gradus_io::progress::Job;
 use gradus_paper::tasks;
 use gradus_tensor::rng::Philox;
 use gradus_text::{TextError, read_text};
-use gradus_world::{Measure, Story, World, WorldError};
+use gradus_world::{Measure, Story, World};
 use serde_json::json;
 
 use crate::common::within;
-use crate::error::CliError;
+use crate::error::{CliError, StoryError};
 use crate::output;
 use crate::page::{vacant, written};
 use crate::progress::Display;
@@ -135,15 +135,6 @@ fn read(world: &World, text: &str) -> Result<Story, StoryError> {
         Ok(_) => StoryError::Other { found: other.name(), remedy: "leave --retold out" },
         Err(_) => StoryError::None(source),
     })
-}
-
-/// Why a line is not a story of the world asked for.
-#[derive(Debug, thiserror::Error)]
-pub enum StoryError {
-    #[error("expected a story of the world asked for, found one of {found}: {remedy}")]
-    Other { found: String, remedy: &'static str },
-    #[error(transparent)]
-    None(WorldError),
 }
 
 fn log_prob(world: &World, path: &Path, as_json: bool) -> Result<(), CliError> {

@@ -3,6 +3,7 @@
 //! ```text
 //! file or folder → TokenFile (cached, memory-mapped) → split → RandomWindows  for training
 //!                                                            → Evaluation     sequential, every token once
+//!                                                            → Chunks         side by side, for views of whole texts
 //! sequences of their own                                     → Rows           one per row
 //! ```
 //!
@@ -17,6 +18,7 @@
 //! - **Held out** is the end of the corpus, not a random choice: random windows would overlap what was trained on.
 
 mod batch;
+mod chunks;
 mod error;
 mod pieces;
 mod rows;
@@ -26,6 +28,7 @@ mod tokens;
 mod windows;
 
 pub use batch::TokenBatch;
+pub use chunks::Chunks;
 pub use error::DataError;
 pub use pieces::pieces;
 pub use rows::Rows;

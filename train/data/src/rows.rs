@@ -57,6 +57,11 @@ impl Rows {
         self.sequences.is_empty()
     }
 
+    /// A row's tokens, without separators.
+    pub fn sequence(&self, row: usize) -> &[u32] {
+        &self.sequences[row]
+    }
+
     /// Number of predictions.
     pub fn predicted(&self) -> usize {
         self.sequences.iter().map(|s| s.len() + usize::from(self.closed)).sum()
@@ -79,6 +84,7 @@ mod tests {
         let sequences = vec![vec![1, 2, 3], vec![4], vec![5, 6]];
         let open = Rows::new(sequences.clone(), 9, false, 3, 10).unwrap();
         assert_eq!((open.len(), open.predicted()), (3, 6));
+        assert_eq!(open.sequence(2), [5, 6]);
         assert!(!open.is_empty() && Rows::new(vec![], 9, false, 3, 10).unwrap().is_empty());
         let batch = open.batch(0..2);
         assert_eq!((batch.rows, batch.length, batch.predicted()), (2, 3, 4));

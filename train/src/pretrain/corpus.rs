@@ -1,9 +1,10 @@
 //! A run on text files.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use gradus_data::{Evaluation, RandomWindows, TokenBatch, TokenFile, Tokens};
+use gradus_data::{Chunks, Evaluation, RandomWindows, TokenBatch, TokenFile, Tokens};
 use gradus_io::hex;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::Model;
@@ -11,8 +12,9 @@ use gradus_tensor::Tensor;
 use gradus_text::{BpeTrainer, TextError, Tokenizer, each_document};
 use sha2::{Digest, Sha256};
 
-use super::source::{self, TextSource, Validation};
-use super::{PretrainError, PretrainSettings};
+use super::source::{self, Part, TextSource, Validation};
+use super::{PretrainError, PretrainSettings, viewer};
+use crate::views::{Marks, ViewPlan};
 
 /// Rows of an evaluation batch.
 const ROWS: usize = 16;
@@ -22,6 +24,8 @@ pub struct Corpus {
     tokenizer: Tokenizer,
     windows: RandomWindows,
     held_out: Option<Evaluation>,
+    /// The texts that a scheme views: to train on, and held out.
+    chunks: [Option<Chunks>; 2],
     digest: String,
 }
 
@@ -53,10 +57,14 @@ pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dy
             tokenizer
         }
     };
-    Ok(match settings.mode {
+    let mut tokenizer = match settings.mode {
         Some(mode) => tokenizer.with_mode(mode)?,
         None => tokenizer,
-    })
+    };
+    if Marks::of(&tokenizer).is_none() {
+        viewer::specials(&settings.view).iter().try_for_each(|special| tokenizer.add_special(special).map(drop))?;
+    }
+    Ok(tokenizer)
 }
 
 impl Corpus {
@@ -75,19 +83,38 @@ impl Corpus {
             Ok(Arc::new(file))
         };
         let (tokens, context) = (open(corpus)?, settings.model.context());
-        let (train, held_out) = match &settings.held_out_corpus {
+        let (train, rest) = match &settings.held_out_corpus {
             None => {
                 let (train, rest) = gradus_data::split(tokens.len(), settings.held_out)?;
-                let held_out = (rest.len() >= 2).then(|| Evaluation::new(tokens.clone(), rest, context));
-                (train, held_out.transpose()?)
+                (train, (rest.len() >= 2).then(|| (tokens.clone(), rest)))
             }
             Some(path) => {
                 let other = open(path)?;
-                (0..tokens.len(), Some(Evaluation::new(other.clone(), 0..other.len(), context)?))
+                (0..tokens.len(), Some((other.clone(), 0..other.len())))
+            }
+        };
+        let held_out = rest.clone().map(|(tokens, range)| Evaluation::new(tokens, range, context)).transpose()?;
+        let chunks = match settings.view {
+            ViewPlan::Next => [None, None],
+            ViewPlan::Masked(_) => {
+                let chunks = |(tokens, range): (Arc<TokenFile>, Range<usize>)| {
+                    Chunks::new(tokens, range, viewer::room(settings), settings.seed)
+                };
+                [Some(chunks((tokens.clone(), train.clone()))?), rest.map(chunks).transpose()?]
             }
         };
         let windows = RandomWindows::new(tokens, train, context, settings.seed)?;
-        Ok(Corpus { tokenizer, windows, held_out, digest: hex::encode(digest.finalize()) })
+        Ok(Corpus { tokenizer, windows, held_out, chunks, digest: hex::encode(digest.finalize()) })
+    }
+}
+
+impl Corpus {
+    fn part(&self, part: Part) -> Option<&Chunks> {
+        let [train, held_out] = &self.chunks;
+        match part {
+            Part::Train => train.as_ref(),
+            Part::HeldOut => held_out.as_ref(),
+        }
     }
 }
 
@@ -116,7 +143,18 @@ impl TextSource for Corpus {
         let (nll, tokens) = source::nll(model, batches);
         // Proportional for a part, exact for the whole.
         let bytes = (all.bytes() as f64 * tokens as f64 / all.predicted() as f64).round() as u64;
-        Some(Validation { nll, tokens, bytes, limit: None })
+        Some(Validation { nll, tokens, bytes: Some(bytes), limit: None })
+    }
+    fn texts(&self, part: Part) -> usize {
+        self.part(part).map_or(0, Chunks::count)
+    }
+    fn text(&self, part: Part, number: usize) -> Vec<u32> {
+        self.part(part).map_or(Vec::new(), |chunks| chunks.read(number))
+    }
+    fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)> {
+        let Some(chunks) = self.part(Part::Train) else { return Vec::new() };
+        let epoch = |row: usize| (t.saturating_sub(1).wrapping_mul(rows as u64).wrapping_add(row as u64)) / chunks.count() as u64;
+        (0..rows).map(|row| (chunks.drawn(t, row), epoch(row))).collect()
     }
     fn prompt(&self) -> Vec<u32> {
         self.windows.batch(0, 0..1).inputs.into_iter().take(8).collect()

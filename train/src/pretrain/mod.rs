@@ -16,6 +16,7 @@ mod settings;
 mod source;
 mod stored;
 mod training;
+mod viewer;
 mod world;
 
 use std::collections::BTreeMap;
@@ -38,13 +39,14 @@ use crate::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, Past, RunError};
 use crate::trainer::{self, Trainer, check_room};
 
-pub use settings::{BackboneKind, Length, PretrainOptions, PretrainSettings, SettingsError};
-pub use source::{TextSource, Validation, weighted};
+pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewKind};
+pub use source::{Part, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
 pub use world::{SEPARATOR, VOCABULARY};
 
 use corpus::Corpus;
 use training::Pretraining;
+use viewer::Viewer;
 use world::WorldSource;
 
 /// Why a pre-training run could not begin, continue or end.
@@ -160,9 +162,10 @@ pub fn begin(
     }
     settings.model = settings.model.with_vocab(source.tokenizer().vocab_size());
     settings.model.check().map_err(SettingsError::from)?;
-    check_room(&control.run.device, 4 * settings.model.parameters() as u64).map_err(RunError::from)?;
+    let viewer = Viewer::new(&settings, &*source)?;
+    check_room(&control.run.device, 4 * settings.model_config().parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
-    let params = Model::init(&settings.model.clone().into(), settings.seed);
+    let params = Model::init(&settings.model_config(), settings.seed);
     let recipe = settings.recipe(steps);
     let (addition, trainer) = (recipe.addition, Trainer::new(recipe, params));
     let world = corpus.is_none().then(|| World::named(settings.retold).name());
@@ -171,7 +174,7 @@ pub fn begin(
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
     let device = precision::named(&control.run.device);
     let manifest = PretrainManifest { settings, corpus, world, steps, digest, command, device, precision, addition };
-    let stored = Stored { dir: out.to_owned(), manifest, source, trainer, past: Past::NONE, best: f64::INFINITY };
+    let stored = Stored { dir: out.to_owned(), manifest, source, viewer, trainer, past: Past::NONE, best: f64::INFINITY };
     // Where the processes do not agree, nothing has begun.
     stored.share(control)?;
     stored.manifest.write(out, stored.source.tokenizer().files())?;
@@ -241,10 +244,11 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
             Box::new(Corpus::open(settings, path, tokenizer, &control.cache, control.run.monitor)?)
         }
     };
-    let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model.clone().into(), settings.seed));
-    let mut trainer = begun.trainer(settings.model.clone(), manifest.recipe(), fresh, &source.digest(), together)?;
+    let viewer = Viewer::new(settings, &*source)?;
+    let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model_config(), settings.seed));
+    let mut trainer = begun.trainer(settings.model_config(), manifest.recipe(), fresh, &source.digest(), together)?;
     trainer.watches = control.run.anomaly;
-    let batch = |t| weighted(source.batch(t, settings.batch), settings.objective);
+    let batch = |t| stored::batch(&*source, viewer.as_ref(), settings.objective, t, settings.batch);
     Ok(run::follow(&mut trainer, begun.stop, batch)?)
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::disk;
 use gradus_model::{
-    Activation, BackboneConfig, ConfigError, Embedding, GptConfig, GradientMode, LstmConfig, Objective, Positions,
+    Activation, Asks, BackboneConfig, ConfigError, Embedding, Form, GptConfig, GradientMode, HeadConfig, LstmConfig, ModelConfig,
+    NormPlace, Objective, Parts, Positions, checkpoint,
 };
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::collective::Addition;
 use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, in_range};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
+use crate::systems::{self, Axes, BackboneKind, Card};
 use crate::trainer::{Recipe, default_shards};
+use crate::views::{Keyed, MaskPlan, Shares, ViewPlan};
 
 hyperparameters! {
     /// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
@@ -23,6 +26,9 @@ hyperparameters! {
         "Model": {
             /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
             preset: Option<String>,
+            /// System whose axes to take, each of which is a flag too: `gpt`, `lstm`, `bert`, `gpt2` or `roberta` (`gradus systems` shows
+            /// them; what is the default below is that of `gpt`) [default: gpt]
+            system: Option<String>,
             /// `transformer` (the paper's), or `lstm`: one recurrent layer, of the same context, width and dropout (§5) [default:
             /// transformer]
             backbone: Option<BackboneKind>,
@@ -55,8 +61,40 @@ hyperparameters! {
             resid_dropout: Option<f64>,
             /// ε of layer norm [default: 1e-5]
             epsilon: Option<f64>,
+            /// Where the norms of a block stand: `after` each branch is added, or `before` it begins (GPT-2) [default: after]
+            #[cfg_attr(feature = "clap", arg(value_parser = named::<NormPlace>))]
+            norm: Option<NormPlace>,
+            /// A norm after the last block (GPT-2) [default: false]
+            #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
+            final_norm: Option<bool>,
+            /// A norm after the embeddings (BERT) [default: false]
+            #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
+            embedding_norm: Option<bool>,
+            /// Segments that are told apart (BERT: 2) [default: 0]
+            segments: Option<usize>,
+            /// A layer before the output, and the output's bias (BERT) [default: false]
+            #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
+            transform: Option<bool>,
+            /// Initial weights that end in a residual sum are drawn smaller, by 1/√(2·layers) (GPT-2) [default: false]
+            #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
+            scaled_init: Option<bool>,
             /// Standard deviation of the initial weights [default: 0.02·√(768/width), the paper's at the paper's width]
             init_std: Option<f64>,
+        }
+        "View": {
+            /// What is asked of a text: `next`, the token that follows each, or `masked`, what some hidden ones are (BERT) [default: next]
+            view: Option<ViewKind>,
+            /// Share of the tokens that is asked in a masked view [default: 0.15]
+            mask_rate: Option<f64>,
+            /// Share of those that is hidden by the mask [default: 0.8]
+            mask_hide: Option<f64>,
+            /// Share of those that is replaced by another token; what is left over stays [default: 0.1]
+            mask_replace: Option<f64>,
+            /// How often the mask of a text changes: `static`, never; `copies`, ten masks in turn; `dynamic`, each time [default: dynamic]
+            masks: Option<Keyed>,
+            /// Read two texts, and ask whether the second follows the first too (BERT) [default: false]
+            #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
+            pairs: Option<bool>,
         }
         "Training": {
             /// Sequences per step [default: tiny 16, small 8, gpt1 64]
@@ -128,16 +166,16 @@ hyperparameters! {
     }
 }
 
-/// The network that is trained.
+/// What is asked of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
-pub enum BackboneKind {
-    /// The paper's Transformer.
+pub enum ViewKind {
+    /// What follows each token.
     #[default]
-    Transformer,
-    /// One recurrent layer.
-    Lstm,
+    Next,
+    /// What some of them are, which are hidden.
+    Masked,
 }
 
 /// A value by its name in a config file.
@@ -151,6 +189,8 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {
     pub model: BackboneConfig,
+    #[serde(default, skip_serializing_if = "ViewPlan::is_next")] // older runs are identified without it
+    pub view: ViewPlan,
     pub optimizer: Optimizer,
     pub schedule: Schedule,
     pub batch: usize,
@@ -251,6 +291,7 @@ impl PretrainOptions {
 
     /// The settings that these options make.
     pub fn settle(&self) -> Result<PretrainSettings, SettingsError> {
+        let axes = self.axes()?;
         let preset = self.preset.as_deref().unwrap_or("tiny");
         let base = GptConfig::preset(preset).ok_or_else(|| {
             let [tiny, small, gpt1] = GptConfig::PRESETS;
@@ -264,7 +305,8 @@ impl PretrainOptions {
         };
         let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = PretrainSettings {
-            model: self.model(base)?,
+            model: self.model(base, &axes)?,
+            view: axes.view,
             optimizer: self.optimizer(lr),
             schedule: Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) },
             batch,
@@ -289,8 +331,60 @@ impl PretrainOptions {
         Ok(settings)
     }
 
+    /// The axes of the system, but for those that are said.
+    fn axes(&self) -> Result<Axes, RangeError> {
+        let system = self.system.as_deref().unwrap_or(systems::ALL[0].name);
+        let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
+        let Axes { backbone, activation, epsilon, parts, view } = card.axes;
+        let backbone = self.backbone.unwrap_or(backbone);
+        let view = self.view(view)?;
+        let parts = Parts {
+            asks: if view.is_next() { Asks::Next } else { Asks::Masked },
+            segments: self.segments.unwrap_or(parts.segments),
+            embedding_norm: self.embedding_norm.unwrap_or(parts.embedding_norm),
+            norm: self.norm.unwrap_or(parts.norm),
+            final_norm: self.final_norm.unwrap_or(parts.final_norm),
+            transform: self.transform.unwrap_or(parts.transform),
+            scaled_init: self.scaled_init.unwrap_or(parts.scaled_init),
+        };
+        let expected = "transformer, in a system with further parts or a masked view";
+        in_range("backbone", "lstm", backbone == BackboneKind::Transformer || parts == Parts::NONE, expected)?;
+        let (activation, epsilon) = (self.activation.unwrap_or(activation), self.epsilon.unwrap_or(epsilon));
+        Ok(Axes { backbone, activation, epsilon, parts, view })
+    }
+
+    /// The view of the system, but for what is said.
+    fn view(&self, of_system: ViewPlan) -> Result<ViewPlan, RangeError> {
+        let plan = match (self.view, of_system) {
+            (Some(ViewKind::Next), _) | (None, ViewPlan::Next) => {
+                let said = [
+                    ("mask-rate", self.mask_rate.is_some()),
+                    ("mask-hide", self.mask_hide.is_some()),
+                    ("mask-replace", self.mask_replace.is_some()),
+                    ("masks", self.masks.is_some()),
+                    ("pairs", self.pairs == Some(true)),
+                ];
+                return match said.into_iter().find(|(_, said)| *said) {
+                    Some((flag, _)) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
+                    None => Ok(ViewPlan::Next),
+                };
+            }
+            (_, ViewPlan::Masked(plan)) => plan,
+            (Some(ViewKind::Masked), ViewPlan::Next) => MaskPlan::PLAIN,
+        };
+        Ok(ViewPlan::Masked(MaskPlan {
+            rate: self.mask_rate.unwrap_or(plan.rate),
+            shares: Shares {
+                mask: self.mask_hide.unwrap_or(plan.shares.mask),
+                replace: self.mask_replace.unwrap_or(plan.shares.replace),
+            },
+            masks: self.masks.unwrap_or(plan.masks),
+            pairs: self.pairs.unwrap_or(plan.pairs),
+        }))
+    }
+
     /// The model, of a vocabulary of 1 until there is a tokenizer.
-    fn model(&self, base: GptConfig) -> Result<BackboneConfig, RangeError> {
+    fn model(&self, base: GptConfig, axes: &Axes) -> Result<BackboneConfig, RangeError> {
         let (width, dropout) = (self.width.unwrap_or(base.width), self.dropout.unwrap_or(base.embd_dropout));
         let gpt = GptConfig {
             vocab: 1,
@@ -298,17 +392,17 @@ impl PretrainOptions {
             width,
             layers: self.layers.unwrap_or(base.layers),
             heads: self.heads.unwrap_or(base.heads),
-            activation: self.activation.unwrap_or_default(),
+            activation: axes.activation,
             positions: self.positions.unwrap_or_default(),
             embedding: self.embedding.unwrap_or_default(),
             embd_dropout: self.embd_dropout.unwrap_or(dropout),
             attn_dropout: self.attn_dropout.unwrap_or(dropout),
             resid_dropout: self.resid_dropout.unwrap_or(dropout),
-            layer_norm_epsilon: self.epsilon.unwrap_or(base.layer_norm_epsilon),
+            layer_norm_epsilon: axes.epsilon,
             initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
-            parts: base.parts,
+            parts: axes.parts,
         };
-        match (self.backbone.unwrap_or_default(), self.units) {
+        match (axes.backbone, self.units) {
             (BackboneKind::Transformer, None) => Ok(gpt.into()),
             (BackboneKind::Transformer, Some(units)) => {
                 Err(RangeError::new("units", units, "--backbone lstm with it, or no --units"))
@@ -343,6 +437,7 @@ impl PretrainSettings {
     /// Can these settings make a run?
     pub fn check(&self) -> Result<(), SettingsError> {
         self.model.check()?;
+        self.check_view()?;
         self.optimizer.validate()?;
         self.schedule.validate()?;
         let (batch, accumulate, shards) = (self.batch, self.accumulate, self.shards);
@@ -361,6 +456,54 @@ impl PretrainSettings {
             Length::Epochs(e) => in_range("epochs", e, e > 0.0 && e <= 1e6, "a positive number up to a million")?,
         }
         Ok(in_range("eval-every", 0, self.eval_every != Some(0), "at least 1 step")?)
+    }
+
+    /// Do the view, the model and the objective fit together?
+    fn check_view(&self) -> Result<(), RangeError> {
+        let parts = self.parts();
+        let ViewPlan::Masked(plan) = &self.view else {
+            return in_range("view", "next", parts.asks == Asks::Next, "masked, for a model that fills masks");
+        };
+        plan.check()?;
+        in_range("view", "masked", parts.asks == Asks::Masked, "next, for a model that predicts the next token")?;
+        let segments = parts.segments;
+        in_range("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
+        let (found, context) = (self.objective, self.model.context());
+        in_range("objective", found, found == Objective::TokenMean, "token_mean, over the tokens that are asked")?;
+        in_range("context", context, context > MaskPlan::MARKS, "more than 2, since two tokens open and close a view")
+    }
+
+    /// What its model has beside GPT-1's parts.
+    pub fn parts(&self) -> Parts {
+        match &self.model {
+            BackboneConfig::Gpt(gpt) => gpt.parts,
+            BackboneConfig::Lstm(_) => Parts::NONE,
+        }
+    }
+
+    /// The system that it trains, where its axes are exactly those of one.
+    pub fn system(&self) -> Option<&'static Card> {
+        let axes = match &self.model {
+            BackboneConfig::Gpt(gpt) => {
+                let (activation, epsilon, parts) = (gpt.activation, gpt.layer_norm_epsilon, gpt.parts);
+                Axes { backbone: BackboneKind::Transformer, activation, epsilon, parts, view: self.view }
+            }
+            BackboneConfig::Lstm(_) => Axes { backbone: BackboneKind::Lstm, view: self.view, ..Axes::GPT },
+        };
+        systems::of(&axes)
+    }
+
+    /// The model that is trained: with a head where it is asked whether a text follows.
+    pub fn model_config(&self) -> ModelConfig {
+        let next = HeadConfig {
+            bias: true,
+            pooler: true,
+            dropout: 0.0,
+            labels: checkpoint::NEXT.map(str::to_owned).into(),
+            ..HeadConfig::new(Form::Classify, checkpoint::NEXT.len())
+        };
+        let pairs = matches!(&self.view, ViewPlan::Masked(plan) if plan.pairs);
+        ModelConfig { head: pairs.then_some(next), ..self.model.clone().into() }
     }
 
     /// Number of steps on a corpus of so many tokens, of which a step sees so many.
@@ -419,11 +562,40 @@ mod tests {
             ("layers = 1000000", "layers = 1000000: expected a number from 1 to 1024"),
             ("width = 0", "width = 0: expected a number from 1 to 65536"),
             ("eval_every = 0", "--eval-every 0: expected at least 1"),
+            ("system = 'gpt9'", "--system gpt9: expected gpt, lstm, bert, gpt2 or roberta"),
+            ("mask_rate = 0.1", "--mask-rate with texts read from left to right: expected --view masked with it"),
+            ("view = 'masked'\nmask_rate = 0.0", "--mask-rate 0: expected a share of the tokens"),
+            ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
+            ("view = 'masked'\npairs = true", "--segments 0: expected at least 2"),
+            ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected transformer"),
+            ("system = 'bert'\ncontext = 2", "--context 2: expected more than 2"),
             ("units = 64", "--units 64: expected --backbone lstm with it, or no --units"),
         ] {
             let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();
             assert!(error.starts_with(words), "{said}: {error}");
         }
+    }
+
+    #[test]
+    fn a_system_sets_axes_and_flags_change_them() {
+        let settle = |text: &str| toml::from_str::<PretrainOptions>(text).unwrap().settle().unwrap();
+        for card in systems::ALL {
+            let settings = settle(&format!("system = '{}'", card.name));
+            assert_eq!(settings.system(), Some(card), "{}", card.name);
+        }
+        assert_eq!(settle(""), settle("system = 'gpt'"));
+        let single = settle("system = 'bert'\npairs = false");
+        assert_eq!((single.system(), single.model_config().head), (None, None));
+        assert_eq!(single.view, ViewPlan::Masked(MaskPlan { masks: Keyed::Copies, ..MaskPlan::PLAIN }));
+        let bert = settle("system = 'bert'");
+        assert_eq!(bert.model_config().head.unwrap().labels, checkpoint::NEXT);
+        // RoBERTa is BERT without pairs, with one segment, and a new mask each time (and in fairseq's numbers).
+        let same = "system = 'bert'\npairs = false\nsegments = 1\nmasks = 'dynamic'\nactivation = 'gelu_erf'\nepsilon = 1e-5";
+        assert_eq!(settle(same), settle("system = 'roberta'"));
+        let same = "norm = 'before'\nfinal_norm = true\nscaled_init = true";
+        assert_eq!(settle(same), settle("system = 'gpt2'"));
+        let causal = settle("system = 'bert'\nview = 'next'");
+        assert!(causal.view.is_next() && causal.parts().asks == Asks::Next, "a BERT that reads from left to right");
     }
 
     #[test]

@@ -6,6 +6,15 @@ use gradus_report::Baseline;
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
+/// A part of a source's texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// To train on.
+    Train,
+    /// To measure on.
+    HeldOut,
+}
+
 /// A corpus, or a world.
 pub trait TextSource {
     /// The tokenizer of its text.
@@ -20,6 +29,12 @@ pub trait TextSource {
     fn batch(&self, t: u64, batch: usize) -> TokenBatch;
     /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
     fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation>;
+    /// Number of texts of a part, each of which a scheme views.
+    fn texts(&self, part: Part) -> usize;
+    /// The tokens of one.
+    fn text(&self, part: Part, number: usize) -> Vec<u32>;
+    /// The texts of rows 0 .. `rows` of step `t` (from 1), and how often all have been read before: a function of the seed and these.
+    fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)>;
     /// Tokens that open a sample.
     fn prompt(&self) -> Vec<u32>;
     /// The token that ends a sample.
@@ -53,8 +68,8 @@ pub struct Validation {
     pub nll: f64,
     /// Number of predicted tokens.
     pub tokens: u64,
-    /// Bytes of the text predicted.
-    pub bytes: u64,
+    /// Bytes of the text predicted, where all of it is.
+    pub bytes: Option<u64>,
     /// The smallest loss that any model can have on it, in nats per token, where it is known.
     pub limit: Option<f64>,
 }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use gradus_io::progress::Monitor;
 use gradus_io::{checksums, hex};
 use gradus_model::checkpoint::WEIGHTS_FILE;
-use gradus_model::{Batch, Model};
+use gradus_model::{Batch, Model, Objective};
 use gradus_text::Tokenizer;
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Corpus, PretrainControl, PretrainError, PretrainSettings, TextSource, WorldSource, weighted};
+use super::{Corpus, PretrainControl, PretrainError, PretrainSettings, TextSource, Validation, Viewer, WorldSource, weighted};
 use crate::collective::Addition;
 use crate::precision::Precision;
 use crate::run::{self, Manifest, Past, RunError, load_state};
@@ -81,6 +81,8 @@ pub struct Stored {
     pub manifest: PretrainManifest,
     /// Its data.
     pub source: Box<dyn TextSource>,
+    /// How it is viewed; `None`: the next token is asked.
+    pub viewer: Option<Viewer>,
     /// Its model, moments and number of steps.
     pub trainer: Trainer,
     /// How far it has come.
@@ -121,7 +123,8 @@ impl Stored {
             let problem = "the corpus has changed since the run began; put the old one back, or begin a new run".into();
             return Err(RunError::Resume { problem }.into());
         }
-        let (model, recipe) = (settings.model.clone(), manifest.recipe());
+        let viewer = Viewer::new(settings, &*source)?;
+        let (model, recipe) = (settings.model_config(), manifest.recipe());
         let found = load_state(dir, model.clone(), &recipe, &manifest.identity(), monitor).map_err(RunError::from)?;
         let (trainer, best, past) = match found {
             Some((trainer, Progress { best }, past)) => (trainer, best.unwrap_or(f64::INFINITY), past),
@@ -131,9 +134,9 @@ impl Stored {
                 return Err(RunError::from(StateError::Damaged { path: dir.join(TRAINER_FILE), problem }).into());
             }
             // Stopped before its first checkpoint: the seed alone determines where it began.
-            None => (Trainer::new(recipe, Model::init(&model.into(), settings.seed)), f64::INFINITY, Past::NONE),
+            None => (Trainer::new(recipe, Model::init(&model, settings.seed)), f64::INFINITY, Past::NONE),
         };
-        Ok(Stored { dir: dir.to_owned(), manifest, source, trainer, past, best })
+        Ok(Stored { dir: dir.to_owned(), manifest, source, viewer, trainer, past, best })
     }
 
     /// Tells the other processes of the run what it is.
@@ -144,6 +147,23 @@ impl Stored {
 
     /// The first `sequences` of the batch of step `t`.
     pub fn batch(&self, t: u64, sequences: usize) -> Batch {
-        weighted(self.source.batch(t, sequences), self.manifest.settings.objective)
+        batch(&*self.source, self.viewer.as_ref(), self.manifest.settings.objective, t, sequences)
+    }
+
+    /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
+    pub fn validate(&self, limit: usize) -> Option<Validation> {
+        let (source, model) = (&*self.source, &self.trainer.params);
+        match &self.viewer {
+            None => source.validate(model, limit),
+            Some(viewer) => viewer.validate(source, model, limit),
+        }
+    }
+}
+
+/// The first `rows` of the batch of step `t`.
+pub(super) fn batch(source: &dyn TextSource, viewer: Option<&Viewer>, objective: Objective, t: u64, rows: usize) -> Batch {
+    match viewer {
+        None => weighted(source.batch(t, rows), objective),
+        Some(viewer) => viewer.batch(source, t, rows),
     }
 }

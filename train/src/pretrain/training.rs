@@ -57,7 +57,7 @@ impl<'c> Pretraining<'c> {
         self.last = evaluations.next_back().filter(|e| e.at.step == done).cloned();
         self.is_probed = records.iter().any(|record| matches!(record, Record::Probe { .. }));
         self.is_saved = records.iter().any(|record| matches!(record, Record::Checkpoint { step, .. } if *step == done));
-        let (parameters, corpus) = (self.run.manifest.settings.model.parameters(), self.run.source.tokens());
+        let (parameters, corpus) = (self.run.manifest.settings.model_config().parameters(), self.run.source.tokens());
         let together = match self.control.run.together.processes() {
             1 => String::new(),
             n => format!(", in {n} processes"),
@@ -151,8 +151,23 @@ impl<'c> Pretraining<'c> {
         Err(error)
     }
 
-    /// Lets the model write a text, drawn from its own distribution by a separate generator.
+    /// Shows a text: one that the model wrote, or completed.
     fn sample(&self, journal: &mut Journal) -> Result<(), PretrainError> {
+        let (source, model) = (&self.run.source, &self.run.trainer.params);
+        let text = match &self.run.viewer {
+            None => self.written()?,
+            Some(viewer) => match viewer.sample(&**source, model) {
+                Some(ids) => source.tokenizer().decode(&ids)?,
+                None => return Ok(()),
+            },
+        };
+        let at = self.moment(journal);
+        journal.progress.say(&format!("— step {}: {text}", at.step));
+        Ok(journal.write(&Record::Sample(SampleRecord { at, prompt: String::new(), text }))?)
+    }
+
+    /// Lets the model write a text, drawn from its own distribution by a separate generator.
+    fn written(&self) -> Result<String, PretrainError> {
         let (trainer, source, settings) = (&self.run.trainer, &self.run.source, &self.run.manifest.settings);
         let context = settings.model.context();
         let mut rng = Philox::with_stream(settings.seed ^ 0x5341_4d50_4c45, trainer.done());
@@ -165,10 +180,7 @@ impl<'c> Pretraining<'c> {
         if ids.len() > 1 && ids.last().copied() == end {
             ids.pop();
         }
-        let text = source.tokenizer().decode(if end.is_some() { &ids[1..] } else { &ids[..] })?;
-        let at = self.moment(journal);
-        journal.progress.say(&format!("— step {}: {text}", at.step));
-        Ok(journal.write(&Record::Sample(SampleRecord { at, prompt: String::new(), text }))?)
+        Ok(source.tokenizer().decode(if end.is_some() { &ids[1..] } else { &ids[..] })?)
     }
 }
 
@@ -197,16 +209,20 @@ impl Run for Pretraining<'_> {
     fn evaluate(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
         let (at, run) = (self.moment(journal), &self.run);
         let limit = if at.step == run.manifest.steps { usize::MAX } else { run.manifest.settings.eval_tokens };
-        let validation = run.source.validate(&run.trainer.params, limit);
+        let validation = run.validate(limit);
         self.refuse_diverged(journal, validation.as_ref())?;
         if let Some(v) = validation {
-            let mut record = EvaluationRecord::new(at, VALIDATION, v.nll).with_bytes(v.tokens, v.bytes);
+            let mut record = EvaluationRecord::new(at, VALIDATION, v.nll);
+            if let Some(bytes) = v.bytes {
+                record = record.with_bytes(v.tokens, bytes);
+            }
             if let Some(limit) = v.limit {
                 record = record.with_limit(limit);
             }
             let excess = record.excess.map_or(String::new(), |e| format!(", {:.1} % above the limit", 100.0 * e));
-            let bits = record.bits_per_byte.unwrap_or(f64::NAN);
-            let loss = format!("held-out loss {:.4} nats per token, {bits:.4} bits per byte{excess}", record.nll);
+            let asked = if self.run.viewer.is_some() { " asked" } else { "" };
+            let bits = record.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.4} bits per byte"));
+            let loss = format!("held-out loss {:.4} nats per token{asked}{bits}{excess}", record.nll);
             journal.progress.say(&format!("step {}: {loss}", at.step));
             journal.write(&Record::Evaluation(record.clone()))?;
             if record.nll < self.run.best {

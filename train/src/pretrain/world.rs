@@ -8,8 +8,8 @@ use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, Tokenizer};
 use gradus_world::{Story, World};
 
-use super::source::{self, TextSource, Validation};
-use super::{PretrainError, PretrainSettings};
+use super::source::{self, Part, TextSource, Validation};
+use super::{PretrainError, PretrainSettings, viewer};
 use crate::run::RunError;
 
 /// Opens every story.
@@ -51,6 +51,7 @@ impl WorldSource {
             None => {
                 let mut trainer = BpeTrainer::new(VOCABULARY);
                 trainer.specials.push(SEPARATOR.into());
+                trainer.specials.extend(viewer::specials(&settings.view).iter().map(|&special| special.to_owned()));
                 let mut words = trainer.word_counts();
                 train.iter().for_each(|s| words.add(&s.text));
                 trainer.train(&words, |_, _| {})?
@@ -76,6 +77,15 @@ impl WorldSource {
         let rows = |ids| Rows::new(ids, separator, true, settings.model.context(), tokenizer.vocab_size());
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
+    }
+}
+
+impl WorldSource {
+    fn part(&self, part: Part) -> &Rows {
+        match part {
+            Part::Train => &self.train,
+            Part::HeldOut => &self.held_out,
+        }
     }
 }
 
@@ -132,7 +142,17 @@ impl TextSource for WorldSource {
         let (nll, tokens) = source::nll(model, batches);
         let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / tokens as f64;
         let bytes = self.stories[..n].iter().map(|s| s.text.len() as u64).sum();
-        Some(Validation { nll, tokens, bytes, limit: Some(limit) })
+        Some(Validation { nll, tokens, bytes: Some(bytes), limit: Some(limit) })
+    }
+    fn texts(&self, part: Part) -> usize {
+        self.part(part).len()
+    }
+    fn text(&self, part: Part, number: usize) -> Vec<u32> {
+        self.part(part).sequence(number).to_vec()
+    }
+    fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)> {
+        let (first, all) = (t.saturating_sub(1).wrapping_mul(rows as u64), self.train.len() as u64);
+        (0..rows as u64).map(|row| first.wrapping_add(row)).map(|at| ((at % all) as usize, at / all)).collect()
     }
     fn prompt(&self) -> Vec<u32> {
         vec![self.separator]

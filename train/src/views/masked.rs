@@ -23,11 +23,9 @@ pub struct Shares {
     pub replace: f64,
 }
 
-impl Default for Shares {
+impl Shares {
     /// 80, 10 and 10 %.
-    fn default() -> Self {
-        Shares { mask: 0.8, replace: 0.1 }
-    }
+    pub const EIGHTY: Shares = Shares { mask: 0.8, replace: 0.1 };
 }
 
 /// One text, some of its tokens asked.
@@ -92,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_what_was_there() {
-        let masked = Masked { marks: MARKS, rate: 0.15, shares: Shares::default(), room: 20 };
+        let masked = Masked { marks: MARKS, rate: 0.15, shares: Shares::EIGHTY, room: 20 };
         let words: Vec<u32> = (0..30).collect();
         for seed in 0..200 {
             let View { tokens, asked, segments, class } = view(&masked, words.clone(), seed);
@@ -110,7 +108,7 @@ mod tests {
     /// 9,000 tokens asked; the standard deviation of a share is at most 0.5 %.
     #[test]
     fn the_shares_are_those_asked_for() {
-        let masked = Masked { marks: MARKS, rate: 0.3, shares: Shares::default(), room: 1000 };
+        let masked = Masked { marks: MARKS, rate: 0.3, shares: Shares::EIGHTY, room: 1000 };
         let (mut hidden, mut replaced, mut all) = (0, 0, 0);
         for seed in 0..30 {
             let words: Vec<u32> = vec![95; 1000]; // no word that stands in for another

@@ -9,12 +9,16 @@
 mod draw;
 mod masked;
 mod pairs;
+mod plan;
 
-use gradus_model::{Batch, Labels, Side, Sight};
+use gradus_autograd::Tape;
+use gradus_model::{Batch, Labels, Model, Side, Sight, Tree};
+use gradus_tensor::{Tensor, on_pool};
 
 pub use draw::{Draw, Keyed};
 pub use masked::{Masked, Shares};
 pub use pairs::Pairs;
+pub use plan::{MaskPlan, ViewPlan};
 
 /// A text of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +94,17 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
         sight: Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())),
     };
     Batch { side, asked: Some(asked.into()), targets: targets.into(), weights: vec![1.0 / n as f64; n].into(), labels }
+}
+
+/// The most probable token in each of these slots of a single sequence.
+pub fn most_probable(model: &Model<Tensor>, side: &Side, slots: &[usize]) -> Vec<u32> {
+    let logits = on_pool(|| model.constants(&Tape::off()).logits(side).into_value());
+    let rows = logits.reshape([side.tokens.len(), logits.shape()[2]]);
+    let best = |&slot: &usize| {
+        let row = rows.slice(0, slot..slot + 1).to_vec();
+        (0..row.len()).fold(0, |best, id| if row[id] > row[best] { id } else { best }) as u32
+    };
+    slots.iter().map(best).collect()
 }
 
 #[cfg(test)]

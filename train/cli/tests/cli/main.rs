@@ -8,6 +8,7 @@ mod finetune;
 mod generate;
 #[cfg(unix)]
 mod kills;
+mod relatives;
 mod release;
 mod reproduce;
 #[cfg(unix)]

@@ -1,0 +1,77 @@
+//! `gradus fill`.
+
+use std::path::PathBuf;
+
+use gradus_io::progress::Job;
+use gradus_model::Tree;
+use gradus_train::fill::{self, GAP, Gap};
+use serde_json::{Value, json};
+
+use crate::common::{On, Talk, open_model, within};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Display;
+
+/// Say what stands in a text's gaps.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Say what stands in a text's gaps, each marked by [MASK].\n\n\
+        A model that fills masks (BERT, RoBERTa) answers in each gap by itself. One that predicts the next token (a GPT, an LSTM) answers \
+        by Bayes: the probability of the whole text with each token in its one gap, over the sum of all; that reads the text once per token \
+        of the vocabulary.",
+    after_long_help = "Examples:\n  \
+        gradus fill --text \"So Mia took [MASK] rope to the lake, and Tom brought his key.\"\n  \
+        gradus fill --model runs/novels --text \"It was a [MASK] night\" --top 10 --json"
+)]
+pub struct Args {
+    /// Directory of config.json, model.safetensors and the tokenizer, or a training run whose `best` holds them.
+    #[arg(long, value_name = "DIR", default_value = "runs/bert")]
+    model: PathBuf,
+    /// The text, with [MASK] where a word is missing.
+    #[arg(long, value_name = "TEXT")]
+    text: String,
+    /// Number of answers in each gap.
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    top: usize,
+    #[command(flatten)]
+    on: On,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.talk.threads.start()?;
+    within("top", args.top, 1..=1_000_000, "")?;
+    let dir = open_model(&args.model)?;
+    let model = dir.read()?.to(&args.on.open()?)?;
+    let tokenizer = dir.required_tokenizer(&model)?;
+    let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");
+    let quiet = args.talk.quiet || fill::fills_masks(&model);
+    let filled = Display::choose(quiet).during(job, |reach| Ok(fill::fill(&model, &tokenizer, &args.text, reach)?))?;
+    if filled.by_bayes && !args.talk.quiet {
+        output::say(
+            "note: the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token",
+        );
+    }
+    let mut gaps = Vec::new();
+    for gap in &filled.gaps {
+        let named = |(id, p): (u32, f64)| Ok::<_, CliError>((tokenizer.decode(&[id])?, p));
+        gaps.push(gap.top(args.top).into_iter().map(named).collect::<Result<Vec<_>, _>>()?);
+    }
+    if args.talk.json {
+        let of = |(gap, answers): (&Gap, &Vec<(String, f64)>)| -> Value {
+            let answers = answers.iter().map(|(token, p)| json!({ "token": token, "probability": p })).collect::<Vec<_>>();
+            json!({ "at": gap.at, "answers": answers })
+        };
+        let gaps = filled.gaps.iter().zip(&gaps).map(of).collect::<Vec<_>>();
+        return output::json(&json!({ "gaps": gaps, "by_bayes": filled.by_bayes }));
+    }
+    let mut best = gaps.iter().map(|answers| answers[0].0.trim());
+    let pieces = args.text.split(GAP).map(|piece| format!("{piece}{}", best.next().unwrap_or_default()));
+    output::line(&pieces.collect::<String>())?;
+    for (number, answers) in (1..).zip(&gaps) {
+        let gap = if gaps.len() > 1 { format!("{number}. ") } else { String::new() };
+        answers.iter().try_for_each(|(token, p)| output::line(&format!("  {gap}{:5.1} %  {}", 100.0 * p, token.trim())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! `gradus systems`.
+
+use std::path::PathBuf;
+
+use gradus_train::systems::{self, Card};
+use serde_json::json;
+
+use crate::error::CliError;
+use crate::{output, page};
+
+/// Show GPT-1 and its relatives: what each system is, and what distinguishes two
+///
+/// A system is a view of texts, a body that reads them, and what is asked of it. `gradus pretrain --system NAME` sets its axes; each axis
+/// is a flag too.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus systems                          # all, in the order of their years
+  gradus systems bert                     # its card
+  gradus systems bert --against roberta   # the axes in which they differ
+  gradus systems --markdown SYSTEMS.md    # all cards as a page")]
+pub struct Args {
+    /// The system whose card is shown
+    name: Option<String>,
+    /// Show only the axes in which it differs from this one
+    #[arg(long, value_name = "NAME", requires = "name")]
+    against: Option<String>,
+    /// Write all cards to this file as Markdown
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    markdown: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "markdown")]
+    overwrite: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    if let Some(path) = &args.markdown {
+        page::free(path, args.overwrite)?;
+        page::write(path, &markdown(), args.overwrite)?;
+    }
+    match (&args.name, &args.against) {
+        (None, _) if args.json => output::json(&json!({ "systems": systems::ALL })),
+        (None, _) => systems::ALL
+            .iter()
+            .try_for_each(|card| output::line(&format!("{:<10} {:<8} {}  {}", card.name, card.title, card.year, card.equation))),
+        (Some(name), None) => show(named(name)?, args.json),
+        (Some(name), Some(other)) => compare(named(name)?, named(other)?, args.json),
+    }
+}
+
+/// The page, which first says where it comes from.
+fn markdown() -> String {
+    let again = "gradus systems --markdown train/src/systems/SYSTEMS.md --overwrite";
+    format!("<!-- Written by `{again}`: not by hand. -->\n\n{}", systems::page().markdown())
+}
+
+fn named(name: &str) -> Result<&'static Card, CliError> {
+    let unknown = || CliError::Usage(format!("{name}: expected a system: {}", systems::names()));
+    systems::named(name).ok_or_else(unknown)
+}
+
+fn show(card: &Card, as_json: bool) -> Result<(), CliError> {
+    if as_json {
+        return output::json(card);
+    }
+    output::line(&format!("{} ({})", card.title, card.year))?;
+    card.entries().iter().try_for_each(|(name, text)| {
+        let lines = text.lines().enumerate();
+        lines.into_iter().try_for_each(|(i, line)| output::line(&format!("  {:<14} {line}", if i == 0 { name } else { "" })))
+    })
+}
+
+fn compare(card: &Card, other: &Card, as_json: bool) -> Result<(), CliError> {
+    let axes = card.against(other);
+    if as_json {
+        let axis = |(flag, own, its): (&str, String, String)| json!({ "axis": flag, card.name: own, other.name: its });
+        return output::json(&json!({ "axes": axes.into_iter().map(axis).collect::<Vec<_>>() }));
+    }
+    output::line(&format!("{:<16} {:<14} {}", "", card.name, other.name))?;
+    axes.iter().try_for_each(|(flag, own, its)| output::line(&format!("--{flag:<14} {own:<14} {its}")))
+}

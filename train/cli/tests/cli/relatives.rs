@@ -1,0 +1,93 @@
+//! GPT-1's relatives from outside: each system trains, stops and goes on to the same bits, and says what stands in a gap.
+
+use gradus_train::systems::ALL;
+
+use super::*;
+
+/// Two hundred short sentences, some of which answer others.
+fn corpus() -> String {
+    let names = ["Mia", "Tom", "Ben", "Ann"];
+    (0..200).map(|i| format!("{} saw a cat. It was {}!\n", names[i % 4], ["big", "red", "old"][i % 3])).collect()
+}
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("corpus.txt", corpus());
+    desk
+}
+
+/// Begins a tiny run of a system.
+fn pretrain(desk: &Desk, system: &str, out: &str, more: &str) -> Run {
+    desk.gradus(&format!(
+        "pretrain --system {system} --corpus corpus.txt --tokenizer char --layers 1 --width 16 --heads 2 --context 40 --batch 4 \
+         --eval-tokens 300 --steps 8 --quiet --json --out {out} {more}"
+    ))
+}
+
+fn sha(outcome: &Value) -> &str {
+    outcome["parameters_sha256"].as_str().expect("a hash")
+}
+
+#[test]
+fn every_system_trains_to_the_same_bits_and_fills_a_gap() {
+    let desk = desk();
+    for card in ALL {
+        let units = if card.name == "lstm" { "--units 24" } else { "" };
+        let whole = pretrain(&desk, card.name, "whole", &format!("--threads 1 {units}")).json();
+        assert!(number(&whole["validation"]["nll"]).is_finite(), "{}: {whole}", card.name);
+        pretrain(&desk, card.name, "cut", &format!("--threads 2 --stop-at 3 {units}")).json();
+        let resumed = desk.gradus("pretrain --resume cut --quiet --json").json();
+        assert_eq!(sha(&resumed), sha(&whole), "{}", card.name);
+        let model = desk.json("whole/config.json");
+        assert_eq!(model["model_type"], card.model_type, "{}", card.name);
+
+        let run = desk.prepare(command("fill --model whole --top 3 --json --text")).arg("Mia s[MASK]w a cat.").output();
+        let run = Run::from(run.expect("the program starts"));
+        let filled = run.json();
+        let [gap] = items(&filled["gaps"]) else { panic!("{filled}") };
+        let (answers, by_bayes) = (items(&gap["answers"]), filled["by_bayes"].as_bool().unwrap());
+        assert_eq!((gap["at"].as_u64(), answers.len(), by_bayes), (Some(5), 3, !card.fills_masks()), "{}", card.name);
+        assert_eq!(run.stderr.contains("answers by Bayes"), by_bayes, "{}", run.stderr);
+        assert!(answers.iter().all(|answer| (0.0..=1.0).contains(&number(&answer["probability"]))));
+        ["whole", "cut"].iter().for_each(|run| fs::remove_dir_all(desk.path(run)).unwrap());
+    }
+}
+
+#[test]
+fn what_a_masked_view_cannot_do_is_said() {
+    let desk = desk();
+    pretrain(&desk, "bert", "bert", "").json();
+    let fill = |text: &str| Run::from(desk.prepare(command("fill --model bert --text")).arg(text).output().unwrap());
+    fill("Mia saw a cat.").misused(&["expected a text with a gap, [MASK]"]);
+    fill(&"[MASK]".repeat(40)).fails_with(&["the text has 42 tokens, the model sees 40"]);
+    let two = fill("[MASK]ia s[MASK]w a cat.");
+    assert!(two.printed().lines().count() == 1 + 2 * 5 && two.stdout.contains("  2. "), "{}", two.stdout);
+    for other in ["generate --model bert --prompt Mia --tokens 3", "evaluate --model bert --corpus corpus.txt"] {
+        desk.gradus(other).fails_with(&["expected a model that predicts the next token", "`gradus fill` asks"]);
+    }
+    // A vocabulary that has no [MASK], since somebody replaced it.
+    pretrain(&desk, "gpt", "gpt", "").json();
+    desk.forget("bert");
+    desk.write("bert/gradus_tokenizer.json", desk.text("gpt/gradus_tokenizer.json"));
+    fill("Mia s[MASK]w a cat.").fails_with(&["expected a tokenizer with [CLS], [SEP] and [MASK]"]);
+
+    pretrain(&desk, "gpt9", "new", "").misused(&["--system gpt9: expected gpt, lstm, bert, gpt2 or roberta"]);
+    pretrain(&desk, "gpt", "new", "--pairs").misused(&["--pairs", "expected --view masked with it"]);
+    desk.write("corpus.txt", "no end in sight ".repeat(300));
+    pretrain(&desk, "bert", "new", "").misused(&["--pairs true: expected texts of several sentences", "--pairs false"]);
+    assert!(!desk.exists("new"), "refused before anything was written");
+    pretrain(&desk, "bert", "new", "--pairs false").json();
+    assert_eq!(desk.json("new/config.json")["architectures"][0], "BertForMaskedLM");
+}
+
+#[test]
+fn the_systems_are_shown() {
+    let listed = gradus("systems");
+    assert!(ALL.iter().zip(listed.printed().lines()).all(|(card, line)| line.starts_with(card.name)), "{}", listed.stdout);
+    let shown = gradus("systems bert");
+    assert_holds(shown.printed(), &["BERT (2018)", "d ← abc·ef", "--pairs true", "Devlin"]);
+    let differ = gradus("systems bert --against roberta --json").json();
+    assert_eq!(items(&differ["axes"])[2], serde_json::json!({ "axis": "segments", "bert": "2", "roberta": "1" }));
+    assert_eq!(items(&gradus("systems --json").json()["systems"]).len(), ALL.len());
+    gradus("systems gpt9").misused(&["gpt9: expected a system: gpt, lstm, bert, gpt2 or roberta"]);
+}

@@ -1,0 +1,98 @@
+//! A corpus cut into texts of its own.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use gradus_tensor::rng::Philox;
+
+use crate::error::DataError;
+use crate::tokens::Tokens;
+
+/// Distinguishes the generator of chunks from others with the same seed ("chunks" in ASCII).
+const DOMAIN: u64 = 0x6368_756E_6B73;
+
+/// A range of tokens, cut into chunks of one length, side by side; what is left at the end is the last, unless it is the only one.
+#[derive(Clone)]
+pub struct Chunks {
+    tokens: Arc<dyn Tokens>,
+    range: Range<usize>,
+    length: usize,
+    seed: u64,
+}
+
+impl Chunks {
+    /// Chunks of `length` tokens.
+    ///
+    /// # Errors
+    /// [`DataError::TooShort`] for a range without tokens, [`DataError::NoContext`] for a length of 0.
+    ///
+    /// # Panics
+    /// If the range is outside the tokens.
+    pub fn new(tokens: Arc<dyn Tokens>, range: Range<usize>, length: usize, seed: u64) -> Result<Self, DataError> {
+        assert!(range.end <= tokens.len(), "chunks of tokens {range:?} of {}", tokens.len());
+        if length == 0 {
+            return Err(DataError::NoContext);
+        }
+        if range.is_empty() {
+            let remedy = "Give more text, or hold out less of it".to_owned();
+            return Err(DataError::TooShort { part: "training part", tokens: 0, needed: 1, remedy });
+        }
+        Ok(Chunks { tokens, range, length, seed })
+    }
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.range.len().div_ceil(self.length)
+    }
+
+    /// The tokens of one.
+    pub fn read(&self, number: usize) -> Vec<u32> {
+        let start = self.range.start + number * self.length;
+        let mut tokens = vec![0; self.length.min(self.range.end - start)];
+        self.tokens.read(start, &mut tokens);
+        tokens
+    }
+
+    /// The chunk of row `row` of step `t`, each equally likely: a function of the seed and these.
+    pub fn drawn(&self, t: u64, row: usize) -> usize {
+        let mut rng = Philox::with_stream(self.seed ^ DOMAIN, t);
+        rng.set_position(4 * row as u64); // a block per row
+        rng.below(self.count() as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::Memory;
+
+    fn count(n: usize) -> Arc<dyn Tokens> {
+        Arc::new(Memory::new((0..n as u32).collect(), n as u64, n).unwrap())
+    }
+
+    #[test]
+    fn every_token_of_the_range_is_in_one_chunk() {
+        let chunks = Chunks::new(count(100), 20..61, 8, 7).unwrap();
+        assert_eq!(chunks.count(), 6);
+        let all: Vec<u32> = (0..6).flat_map(|number| chunks.read(number)).collect();
+        assert!(all.into_iter().eq(20..61));
+        assert_eq!(chunks.read(5), [60]);
+    }
+
+    /// 400 each of 2,400, σ = 18.
+    #[test]
+    fn each_chunk_is_drawn_as_often() {
+        let chunks = Chunks::new(count(100), 20..61, 8, 7).unwrap();
+        let mut drawn = [0; 6];
+        (1..=600).for_each(|t| (0..4).for_each(|row| drawn[chunks.drawn(t, row)] += 1));
+        assert!(drawn.iter().all(|n| (320..480).contains(n)), "{drawn:?}");
+        assert_eq!(chunks.drawn(3, 2), chunks.clone().drawn(3, 2), "a function of step and row");
+    }
+
+    #[test]
+    fn nothing_is_no_chunk() {
+        let error = |range, length| Chunks::new(count(9), range, length, 1).err().unwrap();
+        assert!(matches!(error(3..3, 4), DataError::TooShort { tokens: 0, needed: 1, .. }));
+        assert!(matches!(error(0..3, 0), DataError::NoContext));
+    }
+}

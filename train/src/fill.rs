@@ -1,0 +1,222 @@
+//! What stands in a text's gaps.
+//!
+//! ```text
+//! a model that fills masks     P(xᵢ | x̃), in each gap by itself
+//! one that predicts the next   P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)       Bayes, one gap, over all tokens
+//! ```
+
+use std::sync::Arc;
+
+use gradus_autograd::Tape;
+use gradus_model::{Asks, Batch, Model, Side, Sight, Tree};
+use gradus_tensor::{Tensor, on_pool};
+use gradus_text::{TextError, Tokenizer};
+
+use crate::pretrain::SEPARATOR;
+use crate::views::Marks;
+
+/// What stands for a gap in a text.
+pub const GAP: &str = "[MASK]";
+/// Texts that are scored at once.
+const ROWS: usize = 32;
+
+/// Why a text could not be filled.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+#[non_exhaustive]
+pub enum FillError {
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error("expected a text with a gap, {GAP}, found none: write {GAP} where a word is missing")]
+    NoGap,
+    #[error(
+        "expected one gap, found {gaps}: a model that predicts the next token answers by Bayes, over all words at one place; ask for one \
+         after the other"
+    )]
+    Gaps { gaps: usize },
+    #[error("the text has {found} tokens, the model sees {context}: give a shorter text")]
+    TooLong { found: usize, context: usize },
+    #[error(
+        "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, since the model fills masks; found none of them"
+    )]
+    NoMarks,
+}
+
+/// The probability of each token in a gap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gap {
+    /// Before it stand so many tokens of the text.
+    pub at: usize,
+    /// By token.
+    pub probabilities: Vec<f64>,
+}
+
+impl Gap {
+    /// The most probable tokens, with their probabilities; ties go to the lower id.
+    pub fn top(&self, k: usize) -> Vec<(u32, f64)> {
+        let mut all: Vec<(u32, f64)> = (0..).zip(self.probabilities.iter().copied()).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.truncate(k);
+        all
+    }
+}
+
+/// A text with gaps, and how the model sees it.
+pub struct Filled {
+    /// The text's tokens, as if nothing stood in its gaps.
+    pub tokens: Vec<u32>,
+    /// Its gaps, in order.
+    pub gaps: Vec<Gap>,
+    /// Were they answered by Bayes?
+    pub by_bayes: bool,
+}
+
+/// Does a model fill masks, instead of predicting the next token?
+pub fn fills_masks<V>(model: &Model<V>) -> bool {
+    model.gpt().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked)
+}
+
+/// Fills the gaps of a text. `reach` is told how many of the vocabulary's tokens have been tried.
+///
+/// # Errors
+/// No gap or too many, a text that is too long, a tokenizer without the special tokens.
+pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
+    let pieces: Vec<Vec<u32>> = text.split(GAP).map(|piece| tokenizer.encode(piece)).collect::<Result<_, _>>()?;
+    let gaps = pieces.len() - 1;
+    if gaps == 0 {
+        return Err(FillError::NoGap);
+    }
+    let vocab = tokenizer.vocab_size();
+    if fills_masks(model) {
+        let marks = Marks::of(tokenizer).ok_or(FillError::NoMarks)?;
+        let inner = pieces.join(&marks.mask);
+        let tokens = [&[marks.open], &inner[..], &[marks.close]].concat();
+        fits(model, tokens.len())?;
+        let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == marks.mask).collect();
+        let side = Side { sequences: 1, tokens: tokens.into(), segments: None, sight: Sight::Full(None) };
+        let found = probabilities(model, &side, &slots, vocab);
+        let gaps = slots.iter().zip(found).map(|(slot, probabilities)| Gap { at: slot - 1, probabilities });
+        return Ok(Filled { tokens: pieces.concat(), gaps: gaps.collect(), by_bayes: false });
+    }
+    if gaps > 1 {
+        return Err(FillError::Gaps { gaps });
+    }
+    let [before, after] = [&pieces[0], &pieces[1]];
+    let opening = tokenizer.token_id(SEPARATOR);
+    fits(model, before.len() + after.len() + usize::from(opening.is_some()))?;
+    let probabilities = by_bayes(model, opening, before, after, vocab, reach);
+    Ok(Filled { tokens: pieces.concat(), gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true })
+}
+
+fn fits(model: &Model<Tensor>, found: usize) -> Result<(), FillError> {
+    let context = model.backbone.config().context();
+    if found <= context { Ok(()) } else { Err(FillError::TooLong { found, context }) }
+}
+
+/// The distribution over the first `vocab` tokens in each of these slots of one sequence.
+fn probabilities(model: &Model<Tensor>, side: &Side, slots: &[usize], vocab: usize) -> Vec<Vec<f64>> {
+    let logits = on_pool(|| model.constants(&Tape::off()).logits(side).into_value());
+    let rows = logits.reshape([side.tokens.len(), logits.shape()[2]]);
+    let row = |&slot: &usize| {
+        softmax(&rows.slice(0, slot..slot + 1).to_vec().iter().map(|&z| f64::from(z)).collect::<Vec<_>>()[..vocab])
+    };
+    slots.iter().map(row).collect()
+}
+
+/// P(w | the rest), from the probability of the whole text with each w.
+fn by_bayes(
+    model: &Model<Tensor>,
+    opening: Option<u32>,
+    before: &[u32],
+    after: &[u32],
+    vocab: usize,
+    reach: &mut dyn FnMut(usize),
+) -> Vec<f64> {
+    let mut log_probs = Vec::with_capacity(vocab);
+    let text = |word: u32| [opening.as_slice(), before, &[word], after].concat();
+    let length = text(0).len() - 1;
+    for first in (0..vocab).step_by(ROWS) {
+        let rows: Vec<Vec<u32>> = (first..vocab.min(first + ROWS)).map(|word| text(word as u32)).collect();
+        let part = |from: usize| -> Arc<[u32]> { rows.iter().flat_map(|row| &row[from..from + length]).copied().collect() };
+        let batch = Batch::next(rows.len(), part(0), part(1), vec![1.0; rows.len() * length]);
+        let losses = if length > 0 { model.token_losses(&batch).to_vec() } else { vec![0.0; rows.len()] };
+        log_probs.extend(losses.chunks(length.max(1)).map(|row| -row.iter().map(|&loss| f64::from(loss)).sum::<f64>()));
+        reach(log_probs.len());
+    }
+    softmax(&log_probs)
+}
+
+fn softmax(z: &[f64]) -> Vec<f64> {
+    let most = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = z.iter().map(|z| (z - most).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|w| w / total).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::check::{tiny_bert, tiny_gpt};
+    use gradus_model::{GptConfig, LstmConfig, ModelConfig};
+
+    use super::*;
+
+    fn tokenizer() -> Tokenizer {
+        let mut tokenizer = Tokenizer::characters(["abcd"]);
+        for special in [SEPARATOR, "[CLS]", "[SEP]", "[MASK]"] {
+            tokenizer.add_special(special).unwrap();
+        }
+        tokenizer
+    }
+
+    fn filled(config: impl Into<ModelConfig>, text: &str) -> Result<Filled, FillError> {
+        fill(&Model::init(&config.into(), 3), &tokenizer(), text, &mut |_| {})
+    }
+
+    fn bert() -> GptConfig {
+        GptConfig { vocab: 8, context: 9, ..tiny_bert() }
+    }
+
+    #[test]
+    fn every_gap_has_a_distribution() {
+        let gpt = GptConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        let lstm = LstmConfig { vocab: 8, context: 9, width: 4, units: 5, ..LstmConfig::default() };
+        let one = [filled(bert(), "a[MASK]cd"), filled(gpt, "a[MASK]cd"), filled(lstm, "a[MASK]cd")].map(Result::unwrap);
+        assert_eq!([false, true, true], one.each_ref().map(|filled| filled.by_bayes));
+        for Filled { tokens, gaps, .. } in one {
+            assert_eq!((tokens, gaps.len(), gaps[0].at), (vec![0, 2, 3], 1, 1));
+            assert!((gaps[0].probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12 && gaps[0].probabilities.len() == 8);
+            let top = gaps[0].top(3);
+            assert!(top.len() == 3 && top[0].1 >= top[1].1 && top[1].1 >= top[2].1);
+        }
+        let two = filled(bert(), "[MASK]b[MASK]").unwrap();
+        assert_eq!(two.gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    /// P(b | a _ c) of a model of the next token, from the probabilities of single texts.
+    #[test]
+    fn bayes_compares_whole_texts() {
+        let model: Model<Tensor> = Model::init(&GptConfig { vocab: 8, context: 9, ..tiny_gpt() }.into(), 3);
+        let text = |word: u32| -> f64 {
+            let batch = Batch::next(1, [4, 0, word], [0, word, 2], [1.0; 3]); // opened by the separator
+            -model.token_losses(&batch).to_vec().iter().map(|&loss| f64::from(loss)).sum::<f64>()
+        };
+        let all: Vec<f64> = (0..8).map(|word| text(word).exp()).collect();
+        let found = fill(&model, &tokenizer(), "a[MASK]c", &mut |_| {}).unwrap();
+        for (word, p) in all.iter().enumerate() {
+            assert!((found.gaps[0].probabilities[word] - p / all.iter().sum::<f64>()).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_filled_is_refused() {
+        let told = |config: GptConfig, text: &str| filled(config, text).err().unwrap().to_string();
+        let gpt = || GptConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
+        assert!(told(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
+        assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 10 tokens, the model sees 9"));
+        let bare = Tokenizer::characters(["abcd"]);
+        let model = Model::init(&bert().into(), 1);
+        let error = fill(&model, &bare, "a[MASK]", &mut |_| {}).err().unwrap();
+        assert!(error.to_string().starts_with("expected a tokenizer with [CLS]"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Batches of views of a source's texts, for models that are not asked the next token alone.
+
+use gradus_model::{Batch, Model, Sight};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+use gradus_text::Tokenizer;
+
+use super::source::{Part, TextSource, Validation};
+use super::{PretrainError, PretrainSettings};
+use crate::hyperparameters::{RangeError, in_range};
+use crate::pretrain::SettingsError;
+use crate::views::{self, Draw, Keyed, Marks, MaskPlan, Scheme, Text, View, ViewPlan};
+
+/// Rows of an evaluation batch.
+const ROWS: usize = 16;
+/// Texts that are looked at for the ends of sentences.
+const LOOKED_AT: usize = 64;
+
+/// How a run that masks views its texts.
+pub struct Viewer {
+    scheme: Box<dyn Scheme>,
+    masks: Keyed,
+    seed: u64,
+    segmented: bool,
+    /// By token: does a sentence end with it?
+    ends: Vec<bool>,
+}
+
+/// The special tokens that a masked view needs, to be added to a vocabulary; none where the next token is asked.
+pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
+    if view.is_next() { &[] } else { &Marks::BERT }
+}
+
+/// The tokens of a text that a view has room for.
+pub(super) fn room(settings: &PretrainSettings) -> usize {
+    settings.model.context().saturating_sub(MaskPlan::MARKS)
+}
+
+impl Viewer {
+    /// That of these settings and this tokenizer; `None` where the next token is asked.
+    ///
+    /// # Errors
+    /// A tokenizer without the special tokens, or one that ends no sentence where texts are cut into two.
+    pub fn new(settings: &PretrainSettings, source: &dyn TextSource) -> Result<Option<Self>, PretrainError> {
+        let ViewPlan::Masked(plan) = &settings.view else { return Ok(None) };
+        let tokenizer = source.tokenizer();
+        let expected = format!("a tokenizer with the tokens {}", Marks::BERT.join(", "));
+        let marks = Marks::of(tokenizer).ok_or_else(|| range(RangeError::new("tokenizer", tokenizer.kind(), expected)))?;
+        let viewer = Viewer {
+            scheme: plan.scheme(marks, room(settings)),
+            masks: plan.masks,
+            seed: settings.seed,
+            segmented: settings.parts().segments > 0,
+            ends: (0..tokenizer.vocab_size() as u32).map(|id| ends_sentence(tokenizer, id)).collect(),
+        };
+        let first = 0..source.texts(Part::Train).min(LOOKED_AT);
+        let is_cut = |number: usize| viewer.text(source, Part::Train, number, 0).sentences.len() > 1;
+        let fits = !plan.pairs || first.into_iter().any(is_cut);
+        let expected = "texts of several sentences, each ending with a token `.`, `!` or `?`; leave pairs out with --pairs false";
+        in_range("pairs", true, fits, expected).map_err(range)?;
+        Ok(Some(viewer))
+    }
+
+    /// Rows 0 .. `rows` of step `t`: a function of the seed and these.
+    pub fn batch(&self, source: &dyn TextSource, t: u64, rows: usize) -> Batch {
+        let view = |(row, (number, epoch)): (usize, (usize, u64))| {
+            let text = self.text(source, Part::Train, number, epoch);
+            let rng = self.masks.rng(self.seed, &text, t, row);
+            self.view(source, Part::Train, &text, rng)
+        };
+        self.gathered(&source.drawn(t, rows).into_iter().enumerate().map(view).collect::<Vec<_>>())
+    }
+
+    /// The mean of −log P over the tokens asked in at most about `limit` tokens of held-out text, in nats, by one mask per text that
+    /// never changes; `None` where nothing is held out.
+    pub fn validate(&self, source: &dyn TextSource, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
+        let views = self.held_out(source, limit);
+        let (mut total, mut tokens) = (0.0, 0);
+        for rows in views.chunks(ROWS) {
+            let losses = model.token_losses(&self.gathered(rows)).to_vec();
+            total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
+            tokens += losses.len() as u64;
+        }
+        (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None })
+    }
+
+    /// Held-out texts, evenly spread, each with the mask that it always has.
+    fn held_out(&self, source: &dyn TextSource, limit: usize) -> Vec<View> {
+        let all = source.texts(Part::HeldOut);
+        if all == 0 {
+            return Vec::new();
+        }
+        let n = limit.div_ceil(source.text(Part::HeldOut, 0).len().max(1)).clamp(1, all);
+        let view = |i: usize| {
+            let text = self.text(source, Part::HeldOut, i * all / n, 0);
+            self.view(source, Part::HeldOut, &text, Keyed::Static.rng(!self.seed, &text, 0, 0))
+        };
+        (0..n).map(view).collect()
+    }
+
+    /// The first held-out text as the model completes it: what is asked is answered by the most probable token.
+    pub fn sample(&self, source: &dyn TextSource, model: &Model<Tensor>) -> Option<Vec<u32>> {
+        let mut view = self.held_out(source, 1).into_iter().next()?;
+        let side = self.gathered(std::slice::from_ref(&view)).side;
+        let answers = views::most_probable(model, &side, &view.asked.iter().map(|(slot, _)| *slot).collect::<Vec<_>>());
+        view.asked.iter().zip(answers).for_each(|(&(slot, _), token)| view.tokens[slot] = token);
+        debug_assert!(matches!(side.sight, Sight::Full(_)));
+        Some(view.tokens)
+    }
+
+    fn gathered(&self, views: &[View]) -> Batch {
+        views::batch(views, self.scheme.classes(), self.segmented)
+    }
+
+    fn view(&self, source: &dyn TextSource, part: Part, text: &Text, rng: Philox) -> View {
+        let other = |rng: &mut Philox| {
+            // Any but this one, where there is another.
+            let (own, others) = (text.number as usize, source.texts(part).saturating_sub(1).max(1));
+            let drawn = rng.below(others as u64) as usize;
+            let number = if drawn >= own && source.texts(part) > 1 { drawn + 1 } else { drawn };
+            self.text(source, part, number, text.epoch)
+        };
+        self.scheme.view(text, &mut Draw { rng, other: &other })
+    }
+
+    fn text(&self, source: &dyn TextSource, part: Part, number: usize, epoch: u64) -> Text {
+        let tokens = source.text(part, number);
+        let ends = |at: &usize| *at == tokens.len() || self.ends[tokens[at - 1] as usize];
+        Text { number: number as u64, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
+    }
+}
+
+fn range(error: RangeError) -> PretrainError {
+    SettingsError::from(error).into()
+}
+
+/// Does a sentence end with this token?
+fn ends_sentence(tokenizer: &Tokenizer, id: u32) -> bool {
+    let token = tokenizer.token(id).unwrap_or_default();
+    [".", "!", "?"].contains(&token.strip_suffix("</w>").unwrap_or(&token))
+}

@@ -1,0 +1,34 @@
+//! # GPT-1 (2018)
+//!
+//! ```text
+//! L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ … uᵢ₋₁)        P(u) = softmax(hₙ Wₑᵀ)
+//! ```
+
+use super::{Axes, Card, Density, Settled};
+
+/// GPT-1.
+pub const CARD: Card = Card {
+    name: "gpt",
+    title: "GPT-1",
+    year: 2018,
+    equation: "L₁ = −Σᵢ log P(xᵢ | x₁ … xᵢ₋₁),  P = softmax(hₙ Wₑᵀ)",
+    sources: &[
+        "Radford, Narasimhan, Salimans, Sutskever 2018: “Improving Language Understanding by Generative Pre-Training”, §3.1, §4.1",
+        "openai/finetune-transformer-lm (train.py)",
+    ],
+    settled: &[
+        Settled { what: "the form of GELU", here: "tanh", by: "OpenAI's code" },
+        Settled { what: "ε of layer norm", here: "1e-5", by: "OpenAI's code" },
+        Settled { what: "the initial positions", here: "from the same normal distribution as the tokens", by: "OpenAI's code" },
+    ],
+    axes: Axes::GPT,
+    sight: &[('a', "······"), ('b', "a·····"), ('d', "abc···"), ('f', "abcde·")],
+    density: Density::Joint,
+    identities: &["with norms before each branch, a final norm and scaled initial weights it is gpt2"],
+    model_type: "openai-gpt",
+    claims: &[
+        "Pre-training on stretches of contiguous text transfers to tasks by fine-tuning, with hardly any change of the network (§1).",
+        "Each layer of the pre-trained model holds what is useful for the tasks (§5).",
+        "It knows something of the tasks before it is trained for them, more than an LSTM does (§5).",
+    ],
+};

@@ -1,0 +1,35 @@
+//! # GPT-2 (2019)
+//!
+//! ```text
+//! L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁)        x ← x + f(LN(x))        P(u) = softmax(LN(hₙ) Wₑᵀ)
+//! ```
+
+use gradus_model::{NormPlace, Parts};
+
+use super::{Axes, Card, Density, Settled};
+
+/// GPT-2.
+pub const CARD: Card = Card {
+    name: "gpt2",
+    title: "GPT-2",
+    year: 2019,
+    equation: "L₁ = −Σᵢ log P(xᵢ | x₁ … xᵢ₋₁),  x ← x + f(LN(x)),  P = softmax(LN(hₙ) Wₑᵀ)",
+    sources: &[
+        "Radford, Wu, Child, Luan, Amodei, Sutskever 2019: “Language Models are Unsupervised Multitask Learners”, §2.3",
+        "openai/gpt-2 (model.py)",
+    ],
+    settled: &[
+        Settled {
+            what: "which initial weights are scaled",
+            here: "those that end in a residual sum, by 1/√(2L)",
+            by: "transformers",
+        },
+        Settled { what: "the form of GELU", here: "tanh", by: "OpenAI's code" },
+    ],
+    axes: Axes { parts: Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE }, ..Axes::GPT },
+    sight: &[('a', "······"), ('b', "a·····"), ('d', "abc···"), ('f', "abcde·")],
+    density: Density::Joint,
+    identities: &["with norms after each branch, no final norm and initial weights that are not scaled it is gpt"],
+    model_type: "gpt2",
+    claims: &["A language model with enough capacity learns tasks from text alone, without being trained for them (§1)."],
+};

@@ -1,0 +1,29 @@
+//! # The LSTM of GPT-1's ablation (2018)
+//!
+//! ```text
+//! L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁)        hᵢ, cᵢ = LSTM(uᵢ₋₁, hᵢ₋₁, cᵢ₋₁)
+//! ```
+
+use super::{Axes, BackboneKind, Card, Density, Settled};
+
+/// The LSTM.
+pub const CARD: Card = Card {
+    name: "lstm",
+    title: "LSTM",
+    year: 2018,
+    equation: "L₁ = −Σᵢ log P(xᵢ | x₁ … xᵢ₋₁),  (hᵢ, cᵢ) = LSTM(xᵢ₋₁, hᵢ₋₁, cᵢ₋₁)",
+    sources: &[
+        "Radford, Narasimhan, Salimans, Sutskever 2018, §5 (ablation studies)",
+        "Hochreiter, Schmidhuber 1997: “Long Short-Term Memory”; with the forget gate of Gers, Schmidhuber, Cummins 2000",
+    ],
+    settled: &[
+        Settled { what: "the layers", here: "one, of 2,048 units", by: "the paper's §5: “a single layer 2048 unit LSTM”" },
+        Settled { what: "from units to the output's matrix", here: "a linear layer to the embedding's width, tied", by: "us" },
+    ],
+    axes: Axes { backbone: BackboneKind::Lstm, ..Axes::GPT },
+    sight: &[('a', "······"), ('b', "a·····"), ('d', "abc···"), ('f', "abcde·")],
+    density: Density::Joint,
+    identities: &[],
+    model_type: "gradus-lstm",
+    claims: &["It scores 5.6 points less than the Transformer on average over the tasks (§5)."],
+};

@@ -1,0 +1,142 @@
+//! GPT-1 and its relatives: a card for each system, with what it is, where that stands, and what tests hold it to.
+//!
+//! A system is a view of texts, a body that reads them, and what is asked. A card sets these axes; each of them is a flag of
+//! `gradus pretrain` too. To add a system: a file with its card, and two lines here.
+
+mod bert;
+mod gpt;
+mod gpt2;
+mod lstm;
+mod page;
+mod roberta;
+
+use gradus_model::{Activation, Parts};
+use serde::{Deserialize, Serialize};
+
+use crate::views::ViewPlan;
+
+pub use page::page;
+
+/// All systems, in the order of their years.
+pub const ALL: [&Card; 5] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD, &roberta::CARD];
+
+/// The network that is trained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+pub enum BackboneKind {
+    /// The paper's Transformer.
+    #[default]
+    Transformer,
+    /// One recurrent layer.
+    Lstm,
+}
+
+/// What distinguishes one system from another; sizes and rates do not.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Axes {
+    /// Its body.
+    pub backbone: BackboneKind,
+    /// The function in a Transformer's feed-forward network.
+    pub activation: Activation,
+    /// ε of its layer norms.
+    pub epsilon: f64,
+    /// What its Transformer has beside GPT-1's parts.
+    pub parts: Parts,
+    /// How it views texts.
+    pub view: ViewPlan,
+}
+
+impl Axes {
+    /// GPT-1's.
+    pub const GPT: Axes = Axes {
+        backbone: BackboneKind::Transformer,
+        activation: Activation::Gelu,
+        epsilon: 1e-5,
+        parts: Parts::NONE,
+        view: ViewPlan::Next,
+    };
+}
+
+/// What a system's probabilities of a text's tokens make together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Density {
+    /// The probability of the text: over all texts of one length they sum to 1.
+    Joint,
+    /// No probability: each token is told given all others, and the products do not sum to 1.
+    Pseudo,
+}
+
+/// Something that the paper leaves open, and how it is settled here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Settled {
+    /// What is left open.
+    pub what: &'static str,
+    /// How it is here.
+    pub here: &'static str,
+    /// Where that is from.
+    pub by: &'static str,
+}
+
+/// A system.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Card {
+    /// What commands call it.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// The year of its paper.
+    pub year: u16,
+    /// What it learns, as a formula.
+    pub equation: &'static str,
+    /// The paper by section, and code.
+    pub sources: &'static [&'static str],
+    /// What those leave open.
+    pub settled: &'static [Settled],
+    /// What it is.
+    pub axes: Axes,
+    /// Drawn by hand: of the text `abcdef`, which tokens the answer about a token may depend on; tests hold the network to it.
+    pub sight: &'static [(char, &'static str)],
+    /// What its probabilities make together.
+    pub density: Density,
+    /// Identities with its relatives.
+    pub identities: &'static [&'static str],
+    /// The model type of `transformers` that its runs are saved as.
+    pub model_type: &'static str,
+    /// What its paper claims of it.
+    pub claims: &'static [&'static str],
+}
+
+/// The system of a name.
+pub fn named(name: &str) -> Option<&'static Card> {
+    ALL.into_iter().find(|card| card.name == name)
+}
+
+/// All names, as words: `gpt, lstm or bert`.
+pub fn names() -> String {
+    let names = ALL.map(|card| card.name);
+    let (last, others) = names.split_last().expect("there are systems");
+    format!("{} or {last}", others.join(", "))
+}
+
+/// The system that these axes are exactly, where there is one.
+pub fn of(axes: &Axes) -> Option<&'static Card> {
+    ALL.into_iter().find(|card| card.axes == *axes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_systems_are_one() {
+        for (i, card) in ALL.iter().enumerate() {
+            assert_eq!(named(card.name), Some(*card));
+            assert_eq!(of(&card.axes), Some(*card), "its axes are its own");
+            assert!(ALL[..i].iter().all(|other| other.year <= card.year), "in the order of years");
+        }
+        assert_eq!(named("GPT"), None);
+        assert_eq!(names(), "gpt, lstm, bert, gpt2 or roberta");
+    }
+}

@@ -1,0 +1,182 @@
+//! The cards as text: of one system, of what two differ in, and of all as a page.
+
+use gradus_model::{Asks, NormPlace};
+use gradus_report::{Block, Document, Row};
+use serde::Serialize;
+
+use super::{ALL, Axes, BackboneKind, Card, Density};
+use crate::views::{Keyed, ViewPlan};
+
+impl Axes {
+    /// Its axes by the names of their flags, with their values.
+    pub fn flags(&self) -> Vec<(&'static str, String)> {
+        let Axes { backbone, activation, epsilon, parts, view } = self;
+        let mut all = vec![("backbone", word(backbone))];
+        if *backbone == BackboneKind::Transformer {
+            all.extend([("activation", word(activation)), ("epsilon", format!("{epsilon:e}"))]);
+            all.extend([("norm", word(&parts.norm)), ("final-norm", parts.final_norm.to_string())]);
+            all.extend([("embedding-norm", parts.embedding_norm.to_string()), ("segments", parts.segments.to_string())]);
+            all.extend([("transform", parts.transform.to_string()), ("scaled-init", parts.scaled_init.to_string())]);
+        }
+        match view {
+            ViewPlan::Next => all.push(("view", "next".into())),
+            ViewPlan::Masked(plan) => {
+                all.extend([("view", "masked".into()), ("masks", word(&plan.masks)), ("mask-rate", plan.rate.to_string())]);
+                all.extend([("mask-hide", plan.shares.mask.to_string()), ("mask-replace", plan.shares.replace.to_string())]);
+                all.push(("pairs", plan.pairs.to_string()));
+            }
+        }
+        all
+    }
+}
+
+/// A value by its name in files.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        other => format!("{other:?}"),
+    }
+}
+
+impl Density {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Density::Joint => "joint: the probabilities of all texts of one length sum to 1",
+            Density::Pseudo => "pseudo: each token is told given all others, and the products do not sum to 1",
+        }
+    }
+}
+
+impl Card {
+    /// Its body and view in a sentence.
+    fn made_of(&self) -> String {
+        let Axes { backbone, parts, view, .. } = &self.axes;
+        let body = match backbone {
+            BackboneKind::Transformer => "a Transformer",
+            BackboneKind::Lstm => "an LSTM of one layer",
+        };
+        let parts = [
+            (parts.norm == NormPlace::Before, "norms before its branches"),
+            (parts.final_norm, "a norm after the last block"),
+            (parts.embedding_norm, "a norm after the embeddings"),
+            (parts.segments > 1, "segments"),
+            (parts.transform, "a layer before the output"),
+        ];
+        let parts: Vec<&str> = parts.into_iter().filter(|(there, _)| *there).map(|(_, words)| words).collect();
+        let parts = match parts.split_last() {
+            None => String::new(),
+            Some((last, [])) => format!(" with {last}"),
+            Some((last, others)) => format!(" with {} and {last}", others.join(", ")),
+        };
+        let asked = match view {
+            ViewPlan::Next => "it reads from left to right and is asked what follows each token".into(),
+            ViewPlan::Masked(plan) => {
+                let percent = (100.0 * plan.rate).round();
+                let masks = match plan.masks {
+                    Keyed::Static => "one mask for good",
+                    Keyed::Copies => "ten masks of each text",
+                    Keyed::Dynamic => "a new mask each time",
+                };
+                let pairs = if plan.pairs { ", and whether the second of two texts follows the first" } else { "" };
+                format!("it sees all and is asked what {percent} % of the tokens are, which are hidden ({masks}){pairs}")
+            }
+        };
+        format!("{body}{parts}; {asked}.")
+    }
+
+    /// The picture of what each answer may depend on, line by line.
+    pub fn picture(&self) -> String {
+        let line = |(asked, sees): &(char, &str)| format!("{asked} ← {sees}");
+        self.sight.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What is on the card, each with its name.
+    pub fn entries(&self) -> Vec<(&'static str, String)> {
+        let settled = |s: &super::Settled| format!("{}: {}, by {}", s.what, s.here, s.by);
+        let axes = self.axes.flags().iter().map(|(flag, value)| format!("--{flag} {value}")).collect::<Vec<_>>().join(" ");
+        let mut all = vec![
+            ("learns", self.equation.to_owned()),
+            ("is", self.made_of()),
+            ("sources", self.sources.join("\n")),
+            ("settled", self.settled.iter().map(settled).collect::<Vec<_>>().join("\n")),
+            ("axes", axes),
+            ("sees", self.picture()),
+            ("density", self.density.words().to_owned()),
+            ("relatives", self.identities.join("\n")),
+            ("transformers", self.model_type.to_owned()),
+            ("claims", self.claims.join("\n")),
+        ];
+        all.retain(|(_, text)| !text.is_empty());
+        all
+    }
+
+    /// The axes in which it differs from another: flag, its own value and the other's; `–` where one has no such axis.
+    pub fn against(&self, other: &Card) -> Vec<(&'static str, String, String)> {
+        let (ours, theirs) = (self.axes.flags(), other.axes.flags());
+        let value = |all: &[(&str, String)], flag: &str| {
+            all.iter().find(|(name, _)| *name == flag).map_or("–".to_owned(), |(_, value)| value.clone())
+        };
+        let mut flags: Vec<&'static str> = ours.iter().chain(&theirs).map(|(flag, _)| *flag).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        flags.retain(|flag| seen.insert(*flag));
+        let all = flags.into_iter().map(|flag| (flag, value(&ours, flag), value(&theirs, flag)));
+        all.filter(|(_, ours, theirs)| ours != theirs).collect()
+    }
+
+    /// Does it fill masks, instead of predicting the next token?
+    pub fn fills_masks(&self) -> bool {
+        self.axes.parts.asks == Asks::Masked
+    }
+}
+
+/// All cards as a document.
+pub fn page() -> Document {
+    let mut page = Document {
+        kicker: "Gradus".into(),
+        title: "GPT-1 and its relatives".into(),
+        lead: "A system is a view of texts, a body that reads them, and what is asked of it. `gradus pretrain --system NAME` sets the axes \
+               of one; each axis is a flag too. Below, `d ← abc···` says that the answer about the fourth token of `abcdef` may depend on \
+               the first three; tests hold the networks to these pictures."
+            .into(),
+        ..Document::default()
+    };
+    let row = |card: &&Card| {
+        let density = if card.density == Density::Joint { "joint" } else { "pseudo" };
+        Row::new(format!("{} (`{}`)", card.title, card.name), [card.year.to_string(), card.made_of(), density.into()])
+    };
+    let heads = ["System", "Year", "It is", "Density"].map(String::from).into();
+    page.section("", vec![Block::Words(heads, ALL.iter().map(row).collect())]);
+    for card in ALL {
+        let entries = card.entries().into_iter().filter(|(name, _)| *name != "sees");
+        let rows = entries.map(|(name, text)| Row::new(name, [text.replace('\n', " · ")])).collect();
+        let blocks = vec![Block::Words(["", ""].map(String::from).into(), rows), Block::Listing(card.picture())];
+        page.section(&format!("{} ({})", card.title, card.year), blocks);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::named;
+    use super::*;
+
+    #[test]
+    fn two_systems_differ_in_their_axes() {
+        let [gpt, lstm, bert, roberta] = ["gpt", "lstm", "bert", "roberta"].map(|name| named(name).unwrap());
+        assert_eq!(gpt.against(gpt), []);
+        assert_eq!(gpt.against(lstm)[0], ("backbone", "transformer".into(), "lstm".into()));
+        assert_eq!(gpt.against(lstm)[1], ("activation", "gelu".into(), "–".into()));
+        let differences: Vec<_> = bert.against(roberta).into_iter().map(|(flag, ..)| flag).collect();
+        assert_eq!(differences, ["activation", "epsilon", "segments", "masks", "pairs"]);
+    }
+
+    #[test]
+    fn every_card_is_on_the_page() {
+        let page = page().markdown();
+        for card in ALL {
+            let expected = [format!("## {} ({})", card.title, card.year), card.picture().lines().next().unwrap().to_owned()];
+            assert!(expected.iter().all(|text| page.contains(text)), "{}: {page}", card.name);
+        }
+    }
+}

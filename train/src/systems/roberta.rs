@@ -1,0 +1,47 @@
+//! # RoBERTa (2019)
+//!
+//! ```text
+//! L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃)        M drawn anew each time
+//! ```
+
+use gradus_model::{Activation, Parts};
+
+use super::{Axes, Card, Density, Settled, bert};
+use crate::views::{MaskPlan, ViewPlan};
+
+/// RoBERTa.
+pub const CARD: Card = Card {
+    name: "roberta",
+    title: "RoBERTa",
+    year: 2019,
+    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃),  M drawn anew each time",
+    sources: &[
+        "Liu et al. 2019: “RoBERTa: A Robustly Optimized BERT Pretraining Approach”, §4",
+        "facebookresearch/fairseq (roberta)",
+    ],
+    settled: &[
+        Settled { what: "the form of GELU", here: "erf", by: "fairseq" },
+        Settled { what: "ε of layer norm", here: "1e-5", by: "fairseq, and the published checkpoints" },
+        Settled { what: "segments", here: "one, a vector added to every slot", by: "transformers" },
+        Settled {
+            what: "what a row holds",
+            here: "a text or a part of one, as long as fits",
+            by: "us (the paper's FULL-SENTENCES goes on across documents)",
+        },
+    ],
+    axes: Axes {
+        activation: Activation::GeluErf,
+        epsilon: 1e-5,
+        parts: Parts { segments: 1, ..bert::CARD.axes.parts },
+        view: ViewPlan::Masked(MaskPlan::PLAIN),
+        ..Axes::GPT
+    },
+    sight: &[('a', "·bcdef"), ('d', "abc·ef"), ('f', "abcde·")],
+    density: Density::Pseudo,
+    identities: &["it is bert without pairs, with one segment, and with a new mask each time"],
+    model_type: "roberta",
+    claims: &[
+        "A new mask each time is as good as, or slightly better than, one mask for good (§4.1).",
+        "Without asking whether a sentence follows, tasks do as well or better (§4.2).",
+    ],
+};

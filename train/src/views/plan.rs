@@ -1,0 +1,133 @@
+//! How a run views its texts, as it is kept with it.
+
+use gradus_model::{Side, Sight};
+use gradus_text::Tokenizer;
+use serde::{Deserialize, Serialize};
+
+use super::{Keyed, Marks, Masked, Pairs, Scheme, Shares};
+use crate::hyperparameters::{RangeError, in_range};
+
+/// What is asked of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ViewPlan {
+    /// What follows each token.
+    #[default]
+    Next,
+    /// What some of them are, which are hidden.
+    Masked(MaskPlan),
+}
+
+/// Which tokens are hidden, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaskPlan {
+    /// The share of tokens that is asked.
+    pub rate: f64,
+    /// What becomes of those.
+    pub shares: Shares,
+    /// How often the mask of a text changes.
+    pub masks: Keyed,
+    /// Are pairs of texts read, and is it asked whether the second follows?
+    pub pairs: bool,
+}
+
+impl MaskPlan {
+    /// BERT's, of single texts (Devlin et al. 2018, §3.1), a new mask each time.
+    pub const PLAIN: MaskPlan = MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Dynamic, pairs: false };
+
+    /// Are these shares and a rate?
+    ///
+    /// # Errors
+    /// The flag that is out of range.
+    pub fn check(&self) -> Result<(), RangeError> {
+        let Shares { mask, replace } = self.shares;
+        in_range("mask-rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "a share of the tokens, above 0 and at most 1")?;
+        in_range("mask-hide", mask, (0.0..=1.0).contains(&mask), "a share from 0 to 1")?;
+        let fits = replace >= 0.0 && mask + replace <= 1.0;
+        in_range("mask-replace", replace, fits, "a share from 0 that, with --mask-hide, is at most 1")
+    }
+
+    /// The slots of a view that no token of a text fills: what opens it and closes it.
+    pub const MARKS: usize = 2;
+
+    /// Views of at most `room` tokens beside those.
+    pub fn scheme(&self, marks: Marks, room: usize) -> Box<dyn Scheme> {
+        let masked = Masked { marks, rate: self.rate, shares: self.shares, room };
+        if self.pairs { Box::new(Pairs(masked)) } else { Box::new(masked) }
+    }
+}
+
+impl ViewPlan {
+    /// Is it the plan of a language model that predicts the next token?
+    pub fn is_next(&self) -> bool {
+        *self == ViewPlan::Next
+    }
+}
+
+impl Marks {
+    /// Their names in BERT's vocabulary: what opens a row, closes a text, and hides a token.
+    pub const BERT: [&str; 3] = ["[CLS]", "[SEP]", "[MASK]"];
+    /// The same in RoBERTa's.
+    pub const ROBERTA: [&str; 3] = ["<s>", "</s>", "<mask>"];
+
+    /// Those of a tokenizer; `None` where it has neither BERT's nor RoBERTa's.
+    pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
+        let ids = |names: [&str; 3]| -> Option<[u32; 3]> {
+            let all: Option<Vec<u32>> = names.iter().map(|name| tokenizer.token_id(name)).collect();
+            all?.try_into().ok()
+        };
+        let [open, close, mask] = ids(Self::BERT).or_else(|| ids(Self::ROBERTA))?;
+        // What was added to a vocabulary stands at its end, and is no word.
+        let size = tokenizer.vocab_size() as u32;
+        let added = (0..size).rev().take_while(|&id| tokenizer.is_added(id)).count() as u32;
+        let words = if [open, close, mask].iter().all(|&id| id >= size - added) { size - added } else { size };
+        Some(Marks { open, close, mask, words })
+    }
+
+    /// A text between its marks, and the slot of its token `at`, which is hidden.
+    pub fn hide(&self, text: &[u32], at: usize) -> (Side, usize) {
+        let mut tokens = [&[self.open], text, &[self.close]].concat();
+        tokens[1 + at] = self.mask;
+        (Side { sequences: 1, tokens: tokens.into(), segments: None, sight: Sight::Full(None) }, 1 + at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_shares() {
+        let check = |plan: MaskPlan| plan.check().map_err(|e| e.to_string());
+        let plain = MaskPlan::PLAIN;
+        assert_eq!(check(plain), Ok(()));
+        for (wrong, told) in [
+            (MaskPlan { rate: 0.0, ..plain }, "--mask-rate 0: expected a share of the tokens"),
+            (MaskPlan { rate: f64::NAN, ..plain }, "--mask-rate NaN"),
+            (MaskPlan { shares: Shares { mask: 1.1, replace: 0.0 }, ..plain }, "--mask-hide 1.1"),
+            (MaskPlan { shares: Shares { mask: 0.8, replace: 0.3 }, ..plain }, "--mask-replace 0.3"),
+            (MaskPlan { shares: Shares { mask: 0.8, replace: -0.1 }, ..plain }, "--mask-replace -0.1"),
+        ] {
+            let error = check(wrong).unwrap_err();
+            assert!(error.starts_with(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn marks_are_found_under_either_name() {
+        let mut tokenizer = Tokenizer::characters(["abc"]);
+        assert_eq!(Marks::of(&tokenizer), None);
+        for name in ["<story>", "<s>", "</s>", "<mask>"] {
+            tokenizer.add_special(name).unwrap();
+        }
+        assert_eq!(Marks::of(&tokenizer), Some(Marks { open: 4, close: 5, mask: 6, words: 3 }));
+        for name in Marks::BERT {
+            tokenizer.add_special(name).unwrap();
+        }
+        let marks = Marks::of(&tokenizer).unwrap();
+        assert_eq!(marks, Marks { open: 7, close: 8, mask: 9, words: 3 }, "BERT's first");
+        let (side, slot) = marks.hide(&[0, 1, 2], 1);
+        assert_eq!((&side.tokens[..], slot), (&[7, 0, 9, 2, 8][..], 2));
+    }
+}
