@@ -429,6 +429,18 @@ mod tests {
         assert!(claims.iter().all(|c| c.differences.len() == 1));
     }
 
+    /// The table of the page in the repository, row by row: the claims, and in how many seeds each points the way of the mean.
+    #[test]
+    fn what_one_seed_is_said_to_show_is_what_all_eight_agree_on() {
+        let page = include_str!("../../MINIATURE.md");
+        let (_, table) = page.split_once("| Seeds on the mean's side | Verdict |").expect("the table of claims");
+        let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+        let claims = all(&Results::default(), &Sizes::new(8, 101, 1.0, false));
+        assert_eq!(rows.len(), claims.len());
+        let agreed = claims.iter().zip(rows).filter(|(_, row)| row.contains("| 8 of 8 |")).map(|(claim, _)| claim.name.as_str());
+        assert!(agreed.eq(crate::ruler::STEADY_CLAIMS));
+    }
+
     #[test]
     fn differences_have_signs() {
         let told = [&[0.012][..], &[-0.012], &[-0.01, -0.03]].map(|d| told(Mean::of(d).unwrap(), Unit::Score));
