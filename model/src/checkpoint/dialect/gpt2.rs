@@ -69,7 +69,7 @@ impl Dialect for Gpt2 {
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
         let BackboneConfig::Gpt(c) = &config.backbone else { return None };
         let here = c.positions == Positions::Learned && c.embedding == Embedding::Separate;
-        if !here || (Parts { scaled_init: true, ..c.parts.clone() }) != PARTS {
+        if !here || (Parts { scaled_init: true, ..c.parts }) != PARTS {
             return None;
         }
         let fields = json!({
