@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use gradus_autograd::Tape;
-use gradus_model::{Asks, Batch, Model, Side, Sight, Tree};
-use gradus_tensor::{Tensor, on_pool};
+use gradus_model::{Asks, Batch, Model, Side, Sight};
+use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
 use crate::pretrain::SEPARATOR;
-use crate::views::Marks;
+use crate::tasks::probabilities;
+use crate::views::{self, Marks};
 
 /// What stands for a gap in a text.
 pub const GAP: &str = "[MASK]";
@@ -45,7 +45,7 @@ pub enum FillError {
 /// The probability of each token in a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gap {
-    /// Before it stand so many tokens of the text.
+    /// Its place among the text's tokens, gaps included.
     pub at: usize,
     /// By token.
     pub probabilities: Vec<f64>,
@@ -61,11 +61,9 @@ impl Gap {
     }
 }
 
-/// A text with gaps, and how the model sees it.
+/// What stands in a text's gaps.
 pub struct Filled {
-    /// The text's tokens, as if nothing stood in its gaps.
-    pub tokens: Vec<u32>,
-    /// Its gaps, in order.
+    /// In their order.
     pub gaps: Vec<Gap>,
     /// Were they answered by Bayes?
     pub by_bayes: bool,
@@ -94,9 +92,9 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         fits(model, tokens.len())?;
         let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == marks.mask).collect();
         let side = Side { sequences: 1, tokens: tokens.into(), segments: None, sight: Sight::Full(None) };
-        let found = probabilities(model, &side, &slots, vocab);
-        let gaps = slots.iter().zip(found).map(|(slot, probabilities)| Gap { at: slot - 1, probabilities });
-        return Ok(Filled { tokens: pieces.concat(), gaps: gaps.collect(), by_bayes: false });
+        let logits = views::logits(model, &side, &slots);
+        let gaps = slots.iter().zip(logits).map(|(slot, z)| Gap { at: slot - 1, probabilities: probabilities(&z[..vocab]) });
+        return Ok(Filled { gaps: gaps.collect(), by_bayes: false });
     }
     if gaps > 1 {
         return Err(FillError::Gaps { gaps });
@@ -105,22 +103,12 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     let opening = tokenizer.token_id(SEPARATOR);
     fits(model, before.len() + after.len() + usize::from(opening.is_some()))?;
     let probabilities = by_bayes(model, opening, before, after, vocab, reach);
-    Ok(Filled { tokens: pieces.concat(), gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true })
+    Ok(Filled { gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true })
 }
 
 fn fits(model: &Model<Tensor>, found: usize) -> Result<(), FillError> {
     let context = model.backbone.config().context();
     if found <= context { Ok(()) } else { Err(FillError::TooLong { found, context }) }
-}
-
-/// The distribution over the first `vocab` tokens in each of these slots of one sequence.
-fn probabilities(model: &Model<Tensor>, side: &Side, slots: &[usize], vocab: usize) -> Vec<Vec<f64>> {
-    let logits = on_pool(|| model.constants(&Tape::off()).logits(side).into_value());
-    let rows = logits.reshape([side.tokens.len(), logits.shape()[2]]);
-    let row = |&slot: &usize| {
-        softmax(&rows.slice(0, slot..slot + 1).to_vec().iter().map(|&z| f64::from(z)).collect::<Vec<_>>()[..vocab])
-    };
-    slots.iter().map(row).collect()
 }
 
 /// P(w | the rest), from the probability of the whole text with each w.
@@ -143,14 +131,7 @@ fn by_bayes(
         log_probs.extend(losses.chunks(length.max(1)).map(|row| -row.iter().map(|&loss| f64::from(loss)).sum::<f64>()));
         reach(log_probs.len());
     }
-    softmax(&log_probs)
-}
-
-fn softmax(z: &[f64]) -> Vec<f64> {
-    let most = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = z.iter().map(|z| (z - most).exp()).collect();
-    let total: f64 = weights.iter().sum();
-    weights.iter().map(|w| w / total).collect()
+    probabilities(&log_probs)
 }
 
 #[cfg(test)]
@@ -182,8 +163,8 @@ mod tests {
         let lstm = LstmConfig { vocab: 8, context: 9, width: 4, units: 5, ..LstmConfig::default() };
         let one = [filled(bert(), "a[MASK]cd"), filled(gpt, "a[MASK]cd"), filled(lstm, "a[MASK]cd")].map(Result::unwrap);
         assert_eq!([false, true, true], one.each_ref().map(|filled| filled.by_bayes));
-        for Filled { tokens, gaps, .. } in one {
-            assert_eq!((tokens, gaps.len(), gaps[0].at), (vec![0, 2, 3], 1, 1));
+        for Filled { gaps, .. } in one {
+            assert_eq!((gaps.len(), gaps[0].at), (1, 1));
             assert!((gaps[0].probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12 && gaps[0].probabilities.len() == 8);
             let top = gaps[0].top(3);
             assert!(top.len() == 3 && top[0].1 >= top[1].1 && top[1].1 >= top[2].1);

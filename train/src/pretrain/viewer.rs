@@ -1,14 +1,14 @@
 //! Batches of views of a source's texts, for models that are not asked the next token alone.
 
-use gradus_model::{Batch, Model, Sight};
+use gradus_model::{Batch, Model};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
 
 use super::source::{Part, TextSource, Validation};
-use super::{PretrainError, PretrainSettings};
+use super::{PretrainError, PretrainSettings, SettingsError};
 use crate::hyperparameters::{RangeError, in_range};
-use crate::pretrain::SettingsError;
+use crate::tasks::largest;
 use crate::views::{self, Draw, Keyed, Marks, MaskPlan, Scheme, Text, View, ViewPlan};
 
 /// Rows of an evaluation batch.
@@ -102,9 +102,10 @@ impl Viewer {
     pub fn sample(&self, source: &dyn TextSource, model: &Model<Tensor>) -> Option<Vec<u32>> {
         let mut view = self.held_out(source, 1).into_iter().next()?;
         let side = self.gathered(std::slice::from_ref(&view)).side;
-        let answers = views::most_probable(model, &side, &view.asked.iter().map(|(slot, _)| *slot).collect::<Vec<_>>());
-        view.asked.iter().zip(answers).for_each(|(&(slot, _), token)| view.tokens[slot] = token);
-        debug_assert!(matches!(side.sight, Sight::Full(_)));
+        let slots: Vec<usize> = view.asked.iter().map(|(slot, _)| *slot).collect();
+        for (&slot, z) in slots.iter().zip(views::logits(model, &side, &slots)) {
+            view.tokens[slot] = largest(&z) as u32;
+        }
         Some(view.tokens)
     }
 

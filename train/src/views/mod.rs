@@ -96,15 +96,11 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
     Batch { side, asked: Some(asked.into()), targets: targets.into(), weights: vec![1.0 / n as f64; n].into(), labels }
 }
 
-/// The most probable token in each of these slots of a single sequence.
-pub fn most_probable(model: &Model<Tensor>, side: &Side, slots: &[usize]) -> Vec<u32> {
+/// The logits of the answer in each of these slots of a single sequence.
+pub fn logits(model: &Model<Tensor>, side: &Side, slots: &[usize]) -> Vec<Vec<f64>> {
     let logits = on_pool(|| model.constants(&Tape::off()).logits(side).into_value());
     let rows = logits.reshape([side.tokens.len(), logits.shape()[2]]);
-    let best = |&slot: &usize| {
-        let row = rows.slice(0, slot..slot + 1).to_vec();
-        (0..row.len()).fold(0, |best, id| if row[id] > row[best] { id } else { best }) as u32
-    };
-    slots.iter().map(best).collect()
+    slots.iter().map(|&slot| rows.slice(0, slot..slot + 1).to_vec().into_iter().map(f64::from).collect()).collect()
 }
 
 #[cfg(test)]
