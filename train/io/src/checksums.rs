@@ -12,7 +12,6 @@
 //! without `checksums.json` was made by somebody else, and is taken as it is; so are files that are not listed.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -238,14 +237,20 @@ pub fn check(folder: &Path, names: &[&str]) -> Result<bool, FileError> {
     Ok(true)
 }
 
-/// Is this a file that whoever wrote its folder reads again: one with a sum there, or the file of the sums?
+/// Is this a file that whoever wrote it reads again: one with a sum, in its folder or in one above, or the file of the sums?
 ///
 /// # Errors
 /// Where the sums cannot be read.
 pub fn is_kept(path: &Path) -> Result<bool, FileError> {
-    let Some(name) = path.file_name().and_then(OsStr::to_str) else { return Ok(false) };
-    let sums = Checksums::of(disk::parent(path))?;
-    Ok(sums.is_some_and(|sums| name == CHECKSUMS_FILE || sums.files.contains_key(name)))
+    let path = std::path::absolute(path).map_err(|cause| FileError::new("find", path, cause))?;
+    for folder in path.ancestors().skip(1) {
+        let Some(sums) = Checksums::of(folder)? else { continue };
+        let name = path.strip_prefix(folder).ok().and_then(Path::to_str);
+        if name.is_some_and(|name| name == CHECKSUMS_FILE || sums.files.contains_key(name)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Refuses a file that was written with its sum and has lost it, so that nothing tells whether it was changed.

@@ -235,7 +235,14 @@ fn a_lost_model_is_named_with_what_pre_trains_it_again() {
 #[test]
 fn a_page_is_not_written_over_what_is_read_again() {
     let desk = Miniature::copy();
-    for kept in ["plan.json", "results.json", "checksums.json", "seed-3/results/rte.full.json", "seed-3/gpt/run.json"] {
+    for kept in [
+        "plan.json",
+        "results.json",
+        "checksums.json",
+        "seed-3/results/rte.full.json",
+        "seed-3/gpt/run.json",
+        "seed-3/world/rte/train.tsv",
+    ] {
         let before = desk.read(&format!("mini/{kept}"));
         let told = ["gradus reads this file again", "name another path"];
         desk.gradus(&format!("reproduce --resume mini --quiet --markdown mini/{kept} --overwrite")).misused(&told);

@@ -68,6 +68,24 @@ fn what_is_not_what_was_written_is_named() {
     assert!(error.is_of_sums() && error.to_string().starts_with("cannot read "), "{error}");
 }
 
+#[test]
+fn what_is_read_again_is_kept_wherever_its_sum_stands() {
+    let folder = folder();
+    let at = folder.path().join("world");
+    replace_directory(&at, |fresh| {
+        fs::create_dir(fresh.join("task")).unwrap();
+        fs::write(fresh.join("task/train.tsv"), "rows").map_err(|cause| FileError::new("write", fresh, cause))
+    })
+    .unwrap();
+    fs::write(at.join("task/notes.md"), "mine").unwrap();
+    let kept = |name: &str| is_kept(&at.join(name)).unwrap();
+    assert!(kept("task/train.tsv") && kept(CHECKSUMS_FILE));
+    assert!(!kept("task/notes.md") && !kept("task/none") && !is_kept(folder.path()).unwrap());
+    check_listed(&at, "task/train.tsv").unwrap();
+    let told = check_listed(&at, "task/notes.md").unwrap_err().to_string();
+    assert!(told.contains("its sum, with which it was written, is not in checksums.json"), "{told}");
+}
+
 /// Whatever a crash left of a group, each file has one of its sums, and the next group settles them.
 #[test]
 fn between_two_states_either_is_right() {
