@@ -220,18 +220,18 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
         return Err(interrupted());
     }
     let records = metrics::read(&dir.join(METRICS_FILE)).map_err(|e| PretrainError::from(RunError::from(e)))?;
-    Ok(PretrainResult { world: Some(sizes.world.clone()), ..pretrained(seed, body, &outcome, &records) })
+    Ok(pretrained(sizes, seed, body, &outcome, &records))
 }
 
 /// The outcome of a pre-training run.
-fn pretrained(seed: u64, body: Body, outcome: &PretrainOutcome, records: &[Record]) -> PretrainResult {
+fn pretrained(sizes: &Sizes, seed: u64, body: Body, outcome: &PretrainOutcome, records: &[Record]) -> PretrainResult {
     let last = metrics::evaluations(records, VALIDATION).next_back();
     let zero_shot = records.iter().filter_map(|record| match record {
         Record::Probe { at, scores } => Some(ZeroShotPoint { step: at.step, tokens: at.tokens, scores: scores.clone() }),
         _ => None,
     });
     PretrainResult {
-        world: None,
+        world: Some(sizes.world.clone()),
         seed,
         body,
         parameters: outcome.parameters,

@@ -158,18 +158,6 @@ pub fn too_few(seeds: u64) -> Option<String> {
 /// What all of the eight seeds of the page in the repository point the same way in.
 const STEADY: &str = "pre-training helps on average, in scores and in nats, and with question answering, similarity and classification; \
     zero-shot scores rise, steadily, and end above guessing";
-/// The names of those claims.
-#[cfg(test)]
-pub(crate) const STEADY_CLAIMS: [&str; 8] = [
-    "pre-training",
-    "pre-training-nats",
-    "answering",
-    "similarity",
-    "classification",
-    "zero-shot",
-    "zero-shot-steady",
-    "zero-shot-guessing",
-];
 
 /// The first of the seeds that nothing was chosen on.
 const FRESH: u64 = 101;
