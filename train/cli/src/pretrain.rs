@@ -16,7 +16,7 @@ use crate::progress::Display;
 use crate::together::{Company, Together, Work};
 use crate::{output, signals};
 
-/// Pre-train a GPT on text (GPT-1 §3.1, §4.1)
+/// Pre-train a GPT, or one of its relatives, on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     allow_negative_numbers = true,
@@ -122,7 +122,10 @@ fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
     let out = outcome.out.display();
     match &outcome.validation {
         _ if args.talk.json => output::json(&outcome)?,
-        Some(v) => output::line(&format!("{out}: {} steps, held-out loss {:.4} nats per token", outcome.steps, v.nll))?,
+        Some(v) => {
+            let asked = if v.bits_per_byte.is_none() { " asked" } else { "" };
+            output::line(&format!("{out}: {} steps, held-out loss {:.4} nats per token{asked}", outcome.steps, v.nll))?;
+        }
         None => output::line(&format!("{out}: {} steps", outcome.steps))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}{}", quoted(&outcome.out), on(&device)))

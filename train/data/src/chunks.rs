@@ -11,7 +11,7 @@ use crate::tokens::Tokens;
 /// Distinguishes the generator of chunks from others with the same seed ("chunks" in ASCII).
 const DOMAIN: u64 = 0x6368_756E_6B73;
 
-/// A range of tokens, cut into chunks of one length, side by side; what is left at the end is the last, unless it is the only one.
+/// A range of tokens, cut into chunks of one length, side by side; the last may be shorter.
 #[derive(Clone)]
 pub struct Chunks {
     tokens: Arc<dyn Tokens>,

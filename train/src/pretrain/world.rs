@@ -78,9 +78,7 @@ impl WorldSource {
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
     }
-}
 
-impl WorldSource {
     fn part(&self, part: Part) -> &Rows {
         match part {
             Part::Train => &self.train,

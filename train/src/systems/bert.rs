@@ -1,8 +1,4 @@
-//! # BERT (2018)
-//!
-//! ```text
-//! L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃) − log P(next | x̃)        P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)
-//! ```
+//! BERT (Devlin et al. 2018).
 
 use gradus_model::{Activation, Asks, Parts};
 
@@ -14,7 +10,7 @@ pub const CARD: Card = Card {
     name: "bert",
     title: "BERT",
     year: 2018,
-    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃) − log P(next | x̃),  P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)",
+    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃) − log P(next | x̃);  P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)",
     sources: &[
         "Devlin, Chang, Lee, Toutanova 2018: “BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding”, §3, A.1, A.2",
         "google-research/bert (modeling.py, create_pretraining_data.py)",

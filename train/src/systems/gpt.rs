@@ -1,8 +1,4 @@
-//! # GPT-1 (2018)
-//!
-//! ```text
-//! L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ … uᵢ₋₁)        P(u) = softmax(hₙ Wₑᵀ)
-//! ```
+//! GPT-1 (Radford et al. 2018).
 
 use super::{Axes, Card, Density, Settled};
 
@@ -11,7 +7,7 @@ pub const CARD: Card = Card {
     name: "gpt",
     title: "GPT-1",
     year: 2018,
-    equation: "L₁ = −Σᵢ log P(xᵢ | x₁ … xᵢ₋₁),  P = softmax(hₙ Wₑᵀ)",
+    equation: "L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ … uᵢ₋₁), to be maximised;  P(u) = softmax(hₙ Wₑᵀ)",
     sources: &[
         "Radford, Narasimhan, Salimans, Sutskever 2018: “Improving Language Understanding by Generative Pre-Training”, §3.1, §4.1",
         "openai/finetune-transformer-lm (train.py)",

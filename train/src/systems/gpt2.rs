@@ -1,8 +1,4 @@
-//! # GPT-2 (2019)
-//!
-//! ```text
-//! L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁)        x ← x + f(LN(x))        P(u) = softmax(LN(hₙ) Wₑᵀ)
-//! ```
+//! GPT-2 (Radford et al. 2019).
 
 use gradus_model::{NormPlace, Parts};
 
@@ -13,7 +9,7 @@ pub const CARD: Card = Card {
     name: "gpt2",
     title: "GPT-2",
     year: 2019,
-    equation: "L₁ = −Σᵢ log P(xᵢ | x₁ … xᵢ₋₁),  x ← x + f(LN(x)),  P = softmax(LN(hₙ) Wₑᵀ)",
+    equation: "L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁), to be maximised;  x ← x + f(LN(x)),  P(u) = softmax(LN(hₙ) Wₑᵀ)",
     sources: &[
         "Radford, Wu, Child, Luan, Amodei, Sutskever 2019: “Language Models are Unsupervised Multitask Learners”, §2.3",
         "openai/gpt-2 (model.py)",

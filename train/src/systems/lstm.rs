@@ -1,8 +1,4 @@
-//! # The LSTM of GPT-1's ablation (2018)
-//!
-//! ```text
-//! L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁)        hᵢ, cᵢ = LSTM(uᵢ₋₁, hᵢ₋₁, cᵢ₋₁)
-//! ```
+//! The LSTM of GPT-1's ablation (Radford et al. 2018, §5).
 
 use super::{Axes, BackboneKind, Card, Density, Settled};
 
@@ -11,7 +7,7 @@ pub const CARD: Card = Card {
     name: "lstm",
     title: "LSTM",
     year: 2018,
-    equation: "L₁ = −Σᵢ log P(xᵢ | x₁ … xᵢ₋₁),  (hᵢ, cᵢ) = LSTM(xᵢ₋₁, hᵢ₋₁, cᵢ₋₁)",
+    equation: "L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁), to be maximised;  hᵢ, cᵢ = LSTM(uᵢ₋₁, hᵢ₋₁, cᵢ₋₁)",
     sources: &[
         "Radford, Narasimhan, Salimans, Sutskever 2018, §5 (ablation studies)",
         "Hochreiter, Schmidhuber 1997: “Long Short-Term Memory”; with the forget gate of Gers, Schmidhuber, Cummins 2000",

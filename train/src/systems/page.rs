@@ -1,6 +1,6 @@
 //! The cards as text: of one system, of what two differ in, and of all as a page.
 
-use gradus_model::{Asks, NormPlace};
+use gradus_model::NormPlace;
 use gradus_report::{Block, Document, Row};
 use serde::Serialize;
 
@@ -32,10 +32,7 @@ impl Axes {
 
 /// A value by its name in files.
 fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        other => format!("{other:?}"),
-    }
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).expect("a value with a name")
 }
 
 impl Density {
@@ -122,11 +119,6 @@ impl Card {
         flags.retain(|flag| seen.insert(*flag));
         let all = flags.into_iter().map(|flag| (flag, value(&ours, flag), value(&theirs, flag)));
         all.filter(|(_, ours, theirs)| ours != theirs).collect()
-    }
-
-    /// Does it fill masks, instead of predicting the next token?
-    pub fn fills_masks(&self) -> bool {
-        self.axes.parts.asks == Asks::Masked
     }
 }
 

@@ -1,8 +1,4 @@
-//! # RoBERTa (2019)
-//!
-//! ```text
-//! L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃)        M drawn anew each time
-//! ```
+//! RoBERTa (Liu et al. 2019).
 
 use gradus_model::{Activation, Parts};
 

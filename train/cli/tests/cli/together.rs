@@ -57,6 +57,11 @@ fn finetuning(model: &str) -> Work {
     Work { begin, command: "finetune", steps: 18 }
 }
 
+/// A masked view of pairs of texts, with both losses.
+fn bert(steps: u64) -> Work {
+    pretraining("--system bert --layers 1 --width 32 --heads 2", steps)
+}
+
 impl Work {
     fn begin(&self, desk: &Desk, out: &str, more: &str) -> Run {
         desk.gradus(&format!("{} --out {out} {more}", self.begin))
@@ -148,7 +153,7 @@ fn wait_for_steps(desk: &Desk, out: &str, steps: usize) {
 fn four_processes_stop_and_any_number_goes_on_to_the_same_bits() {
     let desk = desk();
     lstm(2).begin(&desk, "lstm", "").printed();
-    for work in [gpt(12), lstm(12), finetuning("gpt"), finetuning("lstm")] {
+    for work in [gpt(12), lstm(12), bert(12), finetuning("gpt"), finetuning("lstm")] {
         let Work { begin, steps, .. } = &work;
         let whole = work.alone(&desk, "whole");
         work.begin(&desk, "half", &format!("--processes 4 --shard-moments --stop-at {}", steps / 2)).json();
