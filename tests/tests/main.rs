@@ -15,6 +15,7 @@ mod relatives_parity;
 mod rooms;
 mod systems;
 mod transformers_parity;
+mod tuned_parity;
 mod unsafe_code;
 
 /// A file that no binary holds would be a test that never runs.
