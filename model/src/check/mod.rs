@@ -43,7 +43,9 @@ use crate::model::{GradientMode, Model};
 use crate::side::{Side, Sight};
 use crate::tree::Tree;
 
-pub use samples::{Sample, labelled_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm};
+pub use samples::{
+    Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm,
+};
 
 /// A property that does not hold: which, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

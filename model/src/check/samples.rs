@@ -53,7 +53,7 @@ impl Sample {
     pub fn loss(&self, seed: u64) -> Loss {
         let model = Model::init(&self.config, seed).map(shaken(seed));
         let batch = labelled_batch(&self.config, self.objective, self.lambda, (4, 7), seed);
-        let batch = if self.masked { masked(batch, &self.config, self.lambda) } else { batch };
+        let batch = if self.masked { masked_batch(batch, &self.config, self.lambda) } else { batch };
         Loss { model, batch, dropout: Some(DropoutSeed::new(seed, 1)) }
     }
 }
@@ -144,11 +144,11 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
 
 /// A batch's tokens to a model that sees them all: in two segments where there are any, the same sequences ending in padding, with
 /// every third slot asked.
-fn masked(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
+pub fn masked_batch(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
     let (b, t) = (batch.side.sequences, batch.side.length());
     let length = |s: usize| t - s % t.min(3);
     let asked: Arc<[u32]> = (0..b * t).filter(|i| i % 3 == 1 && i % t < length(i / t)).map(|i| i as u32).collect();
-    let segments = config.gpt().is_some_and(|gpt| gpt.parts.segments > 0);
+    let segments = config.backbone.parts().segments > 1;
     let side = Side {
         segments: segments.then(|| (0..b * t).map(|i| u32::from(i % t > t / 2)).collect()),
         sight: Sight::Full(Some((0..b).map(length).collect())),

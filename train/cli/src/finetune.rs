@@ -19,7 +19,7 @@ use crate::progress::Display;
 use crate::together::{Company, Together, Work};
 use crate::{output, signals};
 
-/// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3)
+/// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3; BERT §4)
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     allow_negative_numbers = true,
@@ -35,15 +35,20 @@ Examples:
 `gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes the \
 directory of the model with the best dev score (the first on a tie), which `gradus evaluate --task` and `gradus predict` read; \
 with --seeds it holds one such directory per seed: `seed-1`, …. An epoch drops the last rows if they do not fill a batch. A \
-Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification; other heads are in \
+Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification (or GPT2…); other heads are in \
 head.safetensors beside their backbone.
+
+A model that fills masks (BERT, RoBERTa) reads [CLS] a [SEP] b [SEP], or <s> a </s></s> b </s> where its tokenizer has those, all at \
+once, and is asked at the first token: its tokenizer must have them. A pair is read once, the longer text is cut, and no token is asked \
+(--aux 0). The hyperparameters have the same defaults; BERT's own were rates of 2e-5 to 5e-5, a warm-up of 0.1, 2 to 4 epochs (A.3). It \
+opens in transformers as BertForSequenceClassification or BertForMultipleChoice (Roberta…), and can no longer be asked by `gradus fill`.
 
 The data sets are published at gluebenchmark.com (GLUE's nine), nlp.stanford.edu/projects/snli (SNLI), \
 allenai.org/data/scitail (SciTail), cs.cmu.edu/~glai1/data/race (RACE), cs.rochester.edu/nlp/rocstories (Story Cloze) and \
 hlt.utdallas.edu/~vince/data/emnlp12 (DPRD)."
 )]
 pub struct Args {
-    /// Directory of the pre-trained model and its tokenizer; any head is dropped
+    /// Directory of the pre-trained model and its tokenizer; any head is dropped, but BERT's pooler is kept
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     model: Option<PathBuf>,
     /// Task by name

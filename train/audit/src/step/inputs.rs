@@ -6,7 +6,7 @@ use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
 use gradus_io::numbers::{count, many};
-use gradus_model::{Batch, GptConfig, GradientMode, Init, Labels, Model, Objective, Param, Tree};
+use gradus_model::{Batch, GptConfig, GradientMode, Init, Labels, Model, Objective, Param, Sight, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
@@ -219,7 +219,11 @@ impl StepInputs {
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
         let (length, labels) = (batch.side.length(), batch.labels.clone().expect("a task's batch has labels"));
         let right = answers(&labels, task);
-        let read = |i: usize| i % length <= labels.extract[i / length] as usize;
+        let read = |i: usize| match &batch.side.sight {
+            Sight::Full(Some(lengths)) => i % length < lengths[i / length],
+            _ => i % length <= labels.extract[i / length] as usize,
+        };
+        let asked = |i: usize| batch.asked.is_some() || batch.weights[i] != 0.0;
         let head = if headed { "with the head that it has" } else { "under a fresh head" };
         Ok(StepInputs {
             title: format!("One step of a fine-tuning: {}", task.title),
@@ -231,7 +235,7 @@ impl StepInputs {
                 settings.lambda(&model.backbone.config())
             ),
             trainer: Trainer::new(recipe, model.cast()),
-            tokens: Tokens::of(&task_model.tokenizer, &batch, [&read, &|i| batch.weights[i] != 0.0]),
+            tokens: Tokens::of(&task_model.tokenizer, &batch, [&read, &asked]),
             batch,
             data: format!(
                 "{}, the first rows of its training split, the shortest first, {} cut to the context; the right answers: {right}",
@@ -261,15 +265,20 @@ impl StepInputs {
     }
 
     /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, and of labels the extract tokens' positions 4, targets and
-    /// weights 8, little endian.
+    /// weights 8, little endian; where each slot sees all, then segments and the slots that are asked 4 each, and lengths 8.
     pub fn data_digest(&self) -> String {
         let (mut hash, batch) = (Sha256::new(), &self.batch);
         batch.side.tokens.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
         batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
+        let slots = batch.side.segments.iter().chain(&batch.asked);
+        let slots: Vec<u8> = slots.flat_map(|of| of.iter().flat_map(|x| x.to_le_bytes())).collect();
+        let lengths = if let Sight::Full(Some(lengths)) = &batch.side.sight { &lengths[..] } else { &[] };
         if let Some(labels) = &batch.labels {
             labels.extract.iter().for_each(|at| hash.update(at.to_le_bytes()));
             labels.targets.iter().chain(&labels.weights[..]).for_each(|x| hash.update(x.to_le_bytes()));
         }
+        hash.update(slots);
+        lengths.iter().for_each(|&length| hash.update((length as u64).to_le_bytes()));
         hex::encode(hash.finalize())
     }
 }

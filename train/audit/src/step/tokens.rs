@@ -14,29 +14,42 @@ pub struct Tokens {
     pub sequences: usize,
     /// What is read (B·T).
     pub inputs: Vec<String>,
-    /// What is to be predicted (B·T).
+    /// What is to be predicted in each slot (B·T).
     pub targets: Vec<String>,
     /// Both in words by their row of the embedding, in the order of the text.
     pub rows: Vec<(usize, String)>,
+    /// Is a slot asked what follows it, and not what it holds?
+    #[serde(skip)]
+    follows: bool,
+}
+
+/// The token that is asked in each slot (B·T).
+fn asked(batch: &Batch) -> Vec<Option<u32>> {
+    let Some(asked) = &batch.asked else { return batch.targets.iter().map(|&id| Some(id)).collect() };
+    let mut all = vec![None; batch.side.tokens.len()];
+    asked.iter().zip(&batch.targets[..]).for_each(|(&slot, &id)| all[slot as usize] = Some(id));
+    all
 }
 
 impl Tokens {
     /// A batch in these words; empty ones are not shown.
     pub fn new(batch: &Batch, inputs: Vec<String>, targets: Vec<String>) -> Self {
         let mut seen = HashSet::new();
-        let all = batch.side.tokens.iter().zip(&inputs).chain(batch.targets.iter().zip(&targets));
-        let first = all.filter(|(id, word)| !word.is_empty() && seen.insert(**id));
-        let rows = first.map(|(&id, word)| (id as usize, word.clone())).collect();
-        Tokens { sequences: batch.side.sequences, inputs, targets, rows }
+        let asked = asked(batch).into_iter().zip(&targets).filter_map(|(id, word)| Some((id?, word)));
+        let all = batch.side.tokens.iter().copied().zip(&inputs).chain(asked);
+        let first = all.filter(|(id, word)| !word.is_empty() && seen.insert(*id));
+        let rows = first.map(|(id, word)| (id as usize, word.clone())).collect();
+        Tokens { sequences: batch.side.sequences, inputs, targets, rows, follows: batch.asked.is_none() }
     }
 
     /// A batch in words, where `shown` says so for inputs and targets at a position (B·T).
     pub fn of(tokenizer: &Tokenizer, batch: &Batch, shown: [&dyn Fn(usize) -> bool; 2]) -> Self {
         let word = |id: u32| tokenizer.token(id).unwrap_or_else(|| format!("#{id}")).replace("</w>", "");
-        let words = |ids: &[u32], shown: &dyn Fn(usize) -> bool| {
-            ids.iter().enumerate().map(|(i, &id)| if shown(i) { word(id) } else { String::new() }).collect()
+        let words = |ids: Vec<Option<u32>>, shown: &dyn Fn(usize) -> bool| {
+            ids.into_iter().enumerate().map(|(i, id)| id.filter(|_| shown(i)).map_or_else(String::new, word)).collect()
         };
-        Tokens::new(batch, words(&batch.side.tokens, shown[0]), words(&batch.targets, shown[1]))
+        let read = batch.side.tokens.iter().map(|&id| Some(id)).collect();
+        Tokens::new(batch, words(read, shown[0]), words(asked(batch), shown[1]))
     }
 
     /// A whole batch in words.
@@ -49,7 +62,7 @@ impl Tokens {
         let length = self.inputs.len() / self.sequences.max(1);
         let word = |i: usize| {
             let (input, target) = (&self.inputs[i], &self.targets[i]);
-            let goes_on = !(i + 1).is_multiple_of(length) && self.inputs[i + 1] == *target;
+            let goes_on = self.follows && !(i + 1).is_multiple_of(length) && self.inputs[i + 1] == *target;
             let next = if goes_on || target.is_empty() { String::new() } else { format!(" <em>→ {}</em>", escape(target)) };
             format!("<span>{}{next}</span>", escape(input))
         };

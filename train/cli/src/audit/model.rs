@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use gradus_audit::model::{self, AuditedModel, Depth};
 use gradus_io::progress::Job;
-use gradus_model::check::{Loss, labelled_batch};
-use gradus_model::{DropoutSeed, Objective, Tree};
+use gradus_model::check::{Loss, labelled_batch, masked_batch};
+use gradus_model::{Asks, DropoutSeed, Objective, Tree};
 use gradus_train::hyperparameters::in_range;
 use serde_json::json;
 
@@ -28,7 +28,7 @@ or 1 if a gradient is wrong), single elements, the gradient's norm, the share of
 second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 if anything \
 fails.")]
 pub struct Args {
-    /// Directory of a model, with or without a head [default: the standard models]
+    /// Directory of a model, with or without a head; one that fills masks is asked what every third token is [default: the standard models]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Elements of each parameter tensor to perturb one by one
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 /// A model from a directory, on random tokens.
 fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), CliError> {
     let dir = open_model(path)?;
-    let model = dir.load()?;
+    let model = dir.read()?;
     let config = model.config();
     let context = config.backbone.context();
     if context < 2 {
@@ -96,6 +96,8 @@ fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), 
     in_range("sequences", args.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
     let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
     let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (args.sequences, args.tokens), depth.seed);
+    let masked = config.backbone.parts().asks == Asks::Masked;
+    let batch = if masked { masked_batch(batch, &config, lambda) } else { batch };
     let dropout = args.dropout.then(|| DropoutSeed::new(depth.seed, 1));
     Ok((dir.path().display().to_string(), Loss { model: model.cast(), batch, dropout }))
 }

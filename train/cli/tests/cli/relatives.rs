@@ -91,3 +91,93 @@ fn the_systems_are_shown() {
     assert_eq!(items(&gradus("systems --json").json()["systems"]).len(), ALL.len());
     gradus("systems gpt9").misused(&["gpt9: expected a system: gpt, lstm, bert, gpt2 or roberta"]);
 }
+
+/// What a task's classes, a pair read once and a choice of answers are to each system; a cut run goes on to the same bits.
+#[test]
+fn every_system_is_fine_tuned_and_answers() {
+    let desk = desk();
+    desk.gradus("world --tasks tasks --rows 24 --seed 1 --json").json();
+    desk.gradus("world --stories 60 --out stories.txt");
+    for card in ALL {
+        let units = if card.name == "lstm" { "--units 24" } else { "" };
+        let line = format!(
+            "pretrain --system {} --corpus stories.txt --tokenizer byte --layers 1 --width 16 --heads 2 --context 320 --batch 2 \
+             --eval-tokens 600 --steps 2 --quiet --json --out model {units}",
+            card.name
+        );
+        desk.gradus(&line).json();
+        let masked = !card.axes.view.is_next();
+        for (task, class) in
+            [("cola", "SequenceClassification"), ("mrpc", "SequenceClassification"), ("story-cloze", "MultipleChoice")]
+        {
+            let begin = |out: &str, more: &str| {
+                desk.gradus(&format!(
+                    "finetune --model model --task {task} --data tasks/{task} --batch 4 --epochs 1 --rows 12 --dev-rows 6 --quiet --json \
+                     --out {out} {more}"
+                ))
+            };
+            let whole = begin("whole", "--threads 1").json();
+            begin("cut", "--threads 2 --stop-at 1").json();
+            let resumed = desk.gradus("finetune --resume cut --quiet --json").json();
+            assert_eq!((&resumed["score"], &resumed["finished"]), (&whole["score"], &true.into()), "{} {task}", card.name);
+            assert!(desk.read("whole/model.safetensors") == desk.read("cut/model.safetensors"), "{} {task}", card.name);
+            let config = desk.json("whole/config.json");
+            assert_eq!(config["model_type"], card.model_type, "{}", card.name);
+            let ask = |command: &str| {
+                desk.gradus(&format!("{command} --model whole --task {task} --data tasks/{task} --split dev --json"))
+            };
+            let answered = ask("predict").json();
+            assert_eq!(answered["score"], ask("evaluate").json()["score"], "{} {task}", card.name);
+            let ids = items(&items(&answered["answers"])[0]["ids"]).len();
+            if masked {
+                let called = config["architectures"][0].as_str().unwrap();
+                assert!(called.ends_with(class) && !desk.exists("whole/head.safetensors"), "{} {task}: {called}", card.name);
+                assert_eq!(
+                    (ids, &desk.json("whole/run.json")["settings"]["aux"]),
+                    (if task == "story-cloze" { 2 } else { 1 }, &0.0.into())
+                );
+                let step = format!(
+                    "audit step --model whole --task {task} --data tasks/{task} --html step.html --overwrite --quiet --json"
+                );
+                assert_eq!(desk.gradus(&step).json()["faults"], serde_json::json!([]), "{} {task}", card.name);
+            }
+            ["whole", "cut"].iter().for_each(|run| fs::remove_dir_all(desk.path(run)).unwrap());
+        }
+        let audited = desk.gradus("audit model --model model --coordinates 1 --tokens 6 --quiet --json").json();
+        assert_eq!(audited["faults"], serde_json::json!([]), "{}", card.name);
+        fs::remove_dir_all(desk.path("model")).unwrap();
+    }
+}
+
+#[test]
+fn what_a_masked_model_is_not_asked_with_a_task_is_said() {
+    let desk = desk();
+    desk.gradus("world --tasks tasks --rows 24 --seed 1 --json").json();
+    desk.gradus("world --stories 60 --out stories.txt");
+    desk.gradus(
+        "pretrain --system bert --corpus stories.txt --tokenizer byte --layers 1 --width 16 --heads 2 --context 64 --batch 2 --eval-tokens 300 \
+         --steps 2 --quiet --json --out model",
+    )
+    .json();
+    let begin = |model: &str, out: &str, more: &str| {
+        let line =
+            format!("finetune --model {model} --task cola --data tasks/cola --rows 8 --dev-rows 4 --epochs 1 --quiet --json");
+        desk.gradus(&format!("{line} --out {out} {more}"))
+    };
+    begin("model", "out", "--aux 0.5").misused(&["--aux 0.5: expected 0 for a model that fills masks", "leave --aux out"]);
+    assert!(!desk.exists("out/run.json"), "refused before anything was written");
+    let ask = |more: &str| desk.gradus(&format!("evaluate --model model --task cola --data tasks/cola {more}"));
+    ask("--zero-shot").fails_with(&["expected a model that predicts the next token"]);
+    ask("").fails_with(&["expected a model with a head", "this one has none"]);
+
+    begin("model", "out", "--transfer 0 --seeds 2 --aux 0").json();
+    let run = Run::from(desk.prepare(command("fill --model out/seed-1 --text")).arg("a[MASK]b").output().unwrap());
+    run.fails_with(&["expected a model that was pre-trained, found one that was fine-tuned"]);
+    let shown = desk.gradus("tasks show cola --data tasks/cola --rows 1 --model model");
+    assert_holds(shown.printed(), &["tokens: [CLS]|", "|[SEP]"]);
+
+    desk.gradus("pretrain --system gpt --corpus stories.txt --tokenizer byte --layers 1 --width 16 --heads 2 --context 64 --batch 2 --eval-tokens 300 --steps 2 --quiet --json --out gpt").json();
+    desk.forget("model");
+    desk.write("model/gradus_tokenizer.json", desk.text("gpt/gradus_tokenizer.json"));
+    begin("model", "other", "").fails_with(&["expected a tokenizer with [CLS], [SEP] and [MASK]", "copy the tokenizer"]);
+}
