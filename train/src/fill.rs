@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use gradus_model::{Asks, Batch, Model, Side, Sight};
+use gradus_model::{Batch, Model, Side, Sight};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
+use crate::evaluate::fills_masks;
 use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
 use crate::views::{self, Marks};
@@ -67,11 +68,6 @@ pub struct Filled {
     pub gaps: Vec<Gap>,
     /// Were they answered by Bayes?
     pub by_bayes: bool,
-}
-
-/// Does a model fill masks, instead of predicting the next token?
-pub fn fills_masks<V>(model: &Model<V>) -> bool {
-    model.gpt().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked)
 }
 
 /// Fills the gaps of a text. `reach` is told how many of the vocabulary's tokens have been tried.

@@ -19,6 +19,8 @@ const LOOKED_AT: usize = 64;
 /// How a run that masks views its texts.
 pub struct Viewer {
     scheme: Box<dyn Scheme>,
+    /// The special tokens.
+    pub marks: Marks,
     masks: Keyed,
     seed: u64,
     segmented: bool,
@@ -48,6 +50,7 @@ impl Viewer {
         let marks = Marks::of(tokenizer).ok_or_else(|| range(RangeError::new("tokenizer", tokenizer.kind(), expected)))?;
         let viewer = Viewer {
             scheme: plan.scheme(marks, room(settings)),
+            marks,
             masks: plan.masks,
             seed: settings.seed,
             segmented: settings.parts().segments > 0,
@@ -109,7 +112,13 @@ impl Viewer {
         Some(view.tokens)
     }
 
-    fn gathered(&self, views: &[View]) -> Batch {
+    /// A text with nothing hidden, in which each token is asked: where each stands.
+    pub fn whole(&self, tokens: Vec<u32>) -> View {
+        self.scheme.whole(&self.cut(0, 0, tokens))
+    }
+
+    /// Views as one batch.
+    pub fn gathered(&self, views: &[View]) -> Batch {
         views::batch(views, self.scheme.classes(), self.segmented)
     }
 
@@ -125,9 +134,13 @@ impl Viewer {
     }
 
     fn text(&self, source: &dyn TextSource, part: Part, number: usize, epoch: u64) -> Text {
-        let tokens = source.text(part, number);
+        self.cut(number as u64, epoch, source.text(part, number))
+    }
+
+    /// A text with the ends of its sentences.
+    fn cut(&self, number: u64, epoch: u64, tokens: Vec<u32>) -> Text {
         let ends = |at: &usize| *at == tokens.len() || self.ends[tokens[at - 1] as usize];
-        Text { number: number as u64, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
+        Text { number, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
     }
 }
 

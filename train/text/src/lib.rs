@@ -58,7 +58,7 @@ pub use bpe::{Bpe, END_OF_WORD, UNKNOWN};
 pub use corpus::{corpus_files, each_document, read_text, strip_gutenberg, utf8};
 pub use error::TextError;
 pub use foreign::foreign;
-pub use ids::{IdsError, parse_ids};
+pub use ids::{IdsError, parse_ids, parse_targets};
 pub use mode::Mode;
 pub use plain::Characters;
 pub use tokenizer::{Tokenizer, Vocabulary};
