@@ -151,5 +151,27 @@ fn range(error: RangeError) -> PretrainError {
 /// Does a sentence end with this token?
 fn ends_sentence(tokenizer: &Tokenizer, id: u32) -> bool {
     let token = tokenizer.token(id).unwrap_or_default();
-    [".", "!", "?"].contains(&token.strip_suffix("</w>").unwrap_or(&token))
+    // Without what marks a word's end in GPT-1's BPE, and the blank before it in GPT-2's.
+    let token = token.strip_suffix("</w>").unwrap_or(&token);
+    [".", "!", "?"].contains(&token.strip_prefix('Ġ').unwrap_or(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_text::{ByteBpe, Cleaning, WordPiece};
+
+    use super::*;
+
+    #[test]
+    fn sentences_end_with_marks_of_every_vocabulary() {
+        let ends = |tokenizer: &Tokenizer| -> Vec<String> {
+            let ends = (0..tokenizer.vocab_size() as u32).filter(|&id| ends_sentence(tokenizer, id));
+            ends.map(|id| tokenizer.token(id).unwrap()).collect()
+        };
+        let pieces = ["[UNK]", "a", ".", "##.", "?", ".a", "!"].map(str::to_owned).into();
+        assert_eq!(ends(&Tokenizer::word_piece(WordPiece::new(pieces, Cleaning::ALL).unwrap())), [".", "?", "!"]);
+        let tokens = (0..=255).map(|byte| Tokenizer::letter(byte).to_string()).chain(["Ġ.".to_owned()]).collect();
+        let bytes = ByteBpe::new(tokens, &[("Ġ".to_owned(), ".".to_owned())]).unwrap();
+        assert_eq!(ends(&Tokenizer::byte_bpe(bytes)), ["!", ".", "?", "Ġ."]);
+    }
 }
