@@ -8,7 +8,7 @@ use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::config::{ConfigError, GptConfig};
+use crate::config::{ConfigError, GptConfig, Parts};
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
 use crate::hidden::Hidden;
@@ -126,6 +126,14 @@ impl BackboneConfig {
         match self {
             BackboneConfig::Gpt(c) => c.layers,
             BackboneConfig::Lstm(_) => 0,
+        }
+    }
+
+    /// What it has beside GPT-1's parts; an LSTM has none of them.
+    pub fn parts(&self) -> Parts {
+        match self {
+            BackboneConfig::Gpt(c) => c.parts,
+            BackboneConfig::Lstm(_) => Parts::NONE,
         }
     }
 

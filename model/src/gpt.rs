@@ -71,6 +71,11 @@ impl<V> Gpt<V> {
     pub fn config(&self) -> &GptConfig {
         &self.config
     }
+
+    /// The same parameters under another configuration of the same parts.
+    pub(crate) fn set_config(&mut self, config: GptConfig) {
+        self.config = Arc::new(config);
+    }
 }
 
 impl<T: Real> Gpt<Tensor<T>> {

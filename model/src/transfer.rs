@@ -6,6 +6,9 @@
 //! transferred: nothing, embeddings, 1 … n    embeddings are Wₑ and W_p; l blocks are these and the blocks 1 … l; the rest is fresh
 //! ```
 //!
+//! BERT's embeddings are W_s and their norm too. Its pooler was pre-trained, so that it is kept where all is; its classifier is fresh
+//! (Devlin et al. 2018, §3.2).
+//!
 //! Blocks above those that are kept are drawn with a separate seed: with pre-training's they would be the very weights beside
 //! which the kept ones began to learn. Where nothing is kept, the model is the one that pre-training with this seed starts from,
 //! so that the two differ by pre-training alone.
@@ -16,6 +19,7 @@ use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::backbone::Backbone;
 use crate::head::{self, HeadConfig};
 use crate::model::{Model, ModelConfig};
 use crate::param::{Param, Role, draw};
@@ -57,14 +61,15 @@ impl std::str::FromStr for Transfer {
 }
 
 impl Transfer {
-    /// Is this parameter kept?
-    fn keeps(self, p: &Param) -> bool {
+    /// Is this parameter of a body kept?
+    fn keeps(self, name: &str, p: &Param) -> bool {
         match (self, p.block) {
             (Transfer::All, _) => true,
             (Transfer::None, _) => false,
             (Transfer::Layers(n), Some(block)) => block < n,
             (Transfer::Layers(_), None) => {
-                matches!(p.role, Role::TokenEmbedding | Role::PositionEmbedding | Role::SegmentEmbedding)
+                let table = matches!(p.role, Role::TokenEmbedding | Role::PositionEmbedding | Role::SegmentEmbedding);
+                table || name.starts_with("ln_embed.")
             }
         }
     }
@@ -99,12 +104,24 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
+    /// The body without its layer before the output's matrix, for tasks that ask for no token: no loss would reach that layer.
+    pub fn without_transform(mut self) -> Self {
+        if let Backbone::Gpt(gpt) = &mut self.backbone
+            && gpt.end.transform.take().is_some()
+        {
+            let mut config = gpt.config().clone();
+            config.parts.transform = false;
+            gpt.set_config(config);
+        }
+        self
+    }
+
     /// This backbone under a fresh head; what is not transferred is fresh too.
     pub fn with_head(self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
         let declared = Model::declare(&ModelConfig { backbone: self.backbone.config(), head: Some(head) });
         let of = if matches!(transfer, Transfer::Layers(_)) { seed ^ ABOVE } else { seed };
         let fresh = draw(declared.backbone.clone(), of, 1);
-        let choose = |_: &str, ((declared, old), new)| if transfer.keeps(&declared) { old } else { new };
+        let choose = |name: &str, ((declared, old), new)| if transfer.keeps(name, &declared) { old } else { new };
         let backbone = declared.backbone.zip(self.backbone).zip(fresh).map(choose);
         let mut score = draw(declared.score, seed, head::STREAM);
         // A pooler is part of what was pre-trained.
@@ -121,12 +138,17 @@ impl<T: Real> Model<Tensor<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::tiny_bert;
     use crate::config::{Embedding, GptConfig};
-    use crate::head::Form;
+    use crate::head::{Form, Head};
 
     fn kept(by: Transfer) -> Vec<String> {
+        kept_of(tiny(), by)
+    }
+
+    fn kept_of(config: GptConfig, by: Transfer) -> Vec<String> {
         let mut names = Vec::new();
-        Model::declare(&tiny().into()).visit(|name, p| names.extend(by.keeps(&p).then(|| name.to_owned())));
+        Model::declare(&config.into()).visit(|name, p| names.extend(by.keeps(name, &p).then(|| name.to_owned())));
         names
     }
 
@@ -165,6 +187,40 @@ mod tests {
         assert!(kept(Transfer::Layers(1)).iter().all(|n| n.contains("embed") || n.starts_with("h.0.")));
         assert_eq!(kept(Transfer::Layers(1)).len(), 2 + 12);
         assert_eq!(kept(Transfer::Layers(2)), kept(Transfer::All));
+        let embeddings =
+            ["tokens_embed.weight", "positions_embed.weight", "segments_embed.weight", "ln_embed.weight", "ln_embed.bias"];
+        assert_eq!(kept_of(tiny_bert(), Transfer::Layers(0)), embeddings);
+    }
+
+    /// What was pre-trained below a class stays, and only where all stays; what is asked of it is new.
+    #[test]
+    fn a_pooler_is_kept_and_a_classifier_is_fresh() {
+        let head = |classes| HeadConfig { pooler: true, bias: true, ..HeadConfig::new(Form::Classify, classes) };
+        let old: Model<Tensor<f64>> =
+            Model::init(&ModelConfig { head: Some(head(2)), ..tiny_bert().into() }, 1).without_transform();
+        let with = |transfer| old.clone().with_head(head(2), transfer, 1).score.unwrap();
+        let (of_old, kept, fresh) = (old.score.as_ref().unwrap(), with(Transfer::All), with(Transfer::Layers(2)));
+        let weight = |head: &Head<Tensor<f64>>| head.pooler.as_ref().unwrap().weight.0.clone();
+        assert_eq!(weight(&kept), weight(of_old));
+        let other = old.clone().with_head(head(3), Transfer::All, 2).score.unwrap();
+        assert_eq!((weight(&other), other.weight.0.shape()[0]), (weight(of_old), 3));
+        assert_ne!(old.clone().with_head(head(2), Transfer::All, 2).score.unwrap().weight.0, of_old.weight.0);
+        assert_eq!(weight(&fresh), weight(&Model::init(&old.config(), 1).score.unwrap()), "drawn as at the beginning");
+        assert_ne!(weight(&old.clone().with_head(head(2), Transfer::Layers(2), 2).score.unwrap()), weight(of_old));
+    }
+
+    #[test]
+    fn a_model_without_its_transform_is_the_same_otherwise() {
+        let old: Model<Tensor<f64>> = Model::init(&tiny_bert().into(), 1);
+        let new = old.clone().without_transform();
+        let mut names = Vec::new();
+        new.as_ref().visit(|name, _| names.push(name.to_owned()));
+        assert!(!new.config().backbone.parts().transform && names.iter().all(|name| !name.starts_with("transform")));
+        Model::declare(&new.config())
+            .zip(new.clone())
+            .visit(|name, (declared, p)| assert_eq!(declared.shape, *p.shape(), "{name}"));
+        assert!(new == Model::init(&new.config(), 1), "drawn from the same numbers");
+        assert!(began(tiny()).without_transform() == began(tiny()));
     }
 
     #[test]

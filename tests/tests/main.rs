@@ -16,6 +16,7 @@ mod rooms;
 mod survey;
 mod systems;
 mod transformers_parity;
+mod tuned_parity;
 mod unsafe_code;
 
 /// A file that no binary holds would be a test that never runs.

@@ -12,6 +12,7 @@ use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
 use crate::evaluate::fills_masks;
+use crate::finetune::task_head;
 use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
 use crate::views::{self, Marks};
@@ -41,6 +42,11 @@ pub enum FillError {
         "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, since the model fills masks; found none of them"
     )]
     NoMarks,
+    #[error(
+        "expected a model that was pre-trained, found one that was fine-tuned for a task, which leaves its answers about tokens behind: ask \
+         the model that it was fine-tuned from"
+    )]
+    FineTuned,
 }
 
 /// The probability of each token in a gap.
@@ -86,6 +92,9 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     }
     let vocab = tokenizer.vocab_size();
     if fills_masks(model) {
+        if task_head(model).is_some() {
+            return Err(FillError::FineTuned);
+        }
         let marks = Marks::of(tokenizer).ok_or(FillError::NoMarks)?;
         let inner = pieces.join(&marks.mask);
         let tokens = [&[marks.open], &inner[..], &[marks.close]].concat();

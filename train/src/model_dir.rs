@@ -158,8 +158,11 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     predicting(dir, read(dir)?)
 }
 
-/// Reads the model in a directory, its files compared with their sums where they have any.
-fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
+/// Reads the model in a directory, of whatever kind, its files compared with their sums where they have any.
+///
+/// # Errors
+/// No model there, or one that is damaged.
+pub fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
     checksums::check_where(dir, is_of_model)?;
     let open = |name: &str| disk::map(&dir.join(name), Bytes::open);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
-use gradus_model::check::random_batch;
+use gradus_model::check::{Sample, random_batch, tiny_bert};
 use gradus_model::{
     Activation, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig,
     Objective, Tree,
@@ -208,4 +208,22 @@ fn a_parameter_without_gradient_is_named() {
         assert!(error.to_string().contains("positions_embed.weight"), "{error}");
         assert_eq!((trainer.done(), &trainer.params), (0, &params.clone().into()));
     }
+}
+
+/// A class alone is asked of a model that could answer about tokens too: what makes those answers is named, as any parameter that no
+/// loss reaches; left out, as fine-tuning does, the step is made, and another such parameter is named all the same.
+#[test]
+fn what_no_loss_asks_for_is_named_and_may_be_left_out() {
+    let head = HeadConfig { pooler: true, bias: true, ..HeadConfig::new(Form::Classify, 3) };
+    let sample = Sample::under("BERT", tiny_bert(), head, 1.0).masked();
+    let batch = sample.loss(1).batch;
+    let class = Batch { asked: Some([].into()), targets: [].into(), weights: [].into(), ..batch.clone() };
+    let whole: Model<Tensor<f32>> = Model::init(&sample.config, 1);
+    let step = |model: &Model<Tensor<f32>>, batch: &Batch| Trainer::new(recipe(2, 2), model.clone()).step(batch);
+    let missing = |name: &str| Some(TrainError::NoGradient { step: 1, name: name.into() });
+    assert!(step(&whole, &batch).is_ok());
+    assert_eq!(step(&whole, &class).err(), missing("transform.dense.weight"));
+    let tuned = whole.without_transform();
+    assert!(step(&tuned, &class).is_ok());
+    assert_eq!(step(&tuned, &Batch { labels: None, ..batch }).err(), missing("score.pooler.weight"));
 }

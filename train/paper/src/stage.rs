@@ -260,7 +260,7 @@ fn recipe(sizes: &Sizes, seed: u64, variant: Variant) -> FinetuneSettings {
             _ => sizes.lr,
         },
         epochs: sizes.epochs,
-        aux: if matches!(variant, Variant::NoAux | Variant::Frozen) { 0.0 } else { 0.5 },
+        aux: Some(if matches!(variant, Variant::NoAux | Variant::Frozen) { 0.0 } else { 0.5 }),
         transfer: match variant {
             Variant::NoPretraining | Variant::NoPretrainingRows(_) => Transfer::None,
             Variant::Layers(n) => Transfer::Layers(n),

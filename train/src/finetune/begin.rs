@@ -192,7 +192,8 @@ pub fn follow(
         if let Some(Own { task, seeds, settings }) = own {
             let what = |task: &str, seeds: u64| serde_json::json!({ "task": task, "seeds": seeds });
             run::same_settings(&what(task, seeds), &what(&manifest.task, manifest.seeds))?;
-            run::same_settings(settings, &manifest.settings)?;
+            let own = FinetuneSettings { aux: settings.aux.or(manifest.settings.aux), ..settings.clone() };
+            run::same_settings(&own, &manifest.settings)?;
         }
         let settings = FinetuneSettings { seed: *seed, ..manifest.settings.clone() };
         let mut here = manifest.clone();
@@ -249,7 +250,7 @@ impl Prepared {
         if FinetuneManifest::is_in(&self.out) { Ok(()) } else { self.manifest.write(&self.out, Vec::new()) }
     }
 
-    fn open(manifest: FinetuneManifest, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
+    fn open(mut manifest: FinetuneManifest, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
         // Refuse what can be refused before the long reading.
         crate::tasks::head(task)?;
         let (first, seeds) = (manifest.settings.seed, manifest.seeds);
@@ -264,7 +265,9 @@ impl Prepared {
         if let Some(mode) = manifest.settings.mode {
             task_model.tokenizer = task_model.tokenizer.with_mode(mode)?;
         }
-        manifest.settings.check(&task_model.model.backbone.config())?;
+        let backbone = task_model.model.backbone.config();
+        manifest.settings.check(&backbone)?;
+        manifest.settings.aux = Some(manifest.settings.lambda(&backbone)); // as it is kept
         let train = task_model.read(task, &manifest.data, Split::Train)?;
         let dev = task_model.read(task, &manifest.data, Split::Dev)?;
         let all_rows = [train.counts(), dev.counts()];

@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 
 use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
-use gradus_model::{ConfigError, Head, Model};
+use gradus_model::checkpoint::NEXT;
+use gradus_model::{Asks, ConfigError, HeadConfig, Model};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
@@ -35,7 +36,7 @@ use crate::hyperparameters::RangeError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
 use crate::run::RunError;
-use crate::tasks::{self, Encoded, Encoder, Specials, TaskError};
+use crate::tasks::{self, Encoded, Encoder, Frame, Marked, Specials, TaskError};
 use crate::trainer::{StateError, non_finite};
 
 pub use begin::{FinetuneManifest, FinetuneOutcome, Own, begin, follow, resume};
@@ -111,6 +112,11 @@ impl FinetuneError {
     }
 }
 
+/// The head that a model was fine-tuned with; that of next-sentence prediction is part of pre-training.
+pub fn task_head<V>(model: &Model<V>) -> Option<&HeadConfig> {
+    model.score.as_ref().map(|head| head.config()).filter(|head| head.labels != NEXT)
+}
+
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
 #[derive(Clone, Debug)]
 pub struct TaskModel {
@@ -120,20 +126,30 @@ pub struct TaskModel {
     pub model: Model<Tensor>,
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
-    /// The special tokens.
-    pub specials: Specials,
+    /// What frames its texts.
+    pub frame: Frame,
 }
 
 impl TaskModel {
-    /// A pre-trained model, with missing special tokens appended and any head dropped.
+    /// A pre-trained model, with missing special tokens appended and any head dropped, but for one with a pooler, which may be kept. One
+    /// that fills masks has its special tokens from pre-training; what made its answers about tokens is dropped, since none is asked.
+    ///
+    /// # Errors
+    /// A tokenizer without those, or that cannot have more.
     pub fn prepare(model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.backbone.config();
         let known = tokenizer.vocab_size().min(config.vocab());
-        let specials = Specials::append(&mut tokenizer)?;
+        let frame = match config.parts().asks {
+            Asks::Next => Specials::append(&mut tokenizer)?.into(),
+            Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or(TaskError::NoMarks)?.into(),
+        };
+        let score = model.score.filter(|head| head.config().pooler);
+        let model = Model { score, ..model };
+        let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
         // Rows that a larger vocabulary already has for them were trained as tokens that never occur.
         let fresh = known..tokenizer.vocab_size();
-        let model = Model { score: None, ..model }.with_tokens(fresh.clone(), config.initializer_range(), seed);
-        Ok(TaskModel { fresh, model, tokenizer, specials })
+        let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
+        Ok(TaskModel { fresh, model, tokenizer, frame })
     }
 
     /// The same model with the special tokens' rows of another seed.
@@ -149,7 +165,7 @@ impl TaskModel {
     /// No model there, one with a non-finite parameter, or no tokenizer.
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
-        let model = dir.load()?;
+        let model = dir.read()?;
         if let Some(name) = non_finite(&model) {
             let problem = format!("expected finite parameters, found a NaN or an infinity in {name}; take an earlier checkpoint");
             return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
@@ -163,12 +179,14 @@ impl TaskModel {
     /// # Errors
     /// No head, another task's head, or a tokenizer without the special tokens.
     pub fn finetuned(dir: &Path, task: &'static Task) -> Result<Self, FinetuneError> {
-        let wanted = tasks::head(task)?;
+        tasks::head(task)?; // before anything is read
         let dir = ModelDir::open(dir)?;
-        let model = dir.load()?;
+        let model = dir.read()?;
+        let parts = model.backbone.config().parts();
+        let wanted = tasks::head_above(task, &parts)?;
         let tokenizer = dir.required_tokenizer(&model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
-        let Some(head) = model.score.as_ref().map(Head::config) else {
+        let Some(head) = task_head(&model) else {
             let problem =
                 format!("expected a model with a head, made by `gradus finetune --task {}`; this one has none", task.name);
             return Err(error(problem));
@@ -187,14 +205,17 @@ impl TaskModel {
                 task.name
             )));
         }
-        let specials = Specials::of(&tokenizer).ok_or_else(|| {
-            error(format!(
-                "the tokenizer lacks {}, which open, divide and close what the head reads: copy the tokenizer that was saved with \
-                 this model, or fine-tune again",
-                Specials::NAMES.join(", ")
-            ))
-        })?;
-        Ok(TaskModel { fresh: 0..0, model, tokenizer, specials })
+        let frame = match parts.asks {
+            Asks::Next => Specials::of(&tokenizer).map(Frame::from).ok_or_else(|| {
+                error(format!(
+                    "the tokenizer lacks {}, which open, divide and close what the head reads: copy the tokenizer that was saved with \
+                     this model, or fine-tune again",
+                    Specials::NAMES.join(", ")
+                ))
+            })?,
+            Asks::Masked => Marked::of(&tokenizer, &parts).ok_or_else(|| error(TaskError::NoMarks.to_string()))?.into(),
+        };
+        Ok(TaskModel { fresh: 0..0, model, tokenizer, frame })
     }
 
     /// A split of a task, read from the folder of its files.
@@ -214,7 +235,7 @@ impl TaskModel {
 
     fn encode(&self, task: &'static Task, folder: &Path, split: Split, loaded: Loaded) -> Result<Data, FinetuneError> {
         let context = self.model.backbone.config().context();
-        let mut encoder = Encoder::new(task, &self.tokenizer, self.specials, context)?;
+        let mut encoder = Encoder::new(task, &self.tokenizer, self.frame, context)?;
         let file_rows = loaded.rows();
         let row = |example| match encoder.encode(&example) {
             Ok(encoded) => Ok(EncodedRow { example, encoded }),

@@ -53,7 +53,7 @@ impl SeedOutcome {
             checksums::read(dir, Self::FILE)
         };
         let text = read().map_err(|e| if e.path == file { damaged(e.to_string()) } else { e.into() })?;
-        model_dir::load(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
+        model_dir::read(dir).map_err(|e| damaged(format!("its model cannot be read: {e}")))?;
         let done: Done = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
         if done.run != identity(of, settings) {
             let problem = "it belongs to another run (other settings, seed, task, data or model): put this run's own file back";
@@ -145,7 +145,7 @@ impl<'w> Seed<'w> {
         let damaged = |problem: String| error(format!("{}: {problem}; the file is damaged", state.display()));
         self.session.go_on(trainer, progress.curve, progress.losses).map_err(damaged)?;
         if !self.session.curve.is_empty() {
-            model_dir::load(&self.dir).map_err(|e| error(format!("the best model so far: {e}; put it back")))?;
+            model_dir::read(&self.dir).map_err(|e| error(format!("the best model so far: {e}; put it back")))?;
         }
         (self.tokens, self.past) = (progress.tokens, past);
         Ok(())

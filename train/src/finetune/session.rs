@@ -1,7 +1,7 @@
 //! Fine-tuning in memory: shuffled batches, one step each, and the best model by dev score.
 
 use gradus_data::sets::Task;
-use gradus_model::{Batch, Model, Tree};
+use gradus_model::{Batch, Model, Sight, Tree};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,8 @@ impl<'d> Session<'d> {
         settings.check(&task_model.model.backbone.config())?;
         train.check_labels()?;
         dev.check_labels()?;
-        let head = settings.head(tasks::head(task)?);
+        let backbone = task_model.model.backbone.config();
+        let head = settings.head(tasks::head_above(task, &backbone.parts())?);
         let mut model = task_model.model.clone().with_head(head, settings.transfer, settings.seed);
         let mut config = model.config();
         if let Some(p) = settings.dropout {
@@ -111,13 +112,17 @@ impl<'d> Session<'d> {
         let order = permutation(self.train.len(), self.settings.seed, epoch);
         let mut chosen: Vec<&Encoded> = order[number * size..][..size].iter().map(|&i| self.train[i]).collect();
         chosen.sort_by_key(|example| example.length());
-        tasks::batch(&chosen, self.task.answers(), self.settings.aux, self.settings.objective)
+        let lambda = self.settings.lambda(&self.trainer.params.backbone.config());
+        tasks::batch(&chosen, self.task.answers(), lambda, self.settings.objective)
     }
 
     /// Records a step made on `batch` with this loss; returns the tokens that it read, padding not counted.
     pub(super) fn made(&mut self, batch: &Batch, loss: f64) -> u64 {
         self.losses.push(loss);
-        batch.labels.iter().flat_map(|labels| labels.extract.iter()).map(|&end| u64::from(end) + 1).sum()
+        match &batch.side.sight {
+            Sight::Full(Some(lengths)) => lengths.iter().map(|&length| length as u64).sum(),
+            _ => batch.labels.iter().flat_map(|labels| labels.extract.iter()).map(|&end| u64::from(end) + 1).sum(),
+        }
     }
 
     /// Is the dev split due to be scored?

@@ -1,6 +1,6 @@
 //! Every hyperparameter of a fine-tuning: a flag with the paper's value as its default.
 
-use gradus_model::{BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
+use gradus_model::{Asks, BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
 use gradus_text::Mode;
 
 use super::FinetuneError;
@@ -10,7 +10,7 @@ use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::Recipe;
 
 hyperparameters! {
-    /// How a model is fine-tuned; the defaults are the paper's.
+    /// How a model is fine-tuned; the defaults are the paper's, for its relatives too.
     #[serde(deny_unknown_fields)]
     pub struct FinetuneSettings {
         "Training": {
@@ -20,9 +20,10 @@ hyperparameters! {
             batch: usize = 32,
             /// Passes over the training rows (§4.1)
             epochs: u64 = 3,
-            /// λ of L₃ = L₂ + λL₁, the share of the language model; 0 leaves it out (§3.2)
+            /// λ of L₃ = L₂ + λL₁, the share of the language model; 0 leaves it out [default: 0.5 (§3.2); 0, and nothing else, for a
+            /// model that fills masks]
             #[cfg_attr(feature = "clap", arg(value_name = "LAMBDA"))]
-            aux: f64 = 0.5,
+            aux: Option<f64>,
             /// Mean of L₁: `sequence_mean` (OpenAI's code) or `token_mean` (Hugging Face's)
             objective: Objective = Objective::SequenceMean,
             /// Learning-rate schedule: `warmup_linear` (§4.1), `paper`, `warmup_cosine`, `warmup_constant` or `constant`
@@ -67,7 +68,7 @@ hyperparameters! {
             classifier_dropout: f64 = 0.1,
             /// The backbone's three dropouts at once [default: as it was pre-trained]
             dropout: Option<f64>,
-            /// Give the head a bias, as OpenAI's code does (the paper and Hugging Face have none)
+            /// Give the head a bias, as OpenAI's code does (the paper and Hugging Face have none; BERT's always has one)
             head_bias: bool = false,
         }
     }
@@ -84,13 +85,17 @@ impl FinetuneSettings {
         count("rows", self.rows.unwrap_or(1))?;
         count("dev-rows", self.dev_rows.unwrap_or(1))?;
         in_range("epochs", self.epochs, (1..=100_000).contains(&self.epochs), "a number from 1 to 100000")?;
-        in_range("aux", self.aux, (0.0..=100.0).contains(&self.aux), "a number from 0 to 100")?;
+        let (aux, masked) = (self.lambda(backbone), backbone.parts().asks == Asks::Masked);
+        in_range("aux", aux, (0.0..=100.0).contains(&aux), "a number from 0 to 100")?;
+        let none =
+            "0 for a model that fills masks: in a task's texts nothing is hidden, so that no token is asked; leave --aux out";
+        in_range("aux", aux, aux == 0.0 || !masked, none)?;
         clip_in_range(self.clip)?;
         let probability = |flag, p: f64| in_range(flag, p, (0.0..1.0).contains(&p), "a probability from 0 to below 1");
         probability("dropout", self.dropout.unwrap_or(0.0))?;
         probability("classifier-dropout", self.classifier_dropout)?;
-        let learns = !self.frozen || self.aux == 0.0;
-        in_range("aux", self.aux, learns, "0 with --frozen, where the language model does not learn")?;
+        let learns = !self.frozen || aux == 0.0;
+        in_range("aux", aux, learns, "0 with --frozen, where the language model does not learn")?;
         if let Transfer::Layers(n) = self.transfer {
             let layers = backbone.layers();
             let expected = match layers {
@@ -102,9 +107,17 @@ impl FinetuneSettings {
         Ok(())
     }
 
+    /// λ for such a body: the paper's, unless another was given; a model that fills masks is not asked for tokens meanwhile.
+    pub fn lambda(&self, backbone: &BackboneConfig) -> f64 {
+        self.aux.unwrap_or(match backbone.parts().asks {
+            Asks::Next => 0.5,
+            Asks::Masked => 0.0,
+        })
+    }
+
     /// The head of a task with these settings.
     pub(super) fn head(&self, head: HeadConfig) -> HeadConfig {
-        HeadConfig { bias: self.head_bias, dropout: self.classifier_dropout, ..head }
+        HeadConfig { bias: self.head_bias || head.bias, dropout: self.classifier_dropout, ..head }
     }
 
     fn optimizer(&self) -> Optimizer {
@@ -135,13 +148,26 @@ impl FinetuneSettings {
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::GptConfig;
+    use gradus_model::check::tiny_bert;
+
     use super::*;
 
     /// §4.1.
     #[test]
     fn the_defaults_are_those_of_the_paper() {
         let settings = FinetuneSettings::default();
-        assert_eq!((settings.lr, settings.batch, settings.epochs, settings.aux), (6.25e-5, 32, 3, 0.5));
+        assert_eq!((settings.lr, settings.batch, settings.epochs), (6.25e-5, 32, 3));
+        let (gpt, bert) = (GptConfig::default().into(), tiny_bert().into());
+        assert_eq!((settings.lambda(&gpt), settings.lambda(&bert)), (0.5, 0.0));
+        assert!(settings.check(&gpt).is_ok() && settings.check(&bert).is_ok());
+        let other = FinetuneSettings { aux: Some(0.5), ..settings.clone() };
+        assert!(other.check(&gpt).is_ok());
+        let told = other.check(&bert).unwrap_err().to_string();
+        assert!(
+            told.starts_with("--aux 0.5: expected 0 for a model that fills masks") && told.ends_with("leave --aux out"),
+            "{told}"
+        );
         assert_eq!((settings.classifier_dropout, settings.clip, settings.decay), (0.1, 1.0, 0.01));
         assert_eq!((settings.schedule, settings.warmup), (ScheduleKind::WarmupLinear, Warmup::Share(0.002)));
         assert!(!settings.head_bias && settings.transfer == Transfer::All);

@@ -2,18 +2,46 @@
 
 use gradus_model::{Batch, Labels, Objective};
 
-use super::{Encoded, Sequence};
+use super::{Encoded, Reading, Sequence};
+use crate::views::{self, View};
 
 /// A batch of examples, as long as their longest row: the label of each weighs 1/N, the next tokens λ in all.
 ///
 /// Every token after the first is a target, the delimiter and the extract token too; nothing is predicted from the extract token
 /// or on padding. Examples without a label get a target of zeros, for predictions.
 ///
+/// Where each slot sees all, no token is asked, whatever λ is, and what is padding is told.
+///
 /// Panics on no examples, or on examples with unequal numbers of rows.
 pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Objective) -> Batch {
     let per_example = examples[0].rows.len();
-    let rows: Vec<Vec<u32>> = examples.iter().flat_map(|e| e.rows.iter().map(Sequence::to_vec)).collect();
+    let rows: Vec<&Sequence> = examples.iter().flat_map(|e| &e.rows).collect();
     assert_eq!(rows.len(), per_example * examples.len(), "each example has as many rows as the first");
+    let share = 1.0 / examples.len() as f64;
+    let right = examples.iter().flat_map(|e| e.target.clone().unwrap_or_else(|| vec![0.0; classes]));
+    let reads = |row: &Sequence| if examples[0].reading == Reading::Forward { row.len() as u32 - 1 } else { 0 };
+    let labels = Labels {
+        per_example,
+        extract: rows.iter().map(|row| reads(row)).collect(),
+        targets: right.collect(),
+        weights: vec![share; examples.len()].into(),
+    };
+    let unlabelled = match examples[0].reading {
+        Reading::Forward => forward(&rows, lambda, objective),
+        Reading::Whole { segmented } => whole(&rows, segmented),
+    };
+    Batch { labels: Some(labels), ..unlabelled }
+}
+
+/// Rows that are read at once, of which no token is asked.
+fn whole(rows: &[&Sequence], segmented: bool) -> Batch {
+    let view = |row: &&Sequence| View { tokens: row.to_vec(), segments: row.segments(), ..View::default() };
+    views::batch(&rows.iter().map(view).collect::<Vec<_>>(), 0, segmented)
+}
+
+/// Rows that are read from left to right, each token to predict the next.
+fn forward(rows: &[&Sequence], lambda: f64, objective: Objective) -> Batch {
+    let rows: Vec<Vec<u32>> = rows.iter().map(|row| row.to_vec()).collect();
     let t = rows.iter().map(Vec::len).max().unwrap_or(0);
     let n = rows.len() * t;
     let (mut inputs, mut targets, mut mask) = (vec![0; n], vec![0; n], vec![0.0; n]);
@@ -25,25 +53,39 @@ pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Obje
     }
     let weights =
         if lambda == 0.0 { vec![0.0; n] } else { objective.weights(&mask, rows.len()).into_iter().map(|w| lambda * w).collect() };
-    let share = 1.0 / examples.len() as f64;
-    let right = examples.iter().flat_map(|e| e.target.clone().unwrap_or_else(|| vec![0.0; classes]));
-    let labels = Labels {
-        per_example,
-        extract: rows.iter().map(|row| row.len() as u32 - 1).collect(),
-        targets: right.collect(),
-        weights: vec![share; examples.len()].into(),
-    };
-    Batch { labels: Some(labels), ..Batch::next(rows.len(), inputs, targets, weights) }
+    Batch::next(rows.len(), inputs, targets, weights)
 }
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::Sight;
+
     use super::*;
 
     fn encoded(rows: &[&[u32]], class: usize) -> Encoded {
         let mut target = vec![0.0; 2];
         target[class] = 1.0;
-        Encoded { rows: rows.iter().map(|r| r.to_vec().into()).collect(), target: Some(target), truncated: false }
+        let rows = rows.iter().map(|r| r.to_vec().into()).collect();
+        Encoded { rows, target: Some(target), truncated: false, reading: Reading::Forward }
+    }
+
+    /// Padding that is seen, a class that is read elsewhere, a token that is asked: each would show here.
+    #[test]
+    fn what_is_read_at_once_has_its_lengths_and_segments() {
+        let [mut a, mut b] = [encoded(&[&[7, 1, 9, 2, 9]], 1), encoded(&[&[7, 3, 9]], 0)];
+        a.rows = a.rows.into_iter().map(|row| row.in_two(3)).collect();
+        for segmented in [true, false] {
+            [&mut a, &mut b].into_iter().for_each(|e| e.reading = Reading::Whole { segmented });
+            let batch = batch(&[&a, &b], 2, 0.5, Objective::SequenceMean);
+            assert_eq!(batch.side.tokens[..], [7, 1, 9, 2, 9, 7, 3, 9, 0, 0]);
+            let segments = [0, 0, 0, 1, 1, 0, 0, 0, 0, 0];
+            assert_eq!(batch.side.segments.as_deref(), segmented.then_some(&segments[..]));
+            assert_eq!(batch.side.sight, Sight::Full(Some([5, 3].into())));
+            assert!(batch.asked.as_deref() == Some(&[]) && batch.targets.is_empty() && !batch.predicts_tokens());
+            let labels = batch.labels.unwrap();
+            assert_eq!((labels.per_example, &labels.extract[..]), (1, &[0, 0][..]));
+            assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
+        }
     }
 
     /// Labels not shifted, an extract position off by one, losses summed instead of averaged: each would show here.

@@ -20,16 +20,20 @@
 //!   either.
 //! - **STS-B's** scores become distributions over 0 … 5: y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher & Manning 2015;
 //!   so does a helper in OpenAI's code). What is predicted is Σ i·pᵢ.
+//!
+//! A model that sees all of a row at once reads [other sequences](Marked).
 
 mod batch;
+mod marked;
 mod transform;
 
 use gradus_data::sets::{Answer, Label, Task, Transformation};
-use gradus_model::{Form, HeadConfig};
+use gradus_model::{Asks, Form, HeadConfig, Parts};
 use gradus_text::{TextError, Tokenizer};
 
 pub use batch::batch;
-pub use transform::{Encoded, Encoder, Sequence};
+pub use marked::Marked;
+pub use transform::{Encoded, Encoder, Reading, Sequence};
 
 /// The ids of the three tokens that only fine-tuning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,27 @@ impl Specials {
     }
 }
 
+/// What frames the texts of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// For a model that reads from left to right, GPT-1's.
+    Ends(Specials),
+    /// For one that sees all at once, BERT's.
+    Marked(Marked),
+}
+
+impl From<Specials> for Frame {
+    fn from(specials: Specials) -> Self {
+        Frame::Ends(specials)
+    }
+}
+
+impl From<Marked> for Frame {
+    fn from(marked: Marked) -> Self {
+        Frame::Marked(marked)
+    }
+}
+
 /// Why a task cannot be fine-tuned on, or an example cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -77,6 +102,11 @@ pub enum TaskError {
         "the model's context of {context} tokens is too short for this task, which needs at least {least}; use a model with a longer context"
     )]
     Context { context: usize, least: usize },
+    #[error(
+        "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, which open and close what a model reads that fills \
+         masks; found none of them: copy the tokenizer that the model was trained with"
+    )]
+    NoMarks,
     #[error("example {id} has no label: {remedy}")]
     NoLabel { id: String, remedy: &'static str },
     #[error("example {id}: expected finite logits, found {found}: the model is damaged or diverged; take another checkpoint")]
@@ -96,6 +126,17 @@ pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
         Answer::Score { .. } | Answer::Choice { .. } => Vec::new(),
     };
     Ok(HeadConfig { labels, ..HeadConfig::new(form, task.answers()) })
+}
+
+/// The head of a task above a body with these parts. One that fills masks has BERT's: a pooler, a bias, and one row for a pair, whose
+/// texts see each other.
+pub fn head_above(task: &Task, parts: &Parts) -> Result<HeadConfig, TaskError> {
+    let head = head(task)?;
+    Ok(match (parts.asks, head.form) {
+        (Asks::Next, _) => head,
+        (Asks::Masked, Form::Choose) => HeadConfig { bias: true, pooler: true, ..head },
+        (Asks::Masked, _) => HeadConfig { form: Form::Classify, bias: true, pooler: true, ..head },
+    })
 }
 
 /// The target distribution of a label: all on one class, or a score shared by its two neighbours.

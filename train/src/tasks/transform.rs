@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gradus_data::sets::{Example, Input, Task, Transformation};
 use gradus_text::Tokenizer;
 
-use super::{Specials, TaskError, target};
+use super::{Frame, Specials, TaskError, target};
 
 /// Token ids that begin with some which other sequences share: a document is held once for all its questions and their answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Sequence {
     /// How many of them count.
     kept: usize,
     own: Vec<u32>,
+    /// Slots of its first segment.
+    first: usize,
 }
 
 impl Sequence {
@@ -27,12 +29,40 @@ impl Sequence {
     pub fn to_vec(&self) -> Vec<u32> {
         [&self.shared[..self.kept], &self.own].concat()
     }
+
+    /// The segment of each of its slots.
+    pub fn segments(&self) -> Vec<u32> {
+        (0..self.len()).map(|slot| u32::from(slot >= self.first)).collect()
+    }
+
+    /// So many of the shared tokens, and others behind them.
+    pub(super) fn after(shared: &Arc<[u32]>, kept: usize, own: Vec<u32>) -> Self {
+        let kept = kept.min(shared.len());
+        Sequence { shared: shared.clone(), kept, first: kept + own.len(), own }
+    }
+
+    /// The same in two segments, of which the first has so many slots.
+    pub(super) fn in_two(self, first: usize) -> Self {
+        Sequence { first, ..self }
+    }
 }
 
 impl From<Vec<u32>> for Sequence {
     fn from(own: Vec<u32>) -> Self {
-        Sequence { shared: Arc::default(), kept: 0, own }
+        Sequence { shared: Arc::default(), kept: 0, first: own.len(), own }
     }
+}
+
+/// How a row is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Each slot sees those before it, and the head reads the last.
+    Forward,
+    /// Each slot sees all, and the head reads the first.
+    Whole {
+        /// Are segments told apart?
+        segmented: bool,
+    },
 }
 
 /// An example as the model reads it.
@@ -44,6 +74,8 @@ pub struct Encoded {
     pub target: Option<Vec<f64>>,
     /// Was a text cut?
     pub truncated: bool,
+    /// How its rows are read.
+    pub reading: Reading,
 }
 
 impl Encoded {
@@ -56,24 +88,29 @@ impl Encoded {
 /// Reads a task's examples for a model with this context.
 #[derive(Clone, Debug)]
 pub struct Encoder<'t> {
-    task: &'static Task,
+    pub(super) task: &'static Task,
     tokenizer: &'t Tokenizer,
-    specials: Specials,
-    context: usize,
+    frame: Frame,
+    pub(super) context: usize,
     /// The last document, and its tokens behind the start token.
     last: Option<(Arc<str>, Arc<[u32]>)>,
 }
 
 impl<'t> Encoder<'t> {
-    /// For a task, with a model's tokenizer and context.
+    /// For a task, with a model's tokenizer and context, and what frames its texts.
     ///
     /// # Errors
     /// A context too short.
-    pub fn new(task: &'static Task, tokenizer: &'t Tokenizer, specials: Specials, context: usize) -> Result<Self, TaskError> {
+    pub fn new(
+        task: &'static Task,
+        tokenizer: &'t Tokenizer,
+        frame: impl Into<Frame>,
+        context: usize,
+    ) -> Result<Self, TaskError> {
         const LEAST: usize = 8; // two texts of at least two tokens
         match context < LEAST {
             true => Err(TaskError::Context { context, least: LEAST }),
-            false => Ok(Encoder { task, tokenizer, specials, context, last: None }),
+            false => Ok(Encoder { task, tokenizer, frame: frame.into(), context, last: None }),
         }
     }
 
@@ -82,12 +119,33 @@ impl<'t> Encoder<'t> {
     /// # Errors
     /// A text that the tokenizer cannot encode, or a data set that is only zero-shot.
     pub fn encode(&mut self, example: &Example) -> Result<Encoded, TaskError> {
-        let half = self.context / 2 - 2;
-        let Specials { start, delimiter, extract } = self.specials;
-        let ids = |text: &str| {
-            let error = |e| TaskError::Text { id: example.id.clone(), source: Box::new(e) };
-            self.tokenizer.encode_plain(text).map_err(error)
+        let ((rows, truncated), reading) = match self.frame {
+            Frame::Ends(specials) => (self.ended(specials, example)?, Reading::Forward),
+            Frame::Marked(marked) => (self.marked(&marked, example)?, marked.reading()),
         };
+        Ok(Encoded { rows, target: example.label.map(|label| target(self.task, label)), truncated, reading })
+    }
+
+    /// A text's tokens.
+    pub(super) fn ids(&self, example: &Example, text: &str) -> Result<Vec<u32>, TaskError> {
+        let error = |e| TaskError::Text { id: example.id.clone(), source: Box::new(e) };
+        self.tokenizer.encode_plain(text).map_err(error)
+    }
+
+    /// The tokens of a document behind what opens a row: the very same where it was the last one too.
+    pub(super) fn document(&mut self, example: &Example, text: &Arc<str>, open: u32) -> Result<Arc<[u32]>, TaskError> {
+        let tokens = match &self.last {
+            Some((last, tokens)) if Arc::ptr_eq(last, text) => tokens.clone(),
+            _ => [&[open], &self.ids(example, text)?[..]].concat().into(),
+        };
+        self.last = Some((text.clone(), tokens.clone()));
+        Ok(tokens)
+    }
+
+    /// An example's rows for a model that reads from left to right, and whether a text was cut.
+    fn ended(&mut self, specials: Specials, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
+        let half = self.context / 2 - 2;
+        let Specials { start, delimiter, extract } = specials;
         let mut truncated = false;
         let mut cut = |mut ids: Vec<u32>, most: usize| {
             truncated |= ids.len() > most;
@@ -96,20 +154,16 @@ impl<'t> Encoder<'t> {
         };
         let pair = |a: &[u32], b: &[u32]| Sequence::from([&[start], a, &[delimiter], b, &[extract]].concat());
         let rows = match &example.input {
-            Input::One(x) => vec![[&[start], &cut(ids(x)?, self.context - 2)[..], &[extract]].concat().into()],
+            Input::One(x) => vec![[&[start], &cut(self.ids(example, x)?, self.context - 2)[..], &[extract]].concat().into()],
             Input::Pair(a, b) => {
-                let (a, b) = (cut(ids(a)?, half), cut(ids(b)?, half));
+                let (a, b) = (cut(self.ids(example, a)?, half), cut(self.ids(example, b)?, half));
                 let both = self.task.transformation == Transformation::Similar;
                 if both { vec![pair(&a, &b), pair(&b, &a)] } else { vec![pair(&a, &b)] }
             }
             Input::Choices { document, question, answers } => {
-                let shared = match &self.last {
-                    Some((text, tokens)) if Arc::ptr_eq(text, document) => tokens.clone(),
-                    _ => [&[start], &ids(document)?[..]].concat().into(),
-                };
-                self.last = Some((document.clone(), shared.clone()));
-                let question = ids(question)?;
-                let answers: Vec<Vec<u32>> = answers.iter().map(|a| ids(a)).collect::<Result<_, _>>()?;
+                let shared = self.document(example, document, start)?;
+                let question = self.ids(example, question)?;
+                let answers: Vec<Vec<u32>> = answers.iter().map(|a| self.ids(example, a)).collect::<Result<_, _>>()?;
                 let whole = |answers: &[Vec<u32>]| 3 + answers.iter().map(Vec::len).max().unwrap_or(0);
                 let asked = !question.is_empty();
                 let answers: Vec<_> = if !asked || question.len() + whole(&answers) > self.context {
@@ -120,16 +174,14 @@ impl<'t> Encoder<'t> {
                 let question = cut(question, self.context - whole(&answers));
                 let most = 1 + if asked { self.context - whole(&answers) - question.len() } else { half };
                 truncated |= shared.len() > most;
-                let row = |answer: &Vec<u32>| Sequence {
-                    shared: shared.clone(),
-                    kept: shared.len().min(most),
-                    own: [&question, &[delimiter][..], answer, &[extract]].concat(),
+                let row = |answer: &Vec<u32>| {
+                    Sequence::after(&shared, most, [&question, &[delimiter][..], answer, &[extract]].concat())
                 };
                 answers.iter().map(row).collect()
             }
             Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: self.task.name }),
         };
-        Ok(Encoded { rows, target: example.label.map(|label| target(self.task, label)), truncated })
+        Ok((rows, truncated))
     }
 }
 

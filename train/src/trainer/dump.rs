@@ -98,7 +98,7 @@ impl Trainer {
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
         let text = checksums::read(dir, STEP)?;
-        Self::replay_of(&path, &text, || Ok(model_dir::load(dir)?))
+        Self::replay_of(&path, &text, || Ok(model_dir::read(dir)?))
     }
 
     /// The same from the bytes of `step.json`, whose errors name `path`, and the parameters.

@@ -1,5 +1,15 @@
 //! `bert`, `ernie` and `roberta`: one layout. RoBERTa has one segment, counts its positions from 2 (row 1 is padding's) and names its
 //! heads otherwise.
+//!
+//! ```text
+//! a classifier                     BertForSequenceClassification    bert.pooler.dense, classifier
+//!                                  RobertaForSequenceClassification classifier.dense, classifier.out_proj
+//! one logit per answer to choose   BertForMultipleChoice            bert.pooler.dense, classifier
+//!                                  RobertaForMultipleChoice         roberta.pooler.dense, classifier
+//! ```
+//!
+//! All compute W_y tanh(W_p h + b_p) + b_y of the first slot's h. In training RoBERTa's classifier also has a dropout on h, as fairseq's
+//! has, which is left out here.
 
 use serde_json::{Value, json};
 
@@ -14,8 +24,8 @@ use crate::model::ModelConfig;
 pub(super) struct Encoder {
     model_types: &'static [&'static str],
     prefix: &'static str,
-    /// The class that pre-trains it, that of its language model alone, that of its body alone, and that of a classifier.
-    classes: [&'static str; 4],
+    /// The class that pre-trains it, that of its language model alone, that of its body alone, that of a classifier, and that of a choice.
+    classes: [&'static str; 5],
     /// Rows of the positions' table before the first position.
     unused: usize,
     /// The layer before the output, its norm, what has the output's bias; the pooler and the classifier.
@@ -26,8 +36,10 @@ pub(super) struct Encoder {
     segments: bool,
 }
 
+/// The pooler of a body, without its prefix.
+const POOLER: &str = "pooler.dense";
 const BERTS_HEADS: [&str; 5] =
-    ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions", "pooler.dense", "classifier"];
+    ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions", POOLER, "classifier"];
 const BERTS_COPIES: &[(&str, &str)] = &[
     ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
     ("cls.predictions.decoder.bias", "cls.predictions.bias"),
@@ -36,7 +48,7 @@ const BERTS_COPIES: &[(&str, &str)] = &[
 pub(super) const BERT: Encoder = Encoder {
     model_types: &["bert"],
     prefix: "bert.",
-    classes: ["BertForPreTraining", "BertForMaskedLM", "BertModel", "BertForSequenceClassification"],
+    classes: ["BertForPreTraining", "BertForMaskedLM", "BertModel", "BertForSequenceClassification", "BertForMultipleChoice"],
     unused: 0,
     heads: BERTS_HEADS,
     copies: BERTS_COPIES,
@@ -46,14 +58,26 @@ pub(super) const BERT: Encoder = Encoder {
 pub(super) const ERNIE: Encoder = Encoder {
     model_types: &["ernie"],
     prefix: "ernie.",
-    classes: ["ErnieForPreTraining", "ErnieForMaskedLM", "ErnieModel", "ErnieForSequenceClassification"],
+    classes: [
+        "ErnieForPreTraining",
+        "ErnieForMaskedLM",
+        "ErnieModel",
+        "ErnieForSequenceClassification",
+        "ErnieForMultipleChoice",
+    ],
     ..BERT
 };
 
 pub(super) const ROBERTA: Encoder = Encoder {
     model_types: &["roberta"],
     prefix: "roberta.",
-    classes: ["RobertaForPreTraining", "RobertaForMaskedLM", "RobertaModel", "RobertaForSequenceClassification"],
+    classes: [
+        "RobertaForPreTraining",
+        "RobertaForMaskedLM",
+        "RobertaModel",
+        "RobertaForSequenceClassification",
+        "RobertaForMultipleChoice",
+    ],
     unused: 2,
     heads: ["lm_head.dense", "lm_head.layer_norm", "lm_head", "classifier.dense", "classifier.out_proj"],
     copies: &[("lm_head.decoder.weight", "embeddings.word_embeddings.weight"), ("lm_head.decoder.bias", "lm_head.bias")],
@@ -85,11 +109,17 @@ fn is_next(head: &HeadConfig) -> bool {
     head.labels == NEXT
 }
 
+/// Has a head one logit per answer?
+fn chooses(head: &HeadConfig) -> bool {
+    head.form == Form::Choose
+}
+
 impl Encoder {
     /// The name of one of our modules outside the blocks, `None` for one that it does not have.
     fn module(&self, module: &str, config: &ModelConfig) -> Option<String> {
         let [dense, norm, output, pooler, classifier] = self.heads;
         let next = config.head.as_ref().is_some_and(is_next);
+        let choice = config.head.as_ref().is_some_and(chooses);
         let of_body = |name: &str| format!("{}{name}", self.prefix);
         if module.starts_with("score") && !self.has_head(config) {
             return None;
@@ -98,9 +128,10 @@ impl Encoder {
             "transform.dense" => dense.into(),
             "transform.ln" => norm.into(),
             "transform" => output.into(),
-            "score.pooler" if pooler == "pooler.dense" => of_body(pooler),
+            "score.pooler" if choice || pooler == POOLER => of_body(POOLER),
             "score.pooler" => pooler.into(),
             "score" if next => "cls.seq_relationship".into(),
+            "score" if choice => "classifier".into(),
             "score" => classifier.into(),
             other => of_body(EMBEDDINGS.iter().find(|(ours, _)| *ours == other)?.1),
         })
@@ -115,14 +146,15 @@ impl Encoder {
     }
 
     fn head(&self, fields: &Fields) -> Result<Option<HeadConfig>, String> {
-        let [pretraining, _, _, classifier] = self.classes;
+        let [pretraining, _, _, classifier, choice] = self.classes;
         let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
         let dropout = field(fields, "classifier_dropout", dropout)?;
-        let of = |classes, dropout| HeadConfig { bias: true, pooler: true, dropout, ..HeadConfig::new(Form::Classify, classes) };
-        let head = head_from_json(fields, classifier, |classes| of(classes, dropout))?;
-        let next = given(fields, "architectures").is_some_and(|all| all[0] == pretraining) && self.segments;
-        let next = next.then(|| HeadConfig { labels: NEXT.map(str::to_owned).into(), ..of(2, 0.0) });
-        Ok(head.or(next))
+        let of = |form, classes, dropout| HeadConfig { bias: true, pooler: true, dropout, ..HeadConfig::new(form, classes) };
+        let head = head_from_json(fields, classifier, |classes| of(Form::Classify, classes, dropout))?;
+        let is = |class: &str| given(fields, "architectures").is_some_and(|all| all[0] == class);
+        let next = (is(pretraining) && self.segments)
+            .then(|| HeadConfig { labels: NEXT.map(str::to_owned).into(), ..of(Form::Classify, 2, 0.0) });
+        Ok(head.or(next).or_else(|| is(choice).then(|| of(Form::Choose, 1, dropout))))
     }
 }
 
@@ -191,7 +223,7 @@ impl Dialect for Encoder {
         if !(shape && plain && segmented) {
             return None;
         }
-        let [pretraining, masked, body, _] = self.classes;
+        let [pretraining, masked, body, ..] = self.classes;
         let class = match &config.head {
             Some(head) if is_next(head) && self.segments && transform => pretraining,
             _ if transform => masked,
@@ -217,19 +249,21 @@ impl Dialect for Encoder {
             "vocab_size": c.vocab,
         });
         let Value::Object(mut fields) = fields else { unreachable!("an object") };
-        if self.classifier(config).is_some() {
+        if let Some(head) = config.head.as_ref().filter(|_| self.classifier(config).is_some()) {
             fields.insert("gradus_transform".into(), json!(transform)); // its class does not tell
+            fields.insert("classifier_dropout".into(), json!(head.dropout));
         }
         Some(fields)
     }
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
-        let next = config.head.as_ref().is_some_and(is_next);
-        (self.has_head(config) && !next).then_some(self.classes[3])
+        let [.., classifier, choice] = self.classes;
+        let head = config.head.as_ref().filter(|head| self.has_head(config) && !is_next(head))?;
+        Some(if chooses(head) { choice } else { classifier })
     }
 
     fn has_head(&self, config: &ModelConfig) -> bool {
-        config.head.as_ref().is_some_and(|head| head.form == Form::Classify && head.bias && head.pooler)
+        config.head.as_ref().is_some_and(|head| head.form != Form::Similar && head.bias && head.pooler)
     }
 
     fn theirs(&self, config: &ModelConfig, path: &str) -> Vec<Theirs> {
@@ -266,6 +300,7 @@ impl Dialect for Encoder {
 
     /// A body alone has a pooler, which only heads read.
     fn ignores(&self, name: &str) -> bool {
-        ["embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.weight", "pooler.dense.bias"].contains(&name)
+        let of_pooler = name.strip_prefix(POOLER).is_some_and(|kind| [".weight", ".bias"].contains(&kind));
+        ["embeddings.position_ids", "embeddings.token_type_ids"].contains(&name) || of_pooler
     }
 }

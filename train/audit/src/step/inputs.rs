@@ -10,7 +10,7 @@ use gradus_model::{Batch, GptConfig, GradientMode, Init, Labels, Model, Objectiv
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
-use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel};
+use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel, task_head};
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -205,7 +205,7 @@ impl StepInputs {
     /// No such model or files, a model that was fine-tuned for another task, or fewer rows.
     pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, StepInputsError> {
         let dir = ModelDir::open(path)?;
-        let headed = dir.load()?.score.is_some();
+        let headed = task_head(&dir.read()?).is_some();
         let task_model = if headed { TaskModel::finetuned(path, task)? } else { TaskModel::pretrained(path, seed)? };
         let mut train = task_model.read(task, folder, Split::Train)?;
         let rows = train.rows.len();
@@ -228,7 +228,7 @@ impl StepInputs {
                  computed, what flowed back to it and from where, and what the update made of it.",
                 path.display(),
                 labels.weights.len(),
-                settings.aux
+                settings.lambda(&model.backbone.config())
             ),
             trainer: Trainer::new(recipe, model.cast()),
             tokens: Tokens::of(&task_model.tokenizer, &batch, [&read, &|i| batch.weights[i] != 0.0]),

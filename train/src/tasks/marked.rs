@@ -1,0 +1,208 @@
+//! BERT's input transformations (Devlin et al. 2018, §4 and figure 4): what a model reads that sees all of a row at once.
+//!
+//! ```text
+//! classify            [CLS] x [SEP]
+//! entail, similar     [CLS] a [SEP] b [SEP]                        segments 0 … 0 1 … 1, where the model tells them apart
+//! choose              [CLS] document question [SEP] answerₖ [SEP]  for each k: one logit each (§4.4)
+//! ```
+//!
+//! The head reads the first slot. A pair is read once: each of its texts sees the other, whatever their order. Decided here:
+//!
+//! - **Marks** are those that the tokenizer has. Under RoBERTa's names two stand between texts, `<s> a </s></s> b </s>`, as fairseq and
+//!   `transformers` have it, for its checkpoints were trained so; under BERT's names one, whatever the model.
+//! - **Length.** Where two texts are too long together, the longer one loses its end, token by token, until they fit (BERT's code,
+//!   `_truncate_seq_pair`). A document loses its end before its question does, to the same length for every answer.
+//! - **STS-B's** scores are distributions over 0 … 5, as for GPT-1 ([`super`]); `run_glue.py` of `transformers` learns one number.
+
+use gradus_data::sets::{Example, Input};
+use gradus_model::Parts;
+use gradus_text::Tokenizer;
+
+use super::TaskError;
+use super::transform::{Encoder, Reading, Sequence};
+use crate::views::Marks;
+
+/// What frames the texts of a model that sees all of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// What opens a row and closes a text.
+    pub marks: Marks,
+    /// Marks between two texts: one, or RoBERTa's two.
+    pub between: usize,
+    /// Does the model tell segments apart?
+    pub segmented: bool,
+}
+
+impl Marked {
+    /// That of a tokenizer, for a body with these parts; `None` where it has neither BERT's marks nor RoBERTa's.
+    pub fn of(tokenizer: &Tokenizer, parts: &Parts) -> Option<Self> {
+        let marks = Marks::of(tokenizer)?;
+        let berts = tokenizer.token_id(Marks::BERT[1]) == Some(marks.close);
+        Some(Marked { marks, between: if berts { 1 } else { 2 }, segmented: parts.segments > 1 })
+    }
+
+    pub(super) fn reading(&self) -> Reading {
+        Reading::Whole { segmented: self.segmented }
+    }
+
+    /// What follows what a row begins with: the rest of the first text, and the second.
+    fn rest(&self, first: &[u32], second: &[u32]) -> Vec<u32> {
+        [first, &vec![self.marks.close; self.between], second, &[self.marks.close]].concat()
+    }
+}
+
+/// How many tokens of two texts remain where there is room for so many: the longer one is cut.
+fn fit(a: usize, b: usize, room: usize) -> (usize, usize) {
+    let (more, less) = (room.div_ceil(2), room / 2);
+    match () {
+        () if a + b <= room => (a, b),
+        () if a <= more => (a, room - a),
+        () if b <= less => (room - b, b),
+        () => (more, less),
+    }
+}
+
+impl Encoder<'_> {
+    /// An example's rows, and whether a text was cut.
+    pub(super) fn marked(&mut self, marked: &Marked, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
+        let Marks { open, close, .. } = marked.marks;
+        let of_one = self.context - 2;
+        let of_two = of_one - marked.between;
+        Ok(match &example.input {
+            Input::One(x) => {
+                let x = self.ids(example, x)?;
+                let kept = x.len().min(of_one);
+                (vec![[&[open], &x[..kept], &[close]].concat().into()], kept < x.len())
+            }
+            Input::Pair(a, b) => {
+                let (a, b) = (self.ids(example, a)?, self.ids(example, b)?);
+                let (first, second) = fit(a.len(), b.len(), of_two);
+                let row = Sequence::from([&[open], &marked.rest(&a[..first], &b[..second])[..]].concat());
+                (vec![row.in_two(1 + first + marked.between)], first + second < a.len() + b.len())
+            }
+            Input::Choices { document, question, answers } => {
+                let document = self.document(example, document, open)?;
+                let question = self.ids(example, question)?;
+                let answers: Vec<Vec<u32>> = answers.iter().map(|a| self.ids(example, a)).collect::<Result<_, _>>()?;
+                let (all, longest) = (document.len() - 1 + question.len(), answers.iter().map(Vec::len).max().unwrap_or(0));
+                let (first, second) = fit(all, longest, of_two);
+                let asked = question.len().min(first);
+                let row = |answer: &Vec<u32>| {
+                    let own = marked.rest(&question[..asked], &answer[..answer.len().min(second)]);
+                    Sequence::after(&document, 1 + first - asked, own).in_two(1 + first + marked.between)
+                };
+                (answers.iter().map(row).collect(), first < all || second < longest)
+            }
+            Input::Reference { .. } => return Err(TaskError::ZeroShotOnly { task: self.task.name }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_data::sets::{Label, Task};
+
+    use super::*;
+
+    const MARKS: Marks = Marks { open: 256, close: 257, mask: 258, words: 256 };
+    const BERT: Marked = Marked { marks: MARKS, between: 1, segmented: true };
+    const ROBERTA: Marked = Marked { marks: MARKS, between: 2, segmented: false };
+
+    /// Rows as text, ^ for what opens and $ for what closes, their segments, and whether a text was cut.
+    fn read(marked: Marked, task: &str, input: Input, context: usize) -> (Vec<String>, Vec<String>, bool) {
+        let task = Task::named(task).unwrap();
+        let example = Example { id: "0".into(), input, label: Some(Label::Class(0)), group: None };
+        let encoded = Encoder::new(task, &Tokenizer::bytes(), marked, context).unwrap().encode(&example).unwrap();
+        assert_eq!(encoded.reading, Reading::Whole { segmented: marked.segmented });
+        let letter = |&id: &u32| if id < 256 { id as u8 as char } else { ['^', '$'][id as usize - 256] };
+        let text = |row: &Sequence| row.to_vec().iter().map(letter).collect();
+        let segments = |row: &Sequence| row.segments().iter().map(u32::to_string).collect();
+        (encoded.rows.iter().map(text).collect(), encoded.rows.iter().map(segments).collect(), encoded.truncated)
+    }
+
+    fn rows(marked: Marked, task: &str, input: Input, context: usize) -> Vec<String> {
+        read(marked, task, input, context).0
+    }
+
+    fn pair(a: &str, b: &str) -> Input {
+        Input::Pair(a.into(), b.into())
+    }
+
+    fn choices(document: &str, question: &str, answers: &[&str]) -> Input {
+        let answers = answers.iter().map(|&a| a.into()).collect();
+        Input::Choices { document: document.into(), question: question.into(), answers }
+    }
+
+    #[test]
+    fn the_transformations_are_those_of_figure_4() {
+        let story = choices("doc", "q?", &["a", "bb"]);
+        let (one, segments, _) = read(BERT, "cola", Input::One("abc".into()), 32);
+        assert_eq!((one, segments), (vec!["^abc$".into()], vec!["00000".into()]));
+        let (two, segments, _) = read(BERT, "mnli", pair("ab", "cde"), 32);
+        assert_eq!((two, segments), (vec!["^ab$cde$".into()], vec!["00001111".into()]));
+        assert_eq!(rows(BERT, "mrpc", pair("ab", "cde"), 32), ["^ab$cde$"], "read once");
+        let (chosen, segments, _) = read(BERT, "race", story.clone(), 32);
+        assert_eq!(chosen, ["^docq?$a$", "^docq?$bb$"]);
+        assert_eq!(segments, ["000000011", "0000000111"]);
+        assert_eq!(rows(ROBERTA, "mnli", pair("ab", "cde"), 32), ["^ab$$cde$"]);
+        assert_eq!(rows(ROBERTA, "race", story, 32), ["^docq?$$a$", "^docq?$$bb$"]);
+    }
+
+    #[test]
+    fn marks_are_doubled_under_robertas_names_alone() {
+        let parts = |segments| Parts { segments, ..Parts::NONE };
+        let with = |names: [&str; 3]| {
+            let mut tokenizer = Tokenizer::bytes();
+            for name in names {
+                tokenizer.add_special(name).unwrap();
+            }
+            tokenizer
+        };
+        assert_eq!(Marked::of(&Tokenizer::bytes(), &parts(2)), None);
+        assert_eq!(Marked::of(&with(Marks::BERT), &parts(2)), Some(BERT));
+        assert_eq!(Marked::of(&with(Marks::BERT), &parts(1)), Some(Marked { segmented: false, ..BERT }));
+        assert_eq!(Marked::of(&with(Marks::ROBERTA), &parts(1)), Some(ROBERTA));
+    }
+
+    #[test]
+    fn the_longer_text_loses_its_end() {
+        // n = 12: one text n − 2 = 10, two n − 3 = 9 together.
+        assert_eq!(rows(BERT, "cola", Input::One("0123456789ab".into()), 12), ["^0123456789$"]);
+        assert_eq!(rows(BERT, "mnli", pair("0123456789", "a"), 12), ["^01234567$a$"]);
+        assert_eq!(rows(BERT, "mnli", pair("a", "0123456789"), 12), ["^a$01234567$"]);
+        assert_eq!(rows(BERT, "mnli", pair("0123456789", "abcdefgh"), 12), ["^01234$abcd$"]);
+        assert_eq!(rows(ROBERTA, "mnli", pair("0123456789", "abcdefgh"), 12), ["^0123$$abcd$"]);
+        let is_cut = |a, b| read(BERT, "mnli", pair(a, b), 12).2;
+        assert!(!is_cut("01234", "abcd") && is_cut("012345", "abcd"));
+        // As the code does it, a token at a time.
+        for (a, b, room) in (0..12).flat_map(|a| (0..12).flat_map(move |b| (4..14).map(move |room| (a, b, room)))) {
+            let (mut x, mut y) = (a, b);
+            while x + y > room {
+                if x > y { x -= 1 } else { y -= 1 }
+            }
+            assert_eq!(fit(a, b, room), (x, y), "{a} and {b} in {room}");
+        }
+    }
+
+    #[test]
+    fn a_document_loses_its_end_before_its_question_does() {
+        assert_eq!(rows(BERT, "race", choices("0123456789", "why?", &["a", "bcd"]), 14), ["^0123why?$a$", "^0123why?$bcd$"]);
+        assert_eq!(rows(BERT, "race", choices("0123", "who is it?", &["abcdefghij", "k"]), 12), ["^who i$abcd$", "^who i$k$"]);
+        assert_eq!(rows(BERT, "story-cloze", choices("0123456789", "", &["ab", "c"]), 12), ["^0123456$ab$", "^0123456$c$"]);
+    }
+
+    #[test]
+    fn no_text_leaves_the_context() {
+        for (context, n) in (8..40).flat_map(|context| (0..30).map(move |n| (context, n))) {
+            let x = "x".repeat(n);
+            for marked in [BERT, ROBERTA] {
+                for input in [pair(&x, "yyy"), pair("yyy", &x), pair(&x, &x)] {
+                    assert!(rows(marked, "mrpc", input, context).iter().all(|r| r.len() <= context), "{n} in {context}");
+                }
+                for input in [choices(&x, &x, &[&x, "z"]), choices("doc", &x, &["z", "z"]), choices(&x, "q", &["z", &x])] {
+                    assert!(rows(marked, "race", input, context).iter().all(|r| r.len() <= context), "{n} in {context}");
+                }
+            }
+        }
+    }
+}
