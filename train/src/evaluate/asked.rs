@@ -37,7 +37,7 @@ impl Asked {
 
     /// −ln P of each token that is asked, in nats.
     pub fn losses<T: Real>(&self, model: &Model<Tensor<T>>) -> Vec<f64> {
-        model.token_losses(&self.batch(super::fills_masks(model))).to_vec().into_iter().map(Real::to_f64).collect()
+        model.token_losses(&self.batch(super::fills_masks(model))).to_vec().into_iter().map(|loss| loss.to_f64()).collect()
     }
 
     /// The gradient of their mean, where it reaches a parameter: a head that is not asked has none.

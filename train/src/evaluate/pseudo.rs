@@ -32,7 +32,9 @@ pub fn pseudo_losses<T: Real>(
         let mut losses = Vec::with_capacity(window.len());
         for first in (0..window.len()).step_by(each) {
             let hidden: Vec<usize> = (first..window.len().min(first + each)).collect();
-            losses.extend(model.token_losses(&with_each_hidden(window, &hidden, marks)).to_vec().into_iter().map(Real::to_f64));
+            losses.extend(
+                model.token_losses(&with_each_hidden(window, &hidden, marks)).to_vec().into_iter().map(|loss| loss.to_f64()),
+            );
             done += hidden.len();
             progress(done);
         }

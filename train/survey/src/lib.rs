@@ -9,7 +9,7 @@
 //! it has not learnt. All distributions are over the world's words; what a model gives to other tokens is left out.
 //!
 //! A model that fills masks answers U in the format that it was trained on, one word hidden. To answer G it reads the words so far
-//! and a [MASK] for each word that a story of mean length still has, of which the first is asked. A model that predicts the next
+//! and a `[MASK]` for each word that a story of mean length still has, of which the first is asked. A model that predicts the next
 //! token answers G directly, and U by Bayes: by the probability of the whole story with each word of the world in that place.
 
 mod answers;

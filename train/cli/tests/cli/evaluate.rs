@@ -229,7 +229,8 @@ fn what_is_asked_by_numbers_agrees_with_transformers() {
         let ((all, shape), logits) = (fixture.ids("input_ids"), fixture.get("logits"));
         let (t, vocab) = (shape[1], logits.shape()[2]);
         let (ids, logits) = (&all[..t], &logits.to_vec()[..t * vocab]); // the first row has no padding
-        let targets: Vec<Option<u32>> = (0..t).map(|slot| (slot % 3 != 1).then_some((5 * slot as u32 + 2) % vocab as u32)).collect();
+        let targets: Vec<Option<u32>> =
+            (0..t).map(|slot| (slot % 3 != 1).then_some((5 * slot as u32 + 2) % vocab as u32)).collect();
         desk.write("ids", words(ids));
         let told = |target: &Option<u32>| target.map_or("-".into(), |id| id.to_string());
         desk.write("targets", targets.iter().map(told).collect::<Vec<_>>().join("\n"));
@@ -240,7 +241,8 @@ fn what_is_asked_by_numbers_agrees_with_transformers() {
         } else {
             ""
         };
-        let asked = format!("evaluate --model golden/{model} --ids ids --targets targets {segments} --dtype f64 --gradients --json");
+        let asked =
+            format!("evaluate --model golden/{model} --ids ids --targets targets {segments} --dtype f64 --gradients --json");
         let json = desk.gradus(&asked).json();
         let nll = |slot: usize, id: u32| {
             let row = &logits[slot * vocab..][..vocab];
@@ -252,7 +254,8 @@ fn what_is_asked_by_numbers_agrees_with_transformers() {
         assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-10), "{model}: {found:?} {expected:?}");
         assert_near(&json["nll"], expected.iter().sum::<f64>() / expected.len() as f64, 1e-12);
         let norms = json["gradient_norms"].as_object().unwrap();
-        let names: Vec<String> = fixture.names().into_iter().filter_map(|n| Some(n.strip_prefix("gradient.")?.to_owned())).collect();
+        let names: Vec<String> =
+            fixture.names().into_iter().filter_map(|n| Some(n.strip_prefix("gradient.")?.to_owned())).collect();
         let renamed = |name: &String| name.replacen("ernie.", "bert.", 1);
         assert!(names.iter().all(|name| norms.contains_key(&renamed(name))), "{model}: {names:?} {norms:?}");
     }
@@ -272,7 +275,8 @@ fn what_cannot_be_asked_by_numbers_is_said() {
     ask("relative-bert", ["2 3", "- -", ""]).misused(&["a token to be asked at least once"]);
     ask("relative-bert", ["2 3", "- 23", ""]).fails_with(&["entry 1 (from 0) is the id 23; expected 0 to 22"]);
     ask("relative-bert", ["2 3", "- x", ""]).fails_with(&["entry 1 (from 0) is \"x\""]);
-    ask("relative-bert", ["2 3", "- 1", "0 2"]).fails_with(&["entry 1 (from 0) is the id 2; expected 0 to 1, the model's segments"]);
+    ask("relative-bert", ["2 3", "- 1", "0 2"])
+        .fails_with(&["entry 1 (from 0) is the id 2; expected 0 to 1, the model's segments"]);
     ask("relative-bert", ["2 3", "- 1", "0"]).misused(&["segments: 1 entries", "one for each token"]);
     ask("relative-gpt2", ["2 3", "- 1", "0 0"]).misused(&["--segments", "has none"]);
     ask("relative-bert", ["2 3 4 5 6 7 8 9 2 3 4", "1", ""]).misused(&["11 tokens", "at most 10"]);
