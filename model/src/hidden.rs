@@ -100,13 +100,21 @@ impl<'t, T: Real> Hidden<'t, T> {
     /// The logits (B, T, rows) in every slot.
     pub fn logits(&self) -> Var<'t, T> {
         let (b, t) = (self.states.shape()[0], self.states.shape()[1]);
-        let (rows, bias) = self.before_output(self.rows(None));
+        self.logits_of(self.rows(None)).reshape([b, t, self.output.shape()[0]])
+    }
+
+    /// The logits (n, rows) in these slots (of B·T).
+    pub fn logits_at(&self, slots: &Arc<[u32]>) -> Var<'t, T> {
+        self.logits_of(self.rows(Some(slots)))
+    }
+
+    fn logits_of(&self, rows: Var<'t, T>) -> Var<'t, T> {
+        let (rows, bias) = self.before_output(rows);
         let logits = rows.matmul(&self.output.t());
-        let logits = match bias {
+        match bias {
             Some(bias) => logits + bias,
             None => logits,
-        };
-        logits.reshape([b, t, self.output.shape()[0]])
+        }
     }
 
     /// The states (n, d) of the slots in which a token is asked: only they meet the output's matrix.

@@ -218,6 +218,12 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
+    /// The logits (n, rows) in these slots (of B·T), without dropout: to a causal model, of the token that follows.
+    pub fn logits_at(&self, side: &Side, slots: impl Into<Arc<[u32]>>) -> Tensor<T> {
+        let slots = slots.into();
+        on_pool(|| self.constants(&Tape::off()).hidden(side, None).logits_at(&slots).into_value())
+    }
+
     /// Logits of a batch's examples, (examples, classes or answers), without dropout; the right answers play no part.
     ///
     /// Panics on a model without a head or a batch without labels.

@@ -13,6 +13,7 @@ mod ops_page;
 mod optimizer_parity;
 mod relatives_parity;
 mod rooms;
+mod survey;
 mod systems;
 mod transformers_parity;
 mod tuned_parity;

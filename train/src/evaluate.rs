@@ -8,12 +8,20 @@
 //! ```
 //!
 //! With S = T, the default, no input is read twice, and the first prediction of a window has one token of history.
+//!
+//! For models that fill masks see [`pseudo_losses`], and for what is asked slot by slot [`Asked`].
+
+mod asked;
+mod pseudo;
 
 use std::ops::Range;
 
 use gradus_data::TokenBatch;
-use gradus_model::{Batch, GradientMode, Model, Tree};
+use gradus_model::{Asks, Batch, GradientMode, Model, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
+
+pub use asked::Asked;
+pub use pseudo::pseudo_losses;
 
 /// Tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
 const BATCH_TOKENS: usize = 4096;
@@ -93,6 +101,11 @@ fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
         weights[row * length..][window.counted.clone()].fill(weight);
     }
     Batch::next(rows, inputs, targets, weights)
+}
+
+/// Does a model fill masks, instead of predicting the next token?
+pub fn fills_masks<V>(model: &Model<V>) -> bool {
+    model.gpt().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked)
 }
 
 /// Predicted tokens of these sequences: all but the first of each.

@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use gradus_model::{Asks, Batch, Model, Side, Sight};
+use gradus_model::{Batch, Model, Side, Sight};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
+use crate::evaluate::fills_masks;
 use crate::finetune::task_head;
 use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
@@ -75,18 +76,17 @@ pub struct Filled {
     pub by_bayes: bool,
 }
 
-/// Does a model fill masks, instead of predicting the next token?
-pub fn fills_masks<V>(model: &Model<V>) -> bool {
-    model.gpt().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked)
-}
-
 /// Fills the gaps of a text. `reach` is told how many of the vocabulary's tokens have been tried.
 ///
 /// # Errors
 /// No gap or too many, a text that is too long, a tokenizer without the special tokens.
 pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
-    let pieces: Vec<Vec<u32>> = text.split(GAP).map(|piece| tokenizer.encode(piece)).collect::<Result<_, _>>()?;
-    let gaps = pieces.len() - 1;
+    let gaps = text.matches(GAP).count();
+    // Where the blank before a word belongs to its token, it is part of what is asked.
+    let piece = |(number, piece): (usize, &str)| {
+        tokenizer.encode(if number < gaps && tokenizer.blanks_lead() { piece.trim_end() } else { piece })
+    };
+    let pieces: Vec<Vec<u32>> = text.split(GAP).enumerate().map(piece).collect::<Result<_, _>>()?;
     if gaps == 0 {
         return Err(FillError::NoGap);
     }
@@ -195,6 +195,19 @@ mod tests {
         for (word, p) in all.iter().enumerate() {
             assert!((found.gaps[0].probabilities[word] - p / all.iter().sum::<f64>()).abs() < 1e-5);
         }
+    }
+
+    /// The blank before a gap is part of the word that is asked, where tokens begin with one.
+    #[test]
+    fn a_gap_of_a_byte_level_tokenizer() {
+        let tokens = (0..=255).map(|byte| Tokenizer::letter(byte).to_string()).collect();
+        let mut tokenizer = Tokenizer::byte_bpe(gradus_text::ByteBpe::new(tokens, &[]).unwrap());
+        for special in ["[CLS]", "[SEP]", "[MASK]"] {
+            tokenizer.add_special(special).unwrap();
+        }
+        let model = Model::init(&GptConfig { vocab: 259, context: 9, ..tiny_bert() }.into(), 3);
+        let gaps = fill(&model, &tokenizer, "ab [MASK] cd [MASK]", &mut |_| {}).unwrap().gaps;
+        assert_eq!(gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [2, 6]);
     }
 
     #[test]

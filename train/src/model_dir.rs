@@ -14,7 +14,8 @@ use gradus_text::{TextError, Tokenizer};
 pub const BEST: &str = "best";
 
 /// A directory with a tokenizer holds one of these files.
-const TOKENIZER_FILES: [&str; 4] = ["tokenizer.json", "gradus_tokenizer.json", "vocab.json", "encoder_bpe_40000.json"];
+const TOKENIZER_FILES: [&str; 6] =
+    ["tokenizer.json", "gradus_tokenizer.json", "vocab.json", "encoder_bpe_40000.json", "encoder.json", "vocab.txt"];
 
 /// Why a model directory could not be used.
 #[derive(Debug, thiserror::Error)]

@@ -4,18 +4,18 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use gradus_data::{TokenFile, Tokens, pieces};
-use gradus_text::{BpeTrainer, Mode, Tokenizer, parse_ids, strip_gutenberg, utf8};
+use gradus_text::{BpeTrainer, ByteBpe, Cleaning, Cut, Mode, Tokenizer, WordPiece, parse_ids, strip_gutenberg, utf8};
 use gradus_world::{World, WorldConfig};
 use sha2::{Digest, Sha256};
 
 use super::{MIB, Parser, files};
 
-/// `tokenizer.json`, `gradus_tokenizer.json`, or vocabulary and merges, and `tokenizer_config.json`. A BPE has a cache of 2 MiB,
+/// `tokenizer.json` of four forms, `gradus_tokenizer.json`, vocabulary and merges, or `vocab.txt`, and `tokenizer_config.json`. A BPE has a cache of 2 MiB,
 /// and here there are two.
 pub static TOKENIZER: Parser =
     Parser { name: "tokenizer", read: read_tokenizer, seeds: tokenizers, always: 8 * MIB, per_byte: 400 };
 
-/// A file of a corpus, and one of `--ids`. Two BPEs are there to encode it.
+/// A file of a corpus, and one of `--ids`. Four tokenizers are there to encode it.
 pub static TEXT: Parser = Parser { name: "text", read: read_text, seeds: texts, always: 16 * MIB, per_byte: 400 };
 
 /// Stories, a line each, as `gradus world --log-prob` takes them.
@@ -49,9 +49,59 @@ fn bpe(mode: Mode) -> Tokenizer {
     trainer.train(&words, |_, _| ()).expect("room for the characters")
 }
 
+/// A small WordPiece vocabulary.
+fn pieces_of_words(cleaning: Cleaning) -> Tokenizer {
+    let tokens =
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##e", "##at", "c", "z", "##oe", "Zo", "##ë", ",", "[", "日"];
+    Tokenizer::word_piece(WordPiece::new(tokens.map(str::to_owned).into(), cleaning).expect("sound"))
+}
+
+/// Bytes, a few merges, and specials.
+fn byte_bpe(specials: &[&str]) -> Tokenizer {
+    let merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("Ã", "«"), ("Ġ", "Ġ")];
+    let bytes = (0..=255).map(|byte| Tokenizer::letter(byte).to_string());
+    let merged = merges.iter().map(|(a, b)| format!("{a}{b}"));
+    let tokens = bytes.chain(merged).chain(specials.iter().map(|special| special.to_string())).collect();
+    let merges = merges.map(|(a, b)| (a.to_owned(), b.to_owned()));
+    Tokenizer::byte_bpe(ByteBpe::new(tokens, &merges).expect("sound"))
+}
+
+const GPT2: &[&str] = &["<|endoftext|>"];
+const ROBERTA: &[&str] = &["<s>", "<pad>", "</s>", "<unk>", "<mask>"];
+
+/// As Google, OpenAI and `transformers` 4 keep them.
+fn other_files() -> Vec<Vec<u8>> {
+    let lines =
+        |tokenizer: &Tokenizer, n: u32| (0..n).map(|id| tokenizer.token(id).expect("one of n") + "\n").collect::<String>();
+    let pieces = pieces_of_words(Cleaning::ALL);
+    let text = lines(&pieces, pieces.vocab_size() as u32).into_bytes();
+    let config = br#"{"do_lower_case": false, "strip_accents": null, "tokenize_chinese_chars": true}"#.to_vec();
+    let bpe = byte_bpe(GPT2);
+    let ids: serde_json::Map<_, _> =
+        (0..bpe.vocab_size() as u32).map(|id| (bpe.token(id).expect("in range"), id.into())).collect();
+    let ids = serde_json::to_vec(&ids).expect("an object");
+    let merges = "#version: 0.2\nĠ t\nh e\nĠt he\nÃ «\nĠ Ġ\n".as_bytes().to_vec();
+    let prefix = br#"{"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true}"#.to_vec();
+    vec![
+        files::join(&[("vocab.txt", text.clone())]),
+        files::join(&[("vocab.txt", text), ("tokenizer_config.json", config)]),
+        files::join(&[("encoder.json", ids.clone()), ("vocab.bpe", merges.clone())]),
+        files::join(&[("vocab.json", ids), ("merges.txt", merges), ("tokenizer_config.json", prefix)]),
+    ]
+}
+
 fn tokenizers() -> Vec<Vec<u8>> {
-    let kinds = [bpe(Mode::Basic), bpe(Mode::Spacy), Tokenizer::bytes(), Tokenizer::characters(["the cat Zoë"])];
-    let mut seeds: Vec<Vec<u8>> = kinds.iter().map(|kind| files::join(&kind.files())).collect();
+    let kinds = [
+        bpe(Mode::Basic),
+        bpe(Mode::Spacy),
+        Tokenizer::bytes(),
+        Tokenizer::characters(["the cat Zoë"]),
+        pieces_of_words(Cleaning::ALL),
+        pieces_of_words(Cleaning { accents: false, lowercase: false, ..Cleaning::ALL }),
+        byte_bpe(GPT2),
+        byte_bpe(ROBERTA),
+    ];
+    let mut seeds: Vec<Vec<u8>> = kinds.iter().map(|kind| files::join(&kind.files())).chain(other_files()).collect();
     let names = [("vocab.json", "encoder_bpe_40000.json"), ("merges.txt", "vocab_40000.bpe")];
     let release = kinds[1].files().into_iter().map(|(name, bytes)| {
         let other = names.iter().find(|(own, _)| *own == name).map_or(name, |(_, other)| other);
@@ -62,7 +112,8 @@ fn tokenizers() -> Vec<Vec<u8>> {
 }
 
 fn read_text(input: &[u8]) {
-    static TOKENIZERS: LazyLock<[Tokenizer; 2]> = LazyLock::new(|| [bpe(Mode::Basic), bpe(Mode::Spacy)]);
+    static TOKENIZERS: LazyLock<[Tokenizer; 4]> =
+        LazyLock::new(|| [bpe(Mode::Basic), bpe(Mode::Spacy), pieces_of_words(Cleaning::ALL), byte_bpe(GPT2)]);
     let path = Path::new("corpus.txt");
     assert!(utf8(path, 1, input).is_err() || utf8(path, 0, input).is_ok() || gradus_text::foreign(input).is_some());
     let Ok(text) = utf8(path, 0, input) else { return };
@@ -70,12 +121,13 @@ fn read_text(input: &[u8]) {
         assert!(ids.iter().all(|&id| id < 1000));
     }
     let text = strip_gutenberg(text);
-    for lines in [false, true] {
-        assert_eq!(pieces(&text, lines).concat(), text);
+    for cut in [Cut::Words, Cut::Lines, Cut::Blanks] {
+        assert_eq!(pieces(&text, cut).concat(), text);
     }
     for tokenizer in &*TOKENIZERS {
-        let ids = tokenizer.encode(&text).expect("a BPE encodes everything");
-        tokenizer.decode(&ids).expect("its own ids");
+        let ids = tokenizer.encode(&text).expect("these encode everything");
+        let decoded = tokenizer.decode(&ids).expect("its own ids");
+        assert!(tokenizer.kind() != "byte-bpe" || decoded == text, "bytes lose nothing");
     }
 }
 

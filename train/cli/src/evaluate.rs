@@ -1,5 +1,6 @@
 //! `gradus evaluate`.
 
+mod numbers;
 mod task;
 
 use std::path::{Path, PathBuf};
@@ -11,8 +12,11 @@ use gradus_io::progress::Job;
 use gradus_model::{BackboneConfig, Model, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
-use gradus_train::evaluate::{SlidingWindow, gradients, predicted, token_losses};
+use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted, pseudo_losses, token_losses};
+use gradus_train::fill::FillError;
 use gradus_train::hyperparameters::in_range;
+use gradus_train::model_dir::ModelDir;
+use gradus_train::views::{Marks, MaskPlan};
 use serde_json::{Map, Value, json};
 
 use crate::common::{On, Talk, open_model, within};
@@ -39,6 +43,10 @@ use crate::progress::Display;
         - bits_per_byte: sum of −ln P / (ln 2 · bytes of text predicted): the UTF-8 bytes of all files, without Project \
         Gutenberg's licence, less those of each file's first token. Comparable between tokenizers, up to what a tokenizer \
         does not keep (GPT-1's own drops case and spacing). null with --ids.\n\
+        - A model that fills masks (BERT, RoBERTa) is asked for each token with that token hidden, given all others of its window; \
+        windows do not overlap. `pseudo_log_likelihood` is the sum of ln P over all tokens, `pseudo_nll` its mean with the other sign, \
+        `pseudo_perplexity` e^pseudo_nll: no probability of the text, so to be compared between such models alone.\n\
+        - With --targets, `nll` is the mean of −ln P over the tokens asked, and `token_nll` has each.\n\
         - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
         - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` \
         counts those in the files, with those that make another split, `truncated` rows with a text cut to the context, `dropped` \
@@ -48,7 +56,8 @@ use crate::progress::Display;
         gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --stride 64\n  \
         gradus evaluate --model runs/rte --task rte --data glue/RTE --split dev --json\n  \
-        gradus evaluate --model openai-gpt --ids ids.txt --dtype f64 --gradients --json"
+        gradus evaluate --model openai-gpt --ids ids.txt --dtype f64 --gradients --json\n  \
+        gradus evaluate --model bert --ids ids.txt --targets targets.txt --segments segments.txt --dtype f64 --json"
 )]
 pub struct Args {
     /// Directory of config.json and model.safetensors, or a training run whose `best` holds them. --corpus also needs its
@@ -77,6 +86,13 @@ pub struct Args {
     /// At most this many rows of the split, evenly spaced.
     #[arg(long, value_name = "N", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     rows: Option<usize>,
+    /// What is asked in each slot of --ids: the token that belongs there (to a model of the next token, the one that follows), or `-`
+    /// where nothing is asked. A model that fills masks needs it: --ids has the ids of [MASK] where tokens are hidden.
+    #[arg(long, value_name = "FILE", requires = "ids")]
+    targets: Option<PathBuf>,
+    /// The segment of each slot of --ids, for a model with segments [default: all 0].
+    #[arg(long, value_name = "FILE", requires = "targets")]
+    segments: Option<PathBuf>,
     /// Tokens per window, from 1 to the model's context, which is the default.
     #[arg(long, value_name = "T", conflicts_with_all = ["ids", "task"])]
     context: Option<usize>,
@@ -119,6 +135,12 @@ enum Dtype {
     F64,
 }
 
+impl Dtype {
+    fn name(self) -> &'static str {
+        if self == Dtype::F64 { "f64" } else { "f32" }
+    }
+}
+
 /// Token sequences, and the bytes of text that their predicted tokens stand for.
 struct Sequences {
     ids: Vec<Vec<u32>>,
@@ -134,8 +156,28 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         args.on.takes_f64()?;
     }
     let dir = open_model(&args.model)?;
-    let (model, device) = (dir.load()?, args.on.open()?);
+    let (model, device) = (dir.read()?, args.on.open()?);
     let config = model.backbone.config();
+    if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
+        let asked = numbers::read(args, ids, targets, &config)?;
+        let result = match args.dtype {
+            Dtype::F32 => numbers::measure(args, &model.to(&device)?, &asked),
+            Dtype::F64 => numbers::measure(args, &model.cast::<_, f64>().to(&device)?, &asked),
+        }?;
+        return print(args, &result);
+    }
+    if fills_masks(&model) {
+        let (tokenizer, path) = masked_input(args, &dir, &model)?;
+        let marks = Marks::of(&tokenizer).ok_or(FillError::NoMarks)?;
+        let context = args.context.unwrap_or(config.context());
+        within("context", context, MaskPlan::MARKS + 1..=config.context(), ", the model's context")?;
+        let sequences = corpus(path, &tokenizer, args.talk.quiet)?;
+        let result = match args.dtype {
+            Dtype::F32 => pseudo(args, &model.to(&device)?, &sequences, (marks, context)),
+            Dtype::F64 => pseudo(args, &model.cast::<_, f64>().to(&device)?, &sequences, (marks, context)),
+        }?;
+        return print(args, &result);
+    }
     let windows = windows(args, &config)?;
     let sequences = match (&args.input.ids, &args.input.corpus) {
         (Some(path), _) => one_sequence(path, &config)?,
@@ -146,8 +188,28 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         Dtype::F32 => measure(args, &model.to(&device)?, &sequences, windows),
         Dtype::F64 => measure(args, &model.cast::<_, f64>().to(&device)?, &sequences, windows),
     }?;
+    print(args, &result)
+}
+
+/// What a model that fills masks is measured on; refuses the flags that mean nothing to it.
+fn masked_input<'a>(args: &'a Args, dir: &ModelDir, model: &Model<Tensor>) -> Result<(Tokenizer, &'a Path), CliError> {
+    let refused = |flag: &str, remedy: &str| Err(CliError::Usage(format!("--{flag}: the model fills masks; {remedy}")));
+    let Some(path) = &args.input.corpus else {
+        return refused("ids", "say with --targets what is asked in which slot, or give text with --corpus");
+    };
+    if args.stride.is_some() {
+        return refused("stride", "its windows do not overlap, since it sees both sides: leave --stride out");
+    }
+    if args.gradients {
+        return refused("gradients", "give --ids and --targets with it");
+    }
+    Ok((dir.required_tokenizer(model)?, path))
+}
+
+/// A result as JSON, or line by line.
+fn print(args: &Args, result: &Value) -> Result<(), CliError> {
     if args.talk.json {
-        return output::json(&result);
+        return output::json(result);
     }
     let mut text = String::new();
     for (name, value) in result.as_object().expect("made as an object") {
@@ -205,6 +267,33 @@ fn corpus(path: &Path, tokenizer: &Tokenizer, quiet: bool) -> Result<Sequences, 
     Ok(Sequences { ids, bytes: Some(bytes) })
 }
 
+/// The pseudo-log-likelihood of a text.
+fn pseudo<T: Real>(
+    args: &Args,
+    model: &Model<Tensor<T>>,
+    sequences: &Sequences,
+    (marks, context): (Marks, usize),
+) -> Result<Value, CliError> {
+    let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
+    let total: usize = ids.iter().map(|ids| ids.len()).sum();
+    let display = Display::choose(args.talk.quiet || total < 1_000);
+    let job = Job::new("evaluate", total as u64, "tokens");
+    let losses = display.during(job, |reach| Ok(pseudo_losses(model, &ids, marks, context, reach)))?;
+    let sum: f64 = losses.iter().flatten().sum();
+    let nll = sum / total as f64;
+    if !nll.is_finite() {
+        return Err(CliError::NotFinite { nll });
+    }
+    Ok(json!({
+        "tokens": total,
+        "pseudo_log_likelihood": -sum,
+        "pseudo_nll": nll,
+        "pseudo_perplexity": nll.exp(),
+        "context": context,
+        "dtype": args.dtype.name(),
+    }))
+}
+
 fn measure<T: Real>(
     args: &Args,
     model: &Model<Tensor<T>>,
@@ -230,7 +319,7 @@ fn measure<T: Real>(
         "bytes": sequences.bytes,
         "context": windows.context,
         "stride": windows.stride,
-        "dtype": if args.dtype == Dtype::F64 { "f64" } else { "f32" },
+        "dtype": args.dtype.name(),
     });
     if args.input.ids.is_some() {
         result["token_nll"] = json!(losses[0]);

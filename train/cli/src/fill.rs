@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gradus_io::progress::Job;
 use gradus_model::Tree;
+use gradus_train::evaluate::fills_masks;
 use gradus_train::fill::{self, GAP, Gap};
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let model = dir.read()?.to(&args.on.open()?)?;
     let tokenizer = dir.required_tokenizer(&model)?;
     let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");
-    let quiet = args.talk.quiet || fill::fills_masks(&model);
+    let quiet = args.talk.quiet || fills_masks(&model);
     let filled = Display::choose(quiet).during(job, |reach| Ok(fill::fill(&model, &tokenizer, &args.text, reach)?))?;
     if filled.by_bayes && !args.talk.quiet {
         output::say(

@@ -2,11 +2,16 @@
 
 use std::path::Path;
 
-use gradus_text::{parse_ids, read_text};
+use gradus_text::{parse_ids, parse_targets, read_text};
 
 use crate::error::CliError;
 
 /// Reads ids, each below `vocab`, the vocabulary of `owner` (`model` or `tokenizer`).
 pub fn read_ids(path: &Path, vocab: usize, owner: &'static str) -> Result<Vec<u32>, CliError> {
     Ok(parse_ids(path, &read_text(path)?, vocab, owner)?)
+}
+
+/// Reads what is asked: ids of the model, or `-` where nothing is.
+pub fn read_targets(path: &Path, vocab: usize) -> Result<Vec<Option<u32>>, CliError> {
+    Ok(parse_targets(path, &read_text(path)?, vocab, "model")?)
 }

@@ -80,8 +80,8 @@ pub struct Train {
     after_long_help = "Example:\n  gradus tokenizer encode --tokenizer openai-gpt --mode spacy --file page.txt --json"
 )]
 pub struct Encode {
-    /// Directory of the tokenizer: tokenizer.json, vocab.json + merges.txt, the files of OpenAI's release, or
-    /// gradus_tokenizer.json; or one of these files.
+    /// Directory of the tokenizer: tokenizer.json, vocab.json + merges.txt, vocab.txt, the files of OpenAI's
+    /// releases, or gradus_tokenizer.json; or one of these files.
     #[arg(long, value_name = "DIR")]
     tokenizer: PathBuf,
     /// How a BPE tokenizer cuts text into words: `basic` as `transformers` does for openai-gpt, `spacy` as OpenAI's code does, with

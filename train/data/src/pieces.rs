@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gradus_io::disk;
 use gradus_io::files::FileError;
-use gradus_text::{read_text, strip_gutenberg, utf8};
+use gradus_text::{Cut, read_text, strip_gutenberg, utf8};
 
 use crate::error::DataError;
 
@@ -19,21 +19,26 @@ const PIECE: usize = 1 << 10;
 /// …or, if lines are that long, with a word.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Calls `block` with the text of a file, in order. A block ends with a line, unless lines are longer than a block.
-pub(crate) fn for_each_block(path: &Path, mut block: impl FnMut(&str) -> Result<(), DataError>) -> Result<(), DataError> {
+/// Calls `block` with the text of a file, in order. A block ends with a line, unless lines are longer than a block; where only blanks
+/// may be cut, it ends before one.
+pub(crate) fn for_each_block(
+    path: &Path,
+    cut: Cut,
+    mut block: impl FnMut(&str) -> Result<(), DataError>,
+) -> Result<(), DataError> {
     let failed = |e| FileError::new("read", path, e);
     let file = disk::open_to_read(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() <= WHOLE {
         return block(&strip_gutenberg(&read_text(path)?));
     }
-    blocks(path, file, BLOCK, LONGEST_BLOCK, block)
+    blocks(path, file, cut, [BLOCK, LONGEST_BLOCK], block)
 }
 
 fn blocks(
     path: &Path,
     mut file: impl Read,
-    size: usize,
-    longest: usize,
+    cut: Cut,
+    [size, longest]: [usize; 2],
     mut block: impl FnMut(&str) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     let mut buffer = Vec::new();
@@ -42,10 +47,11 @@ fn blocks(
         let before = buffer.len();
         let read = file.by_ref().take(size as u64).read_to_end(&mut buffer).map_err(|e| FileError::new("read", path, e))?;
         let end = read < size;
-        let line_end = buffer[before..].iter().rposition(|&b| b == b'\n').map(|i| before + i + 1);
-        let cut = match line_end {
+        let rule = if cut == Cut::Words { Cut::Lines } else { cut };
+        let place = (before.max(1)..=buffer.len()).rev().find(|&at| rule.allows(&buffer, at));
+        let cut = match place {
             _ if end => buffer.len(),
-            Some(cut) => cut,
+            Some(place) => place,
             None if buffer.len() < longest => continue,
             None => word_end(&buffer),
         };
@@ -64,25 +70,24 @@ fn word_end(bytes: &[u8]) -> usize {
     blank.or_else(|| bytes.iter().rposition(|&b| b & 0xC0 != 0x80).filter(|&i| i > 0)).unwrap_or(bytes.len())
 }
 
-/// Cuts a block into pieces of about a kilobyte, each after a line's end; if `lines` are not to be cut, nowhere else.
-pub fn pieces(mut text: &str, lines: bool) -> Vec<&str> {
+/// Cuts a block into pieces of about a kilobyte where `cut` allows it; between words, after a line's end where there is one.
+pub fn pieces(mut text: &str, cut: Cut) -> Vec<&str> {
     let mut pieces = Vec::with_capacity(text.len() / PIECE + 1);
     while !text.is_empty() {
-        let (piece, rest) = text.split_at(piece_end(text.as_bytes(), if lines { usize::MAX } else { LONGEST_LINE }));
+        let (piece, rest) = text.split_at(piece_end(text.as_bytes(), cut));
         pieces.push(piece);
         text = rest;
     }
     pieces
 }
 
-fn piece_end(bytes: &[u8], longest_line: usize) -> usize {
-    let after = |from: usize, to: usize, ends: fn(&u8) -> bool| {
-        let searched = bytes.get(from..to.min(bytes.len()))?;
-        searched.iter().position(ends).map(|i| from + i + 1)
+fn piece_end(bytes: &[u8], cut: Cut) -> usize {
+    let first = |rule: Cut, from: usize, to: usize| (from + 1..=to.min(bytes.len())).find(|&at| rule.allows(bytes, at));
+    let end = match cut {
+        Cut::Words => first(Cut::Lines, PIECE, LONGEST_LINE).or_else(|| first(Cut::Words, LONGEST_LINE, usize::MAX)),
+        Cut::Lines | Cut::Blanks => first(cut, PIECE, usize::MAX),
     };
-    after(PIECE, longest_line, |&b| b == b'\n')
-        .or_else(|| after(longest_line, usize::MAX, u8::is_ascii_whitespace))
-        .unwrap_or(bytes.len())
+    end.unwrap_or(bytes.len())
 }
 
 #[cfg(test)]
@@ -93,7 +98,7 @@ mod tests {
 
     fn collect(text: &[u8], size: usize, longest: usize) -> Result<Vec<String>, DataError> {
         let mut all = Vec::new();
-        blocks(Path::new("file"), text, size, longest, |block| {
+        blocks(Path::new("file"), text, Cut::Words, [size, longest], |block| {
             all.push(block.to_owned());
             Ok(())
         })?;
@@ -133,16 +138,31 @@ mod tests {
     #[test]
     fn pieces_end_with_lines_and_join_to_the_block() {
         let lines = "a line of some length, é\n".repeat(500);
-        let cut = pieces(&lines, false);
+        let cut = pieces(&lines, Cut::Words);
         assert_eq!(cut.concat(), lines);
         assert_eq!(cut.len(), 13, "500 lines of 26 bytes, 39 in a piece");
         assert!(cut.iter().all(|p| p.ends_with('\n') && p.len() < PIECE + 30));
         let (words, none) = ("word ".repeat(30_000), "é".repeat(70_000));
-        let cut = pieces(&words, false);
-        assert_eq!(pieces(&words, true), [&words]);
+        let cut = pieces(&words, Cut::Words);
+        assert_eq!(pieces(&words, Cut::Lines), [&words]);
         assert!(cut.len() == 3 && cut.concat() == words && cut.iter().all(|p| p.ends_with(' ')));
-        assert_eq!(pieces(&none, false), [&none]);
-        assert!(pieces("", false).is_empty());
+        assert_eq!(pieces(&none, Cut::Words), [&none]);
+        assert!(pieces("", Cut::Words).is_empty());
+    }
+
+    #[test]
+    fn before_blanks() {
+        let text = "some words\n  and\u{a0} more.\n\n".repeat(300);
+        let cut = pieces(&text, Cut::Blanks);
+        assert!(cut.concat() == text && cut.len() > 5, "{}", cut.len());
+        assert!(cut[1..].iter().all(|piece| piece.starts_with(" words")), "{cut:?}");
+        let mut blocks_of = Vec::new();
+        blocks(Path::new("file"), text.as_bytes(), Cut::Blanks, [1000, 2000], |block| {
+            blocks_of.push(block.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        assert!(blocks_of.concat() == text && blocks_of[1..].iter().all(|block| block.starts_with(" words")));
     }
 
     #[test]
@@ -152,7 +172,7 @@ mod tests {
             let path = folder.path().join("text");
             std::fs::write(&path, text).unwrap();
             let mut all = Vec::new();
-            for_each_block(&path, |block| {
+            for_each_block(&path, Cut::Words, |block| {
                 all.push(block.len());
                 Ok(())
             })

@@ -284,8 +284,8 @@ fn encode(file: &CorpusFile, tokenizer: &Tokenizer, writer: &mut Writer<'_>, don
     writer.counts.documents += 1;
     let mut offset = 0; // of the next piece in the text
     let mut joint = Joint::new(tokenizer);
-    for_each_block(&file.path, |block| {
-        for some in pieces(block, joint.line_end.is_some()).chunks(AT_ONCE) {
+    for_each_block(&file.path, tokenizer.cut(), |block| {
+        for some in pieces(block, tokenizer.cut()).chunks(AT_ONCE) {
             let after = some.iter().map(|piece| (*piece, joint.after(piece))).collect::<Vec<_>>();
             let encoded: Vec<_> = after.par_iter().map(|&(piece, html)| tokenizer.encode_after(piece, html)).collect();
             for (piece, ids) in some.iter().zip(encoded) {
@@ -396,7 +396,7 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
     use gradus_io::progress::{Progress, Silent};
-    use gradus_text::{BpeTrainer, Mode};
+    use gradus_text::{BpeTrainer, ByteBpe, Mode};
     use std::sync::{Arc, Mutex};
     use tempfile::{TempDir, tempdir};
 
@@ -522,6 +522,20 @@ mod tests {
             assert!(file.counts.pieces > 3, "{}", file.counts.pieces);
             assert!(ids(&file) == tokenizer.encode(text).unwrap(), "{}…", &text[..20]);
         }
+    }
+
+    /// GPT-2's words begin with their blank, and white space is cut by what follows it.
+    #[test]
+    fn pieces_of_byte_level_bpe_join_to_the_ids_of_the_text() {
+        let merges = [("Ġ", "w"), ("Ċ", "Ċ"), ("Ġ", "Ġ"), ("ĠĠ", "Ġ")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let bytes = (0..=255).map(|byte| Tokenizer::letter(byte).to_string());
+        let merged = merges.iter().map(|(a, b)| format!("{a}{b}"));
+        let tokens = bytes.chain(merged).chain(["<|endoftext|>".to_owned()]).collect();
+        let tokenizer = Tokenizer::byte_bpe(ByteBpe::new(tokens, &merges).unwrap());
+        let text: String =
+            (0..900).map(|i| format!("Line {i}\n\n  <|endoftext|> of   words\n \n\u{a0} we'll\t see \r\n\n")).collect();
+        let file = build(&corpus(&[("a.txt", &text)]), &tokenizer).unwrap();
+        assert!(file.counts.pieces > 9 && ids(&file) == tokenizer.encode(&text).unwrap(), "{}", file.counts.pieces);
     }
 
     #[test]

@@ -42,11 +42,11 @@ use crate::trainer::{self, Trainer, check_room};
 pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewKind};
 pub use source::{Part, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
+pub use viewer::Viewer;
 pub use world::{SEPARATOR, VOCABULARY};
 
 use corpus::Corpus;
 use training::Pretraining;
-use viewer::Viewer;
 use world::WorldSource;
 
 /// Why a pre-training run could not begin, continue or end.

@@ -19,6 +19,8 @@ const LOOKED_AT: usize = 64;
 /// How a run that masks views its texts.
 pub struct Viewer {
     scheme: Box<dyn Scheme>,
+    /// The special tokens.
+    pub marks: Marks,
     masks: Keyed,
     seed: u64,
     segmented: bool,
@@ -48,6 +50,7 @@ impl Viewer {
         let marks = Marks::of(tokenizer).ok_or_else(|| range(RangeError::new("tokenizer", tokenizer.kind(), expected)))?;
         let viewer = Viewer {
             scheme: plan.scheme(marks, room(settings)),
+            marks,
             masks: plan.masks,
             seed: settings.seed,
             segmented: settings.parts().segments > 0,
@@ -109,7 +112,13 @@ impl Viewer {
         Some(view.tokens)
     }
 
-    fn gathered(&self, views: &[View]) -> Batch {
+    /// A text with nothing hidden, in which each token is asked: where each stands.
+    pub fn whole(&self, tokens: Vec<u32>) -> View {
+        self.scheme.whole(&self.cut(0, 0, tokens))
+    }
+
+    /// Views as one batch.
+    pub fn gathered(&self, views: &[View]) -> Batch {
         views::batch(views, self.scheme.classes(), self.segmented)
     }
 
@@ -125,9 +134,13 @@ impl Viewer {
     }
 
     fn text(&self, source: &dyn TextSource, part: Part, number: usize, epoch: u64) -> Text {
-        let tokens = source.text(part, number);
+        self.cut(number as u64, epoch, source.text(part, number))
+    }
+
+    /// A text with the ends of its sentences.
+    fn cut(&self, number: u64, epoch: u64, tokens: Vec<u32>) -> Text {
         let ends = |at: &usize| *at == tokens.len() || self.ends[tokens[at - 1] as usize];
-        Text { number: number as u64, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
+        Text { number, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
     }
 }
 
@@ -138,5 +151,27 @@ fn range(error: RangeError) -> PretrainError {
 /// Does a sentence end with this token?
 fn ends_sentence(tokenizer: &Tokenizer, id: u32) -> bool {
     let token = tokenizer.token(id).unwrap_or_default();
-    [".", "!", "?"].contains(&token.strip_suffix("</w>").unwrap_or(&token))
+    // Without what marks a word's end in GPT-1's BPE, and the blank before it in GPT-2's.
+    let token = token.strip_suffix("</w>").unwrap_or(&token);
+    [".", "!", "?"].contains(&token.strip_prefix('Ġ').unwrap_or(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_text::{ByteBpe, Cleaning, WordPiece};
+
+    use super::*;
+
+    #[test]
+    fn sentences_end_with_marks_of_every_vocabulary() {
+        let ends = |tokenizer: &Tokenizer| -> Vec<String> {
+            let ends = (0..tokenizer.vocab_size() as u32).filter(|&id| ends_sentence(tokenizer, id));
+            ends.map(|id| tokenizer.token(id).unwrap()).collect()
+        };
+        let pieces = ["[UNK]", "a", ".", "##.", "?", ".a", "!"].map(str::to_owned).into();
+        assert_eq!(ends(&Tokenizer::word_piece(WordPiece::new(pieces, Cleaning::ALL).unwrap())), [".", "?", "!"]);
+        let tokens = (0..=255).map(|byte| Tokenizer::letter(byte).to_string()).chain(["Ġ.".to_owned()]).collect();
+        let bytes = ByteBpe::new(tokens, &[("Ġ".to_owned(), ".".to_owned())]).unwrap();
+        assert_eq!(ends(&Tokenizer::byte_bpe(bytes)), ["!", ".", "?", "Ġ."]);
+    }
 }

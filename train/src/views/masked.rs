@@ -63,12 +63,17 @@ impl Masked {
 
 impl Scheme for Masked {
     fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
+        let mut view = self.whole(text);
+        let slots = std::mem::take(&mut view.asked).into_iter().map(|(slot, _)| slot).collect();
+        self.ask(&mut view, slots, draw);
+        view
+    }
+
+    fn whole(&self, text: &Text) -> View {
         let Marks { open, close, .. } = self.marks;
         let words = &text.tokens[..text.tokens.len().min(self.room)];
         let tokens = [&[open], words, &[close]].concat();
-        let mut view = View { segments: vec![0; tokens.len()], tokens, ..View::default() };
-        self.ask(&mut view, (1..=words.len()).collect(), draw);
-        view
+        View { segments: vec![0; tokens.len()], tokens, asked: (1..).zip(words.iter().copied()).collect(), class: None }
     }
 }
 

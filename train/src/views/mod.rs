@@ -11,9 +11,8 @@ mod masked;
 mod pairs;
 mod plan;
 
-use gradus_autograd::Tape;
-use gradus_model::{Batch, Labels, Model, Side, Sight, Tree};
-use gradus_tensor::{Tensor, on_pool};
+use gradus_model::{Batch, Labels, Model, Side, Sight};
+use gradus_tensor::Tensor;
 
 pub use draw::{Draw, Keyed};
 pub use masked::{Masked, Shares};
@@ -63,6 +62,8 @@ pub struct View {
 pub trait Scheme: Send + Sync {
     /// A view of a text.
     fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View;
+    /// A view of a text with nothing hidden, in which each of its tokens is asked: where each stands.
+    fn whole(&self, text: &Text) -> View;
     /// Number of classes of a row; 0 where none is asked.
     fn classes(&self) -> usize {
         0
@@ -96,11 +97,10 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
     Batch { side, asked: Some(asked.into()), targets: targets.into(), weights: vec![1.0 / n as f64; n].into(), labels }
 }
 
-/// The logits of the answer in each of these slots of a single sequence.
+/// The logits of the answer in each of these slots (of B·T).
 pub fn logits(model: &Model<Tensor>, side: &Side, slots: &[usize]) -> Vec<Vec<f64>> {
-    let logits = on_pool(|| model.constants(&Tape::off()).logits(side).into_value());
-    let rows = logits.reshape([side.tokens.len(), logits.shape()[2]]);
-    slots.iter().map(|&slot| rows.slice(0, slot..slot + 1).to_vec().into_iter().map(f64::from).collect()).collect()
+    let logits = model.logits_at(side, slots.iter().map(|&slot| slot as u32).collect::<Vec<_>>());
+    (0..slots.len()).map(|row| logits.slice(0, row..row + 1).to_vec().into_iter().map(f64::from).collect()).collect()
 }
 
 #[cfg(test)]

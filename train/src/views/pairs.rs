@@ -43,6 +43,19 @@ impl Pairs {
         (a.to_vec(), b, ANOTHER)
     }
 
+    /// Both between their marks, each of their tokens asked.
+    fn joined(&self, a: &[u32], b: &[u32], class: usize) -> View {
+        let Marks { open, close, .. } = self.0.marks;
+        let (first, second) = (a.len() + 2, b.len() + 1);
+        let slots = (1..=a.len()).chain(first..first + b.len());
+        View {
+            asked: slots.zip([a, b].concat()).collect(),
+            tokens: [&[open], a, &[close], b, &[close]].concat(),
+            segments: [vec![0; first], vec![1; second]].concat(),
+            class: Some(class),
+        }
+    }
+
     /// Cuts both to fit together, the longer one first.
     fn cut(&self, a: &mut Vec<u32>, b: &mut Vec<u32>, draw: &mut Draw<'_>) {
         while a.len() + b.len() > self.0.room.saturating_sub(1) {
@@ -58,15 +71,20 @@ impl Pairs {
 
 impl Scheme for Pairs {
     fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
-        let Marks { open, close, .. } = self.0.marks;
         let (mut a, mut b, class) = Pairs::divided(text, draw);
         self.cut(&mut a, &mut b, draw);
-        let tokens = [&[open], &a[..], &[close], &b, &[close]].concat();
-        let (first, second) = (a.len() + 2, b.len() + 1);
-        let segments = [vec![0; first], vec![1; second]].concat();
-        let mut view = View { tokens, segments, asked: Vec::new(), class: Some(class) };
-        self.0.ask(&mut view, (1..=a.len()).chain(first..first + b.len()).collect(), draw);
+        let mut view = self.joined(&a, &b, class);
+        let slots = std::mem::take(&mut view.asked).into_iter().map(|(slot, _)| slot).collect();
+        self.0.ask(&mut view, slots, draw);
         view
+    }
+
+    /// Divided after the sentence that ends nearest to its middle.
+    fn whole(&self, text: &Text) -> View {
+        let tokens = &text.tokens[..text.tokens.len().min(self.0.room.saturating_sub(1))];
+        let inner = text.sentences.iter().copied().filter(|&end| end < tokens.len());
+        let at = inner.min_by_key(|end| (2 * end).abs_diff(tokens.len())).unwrap_or(tokens.len());
+        self.joined(&tokens[..at], &tokens[at..], FOLLOWS)
     }
 
     fn classes(&self) -> usize {

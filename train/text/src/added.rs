@@ -16,7 +16,30 @@ pub(crate) struct AddedToken {
     /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes none of
     /// these, but reads and writes those of others.
     pub normalized: bool,
+    /// Whether it swallows the white space before it (`lstrip`).
+    pub left: bool,
 }
+
+impl AddedToken {
+    /// BERT's specials.
+    pub(crate) const BERT: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+    /// RoBERTa's.
+    pub(crate) const ROBERTA: [&str; 5] = ["<s>", "<pad>", "</s>", "<unk>", MASK];
+    /// GPT-2's.
+    pub(crate) const GPT2: [&str; 1] = ["<|endoftext|>"];
+
+    /// The names of the specials of a byte-level vocabulary, of which `id` tells the ids: RoBERTa's if it has them all, else GPT-2's.
+    pub(crate) fn of_bytes(id: impl Fn(&str) -> Option<u32>) -> &'static [&'static str] {
+        if Self::ROBERTA.iter().all(|name| id(name).is_some()) { &Self::ROBERTA } else { &Self::GPT2 }
+    }
+
+    /// A special of a published vocabulary, as it is matched there: RoBERTa's `<mask>` swallows the white space before it.
+    pub(crate) fn special(content: &str, id: u32) -> Self {
+        AddedToken { content: content.to_owned(), id, special: true, normalized: false, left: content == MASK }
+    }
+}
+
+const MASK: &str = "<mask>";
 
 /// The added tokens of a tokenizer, by id.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +62,7 @@ impl AddedTokens {
             return refuse("it is listed twice. Remove one");
         }
         let matcher = if token.normalized { &mut self.normalized } else { &mut self.raw };
-        matcher.insert(pattern, token.id);
+        matcher.insert(pattern, token.id, token.left);
         self.ids.insert(token.content.clone(), token.id);
         let at = self.tokens.partition_point(|t| t.id < token.id);
         self.tokens.insert(at, token);
@@ -63,7 +86,8 @@ impl AddedTokens {
 /// is looked up once.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
-    patterns: BTreeMap<Reverse<usize>, HashMap<String, u32>>, // by their length in bytes
+    /// By their length in bytes: the id, and whether white space before it belongs to it.
+    patterns: BTreeMap<Reverse<usize>, HashMap<String, (u32, bool)>>,
     starts: [bool; 256],
 }
 
@@ -80,10 +104,18 @@ pub(crate) enum Piece<'a> {
     Token(u32),
 }
 
+/// A token found in a text, with its place and its length in bytes.
+struct Match {
+    at: usize,
+    id: u32,
+    left: bool,
+    length: usize,
+}
+
 impl Matcher {
-    pub(crate) fn insert(&mut self, pattern: String, id: u32) {
+    pub(crate) fn insert(&mut self, pattern: String, id: u32, left: bool) {
         self.starts[pattern.as_bytes()[0] as usize] = true;
-        self.patterns.entry(Reverse(pattern.len())).or_default().entry(pattern).or_insert(id); // of two alike the first
+        self.patterns.entry(Reverse(pattern.len())).or_default().entry(pattern).or_insert((id, left)); // of two alike the first
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -95,10 +127,11 @@ impl Matcher {
         let (mut from, mut found) = (0, None); // `found`: a token behind the text that was given last
         std::iter::from_fn(move || {
             let start = from;
-            if let Some((at, id, length)) = found.take().or_else(|| self.find(text, from)) {
-                if from < at {
-                    (from, found) = (at, Some((at, id, length)));
-                    return Some((start, Piece::Text(&text[start..at])));
+            if let Some(Match { at, id, left, length }) = found.take().or_else(|| self.find(text, from)) {
+                let before = if left { text[start..at].trim_end() } else { &text[start..at] };
+                if !before.is_empty() {
+                    (from, found) = (at, Some(Match { at, id, left, length }));
+                    return Some((start, Piece::Text(before)));
                 }
                 from = at + length;
                 return Some((at, Piece::Token(id)));
@@ -108,16 +141,17 @@ impl Matcher {
         })
     }
 
-    /// (place, id, length in bytes) of the next match from byte `from` on.
-    fn find(&self, text: &str, from: usize) -> Option<(usize, u32, usize)> {
+    /// The next match from byte `from` on.
+    fn find(&self, text: &str, from: usize) -> Option<Match> {
         if self.is_empty() {
             return None;
         }
         let bytes = text.as_bytes();
         (from..bytes.len()).filter(|&at| self.starts[bytes[at] as usize]).find_map(|at| {
-            self.patterns
-                .iter()
-                .find_map(|(&Reverse(length), patterns)| Some((at, *patterns.get(text.get(at..at + length)?)?, length)))
+            self.patterns.iter().find_map(|(&Reverse(length), patterns)| {
+                let &(id, left) = patterns.get(text.get(at..at + length)?)?;
+                Some(Match { at, id, left, length })
+            })
         })
     }
 }
@@ -132,14 +166,14 @@ mod tests {
         let mut added = AddedTokens::default();
         let content = |id: u32| format!("<{}{id}>", "x".repeat(id as usize % 50));
         for id in 0..100_000 {
-            let token = AddedToken { content: content(id), id, special: true, normalized: false };
+            let token = AddedToken { content: content(id), id, special: true, normalized: false, left: false };
             added.insert(token, str::to_owned).unwrap();
         }
         let text: String = (0..100_000).step_by(7).map(content).collect();
         let found = added.raw.split(&text).map(|(_, piece)| piece);
         assert!(found.eq((0..100_000).step_by(7).map(Piece::Token)));
         assert_eq!((added.id(&content(77_777)), added.as_slice().len()), (Some(77_777), 100_000));
-        let again = AddedToken { content: content(5), id: 100_000, special: true, normalized: false };
+        let again = AddedToken { content: content(5), id: 100_000, special: true, normalized: false, left: false };
         assert!(added.insert(again, str::to_owned).is_err());
     }
 
@@ -147,16 +181,30 @@ mod tests {
     fn leftmost_longest() {
         let mut matcher = Matcher::default();
         for (id, p) in ["<a>", "<a><b>", "é"].into_iter().enumerate() {
-            matcher.insert(p.to_owned(), id as u32);
+            matcher.insert(p.to_owned(), id as u32, false);
         }
         use Piece::{Text, Token};
         assert_eq!(
             matcher.split("x<a><b><a>é<a").collect::<Vec<_>>(),
             [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]
         );
-        matcher.insert("é".into(), 9);
+        matcher.insert("é".into(), 9, false);
         assert_eq!(matcher.split("é").collect::<Vec<_>>(), [(0, Token(2))], "of two alike the first");
         assert_eq!(matcher.split("").count(), 0);
         assert_eq!(Matcher::default().split("<a>").collect::<Vec<_>>(), [(0, Text("<a>"))]);
+    }
+
+    #[test]
+    fn white_space_on_the_left() {
+        let mut matcher = Matcher::default();
+        matcher.insert("<m>".into(), 1, true);
+        matcher.insert("<s>".into(), 2, false);
+        use Piece::{Text, Token};
+        let pieces = |text| matcher.split(text).map(|(_, piece)| piece).collect::<Vec<_>>();
+        assert_eq!(
+            pieces("a \u{3000}\n<m> <m>  <s> b<m>"),
+            [Text("a"), Token(1), Token(1), Text("  "), Token(2), Text(" b"), Token(1)]
+        );
+        assert_eq!(pieces(" <m> "), [Token(1), Text(" ")]);
     }
 }

@@ -1,4 +1,5 @@
-//! Mode `basic`: how text becomes words, as Hugging Face's `OpenAIGPTTokenizer` does it (BERT's basic tokenizer).
+//! Mode `basic`: how text becomes words, as Hugging Face's `OpenAIGPTTokenizer` does it (BERT's basic tokenizer); and BERT's own, of
+//! which [`Cleaning`] may leave out steps.
 //!
 //! ```text
 //! text → clean      NUL, U+FFFD and control characters out; every white space becomes ' '
@@ -42,11 +43,34 @@ const CLASS: [u8; 256] = {
     class
 };
 
+/// What becomes of a text before it is split: the switches of `tokenizers`' `BertNormalizer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cleaning {
+    /// Are control characters left out, and is all white space a blank?
+    pub clean: bool,
+    /// Do CJK ideographs stand apart?
+    pub ideographs: bool,
+    /// Are accents taken off?
+    pub accents: bool,
+    /// Does all become lower case?
+    pub lowercase: bool,
+}
+
+impl Cleaning {
+    /// All of it: GPT-1's, and that of BERT's uncased models.
+    pub const ALL: Cleaning = Cleaning { clean: true, ideographs: true, accents: true, lowercase: true };
+}
+
+/// [`each_word`] with [`Cleaning::ALL`].
+pub fn for_each_word(text: &str, word: impl FnMut(&str)) {
+    each_word(text, Cleaning::ALL, word);
+}
+
 /// Calls `word` with every word of `text`, normalised, in order.
 ///
 /// ASCII white space and punctuation are word boundaries in any case, and no normalisation reaches across them (they are
 /// starters, to Unicode), so the text is cut there first and only chunks with odd bytes take the slow path.
-pub fn for_each_word(text: &str, mut word: impl FnMut(&str)) {
+pub fn each_word(text: &str, cleaning: Cleaning, mut word: impl FnMut(&str)) {
     let bytes = text.as_bytes();
     let mut buffer = String::new();
     let mut start = 0;
@@ -64,9 +88,9 @@ pub fn for_each_word(text: &str, mut word: impl FnMut(&str)) {
         let chunk = &text[start..end];
         if seen & ODD != 0 {
             buffer.clear();
-            buffer.extend(normalized(chunk));
+            normalize_into(chunk, cleaning, &mut buffer);
             split(&buffer, &mut word);
-        } else if seen & UPPER != 0 {
+        } else if seen & UPPER != 0 && cleaning.lowercase {
             buffer.clear();
             buffer.push_str(chunk);
             buffer.make_ascii_lowercase();
@@ -83,7 +107,14 @@ pub fn for_each_word(text: &str, mut word: impl FnMut(&str)) {
 
 /// The text after cleaning, spacing of ideographs, stripping of accents and lower-casing; not yet split.
 pub fn normalize(text: &str) -> String {
-    normalized(text).collect()
+    normalize_by(text, Cleaning::ALL)
+}
+
+/// The same with some of it.
+pub fn normalize_by(text: &str, cleaning: Cleaning) -> String {
+    let mut normalized = String::with_capacity(text.len());
+    normalize_into(text, cleaning, &mut normalized);
+    normalized
 }
 
 /// Splits text that is normalised already.
@@ -104,17 +135,19 @@ pub fn split(normalized: &str, mut word: impl FnMut(&str)) {
     }
 }
 
-fn normalized(text: &str) -> impl Iterator<Item = char> + '_ {
-    text.chars()
-        .filter(|&c| !is_dropped(c))
-        .flat_map(|c| {
-            let c = if c.is_whitespace() { ' ' } else { c };
-            let pad = is_ideograph(c).then_some(' ');
-            pad.into_iter().chain([c]).chain(pad)
-        })
-        .nfd()
-        .filter(|&c| c.is_ascii() || !c.is_mark_nonspacing())
-        .flat_map(char::to_lowercase)
+fn normalize_into(text: &str, cleaning: Cleaning, out: &mut String) {
+    let Cleaning { clean, ideographs, accents, lowercase } = cleaning;
+    let spaced = text.chars().filter(|&c| !(clean && is_dropped(c))).flat_map(|c| {
+        let c = if clean && c.is_whitespace() { ' ' } else { c };
+        let pad = (ideographs && is_ideograph(c)).then_some(' ');
+        pad.into_iter().chain([c]).chain(pad)
+    });
+    let cased = |c: char| lowercase.then(|| c.to_lowercase()).into_iter().flatten().chain((!lowercase).then_some(c));
+    if accents {
+        out.extend(spaced.nfd().filter(|&c| c.is_ascii() || !c.is_mark_nonspacing()).flat_map(cased));
+    } else {
+        out.extend(spaced.flat_map(cased));
+    }
 }
 
 fn is_dropped(c: char) -> bool {
@@ -177,13 +210,29 @@ mod tests {
                 | 0x16121..=0x16128 | 0x16D68..=0x16D6A)
         };
         let digests = include_str!("../tests/data/tokenizer/every_character.txt");
+        let of = |c: char| {
+            let text = format!("a{c}b");
+            (if newer(c) { text } else { words(&text).join(" ") }) + "\n"
+        };
+        has_digests(digests, of);
+    }
+
+    /// The same of BERT's cased models, which keep accents and case; words apart by NUL.
+    #[test]
+    fn every_character_as_the_cased_reference() {
+        let cased = Cleaning { accents: false, lowercase: false, ..Cleaning::ALL };
+        let of = |c: char| {
+            let mut words = String::new();
+            each_word(&format!("A{c}b"), cased, |word| words = format!("{words}{word}\0"));
+            words
+        };
+        has_digests(include_str!("../tests/data/wordpiece/every_character.txt"), of);
+    }
+
+    /// Are these the digests of what becomes of 4,096 characters each?
+    fn has_digests(digests: &str, of: impl Fn(char) -> String) {
         for (line, block) in digests.lines().zip((0u32..).step_by(0x1000)) {
-            let mut lines = String::new();
-            for c in (block..block + 0x1000).filter_map(char::from_u32) {
-                let text = format!("a{c}b");
-                lines += &if newer(c) { text } else { words(&text).join(" ") };
-                lines.push('\n');
-            }
+            let lines: String = (block..block + 0x1000).filter_map(char::from_u32).map(&of).collect();
             let digest: String = gradus_io::hex::encode(&Sha256::digest(&lines)[..8]);
             assert_eq!(format!("{block:06x} {digest}"), line);
         }
@@ -202,11 +251,16 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             alphabet[(state >> 33) as usize % alphabet.len()]
         };
-        for _ in 0..2000 {
+        for _ in 0..1000 {
             let text: String = (0..24).map(|_| letter()).collect();
-            let mut whole = Vec::new();
-            split(&normalize(&text), |w| whole.push(w.to_owned()));
-            assert_eq!(words(&text), whole, "{text:?}");
+            for switches in 0..16 {
+                let [clean, ideographs, accents, lowercase] = [1, 2, 4, 8].map(|bit| switches & bit == 0);
+                let cleaning = Cleaning { clean, ideographs, accents, lowercase };
+                let [mut whole, mut found] = [Vec::new(), Vec::new()];
+                split(&normalize_by(&text, cleaning), |w| whole.push(w.to_owned()));
+                each_word(&text, cleaning, |w| found.push(w.to_owned()));
+                assert_eq!(found, whole, "{text:?}, {cleaning:?}");
+            }
         }
     }
 }

@@ -12,12 +12,11 @@
 //! not hold is the token `<unk>` and never merges.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::OnceLock;
 
 use gradus_io::numbers::many;
 
 use crate::basic;
+use crate::cache::Cache;
 use crate::error::TextError;
 use crate::merging::{Merge, merge};
 use crate::mode::Mode;
@@ -26,6 +25,8 @@ use crate::mode::Mode;
 pub const END_OF_WORD: &str = "</w>";
 /// Stands for every symbol that the vocabulary does not hold.
 pub const UNKNOWN: &str = "<unk>";
+/// What is expected of such a token.
+pub(crate) const FOR_UNKNOWN: &str = "a token for unknown symbols";
 
 /// The tokens of a vocabulary in the order of their ids, before any merge: `<unk>`, the characters, the same at a word's end.
 pub(crate) fn alphabet(characters: &[char]) -> Vec<String> {
@@ -57,32 +58,9 @@ impl Bpe {
     /// # Errors
     /// [`TextError::Vocabulary`] if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
-        let inconsistent = |place, expected: &str, found| TextError::Vocabulary { place, expected: expected.into(), found };
-        let mut ids = HashMap::with_capacity(tokens.len());
-        for (id, token) in tokens.iter().enumerate() {
-            if let Some(first) = ids.insert(token.clone(), id as u32) {
-                return Err(inconsistent(format!("token {token:?}"), "one id for each token", format!("ids {first} and {id}")));
-            }
-        }
-        let unknown = *ids.get(UNKNOWN).ok_or_else(|| {
-            let found = format!("{} without it", many(tokens.len(), "token"));
-            inconsistent(format!("token {UNKNOWN:?}"), "a token for unknown symbols", found)
-        })?;
-        let id_of = |token: &str, rank: usize, (a, b): &(String, String)| {
-            ids.get(token).copied().ok_or_else(|| {
-                let place = format!("merge {} ({a:?} + {b:?})", rank + 1);
-                inconsistent(place, "its two parts and its result among the tokens", format!("no token {token:?}"))
-            })
-        };
-        let mut pairs = Vec::with_capacity(merges.len());
-        let mut ranks = HashMap::with_capacity(merges.len());
-        for (rank, merge) in merges.iter().enumerate() {
-            let pair = (id_of(&merge.0, rank, merge)?, id_of(&merge.1, rank, merge)?);
-            let into = id_of(&format!("{}{}", merge.0, merge.1), rank, merge)?;
-            pairs.push(pair);
-            // A pair that training met again is listed again; the last rank counts, as in `transformers`.
-            ranks.insert(pair, Merge { rank: rank as u32, into });
-        }
+        let ids = ids_of(&tokens)?;
+        let unknown = required_among(&ids, UNKNOWN, FOR_UNKNOWN)?;
+        let Ranked { pairs, ranks } = ranked(&ids, merges)?;
         let mut symbols = HashMap::new();
         for (id, token) in tokens.iter().enumerate() {
             let (body, last) = token.strip_suffix(END_OF_WORD).map_or((&**token, false), |body| (body, true));
@@ -173,58 +151,62 @@ impl Bpe {
     }
 }
 
-/// Words met and their ids: a hash table of fixed size, whose slots are written once and never change. So threads read it
-/// without waiting for one another, and once a word's slots are taken by others it is merged afresh each time.
-struct Cache {
-    slots: Box<[OnceLock<Known>]>,
+fn inconsistent(place: String, expected: &str, found: String) -> TextError {
+    TextError::Vocabulary { place, expected: expected.into(), found }
 }
 
-/// A word and its ids.
-type Known = Box<(Box<str>, Box<[u32]>)>;
-
-impl Cache {
-    const SLOTS: usize = 1 << 17; // a novel has some 10⁴ words, all of Wikipedia 10⁷, of which few make up most of the text
-    const PROBES: usize = 8;
-    const LONGEST_WORD: usize = 64; // bytes; longer ones are seldom met twice
-
-    /// The slots that a word may take.
-    fn slots(&self, word: &str) -> impl Iterator<Item = &OnceLock<Known>> {
-        // FNV-1a, 64 bits
-        let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-        let start = (hash ^ (hash >> 32)) as usize;
-        (0..Self::PROBES).map(move |i| &self.slots[start.wrapping_add(i) % Self::SLOTS])
-    }
-
-    /// The word's ids if it is known.
-    fn get(&self, word: &str) -> Option<&[u32]> {
-        self.slots(word).map_while(OnceLock::get).find(|known| *known.0 == *word).map(|known| &*known.1)
-    }
-
-    fn insert(&self, word: &str, ids: &[u32]) {
-        if word.len() <= Self::LONGEST_WORD
-            && let Some(free) = self.slots(word).find(|slot| slot.get().is_none())
-        {
-            let _ = free.set(Box::new((word.into(), ids.into()))); // another thread may have been first: no loss
+/// The ids of the tokens of a vocabulary.
+///
+/// # Errors
+/// [`TextError::Vocabulary`] if a token occurs twice.
+pub(crate) fn ids_of(tokens: &[String]) -> Result<HashMap<String, u32>, TextError> {
+    let mut ids = HashMap::with_capacity(tokens.len());
+    for (id, token) in tokens.iter().enumerate() {
+        if let Some(first) = ids.insert(token.clone(), id as u32) {
+            return Err(inconsistent(format!("token {token:?}"), "one id for each token", format!("ids {first} and {id}")));
         }
     }
+    Ok(ids)
 }
 
-impl Default for Cache {
-    fn default() -> Self {
-        Cache { slots: std::iter::repeat_with(OnceLock::new).take(Self::SLOTS).collect() }
-    }
+/// The id of a token that must be there.
+///
+/// # Errors
+/// [`TextError::Vocabulary`] if it is not.
+pub(crate) fn required_among(ids: &HashMap<String, u32>, token: &str, expected: &str) -> Result<u32, TextError> {
+    ids.get(token).copied().ok_or_else(|| {
+        let found = format!("{} without it", many(ids.len(), "token"));
+        inconsistent(format!("token {token:?}"), expected, found)
+    })
 }
 
-impl Clone for Cache {
-    fn clone(&self) -> Self {
-        Cache::default()
-    }
+/// Merges by their rank, as pairs of ids, and what each pair becomes.
+pub(crate) struct Ranked {
+    pub pairs: Vec<(u32, u32)>,
+    pub ranks: HashMap<(u32, u32), Merge>,
 }
 
-impl fmt::Debug for Cache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cache({} words)", self.slots.iter().filter(|slot| slot.get().is_some()).count())
+/// Merges as ids.
+///
+/// # Errors
+/// [`TextError::Vocabulary`] if a merge's parts or result are not tokens.
+pub(crate) fn ranked(ids: &HashMap<String, u32>, merges: &[(String, String)]) -> Result<Ranked, TextError> {
+    let id_of = |token: &str, rank: usize, (a, b): &(String, String)| {
+        ids.get(token).copied().ok_or_else(|| {
+            let place = format!("merge {} ({a:?} + {b:?})", rank + 1);
+            inconsistent(place, "its two parts and its result among the tokens", format!("no token {token:?}"))
+        })
+    };
+    let mut pairs = Vec::with_capacity(merges.len());
+    let mut ranks = HashMap::with_capacity(merges.len());
+    for (rank, merge) in merges.iter().enumerate() {
+        let pair = (id_of(&merge.0, rank, merge)?, id_of(&merge.1, rank, merge)?);
+        let into = id_of(&format!("{}{}", merge.0, merge.1), rank, merge)?;
+        pairs.push(pair);
+        // A pair that training met again is listed again; the last rank counts, as in `transformers`.
+        ranks.insert(pair, Merge { rank: rank as u32, into });
     }
+    Ok(Ranked { pairs, ranks })
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Text: from characters to token ids and back.
 //!
-//! A [`Tokenizer`] is a [`Vocabulary`] (BPE, bytes or characters) and its added tokens, such as `<start>`, which are found in
-//! the raw text first and kept whole.
+//! A [`Tokenizer`] is a [`Vocabulary`] and its added tokens, such as `<start>`, which are found in the raw text first and kept whole.
 //!
 //! | vocabulary | words | ids | round trip |
 //! |-|-|-|-|
 //! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
 //! | [`Bpe`], mode `spacy` | [`openai`]: [`ftfy`], [`spacy`]'s tokens in lower case, line ends | the same | loses case and spacing |
+//! | [`WordPiece`] (BERT) | [`basic`], as [`Cleaning`] says | the longest token first, `##` goes on within a word | loses spacing, and what is cleaned |
+//! | [`ByteBpe`] (GPT-2, RoBERTa) | GPT-2's pattern: a blank begins the word behind it | bytes, merged by rank, `Ġ` is a blank | lossless |
 //! | bytes | none | one per byte, 256 | lossless |
 //! | [`Characters`] | none | one per character of the corpus | lossless; other characters are an error |
 //!
@@ -18,11 +19,15 @@
 //! - A character that the vocabulary does not hold is `<unk>`.
 //!
 //! # Files
-//! [`Tokenizer::save`] writes a BPE of mode `basic` as `tokenizer.json` + `tokenizer_config.json`, as `transformers` 5 does. Mode
-//! `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the slow tokenizer of `transformers` 4
-//! reads them so where spaCy and ftfy are installed; version 5 takes them for `basic`. Bytes and characters are kept in
-//! `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads all these, and the original `encoder_bpe_40000.json` +
-//! `vocab_40000.bpe`, which [`Tokenizer::save_release`] writes; without a word about the mode, it is `basic`.
+//! [`Tokenizer::save`] writes a BPE of mode `basic`, WordPiece and byte-level BPE as `tokenizer.json` + `tokenizer_config.json`, as
+//! `transformers` 5 does. Mode `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the slow
+//! tokenizer of `transformers` 4 reads them so where spaCy and ftfy are installed; version 5 takes them for `basic`. Bytes and characters
+//! are kept in `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads all these, and what published models come
+//! with: the original `encoder_bpe_40000.json` + `vocab_40000.bpe` (GPT-1), which [`Tokenizer::save_release`] writes; `vocab.txt` (BERT);
+//! `vocab.json` + `merges.txt` or `encoder.json` + `vocab.bpe` (GPT-2, RoBERTa). Without a word about the mode, it is `basic`.
+//!
+//! What a post-processor adds at a text's ends, as `[CLS]` and `[SEP]`, is no part of the text's ids: Gradus puts marks where a model
+//! needs them.
 //!
 //! ```
 //! use gradus_text::{BpeTrainer, Tokenizer};
@@ -39,7 +44,10 @@
 mod added;
 pub mod basic;
 mod bpe;
+mod byte_level;
+mod cache;
 mod corpus;
+mod cut;
 mod error;
 mod files;
 mod foreign;
@@ -53,13 +61,20 @@ mod release;
 pub mod spacy;
 mod tokenizer;
 mod train;
+mod vocabulary;
+mod wordpiece;
 
+pub use basic::Cleaning;
 pub use bpe::{Bpe, END_OF_WORD, UNKNOWN};
+pub use byte_level::ByteBpe;
 pub use corpus::{corpus_files, each_document, read_text, strip_gutenberg, utf8};
+pub use cut::Cut;
 pub use error::TextError;
 pub use foreign::foreign;
-pub use ids::{IdsError, parse_ids};
+pub use ids::{IdsError, parse_ids, parse_targets};
 pub use mode::Mode;
 pub use plain::Characters;
-pub use tokenizer::{Tokenizer, Vocabulary};
+pub use tokenizer::Tokenizer;
 pub use train::{BpeTrainer, LONGEST_WORD, WordCounts};
+pub use vocabulary::Vocabulary;
+pub use wordpiece::{GOES_ON, UNKNOWN_WORD, WordPiece};

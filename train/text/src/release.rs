@@ -10,7 +10,8 @@ use gradus_io::files::{FileError, write_atomically};
 use crate::bpe::UNKNOWN;
 use crate::error::TextError;
 use crate::files::{RELEASE, merges_text};
-use crate::tokenizer::{Tokenizer, Vocabulary};
+use crate::tokenizer::Tokenizer;
+use crate::vocabulary::Vocabulary;
 
 impl Tokenizer {
     /// Writes a BPE as OpenAI's release has it into a folder, created if needed. Added tokens come last in the vocabulary, as

@@ -4,35 +4,15 @@ use gradus_io::hex;
 use sha2::{Digest, Sha256};
 
 use crate::added::{AddedToken, AddedTokens, Piece};
-use crate::basic;
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
+use crate::byte_level::{ByteBpe, letter};
+use crate::cut::Cut;
 use crate::error::TextError;
 use crate::mode::Mode;
 use crate::openai::LINE_END;
-use crate::plain::{Characters, byte_name};
-
-/// How text that is not an added token becomes ids.
-#[derive(Clone, Debug)]
-pub enum Vocabulary {
-    /// Byte-pair encoding as in GPT-1.
-    Bpe(Bpe),
-    /// One id per byte, 0 to 255. For teaching; Gradus-only.
-    Byte,
-    /// One id per character. For teaching; Gradus-only.
-    Char(Characters),
-}
-
-impl Vocabulary {
-    /// Appends the ids of a text, which begins at this byte of a longer one.
-    fn encode_into(&self, text: &str, offset: usize, html: bool, ids: &mut Vec<u32>) -> Result<(), TextError> {
-        match self {
-            Vocabulary::Bpe(bpe) => bpe.encode_into(text, html, ids),
-            Vocabulary::Byte => ids.extend(text.bytes().map(u32::from)),
-            Vocabulary::Char(characters) => characters.encode_into(text, offset, ids)?,
-        }
-        Ok(())
-    }
-}
+use crate::plain::Characters;
+use crate::vocabulary::Vocabulary;
+use crate::wordpiece::WordPiece;
 
 /// Text to ids and back. Usable from several threads at once.
 #[derive(Clone, Debug)]
@@ -44,10 +24,33 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// A BPE tokenizer. `<unk>` in the text is its id, as in `transformers`.
     pub fn bpe(bpe: Bpe) -> Self {
-        let unknown = AddedToken { content: UNKNOWN.into(), id: bpe.unknown(), special: true, normalized: false };
+        Tokenizer::with_specials(Vocabulary::Bpe(bpe), &[UNKNOWN])
+    }
+
+    /// A WordPiece tokenizer. Those of `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]` that are in the vocabulary are its specials.
+    pub fn word_piece(pieces: WordPiece) -> Self {
+        Tokenizer::with_specials(Vocabulary::WordPiece(pieces), &AddedToken::BERT)
+    }
+
+    /// A byte-level BPE tokenizer. RoBERTa's `<s>`, `<pad>`, `</s>`, `<unk>` and `<mask>`, if all are in the vocabulary, are its
+    /// specials; otherwise `<|endoftext|>` is, if it is there.
+    pub fn byte_bpe(bpe: ByteBpe) -> Self {
+        let names = AddedToken::of_bytes(|name| bpe.id(name));
+        Tokenizer::with_specials(Vocabulary::ByteBpe(bpe), names)
+    }
+
+    /// The letter that stands for a byte in the tokens of a byte-level BPE: `Ġ` for a blank.
+    pub fn letter(byte: u8) -> char {
+        letter(byte)
+    }
+
+    /// With those of these specials that are tokens of the vocabulary.
+    fn with_specials(vocabulary: Vocabulary, names: &[&str]) -> Self {
         let mut added = AddedTokens::default();
-        added.insert(unknown, str::to_owned).expect("the first token, and not empty");
-        Tokenizer { vocabulary: Vocabulary::Bpe(bpe), added }
+        for (name, id) in names.iter().filter_map(|name| Some((name, vocabulary.id(name)?))) {
+            added.insert(AddedToken::special(name, id), str::to_owned).expect("none twice, and none empty");
+        }
+        Tokenizer { vocabulary, added }
     }
 
     /// The byte tokenizer: ids 0 to 255.
@@ -65,42 +68,25 @@ impl Tokenizer {
         &self.vocabulary
     }
 
-    /// `bpe`, `byte` or `char`.
+    /// `bpe`, `wordpiece`, `byte-bpe`, `byte` or `char`.
     pub fn kind(&self) -> &'static str {
-        match self.vocabulary {
-            Vocabulary::Bpe(_) => "bpe",
-            Vocabulary::Byte => "byte",
-            Vocabulary::Char(_) => "char",
-        }
+        self.vocabulary.kind()
     }
 
     /// Number of ids, added tokens included: the rows of a model's token embedding. Ids are 0 to this less one.
     pub fn vocab_size(&self) -> usize {
-        let own = match &self.vocabulary {
-            Vocabulary::Bpe(bpe) => bpe.tokens().len(),
-            Vocabulary::Byte => 256,
-            Vocabulary::Char(characters) => characters.as_slice().len(),
-        };
+        let own = self.vocabulary.size();
         own.max(self.added.as_slice().last().map_or(0, |t| t.id as usize + 1))
     }
 
     /// The id of a token, added tokens first. For bytes and characters, tokens are as [`token`](Self::token) shows them.
     pub fn token_id(&self, token: &str) -> Option<u32> {
-        self.added.id(token).or_else(|| match &self.vocabulary {
-            Vocabulary::Bpe(bpe) => bpe.id(token),
-            Vocabulary::Byte => (0..=255).find(|&b| byte_name(b) == token).map(u32::from),
-            Vocabulary::Char(characters) => token.parse().ok().and_then(|c| characters.id(c)),
-        })
+        self.added.id(token).or_else(|| self.vocabulary.id(token))
     }
 
-    /// The token of an id as text: a BPE's with its `</w>`, a byte as `A` or `<0x0A>`. `None` outside the vocabulary.
+    /// The token of an id as text: a BPE's with its `</w>`, `##` or `Ġ`, a byte as `A` or `<0x0A>`. `None` outside the vocabulary.
     pub fn token(&self, id: u32) -> Option<String> {
-        let own = || match &self.vocabulary {
-            Vocabulary::Bpe(bpe) => bpe.tokens().get(id as usize).cloned(),
-            Vocabulary::Byte => u8::try_from(id).ok().map(byte_name),
-            Vocabulary::Char(characters) => characters.as_slice().get(id as usize).map(char::to_string),
-        };
-        self.added.get(id).map(|t| t.content.clone()).or_else(own)
+        self.added.get(id).map(|t| t.content.clone()).or_else(|| self.vocabulary.token(id))
     }
 
     /// Adds a special token and gives its id: the next free one, or the one it has if it is in the vocabulary already.
@@ -112,16 +98,15 @@ impl Tokenizer {
             return Ok(id);
         }
         let id = self.token_id(content).unwrap_or(self.vocab_size() as u32);
-        self.insert(AddedToken { content: content.to_owned(), id, special: true, normalized: false })?;
+        self.insert(AddedToken { left: false, ..AddedToken::special(content, id) })?;
         Ok(id)
     }
 
     pub(crate) fn insert(&mut self, token: AddedToken) -> Result<(), TextError> {
-        let is_bpe = matches!(self.vocabulary, Vocabulary::Bpe(_));
-        self.added.insert(token, |text| if is_bpe { basic::normalize(text) } else { text.to_owned() })
+        self.added.insert(token, |text| self.vocabulary.normalize(text).into_owned())
     }
 
-    /// How a BPE cuts text into words; `None` for bytes and characters, which have no words.
+    /// How a BPE of GPT-1's form cuts text into words; `None` for the others, which have one way.
     pub fn mode(&self) -> Option<Mode> {
         match &self.vocabulary {
             Vocabulary::Bpe(bpe) => Some(bpe.mode()),
@@ -132,13 +117,15 @@ impl Tokenizer {
     /// The same tokenizer, with text cut into words in this mode.
     ///
     /// # Errors
-    /// [`TextError::Mode`] for bytes and characters, and for mode `spacy` with added tokens that are found in normalised text.
+    /// [`TextError::Mode`] for those without modes, and for mode `spacy` with added tokens that are found in normalised text.
     pub fn with_mode(self, mode: Mode) -> Result<Self, TextError> {
         match self.vocabulary {
             Vocabulary::Bpe(bpe) if mode == Mode::Basic || self.added.normalized.is_empty() => {
                 Ok(Tokenizer { vocabulary: Vocabulary::Bpe(bpe.with_mode(mode)), ..self })
             }
             Vocabulary::Bpe(_) => Err(TextError::Mode { mode, found: "one with added tokens that are found in normalised text" }),
+            Vocabulary::WordPiece(_) => Err(TextError::Mode { mode, found: "a WordPiece tokenizer" }),
+            Vocabulary::ByteBpe(_) => Err(TextError::Mode { mode, found: "a byte-level BPE" }),
             Vocabulary::Byte => Err(TextError::Mode { mode, found: "the byte tokenizer" }),
             Vocabulary::Char(_) => Err(TextError::Mode { mode, found: "a character tokenizer" }),
         }
@@ -147,7 +134,7 @@ impl Tokenizer {
     /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the vocabulary's.
     ///
     /// # Errors
-    /// [`TextError::UnknownCharacter`] from a character tokenizer. The other two encode any text.
+    /// [`TextError::UnknownCharacter`] from a character tokenizer. The others encode any text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         self.encode_after(text, false)
     }
@@ -156,18 +143,18 @@ impl Tokenizer {
     pub fn encode_after(&self, text: &str, mut html: bool) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
         for (offset, piece) in self.added.raw.split(text) {
-            match (piece, &self.vocabulary) {
-                (Piece::Token(id), _) => ids.push(id),
-                (Piece::Text(text), Vocabulary::Bpe(bpe)) if !self.added.normalized.is_empty() => {
-                    for (_, piece) in self.added.normalized.split(&basic::normalize(text)) {
+            match piece {
+                Piece::Token(id) => ids.push(id),
+                Piece::Text(text) if self.finds_normalized() => {
+                    for (at, piece) in self.added.normalized.split(&self.vocabulary.normalize(text)) {
                         match piece {
                             Piece::Token(id) => ids.push(id),
-                            Piece::Text(text) => bpe.encode_normalized_into(text, &mut ids),
+                            Piece::Text(text) => self.vocabulary.encode_normalized_into(text, offset + at, &mut ids)?,
                         }
                     }
                 }
-                (Piece::Text(text), vocabulary) => {
-                    vocabulary.encode_into(text, offset, html, &mut ids)?;
+                Piece::Text(text) => {
+                    self.vocabulary.encode_into(text, offset, html, &mut ids)?;
                     html = html || text.contains('<');
                 }
             }
@@ -175,8 +162,27 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// What stands for a line end between two words; `None` where a line end is no word, so that text can be cut anywhere between
-    /// words. Otherwise it can be cut after a line end: these ids then stand between the pieces' own, unless either has none or an
+    /// Are there tokens that are found in normalised text? Bytes and characters pass them over.
+    fn finds_normalized(&self) -> bool {
+        !self.added.normalized.is_empty() && !matches!(self.vocabulary, Vocabulary::Byte | Vocabulary::Char(_))
+    }
+
+    /// Where a text may be cut so that the ids of its pieces are its own.
+    pub fn cut(&self) -> Cut {
+        match &self.vocabulary {
+            Vocabulary::Bpe(bpe) if bpe.mode() == Mode::Spacy => Cut::Lines,
+            Vocabulary::ByteBpe(_) => Cut::Blanks,
+            _ => Cut::Words,
+        }
+    }
+
+    /// Does a word's token begin with the blank before the word, so that a text is to end before that blank where a word is to follow?
+    pub fn blanks_lead(&self) -> bool {
+        matches!(self.vocabulary, Vocabulary::ByteBpe(_))
+    }
+
+    /// What stands for a line end between two words; `None` where a line end is no word. Otherwise
+    /// a text can be cut after a line end ([`Cut::Lines`]): these ids then stand between the pieces' own, unless either has none or an
     /// added token is next to the cut.
     pub fn line_end(&self) -> Option<Vec<u32>> {
         match &self.vocabulary {
@@ -205,8 +211,9 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The text of a sequence of ids, added tokens included. A BPE's `</w>` becomes a space, but not the last one. Bytes
-    /// that are not UTF-8, as an untrained model makes them, become U+FFFD.
+    /// The text of a sequence of ids, added tokens included. A BPE's `</w>` becomes a space, but not the last one.
+    /// WordPiece's tokens have a space before them, but for the first, `##` and some marks, as `tokenizers` has it. Bytes that are not
+    /// UTF-8, as an untrained model makes them, become U+FFFD.
     ///
     /// # Errors
     /// [`TextError::UnknownId`] for an id outside the vocabulary.
@@ -215,11 +222,15 @@ impl Tokenizer {
         for (position, &id) in ids.iter().enumerate() {
             let unknown = || TextError::UnknownId { id, position, vocab_size: self.vocab_size() };
             let space = if position + 1 == ids.len() { "" } else { " " };
-            let token = || self.token(id).ok_or_else(unknown);
+            let token = || match self.added.get(id) {
+                Some(added) if added.normalized => Ok(self.vocabulary.normalize(&added.content).into_owned()),
+                _ => self.token(id).ok_or_else(unknown),
+            };
             match (&self.vocabulary, self.added.get(id)) {
                 (Vocabulary::Byte, None) => bytes.push(u8::try_from(id).map_err(|_| unknown())?),
+                (Vocabulary::WordPiece(pieces), _) => bytes.extend(pieces.text_of(&token()?, position == 0).bytes()),
+                (Vocabulary::ByteBpe(_), None) => ByteBpe::decode_into(&token()?, &mut bytes),
                 (Vocabulary::Bpe(_), None) => bytes.extend(token()?.replace(END_OF_WORD, space).bytes()),
-                (Vocabulary::Bpe(_), Some(added)) if added.normalized => bytes.extend(basic::normalize(&added.content).bytes()),
                 _ => bytes.extend(token()?.bytes()),
             }
         }
@@ -235,24 +246,12 @@ impl Tokenizer {
             hash.update(text.as_bytes());
         };
         field("gradus tokenizer 1");
-        field(self.kind());
-        match &self.vocabulary {
-            Vocabulary::Bpe(bpe) => {
-                field(bpe.mode().name());
-                bpe.tokens().iter().for_each(|t| field(t));
-                field("merges");
-                for (a, b) in bpe.merge_tokens() {
-                    field(a);
-                    field(b);
-                }
-            }
-            Vocabulary::Byte => {}
-            Vocabulary::Char(characters) => characters.as_slice().iter().for_each(|c| field(c.encode_utf8(&mut [0; 4]))),
-        }
+        self.vocabulary.each_field(&mut field);
         field("added");
         for token in self.added.as_slice() {
             field(&token.content);
-            field(&format!("{} {} {}", token.id, token.special, token.normalized));
+            let left = if token.left { " left" } else { "" };
+            field(&format!("{} {} {}{left}", token.id, token.special, token.normalized));
         }
         hex::encode(hash.finalize())
     }

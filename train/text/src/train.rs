@@ -54,9 +54,9 @@ impl BpeTrainer {
     pub fn word_counts(&self) -> WordCounts {
         let mut specials = Matcher::default();
         for special in self.specials.iter().filter(|s| !s.is_empty()) {
-            specials.insert(special.clone(), 0);
+            specials.insert(special.clone(), 0, false);
         }
-        specials.insert(UNKNOWN.to_owned(), 0);
+        specials.insert(UNKNOWN.to_owned(), 0, false);
         WordCounts { specials, mode: self.mode, counts: Counts::new() }
     }
 

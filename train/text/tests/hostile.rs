@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-use gradus_text::{BpeTrainer, Mode, TextError, Tokenizer};
+use gradus_text::{BpeTrainer, ByteBpe, Cleaning, Cut, Mode, TextError, Tokenizer, WordPiece};
 
 struct Counting;
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -116,6 +116,36 @@ fn tokenizer(mode: Mode) -> Tokenizer {
     trainer.train(&words, |_, _| {}).expect("room for the characters")
 }
 
+/// WordPiece that knows the characters of the families, and the pairs of the ASCII ones.
+fn pieces() -> Tokenizer {
+    let characters: std::collections::BTreeSet<char> = families(100).iter().flat_map(|text| text.chars()).collect();
+    let ascii = || characters.iter().filter(|c| c.is_ascii_lowercase());
+    let one = characters.iter().flat_map(|c| [c.to_string(), format!("##{c}")]);
+    let two = ascii().flat_map(|a| ascii().map(move |b| format!("##{a}{b}")));
+    let tokens = ["[UNK]", "[CLS]"].map(str::to_owned).into_iter().chain(one.filter(|token| token != "##")).chain(two);
+    Tokenizer::word_piece(WordPiece::new(tokens.collect(), Cleaning::ALL).expect("sound"))
+}
+
+/// Byte-level BPE with merges that climb, so that a run of one letter is halved and halved.
+fn bytes() -> Tokenizer {
+    let of = |text: &str| text.bytes().map(Tokenizer::letter).collect::<String>();
+    let mut merges: Vec<(String, String)> = Vec::new();
+    for unit in ["a", " ", ".", "\n", "é"] {
+        if let [first, second] = of(unit).chars().collect::<Vec<_>>()[..] {
+            merges.push((first.into(), second.into()));
+        }
+        merges.extend((0..6).map(|n| (of(&unit.repeat(1 << n)), of(&unit.repeat(1 << n)))));
+    }
+    let single = (0..=255).map(|byte| Tokenizer::letter(byte).to_string());
+    let tokens = single.chain(merges.iter().map(|(a, b)| format!("{a}{b}"))).chain(["<|endoftext|>".to_owned()]);
+    Tokenizer::byte_bpe(ByteBpe::new(tokens.collect(), &merges).expect("sound"))
+}
+
+/// Those of every kind that has words.
+fn tokenizers() -> [Tokenizer; 4] {
+    [tokenizer(Mode::Basic), tokenizer(Mode::Spacy), pieces(), bytes()]
+}
+
 /// The most bytes held, and all bytes asked for, while a text is encoded.
 fn memory(tokenizer: &Tokenizer, text: &str) -> [usize; 2] {
     let tokenizer = tokenizer.clone(); // with an empty cache
@@ -129,8 +159,8 @@ fn memory(tokenizer: &Tokenizer, text: &str) -> [usize; 2] {
 fn memory_grows_with_the_text_and_no_faster() {
     let _alone = alone();
     const N: usize = 8 << 10;
-    for mode in Mode::ALL {
-        let tokenizer = tokenizer(mode);
+    for tokenizer in tokenizers() {
+        let mode = tokenizer.kind();
         memory(&tokenizer, "Ã© warm.");
         for (short, long) in families(N).iter().zip(&families(8 * N)) {
             let ([held, asked], [held_8, asked_8]) = (memory(&tokenizer, short), memory(&tokenizer, long));
@@ -147,10 +177,9 @@ fn memory_grows_with_the_text_and_no_faster() {
 fn every_character_has_ids_and_a_text() {
     let _alone = alone();
     let text = every_character();
-    for mode in Mode::ALL {
-        let tokenizer = tokenizer(mode);
+    for tokenizer in tokenizers() {
         let ids = tokenizer.encode(&text).expect("any text has ids");
-        assert!(ids.len() > 100_000 && !tokenizer.decode(&ids).expect("known ids").is_empty());
+        assert!(ids.len() > 50_000 && !tokenizer.decode(&ids).expect("known ids").is_empty());
         let [held, _] = memory(&tokenizer, &text);
         assert!(held <= 64 * text.len(), "{held} bytes");
     }
@@ -178,6 +207,60 @@ fn pieces_have_the_ids_of_the_whole() {
             }
         }
     }
+}
+
+/// Wherever a tokenizer says that a text may be cut.
+#[test]
+fn a_cut_changes_no_ids() {
+    let _alone = alone();
+    for tokenizer in [pieces(), bytes()] {
+        let mut cuts = 0;
+        for (a, b) in families(60).iter().zip(families(60).iter().cycle().skip(1)) {
+            let text = format!("{a} x\n\n y  z{b}\u{a0} <|endoftext|> [CLS] 3");
+            let whole = tokenizer.encode(&text).unwrap();
+            for at in (1..text.len()).filter(|&at| tokenizer.cut().allows(text.as_bytes(), at)) {
+                let [before, after] = [&text[..at], &text[at..]].map(|part| tokenizer.encode(part).unwrap());
+                assert_eq!([before, after].concat(), whole, "{} at {at} of {text:?}", tokenizer.kind());
+                cuts += 1;
+            }
+        }
+        assert!(cuts > 100, "{cuts}");
+    }
+    assert!(!Cut::Blanks.allows(b"a\n b", 2) && !Cut::Blanks.allows(" b".as_bytes(), 0) && Cut::Blanks.allows(b"a  b", 1));
+}
+
+/// Nothing takes the square of a word's length: each would take minutes, or the machine's memory.
+#[test]
+fn words_without_end_take_no_time() {
+    let _alone = alone();
+    const N: usize = 1 << 20;
+    for text in [
+        "a".repeat(N),
+        "é".repeat(N / 2),
+        " ".repeat(N),
+        "\n".repeat(N),
+        "'".repeat(N),
+        "a\u{301}".repeat(N / 3),
+        "日".repeat(N / 3),
+    ] {
+        let [pieces, bytes] = [pieces(), bytes()].map(|tokenizer| {
+            let ids = tokenizer.encode(&text).unwrap();
+            (tokenizer.decode(&ids).unwrap(), ids.len())
+        });
+        assert!(bytes.0 == text && bytes.1 <= N, "{:?}", text.chars().next());
+        assert!(pieces.1 <= N, "{}", pieces.1);
+    }
+}
+
+/// A vocabulary whose every search goes to the end of the longest word and fails there.
+#[test]
+fn a_hostile_trie_is_searched_in_bounded_time() {
+    let _alone = alone();
+    let tokens = ["[UNK]".to_owned(), "a".repeat(99), "##a".to_owned(), "a".to_owned(), format!("##{}", "a".repeat(98))];
+    let tokenizer = Tokenizer::word_piece(WordPiece::new(tokens.into(), Cleaning::ALL).unwrap());
+    let words = (0..2000).map(|n| format!("{}{} ", "a".repeat(98), char::from(b'b' + (n % 20) as u8)));
+    let ids = tokenizer.encode(&words.collect::<String>()).unwrap();
+    assert_eq!(ids, vec![0; 2000]);
 }
 
 /// In mode `basic` the words of a decoded text are the words of the text.

@@ -8,7 +8,7 @@
 //! p(story) = ∏ᵢ wᵢ(chosen) / Σⱼ wᵢⱼ        log p = Σᵢ ln(wᵢ / Wᵢ)
 //! ```
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use rand::Rng;
 
@@ -128,11 +128,13 @@ pub(crate) struct Reader<'t> {
     tokens: &'t [Token],
     at: usize,
     pub(crate) told: Told,
+    /// Where no phrase explains the text: the words that would have, in order, each with the weight of its phrases.
+    expected: Vec<(String, u64)>,
 }
 
 impl<'t> Reader<'t> {
     pub(crate) fn new(tokens: &'t [Token]) -> Self {
-        Reader { tokens, at: 0, told: Told::new() }
+        Reader { tokens, at: 0, told: Told::new(), expected: Vec::new() }
     }
 
     /// Checks that the text ends where the story does.
@@ -155,14 +157,25 @@ impl<'t> Reader<'t> {
         (agreed, None)
     }
 
+    /// What could have stood in the place where reading stopped, each word with the weight of its phrases.
+    pub(crate) fn expected(&self) -> &[(String, u64)] {
+        &self.expected
+    }
+
     /// The first place that no phrase explains, and what the best ones would have had there.
-    fn refusal(&self, phrases: &[Phrase<'_>]) -> WorldError {
-        let agreements: Vec<_> = phrases.iter().map(|&(p, _)| self.agreement(p)).collect();
-        let furthest = agreements.iter().map(|&(agreed, _)| agreed).max().unwrap_or(0);
-        let best = agreements.iter().filter(|(agreed, _)| *agreed == furthest);
-        let mut words: Vec<String> = best.filter_map(|(_, next)| Some(format!("\"{}\"", (*next)?))).collect();
-        let mut seen = HashSet::new();
-        words.retain(|word| seen.insert(word.clone()));
+    fn refusal(&mut self, phrases: &[Phrase<'_>]) -> WorldError {
+        let agreements: Vec<_> = phrases.iter().map(|&(phrase, weight)| (self.agreement(phrase), weight)).collect();
+        let furthest = agreements.iter().map(|&((agreed, _), _)| agreed).max().unwrap_or(0);
+        let mut place = HashMap::new();
+        for ((_, next), weight) in agreements.into_iter().filter(|((agreed, _), _)| *agreed == furthest) {
+            let Some(word) = next else { continue };
+            let at = *place.entry(word).or_insert(self.expected.len());
+            if at == self.expected.len() {
+                self.expected.push((word.to_owned(), 0));
+            }
+            self.expected[at].1 += u64::from(weight);
+        }
+        let words: Vec<String> = self.expected.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         let expected = words.join(" or ");
         let token = self.at + furthest;
         match self.tokens.get(token) {

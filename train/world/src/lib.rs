@@ -15,9 +15,10 @@
 //! [`World::name`] and the records of runs name.
 //!
 //! The grammar is written once (in `tell.rs` and `recall.rs`) and used in three ways: to tell stories by chance, to read a text
-//! back and find its probability, and to visit all courses for exact properties.
+//! back and find its probability, or that of each word in its place, and to visit all courses for exact properties.
 
 mod choose;
+mod cloze;
 mod error;
 mod explore;
 mod facts;
@@ -30,6 +31,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+pub use cloze::{Place, Possible};
 pub use error::WorldError;
 pub use explore::Properties;
 pub use facts::{Character, Facts, Mood, Price, Reason, Who};

@@ -219,3 +219,67 @@ fn bad_models() {
     desk.tokenizer("model", &Tokenizer::characters(["some tex"]));
     evaluate().fails_with(&["corpus: byte 5", "'w'", "characters"]);
 }
+
+/// Masked models, and a causal one, asked in some slots: from `transformers`' own logits.
+#[test]
+fn what_is_asked_by_numbers_agrees_with_transformers() {
+    let desk = Desk::new();
+    for model in ["relative-bert", "relative-bert-tanh", "relative-ernie", "relative-roberta", "relative-gpt2"] {
+        let fixture = expected(model);
+        let ((all, shape), logits) = (fixture.ids("input_ids"), fixture.get("logits"));
+        let (t, vocab) = (shape[1], logits.shape()[2]);
+        let (ids, logits) = (&all[..t], &logits.to_vec()[..t * vocab]); // the first row has no padding
+        let targets: Vec<Option<u32>> =
+            (0..t).map(|slot| (slot % 3 != 1).then_some((5 * slot as u32 + 2) % vocab as u32)).collect();
+        desk.write("ids", words(ids));
+        let told = |target: &Option<u32>| target.map_or("-".into(), |id| id.to_string());
+        desk.write("targets", targets.iter().map(told).collect::<Vec<_>>().join("\n"));
+        let is_told_segments = model.contains("bert") && !model.contains("roberta") || model.contains("ernie");
+        let segments = if is_told_segments {
+            desk.write("segments", words(&fixture.ids("token_type_ids").0[..t]));
+            "--segments segments"
+        } else {
+            ""
+        };
+        let asked =
+            format!("evaluate --model golden/{model} --ids ids --targets targets {segments} --dtype f64 --gradients --json");
+        let json = desk.gradus(&asked).json();
+        let nll = |slot: usize, id: u32| {
+            let row = &logits[slot * vocab..][..vocab];
+            row.iter().map(|z| z.exp()).sum::<f64>().ln() - row[id as usize]
+        };
+        let expected: Vec<f64> = targets.iter().enumerate().filter_map(|(slot, id)| Some(nll(slot, (*id)?))).collect();
+        let found = numbers(&json["token_nll"]);
+        assert_eq!((found.len(), &json["tokens"]), (expected.len(), &Value::from(expected.len())));
+        assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-10), "{model}: {found:?} {expected:?}");
+        assert_near(&json["nll"], expected.iter().sum::<f64>() / expected.len() as f64, 1e-12);
+        let norms = json["gradient_norms"].as_object().unwrap();
+        let names: Vec<String> =
+            fixture.names().into_iter().filter_map(|n| Some(n.strip_prefix("gradient.")?.to_owned())).collect();
+        let renamed = |name: &String| name.replacen("ernie.", "bert.", 1);
+        assert!(names.iter().all(|name| norms.contains_key(&renamed(name))), "{model}: {names:?} {norms:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_by_numbers_is_said() {
+    let desk = Desk::new();
+    let ask = |model: &str, [ids, targets, segments]: [&str; 3]| {
+        desk.write("ids", ids);
+        desk.write("targets", targets);
+        desk.write("segments", segments);
+        let segments = if segments.is_empty() { "" } else { "--segments segments" };
+        desk.gradus(&format!("evaluate --model golden/{model} --ids ids --targets targets {segments} --json"))
+    };
+    ask("relative-bert", ["2 3 4", "- 5", ""]).misused(&["targets: 2 entries", "3, one for each token of --ids"]);
+    ask("relative-bert", ["2 3", "- -", ""]).misused(&["a token to be asked at least once"]);
+    ask("relative-bert", ["2 3", "- 23", ""]).fails_with(&["entry 1 (from 0) is the id 23; expected 0 to 22"]);
+    ask("relative-bert", ["2 3", "- x", ""]).fails_with(&["entry 1 (from 0) is \"x\""]);
+    ask("relative-bert", ["2 3", "- 1", "0 2"])
+        .fails_with(&["entry 1 (from 0) is the id 2; expected 0 to 1, the model's segments"]);
+    ask("relative-bert", ["2 3", "- 1", "0"]).misused(&["segments: 1 entries", "one for each token"]);
+    ask("relative-gpt2", ["2 3", "- 1", "0 0"]).misused(&["--segments", "has none"]);
+    ask("relative-bert", ["2 3 4 5 6 7 8 9 2 3 4", "1", ""]).misused(&["11 tokens", "at most 10"]);
+    assert!(number(&ask("relative-gpt2", ["2 3", "- 1", ""]).json()["nll"]).is_finite());
+    desk.gradus("evaluate --model golden/relative-bert --ids ids").misused(&["fills masks", "--targets"]);
+}

@@ -62,9 +62,8 @@ fn what_a_masked_view_cannot_do_is_said() {
     fill(&"[MASK]".repeat(40)).fails_with(&["the text has 42 tokens, the model sees 40"]);
     let two = fill("[MASK]ia s[MASK]w a cat.");
     assert!(two.printed().lines().count() == 1 + 2 * 5 && two.stdout.contains("  2. "), "{}", two.stdout);
-    for other in ["generate --model bert --prompt Mia --tokens 3", "evaluate --model bert --corpus corpus.txt"] {
-        desk.gradus(other).fails_with(&["expected a model that predicts the next token", "`gradus fill` asks"]);
-    }
+    desk.gradus("generate --model bert --prompt Mia --tokens 3")
+        .fails_with(&["expected a model that predicts the next token", "`gradus fill` asks"]);
     // A vocabulary that has no [MASK], since somebody replaced it.
     pretrain(&desk, "gpt", "gpt", "").json();
     desk.forget("bert");
@@ -78,6 +77,34 @@ fn what_a_masked_view_cannot_do_is_said() {
     assert!(!desk.exists("new"), "refused before anything was written");
     pretrain(&desk, "bert", "new", "--pairs false").json();
     assert_eq!(desk.json("new/config.json")["architectures"][0], "BertForMaskedLM");
+}
+
+/// ln P of each letter from `fill`, summed.
+#[test]
+fn a_masked_model_is_evaluated_by_its_pseudo_log_likelihood() {
+    let desk = desk();
+    pretrain(&desk, "bert", "bert", "").json();
+    let text = "Mia saw a cat.";
+    desk.write("text", text);
+    let found = desk.gradus("evaluate --model bert --corpus text --dtype f64 --json").json();
+    let letter = |at: usize| {
+        let hidden = format!("{}[MASK]{}", &text[..at], &text[at + 1..]);
+        let filled = desk.prepare(command("fill --model bert --top 100 --json --text")).arg(hidden).output().unwrap();
+        let filled = Run::from(filled).json();
+        let answers = items(&filled["gaps"][0]["answers"]).to_vec();
+        number(&answers.into_iter().find(|answer| answer["token"] == text[at..=at]).unwrap()["probability"]).ln()
+    };
+    let pll: f64 = (0..text.len()).map(letter).sum();
+    assert_near(&found["pseudo_log_likelihood"], pll, 1e-4);
+    assert_near(&found["pseudo_perplexity"], (-pll / text.len() as f64).exp(), 1e-4);
+    assert_eq!(found["tokens"], text.len());
+    let evaluate = |flags: &str| desk.gradus(&format!("evaluate --model bert --corpus text {flags}"));
+    assert!(number(&evaluate("--context 5 --json").json()["pseudo_nll"]).is_finite(), "in windows");
+    evaluate("--context 2").misused(&["--context 2", "3 to 40"]);
+    evaluate("--stride 4").misused(&["--stride", "do not overlap"]);
+    evaluate("--gradients").misused(&["--gradients", "--targets"]);
+    desk.write("text", "");
+    evaluate("").fails_with(&["text"]);
 }
 
 #[test]

@@ -1,3 +1,6 @@
+mod relatives;
+
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use gradus_io::checksums::CHECKSUMS_FILE;
@@ -54,7 +57,7 @@ fn pairs_of_files() {
     let Vocabulary::Bpe(bpe) = reference.vocabulary() else { panic!("a BPE") };
     let vocabulary: HashMap<&str, usize> = bpe.tokens().iter().enumerate().map(|(i, t)| (t.as_str(), i)).collect();
     let merges: String = bpe.merge_tokens().map(|(a, b)| format!("{a} {b}\n")).collect();
-    for (vocabulary_name, merges_name) in PAIRS {
+    for (vocabulary_name, merges_name) in &PAIRS[..2] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(vocabulary_name), serde_json::to_vec(&vocabulary).unwrap()).unwrap();
         assert!(Tokenizer::load(folder.path()).unwrap_err().to_string().contains(merges_name));
@@ -122,7 +125,7 @@ fn bad_tokenizer_json() {
         ("/normalizer", json!(null), "/normalizer/type", "null"),
         ("/pre_tokenizer", json!({"type": "ByteLevel"}), "/pre_tokenizer/type", r#""ByteLevel""#),
         ("/decoder/suffix", json!("@@"), "/decoder/suffix", r#""@@""#),
-        ("/model/type", json!("WordPiece"), "/model/type", r#""WordPiece""#),
+        ("/model/type", json!("Unigram"), "/model/type", r#""Unigram""#),
         ("/model/dropout", json!(0.1), "/model/dropout", "0.1"),
         ("/model/unk_token", json!(null), "/model/unk_token", "null"),
         ("/model/vocab", json!([]), "/model/vocab", "[]"),
@@ -134,7 +137,7 @@ fn bad_tokenizer_json() {
         ("/model/merges", json!("a b"), "/model/merges", r#""a b""#),
         ("/post_processor/single/0", json!({"SpecialToken": {"id": "<start>", "type_id": 0}}), "/post_processor", r#"{"pair":"#),
         ("/added_tokens/1/id", json!(9), start, "id 9"),
-        ("/added_tokens/1/lstrip", json!(true), start, "one of them true"),
+        ("/added_tokens/1/rstrip", json!(true), start, "one of them true"),
         ("/added_tokens/1/content", json!(""), r#"added token """#, r#"special token """#),
         ("/added_tokens", json!([1]), "/added_tokens", ""),
     ] {

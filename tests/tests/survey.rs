@@ -1,0 +1,148 @@
+//! The plane of U and G: the exact answers are its origin, and a model's answers are those of its own logits.
+
+use std::path::Path;
+
+use gradus_autograd::Tape;
+use gradus_io::progress::Silent;
+use gradus_model::{Side, Tree};
+use gradus_survey::{Answers, Causal, Lexicon, Masked, Story, Window, generation, told, understanding};
+use gradus_train::fill;
+use gradus_train::pretrain::{Part, PretrainControl, PretrainOptions, SEPARATOR, Stored, begin};
+use gradus_train::run::Control;
+use gradus_world::World;
+
+/// Answers with the world's own probabilities.
+struct Exact<'l>(&'l World, &'l Lexicon);
+
+impl Exact<'_> {
+    fn dense(&self, all: impl IntoIterator<Item = (usize, f64)>) -> Vec<f64> {
+        let mut p = vec![0.0; self.1.len()];
+        all.into_iter().for_each(|(word, share)| p[word] = share);
+        p
+    }
+}
+
+impl Answers for Exact<'_> {
+    fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
+        let all = self.0.places(&self.1.text(story)).unwrap();
+        let given = |&at: &usize| all[at].possible.iter().map(|p| (self.1.number(&p.word).unwrap(), p.given_all));
+        places.iter().map(|at| self.dense(given(at))).collect()
+    }
+
+    fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
+        let after = |words: &&[usize]| self.0.next_words(&self.1.text(words)).unwrap();
+        let named = |(word, p): (String, f64)| (self.1.number(&word).unwrap(), p);
+        beginnings.iter().map(|words| self.dense(after(words).into_iter().map(named))).collect()
+    }
+}
+
+fn run(dir: &Path, system: &str) -> Stored {
+    let options = PretrainOptions {
+        system: Some(system.into()),
+        layers: Some(1),
+        width: Some(16),
+        heads: Some(2),
+        steps: Some(4),
+        batch: Some(4),
+        eval_tokens: Some(200),
+        pairs: (system == "bert").then_some(false),
+        init_std: Some(0.3), // answers that differ
+        ..PretrainOptions::micro_world()
+    };
+    let control =
+        PretrainControl { run: Control::new(&Silent), samples: false, cache: dir.to_owned(), probe: None, recompute: None };
+    begin(options.settle().unwrap(), None, &dir.join(system), &control).unwrap();
+    Stored::read(&dir.join(system), dir, &Silent).unwrap()
+}
+
+#[test]
+fn the_origin_is_exact_and_models_answer_by_their_logits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gpt, bert) = (run(dir.path(), "gpt"), run(dir.path(), "bert"));
+    let (world, lexicon) = (World::default(), Lexicon::of(&*gpt.source).unwrap());
+    let stories = Story::held_out(&*gpt.source, &world, &lexicon, 4);
+    let places: Vec<Vec<usize>> = stories.iter().map(|story| (0..story.words.len()).collect()).collect();
+
+    let exact = Exact(&world, &lexicon);
+    let found = understanding(&stories, &places, |story, at| exact.cloze(story, at));
+    assert!(found.given_all.mean.abs() < 1e-12, "{found:?}");
+    let left = generation(&stories, &exact);
+    assert!(left.before.mean.abs() < 1e-12 && left.left_only.mean > 0.1, "what follows counts: {left:?}");
+    assert_eq!(told(&exact, &world, &lexicon, 20, 1), 20);
+
+    // Counted neighbours know more than counts alone, and less than all.
+    let train: Vec<Vec<usize>> =
+        (0..5000).map(|n| gpt.source.text(Part::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
+    let u = |reach| {
+        let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
+        understanding(&stories, &places, |story, at| at.iter().map(|&at| window.answer(story, at)).collect()).given_all.mean
+    };
+    let [none, one, two] = [0, 1, 2].map(u);
+    assert!(none > 3.0 && one < 1.3 && two < one && two > 0.3, "{none} {one} {two}");
+
+    by_bayes(&gpt, &lexicon, &stories[0]);
+    by_masks(&bert, &stories[0]);
+}
+
+/// P(word at 50 | the rest) from whole texts, and P(word | beginning) from a beginning alone.
+fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
+    let (model, separator) = (&gpt.trainer.params, gpt.source.tokenizer().token_id(SEPARATOR).unwrap());
+    let causal = Causal { model, separator, lexicon };
+    let log_softmax = |tokens: Vec<u32>| -> Vec<Vec<f64>> {
+        let tape = Tape::off();
+        let logits = model.constants(&tape).logits(&Side::causal(1, tokens.clone()));
+        let vocab = logits.shape()[2];
+        let all: Vec<f64> = logits.value().to_vec().into_iter().map(f64::from).collect();
+        let row = |z: &[f64]| {
+            let lse = z.iter().map(|z| z.exp()).sum::<f64>().ln();
+            z.iter().map(|z| z - lse).collect()
+        };
+        all.chunks(vocab).map(row).collect()
+    };
+    let (at, words) = (50, &story.words);
+    let with = |word: usize| -> f64 {
+        let mut words = words.clone();
+        words[at] = word;
+        let tokens = [&[separator], &lexicon.encode(&words)[..], &[separator]].concat();
+        let log_p = log_softmax(tokens[..tokens.len() - 1].to_vec());
+        (0..log_p.len()).map(|i| log_p[i][tokens[i + 1] as usize]).sum()
+    };
+    let all: Vec<f64> = (0..lexicon.len()).map(with).collect();
+    let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = all.iter().map(|log_p| (log_p - most).exp()).sum();
+    let found = &causal.cloze(words, &[at])[0];
+    for word in 0..lexicon.len() {
+        assert!((found[word] - (all[word] - most).exp() / sum).abs() < 1e-4, "{word}: {}", found[word]);
+    }
+    let alone = log_softmax([&[separator], &lexicon.encode(&words[..at])[..]].concat());
+    let own: Vec<f64> = (0..lexicon.len()).map(|word| alone[at][lexicon.token(word) as usize].exp()).collect();
+    let sum: f64 = own.iter().sum();
+    let (along, next) = (&causal.along(words)[at], &causal.next(&[&words[..at], &words[..3]])[0]);
+    for word in 0..lexicon.len() {
+        assert!((along[word] - own[word] / sum).abs() < 1e-5 && (next[word] - along[word]).abs() < 1e-5);
+    }
+}
+
+/// As `gradus fill` answers, over the world's words.
+fn by_masks(bert: &Stored, story: &Story) {
+    let (model, tokenizer) = (&bert.trainer.params, bert.source.tokenizer());
+    let lexicon = Lexicon::of(&*bert.source).unwrap();
+    let viewer = bert.viewer.as_ref().unwrap();
+    let masked = Masked { model, viewer, lexicon: &lexicon, length: 20 };
+    let shares = |text: &str, gap: usize| -> Vec<f64> {
+        let filled = fill::fill(model, tokenizer, text, &mut |_| {}).unwrap();
+        let own: Vec<f64> = (0..lexicon.len()).map(|word| filled.gaps[gap].probabilities[lexicon.token(word) as usize]).collect();
+        let sum: f64 = own.iter().sum();
+        own.iter().map(|p| p / sum).collect()
+    };
+    let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
+    let text = |words: &[usize]| lexicon.text(words);
+    let hidden = format!("{} [MASK] {}", text(&story.words[..30]), text(&story.words[31..]));
+    let found = masked.cloze(&story.words, &[7, 30]);
+    assert!(near(&found[1], &shares(&hidden, 0)));
+    // After five words, fifteen masks more; after nineteen and more, one.
+    for (n, masks) in [(5, 15), (19, 1), (40, 1)] {
+        let beginning = format!("{}{}", text(&story.words[..n]), " [MASK]".repeat(masks));
+        assert!(near(&masked.next(&[&story.words[..n], &story.words[..2]])[0], &shares(&beginning, 0)), "after {n}");
+    }
+}

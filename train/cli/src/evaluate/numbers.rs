@@ -1,0 +1,60 @@
+//! `gradus evaluate --ids FILE --targets FILE`: what is asked, slot by slot.
+
+use std::path::Path;
+
+use gradus_model::{BackboneConfig, Model, Tree, checkpoint};
+use gradus_tensor::{Real, Tensor};
+use gradus_train::evaluate::Asked;
+use gradus_train::hyperparameters::in_range;
+use serde_json::{Map, Value, json};
+
+use super::Args;
+use crate::error::CliError;
+use crate::ids::{read_ids, read_targets};
+
+/// Reads the sequence, its segments and its targets.
+pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) -> Result<Asked, CliError> {
+    let tokens = read_ids(ids, config.vocab(), "model")?;
+    let (n, most) = (tokens.len(), config.context());
+    let expected = format!("at most {most}, the model's context");
+    in_range("ids", format!("{}: {n} tokens", ids.display()), n <= most, expected)?;
+    let as_long = |flag, path: &Path, found: usize| {
+        in_range(flag, format!("{}: {found} entries", path.display()), found == n, format!("{n}, one for each token of --ids"))
+    };
+    let targets_path = targets;
+    let targets = read_targets(targets_path, config.vocab())?;
+    as_long("targets", targets_path, targets.len())?;
+    let asks = targets.iter().any(Option::is_some);
+    in_range("targets", targets_path.display(), asks, "a token to be asked at least once, not `-` alone")?;
+    let segments = match &args.segments {
+        None => None,
+        Some(path) => {
+            let rows = config.segments();
+            in_range("segments", path.display(), rows > 0, "no segments with this model, which has none")?;
+            let segments = read_ids(path, rows, "model's segments")?;
+            as_long("segments", path, segments.len())?;
+            Some(segments)
+        }
+    };
+    Ok(Asked { tokens, segments, targets })
+}
+
+/// The losses, their mean, and if asked for the norms of its gradient.
+pub fn measure<T: Real>(args: &Args, model: &Model<Tensor<T>>, asked: &Asked) -> Result<Value, CliError> {
+    let losses = asked.losses(model);
+    let nll = losses.iter().sum::<f64>() / losses.len() as f64;
+    if !nll.is_finite() {
+        return Err(CliError::NotFinite { nll });
+    }
+    let mut result = json!({ "tokens": losses.len(), "nll": nll, "dtype": args.dtype.name(), "token_nll": losses });
+    if args.gradients {
+        let mut norms = Map::new();
+        let gradient = asked.gradient(model);
+        let reached = model.as_ref().zip(gradient).map(|_, (p, g)| g.unwrap_or_else(|| p.zeros_like(*p.shape())));
+        for (name, g) in checkpoint::theirs(&reached) {
+            norms.insert(name, json!(g.dot(&g).sqrt()));
+        }
+        result["gradient_norms"] = norms.into();
+    }
+    Ok(result)
+}

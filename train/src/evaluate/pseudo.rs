@@ -1,0 +1,89 @@
+//! How well a model that fills masks knows each token of a text from all others.
+//!
+//! ```text
+//! PLL(x) = Σᵢ ln P(xᵢ | x with xᵢ hidden)            (Wang & Cho 2019; Salazar et al. 2020, equation 1)
+//! ```
+//!
+//! The pseudo-log-likelihood is no probability of the text: over all texts, its exponentials do not sum to 1. So it compares models that
+//! fill masks and share a tokenizer, and nothing else.
+//!
+//! A text longer than the context is cut into windows, which do not overlap; a token is known from its own window.
+
+use gradus_model::{Batch, Model, Side, Sight};
+use gradus_tensor::{Real, Tensor};
+
+use super::BATCH_TOKENS;
+use crate::views::Marks;
+
+/// −ln P of every token given all others of its window, for each sequence, in nats. A window has at most `context` slots, the two of
+/// the marks included. `progress` counts tokens.
+///
+/// Panics on an id that the model does not have, or a context that it has not or that is below 3: callers check user input.
+pub fn pseudo_losses<T: Real>(
+    model: &Model<Tensor<T>>,
+    sequences: &[&[u32]],
+    marks: Marks,
+    context: usize,
+    progress: &mut dyn FnMut(usize),
+) -> Vec<Vec<f64>> {
+    let mut done = 0;
+    let mut of_window = |window: &[u32]| {
+        let each = (BATCH_TOKENS / (window.len() + 2)).max(1);
+        let mut losses = Vec::with_capacity(window.len());
+        for first in (0..window.len()).step_by(each) {
+            let hidden: Vec<usize> = (first..window.len().min(first + each)).collect();
+            losses.extend(
+                model.token_losses(&with_each_hidden(window, &hidden, marks)).to_vec().into_iter().map(|loss| loss.to_f64()),
+            );
+            done += hidden.len();
+            progress(done);
+        }
+        losses
+    };
+    sequences.iter().map(|ids| ids.chunks(context - 2).flat_map(&mut of_window).collect()).collect()
+}
+
+/// A window once for each of these of its tokens, which is hidden and asked.
+fn with_each_hidden(window: &[u32], hidden: &[usize], marks: Marks) -> Batch {
+    let row = [&[marks.open], window, &[marks.close]].concat();
+    let mut tokens = row.repeat(hidden.len());
+    let asked: Vec<u32> = hidden.iter().enumerate().map(|(number, &at)| (number * row.len() + 1 + at) as u32).collect();
+    asked.iter().for_each(|&slot| tokens[slot as usize] = marks.mask);
+    Batch {
+        side: Side { sequences: hidden.len(), tokens: tokens.into(), segments: None, sight: Sight::Full(None) },
+        targets: hidden.iter().map(|&at| window[at]).collect(),
+        weights: vec![1.0; asked.len()].into(),
+        asked: Some(asked.into()),
+        labels: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_autograd::Tape;
+    use gradus_model::check::tiny_bert;
+    use gradus_model::{GptConfig, Tree};
+
+    use super::*;
+
+    /// Each from the logits of its own pass, with windows that end anywhere.
+    #[test]
+    fn each_token_is_told_from_all_others_of_its_window() {
+        let model: Model<Tensor<f64>> = Model::init(&GptConfig { vocab: 9, context: 8, ..tiny_bert() }.into(), 3);
+        let marks = Marks { open: 6, close: 7, mask: 8, words: 6 };
+        let texts: [&[u32]; 3] = [&[1, 2, 3, 4, 5, 0, 1, 1, 3, 2, 2, 4, 5], &[], &[4]];
+        for context in [3, 5, 8] {
+            let mut reached = 0;
+            let found = pseudo_losses(&model, &texts, marks, context, &mut |done| reached = done);
+            assert_eq!((found[0].len(), found[1].len(), found[2].len(), reached), (13, 0, 1, 14));
+            for (at, loss) in found[0].iter().enumerate() {
+                let window = texts[0].chunks(context - 2).nth(at / (context - 2)).unwrap();
+                let (side, slot) = marks.hide(window, at % (context - 2));
+                let logits = model.constants(&Tape::off()).logits(&side).value().to_vec();
+                let row = &logits[slot * 9..][..9];
+                let expected = row.iter().map(|z| z.exp()).sum::<f64>().ln() - row[texts[0][at] as usize];
+                assert!((loss - expected).abs() < 1e-12, "{at} of {context}: {loss} {expected}");
+            }
+        }
+    }
+}

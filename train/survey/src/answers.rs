@@ -1,0 +1,142 @@
+//! What a model says of a word of a story.
+
+use std::sync::Arc;
+
+use gradus_model::{Batch, Model};
+use gradus_tensor::Tensor;
+use gradus_train::pretrain::Viewer;
+use gradus_train::tasks::probabilities;
+use gradus_train::views::{View, logits};
+
+use crate::lexicon::Lexicon;
+
+/// Rows that are read at once.
+const ROWS: usize = 32;
+
+/// A model that can be asked for a word of a story.
+pub trait Answers {
+    /// P(wᵢ | the rest) of each word of the world, in these places of a story.
+    fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>>;
+    /// P(w | x₁ … xₙ) of each word of the world, after each of these beginnings.
+    fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>>;
+    /// The same after each beginning of a story, from none of its words to all but one.
+    fn along(&self, story: &[usize]) -> Vec<Vec<f64>> {
+        self.next(&(0..story.len()).map(|at| &story[..at]).collect::<Vec<_>>())
+    }
+}
+
+/// A model that fills masks.
+pub struct Masked<'m> {
+    /// The model.
+    pub model: &'m Model<Tensor>,
+    /// How its run viewed texts.
+    pub viewer: &'m Viewer,
+    /// Its words.
+    pub lexicon: &'m Lexicon,
+    /// Words of a text that it is asked to go on with.
+    pub length: usize,
+}
+
+impl Masked<'_> {
+    /// The distribution in the one slot that is asked of each view.
+    fn answers(&self, views: &[View]) -> Vec<Vec<f64>> {
+        let mut all = Vec::with_capacity(views.len());
+        for views in views.chunks(ROWS) {
+            let batch = self.viewer.gathered(views);
+            let slots: Vec<usize> = batch.asked.iter().flat_map(|asked| asked.iter()).map(|&slot| slot as usize).collect();
+            all.extend(logits(self.model, &batch.side, &slots).iter().map(|z| self.lexicon.distribution(z)));
+        }
+        all
+    }
+}
+
+impl Answers for Masked<'_> {
+    fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
+        let whole = self.viewer.whole(self.lexicon.encode(story));
+        let hidden = |&at: &usize| {
+            let mut view = View { asked: vec![whole.asked[at]], ..whole.clone() };
+            view.tokens[whole.asked[at].0] = self.viewer.marks.mask;
+            view
+        };
+        self.answers(&places.iter().map(hidden).collect::<Vec<_>>())
+    }
+
+    fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
+        let marks = self.viewer.marks;
+        let masked = |words: &&[usize]| {
+            let masks = vec![marks.mask; self.length.saturating_sub(words.len()).max(1)];
+            let tokens = [&[marks.open], &self.lexicon.encode(words)[..], &masks, &[marks.close]].concat();
+            View { segments: vec![0; tokens.len()], tokens, asked: vec![(1 + words.len(), 0)], class: Some(0) }
+        };
+        self.answers(&beginnings.iter().map(masked).collect::<Vec<_>>())
+    }
+}
+
+/// A model that predicts the next token.
+pub struct Causal<'m> {
+    /// The model.
+    pub model: &'m Model<Tensor>,
+    /// What opens and closes its stories.
+    pub separator: u32,
+    /// Its words.
+    pub lexicon: &'m Lexicon,
+}
+
+impl Causal<'_> {
+    /// The separator and these words.
+    fn opened(&self, words: &[usize]) -> Vec<u32> {
+        [&[self.separator], &self.lexicon.encode(words)[..]].concat()
+    }
+}
+
+impl Answers for Causal<'_> {
+    /// From the probability of the whole story, its end included, with each word of the world in that place. What comes before it
+    /// is the same in all.
+    fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
+        let (opened, n) = (self.opened(story), story.len());
+        let inner = |&at: &usize| {
+            let mut log_probs = Vec::with_capacity(self.lexicon.len());
+            let words: Vec<usize> = (0..self.lexicon.len()).collect();
+            for words in words.chunks(ROWS) {
+                let mut tokens = opened.repeat(words.len());
+                words.iter().enumerate().for_each(|(row, &word)| tokens[row * (n + 1) + 1 + at] = self.lexicon.token(word));
+                let follows = |slot: u32| {
+                    let (row, i) = (slot as usize / (n + 1), slot as usize % (n + 1));
+                    if i == n { self.separator } else { tokens[row * (n + 1) + i + 1] }
+                };
+                let asked: Arc<[u32]> = (0..tokens.len() as u32).filter(|&slot| slot as usize % (n + 1) >= at).collect();
+                let targets: Vec<u32> = asked.iter().map(|&slot| follows(slot)).collect();
+                let weights = vec![1.0; targets.len()];
+                let batch = Batch { asked: Some(asked), ..Batch::next(words.len(), tokens, targets, weights) };
+                let losses = self.model.token_losses(&batch).to_vec();
+                log_probs.extend(losses.chunks(n + 1 - at).map(|row| -row.iter().map(|&loss| f64::from(loss)).sum::<f64>()));
+            }
+            probabilities(&log_probs)
+        };
+        places.iter().map(inner).collect()
+    }
+
+    fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
+        let mut all = Vec::with_capacity(beginnings.len());
+        for rows in beginnings.chunks(ROWS) {
+            let t = 1 + rows.iter().map(|words| words.len()).max().unwrap_or(0);
+            let padded = |words: &&[usize]| {
+                let mut row = self.opened(words);
+                row.resize(t, self.separator);
+                row
+            };
+            let tokens: Vec<u32> = rows.iter().flat_map(padded).collect();
+            let slots: Vec<usize> = rows.iter().enumerate().map(|(row, words)| row * t + words.len()).collect();
+            let side = gradus_model::Side::causal(rows.len(), tokens);
+            all.extend(logits(self.model, &side, &slots).iter().map(|z| self.lexicon.distribution(z)));
+        }
+        all
+    }
+
+    fn along(&self, story: &[usize]) -> Vec<Vec<f64>> {
+        let Some((_, before)) = story.split_last() else { return Vec::new() };
+        let side = gradus_model::Side::causal(1, self.opened(before));
+        let slots: Vec<usize> = (0..story.len()).collect();
+        logits(self.model, &side, &slots).iter().map(|z| self.lexicon.distribution(z)).collect()
+    }
+}

@@ -1,0 +1,25 @@
+//! GPT-1 and its relatives in one plane, in exact nats.
+//!
+//! ```text
+//! U   understanding   mean over places of KL( world(xᵢ | the rest) ‖ model(xᵢ | the rest) )
+//! G   generation      mean over places of KL( world(xᵢ | x₁ … xᵢ₋₁) ‖ model(xᵢ | x₁ … xᵢ₋₁) )
+//! ```
+//!
+//! The world's probabilities are exact ([`gradus_world::World::places`]), so the origin is a perfect model, and a model's distance from it is what
+//! it has not learnt. All distributions are over the world's words; what a model gives to other tokens is left out.
+//!
+//! A model that fills masks answers U in the format that it was trained on, one word hidden. To answer G it reads the words so far
+//! and a `[MASK]` for each word that a story of mean length still has, of which the first is asked. A model that predicts the next
+//! token answers G directly, and U by Bayes: by the probability of the whole story with each word of the world in that place.
+
+mod answers;
+mod counts;
+mod lexicon;
+mod measure;
+mod story;
+
+pub use answers::{Answers, Causal, Masked};
+pub use counts::Window;
+pub use lexicon::{Lexicon, LexiconError};
+pub use measure::{Estimate, Generation, Understanding, generation, told, understanding};
+pub use story::{DISTANCES, Place, Story};

@@ -1,0 +1,154 @@
+//! U and G of a model.
+
+use gradus_tensor::rng::Philox;
+use gradus_world::{World, WorldError};
+use serde::Serialize;
+
+use crate::answers::Answers;
+use crate::lexicon::Lexicon;
+use crate::story::{DISTANCES, Place, Story};
+
+/// A mean over places. Those of one story are alike, so its error is that of a mean over stories.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean over places, in nats.
+    pub mean: f64,
+    /// Its standard error; NaN for less than two stories.
+    pub error: f64,
+    /// Places.
+    pub places: usize,
+}
+
+impl Estimate {
+    /// From the values of each story's places. A ratio of sums Σs / Σn, whose error is that of the mean of s − mean·n.
+    fn of(stories: &[Vec<f64>]) -> Self {
+        let places: usize = stories.iter().map(Vec::len).sum();
+        let mean = stories.iter().flatten().sum::<f64>() / places as f64;
+        let k = stories.iter().filter(|values| !values.is_empty()).count() as f64;
+        let rest = |values: &Vec<f64>| (values.iter().sum::<f64>() - mean * values.len() as f64).powi(2);
+        let error = (k / (k - 1.0) * stories.iter().map(rest).sum::<f64>()).sqrt() / places as f64;
+        Estimate { mean, error, places }
+    }
+}
+
+/// How well a model knows a word from all others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Understanding {
+    /// U: mean KL(world ‖ model) given all other words.
+    pub given_all: Estimate,
+    /// The same by how far back the word was last mentioned: below [`DISTANCES`], from the last of these on, never.
+    pub by_distance: Vec<Estimate>,
+}
+
+/// How well a model goes on with a story.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Generation {
+    /// G: mean KL(world ‖ model) after the words before.
+    pub before: Estimate,
+    /// What the answers from left to right are as answers about a word given all others.
+    pub left_only: Estimate,
+}
+
+/// KL(p ‖ q) in nats.
+fn kl(p: &[(usize, f64)], q: &[f64]) -> f64 {
+    p.iter().map(|&(word, p)| p * (p / q[word].max(f64::MIN_POSITIVE)).ln()).sum()
+}
+
+/// U, asked in these places of each story; `answer` gives P(wᵢ | the rest) in these places of a story.
+pub fn understanding(
+    stories: &[Story],
+    places: &[Vec<usize>],
+    mut answer: impl FnMut(&[usize], &[usize]) -> Vec<Vec<f64>>,
+) -> Understanding {
+    let mut all = Vec::new();
+    let mut by_distance = vec![Vec::new(); DISTANCES.len() + 2];
+    for (story, at) in stories.iter().zip(places) {
+        let found = answer(&story.words, at);
+        let values: Vec<f64> = at.iter().zip(&found).map(|(&at, q)| kl(&story.places[at].given_all, q)).collect();
+        for (class, of_class) in by_distance.iter_mut().enumerate() {
+            let own = at.iter().zip(&values).filter(|(at, _)| distance(&story.places[**at]) == class);
+            of_class.push(own.map(|(_, &value)| value).collect());
+        }
+        all.push(values);
+    }
+    Understanding { given_all: Estimate::of(&all), by_distance: by_distance.iter().map(|values| Estimate::of(values)).collect() }
+}
+
+/// The class of how far back a word was last mentioned.
+fn distance(place: &Place) -> usize {
+    match place.last_mention {
+        Some(ago) => DISTANCES.iter().take_while(|&&limit| ago >= limit).count(),
+        None => DISTANCES.len() + 1,
+    }
+}
+
+/// G.
+pub fn generation(stories: &[Story], model: &dyn Answers) -> Generation {
+    let (mut before, mut left_only) = (Vec::new(), Vec::new());
+    for story in stories {
+        let found = model.along(&story.words);
+        let against =
+            |of: fn(&Place) -> &[(usize, f64)]| story.places.iter().zip(&found).map(|(place, q)| kl(of(place), q)).collect();
+        before.push(against(|place| &place.before));
+        left_only.push(against(|place| &place.given_all));
+    }
+    Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only) }
+}
+
+/// How many of `n` stories that a model tells, word by word, are stories of the world.
+pub fn told(model: &dyn Answers, world: &World, lexicon: &Lexicon, n: usize, seed: u64) -> usize {
+    let mut rng = Philox::new(seed);
+    let (mut open, mut whole) = (vec![Vec::new(); n], 0);
+    while !open.is_empty() {
+        let beginnings: Vec<&[usize]> = open.iter().map(Vec::as_slice).collect();
+        let answers = model.next(&beginnings);
+        for (words, q) in open.iter_mut().zip(answers) {
+            words.push(drawn(&q, rng.uniform_f64()));
+        }
+        // A story that is not over goes on; one in which a word is wrong never becomes one.
+        open.retain(|words| match world.read(&lexicon.text(words)) {
+            Ok(_) => {
+                whole += 1;
+                false
+            }
+            Err(error) => matches!(error, WorldError::Unfinished { .. }),
+        });
+    }
+    whole
+}
+
+/// The word at which the cumulative probability exceeds u.
+fn drawn(q: &[f64], u: f64) -> usize {
+    let mut left = u * q.iter().sum::<f64>();
+    let found = q.iter().position(|&p| {
+        left -= p;
+        left < 0.0
+    });
+    found.unwrap_or(q.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_that_of_stories() {
+        let one = Estimate::of(&[vec![1.0, 3.0], vec![2.0, 4.0], vec![6.0]]);
+        // Sums 4, 6, 6 of 2, 2, 1 places, mean 16/5; rests −2.4, −0.4, 2.8; √(3/2 · 13.76)/5.
+        assert_eq!((one.mean, one.places), (3.2, 5));
+        assert!((one.error - (1.5_f64 * 13.76).sqrt() / 5.0).abs() < 1e-12);
+        assert!(Estimate::of(&[vec![1.0]]).error.is_nan());
+    }
+
+    #[test]
+    fn a_distribution_is_as_far_as_its_kl() {
+        assert_eq!(kl(&[(1, 1.0)], &[0.5, 0.5]), 2.0_f64.ln());
+        assert_eq!(kl(&[(0, 0.5), (1, 0.5)], &[0.5, 0.5]), 0.0);
+        assert!(kl(&[(1, 1.0)], &[1.0, 0.0]).is_finite(), "far, but not without end");
+    }
+
+    #[test]
+    fn words_are_drawn_by_their_probability() {
+        assert_eq!([0.0, 0.24, 0.25, 0.99].map(|u| drawn(&[0.25, 0.0, 0.75], u)), [0, 0, 2, 2]);
+    }
+}

@@ -1,0 +1,55 @@
+//! Held-out stories, with the exact probabilities of each of their places.
+
+use gradus_train::pretrain::{Part, TextSource};
+use gradus_world::World;
+use rayon::prelude::*;
+
+use crate::lexicon::Lexicon;
+
+/// How far back a word was last mentioned, in words: below the first, below the second, …; then those mentioned further back, and
+/// those never mentioned.
+pub const DISTANCES: [usize; 3] = [5, 10, 20];
+
+/// One place of a story.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The words that can stand here, each with its probability given all others; those of probability 0 are left out.
+    pub given_all: Vec<(usize, f64)>,
+    /// The same, after the words before it.
+    pub before: Vec<(usize, f64)>,
+    /// How many words ago the word that stands here was said; `None`: never.
+    pub last_mention: Option<usize>,
+}
+
+/// A story as words by number.
+#[derive(Clone, Debug)]
+pub struct Story {
+    /// Its words.
+    pub words: Vec<usize>,
+    /// What can stand in each place.
+    pub places: Vec<Place>,
+}
+
+impl Story {
+    /// The first `n` held-out stories of a run on the micro-world.
+    pub fn held_out(source: &dyn TextSource, world: &World, lexicon: &Lexicon, n: usize) -> Vec<Story> {
+        let n = n.min(source.texts(Part::HeldOut));
+        let texts: Vec<Vec<u32>> = (0..n).map(|number| source.text(Part::HeldOut, number)).collect();
+        texts.par_iter().map(|tokens| Story::read(tokens, world, lexicon)).collect()
+    }
+
+    fn read(tokens: &[u32], world: &World, lexicon: &Lexicon) -> Story {
+        let words: Vec<usize> = tokens.iter().map(|&token| lexicon.of_token(token)).collect();
+        let places = world.places(&lexicon.text(&words)).expect("a held-out story is one of its world");
+        let number = |word: &str| lexicon.number(word).expect("a word that the stories have");
+        let place = |(at, place): (usize, gradus_world::Place)| {
+            let shares = |of: fn(&gradus_world::Possible) -> f64| {
+                place.possible.iter().filter(|p| of(p) > 0.0).map(|p| (number(&p.word), of(p))).collect()
+            };
+            let last_mention = words[..at].iter().rev().position(|&word| word == words[at]).map(|ago| ago + 1);
+            Place { given_all: shares(|p| p.given_all), before: shares(|p| p.before), last_mention }
+        };
+        let places = places.into_iter().enumerate().map(place).collect();
+        Story { words, places }
+    }
+}

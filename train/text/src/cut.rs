@@ -1,0 +1,25 @@
+//! Where a text may be cut.
+
+/// Where a text may be cut so that the ids of its pieces, one after another, are its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// After any white space.
+    Words,
+    /// After a line's end, for which there is a word: [`Tokenizer::line_end`](crate::Tokenizer::line_end).
+    Lines,
+    /// Before a blank that follows a visible character of ASCII. A token may begin with a blank, and white space is cut by what
+    /// follows it.
+    Blanks,
+}
+
+impl Cut {
+    /// May a text of these bytes be cut before the byte at `at`?
+    pub fn allows(self, bytes: &[u8], at: usize) -> bool {
+        let Some(before) = at.checked_sub(1).map(|before| bytes[before]) else { return false };
+        match self {
+            Cut::Words => before.is_ascii_whitespace(),
+            Cut::Lines => before == b'\n',
+            Cut::Blanks => bytes.get(at) == Some(&b' ') && before.is_ascii_graphic(),
+        }
+    }
+}

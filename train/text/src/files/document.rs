@@ -1,0 +1,196 @@
+//! `tokenizer.json`, as `tokenizers` has it: what all forms share.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Value, json};
+
+use super::{CONFIG, DAMAGED, SavedToken, Source, byte_bpe, format_error, gpt, parse_json, short, two, word_piece};
+use crate::added::AddedTokens;
+use crate::error::TextError;
+use crate::tokenizer::Tokenizer;
+
+/// The file, field for field and in the order in which `transformers` writes it.
+#[derive(Serialize)]
+pub(super) struct Saved<M> {
+    version: &'static str,
+    truncation: Value,
+    padding: Value,
+    added_tokens: Vec<SavedToken>,
+    normalizer: Value,
+    pre_tokenizer: Value,
+    post_processor: Value,
+    decoder: Value,
+    model: M,
+}
+
+/// The parts of a tokenizer around its model.
+pub(super) struct Around {
+    pub normalizer: Value,
+    pub pre_tokenizer: Value,
+    pub post_processor: Value,
+    pub decoder: Value,
+}
+
+impl<M> Saved<M> {
+    pub(super) fn of(around: Around, model: M, added: &AddedTokens) -> Self {
+        let added_tokens = added.as_slice().iter().map(SavedToken::of).collect();
+        let Around { normalizer, pre_tokenizer, post_processor, decoder } = around;
+        let (truncation, padding) = (Value::Null, Value::Null);
+        Saved { version: "1.0", truncation, padding, added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model }
+    }
+}
+
+/// The template of one text and of two, with `around` (a name and an id) at the beginning and at each end, or with nothing.
+pub(super) fn template(around: Option<[(&str, u32); 2]>) -> Value {
+    let sequence = |id: &str, type_id: u32| json!({"Sequence": {"id": id, "type_id": type_id}});
+    let Some([open, close]) = around else {
+        return json!({
+            "type": "TemplateProcessing",
+            "single": [sequence("A", 0)],
+            "pair": [sequence("A", 0), sequence("B", 1)],
+            "special_tokens": {},
+        });
+    };
+    let token = |(name, _): (&str, u32), type_id: u32| json!({"SpecialToken": {"id": name, "type_id": type_id}});
+    let listed = |(name, id): (&str, u32)| json!({"id": name, "ids": [id], "tokens": [name]});
+    json!({
+        "type": "TemplateProcessing",
+        "single": [token(open, 0), sequence("A", 0), token(close, 0)],
+        "pair": [token(open, 0), sequence("A", 0), token(close, 0), sequence("B", 1), token(close, 1)],
+        "special_tokens": { (open.0): listed(open), (close.0): listed(close) },
+    })
+}
+
+/// The model of a BPE.
+#[derive(Serialize)]
+pub(super) struct SavedBpe<'a> {
+    pub r#type: &'static str,
+    pub dropout: Value,
+    pub unk_token: Option<&'static str>,
+    pub continuing_subword_prefix: &'static str,
+    pub end_of_word_suffix: &'static str,
+    pub fuse_unk: bool,
+    pub byte_fallback: bool,
+    pub ignore_merges: bool,
+    #[serde(serialize_with = "by_id")]
+    pub vocab: &'a [String],
+    pub merges: Vec<(&'a str, &'a str)>,
+}
+
+/// Tokens as an object of tokens and ids.
+#[derive(Serialize)]
+pub(super) struct ById<'a>(#[serde(serialize_with = "by_id")] pub &'a [String]);
+
+pub(super) fn by_id<S: Serializer>(tokens: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(tokens.len()))?;
+    for (id, token) in tokens.iter().enumerate() {
+        map.serialize_entry(token, &id)?;
+    }
+    map.end()
+}
+
+const NOT_OURS: &str = "Gradus reads tokenizers of the forms of GPT-1 (transformers' OpenAIGPTTokenizer), BERT (WordPiece), GPT-2 and \
+    RoBERTa (byte-level BPE), and its own";
+
+/// What a field may be.
+pub(super) type Rule = (&'static str, Vec<Value>);
+
+/// What a field of a BPE may be that Gradus merges as it is.
+pub(super) fn rules_of_bpe() -> [Rule; 5] {
+    [
+        ("/model/continuing_subword_prefix", vec![Value::Null, json!("")]),
+        ("/model/dropout", vec![Value::Null, json!(0.0), json!(0)]),
+        ("/model/fuse_unk", vec![json!(false), Value::Null]),
+        ("/model/byte_fallback", vec![json!(false), Value::Null]),
+        ("/model/ignore_merges", vec![json!(false), Value::Null]),
+    ]
+}
+
+/// A file that was read.
+pub(super) struct Document<'a> {
+    pub path: &'a Path,
+    value: Value,
+}
+
+impl Document<'_> {
+    /// What is at a place such as `/model/type`; `null` stands for "absent", too.
+    pub(super) fn at(&self, place: &str) -> &Value {
+        self.value.pointer(place).unwrap_or(&Value::Null)
+    }
+
+    /// Does every field have one of the values that its rule allows?
+    pub(super) fn obeys(&self, rules: impl IntoIterator<Item = Rule>) -> Result<(), TextError> {
+        for (place, allowed) in rules {
+            if !allowed.contains(self.at(place)) {
+                return Err(self.other(place, &allowed[0].to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// That a field has a value of another kind of tokenizer.
+    pub(super) fn other(&self, place: &str, expected: &str) -> TextError {
+        format_error(self.path, place, expected, short(self.at(place)), NOT_OURS)
+    }
+
+    /// A switch; `null` where it is absent and may be.
+    pub(super) fn switch(&self, place: &str) -> Result<Option<bool>, TextError> {
+        match self.at(place) {
+            Value::Null => Ok(None),
+            Value::Bool(on) => Ok(Some(*on)),
+            _ => Err(self.other(place, "true or false")),
+        }
+    }
+
+    /// The tokens with their ids, in the file's order.
+    pub(super) fn vocabulary(&self) -> Result<Vec<(String, u32)>, TextError> {
+        let listed = self.at("/model/vocab");
+        let bad = || format_error(self.path, "/model/vocab", "an object of tokens and ids", short(listed), DAMAGED);
+        let mut ids = Vec::new();
+        for (token, id) in listed.as_object().ok_or_else(bad)? {
+            let bad = || format_error(self.path, &format!("/model/vocab, token {token:?}"), "an id", short(id), DAMAGED);
+            ids.push((token.clone(), id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(bad)?));
+        }
+        Ok(ids)
+    }
+
+    /// The merges, by rank.
+    pub(super) fn merges(&self) -> Result<Vec<(String, String)>, TextError> {
+        let listed = self.at("/model/merges");
+        let bad = |place: &str, found| format_error(self.path, place, "merges: [\"a\", \"b\"] or \"a b\"", found, DAMAGED);
+        let mut merges = Vec::new();
+        for (i, merge) in listed.as_array().ok_or_else(|| bad("/model/merges", short(listed)))?.iter().enumerate() {
+            let symbols = match merge {
+                Value::String(line) => two(line.split(' ')),
+                Value::Array(parts) => two(parts.iter().map(|p| p.as_str().unwrap_or_default())),
+                _ => None,
+            };
+            merges.push(symbols.ok_or_else(|| bad(&format!("/model/merges/{i}"), short(merge)))?);
+        }
+        Ok(merges)
+    }
+
+    /// The tokens that are found in the text first.
+    pub(super) fn added(&self) -> Result<Vec<SavedToken>, TextError> {
+        let added: Option<Vec<SavedToken>> = serde_json::from_value(self.at("/added_tokens").clone()).map_err(|error| {
+            format_error(self.path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED)
+        })?;
+        Ok(added.unwrap_or_default())
+    }
+}
+
+/// Reads the file, of whichever form its model and decoder are.
+pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
+    let path = &source.path(name);
+    let document = Document { path, value: parse_json(path, &source.read(name)?)? };
+    source.find_json::<Value>(CONFIG)?; // nothing in it changes ids, but a damaged file should be known
+    if document.at("/model/type") == "WordPiece" {
+        word_piece::read(&document)
+    } else if document.at("/decoder/type") == "ByteLevel" {
+        byte_bpe::read(&document)
+    } else {
+        gpt::read(&document)
+    }
+}

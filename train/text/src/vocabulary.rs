@@ -1,0 +1,138 @@
+//! How text that is not an added token becomes ids.
+
+use std::borrow::Cow;
+
+use crate::basic;
+use crate::bpe::Bpe;
+use crate::byte_level::ByteBpe;
+use crate::error::TextError;
+use crate::plain::{Characters, byte_name};
+use crate::wordpiece::WordPiece;
+
+/// How text that is not an added token becomes ids.
+#[derive(Clone, Debug)]
+pub enum Vocabulary {
+    /// Byte-pair encoding as in GPT-1.
+    Bpe(Bpe),
+    /// WordPiece, as in BERT.
+    WordPiece(WordPiece),
+    /// Byte-pair encoding over bytes, as in GPT-2 and RoBERTa.
+    ByteBpe(ByteBpe),
+    /// One id per byte, 0 to 255. For teaching; Gradus-only.
+    Byte,
+    /// One id per character. For teaching; Gradus-only.
+    Char(Characters),
+}
+
+impl Vocabulary {
+    /// `bpe`, `wordpiece`, `byte-bpe`, `byte` or `char`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Vocabulary::Bpe(_) => "bpe",
+            Vocabulary::WordPiece(_) => "wordpiece",
+            Vocabulary::ByteBpe(_) => "byte-bpe",
+            Vocabulary::Byte => "byte",
+            Vocabulary::Char(_) => "char",
+        }
+    }
+
+    /// The tokens by id, where they are texts.
+    fn tokens(&self) -> Option<&[String]> {
+        match self {
+            Vocabulary::Bpe(bpe) => Some(bpe.tokens()),
+            Vocabulary::WordPiece(pieces) => Some(pieces.tokens()),
+            Vocabulary::ByteBpe(bpe) => Some(bpe.tokens()),
+            Vocabulary::Byte | Vocabulary::Char(_) => None,
+        }
+    }
+
+    /// Number of ids.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Vocabulary::Byte => 256,
+            Vocabulary::Char(characters) => characters.as_slice().len(),
+            _ => self.tokens().map_or(0, <[String]>::len),
+        }
+    }
+
+    pub(crate) fn id(&self, token: &str) -> Option<u32> {
+        match self {
+            Vocabulary::Bpe(bpe) => bpe.id(token),
+            Vocabulary::WordPiece(pieces) => pieces.id(token),
+            Vocabulary::ByteBpe(bpe) => bpe.id(token),
+            Vocabulary::Byte => (0..=255).find(|&b| byte_name(b) == token).map(u32::from),
+            Vocabulary::Char(characters) => token.parse().ok().and_then(|c| characters.id(c)),
+        }
+    }
+
+    pub(crate) fn token(&self, id: u32) -> Option<String> {
+        match self {
+            Vocabulary::Byte => u8::try_from(id).ok().map(byte_name),
+            Vocabulary::Char(characters) => characters.as_slice().get(id as usize).map(char::to_string),
+            _ => self.tokens()?.get(id as usize).cloned(),
+        }
+    }
+
+    /// A text as the tokens that are matched in normalised text see it.
+    pub(crate) fn normalize<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self {
+            Vocabulary::Bpe(_) => basic::normalize(text).into(),
+            Vocabulary::WordPiece(pieces) => basic::normalize_by(text, pieces.cleaning()).into(),
+            Vocabulary::ByteBpe(_) | Vocabulary::Byte | Vocabulary::Char(_) => text.into(),
+        }
+    }
+
+    /// Appends the ids of a text, which begins at this byte of a longer one.
+    pub(crate) fn encode_into(&self, text: &str, offset: usize, html: bool, ids: &mut Vec<u32>) -> Result<(), TextError> {
+        match self {
+            Vocabulary::Bpe(bpe) => bpe.encode_into(text, html, ids),
+            Vocabulary::WordPiece(pieces) => pieces.encode_into(text, ids),
+            Vocabulary::ByteBpe(bpe) => bpe.encode_into(text, ids),
+            Vocabulary::Byte => ids.extend(text.bytes().map(u32::from)),
+            Vocabulary::Char(characters) => characters.encode_into(text, offset, ids)?,
+        }
+        Ok(())
+    }
+
+    /// The same of text that is normalised already.
+    pub(crate) fn encode_normalized_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
+        match self {
+            Vocabulary::Bpe(bpe) => bpe.encode_normalized_into(text, ids),
+            Vocabulary::WordPiece(pieces) => pieces.encode_normalized_into(text, ids),
+            _ => self.encode_into(text, offset, false, ids)?,
+        }
+        Ok(())
+    }
+
+    /// Calls `field` with everything that decides the ids, in an order that stays.
+    pub(crate) fn each_field(&self, mut field: impl FnMut(&str)) {
+        field(self.kind());
+        match self {
+            Vocabulary::Bpe(bpe) => {
+                field(bpe.mode().name());
+                bpe.tokens().iter().for_each(|t| field(t));
+                each_merge(bpe.merge_tokens(), field);
+            }
+            Vocabulary::WordPiece(pieces) => {
+                let rules = (pieces.cleaning(), pieces.unknown(), pieces.longest());
+                field(&format!("{rules:?}"));
+                pieces.tokens().iter().for_each(|t| field(t));
+            }
+            Vocabulary::ByteBpe(bpe) => {
+                field(if bpe.prefix() { "prefix" } else { "no prefix" });
+                bpe.tokens().iter().for_each(|t| field(t));
+                each_merge(bpe.merge_tokens(), field);
+            }
+            Vocabulary::Byte => {}
+            Vocabulary::Char(characters) => characters.as_slice().iter().for_each(|c| field(c.encode_utf8(&mut [0; 4]))),
+        }
+    }
+}
+
+fn each_merge<'a>(merges: impl Iterator<Item = (&'a str, &'a str)>, mut field: impl FnMut(&str)) {
+    field("merges");
+    for (a, b) in merges {
+        field(a);
+        field(b);
+    }
+}

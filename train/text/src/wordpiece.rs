@@ -1,0 +1,260 @@
+//! WordPiece, BERT's tokenizer (Wu et al. 2016, §4.1; `tokenization.py` of Google's bert): a word is cut from left to right, each time
+//! at the end of the longest token.
+//!
+//! ```text
+//! text     Unaffable Zoë        unaffable zoe          [`basic`](crate::basic), of which cased models leave out steps
+//! words    unaffable  zoe
+//! tokens   una ##ffa ##ble  zo ##e                     `##` goes on within a word
+//! ```
+//!
+//! A word of which some end is no token is `[UNK]` as a whole, and so is one of more than 100 characters. The tokens are kept in a
+//! trie with two roots, one for the beginnings of words and one for what goes on, so that a search ends with the longest token that
+//! matches: the time is at most proportional to the text times the longest token.
+
+use std::collections::HashMap;
+
+use crate::basic::{self, Cleaning};
+use crate::bpe::{FOR_UNKNOWN, ids_of, required_among};
+use crate::cache::Cache;
+use crate::error::TextError;
+
+/// Begins a token that goes on within a word.
+pub const GOES_ON: &str = "##";
+/// Stands for a word that the tokens do not make, in BERT's vocabularies.
+pub const UNKNOWN_WORD: &str = "[UNK]";
+/// A longer word is unknown.
+pub(crate) const LONGEST: usize = 100;
+
+/// A vocabulary of WordPiece. Like [`Bpe`](crate::Bpe), it can be used from several threads at once.
+#[derive(Clone, Debug)]
+pub struct WordPiece {
+    cleaning: Cleaning,
+    tokens: Vec<String>,
+    ids: HashMap<String, u32>,
+    trie: Trie,
+    unknown: u32,
+    longest: usize,
+    cleanup: bool,
+    cache: Cache,
+}
+
+impl WordPiece {
+    /// A vocabulary from its tokens, by id.
+    ///
+    /// # Errors
+    /// [`TextError::Vocabulary`] if a token occurs twice, or `[UNK]` is missing.
+    pub fn new(tokens: Vec<String>, cleaning: Cleaning) -> Result<Self, TextError> {
+        WordPiece::of(tokens, cleaning, UNKNOWN_WORD, LONGEST)
+    }
+
+    /// The same with another token for unknown words and another longest word, in characters.
+    pub(crate) fn of(tokens: Vec<String>, cleaning: Cleaning, unknown: &str, longest: usize) -> Result<Self, TextError> {
+        let ids = ids_of(&tokens)?;
+        let unknown = required_among(&ids, unknown, FOR_UNKNOWN)?;
+        let mut trie = Trie::default();
+        for (id, token) in (0..).zip(&tokens) {
+            trie.insert(Trie::BEGINS, token, id);
+            if let Some(rest) = token.strip_prefix(GOES_ON) {
+                trie.insert(Trie::GOES_ON, rest, id);
+            }
+        }
+        Ok(WordPiece { cleaning, tokens, ids, trie, unknown, longest, cleanup: true, cache: Cache::default() })
+    }
+
+    /// The same, with a decoder that does or does not take out the blank before a full stop and some other marks.
+    pub(crate) fn with_cleanup(self, cleanup: bool) -> Self {
+        WordPiece { cleanup, ..self }
+    }
+
+    /// What becomes of a text before it is split into words.
+    pub fn cleaning(&self) -> Cleaning {
+        self.cleaning
+    }
+
+    /// The tokens, by id.
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.ids.get(token).copied()
+    }
+
+    /// The id of unknown words.
+    pub fn unknown(&self) -> u32 {
+        self.unknown
+    }
+
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    pub(crate) fn cleanup(&self) -> bool {
+        self.cleanup
+    }
+
+    /// Appends the ids of raw text.
+    pub(crate) fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
+        basic::each_word(text, self.cleaning, |word| self.encode_word(word, ids));
+    }
+
+    /// Appends the ids of text that is normalised already.
+    pub(crate) fn encode_normalized_into(&self, text: &str, ids: &mut Vec<u32>) {
+        basic::split(text, |word| self.encode_word(word, ids));
+    }
+
+    fn encode_word(&self, word: &str, ids: &mut Vec<u32>) {
+        if let Some(known) = self.cache.get(word) {
+            return ids.extend_from_slice(known);
+        }
+        let start = ids.len();
+        if !self.cut_word(word, ids) {
+            ids.truncate(start);
+            ids.push(self.unknown);
+        }
+        self.cache.insert(word, &ids[start..]);
+    }
+
+    /// Appends the tokens of a word; false where it is unknown.
+    fn cut_word(&self, word: &str, ids: &mut Vec<u32>) -> bool {
+        if word.chars().nth(self.longest).is_some() {
+            return false;
+        }
+        let (mut rest, mut root) = (word, Trie::BEGINS);
+        while !rest.is_empty() {
+            let Some((id, length)) = self.trie.longest(root, rest) else { return false };
+            ids.push(id);
+            (rest, root) = (&rest[length..], Trie::GOES_ON);
+        }
+        true
+    }
+
+    /// The text of a token that is the first or stands behind others.
+    pub(crate) fn text_of(&self, token: &str, is_first: bool) -> String {
+        let text = match token.strip_prefix(GOES_ON) {
+            _ if is_first => token.to_owned(),
+            Some(rest) => rest.to_owned(),
+            None => format!(" {token}"),
+        };
+        if self.cleanup { tidied(text) } else { text }
+    }
+}
+
+/// The blanks before marks and behind an apostrophe, as `tokenizers` takes them out of each token by itself.
+fn tidied(mut text: String) -> String {
+    const BLANKS: [(&str, &str); 11] = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" do not", " don't"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    for (from, to) in BLANKS {
+        if text.contains(from) {
+            text = text.replace(from, to);
+        }
+    }
+    text
+}
+
+/// Tokens by their characters.
+#[derive(Clone, Debug)]
+struct Trie {
+    /// What follows a node by a character.
+    next: HashMap<(u32, char), u32>,
+    /// The token that ends at each node, or [`Trie::NONE`].
+    ends: Vec<u32>,
+}
+
+impl Default for Trie {
+    fn default() -> Self {
+        Trie { next: HashMap::new(), ends: vec![Trie::NONE; 2] }
+    }
+}
+
+impl Trie {
+    const BEGINS: u32 = 0;
+    const GOES_ON: u32 = 1;
+    const NONE: u32 = u32::MAX;
+
+    fn insert(&mut self, root: u32, token: &str, id: u32) {
+        let mut node = root;
+        for c in token.chars() {
+            let fresh = self.ends.len() as u32;
+            node = *self.next.entry((node, c)).or_insert(fresh);
+            if node == fresh {
+                self.ends.push(Trie::NONE);
+            }
+        }
+        if node != root {
+            self.ends[node as usize] = id;
+        }
+    }
+
+    /// The longest token that a text begins with, and its length in bytes.
+    fn longest(&self, root: u32, text: &str) -> Option<(u32, usize)> {
+        let (mut node, mut longest) = (root, None);
+        for (at, c) in text.char_indices() {
+            let Some(&next) = self.next.get(&(node, c)) else { break };
+            node = next;
+            let id = self.ends[node as usize];
+            if id != Trie::NONE {
+                longest = Some((id, at + c.len_utf8()));
+            }
+        }
+        longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(words: &[&str]) -> WordPiece {
+        let tokens = [UNKNOWN_WORD].iter().chain(words).map(|token| token.to_string()).collect();
+        WordPiece::new(tokens, Cleaning::ALL).unwrap()
+    }
+
+    fn tokens(pieces: &WordPiece, text: &str) -> Vec<String> {
+        let mut ids = Vec::new();
+        pieces.encode_into(text, &mut ids);
+        ids.iter().map(|&id| pieces.tokens()[id as usize].clone()).collect()
+    }
+
+    #[test]
+    fn the_longest_token_first() {
+        let pieces = pieces(&["un", "una", "unaf", "##ff", "##ffa", "##ble", "##bl", "##", "##e", "a", "é"]);
+        assert_eq!(tokens(&pieces, "Unaffable unaffable"), ["[UNK]"; 2], "`unaf` is longest, and `##fable` no token");
+        assert_eq!(tokens(&pieces, "unffable a"), ["un", "##ffa", "##ble", "a"]);
+        assert_eq!(tokens(&pieces, "unx é ##"), ["[UNK]"; 4], "accents are off; # is a word of its own");
+        assert_eq!(tokens(&pieces, ""), [""; 0]);
+    }
+
+    #[test]
+    fn a_long_word_is_unknown() {
+        let pieces = pieces(&["a", "##a"]);
+        assert_eq!(tokens(&pieces, &"a".repeat(100)).len(), 100);
+        assert_eq!(tokens(&pieces, &"a".repeat(101)), ["[UNK]"]);
+    }
+
+    #[test]
+    fn text_of_tokens() {
+        let pieces = pieces(&["a"]);
+        let of = |tokens: &[&str]| -> String { tokens.iter().enumerate().map(|(i, t)| pieces.text_of(t, i == 0)).collect() };
+        assert_eq!(of(&["##a", "##b", "c", ".", "[SEP]", "'", "s", "!"]), "##ab c. [SEP] ' s!");
+        assert_eq!(pieces.clone().with_cleanup(false).text_of(".", false), " .");
+    }
+
+    #[test]
+    fn a_vocabulary_without_the_unknown_is_refused() {
+        let error = WordPiece::new(vec!["a".into()], Cleaning::ALL).unwrap_err().to_string();
+        assert!(error.contains(r#"token "[UNK]": expected a token for unknown symbols, found 1 token without it"#), "{error}");
+    }
+}
