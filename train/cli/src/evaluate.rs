@@ -14,6 +14,7 @@ use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
 use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted, pseudo_losses, token_losses};
 use gradus_train::fill::FillError;
+use gradus_train::finetune::task_head;
 use gradus_train::hyperparameters::in_range;
 use gradus_train::model_dir::ModelDir;
 use gradus_train::views::{Marks, MaskPlan};
@@ -158,6 +159,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let dir = open_model(&args.model)?;
     let (model, device) = (dir.read()?, args.on.open()?);
     let config = model.backbone.config();
+    if fills_masks(&model) && task_head(&model).is_some() {
+        return Err(FillError::FineTuned.into());
+    }
     if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
         let asked = numbers::read(args, ids, targets, &config)?;
         let result = match args.dtype {

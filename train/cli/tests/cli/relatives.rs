@@ -167,6 +167,11 @@ fn every_system_is_fine_tuned_and_answers() {
                     "audit step --model whole --task {task} --data tasks/{task} --html step.html --overwrite --quiet --json"
                 );
                 assert_eq!(desk.gradus(&step).json()["faults"], serde_json::json!([]), "{} {task}", card.name);
+                desk.write("ids", "1 2 3");
+                for about_tokens in ["fill --text a[MASK]", "evaluate --corpus ids", "evaluate --ids ids --targets ids"] {
+                    let refused = desk.gradus(&format!("{about_tokens} --model whole"));
+                    refused.fails_with(&["expected a model that was pre-trained, found one that was fine-tuned for a task"]);
+                }
             }
             ["whole", "cut"].iter().for_each(|run| fs::remove_dir_all(desk.path(run)).unwrap());
         }
