@@ -111,7 +111,8 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     let [before, after] = [&pieces[0], &pieces[1]];
     let opening = tokenizer.token_id(SEPARATOR);
     fits(model, before.len() + after.len() + usize::from(opening.is_some()))?;
-    let probabilities = by_bayes(model, opening, before, after, vocab, reach);
+    let opened = [opening.as_slice(), before].concat();
+    let probabilities = by_bayes(model, &opened, &(0..vocab as u32).collect::<Vec<_>>(), after, reach);
     Ok(Filled { gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true })
 }
 
@@ -120,24 +121,26 @@ fn fits(model: &Model<Tensor>, found: usize) -> Result<(), FillError> {
     if found <= context { Ok(()) } else { Err(FillError::TooLong { found, context }) }
 }
 
-/// P(w | the rest), from the probability of the whole text with each w.
-fn by_bayes(
-    model: &Model<Tensor>,
-    opening: Option<u32>,
-    before: &[u32],
-    after: &[u32],
-    vocab: usize,
-    reach: &mut dyn FnMut(usize),
-) -> Vec<f64> {
-    let mut log_probs = Vec::with_capacity(vocab);
-    let text = |word: u32| [opening.as_slice(), before, &[word], after].concat();
-    let length = text(0).len() - 1;
-    for first in (0..vocab).step_by(ROWS) {
-        let rows: Vec<Vec<u32>> = (first..vocab.min(first + ROWS)).map(|word| text(word as u32)).collect();
-        let part = |from: usize| -> Arc<[u32]> { rows.iter().flat_map(|row| &row[from..from + length]).copied().collect() };
-        let batch = Batch::next(rows.len(), part(0), part(1), vec![1.0; rows.len() * length]);
-        let losses = if length > 0 { model.token_losses(&batch).to_vec() } else { vec![0.0; rows.len()] };
-        log_probs.extend(losses.chunks(length.max(1)).map(|row| -row.iter().map(|&loss| f64::from(loss)).sum::<f64>()));
+/// P(w | the rest) of each of these tokens between two texts, over them alone: from the probability of the whole with each. What comes before
+/// is the same in all, so only the token and what follows are asked.
+pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[u32], reach: &mut dyn FnMut(usize)) -> Vec<f64> {
+    let mut log_probs = Vec::with_capacity(tokens.len());
+    let length = before.len() + after.len(); // slots that predict
+    let asked = before.len().saturating_sub(1)..length;
+    for tokens in tokens.chunks(ROWS) {
+        let rows: Vec<Vec<u32>> = tokens.iter().map(|&token| [before, &[token], after].concat()).collect();
+        if asked.is_empty() {
+            log_probs.extend(vec![0.0; rows.len()]);
+            continue;
+        }
+        let inputs: Vec<u32> = rows.iter().flat_map(|row| &row[..length]).copied().collect();
+        let slots: Arc<[u32]> =
+            (0..rows.len()).flat_map(|row| asked.clone().map(move |slot| (row * length + slot) as u32)).collect();
+        let targets: Vec<u32> = rows.iter().flat_map(|row| &row[asked.start + 1..]).copied().collect();
+        let weights = vec![1.0; targets.len()];
+        let batch = Batch { asked: Some(slots), ..Batch::next(rows.len(), inputs, targets, weights) };
+        let losses = model.token_losses(&batch).to_vec();
+        log_probs.extend(losses.chunks(asked.len()).map(|row| -row.iter().map(|&loss| f64::from(loss)).sum::<f64>()));
         reach(log_probs.len());
     }
     probabilities(&log_probs)

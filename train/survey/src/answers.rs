@@ -1,11 +1,9 @@
 //! What a model says of a word of a story.
 
-use std::sync::Arc;
-
-use gradus_model::{Batch, Model};
+use gradus_model::{Model, Side};
 use gradus_tensor::Tensor;
+use gradus_train::fill::by_bayes;
 use gradus_train::pretrain::Viewer;
-use gradus_train::tasks::probabilities;
 use gradus_train::views::{View, logits};
 
 use crate::lexicon::Lexicon;
@@ -90,30 +88,11 @@ impl Causal<'_> {
 }
 
 impl Answers for Causal<'_> {
-    /// From the probability of the whole story, its end included, with each word of the world in that place. What comes before it
-    /// is the same in all.
+    /// From the probability of the whole story, its end included, with each word of the world in that place.
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
-        let (opened, n) = (self.opened(story), story.len());
-        let inner = |&at: &usize| {
-            let mut log_probs = Vec::with_capacity(self.lexicon.len());
-            let words: Vec<usize> = (0..self.lexicon.len()).collect();
-            for words in words.chunks(ROWS) {
-                let mut tokens = opened.repeat(words.len());
-                words.iter().enumerate().for_each(|(row, &word)| tokens[row * (n + 1) + 1 + at] = self.lexicon.token(word));
-                let follows = |slot: u32| {
-                    let (row, i) = (slot as usize / (n + 1), slot as usize % (n + 1));
-                    if i == n { self.separator } else { tokens[row * (n + 1) + i + 1] }
-                };
-                let asked: Arc<[u32]> = (0..tokens.len() as u32).filter(|&slot| slot as usize % (n + 1) >= at).collect();
-                let targets: Vec<u32> = asked.iter().map(|&slot| follows(slot)).collect();
-                let weights = vec![1.0; targets.len()];
-                let batch = Batch { asked: Some(asked), ..Batch::next(words.len(), tokens, targets, weights) };
-                let losses = self.model.token_losses(&batch).to_vec();
-                log_probs.extend(losses.chunks(n + 1 - at).map(|row| -row.iter().map(|&loss| f64::from(loss)).sum::<f64>()));
-            }
-            probabilities(&log_probs)
-        };
-        places.iter().map(inner).collect()
+        let whole = [&self.opened(story)[..], &[self.separator]].concat();
+        let words = self.lexicon.tokens();
+        places.iter().map(|at| by_bayes(self.model, &whole[..1 + at], words, &whole[2 + at..], &mut |_| {})).collect()
     }
 
     fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
@@ -127,7 +106,7 @@ impl Answers for Causal<'_> {
             };
             let tokens: Vec<u32> = rows.iter().flat_map(padded).collect();
             let slots: Vec<usize> = rows.iter().enumerate().map(|(row, words)| row * t + words.len()).collect();
-            let side = gradus_model::Side::causal(rows.len(), tokens);
+            let side = Side::causal(rows.len(), tokens);
             all.extend(logits(self.model, &side, &slots).iter().map(|z| self.lexicon.distribution(z)));
         }
         all
@@ -135,7 +114,7 @@ impl Answers for Causal<'_> {
 
     fn along(&self, story: &[usize]) -> Vec<Vec<f64>> {
         let Some((_, before)) = story.split_last() else { return Vec::new() };
-        let side = gradus_model::Side::causal(1, self.opened(before));
+        let side = Side::causal(1, self.opened(before));
         let slots: Vec<usize> = (0..story.len()).collect();
         logits(self.model, &side, &slots).iter().map(|z| self.lexicon.distribution(z)).collect()
     }

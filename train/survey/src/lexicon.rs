@@ -66,6 +66,11 @@ impl Lexicon {
         &self.words[number]
     }
 
+    /// The words' tokens, by the words' numbers.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
     /// A word's token.
     pub fn token(&self, number: usize) -> u32 {
         self.tokens[number]
