@@ -10,7 +10,7 @@ use super::view::View;
 
 /// Operations of one evaluation above which an application is not checked by differences, which take fifteen evaluations.
 const PROVED: u64 = 4_000_000_000;
-/// A derivative of no more than this share of what flowed in is the rounding of a sum that cancels.
+/// A derivative of no more than this share of what flowed in is the rounding of a sum that cancels, some 2⁶ roundings of it.
 const ROUNDING: f64 = 64.0 * f64::EPSILON;
 /// Operations above which a fused op is not opened: its definition holds what the kernel never stores, scores and logits.
 const OPENED: u64 = 10_000_000_000;
@@ -189,7 +189,7 @@ fn proof(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Resul
     let (c, step) = check::application(it, &summands, seed).ok_or("nothing to compare: what flows back is 0")?;
     // All answers' logits moved alike leave their softmax as it is, and a bias of 0 has only the rounding of the cotangents' sum.
     let size = it.cotangent.as_ref().map_or(0.0, |g| g.to_vec().into_iter().map(f64::abs).sum::<f64>());
-    if c.scale <= ROUNDING * size {
+    if c.scale.max(c.expected.abs()) <= ROUNDING * size {
         return Err("nothing to compare: what flows back cancels but for rounding");
     }
     Ok(Some(Proof { value: c.value, expected: c.expected, error: c.error(), step }))
