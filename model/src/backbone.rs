@@ -87,14 +87,6 @@ impl TryFrom<Map<String, Value>> for BackboneConfig {
 }
 
 impl BackboneConfig {
-    /// Rows of its table of segments; 0 for a model that does not tell segments apart.
-    pub fn segments(&self) -> usize {
-        match self {
-            BackboneConfig::Gpt(c) => c.parts.segments,
-            BackboneConfig::Lstm(_) => 0,
-        }
-    }
-
     /// Number of tokens V.
     pub fn vocab(&self) -> usize {
         each!(BackboneConfig, self, c => c.vocab)

@@ -105,7 +105,7 @@ fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
 
 /// Does a model fill masks, instead of predicting the next token?
 pub fn fills_masks<V>(model: &Model<V>) -> bool {
-    model.gpt().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked)
+    model.backbone.config().parts().asks == Asks::Masked
 }
 
 /// Predicted tokens of these sequences: all but the first of each.

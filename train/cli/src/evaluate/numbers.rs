@@ -29,7 +29,7 @@ pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) ->
     let segments = match &args.segments {
         None => None,
         Some(path) => {
-            let rows = config.segments();
+            let rows = config.parts().segments;
             in_range("segments", path.display(), rows > 0, "no segments with this model, which has none")?;
             let segments = read_ids(path, rows, "model's segments")?;
             as_long("segments", path, segments.len())?;
