@@ -102,6 +102,7 @@ impl Encoder<'_> {
 mod tests {
     use gradus_data::sets::{Label, Task};
 
+    use super::super::testing::{choices, pair};
     use super::*;
 
     const MARKS: Marks = Marks { open: 256, close: 257, mask: 258, words: 256 };
@@ -122,15 +123,6 @@ mod tests {
 
     fn rows(marked: Marked, task: &str, input: Input, context: usize) -> Vec<String> {
         read(marked, task, input, context).0
-    }
-
-    fn pair(a: &str, b: &str) -> Input {
-        Input::Pair(a.into(), b.into())
-    }
-
-    fn choices(document: &str, question: &str, answers: &[&str]) -> Input {
-        let answers = answers.iter().map(|&a| a.into()).collect();
-        Input::Choices { document: document.into(), question: question.into(), answers }
     }
 
     #[test]

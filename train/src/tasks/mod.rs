@@ -25,6 +25,8 @@
 
 mod batch;
 mod marked;
+#[cfg(test)]
+mod testing;
 mod transform;
 
 use gradus_data::sets::{Answer, Label, Task, Transformation};

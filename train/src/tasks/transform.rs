@@ -187,6 +187,7 @@ impl<'t> Encoder<'t> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{choices, pair};
     use super::*;
     use gradus_data::sets::Label;
 
@@ -207,15 +208,6 @@ mod tests {
 
     fn texts(task: &str, input: Input, context: usize) -> Vec<String> {
         rows(task, input, context).0.iter().map(|row| text(row)).collect()
-    }
-
-    fn pair(a: &str, b: &str) -> Input {
-        Input::Pair(a.into(), b.into())
-    }
-
-    fn choices(document: &str, question: &str, answers: &[&str]) -> Input {
-        let answers = answers.iter().map(|&a| a.into()).collect();
-        Input::Choices { document: document.into(), question: question.into(), answers }
     }
 
     #[test]

@@ -36,19 +36,7 @@ pub(super) fn saved<'a>(bpe: &'a ByteBpe, added: &AddedTokens) -> Saved<SavedBpe
         },
         decoder: json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}),
     };
-    let model = SavedBpe {
-        r#type: "BPE",
-        dropout: Value::Null,
-        unk_token: None,
-        continuing_subword_prefix: "",
-        end_of_word_suffix: "",
-        fuse_unk: false,
-        byte_fallback: false,
-        ignore_merges: false,
-        vocab: bpe.tokens(),
-        merges: bpe.merge_tokens().collect(),
-    };
-    Saved::of(around, model, added)
+    Saved::of(around, SavedBpe::new(bpe.tokens(), bpe.merge_tokens()), added)
 }
 
 /// `tokenizer_config.json`: the class that reads such tokenizers, or one that makes nothing of its own.

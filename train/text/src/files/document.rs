@@ -79,6 +79,24 @@ pub(super) struct SavedBpe<'a> {
     pub merges: Vec<(&'a str, &'a str)>,
 }
 
+impl<'a> SavedBpe<'a> {
+    /// Of this vocabulary and these merges, with nothing beside them.
+    pub fn new(vocab: &'a [String], merges: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        SavedBpe {
+            r#type: "BPE",
+            dropout: Value::Null,
+            unk_token: None,
+            continuing_subword_prefix: "",
+            end_of_word_suffix: "",
+            fuse_unk: false,
+            byte_fallback: false,
+            ignore_merges: false,
+            vocab,
+            merges: merges.collect(),
+        }
+    }
+}
+
 /// Tokens as an object of tokens and ids.
 #[derive(Serialize)]
 pub(super) struct ById<'a>(#[serde(serialize_with = "by_id")] pub &'a [String]);

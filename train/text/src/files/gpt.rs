@@ -24,18 +24,8 @@ pub(super) fn saved<'a>(bpe: &'a Bpe, added: &AddedTokens) -> Saved<SavedBpe<'a>
         post_processor: template(None),
         decoder: json!({"type": "BPEDecoder", "suffix": END_OF_WORD}),
     };
-    let model = SavedBpe {
-        r#type: "BPE",
-        dropout: Value::Null,
-        unk_token: Some(UNKNOWN),
-        continuing_subword_prefix: "",
-        end_of_word_suffix: END_OF_WORD,
-        fuse_unk: false,
-        byte_fallback: false,
-        ignore_merges: false,
-        vocab: bpe.tokens(),
-        merges: bpe.merge_tokens().collect(),
-    };
+    let bare = SavedBpe::new(bpe.tokens(), bpe.merge_tokens());
+    let model = SavedBpe { unk_token: Some(UNKNOWN), end_of_word_suffix: END_OF_WORD, ..bare };
     Saved::of(around, model, added)
 }
 
