@@ -79,12 +79,15 @@ impl Scheme for Pairs {
         view
     }
 
-    /// Divided after the sentence that ends nearest to its middle.
+    /// Divided after the sentence that ends nearest to its middle; in one where there is no room for a mark more.
     fn whole(&self, text: &Text) -> View {
-        let tokens = &text.tokens[..text.tokens.len().min(self.0.room.saturating_sub(1))];
-        let inner = text.sentences.iter().copied().filter(|&end| end < tokens.len());
-        let at = inner.min_by_key(|end| (2 * end).abs_diff(tokens.len())).unwrap_or(tokens.len());
-        self.joined(&tokens[..at], &tokens[at..], FOLLOWS)
+        let n = text.tokens.len();
+        if n >= self.0.room {
+            return View { class: Some(FOLLOWS), ..self.0.whole(text) };
+        }
+        let inner = text.sentences.iter().copied().filter(|&end| end < n);
+        let at = inner.min_by_key(|end| (2 * end).abs_diff(n)).unwrap_or(n);
+        self.joined(&text.tokens[..at], &text.tokens[at..], FOLLOWS)
     }
 
     fn classes(&self) -> usize {
@@ -134,6 +137,20 @@ mod tests {
         }
         // 200, σ = 10.
         assert!((150..250).contains(&follows), "{follows}");
+    }
+
+    /// Sentences end at 2, 5 and 9: 5 is nearest to the middle. Nine tokens and three marks need a room of 10.
+    #[test]
+    fn a_whole_text_is_divided_near_its_middle_where_there_is_room() {
+        let whole = |room| Pairs(Masked { marks: MARKS, rate: 0.15, shares: Shares::EIGHTY, room }).whole(&text(0));
+        let divided = whole(10);
+        assert_eq!(divided.tokens, [100, 0, 1, 2, 3, 4, 101, 5, 6, 7, 8, 101]);
+        assert_eq!(divided.segments, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
+        let slots = [1, 2, 3, 4, 5, 7, 8, 9, 10].into_iter().zip(0..9);
+        assert!(divided.asked.iter().copied().eq(slots));
+        let undivided = whole(9);
+        assert_eq!((undivided.tokens.len(), &undivided.segments[..], undivided.class), (11, &[0; 11][..], Some(FOLLOWS)));
+        assert!(undivided.asked.iter().copied().eq((1..).zip(0..9)));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use gradus_survey::{
     Answers, Causal, DISTANCES, Estimate, Lexicon, Masked, Story, Understanding, Window, generation, told, understanding,
 };
 use gradus_tensor::rng::Philox;
-use gradus_train::pretrain::{Part, SEPARATOR, Stored};
+use gradus_train::pretrain::{Part, PretrainManifest, SEPARATOR, Stored};
+use gradus_train::run::Manifest;
 use gradus_world::World;
 
 fn shown(name: &str, estimate: &Estimate) {
@@ -32,13 +33,16 @@ fn shown_by_distance(name: &str, found: &Understanding) {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let run = args.first().ok_or("give the directory of a run")?;
-    let number = |at: usize, default: usize| args.get(at).and_then(|arg| arg.parse().ok()).unwrap_or(default);
-    let (n, each) = (number(1, 200), number(2, 5));
+    let number = |at: usize, default: usize| args.get(at).map_or(Ok(default), |arg| arg.parse());
+    let (n, each) = (number(1, 200)?, number(2, 5)?);
+    if PretrainManifest::read(Path::new(run))?.corpus.is_some() {
+        return Err("expected a run on the micro-world, found one on a corpus".into());
+    }
     let stored = Stored::read(Path::new(run), Path::new("."), &Silent)?;
     let world = World::named(stored.manifest.settings.retold);
     let (source, model) = (&*stored.source, &stored.trainer.params);
     let lexicon = Lexicon::of(source)?;
-    let stories = Story::held_out(source, &world, &lexicon, n);
+    let stories = Story::held_out(source, &world, &lexicon, n)?;
     println!("{} words, {} stories", lexicon.len(), stories.len());
     let all: Vec<Vec<usize>> = stories.iter().map(|story| (0..story.words.len()).collect()).collect();
 

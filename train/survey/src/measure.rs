@@ -11,7 +11,7 @@ use crate::story::{DISTANCES, Place, Story};
 /// A mean over places. Those of one story are alike, so its error is that of a mean over stories.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean over places, in nats.
+    /// The mean over places, in nats; NaN for none.
     pub mean: f64,
     /// Its standard error; NaN for less than two stories.
     pub error: f64,
@@ -49,7 +49,7 @@ pub struct Generation {
     pub left_only: Estimate,
 }
 
-/// KL(p ‖ q) in nats.
+/// KL(p ‖ q) in nats; finite also where q underflows.
 fn kl(p: &[(usize, f64)], q: &[f64]) -> f64 {
     p.iter().map(|&(word, p)| p * (p / q[word].max(f64::MIN_POSITIVE)).ln()).sum()
 }

@@ -1,7 +1,7 @@
 //! Held-out stories, with the exact probabilities of each of their places.
 
 use gradus_train::pretrain::{Part, TextSource};
-use gradus_world::World;
+use gradus_world::{World, WorldError};
 use rayon::prelude::*;
 
 use crate::lexicon::Lexicon;
@@ -32,15 +32,18 @@ pub struct Story {
 
 impl Story {
     /// The first `n` held-out stories of a run on the micro-world.
-    pub fn held_out(source: &dyn TextSource, world: &World, lexicon: &Lexicon, n: usize) -> Vec<Story> {
+    ///
+    /// # Errors
+    /// A text that is no story of this world.
+    pub fn held_out(source: &dyn TextSource, world: &World, lexicon: &Lexicon, n: usize) -> Result<Vec<Story>, WorldError> {
         let n = n.min(source.texts(Part::HeldOut));
         let texts: Vec<Vec<u32>> = (0..n).map(|number| source.text(Part::HeldOut, number)).collect();
         texts.par_iter().map(|tokens| Story::read(tokens, world, lexicon)).collect()
     }
 
-    fn read(tokens: &[u32], world: &World, lexicon: &Lexicon) -> Story {
+    fn read(tokens: &[u32], world: &World, lexicon: &Lexicon) -> Result<Story, WorldError> {
         let words: Vec<usize> = tokens.iter().map(|&token| lexicon.of_token(token)).collect();
-        let places = world.places(&lexicon.text(&words)).expect("a held-out story is one of its world");
+        let places = world.places(&lexicon.text(&words))?;
         let number = |word: &str| lexicon.number(word).expect("a word that the stories have");
         let place = |(at, place): (usize, gradus_world::Place)| {
             let shares = |of: fn(&gradus_world::Possible) -> f64| {
@@ -50,6 +53,6 @@ impl Story {
             Place { given_all: shares(|p| p.given_all), before: shares(|p| p.before), last_mention }
         };
         let places = places.into_iter().enumerate().map(place).collect();
-        Story { words, places }
+        Ok(Story { words, places })
     }
 }
