@@ -45,3 +45,30 @@ impl Asked {
         on_pool(|| model.gradient(&self.batch(super::fills_masks(model)), None, GradientMode::Whole)).1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::check::{tiny_bert, tiny_gpt2};
+    use gradus_model::{GptConfig, Tree};
+
+    use super::*;
+
+    /// Along a direction, against central differences; of a model that sees all, and of one that sees what was before.
+    #[test]
+    fn the_gradient_is_that_of_the_mean() {
+        let tokens = vec![1, 5, 3, 0, 2];
+        let asked = Asked { tokens, segments: None, targets: vec![Some(4), None, Some(1), None, Some(1)] };
+        for config in [tiny_bert(), tiny_gpt2()].map(|config| GptConfig { vocab: 7, context: 6, ..config }) {
+            let model: Model<Tensor<f64>> = Model::init(&config.into(), 3);
+            let direction: Model<Tensor<f64>> = Model::init(&model.config(), 9);
+            let mut slope = 0.0;
+            asked.gradient(&model).zip(direction.clone()).visit(|_, (g, d)| slope += g.map_or(0.0, |g| g.dot(&d)));
+            let mean = |h: f64| {
+                let moved = model.clone().zip(direction.clone()).map(|_, (p, d)| p.zip(&d, |p, d| p + h * d));
+                asked.losses(&moved).iter().sum::<f64>() / 3.0
+            };
+            let difference = (mean(1e-5) - mean(-1e-5)) / 2e-5;
+            assert!(slope.abs() > 1e-6 && (slope - difference).abs() < 1e-7 * slope.abs().max(1.0), "{slope} {difference}");
+        }
+    }
+}
