@@ -45,7 +45,7 @@ impl Block<Param> {
         let block = Block {
             attn: SelfAttention::declare(d, c.heads, stds, probabilities),
             ln_1: norm(),
-            mlp: Mlp::declare(d, c.activation, stds),
+            mlp: Mlp::declare(d, c.inner(), c.activation, stds),
             ln_2: norm(),
             norm: c.parts.norm,
             drop_attn: drop(Site::AttentionBranch(layer)),

@@ -111,6 +111,9 @@ pub struct GptConfig {
     pub layers: usize,
     /// Attention heads per block.
     pub heads: usize,
+    /// Width between the two layers of a feed-forward network, where it is not 4d: see [`GptConfig::inner`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inner: Option<usize>,
     /// Activation of the feed-forward network.
     pub activation: Activation,
     /// Learned or fixed positions.
@@ -147,6 +150,7 @@ impl Default for GptConfig {
             width: 768,
             layers: 12,
             heads: 12,
+            inner: None,
             activation: Activation::Gelu,
             positions: Positions::Learned,
             embedding: Embedding::Separate,
@@ -204,32 +208,38 @@ impl GptConfig {
         self.width / self.heads
     }
 
+    /// Width between the two layers of a feed-forward network f: 4d where nothing else is said.
+    pub fn inner(&self) -> usize {
+        self.inner.unwrap_or(4 * self.width)
+    }
+
     /// Standard deviation of the initial weights of what is added to the residual stream.
     pub(crate) fn residual_std(&self) -> f64 {
         let sums = if self.parts.scaled_init { 2 * self.layers } else { 1 };
         self.initializer_range / (sums as f64).sqrt()
     }
 
-    /// Number of parameters: 12d² + 13d per block, the embeddings, nothing for the tied output; and those of the further parts.
+    /// Number of parameters: 4d² + 2df + 9d + f per block, 12d² + 13d where f = 4d; the embeddings, nothing for the tied output; and those
+    /// of the further parts.
     ///
     /// ```
     /// assert_eq!(gradus_model::GptConfig::default().parameters(), 116_534_784);
     /// ```
     pub fn parameters(&self) -> usize {
-        let d = self.width;
+        let (d, f) = (self.width, self.inner());
         let learned = self.embedding == Embedding::Separate && self.positions == Positions::Learned;
         let positions = if learned { self.context * d } else { 0 };
         let parts = &self.parts;
         let norms = [parts.embedding_norm, parts.final_norm].map(|there| if there { 2 * d } else { 0 });
         let transform = if parts.transform { d * d + 3 * d + self.output_rows() } else { 0 };
         let further = parts.segments * d + norms[0] + norms[1] + transform;
-        self.layers * (12 * d * d + 13 * d) + self.output_rows() * d + positions + further
+        self.layers * (4 * d * d + 2 * d * f + 9 * d + f) + self.output_rows() * d + positions + further
     }
 
-    /// Floating-point operations of a training step per token: 72·L·d² + 6·d·V + 12·L·T·d, masked scores counted too.
+    /// Floating-point operations of a training step per token: 6·L·(4d² + 2df) + 6·d·V + 12·L·T·d, masked scores counted too.
     pub fn training_flops(&self) -> u64 {
-        let [l, d, v, t] = [self.layers, self.width, self.vocab, self.context].map(|x| x as u64);
-        72 * l * d * d + 6 * d * v + 12 * l * t * d
+        let [l, d, f, v, t] = [self.layers, self.width, self.inner(), self.vocab, self.context].map(|x| x as u64);
+        6 * l * (4 * d * d + 2 * d * f) + 6 * d * v + 12 * l * t * d
     }
 
     /// Is this a model? The bounds keep an absurd size from exhausting memory before anything is said.
@@ -239,6 +249,7 @@ impl GptConfig {
         check_size("width", self.width, 1 << 16, "--width")?;
         check_size("layers", self.layers, 1 << 10, "--layers")?;
         check_size("heads", self.heads, 1 << 12, "--heads")?;
+        check_size("inner", self.inner(), 1 << 18, "--inner")?;
         let divides = self.width.is_multiple_of(self.heads);
         ensure(divides, "width", self.width, format!("a multiple of the {} heads", self.heads), "--width or --heads")?;
         let both = self.positions == Positions::Sinusoidal && self.embedding == Embedding::Joint;
@@ -318,6 +329,9 @@ mod tests {
     fn operations_are_counted_by_hand() {
         let c = GptConfig { layers: 2, width: 3, vocab: 5, context: 7, ..GptConfig::default() };
         assert_eq!(c.training_flops(), 6 * 12 * 9 * 2 + 6 * 3 * 5 + 12 * 7 * 3 * 2);
+        let narrow = GptConfig { inner: Some(10), ..c.clone() };
+        assert_eq!(c.training_flops() - narrow.training_flops(), 6 * 2 * 2 * 3 * 2, "two inner units less in each of two blocks");
+        assert_eq!(c.parameters() - narrow.parameters(), 2 * 2 * (2 * 3 + 1));
     }
 
     #[test]
@@ -333,6 +347,7 @@ mod tests {
             (GptConfig { width: (1 << 16) + 1, ..ok() }, "width = 65537: expected a number from 1 to 65536"),
             (GptConfig { layers: (1 << 10) + 1, ..ok() }, "layers = 1025: expected a number from 1 to 1024"),
             (GptConfig { heads: (1 << 12) + 1, ..ok() }, "heads = 4097: expected a number from 1 to 4096"),
+            (GptConfig { inner: Some(0), ..ok() }, "inner = 0: expected a number from 1 to 262144"),
             (GptConfig { heads: 7, ..ok() }, "width = 768: expected a multiple of the 7 heads"),
             (GptConfig { positions: Positions::Sinusoidal, ..joint }, "positions = sinusoidal: expected learned"),
             (GptConfig { embd_dropout: 1.0, ..ok() }, "embd_dropout = 1: expected a probability"),

@@ -146,9 +146,9 @@ impl<'t, T: Real> SelfAttention<Var<'t, T>> {
 tree! {
     /// The position-wise feed-forward network.
     pub struct Mlp<V> {
-        /// d → 4d.
+        /// d → f, of GPT-1 4d.
         c_fc: Linear<V>,
-        /// 4d → d.
+        /// f → d.
         c_proj: Linear<V>,
     } with {
         activation: Activation,
@@ -156,9 +156,9 @@ tree! {
 }
 
 impl Mlp<Param> {
-    /// Four times as wide inside; weights into it from N(0, std²), out of it from N(0, out²).
-    pub fn declare(d: usize, activation: Activation, [std, out]: [f64; 2]) -> Self {
-        Mlp { c_fc: Linear::declare(d, 4 * d, std), c_proj: Linear::declare(4 * d, d, out), activation }
+    /// Of width `inner` inside; weights into it from N(0, std²), out of it from N(0, out²).
+    pub fn declare(d: usize, inner: usize, activation: Activation, [std, out]: [f64; 2]) -> Self {
+        Mlp { c_fc: Linear::declare(d, inner, std), c_proj: Linear::declare(inner, d, out), activation }
     }
 }
 

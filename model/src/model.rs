@@ -92,7 +92,10 @@ impl ModelConfig {
     /// [`BackboneConfig::frozen`].
     pub fn frozen(&self) -> String {
         // What came later is not written where it is absent.
-        format!("{self:?}").replace(&format!(", parts: {:?}", Parts::default()), "").replace(", pooler: false", "")
+        let parts = format!(", parts: {:?}", Parts::default());
+        [&parts, ", pooler: false", ", inner: None"]
+            .into_iter()
+            .fold(format!("{self:?}"), |text, absent| text.replace(absent, ""))
     }
 
     /// Is this a model?

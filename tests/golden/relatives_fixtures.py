@@ -40,9 +40,9 @@ MODELS = {
     "roberta": lambda: RobertaForMaskedLM(
         RobertaConfig(**ENCODER, max_position_embeddings=12, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)
     ),
-    "ernie": lambda: ErnieForPreTraining(ErnieConfig(**ENCODER, max_position_embeddings=9, hidden_act="relu")),
+    "ernie": lambda: ErnieForPreTraining(ErnieConfig(**(ENCODER | {"intermediate_size": 40}), max_position_embeddings=9, hidden_act="relu")),
     "gpt2": lambda: GPT2LMHeadModel(
-        GPT2Config(**SIZES, n_positions=10, n_embd=12, n_layer=2, n_head=3, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+        GPT2Config(**SIZES, n_positions=10, n_embd=12, n_layer=2, n_head=3, n_inner=30, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
     ),
 }
 ROWS, TOKENS = 4, 8

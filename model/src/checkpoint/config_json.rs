@@ -78,6 +78,12 @@ pub(super) fn required<T: DeserializeOwned>(fields: &Fields, name: &str) -> Resu
     T::deserialize(given(fields, name).ok_or_else(missing)?).map_err(|e| format!("{name}: {e}"))
 }
 
+/// The width inside a feed-forward network, where it is not 4·width.
+pub(super) fn inner(fields: &Fields, name: &str, width: usize) -> Result<Option<usize>, String> {
+    let inner: Option<usize> = field(fields, name, None)?;
+    Ok(inner.filter(|&inner| inner != width.saturating_mul(4)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +109,9 @@ mod tests {
             GptConfig::preset("tiny").unwrap().with_dropout(0.25),
             GptConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() },
             GptConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() },
+            GptConfig { inner: Some(77), ..Default::default() },
+            GptConfig { inner: Some(50), ..tiny_bert() },
+            GptConfig { inner: Some(50), ..tiny_gpt2() },
             tiny_bert(),
             GptConfig { activation: Activation::GeluErf, parts: Parts { segments: 1, ..tiny_bert().parts }, ..tiny_bert() },
             GptConfig { parts: Parts { transform: false, ..tiny_bert().parts }, ..tiny_bert() },
@@ -175,6 +184,7 @@ mod tests {
             (GptConfig { embedding: Embedding::Joint, ..ok() }.into(), "gradus-gpt", &["gradus_embedding"]),
             (GptConfig { positions: Positions::Sinusoidal, ..ok() }.into(), "openai-gpt", &["gradus_positions"]),
             (GptConfig { activation: Activation::GeluErf, ..ok() }.into(), "gradus-gpt", &[]),
+            (GptConfig { inner: Some(3000), ..ok() }.into(), "gradus-gpt", &["gradus_inner"]),
             (LstmConfig::default().into(), "gradus-lstm", &[]),
         ] {
             let config: ModelConfig = config;

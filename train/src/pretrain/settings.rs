@@ -42,6 +42,8 @@ hyperparameters! {
             width: Option<usize>,
             /// Attention heads per block
             heads: Option<usize>,
+            /// Width between the two layers of a feed-forward network [default: 4·width]
+            inner: Option<usize>,
             /// `gelu` (tanh form, the paper's), `gelu_erf` or `relu` [default: gelu]
             #[cfg_attr(feature = "clap", arg(value_parser = named::<Activation>))]
             activation: Option<Activation>,
@@ -392,6 +394,7 @@ impl PretrainOptions {
             width,
             layers: self.layers.unwrap_or(base.layers),
             heads: self.heads.unwrap_or(base.heads),
+            inner: self.inner.filter(|&inner| inner != 4 * width),
             activation: axes.activation,
             positions: self.positions.unwrap_or_default(),
             embedding: self.embedding.unwrap_or_default(),

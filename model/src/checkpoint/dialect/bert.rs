@@ -187,7 +187,6 @@ impl Dialect for Encoder {
             let found = given(fields, name).cloned().unwrap_or(default);
             if found == expected { Ok(()) } else { Err(format!("{name}: expected {expected}, found {found}")) }
         };
-        expects("intermediate_size", json!(width.saturating_mul(4)), json!(3072))?;
         expects("position_embedding_type", json!("absolute"), json!("absolute"))?;
         expects("use_task_id", json!(false), json!(false))?;
         expects("is_decoder", json!(false), json!(false))?;
@@ -201,6 +200,7 @@ impl Dialect for Encoder {
             width,
             layers: required(fields, "num_hidden_layers")?,
             heads: required(fields, "num_attention_heads")?,
+            inner: Some(field(fields, "intermediate_size", 3072)?).filter(|&inner| inner != width.saturating_mul(4)),
             activation: to_activation(&field(fields, "hidden_act", "gelu".to_owned())?)?,
             positions: Positions::Learned,
             embedding: Embedding::Separate,
@@ -237,7 +237,7 @@ impl Dialect for Encoder {
             "hidden_dropout_prob": c.resid_dropout,
             "hidden_size": c.width,
             "initializer_range": c.initializer_range,
-            "intermediate_size": 4 * c.width,
+            "intermediate_size": c.inner(),
             "layer_norm_eps": c.layer_norm_epsilon,
             "max_position_embeddings": c.context + self.unused,
             "model_type": self.model_types[0],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::config_json::{field, given, head_from_json, required};
+use super::super::config_json::{field, given, head_from_json, inner, required};
 use super::openai_gpt::is_theirs;
 use super::{Dialect, Fields, Theirs};
 use crate::backbone::BackboneConfig;
@@ -35,7 +35,6 @@ impl Dialect for Gpt2 {
             Some(found) if *found != expected => Err(format!("{name}: expected {expected}, found {found}")),
             _ => Ok(()),
         };
-        expects("n_inner", json!(width.saturating_mul(4)))?;
         expects("scale_attn_weights", json!(true))?;
         expects("scale_attn_by_inverse_layer_idx", json!(false))?;
         expects("add_cross_attention", json!(false))?;
@@ -47,6 +46,7 @@ impl Dialect for Gpt2 {
             width,
             layers: required(fields, "n_layer")?,
             heads: required(fields, "n_head")?,
+            inner: inner(fields, "n_inner", width)?,
             activation: match &*field(fields, "activation_function", "gelu_new".to_owned())? {
                 "gelu_new" | "gelu_pytorch_tanh" => Activation::Gelu,
                 "gelu" => Activation::GeluErf,
@@ -89,7 +89,7 @@ impl Dialect for Gpt2 {
             "model_type": "gpt2",
             "n_embd": c.width,
             "n_head": c.heads,
-            "n_inner": null,
+            "n_inner": c.inner,
             "n_layer": c.layers,
             "n_positions": c.context,
             "resid_pdrop": c.resid_dropout,

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::config_json::{field, given, head_from_json, required};
+use super::super::config_json::{field, given, head_from_json, inner, required};
 use super::{Dialect, Fields, Theirs, model_types};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
@@ -86,7 +86,7 @@ impl Dialect for OpenAiGpt {
 
 /// Is it a Transformer that `transformers` has no class for?
 fn is_ours(c: &GptConfig) -> bool {
-    c.parts != Parts::default() || c.embedding == Embedding::Joint || c.activation == Activation::GeluErf
+    c.parts != Parts::default() || c.inner.is_some() || c.embedding == Embedding::Joint || c.activation == Activation::GeluErf
 }
 
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
@@ -119,6 +119,9 @@ fn gpt_to_json(c: &GptConfig) -> Value {
     if c.embedding == Embedding::Joint {
         fields["gradus_embedding"] = json!(c.embedding);
     }
+    if c.inner.is_some() {
+        fields["gradus_inner"] = json!(c.inner);
+    }
     if c.parts != Parts::default() {
         fields["gradus_parts"] = json!(c.parts);
     }
@@ -136,12 +139,14 @@ fn gpt_from_json(fields: &Fields) -> Result<GptConfig, String> {
     }
     let default = GptConfig::default();
     let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
+    let width = required(fields, "n_embd")?;
     Ok(GptConfig {
         vocab: field(fields, "vocab_size", default.vocab)?,
         context: field(fields, contexts, default.context)?,
-        width: required(fields, "n_embd")?,
+        width,
         layers: required(fields, "n_layer")?,
         heads: required(fields, "n_head")?,
+        inner: inner(fields, "gradus_inner", width)?,
         activation: field(fields, "afn", default.activation)?,
         positions: field(fields, "gradus_positions", default.positions)?,
         embedding: field(fields, "gradus_embedding", default.embedding)?,
