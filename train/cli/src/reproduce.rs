@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
+use gradus_study::StudyError;
 
 use crate::common::Talk;
 use crate::error::CliError;
@@ -73,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     };
     let made = made.inspect_err(|e| {
-        if let (ReproduceError::Interrupted { .. }, Some(path)) = (e, &args.markdown) {
+        if let (ReproduceError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.markdown) {
             output::say(&format!("note: the page is written at the end: give --markdown {} again then", quoted(path)));
         }
     })?;
@@ -104,7 +105,7 @@ fn show(made: &Reproduction) -> Result<(), CliError> {
     output::line(
         "* a primary claim: those are judged as a family, so that chance alone shows any of them in at most one of twenty",
     )?;
-    if let Some(note) = gradus_paper::ruler::too_few(made.seeds) {
+    if let Some(note) = gradus_paper::too_few(made.seeds) {
         output::line(&note)?;
     }
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))

@@ -14,12 +14,11 @@ mod paper;
 mod plan;
 mod report;
 mod results;
-pub mod ruler;
 mod run;
 mod stage;
 pub mod tasks;
 
-pub use claims::Claim;
+pub use claims::too_few;
 pub use error::ReproduceError;
 pub use plan::{RECIPE, Sizes};
 pub use run::{Reproduction, begin, resume};

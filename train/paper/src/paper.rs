@@ -2,6 +2,8 @@
 //!
 //! Scores in points of 100. Where the paper has no figure there is none.
 
+use gradus_study::Quote;
+
 /// A table of the paper.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -35,13 +37,6 @@ fn table(section: &'static str) -> Table {
     let system =
         |row: Vec<&'static str>| System { name: row[0], scores: row[1..].iter().map(|cell| cell.parse().ok()).collect() };
     Table { title: section.lines().next().expect("a title"), columns, systems: rows.map(system).collect() }
-}
-
-/// A sentence of the paper that the miniature can test, and its section.
-#[derive(Clone, Copy, Debug)]
-pub struct Quote {
-    pub section: &'static str,
-    pub text: &'static str,
 }
 
 const fn quote(section: &'static str, text: &'static str) -> Quote {

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use gradus_io::numbers::many;
+use gradus_study::plan::Plan;
+use gradus_study::ruler::Ruler;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 
 use crate::results::{Body, Variant};
-use crate::ruler::Ruler;
 use crate::tasks;
 
 /// The tasks that are fine-tuned, with the tokens of all of an example's sequences (as measured in time, special tokens
@@ -35,6 +36,10 @@ pub const TRANSFERRED: [&str; 2] = ["mnli", "cola"];
 pub const EXPERIMENTS: [&str; 3] = ["mnli", "cola", "race"];
 /// One labelled row in this many, in the experiments by size of the labelled set.
 pub const PARTS: [usize; 3] = [8, 4, 2];
+
+/// The claims that the paper stands for: pre-training helps, so does the auxiliary objective, the Transformer transfers better than
+/// an LSTM, its layers carry what is transferred, and language modelling alone learns tasks.
+const PRIMARY: [&str; 5] = ["pre-training", "auxiliary", "transformer", "layers", "zero-shot"];
 
 /// Increases with every change of the world, the tasks, the rates or the order of work: results of two recipes do not mix.
 pub const RECIPE: u32 = 5;
@@ -88,40 +93,13 @@ impl Sizes {
             scale,
             retold: false,
             world: World::default().name(),
-            ruler: Ruler::default(),
+            ruler: Ruler::of(&PRIMARY),
         }
     }
 
     /// The same, pre-trained on stories that are told again.
     pub fn retold(self, retold: bool) -> Self {
         Sizes { retold, world: World::named(retold).name(), ..self }
-    }
-
-    /// The sizes in the bytes of a plan.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        /// What every plan has, of whatever recipe.
-        #[derive(Deserialize)]
-        struct Any {
-            recipe: u32,
-        }
-        let Any { recipe } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        if recipe != RECIPE {
-            return Err(format!("expected a plan of recipe {RECIPE}, found one of recipe {recipe}"));
-        }
-        let sizes: Sizes = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        sizes.check().map_err(|e| e.to_string())?;
-        sizes.foreign().map_or(Ok(sizes), Err)
-    }
-
-    /// The command that makes a reproduction of these sizes.
-    pub fn command(&self) -> String {
-        let full = if self.full { " --full" } else { "" };
-        let retold = if self.retold { " --retold" } else { "" };
-        let Sizes { seeds, first_seed, scale, .. } = self;
-        format!("gradus reproduce --seeds {seeds} --seed {first_seed} --scale {scale}{retold}{full} --out DIR")
     }
 
     /// Checks that these are sizes of a miniature.
@@ -153,13 +131,6 @@ impl Sizes {
         }
     }
 
-    /// This plan joined with what is asked for: the experiments of `--full` if either has them. `None` for sizes that differ in
-    /// anything else: to add seeds until a claim is shown would show what is not there.
-    pub fn joined(&self, asked: &Sizes) -> Option<Sizes> {
-        let both = Sizes { full: self.full || asked.full, ..asked.clone() };
-        (Sizes { full: both.full, ..self.clone() } == both).then_some(both)
-    }
-
     /// Training rows of a task.
     pub fn rows(&self, task: &str) -> usize {
         tasks::training_rows(task, self.rows).expect("a task of the world")
@@ -176,6 +147,40 @@ impl Sizes {
     /// One training row of a task in `part`.
     pub fn part(&self, task: &str, part: usize) -> usize {
         (self.rows(task) / part).max(1)
+    }
+}
+
+impl Plan for Sizes {
+    const WHAT: &'static str = "reproduction";
+    const COMMAND: &'static str = "reproduce";
+
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        /// What every plan has, of whatever recipe.
+        #[derive(Deserialize)]
+        struct Any {
+            recipe: u32,
+        }
+        let Any { recipe } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        if recipe != RECIPE {
+            return Err(format!("expected a plan of recipe {RECIPE}, found one of recipe {recipe}"));
+        }
+        let sizes: Sizes = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        sizes.check().map_err(|e| e.to_string())?;
+        sizes.foreign().map_or(Ok(sizes), Err)
+    }
+
+    /// This plan joined with what is asked for: the experiments of `--full` if either has them. `None` for sizes that differ in
+    /// anything else: to add seeds until a claim is shown would show what is not there.
+    fn joined(&self, asked: &Self) -> Option<Self> {
+        let both = Sizes { full: self.full || asked.full, ..asked.clone() };
+        (Sizes { full: both.full, ..self.clone() } == both).then_some(both)
+    }
+
+    fn line(&self) -> String {
+        let full = if self.full { " --full" } else { "" };
+        let retold = if self.retold { " --retold" } else { "" };
+        let Sizes { seeds, first_seed, scale, .. } = self;
+        format!("gradus reproduce --seeds {seeds} --seed {first_seed} --scale {scale}{retold}{full} --out DIR")
     }
 }
 

@@ -4,12 +4,14 @@ use gradus_data::sets::Task;
 use gradus_io::numbers::{count, duration, many};
 use gradus_report::svg::{Curve, Ink, Level, Plot};
 use gradus_report::{Axis, Block, Document, Figure, Row, Scale};
+use gradus_study::plan::Plan;
+use gradus_study::ruler::{self, Ruler};
+use gradus_study::{Claim, Mean};
 
-use crate::claims::{self, Claim};
+use crate::claims;
 use crate::paper::{self, Table};
 use crate::plan::{EXPERIMENTS, PARTS, Sizes, TASKS, TRANSFERRED};
-use crate::results::{Body, Mean, PretrainResult, Results, TaskResult, Variant, base};
-use crate::ruler::{self, Ruler};
+use crate::results::{Body, PretrainResult, Results, TaskResult, Variant, base};
 use crate::stage::{self, ZERO_SHOT};
 use crate::tasks::{bayes, entropy};
 
@@ -59,7 +61,7 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
         ..Document::default()
     };
     report.section("", vec![Block::Figures(figures(results, sizes))]);
-    let rule = [Some(ruler::RULE.into()), ruler::too_few(sizes.seeds)].into_iter().flatten().map(Block::Text);
+    let rule = [Some(ruler::RULE.into()), claims::too_few(sizes.seeds)].into_iter().flatten().map(Block::Text);
     let judged = rule.chain([claims_table(claims, &sizes.ruler)]).collect();
     report.section("What the paper claims, and what came out", judged);
     let [table_2, table_3, table_4, ablations] = paper::tables();
@@ -75,7 +77,7 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
         report.section("By size of the labelled set, order of sentences, and what is trained", vec![experiments(results, sizes)]);
     }
     report.section("Pre-training", vec![pretraining(results)]);
-    let commands = format!("{}\n{AGAIN}   # this page, from the records", sizes.command());
+    let commands = format!("{}\n{AGAIN}   # this page, from the records", sizes.line());
     report.section("How to repeat it", vec![Block::Text(format!("{sizes}.")), Block::Listing(commands)]);
     report
 }

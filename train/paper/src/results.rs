@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use gradus_data::sets::scores::{glue_average, mean_and_deviation};
+use gradus_data::sets::scores::glue_average;
+use gradus_study::Mean;
 use gradus_train::finetune::{CurvePoint, Scored};
 use serde::{Deserialize, Serialize};
 
@@ -157,35 +158,6 @@ pub struct Results {
     pub tasks: Vec<TaskResult>,
 }
 
-/// A mean over seeds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mean {
-    pub mean: f64,
-    /// The sample deviation; `None` for one seed.
-    pub deviation: Option<f64>,
-}
-
-impl Mean {
-    /// From one value per seed; `None` for no values.
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let (mean, deviation) = mean_and_deviation(values);
-        (!values.is_empty()).then_some(Mean { mean, deviation })
-    }
-
-    /// Multiplied by `times`, with `digits` digits: `81.2 ± 0.7`.
-    pub fn told(&self, times: f64, digits: usize) -> String {
-        let mean = format!("{:.digits$}", times * self.mean).replace('-', "−");
-        self.deviation.map_or(mean.clone(), |d| format!("{mean} ± {:.digits$}", times * d))
-    }
-}
-
-impl fmt::Display for Mean {
-    /// In points of 100.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told(100.0, 1))
-    }
-}
-
 /// The task of a column.
 pub fn base(column: &str) -> &str {
     match column {
@@ -296,13 +268,5 @@ mod tests {
         for wrong in ["half", "layers-", "layers--1", "rows-x", "-4", ""] {
             assert_eq!(Variant::try_from(wrong.to_owned()), Err(format!("no such variant: {wrong}")));
         }
-    }
-
-    #[test]
-    fn a_mean_is_shown_in_points() {
-        assert_eq!(Mean::of(&[0.5]).unwrap().to_string(), "50.0");
-        assert_eq!(Mean::of(&[0.5, 0.6]).unwrap().to_string(), "55.0 ± 7.1");
-        assert_eq!(Mean::of(&[-0.05]).unwrap().to_string(), "−5.0");
-        assert_eq!(Mean::of(&[]), None);
     }
 }

@@ -7,10 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gradus_io::checksums;
-use gradus_io::files::{FileError, Lock, json_text, occupant, remove_unfinished};
+use gradus_io::files::{FileError, Lock, json_text, remove_unfinished};
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
 use gradus_model::{Batch, Model, ModelConfig};
+use gradus_study::{Claim, StudyError, records};
 use gradus_train::pretrain::{PretrainError, PretrainOptions};
 use gradus_train::run::RunError;
 use gradus_train::trainer::Trainer;
@@ -20,9 +21,6 @@ use crate::plan::{Planned, Sizes, Stage};
 use crate::results::{PretrainResult, Results, TaskResult};
 use crate::stage::{Paths, Watch};
 use crate::{claims, plan, report, stage};
-
-/// The file of its sizes.
-const PLAN: &str = "plan.json";
 
 /// The outcome of a reproduction.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -43,33 +41,16 @@ pub struct Reproduction {
     /// Stages of this session.
     pub done: usize,
     /// The paper's claims, with what came out here.
-    pub claims: Vec<claims::Claim>,
+    pub claims: Vec<Claim>,
 }
 
-/// Begins or continues a reproduction: more seeds and the experiments are added to what is there.
+/// Begins or continues a reproduction: the experiments are added to what is there.
 ///
 /// # Errors
 /// A directory with another one, a stage's error, or Ctrl-C.
 pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     sizes.check()?;
-    let _lock = Lock::take(out)?;
-    let file = out.join(PLAN);
-    if !file.exists() {
-        checksums::undo_first(out)?; // a beginning that a crash ended
-    }
-    if let (false, Some(found)) = (file.exists(), occupant(out)) {
-        return Err(ReproduceError::Foreign { out: out.to_owned(), found });
-    }
-    remove_unfinished(out, None)?;
-    let before = file.exists().then(|| read_plan(out)).transpose()?;
-    let taken = |there: &Sizes| ReproduceError::Taken { out: out.to_owned(), there: there.command() };
-    let sizes = match &before {
-        Some(there) => there.joined(sizes).ok_or_else(|| taken(there))?,
-        None => sizes.clone(),
-    };
-    if before.as_ref() != Some(&sizes) {
-        checksums::write(out, &[(PLAN, json_text(&sizes))])?;
-    }
+    let (sizes, _lock) = gradus_study::plan::begin(sizes, out)?;
     run(&sizes, out, watch)
 }
 
@@ -78,20 +59,8 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproductio
 /// # Errors
 /// No such directory, a stage's error, or Ctrl-C.
 pub fn resume(out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
-    let sizes = read_plan(out)?;
-    let _lock = Lock::take(out)?;
-    remove_unfinished(out, None)?;
+    let (sizes, _lock) = gradus_study::plan::resume::<Sizes>(out)?;
     run(&sizes, out, watch)
-}
-
-fn read_plan(out: &Path) -> Result<Sizes, ReproduceError> {
-    let path = out.join(PLAN);
-    let problem = |problem: String| ReproduceError::NoPlan { path: path.clone(), problem };
-    let blame = |e: FileError| if e.is_of_sums() { e.into() } else { problem(e.cause.to_string()) };
-    let text = checksums::read(out, PLAN).map_err(blame)?;
-    let sizes = Sizes::parse(&text).map_err(problem)?;
-    checksums::check_listed(out, PLAN)?; // what is laid down before training is nobody's to change
-    Ok(sizes)
 }
 
 fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
@@ -142,7 +111,7 @@ fn work(
     let state = Mutex::new((done.len(), open.iter().map(|p| p.tokens).sum::<f64>()));
     let one = |planned: &Planned, workers: usize| {
         if interrupt::requested() {
-            return Err(ReproduceError::Interrupted { out: paths.0.clone() });
+            return Err(paths.interrupted());
         }
         let start = Instant::now();
         let found = stage::run(paths, sizes, planned, watch)?;
@@ -224,14 +193,14 @@ fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, 
         match planned.stage {
             Stage::World => {}
             Stage::Pretrain(body) => {
-                let result: PretrainResult = stage::read(&path)?;
+                let result: PretrainResult = records::read(&path)?;
                 let last = result.zero_shot.last().map(|point| point.step);
                 let expected = (planned.seed, body, Some(sizes.steps));
                 own(&path, planned, (result.seed, result.body, last) == expected && is_world(&result.world))?;
                 results.pretrained.push(result);
             }
             Stage::Finetune { task, variant } => {
-                let result: TaskResult = stage::read(&path)?;
+                let result: TaskResult = records::read(&path)?;
                 let expected = (planned.seed, task, variant, sizes.rows_of(task, variant));
                 let found = (result.seed, &*result.task, result.variant, result.rows);
                 own(&path, planned, found == expected && is_world(&result.world))?;
@@ -247,7 +216,7 @@ fn own(path: &Path, planned: &Planned, is_own: bool) -> Result<(), ReproduceErro
     let problem = || {
         format!("expected the result of seed {}, {}, in this plan's size and world, found another's", planned.seed, planned.stage)
     };
-    if is_own { Ok(()) } else { Err(ReproduceError::Damaged { path: path.to_owned(), problem: problem() }) }
+    if is_own { Ok(()) } else { Err(StudyError::Damaged { path: path.to_owned(), problem: problem() }.into()) }
 }
 
 #[cfg(test)]
@@ -326,9 +295,9 @@ mod tests {
         let (tried, out) = (AtomicUsize::new(0), PathBuf::from("x"));
         let fails = |_: &usize, _| {
             tried.fetch_add(1, Ordering::Relaxed);
-            Err(ReproduceError::Interrupted { out: out.clone() })
+            Err(Paths(out.clone()).interrupted())
         };
-        assert!(matches!(side_by_side(&pieces, fails), Err(ReproduceError::Interrupted { .. })));
+        assert!(matches!(side_by_side(&pieces, fails), Err(ReproduceError::Study(StudyError::Interrupted { .. }))));
         assert!(tried.into_inner() <= rayon::current_num_threads());
     }
 }

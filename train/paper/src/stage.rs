@@ -1,17 +1,18 @@
 //! One stage: done once, its result kept in a file, never run again.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gradus_data::sets::{Example, SetError, Split, Task};
-use gradus_io::files::{FileError, json_text, quoted};
+use gradus_io::checksums;
+use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_io::progress::Monitor;
-use gradus_io::{checksums, disk};
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
+use gradus_study::plan::Plan;
+use gradus_study::{StudyError, records};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{self, Data, FinetuneError, FinetuneSettings, Session, TaskModel, evenly};
@@ -23,8 +24,6 @@ use gradus_train::pretrain::{
 use gradus_train::run::{Control, METRICS_FILE, RunError};
 use gradus_train::tasks::TaskError;
 use gradus_train::zero_shot::ZeroShot;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::error::ReproduceError;
 use crate::plan::{Planned, Sizes, Stage};
@@ -94,6 +93,10 @@ impl Paths {
     pub fn body(&self, seed: u64, body: Body) -> PathBuf {
         self.seed(seed).join(body.name())
     }
+    /// That it was stopped.
+    pub fn interrupted(&self) -> ReproduceError {
+        StudyError::Interrupted { command: Sizes::COMMAND, out: self.0.clone() }.into()
+    }
     /// The file of a stage's result; for the world, its folder.
     pub fn result(&self, planned: &Planned) -> PathBuf {
         let name = match &planned.stage {
@@ -103,28 +106,6 @@ impl Paths {
         };
         self.seed(planned.seed).join(RESULTS).join(name)
     }
-}
-
-/// Reads a result; a file that cannot be read is an error, not a stage to run again.
-pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, ReproduceError> {
-    let damaged = |problem: String| ReproduceError::Damaged { path: path.to_owned(), problem };
-    let (folder, name) = place(path);
-    let blame = |e: FileError| if e.is_of_sums() { e.into() } else { damaged(e.cause.to_string()) };
-    let text = checksums::read(folder, name).map_err(blame)?;
-    let result = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
-    checksums::check_listed(folder, name)?;
-    Ok(result)
-}
-
-fn write(path: &Path, result: &impl Serialize) -> Result<(), ReproduceError> {
-    let (folder, name) = place(path);
-    disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
-    Ok(checksums::write(folder, &[(name, json_text(result))])?)
-}
-
-/// The folder of a result, and its name there.
-fn place(path: &Path) -> (&Path, &str) {
-    (disk::parent(path), path.file_name().and_then(OsStr::to_str).expect("the name of a stage"))
 }
 
 /// Runs a stage; returns a line on its outcome.
@@ -138,13 +119,13 @@ pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -
         }
         Stage::Pretrain(body) => {
             let result = pre_train(paths, sizes, planned.seed, *body, watch)?;
-            write(&paths.result(planned), &result)?;
+            records::write(&paths.result(planned), &result)?;
             let excess = 100.0 * (result.loss / result.limit - 1.0);
             Ok(format!("{} parameters, {:.3} nats per token, {excess:.1} % above the limit", result.parameters, result.loss))
         }
         Stage::Finetune { task, variant } => {
             let result = fine_tune(paths, sizes, planned.seed, task, *variant)?;
-            write(&paths.result(planned), &result)?;
+            records::write(&paths.result(planned), &result)?;
             Ok(format!("{} {:.1}", result.test.metric, 100.0 * result.test.score))
         }
     }
@@ -207,17 +188,16 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
         probe: Some(&*probe),
         recompute: None,
     };
-    let interrupted = || ReproduceError::Interrupted { out: paths.0.clone() };
     let outcome = if dir.join("run.json").exists() {
         pretrain::resume(&dir, &control)?
     } else {
         pretrain::begin(settings, None, &dir, &control).map_err(|e| match e {
-            PretrainError::Interrupted => interrupted(),
+            PretrainError::Interrupted => paths.interrupted(),
             e => e.into(),
         })?
     };
     if outcome.steps < outcome.total_steps {
-        return Err(interrupted());
+        return Err(paths.interrupted());
     }
     let records = metrics::read(&dir.join(METRICS_FILE)).map_err(|e| PretrainError::from(RunError::from(e)))?;
     Ok(pretrained(sizes, seed, body, &outcome, &records))
@@ -301,7 +281,7 @@ fn fine_tune(paths: &Paths, sizes: &Sizes, seed: u64, name: &str, variant: Varia
     let dev = task_model.read(task, &folder, Split::Dev)?;
     let mut session = Session::new(&task_model, task, &train, &dev, &recipe(sizes, seed, variant))?;
     if !session.run(&interrupt::requested)? {
-        return Err(ReproduceError::Interrupted { out: paths.0.clone() });
+        return Err(paths.interrupted());
     }
     let best = session.best.as_ref().expect("the last step ends an epoch");
     let scored = |data: &Data| {

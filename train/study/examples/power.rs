@@ -1,12 +1,12 @@
-//! How often the ruler decides, and how often wrongly, with known effects: `cargo run --release -p gradus-paper --example power`.
+//! How often the ruler decides, and how often wrongly, with known effects: `cargo run --release -p gradus-study --example power`.
 
-use gradus_paper::ruler::power::{Rates, Spread, rates};
-use gradus_paper::ruler::{Ruler, Unit};
+use gradus_study::ruler::power::{Rates, Spread, rates};
+use gradus_study::ruler::{Ruler, Unit};
 
 const TRIALS: usize = 4000;
 
 fn main() {
-    let ruler = Ruler::default();
+    let ruler = Ruler::of(&["a", "b", "c", "d", "e"]);
     let delta = ruler.delta[&Unit::Score];
     println!(
         "| differences of a seed | effect | seeds | a claim is shown | any of the five | no difference that matters | any of the five | against it |"

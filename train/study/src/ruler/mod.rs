@@ -20,7 +20,7 @@
 //! chance too often, six do not where half of the seeds learn ([`power`] simulates it). What is learnt more rarely may be learnt in
 //! none of them, and is then no difference that these seeds could see.
 //!
-//! Seeds, δ and the primary claims are written down before training (`plan.json`). More seeds are a new run, on fresh ones.
+//! Seeds, δ and the primary claims are written down before training ([`crate::plan`]). More seeds are a new run, on fresh ones.
 
 pub mod power;
 pub mod statistics;
@@ -29,14 +29,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use gradus_data::sets::scores::mean_and_deviation;
-use gradus_io::numbers::many;
 use serde::{Deserialize, Serialize};
 
 use statistics::{DUST, half_width, p_value};
-
-/// The claims that the paper stands for: pre-training helps, so does the auxiliary objective, the Transformer transfers better than
-/// an LSTM, its layers carry what is transferred, and language modelling alone learns tasks.
-pub const PRIMARY: [&str; 5] = ["pre-training", "auxiliary", "transformer", "layers", "zero-shot"];
 
 /// What differences are measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -142,41 +137,21 @@ pub const RULE: &str = "A claim is judged by a difference d, measured once per s
 /// With fewer seeds nothing is decided, unless a ruler says another number.
 pub const LEAST_SEEDS: usize = 6;
 
-/// What so few seeds can show; `None` where there are enough.
-pub fn too_few(seeds: u64) -> Option<String> {
-    let (seeds, least) = (seeds as usize, LEAST_SEEDS);
-    let verb = if seeds == 1 { "shows" } else { "show" };
-    (seeds < least).then(|| {
-        format!(
-            "{} {verb} that every stage works, and which way each difference points; no claim is decided by fewer than {least}, for another \
-             seed may point the other way. Of eight seeds all agreed on this alone: {STEADY}. Eight seeds are a run of their own, on seeds that nothing was chosen on: `--seeds 8 --seed {FRESH}`, and the rest as here.",
-            many(seeds, "seed")
-        )
-    })
-}
-
-/// What all of the eight seeds of the page in the repository point the same way in.
-const STEADY: &str = "pre-training helps on average, in scores and in nats, and with question answering, similarity and classification; \
-    zero-shot scores rise, steadily, and end above guessing";
-
-/// The first of the seeds that nothing was chosen on.
-const FRESH: u64 = 101;
 /// The largest number of seeds that is named: the most that a reproduction takes.
 pub const MOST_SEEDS: usize = 100;
 
-impl Default for Ruler {
-    fn default() -> Self {
+impl Ruler {
+    /// The ruler of a study that stands for these primary claims.
+    pub fn of(primary: &[&str]) -> Self {
         Ruler {
             confidence: 0.95,
             delta: [(Unit::Score, 0.02), (Unit::Way, 0.05), (Unit::Roughness, 0.01), (Unit::Nats, 0.02)].into(),
-            primary: PRIMARY.map(str::to_owned).into(),
+            primary: primary.iter().map(|&name| name.to_owned()).collect(),
             family: Procedure::Holm,
             least_seeds: LEAST_SEEDS,
         }
     }
-}
 
-impl Ruler {
     /// The judgement of each claim, from its name, unit, and differences, one per seed.
     pub fn judge(&self, claims: &[(&str, Unit, &[f64])]) -> Vec<Judgement> {
         let is_primary = |name: &str| self.primary.iter().any(|primary| primary == name);
@@ -277,9 +252,15 @@ impl Judgement {
 mod tests {
     use super::*;
 
+    const PRIMARY: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+    fn ruler() -> Ruler {
+        Ruler::of(&PRIMARY)
+    }
+
     /// The verdict on a claim that is exploratory.
     fn alone(differences: &[f64]) -> Judgement {
-        Ruler::default().judge(&[("other", Unit::Score, differences)]).remove(0)
+        ruler().judge(&[("other", Unit::Score, differences)]).remove(0)
     }
 
     #[test]
@@ -329,7 +310,7 @@ mod tests {
     /// at 0.05/2, is judged as the second.
     #[test]
     fn the_primary_claims_are_a_family() {
-        let ruler = Ruler::default();
+        let ruler = ruler();
         let [a, b, c, d, e] = PRIMARY;
         let sample = |spread: f64| [0.1 - spread, 0.1, 0.1 - spread, 0.1, 0.1 + spread, 0.1 + spread];
         let (first, second, third) = (sample(0.05), sample(0.0745), sample(0.0815));

@@ -79,7 +79,7 @@ mod tests {
     /// Of 4,000 families one in twenty is 200 ± 14.
     #[test]
     fn chance_alone_shows_a_claim_in_at_most_one_family_of_twenty() {
-        let ruler = Ruler::default();
+        let ruler = Ruler::of(&["a", "b", "c", "d", "e"]);
         for spread in [0.5, 2.0, 10.0].map(|s| Spread::Normal(s * DELTA)).into_iter().chain([0.1, 0.5].map(Spread::Bimodal)) {
             for seeds in [5, 6, 8] {
                 let found = rates(&ruler, 0.0, spread, seeds, 4000);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_shown_and_what_is_not_is_told() {
-        let ruler = Ruler::default();
+        let ruler = Ruler::of(&["a", "b", "c", "d", "e"]);
         let with = |effect, deviation, seeds| rates(&ruler, effect * DELTA, Spread::Normal(deviation * DELTA), seeds, 500);
         let large = with(2.0, 1.0, 8);
         assert!(large.shown > 0.9 && large.against == 0.0, "{large:?}");

@@ -1,0 +1,106 @@
+//! Claims of a paper, with what came out.
+
+use serde::Serialize;
+
+use crate::mean::Mean;
+use crate::ruler::statistics::DUST;
+use crate::ruler::{Judgement, Ruler, Unit};
+
+/// A claim of a paper, with what came out here.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// Its name in the plan.
+    pub name: String,
+    /// The claim, as it is measured here.
+    pub statement: String,
+    /// The paper's sentence.
+    pub sentence: &'static str,
+    /// Where it is in the paper.
+    pub section: &'static str,
+    /// Its figure.
+    pub paper: String,
+    /// Ours, mean ± deviation over seeds.
+    pub ours: String,
+    /// What its differences are measured in.
+    pub unit: Unit,
+    /// The difference by which it is judged, one per seed.
+    pub differences: Vec<f64>,
+    /// What came out.
+    #[serde(flatten)]
+    pub judgement: Judgement,
+}
+
+/// A sentence of a paper, and its section.
+#[derive(Clone, Copy, Debug)]
+pub struct Quote {
+    /// Where it is.
+    pub section: &'static str,
+    /// The sentence.
+    pub text: &'static str,
+}
+
+/// A claim that is not judged yet.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "as in a claim")]
+pub struct Measured {
+    pub name: String,
+    pub statement: String,
+    pub quote: Quote,
+    pub paper: &'static str,
+    pub unit: Unit,
+    /// What the differences are.
+    pub words: String,
+    pub differences: Vec<f64>,
+}
+
+impl Measured {
+    /// All of a study's claims, judged.
+    pub fn judged(all: Vec<Self>, ruler: &Ruler) -> Vec<Claim> {
+        let differences = all.iter().map(|claim| (claim.name.as_str(), claim.unit, &claim.differences[..]));
+        let judgements = ruler.judge(&differences.collect::<Vec<_>>());
+        all.into_iter().zip(judgements).map(|(claim, judgement)| claim.claim(judgement)).collect()
+    }
+
+    fn claim(self, judgement: Judgement) -> Claim {
+        let Measured { name, statement, quote, paper, unit, words, differences } = self;
+        let ours = Mean::of(&differences).map_or("–".into(), |mean| format!("{} {words}", signed(mean, unit)));
+        let Quote { section, text: sentence } = quote;
+        Claim { name, statement, sentence, section, paper: paper.into(), ours, unit, differences, judgement }
+    }
+}
+
+/// A difference with its sign.
+fn signed(difference: Mean, unit: Unit) -> String {
+    let sign = if difference.mean < 0.0 { "" } else { "+" };
+    format!("{sign}{}", difference.told(unit.times(), unit.digits()))
+}
+
+impl Claim {
+    /// The seeds whose difference points the way of the mean, of all: how far one seed can be believed. `–` where nothing points.
+    pub fn agreeing(&self) -> String {
+        let way = self.judgement.mean.unwrap_or_default();
+        let agree = self.differences.iter().filter(|&&d| d * way > 0.0).count();
+        if way.abs() <= DUST { "–".into() } else { format!("{agree} of {}", self.differences.len()) }
+    }
+
+    /// The interval that it is judged by, and δ.
+    pub fn interval(&self, ruler: &Ruler) -> String {
+        let end = |mean| signed(Mean { mean, deviation: None }, self.unit);
+        let delta = Mean { mean: ruler.delta[&self.unit], deviation: None }.told(self.unit.times(), self.unit.digits());
+        let Judgement { interval, confidence, .. } = self.judgement;
+        let percent = format!("{:.1}", 100.0 * confidence);
+        let percent = percent.trim_end_matches(".0");
+        interval.map_or("–".into(), |[low, high]| format!("{} to {} ({percent} %; δ {delta})", end(low), end(high)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_have_signs() {
+        let told = [&[0.012][..], &[-0.012], &[-0.01, -0.03]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));
+        assert_eq!(told, ["+1.2", "−1.2", "−2.0 ± 1.4"]);
+    }
+}

@@ -1,0 +1,23 @@
+//! Everything that a study's folder can be refused for.
+
+use std::path::PathBuf;
+
+use gradus_io::files::{FileError, quoted};
+
+/// Why a study could not begin or continue; finished stages are kept.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum StudyError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{out} already holds another {what}, made by `{there}`, whose size and seeds are laid down; give another --out (for more seeds too: fresh ones, by --seed), or continue it with --resume {again}", out = out.display(), again = quoted(out))]
+    Taken { what: &'static str, out: PathBuf, there: String },
+    #[error("{out} already holds {found}, but no {what}; nothing was changed: give another --out", out = out.display(), found = found.display())]
+    Foreign { what: &'static str, out: PathBuf, found: PathBuf },
+    #[error("{path}: {problem}; expected the plan that an earlier `gradus {command}` laid down there: put back a copy of it, or name another directory", path = path.display())]
+    NoPlan { command: &'static str, path: PathBuf, problem: String },
+    #[error("{path}: {problem}; the file is damaged: delete it to run its stage again", path = path.display())]
+    Damaged { path: PathBuf, problem: String },
+    #[error("stopped; finished stages are kept: continue with `gradus {command} --resume {out}`", out = quoted(out))]
+    Interrupted { command: &'static str, out: PathBuf },
+}

@@ -1,0 +1,48 @@
+//! Means over seeds.
+
+use std::fmt;
+
+use gradus_data::sets::scores::mean_and_deviation;
+
+/// A mean over seeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub mean: f64,
+    /// The sample deviation; `None` for one seed.
+    pub deviation: Option<f64>,
+}
+
+impl Mean {
+    /// From one value per seed; `None` for no values.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let (mean, deviation) = mean_and_deviation(values);
+        (!values.is_empty()).then_some(Mean { mean, deviation })
+    }
+
+    /// Multiplied by `times`, with `digits` digits: `81.2 ± 0.7`.
+    pub fn told(&self, times: f64, digits: usize) -> String {
+        let mean = format!("{:.digits$}", times * self.mean).replace('-', "−");
+        self.deviation.map_or(mean.clone(), |d| format!("{mean} ± {:.digits$}", times * d))
+    }
+}
+
+impl fmt::Display for Mean {
+    /// In points of 100.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(100.0, 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_shown_in_points() {
+        assert_eq!(Mean::of(&[0.5]).unwrap().to_string(), "50.0");
+        assert_eq!(Mean::of(&[0.5, 0.6]).unwrap().to_string(), "55.0 ± 7.1");
+        assert_eq!(Mean::of(&[-0.05]).unwrap().to_string(), "−5.0");
+        assert_eq!(Mean::of(&[]), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! What stages came to, in files with checksums.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use gradus_io::files::{FileError, json_text};
+use gradus_io::{checksums, disk};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::StudyError;
+
+/// Reads a result; a file that cannot be read is an error, not a stage to run again.
+///
+/// # Errors
+/// A file that is missing, damaged or changed.
+pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, StudyError> {
+    let damaged = |problem: String| StudyError::Damaged { path: path.to_owned(), problem };
+    let (folder, name) = place(path);
+    let blame = |e: FileError| if e.is_of_sums() { e.into() } else { damaged(e.cause.to_string()) };
+    let text = checksums::read(folder, name).map_err(blame)?;
+    let result = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+    checksums::check_listed(folder, name)?;
+    Ok(result)
+}
+
+/// Writes a result, and its checksum.
+///
+/// # Errors
+/// A folder or file that cannot be written.
+pub fn write(path: &Path, result: &impl Serialize) -> Result<(), StudyError> {
+    let (folder, name) = place(path);
+    disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
+    Ok(checksums::write(folder, &[(name, json_text(result))])?)
+}
+
+/// The folder of a result, and its name there.
+fn place(path: &Path) -> (&Path, &str) {
+    (disk::parent(path), path.file_name().and_then(OsStr::to_str).expect("the name of a stage"))
+}
