@@ -1,5 +1,6 @@
 //! The plane of U and G: the exact answers are its origin, and a model's answers are those of its own logits.
 
+use std::convert::Infallible;
 use std::path::Path;
 
 use gradus_autograd::Tape;
@@ -55,6 +56,11 @@ fn run(dir: &Path, system: &str) -> Stored {
     Stored::read(&dir.join(system), dir, &Silent).unwrap()
 }
 
+/// Answers that cannot fail.
+fn sure(answers: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Infallible> {
+    Ok(answers)
+}
+
 #[test]
 fn the_origin_is_exact_and_models_answer_by_their_logits() {
     let dir = tempfile::tempdir().unwrap();
@@ -64,9 +70,9 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     let places: Vec<Vec<usize>> = stories.iter().map(|story| (0..story.words.len()).collect()).collect();
 
     let exact = Exact(&world, &lexicon);
-    let found = understanding(&stories, &places, |story, at| exact.cloze(story, at));
+    let found = understanding(&stories, &places, |story, at| sure(exact.cloze(story, at))).unwrap();
     assert!(found.given_all.mean.abs() < 1e-12, "{found:?}");
-    let left = generation(&stories, &exact);
+    let left = generation(&stories, |story| sure(exact.along(story))).unwrap();
     assert!(left.before.mean.abs() < 1e-12 && left.left_only.mean > 0.1, "what follows counts: {left:?}");
     assert_eq!(told(&exact, &world, &lexicon, 20, 1), 20);
 
@@ -75,7 +81,8 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
         (0..5000).map(|n| gpt.source.text(Part::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
     let u = |reach| {
         let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
-        understanding(&stories, &places, |story, at| at.iter().map(|&at| window.answer(story, at)).collect()).given_all.mean
+        let answer = |story: &[usize], at: &[usize]| sure(at.iter().map(|&at| window.answer(story, at)).collect());
+        understanding(&stories, &places, answer).unwrap().given_all.mean
     };
     let [none, one, two] = [0, 1, 2].map(u);
     assert!(none > 3.0 && one < 1.3 && two < one && two > 0.3, "{none} {one} {two}");

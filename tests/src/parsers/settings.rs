@@ -5,6 +5,8 @@ use std::path::Path;
 use gradus_io::files::json_text;
 use gradus_model::{Batch, Form, GptConfig, HeadConfig, Labels, Model, ModelConfig};
 use gradus_paper::Sizes;
+use gradus_study::plan::Plan;
+use gradus_survey::Survey;
 use gradus_train::collective::Addition;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::pretrain::{PretrainManifest, PretrainOptions, PretrainSettings};
@@ -34,7 +36,10 @@ fn read_settings(input: &[u8]) {
             }
             "plan.json" => {
                 if let Ok(sizes) = Sizes::parse(bytes) {
-                    assert!(!sizes.command().is_empty());
+                    assert!(!sizes.line().is_empty());
+                }
+                if let Ok(survey) = Survey::parse(bytes) {
+                    assert!(!survey.line().is_empty());
                 }
             }
             "config.toml" => {
@@ -84,9 +89,16 @@ fn settings() -> Vec<Vec<u8>> {
         addition: Addition::InOrder,
     };
     let plan = json_text(&Sizes::new(3, 1, 1.0, true));
-    [("config.toml", said.into()), ("run.json", json_text(&manifest)), ("run.json", json_text(&finetune)), ("plan.json", plan)]
-        .map(|file| files::join(&[file]))
-        .into()
+    let survey = json_text(&Survey::new(vec!["gpt".into(), "bert".into()], 3, 101, false, 1.0));
+    [
+        ("config.toml", said.into()),
+        ("run.json", json_text(&manifest)),
+        ("run.json", json_text(&finetune)),
+        ("plan.json", plan),
+        ("plan.json", survey),
+    ]
+    .map(|file| files::join(&[file]))
+    .into()
 }
 
 fn config() -> GptConfig {

@@ -9,6 +9,8 @@ use gradus_io::files::{FileError, quoted};
 use gradus_io::numbers::many;
 use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
+use gradus_study::StudyError;
+use gradus_survey::SurveyError;
 use gradus_tensor::DeviceError;
 use gradus_text::{IdsError, TextError};
 use gradus_train::fill::FillError;
@@ -48,6 +50,8 @@ pub enum CliError {
     Finetune(#[from] FinetuneError),
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
+    #[error(transparent)]
+    Survey(#[from] SurveyError),
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
@@ -130,8 +134,11 @@ impl CliError {
             e if e.is_of_peer() => LOST_PEER,
             CliError::Pretrain(PretrainError::Settings(_)) => 2,
             CliError::Pretrain(PretrainError::Interrupted) => 130,
-            CliError::Reproduce(ReproduceError::Range(_)) => 2,
-            CliError::Reproduce(ReproduceError::Interrupted { .. }) => 130,
+            CliError::Reproduce(ReproduceError::Range(_)) | CliError::Survey(SurveyError::Range(_)) => 2,
+            CliError::Reproduce(ReproduceError::Study(e)) | CliError::Survey(SurveyError::Study(e)) => match e {
+                StudyError::Interrupted { .. } => 130,
+                _ => 1,
+            },
             CliError::Generate(GenerateError::Range(_)) => 2,
             CliError::Fill(FillError::NoGap | FillError::Gaps { .. }) => 2,
             CliError::Finetune(e) | CliError::StepInputs(StepInputsError::Finetune(e)) => 1 + u8::from(e.is_of_settings()),

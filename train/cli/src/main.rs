@@ -26,6 +26,7 @@ mod pretrain;
 mod progress;
 mod reproduce;
 mod signals;
+mod survey;
 mod systems;
 mod tasks;
 mod together;
@@ -74,6 +75,7 @@ enum Command {
     Predict(predict::Args),
     Tasks(tasks::Args),
     Reproduce(reproduce::Args),
+    Survey(survey::Args),
     Generate(generate::Args),
     Fill(fill::Args),
     Systems(systems::Args),
@@ -100,6 +102,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
         Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Tasks(args)) => tasks::run(&args),
         Some(Command::Reproduce(args)) => reproduce::run(&args),
+        Some(Command::Survey(args)) => survey::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Fill(args)) => fill::run(&args),
         Some(Command::Systems(args)) => systems::run(&args),
@@ -246,7 +249,11 @@ mod tests {
         let [plain, retold] = [false, true].map(PretrainOptions::world_context);
         let context = Flags::command().get_arguments().find(|arg| arg.get_id() == "context").map(stated);
         assert_eq!(context, Some(vec![format!("the preset's; {plain} in the micro-world, {retold} in the one that is retold")]));
-        assert_eq!(in_words, ["context", "init_std", "steps", "tokenizer", "mode", "eval_every"], "all others state a value");
+        assert_eq!(
+            in_words,
+            ["context", "inner", "init_std", "steps", "tokenizer", "mode", "eval_every"],
+            "all others state a value"
+        );
     }
 
     /// Elsewhere clap writes the defaults, from the values in use; a number written by hand is checked here.

@@ -11,6 +11,7 @@
 //! `trainer.safetensors` alone for parameters, so it does not matter whether a crash came between two files.
 
 mod corpus;
+mod flops;
 mod report;
 mod settings;
 mod source;
@@ -39,6 +40,7 @@ use crate::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, Past, RunError};
 use crate::trainer::{self, Trainer, check_room};
 
+pub use flops::flops_per_step;
 pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewKind};
 pub use source::{Part, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};

@@ -2,7 +2,7 @@
 
 use gradus_model::{Activation, Asks, Parts};
 
-use super::{Axes, Card, Density, Settled};
+use super::{Axes, Card, Comparison, Density, Figure, Settled};
 use crate::views::{Keyed, MaskPlan, ViewPlan};
 
 /// BERT.
@@ -37,4 +37,33 @@ pub const CARD: Card = Card {
         "Reading in both directions at once is worth more than left to right, or than the two side by side (§1, §5.1).",
         "Asking whether a sentence follows helps tasks on pairs of sentences (§5.1).",
     ],
+    compared: &[
+        BOTH_SIDES,
+        Comparison {
+            name: "left-only",
+            statement: "BERT understands better than GPT-1 from the words before alone (U)",
+            other_figure: Figure::UnderstandingLeftOnly,
+            ..BOTH_SIDES
+        },
+        Comparison {
+            name: "both-sides-far",
+            statement: "BERT understands words better than GPT-1 that were last said 20 words ago or more (U)",
+            figure: Figure::UnderstandingFar,
+            other_figure: Figure::UnderstandingFar,
+            primary: false,
+            ..BOTH_SIDES
+        },
+    ],
+};
+
+const BOTH_SIDES: Comparison = Comparison {
+    name: "both-sides",
+    statement: "BERT understands better than GPT-1 by Bayes (U)",
+    section: "BERT, §1",
+    sentence: "The major limitation is that standard language models are unidirectional, and this limits the choice of architectures that \
+               can be used during pre-training",
+    figure: Figure::Understanding,
+    other_figure: Figure::Understanding,
+    other: "gpt",
+    primary: true,
 };

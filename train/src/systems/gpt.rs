@@ -1,6 +1,6 @@
 //! GPT-1 (Radford et al. 2018).
 
-use super::{Axes, Card, Density, Settled};
+use super::{Axes, Card, Comparison, Density, Figure, Settled};
 
 /// GPT-1.
 pub const CARD: Card = Card {
@@ -27,4 +27,35 @@ pub const CARD: Card = Card {
         "Each layer of the pre-trained model holds what is useful for the tasks (§5).",
         "It knows something of the tasks before it is trained for them, more than an LSTM does (§5).",
     ],
+    compared: &[
+        Comparison { name: "recurrent", statement: "GPT-1 tells better than an LSTM (G)", ..TELLS },
+        Comparison {
+            name: "recurrent-far",
+            statement: "GPT-1 understands words better than an LSTM that were last said 20 words ago or more (U)",
+            figure: Figure::UnderstandingFar,
+            other_figure: Figure::UnderstandingFar,
+            primary: false,
+            ..TELLS
+        },
+        Comparison {
+            name: "telling",
+            statement: "GPT-1 tells better than BERT (G)",
+            section: "GPT-2, §2",
+            sentence: "Since language has a natural sequential ordering, it is common to factorize the joint probabilities over symbols as the product of conditional probabilities",
+            other: "bert",
+            ..TELLS
+        },
+    ],
+};
+
+const TELLS: Comparison = Comparison {
+    name: "",
+    statement: "",
+    section: "GPT-1, §1",
+    sentence: "This model choice provides us with a more structured memory for handling long-term dependencies in text, compared to \
+               alternatives like recurrent networks",
+    figure: Figure::Generation,
+    other_figure: Figure::Generation,
+    other: "lstm",
+    primary: true,
 };

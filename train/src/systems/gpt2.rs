@@ -2,7 +2,7 @@
 
 use gradus_model::{NormPlace, Parts};
 
-use super::{Axes, Card, Density, Settled};
+use super::{Axes, Card, Comparison, Density, Figure, Settled};
 
 /// GPT-2.
 pub const CARD: Card = Card {
@@ -28,4 +28,14 @@ pub const CARD: Card = Card {
     identities: &["with norms after each branch, no final norm and initial weights that are not scaled it is gpt"],
     model_type: "gpt2",
     claims: &["A language model with enough capacity learns tasks from text alone, without being trained for them (§1)."],
+    compared: &[Comparison {
+        name: "pre-norm",
+        statement: "GPT-2 tells better than GPT-1 (G)",
+        section: "GPT-2, §2.3",
+        sentence: "Layer normalization […] was moved to the input of each sub-block",
+        figure: Figure::Generation,
+        other_figure: Figure::Generation,
+        other: "gpt",
+        primary: false,
+    }],
 };

@@ -22,4 +22,5 @@ pub const CARD: Card = Card {
     identities: &[],
     model_type: "gradus-lstm",
     claims: &["It scores 5.6 points less than the Transformer on average over the tasks (§5)."],
+    compared: &[],
 };

@@ -20,6 +20,9 @@ pub use page::page;
 /// All systems, in the order of their years.
 pub const ALL: [&Card; 5] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD, &roberta::CARD];
 
+/// Those that a survey places, unless others are asked for.
+pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD];
+
 /// The network that is trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -79,6 +82,41 @@ pub struct Settled {
     pub by: &'static str,
 }
 
+/// What a survey measures of a system, in nats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// How far its answers about a hidden word are from exact.
+    Understanding,
+    /// The same of words that were last said long ago.
+    UnderstandingFar,
+    /// How far its answers from the words before alone are from what is exact given all.
+    UnderstandingLeftOnly,
+    /// How far its answers about the next word are from exact.
+    Generation,
+}
+
+/// A claim that a system does better than another, which a survey judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    /// Its name in a survey's plan.
+    pub name: &'static str,
+    /// The claim, as it is measured.
+    pub statement: &'static str,
+    /// Where a paper makes it.
+    pub section: &'static str,
+    /// Its sentence.
+    pub sentence: &'static str,
+    /// What is smaller of this system …
+    pub figure: Figure,
+    /// … than this …
+    pub other_figure: Figure,
+    /// … of that one.
+    pub other: &'static str,
+    /// Is it one of those that a survey stands for?
+    pub primary: bool,
+}
+
 /// A system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Card {
@@ -106,6 +144,8 @@ pub struct Card {
     pub model_type: &'static str,
     /// What its paper claims of it.
     pub claims: &'static [&'static str],
+    /// What of that a survey judges.
+    pub compared: &'static [Comparison],
 }
 
 /// The system of a name.

@@ -103,6 +103,7 @@ impl Card {
             ("relatives", self.identities.join("\n")),
             ("transformers", self.model_type.to_owned()),
             ("claims", self.claims.join("\n")),
+            ("survey", self.compared.iter().map(|compared| compared.statement).collect::<Vec<_>>().join("\n")),
         ];
         all.retain(|(_, text)| !text.is_empty());
         all

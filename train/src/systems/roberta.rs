@@ -40,4 +40,5 @@ pub const CARD: Card = Card {
         "A new mask each time is as good as, or slightly better than, one mask for good (§4.1).",
         "Without asking whether a sentence follows, tasks do as well or better (§4.2).",
     ],
+    compared: &[],
 };

@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p gradus-survey --example point -- RUN [stories] [places per story, for models that answer by Bayes]`
 
+use std::convert::Infallible;
 use std::path::Path;
 
 use gradus_io::progress::Silent;
@@ -30,6 +31,11 @@ fn shown_by_distance(name: &str, found: &Understanding) {
     }
 }
 
+/// Answers that cannot fail.
+fn sure(answers: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Infallible> {
+    Ok(answers)
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let run = args.first().ok_or("give the directory of a run")?;
@@ -51,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect();
     for reach in [0, 1, 2] {
         let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
-        let found = understanding(&stories, &all, |story, at| at.iter().map(|&at| window.answer(story, at)).collect());
+        let found = understanding(&stories, &all, |story, at| sure(at.iter().map(|&at| window.answer(story, at)).collect()))?;
         shown_by_distance(&format!("counted ±{reach}"), &found);
     }
     let masked;
@@ -73,10 +79,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             (&causal, all.into_iter().map(some).collect())
         }
     };
-    let g = generation(&stories, answers);
+    let g = generation(&stories, |story| sure(answers.along(story)))?;
     shown("G", &g.before);
     shown("U, left only", &g.left_only);
     println!("{} of 100 stories told are stories", told(answers, &world, &lexicon, 100, 1));
-    shown_by_distance("", &understanding(&stories, &places, |story, at| answers.cloze(story, at)));
+    shown_by_distance("", &understanding(&stories, &places, |story, at| sure(answers.cloze(story, at)))?);
     Ok(())
 }

@@ -13,13 +13,25 @@
 //! token answers G directly, and U by Bayes: by the probability of the whole story with each word of the world in that place.
 
 mod answers;
+mod claims;
 mod counts;
+mod error;
+mod level;
 mod lexicon;
 mod measure;
+mod plan;
+mod report;
+mod results;
+mod run;
+mod stage;
 mod story;
 
 pub use answers::{Answers, Causal, Masked};
 pub use counts::Window;
+pub use error::SurveyError;
 pub use lexicon::{Lexicon, LexiconError};
 pub use measure::{Estimate, Generation, Understanding, generation, told, understanding};
+pub use plan::{SEARCH_SEED, Survey};
+pub use results::Asked;
+pub use run::{Surveyed, begin, resume};
 pub use story::{DISTANCES, Place, Story};

@@ -2,21 +2,28 @@
 
 use gradus_tensor::rng::Philox;
 use gradus_world::{World, WorldError};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::answers::Answers;
 use crate::lexicon::Lexicon;
 use crate::story::{DISTANCES, Place, Story};
 
 /// A mean over places. Those of one story are alike, so its error is that of a mean over stories.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean over places, in nats; NaN for none.
+    #[serde(deserialize_with = "number")]
     pub mean: f64,
     /// Its standard error; NaN for less than two stories.
+    #[serde(deserialize_with = "number")]
     pub error: f64,
     /// Places.
     pub places: usize,
+}
+
+/// JSON has no NaN, and says null instead.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 impl Estimate {
@@ -32,7 +39,7 @@ impl Estimate {
 }
 
 /// How well a model knows a word from all others.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Understanding {
     /// U: mean KL(world ‖ model) given all other words.
     pub given_all: Estimate,
@@ -41,7 +48,7 @@ pub struct Understanding {
 }
 
 /// How well a model goes on with a story.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generation {
     /// G: mean KL(world ‖ model) after the words before.
     pub before: Estimate,
@@ -55,15 +62,18 @@ fn kl(p: &[(usize, f64)], q: &[f64]) -> f64 {
 }
 
 /// U, asked in these places of each story; `answer` gives P(wᵢ | the rest) in these places of a story.
-pub fn understanding(
+///
+/// # Errors
+/// The first of `answer`.
+pub fn understanding<E>(
     stories: &[Story],
     places: &[Vec<usize>],
-    mut answer: impl FnMut(&[usize], &[usize]) -> Vec<Vec<f64>>,
-) -> Understanding {
+    mut answer: impl FnMut(&[usize], &[usize]) -> Result<Vec<Vec<f64>>, E>,
+) -> Result<Understanding, E> {
     let mut all = Vec::new();
     let mut by_distance = vec![Vec::new(); DISTANCES.len() + 2];
     for (story, at) in stories.iter().zip(places) {
-        let found = answer(&story.words, at);
+        let found = answer(&story.words, at)?;
         let values: Vec<f64> = at.iter().zip(&found).map(|(&at, q)| kl(&story.places[at].given_all, q)).collect();
         for (class, of_class) in by_distance.iter_mut().enumerate() {
             let own = at.iter().zip(&values).filter(|(at, _)| distance(&story.places[**at]) == class);
@@ -71,7 +81,8 @@ pub fn understanding(
         }
         all.push(values);
     }
-    Understanding { given_all: Estimate::of(&all), by_distance: by_distance.iter().map(|values| Estimate::of(values)).collect() }
+    let by_distance = by_distance.iter().map(|values| Estimate::of(values)).collect();
+    Ok(Understanding { given_all: Estimate::of(&all), by_distance })
 }
 
 /// The class of how far back a word was last mentioned.
@@ -82,17 +93,20 @@ fn distance(place: &Place) -> usize {
     }
 }
 
-/// G.
-pub fn generation(stories: &[Story], model: &dyn Answers) -> Generation {
+/// G; `along` gives P(wᵢ | the words before) in each place of a story.
+///
+/// # Errors
+/// The first of `along`.
+pub fn generation<E>(stories: &[Story], mut along: impl FnMut(&[usize]) -> Result<Vec<Vec<f64>>, E>) -> Result<Generation, E> {
     let (mut before, mut left_only) = (Vec::new(), Vec::new());
     for story in stories {
-        let found = model.along(&story.words);
+        let found = along(&story.words)?;
         let against =
             |of: fn(&Place) -> &[(usize, f64)]| story.places.iter().zip(&found).map(|(place, q)| kl(of(place), q)).collect();
         before.push(against(|place| &place.before));
         left_only.push(against(|place| &place.given_all));
     }
-    Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only) }
+    Ok(Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only) })
 }
 
 /// How many of `n` stories that a model tells, word by word, are stories of the world.

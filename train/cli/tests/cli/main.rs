@@ -13,6 +13,7 @@ mod release;
 mod reproduce;
 #[cfg(unix)]
 mod resume;
+mod survey;
 #[cfg(all(target_os = "linux", feature = "distributed"))]
 mod together;
 mod tokenizer;

@@ -1,0 +1,101 @@
+//! `gradus survey`.
+
+use std::path::PathBuf;
+
+use gradus_io::files::quoted;
+use gradus_io::numbers::duration;
+use gradus_study::StudyError;
+use gradus_survey::{Survey, SurveyError, Surveyed};
+
+use gradus_train::systems::SURVEYED;
+
+use crate::common::Talk;
+use crate::error::CliError;
+use crate::progress::Display;
+use crate::{output, page, signals};
+
+/// Place GPT-1 and its relatives by how well they understand stories and how well they tell them, in exact nats
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  gradus survey --quick --seeds 1                    # what it is, in minutes, to runs/survey
+  gradus survey --out runs/plane                     # three seeds, hours: two budgets, rates searched for on another seed
+  gradus survey --seeds 8 --systems gpt,bert --out runs/two     # as many seeds as it takes to decide claims
+  gradus survey --resume runs/plane                  # after Ctrl-C or a crash; finished stages are not run again
+  gradus survey --resume runs/plane --markdown FILE --overwrite # the page, and the plane as an SVG file beside it
+
+Each system has as many parameters as GPT, all heads counted (the width inside its feed-forward networks levels them), and computes as many \
+floating-point operations. U is how far its answers about a hidden word are from the world's own probabilities, G how far those about the \
+next word; a perfect model is at 0, 0.")]
+pub struct Args {
+    /// Directory to create, or that of a survey with the same options to continue
+    #[arg(long, value_name = "DIR", default_value = "runs/survey")]
+    out: PathBuf,
+    /// Continue the survey in this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "systems", "quick", "scale"])]
+    resume: Option<PathBuf>,
+    /// Systems, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = SURVEYED.map(|card| card.name.to_owned()))]
+    systems: Vec<String>,
+    /// Number of seeds, each with stories and models of its own
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 101)]
+    seed: u64,
+    /// A sixteenth of the work, at the usual rates, and fewer stories to answer about
+    #[arg(long)]
+    quick: bool,
+    /// Factor on the work of each run, the stories that are asked about, and those that are told
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    scale: f64,
+    /// Write the report to this file as Markdown too, and the plane as .svg beside it
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "markdown")]
+    overwrite: bool,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+pub fn run(args: &Args) -> Result<(), CliError> {
+    args.talk.threads.start()?;
+    signals::stop_on_ctrl_c();
+    let pages = args.markdown.as_ref().map(|page| [page.clone(), page.with_extension("svg")]);
+    for page in pages.iter().flatten() {
+        page::free(page, args.overwrite)?;
+    }
+    let monitor = Display::choose(args.talk.quiet);
+    let made = match &args.resume {
+        Some(dir) => gradus_survey::resume(dir, &monitor),
+        None => {
+            let survey = Survey::new(args.systems.clone(), args.seeds, args.seed, args.quick, args.scale);
+            gradus_survey::begin(&survey, &args.out, &monitor)
+        }
+    };
+    let made = made.inspect_err(|e| {
+        if let (SurveyError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.markdown) {
+            output::say(&format!("note: the page is written at the end: give --markdown {} again then", quoted(path)));
+        }
+    })?;
+    if let Some([page, plane]) = &pages {
+        page::write(page, &made.markdown, args.overwrite)?;
+        page::write(plane, &made.plane.standalone(), args.overwrite)?;
+    }
+    if args.talk.json { output::json(&made) } else { show(&made) }
+}
+
+fn show(made: &Surveyed) -> Result<(), CliError> {
+    output::line("system, steps of GPT, seed      U       G   stories told")?;
+    for asked in &made.asked {
+        let (u, g, (told, of)) = (asked.understanding.given_all.mean, asked.generation.before.mean, asked.told);
+        let name = format!("{}, {}, {}", asked.system, asked.budget, asked.seed);
+        output::line(&format!("{name:<26} {u:>6.3}  {g:>6.3}   {told} of {of}"))?;
+    }
+    for claim in &made.claims {
+        let (verdict, mark) = (claim.judgement.words(), if claim.judgement.primary { '*' } else { ' ' });
+        output::line(&format!("{verdict:<36} {mark} {} ({})", claim.statement, claim.ours))?;
+    }
+    output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))
+}

@@ -1,0 +1,112 @@
+use std::sync::LazyLock;
+
+use super::*;
+
+#[test]
+fn bad_surveys_are_refused() {
+    let desk = Desk::new();
+    for (flags, words) in [
+        ("--scale 0", &["--scale 0: expected", "0.01 to 100"][..]),
+        ("--seeds 0", &["--seeds 0: expected", "1 to 100"]),
+        ("--seed 1", &["--seed 1: expected", "the seed that rates are chosen on"]),
+        ("--systems gpt,elmo", &["--systems elmo: expected gpt, lstm, bert, gpt2 or roberta"]),
+        ("--systems gpt,bert,gpt", &["--systems gpt: expected each system once"]),
+    ] {
+        desk.gradus(&format!("survey --out s {flags}")).misused(words);
+        assert!(!desk.exists("s"), "{flags}");
+    }
+    desk.gradus("survey --resume s").fails_with(&["s/plan.json", "an earlier `gradus survey`"]);
+    desk.write("s/notes.txt", "mine");
+    desk.gradus("survey --out s").fails_with(&["s already holds s/notes.txt, but no survey"]);
+}
+
+/// The smallest survey, made once for all tests.
+struct Made {
+    desk: Desk,
+    /// What the program printed.
+    told: Value,
+}
+
+impl Made {
+    const BEGIN: &str = "survey --quick --systems gpt,bert --seeds 1 --scale 0.01 --out s --quiet --json";
+
+    fn get() -> &'static Self {
+        static MADE: LazyLock<Made> = LazyLock::new(|| {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survey");
+            let _ = fs::remove_dir_all(&folder); // of an earlier run of the tests
+            fs::create_dir_all(&folder).unwrap();
+            let desk = Desk { folder, _temporary: None };
+            let told = desk.gradus(Made::BEGIN).json();
+            Made { desk, told }
+        });
+        &MADE
+    }
+
+    /// A copy on a desk of its own.
+    fn copy() -> Desk {
+        let desk = Desk::new();
+        desk.copy(&Self::get().desk.folder);
+        desk
+    }
+}
+
+#[test]
+fn a_survey_places_each_system() {
+    let Made { desk, told } = Made::get();
+    let asked = items(&told["asked"]);
+    assert!(asked.iter().map(|a| a["system"].as_str().unwrap()).eq(["gpt", "bert"]));
+    for one in asked {
+        let (u, g) = (number(&one["understanding"]["given_all"]["mean"]), number(&one["generation"]["before"]["mean"]));
+        assert!(u > 1.0 && g > 1.0 && u.is_finite() && g.is_finite(), "three steps teach little: {one}");
+        assert_eq!(one["told"], serde_json::json!([0, 2]));
+    }
+    // GPT answers by Bayes in one place of each of the two stories, BERT in all places.
+    assert_eq!(asked[0]["understanding"]["given_all"]["places"], 2);
+    assert!(asked[1]["understanding"]["given_all"]["places"].as_u64().unwrap() > 50);
+    let claims = items(&told["claims"]);
+    assert!(claims.iter().any(|claim| claim["name"] == "both-sides" && claim["primary"] == true), "{claims:?}");
+    assert!(claims.iter().all(|claim| claim["name"] != "recurrent"), "there is no LSTM");
+    let results = desk.json("s/results.json");
+    let trained = items(&results["trained"]);
+    let work = trained.iter().map(|t| number(&t["flops"]) * number(&t["steps"])).collect::<Vec<_>>();
+    assert!((work[1] / work[0] - 1.0).abs() < 0.25, "of two steps, to the nearest: {work:?}");
+    assert_holds(&desk.text("s/report.html"), &["The plane", "<svg", "BERT, 3 steps", "undecided: fewer than 6 seeds"]);
+    assert_holds(&desk.text("s/plane.svg"), &["<svg", "bert", "gpt", "perfect"]);
+}
+
+#[test]
+fn a_lost_stage_is_done_again_to_the_same_result() {
+    let desk = Made::copy();
+    let (lost, results) = ("s/seed-101/results/gpt-3.asked.json", desk.json("s/results.json"));
+    let before = desk.json(lost);
+    desk.remove(lost);
+    let again = desk.gradus("survey --resume s --quiet --json --markdown PAGE.md").json();
+    assert_eq!(desk.json(lost)["understanding"], before["understanding"]);
+    assert_eq!(again["claims"], Made::get().told["claims"]);
+    assert_eq!(desk.json("s/results.json")["trained"], results["trained"]);
+    let page = desk.text("PAGE.md");
+    assert!(page.starts_with("<!-- Written by `gradus survey --resume DIR --markdown FILE --overwrite`"), "{page}");
+    assert!(
+        page.contains("    gradus survey --quick --systems gpt,bert --seeds 1 --seed 101 --scale 0.01 --out DIR\n"),
+        "{page}"
+    );
+    assert!(desk.text("PAGE.svg") == desk.text("s/plane.svg"), "the plane beside it");
+    desk.gradus("survey --resume s --quiet --markdown PAGE.md").fails_with(&["PAGE.md", "--overwrite"]);
+}
+
+#[test]
+fn another_survey_or_another_result_is_refused() {
+    let desk = Made::copy();
+    let other = Made::BEGIN.replace("--seeds 1", "--seeds 2");
+    desk.gradus(&other).fails_with(&["s already holds another survey", "--systems gpt,bert --seeds 1 --seed 101", "fresh ones"]);
+    desk.forget("s");
+    let (gpt, bert) = ("s/seed-101/results/gpt-3.asked.json", "s/seed-101/results/bert-3.asked.json");
+    let own = desk.text(gpt);
+    desk.write(gpt, desk.text(bert));
+    desk.gradus("verify s --accept").printed();
+    desk.gradus("survey --resume s --quiet").fails_with(&["gpt-3.asked.json", "expected the result of seed 101: asking gpt"]);
+    desk.write(gpt, own);
+    desk.write("s/plan.json", desk.text("s/plan.json").replace("\"places\": 1", "\"places\": 2"));
+    desk.gradus("verify s --accept").printed();
+    desk.gradus("survey --resume s --quiet").fails_with(&["s/plan.json", "expected the sizes, world and ruler of this gradus"]);
+}

@@ -1,0 +1,28 @@
+//! Everything a survey can end with.
+
+use gradus_io::files::FileError;
+use gradus_study::StudyError;
+use gradus_train::hyperparameters::RangeError;
+use gradus_train::pretrain::PretrainError;
+use gradus_world::WorldError;
+
+use crate::lexicon::LexiconError;
+
+/// Why a survey could not begin or continue; finished stages are kept.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+#[non_exhaustive]
+pub enum SurveyError {
+    #[error(transparent)]
+    Pretrain(#[from] PretrainError),
+    #[error(transparent)]
+    Lexicon(#[from] LexiconError),
+    #[error(transparent)]
+    World(#[from] WorldError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    #[error(transparent)]
+    Range(#[from] RangeError),
+}

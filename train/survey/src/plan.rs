@@ -1,0 +1,201 @@
+//! What a survey does, laid down before training.
+
+use std::fmt;
+
+use gradus_io::numbers::many;
+use gradus_study::plan::Plan;
+use gradus_study::ruler::Ruler;
+use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::systems::{self, BackboneKind, Card};
+use gradus_world::World;
+use serde::{Deserialize, Serialize};
+
+/// The seed on which rates are chosen; no survey reports it.
+pub const SEARCH_SEED: u64 = 1;
+/// Increases with every change of the world, the sizes, the rates or what is measured: results of two recipes do not mix.
+const RECIPE: u32 = 1;
+
+/// The names of the claims that a survey stands for.
+fn primary() -> Vec<&'static str> {
+    let compared = systems::ALL.into_iter().flat_map(|card| card.compared);
+    compared.filter(|compared| compared.primary).map(|compared| compared.name).collect()
+}
+
+/// Everything that the results of a survey depend on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Survey {
+    recipe: u32,
+    /// Is it the short one?
+    quick: bool,
+    /// The factor on work, stories and tellings: `--scale`.
+    scale: f64,
+    /// The systems by name.
+    pub(crate) systems: Vec<String>,
+    /// Number of seeds.
+    pub(crate) seeds: u64,
+    /// The first of them.
+    pub(crate) first_seed: u64,
+    /// What each run computes, as steps of GPT, smallest first.
+    pub(crate) budgets: Vec<u64>,
+    /// Peak rates that are tried, as multiples of [`usual_rate`]; of one, none is searched for.
+    pub(crate) rates: Vec<f64>,
+    /// Held-out stories that are asked about.
+    pub(crate) stories: usize,
+    /// Places of each in which a model is asked that answers by Bayes; others are asked in all.
+    pub(crate) places: usize,
+    /// Stories that each model tells.
+    pub(crate) told: usize,
+    /// The world's name, with its version.
+    pub(crate) world: String,
+    /// How the claims are judged.
+    pub(crate) ruler: Ruler,
+}
+
+impl Survey {
+    /// The survey of these systems; `quick`: a sixteenth of the work, without a search for rates; `scale` times as large.
+    pub fn new(systems: Vec<String>, seeds: u64, first_seed: u64, quick: bool, scale: f64) -> Self {
+        let scaled = |n: f64| ((n * scale).round() as usize).max(2);
+        let [short, long] = if quick { [250.0, 250.0] } else { [1000.0, 4000.0] }.map(|steps| scaled(steps) as u64);
+        let (stories, told) = if quick { (40.0, 20.0) } else { (200.0, 100.0) };
+        Survey {
+            recipe: RECIPE,
+            quick,
+            systems,
+            seeds,
+            first_seed,
+            scale,
+            budgets: if quick { vec![short] } else { vec![short, long] },
+            rates: if quick { vec![1.0] } else { vec![0.5, 1.0, 2.0] },
+            stories: scaled(stories),
+            places: 1,
+            told: scaled(told),
+            world: World::default().name(),
+            ruler: Ruler::of(&primary()),
+        }
+    }
+
+    /// Checks that this is a survey.
+    ///
+    /// # Errors
+    /// The flag that is out of range, and its range.
+    pub fn check(&self) -> Result<(), RangeError> {
+        let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
+        in_range("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
+        in_range("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
+        let fresh = format!(
+            "a number above {SEARCH_SEED}, the seed that rates are chosen on, that leaves room for as many seeds as --seeds asks for"
+        );
+        in_range("seed", first, first > SEARCH_SEED && first.checked_add(seeds).is_some(), fresh)?;
+        in_range("systems", "", !self.systems.is_empty(), systems::names())?;
+        for (i, name) in self.systems.iter().enumerate() {
+            in_range("systems", name, systems::named(name).is_some(), systems::names())?;
+            in_range("systems", name, !self.systems[..i].contains(name), "each system once")?;
+        }
+        Ok(())
+    }
+
+    /// The cards of its systems.
+    pub(crate) fn cards(&self) -> impl Iterator<Item = &'static Card> + '_ {
+        self.systems.iter().map(|name| systems::named(name).expect("checked"))
+    }
+
+    /// Its seeds.
+    pub(crate) fn all_seeds(&self) -> std::ops::Range<u64> {
+        self.first_seed..self.first_seed + self.seeds
+    }
+
+    /// The largest budget.
+    pub(crate) fn most(&self) -> u64 {
+        *self.budgets.last().expect("a budget")
+    }
+}
+
+impl Plan for Survey {
+    const WHAT: &'static str = "survey";
+    const COMMAND: &'static str = "survey";
+
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let survey: Survey = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        survey.check().map_err(|e| e.to_string())?;
+        let made = Survey::new(survey.systems.clone(), survey.seeds, survey.first_seed, survey.quick, survey.scale);
+        if survey == made { Ok(survey) } else { Err("expected the sizes, world and ruler of this gradus, found others".into()) }
+    }
+
+    fn joined(&self, asked: &Self) -> Option<Self> {
+        (self == asked).then(|| self.clone())
+    }
+
+    fn line(&self) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let Survey { systems, seeds, first_seed, scale, .. } = self;
+        format!(
+            "gradus survey{quick} --systems {} --seeds {seeds} --seed {first_seed} --scale {scale} --out DIR",
+            systems.join(",")
+        )
+    }
+}
+
+impl fmt::Display for Survey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let budgets: Vec<String> = self.budgets.iter().map(|&steps| many(steps as usize, "step")).collect();
+        let search = if self.rates.len() > 1 { format!("; rates chosen on seed {SEARCH_SEED}") } else { String::new() };
+        let (systems, seeds, first) = (self.systems.join(", "), many(self.seeds as usize, "seed"), self.first_seed);
+        write!(
+            f,
+            "{systems}; {seeds} from {first} on; as much work as {} of gpt in {}{search}",
+            budgets.join(" and "),
+            self.world
+        )
+    }
+}
+
+/// The peak rate about which a system's are tried: what suits the miniature's Transformer and LSTM.
+pub fn usual_rate(card: &Card) -> f64 {
+    match card.axes.backbone {
+        BackboneKind::Transformer => 1e-3,
+        BackboneKind::Lstm => 1.6e-2,
+    }
+}
+
+/// A piece of work that is done whole or not at all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stage {
+    /// A system is trained at one of the rates, to choose among them.
+    Rate { card: &'static Card, budget: u64, rate: f64 },
+    /// It is trained at the best of them.
+    Train { card: &'static Card, budget: u64, seed: u64 },
+    /// It is asked.
+    Ask { card: &'static Card, budget: u64, seed: u64 },
+    /// What neighbours tell, counted in the stories of a seed.
+    Count { seed: u64 },
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::Rate { card, budget, rate } => write!(f, "{}, {budget} steps of gpt, {rate} times the usual rate", card.name),
+            Stage::Train { card, budget, seed } => write!(f, "seed {seed}: training {}, {budget} steps of gpt", card.name),
+            Stage::Ask { card, budget, seed } => write!(f, "seed {seed}: asking {}, {budget} steps of gpt", card.name),
+            Stage::Count { seed } => write!(f, "seed {seed}: counting neighbours"),
+        }
+    }
+}
+
+/// All stages, in the order in which they are run.
+pub fn stages(survey: &Survey) -> Vec<Stage> {
+    let each = || survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)));
+    let mut all = Vec::new();
+    if survey.rates.len() > 1 {
+        for (card, budget) in each() {
+            all.extend(survey.rates.iter().map(|&rate| Stage::Rate { card, budget, rate }));
+        }
+    }
+    for seed in survey.all_seeds() {
+        for (card, budget) in each() {
+            all.extend([Stage::Train { card, budget, seed }, Stage::Ask { card, budget, seed }]);
+        }
+        all.push(Stage::Count { seed });
+    }
+    all
+}

@@ -1,0 +1,263 @@
+//! The report: the plane, and what it is drawn from.
+
+use gradus_io::numbers::{count, duration, many};
+use gradus_report::svg::{Curve, Ink, Plot};
+use gradus_report::{self as page, Axis, Block, Document, Row, Scale};
+use gradus_study::plan::Plan;
+use gradus_study::ruler::statistics::half_width;
+use gradus_study::ruler::{self, LEAST_SEEDS};
+use gradus_study::{Claim, Mean};
+use gradus_train::systems::{Card, Figure};
+
+use crate::measure::{Estimate, Understanding};
+use crate::plan::{SEARCH_SEED, Survey};
+use crate::results::{Asked, Results, Trained};
+use crate::story::DISTANCES;
+
+/// Colours of the systems, in their order.
+const INKS: [Ink; 5] = [Ink::Validation, Ink::Baseline, Ink::Train, Ink::Limit, Ink::Text];
+/// The normal distribution's 95 %.
+const NORMAL: f64 = 1.96;
+/// The command that writes [`markdown`] again.
+const AGAIN: &str = "gradus survey --resume DIR --markdown FILE --overwrite";
+
+/// The whole report, from the records alone.
+pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document {
+    let over = match survey.seeds {
+        1 => "one seed, ± the standard error over stories".into(),
+        n => format!("mean ± sample standard deviation over {n} seeds"),
+    };
+    let mut report = Document {
+        kicker: "Gradus · GPT-1 and its relatives".into(),
+        title: "Who understands, and who tells: every system in exact nats".into(),
+        lead: format!(
+            "Systems of as many parameters (within 2 %), each head counted, were trained on stories of a made-up world ({}) for as many \
+             floating-point operations, and asked about stories that they had not seen. The world's own probabilities are known, so each \
+             figure is a distance from a perfect model, which would be at the origin; {over}.",
+            survey.world
+        ),
+        foot: "U, understanding: the mean of KL(world ∥ model) over the places of held-out stories, one word hidden and all others given. A \
+               model that fills masks is asked in all places, in the format that it was trained on; one that predicts the next token answers by \
+               Bayes, by the probability of the whole story with each word of the world in that place, in some places drawn at random, since each \
+               answer takes as many passes as there are words. Left only: its answers from the words before, held against the same. G, generation: the mean of \
+               KL(world ∥ model) from the words before; a model that fills masks reads these and a mask for each word that a story of mean length \
+               still has. Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included. Rates were chosen by the loss on held-out stories of a seed that is not reported."
+            .into(),
+        ..Document::default()
+    };
+    report.section("", vec![Block::Figures(figures(results, survey))]);
+    let caption = "Each system after the smaller budget and the larger, joined by a line; whiskers are 95 % intervals of the mean: over seeds \
+                   (Student's t), or of one seed over stories.";
+    report.section("The plane", vec![Block::Plots(vec![plane(results, survey)], caption.into()), standing(results, survey)]);
+    report.section("By how far back the word was last said", vec![by_distance(results, survey)]);
+    report.section("What the papers claim, and what came out", judged(claims, survey));
+    report.section("Training", training(results, survey));
+    let commands = format!("{}\n{AGAIN}   # this page, from the records", survey.line());
+    report.section("How to repeat it", vec![Block::Text(format!("{survey}.")), Block::Listing(commands)]);
+    report
+}
+
+/// The report as a page of the repository, which first says where it comes from.
+pub fn markdown(report: &Document) -> String {
+    format!("<!-- Written by `{AGAIN}`: not by hand. -->\n\n{}", report.markdown())
+}
+
+fn figures(results: &Results, survey: &Survey) -> Vec<page::Figure> {
+    let figure = |name: &str, value: String, hint: &str| page::Figure { name: name.into(), value, hint: hint.into() };
+    let trained = results.rates.iter().chain(&results.trained).map(|t| t.seconds);
+    let work: f64 = trained.chain(results.asked.iter().map(|asked| asked.seconds)).sum();
+    let parameters = results.trained.iter().map(|t| t.parameters);
+    let range = parameters.clone().min().zip(parameters.max());
+    vec![
+        figure("Systems", survey.systems.len().to_string(), "each with a card: `gradus systems`"),
+        figure(
+            "Parameters",
+            range.map_or("–".into(), |(a, b)| format!("{} to {}", count(a as u64), count(b as u64))),
+            "all heads counted",
+        ),
+        figure("Seeds", survey.seeds.to_string(), "each with stories and models of its own"),
+        figure("Stories", count(survey.stories as u64), "held out, that each model is asked about"),
+        figure("Work", duration(work), "sum over all stages"),
+    ]
+}
+
+/// The plane of U and G.
+pub fn plane(results: &Results, survey: &Survey) -> Plot {
+    let mut curves = vec![Curve { name: "perfect".into(), points: vec![(0.0, 0.0)], ink: Ink::Muted, dots: true }];
+    for (card, &ink) in survey.cards().zip(INKS.iter().cycle()) {
+        let line = |name: &str, points: Vec<(f64, f64)>, dots| Curve { name: name.into(), points, ink, dots };
+        let mut path = Vec::new();
+        for &budget in &survey.budgets {
+            let all: Vec<&Asked> = results.of(card.name, budget).collect();
+            let (Some((x, dx)), Some((y, dy))) = (interval(&all, Figure::Understanding), interval(&all, Figure::Generation))
+            else {
+                continue;
+            };
+            path.push((x, y));
+            curves.push(line("", vec![(x - dx, y), (x + dx, y)], false));
+            curves.push(line("", vec![(x, y - dy), (x, y + dy)], false));
+        }
+        let end: Vec<(f64, f64)> = path.last().copied().into_iter().collect();
+        path.sort_by(|a, b| a.0.total_cmp(&b.0));
+        curves.push(line("", path, true));
+        curves.push(line(card.name, end, true));
+    }
+    let [x, y] =
+        ["U: nats from understanding each word", "G: nats from telling each word"].map(|label| Axis::new(label, Scale::Linear));
+    Plot {
+        title: "Who understands, and who tells".into(),
+        description:
+            "Each system by how far its answers about a hidden word and about the next word are from the world's, in nats".into(),
+        x,
+        y,
+        curves,
+        levels: Vec::new(),
+        size: (640, 420),
+    }
+}
+
+/// The mean of a figure, and half of its interval.
+fn interval(all: &[&Asked], figure: Figure) -> Option<(f64, f64)> {
+    let values: Vec<f64> = all.iter().map(|asked| asked.figure(figure).mean).collect();
+    let Mean { mean, deviation } = Mean::of(&values)?;
+    let half = match deviation {
+        Some(s) => half_width(values.len(), s, 0.95),
+        None => NORMAL * all[0].figure(figure).error,
+    };
+    mean.is_finite().then_some((mean, if half.is_finite() { half } else { 0.0 }))
+}
+
+/// A figure over seeds; of one seed, with its error over stories.
+fn told<'a>(all: impl Iterator<Item = &'a Estimate>) -> String {
+    let all: Vec<&Estimate> = all.filter(|estimate| estimate.mean.is_finite()).collect();
+    match &all[..] {
+        [] => "–".into(),
+        [one] => Mean { mean: one.mean, deviation: Some(one.error).filter(|e| e.is_finite()) }.told(1.0, 3),
+        all => Mean::of(&all.iter().map(|e| e.mean).collect::<Vec<_>>()).map_or("–".into(), |mean| mean.told(1.0, 3)),
+    }
+}
+
+/// Each system at each budget.
+fn each(survey: &Survey) -> impl Iterator<Item = (&'static Card, u64)> + '_ {
+    survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)))
+}
+
+fn name(card: &Card, budget: u64) -> String {
+    format!("{}, {}", card.title, many(budget as usize, "step"))
+}
+
+fn standing(results: &Results, survey: &Survey) -> Block {
+    let row = |(card, budget): (&'static Card, u64)| {
+        let of = |figure| told(results.of(card.name, budget).map(|asked| asked.figure(figure)));
+        let (told, asked) = results.of(card.name, budget).fold((0, 0), |(a, b), asked| (a + asked.told.0, b + asked.told.1));
+        let cells = [
+            of(Figure::Understanding),
+            of(Figure::UnderstandingFar),
+            of(Figure::Generation),
+            of(Figure::UnderstandingLeftOnly),
+            format!("{told} of {asked}"),
+        ];
+        Row { own: budget == survey.most(), ..Row::new(name(card, budget), cells) }
+    };
+    let far = format!("… last said {} words ago or more", DISTANCES[DISTANCES.len() - 1]);
+    let heads = ["Work, in steps of GPT", "U", &far, "G", "U, left only", "Stories told that are stories"];
+    Block::table(heads, each(survey).map(row))
+}
+
+fn by_distance(results: &Results, survey: &Survey) -> Block {
+    let classes = DISTANCES.len() + 2;
+    let cells = |of: &dyn Fn(usize) -> String| (0..classes).map(of).collect::<Vec<_>>();
+    let counted = ["counted alone", "counted between one word on each side", "… between two words on each side"];
+    let of_counts = counted.iter().enumerate().map(|(reach, name)| {
+        let class = |c: usize| told(results.counted.iter().map(|counted| &counted.by_reach[reach].by_distance[c]));
+        let all = told(results.counted.iter().map(|counted| &counted.by_reach[reach].given_all));
+        Row::new(*name, [vec![all], cells(&class)].concat())
+    });
+    let of_systems = each(survey).map(|(card, budget)| {
+        let one = |of: &dyn Fn(&Understanding) -> &Estimate| {
+            let own = results.of(card.name, budget).map(|asked| *of(&asked.understanding)).collect::<Vec<_>>();
+            told(own.iter())
+        };
+        let class = |c: usize| one(&|understanding| &understanding.by_distance[c]);
+        Row {
+            own: budget == survey.most(),
+            ..Row::new(name(card, budget), [vec![one(&|u| &u.given_all)], cells(&class)].concat())
+        }
+    });
+    let mut heads = vec!["U, nats".to_owned(), "all words".into(), format!("below {} words ago", DISTANCES[0])];
+    heads.extend(DISTANCES.windows(2).map(|w| format!("{} to {}", w[0], w[1] - 1)));
+    heads.extend([format!("{} or more", DISTANCES[DISTANCES.len() - 1]), "never before".into()]);
+    Block::table(heads, of_counts.chain(of_systems))
+}
+
+fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
+    if claims.is_empty() {
+        return Vec::new();
+    }
+    let heads = ["Claim", "The paper's sentence", "Where", "Here", "Interval", "Seeds on the mean's side", "Verdict"];
+    let row = |(at, c): (usize, &Claim)| {
+        let again = at > 0 && claims[at - 1].sentence == c.sentence;
+        let sentence = if again { "the same".into() } else { format!("“{}”", c.sentence) };
+        let cells = [sentence, c.section.into(), c.ours.clone(), c.interval(&survey.ruler), c.agreeing(), c.judgement.words()];
+        Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
+    };
+    let few = (survey.seeds < LEAST_SEEDS as u64).then(|| {
+        let seeds = many(survey.seeds as usize, "seed");
+        Block::Text(format!("{seeds} place the systems; no claim is decided by fewer than {LEAST_SEEDS}: `--seeds 8`."))
+    });
+    let table = Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect());
+    [Block::Text(ruler::RULE.into())].into_iter().chain(few).chain([table]).collect()
+}
+
+fn training(results: &Results, survey: &Survey) -> Vec<Block> {
+    let row = |(card, budget): (&'static Card, u64)| {
+        let own: Vec<&Trained> = results.trained.iter().filter(|t| t.system == card.name && t.budget == budget).collect();
+        let mean = |of: fn(&Trained) -> f64| Mean::of(&own.iter().map(|t| of(t)).collect::<Vec<_>>());
+        let first = own.first()?;
+        let cells = [
+            count(first.parameters as u64),
+            count(first.steps),
+            format!("{:.2}", first.flops / 1e9),
+            format!("{:.3}", first.flops * first.steps as f64 / 1e12),
+            first.lr.to_string(),
+            mean(|t| t.loss)?.told(1.0, 4),
+            duration(mean(|t| t.seconds)?.mean),
+        ];
+        Some(Row { own: budget == survey.most(), ..Row::new(name(card, budget), cells) })
+    };
+    let heads = [
+        "Of the first seed",
+        "parameters",
+        "steps",
+        "10⁹ operations a step",
+        "10¹² in all",
+        "peak rate",
+        "loss, nats per token asked",
+        "time",
+    ];
+    let mut blocks = vec![Block::table(heads, each(survey).filter_map(row))];
+    if !results.rates.is_empty() {
+        let rates = |(card, budget): (&'static Card, u64)| {
+            let own = results.rates.iter().filter(|t| t.system == card.name && t.budget == budget);
+            Row::new(name(card, budget), own.map(|t| format!("{}: {:.4}", t.lr, t.loss)))
+        };
+        let heads =
+            [format!("Loss by rate, seed {SEARCH_SEED}"), "half the usual".into(), "the usual".into(), "twice the usual".into()];
+        blocks.push(Block::table(heads, each(survey).map(rates)));
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_seed_the_error_is_that_over_stories() {
+        let estimate = |mean, error| Estimate { mean, error, places: 9 };
+        assert_eq!(told([estimate(0.5, 0.02)].iter()), "0.500 ± 0.020");
+        assert_eq!(told([estimate(0.5, f64::NAN)].iter()), "0.500");
+        assert_eq!(told([estimate(0.5, 0.02), estimate(0.7, 0.02)].iter()), "0.600 ± 0.141");
+        assert_eq!(told([estimate(f64::NAN, f64::NAN)].iter()), "–");
+    }
+}

@@ -1,0 +1,131 @@
+//! Runs the stages that are open, and writes the report from all results.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use gradus_io::checksums;
+use gradus_io::files::json_text;
+use gradus_io::interrupt;
+use gradus_io::numbers::{duration, many};
+use gradus_io::progress::Monitor;
+use gradus_report::svg::Plot;
+use gradus_study::{Claim, StudyError, plan, records};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::SurveyError;
+use crate::plan::{SEARCH_SEED, Stage, Survey, stages};
+use crate::results::{Asked, Counted, Results, Trained};
+use crate::stage::{self, Paths};
+use crate::{claims, report};
+
+/// The outcome of a survey.
+#[derive(Clone, Debug, Serialize)]
+pub struct Surveyed {
+    /// Where it is.
+    pub out: PathBuf,
+    /// Its report.
+    pub report: PathBuf,
+    /// The report as Markdown.
+    #[serde(skip)]
+    pub markdown: String,
+    /// The plane of U and G.
+    #[serde(skip)]
+    pub plane: Plot,
+    /// Number of seeds.
+    pub seeds: u64,
+    /// Seconds of this session.
+    pub seconds: f64,
+    /// Where each system stands, seed by seed.
+    pub asked: Vec<Asked>,
+    /// The papers' claims, with what came out here.
+    pub claims: Vec<Claim>,
+}
+
+/// Begins or continues a survey.
+///
+/// # Errors
+/// A directory with another one, a stage's error, or Ctrl-C.
+pub fn begin(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, SurveyError> {
+    survey.check()?;
+    let (survey, _lock) = plan::begin(survey, out)?;
+    run(&survey, out, monitor)
+}
+
+/// Continues the survey in a directory.
+///
+/// # Errors
+/// No such directory, a stage's error, or Ctrl-C.
+pub fn resume(out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, SurveyError> {
+    let (survey, _lock) = plan::resume::<Survey>(out)?;
+    run(&survey, out, monitor)
+}
+
+fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, SurveyError> {
+    let (begin, paths) = (Instant::now(), Paths(out.to_owned()));
+    let all = stages(survey);
+    let done = all.iter().filter(|stage| paths.result(stage).exists()).count();
+    let ready = if done > 0 { format!(", {done} of them done") } else { String::new() };
+    monitor.say(&format!("The survey: {survey}; {}{ready}. Ctrl-C stops, and --resume continues", many(all.len(), "stage")));
+    for (number, stage) in (1..).zip(&all).filter(|(_, stage)| !paths.result(stage).exists()) {
+        if interrupt::requested() {
+            return Err(paths.interrupted());
+        }
+        let start = Instant::now();
+        let found = stage::run(&paths, survey, stage, monitor)?;
+        let took = duration(start.elapsed().as_secs_f64());
+        monitor.say(&format!("[{number:>3}/{}] {stage}: {found} ({took})", all.len()));
+    }
+    let results = collect(&paths, survey, &all)?;
+    let claims = claims::all(&results, survey);
+    let page = report::report(&results, survey, &claims);
+    let report = out.join("report.html");
+    page.write(&report)?;
+    let plane = report::plane(&results, survey);
+    plane.write(&out.join("plane.svg"))?;
+    checksums::write(out, &[("results.json", json_text(&results))])?;
+    Ok(Surveyed {
+        out: out.to_owned(),
+        report,
+        markdown: report::markdown(&page),
+        plane,
+        seeds: survey.seeds,
+        seconds: begin.elapsed().as_secs_f64(),
+        asked: results.asked,
+        claims,
+    })
+}
+
+/// Reads what the stages left.
+fn collect(paths: &Paths, survey: &Survey, all: &[Stage]) -> Result<Results, SurveyError> {
+    let mut results = Results::default();
+    for stage in all {
+        match *stage {
+            Stage::Rate { card, budget, .. } => {
+                let own =
+                    |t: &Trained| (&*t.system, t.budget, t.seed, &t.world) == (card.name, budget, SEARCH_SEED, &survey.world);
+                results.rates.push(read(paths, stage, own)?);
+            }
+            Stage::Train { card, budget, seed } => {
+                let own = |t: &Trained| (&*t.system, t.budget, t.seed, &t.world) == (card.name, budget, seed, &survey.world);
+                results.trained.push(read(paths, stage, own)?);
+            }
+            Stage::Ask { card, budget, seed } => {
+                let own = |a: &Asked| (&*a.system, a.budget, a.seed, &a.world) == (card.name, budget, seed, &survey.world);
+                results.asked.push(read(paths, stage, own)?);
+            }
+            Stage::Count { seed } => {
+                results.counted.push(read(paths, stage, |c: &Counted| (c.seed, &c.world) == (seed, &survey.world))?);
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// A result, unless it is of another stage or world, whoever put it there.
+fn read<R: DeserializeOwned>(paths: &Paths, stage: &Stage, own: impl Fn(&R) -> bool) -> Result<R, StudyError> {
+    let path = paths.result(stage);
+    let result = records::read(&path)?;
+    let problem = || format!("expected the result of {stage}, in this plan's world, found another's");
+    if own(&result) { Ok(result) } else { Err(StudyError::Damaged { path: path.clone(), problem: problem() }) }
+}
