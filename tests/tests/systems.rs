@@ -5,9 +5,19 @@ use std::path::{Path, PathBuf};
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::{Batch, GptConfig, LstmConfig, Model, ModelConfig, NormPlace, Parts, Side, Tree};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
+use gradus_train::pretrain::PretrainOptions;
 use gradus_train::systems::{self, ALL, Axes, BackboneKind, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
 use gradus_train::views::{self, Marks, View};
+
+/// A system that is on no list.
+#[path = "../../train/examples/system_of_my_own.rs"]
+mod own;
+
+/// The systems of the house, and one more.
+fn all() -> impl Iterator<Item = &'static Card> {
+    ALL.into_iter().chain([&own::CARD])
+}
 
 /// Words are 0, 1, …; then come the marks.
 const MARKS: Marks = Marks { open: 8, close: 9, mask: 10, words: 8 };
@@ -66,7 +76,7 @@ fn misdrawn(axes: &Axes, sight: &[(char, &str)]) -> Option<String> {
 
 #[test]
 fn networks_see_what_is_drawn() {
-    for card in ALL {
+    for card in all() {
         assert!(card.sight.iter().all(|(_, picture)| picture.chars().count() == 6), "{}", card.name);
         assert_eq!(misdrawn(&card.axes, card.sight), None, "{}", card.name);
     }
@@ -75,7 +85,7 @@ fn networks_see_what_is_drawn() {
 /// Each picture with one place the other way round, and the pictures of others.
 #[test]
 fn a_picture_that_is_wrong_is_refused() {
-    for card in ALL {
+    for card in all() {
         for &(asked, picture) in card.sight {
             for (j, letter) in "abcdef".chars().enumerate() {
                 let turned = |(i, drawn): (usize, char)| match (i == j, drawn) {
@@ -136,7 +146,7 @@ fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
 /// Fresh parameters are blind: 3⁵ products of whatever answers sum to nearly 1 where each is nearly uniform. Trained ones are not.
 #[test]
 fn probabilities_make_together_what_the_card_claims() {
-    for card in ALL {
+    for card in all() {
         let fresh = Model::init(&tiny(&card.axes, 11), 1);
         let sum = texts(3, 5).iter().map(|text| product(&fresh, &card.axes, text, 3)).sum::<f64>();
         let trained = learnt(&card.axes);
@@ -149,6 +159,20 @@ fn probabilities_make_together_what_the_card_claims() {
             // Each of four answers is certain to better than a percent.
             Density::Pseudo => assert!((learnt - 2.0).abs() < 0.05, "{}: 00 and 11 are each certain: {learnt}", card.name),
         }
+    }
+}
+
+/// A card's flags say all of its axes, and a run that is begun with them is the system's.
+#[test]
+fn each_axis_is_a_flag() {
+    for card in all() {
+        let key = |(flag, value): (&str, String)| {
+            let bare = value.parse::<f64>().is_ok() || value.parse::<bool>().is_ok();
+            format!("{} = {}", flag.replace('-', "_"), if bare { value } else { format!("\"{value}\"") })
+        };
+        let said: Vec<String> = card.axes.flags().into_iter().map(key).collect();
+        let settings = toml::from_str::<PretrainOptions>(&said.join("\n")).unwrap().settle().unwrap();
+        assert_eq!(settings.axes(), card.axes, "{}", card.name);
     }
 }
 

@@ -484,16 +484,20 @@ impl PretrainSettings {
         }
     }
 
-    /// The system that it trains, where its axes are exactly those of one.
-    pub fn system(&self) -> Option<&'static Card> {
-        let axes = match &self.model {
+    /// What distinguishes the system that it trains.
+    pub fn axes(&self) -> Axes {
+        match &self.model {
             BackboneConfig::Gpt(gpt) => {
                 let (activation, epsilon, parts) = (gpt.activation, gpt.layer_norm_epsilon, gpt.parts);
                 Axes { backbone: BackboneKind::Transformer, activation, epsilon, parts, view: self.view }
             }
             BackboneConfig::Lstm(_) => Axes { backbone: BackboneKind::Lstm, view: self.view, ..Axes::GPT },
-        };
-        systems::of(&axes)
+        }
+    }
+
+    /// The system that it trains, where its axes are exactly those of one.
+    pub fn system(&self) -> Option<&'static Card> {
+        systems::of(&self.axes())
     }
 
     /// The model that is trained: with a head where it is asked whether a text follows.

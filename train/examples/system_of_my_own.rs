@@ -1,0 +1,48 @@
+//! One more system: a card, which is all that it takes. `cargo run --release --example system_of_my_own`
+//!
+//! BERT's view of single texts with GPT-2's order of norms, as later encoders have it. `tests/tests/systems.rs` holds it to its card like
+//! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.
+
+use gradus_model::{Asks, NormPlace, Parts};
+use gradus_train::systems::{Axes, Card, Density, Settled, named};
+use gradus_train::views::{MaskPlan, ViewPlan};
+
+/// A BERT of single texts whose norms stand before each branch.
+pub const CARD: Card = Card {
+    name: "pre-bert",
+    title: "Pre-norm BERT",
+    year: 2020,
+    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃);  x ← x + f(LN(x)),  P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)",
+    sources: &["Xiong et al. 2020: “On Layer Normalization in the Transformer Architecture”"],
+    settled: &[Settled { what: "the norm of the embeddings", here: "none: each branch norms what it reads", by: "us" }],
+    axes: Axes {
+        epsilon: 1e-12,
+        parts: Parts {
+            asks: Asks::Masked,
+            norm: NormPlace::Before,
+            final_norm: true,
+            transform: true,
+            scaled_init: true,
+            ..Parts::NONE
+        },
+        view: ViewPlan::Masked(MaskPlan::PLAIN),
+        ..Axes::GPT
+    },
+    sight: &[('a', "·bcdef"), ('d', "abc·ef"), ('f', "abcde·")],
+    density: Density::Pseudo,
+    identities: &["with causal sight and the next token asked it is gpt2, but for the layer before the output"],
+    model_type: "gradus-gpt",
+    claims: &["With norms before each branch no warm-up is needed."],
+    compared: &[],
+};
+
+#[allow(dead_code, reason = "the tests read the card alone")]
+fn main() {
+    println!("{} ({})\n{}\n", CARD.title, CARD.year, CARD.picture());
+    let bert = named("bert").expect("a system of the house");
+    for (flag, own, its) in CARD.against(bert) {
+        println!("--{flag:<16} {own:<16} {}'s: {its}", bert.title);
+    }
+    let flags: Vec<String> = CARD.axes.flags().iter().map(|(flag, value)| format!("--{flag} {value}")).collect();
+    println!("\ngradus pretrain {}", flags.join(" "));
+}
