@@ -6,6 +6,7 @@
 //! | [`ops`] | every op with its evidence: witnesses, PyTorch's values ([`golden`]), [`mutants`] |
 //! | [`model`] | a model's gradients and properties |
 //! | [`step`] | one training step, every number of it |
+//! | [`systems`] | GPT-1 and its relatives, held to their cards |
 //! | [`ledger`] | the paper against the code |
 
 pub mod catalogue;
@@ -16,3 +17,4 @@ pub mod mutants;
 pub mod ops;
 mod pages;
 pub mod step;
+pub mod systems;

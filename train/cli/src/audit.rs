@@ -6,6 +6,7 @@ mod model;
 mod ops;
 mod replay;
 pub mod step;
+mod systems;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ use crate::page::{free, write};
 pub enum Command {
     Ops(ops::Args),
     Model(model::Args),
+    Systems(systems::Args),
     Step(step::Args),
     Cost(cost::Args),
     Ledger(ledger::Args),
@@ -78,6 +80,7 @@ pub fn run(command: &Command) -> Result<(), CliError> {
     match command {
         Command::Ops(args) => ops::run(args),
         Command::Model(args) => model::run(args),
+        Command::Systems(args) => systems::run(args),
         Command::Step(args) => step::run(args),
         Command::Cost(args) => cost::run(args),
         Command::Ledger(args) => ledger::run(args),

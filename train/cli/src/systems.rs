@@ -57,7 +57,8 @@ fn markdown() -> String {
     format!("<!-- Written by `{again}`: not by hand. -->\n\n{}", systems::page().markdown())
 }
 
-fn named(name: &str) -> Result<&'static Card, CliError> {
+/// The system of this name.
+pub fn named(name: &str) -> Result<&'static Card, CliError> {
     let unknown = || CliError::Usage(format!("{name}: expected a system: {}", systems::names()));
     systems::named(name).ok_or_else(unknown)
 }

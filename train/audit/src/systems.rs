@@ -1,0 +1,153 @@
+//! Systems held to their cards, on tiny networks in f64: what an answer depends on, found by changing each token in turn, and what the
+//! probabilities of all short texts sum to.
+
+use gradus_autograd::{Tape, Tensor};
+use gradus_model::{Batch, GptConfig, LstmConfig, Model, ModelConfig, Side, Tree};
+use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
+use gradus_train::systems::{Axes, BackboneKind, Card, Density};
+use gradus_train::trainer::{Recipe, Trainer};
+use gradus_train::views::{self, Marks, View};
+use serde::Serialize;
+
+/// Words are 0, 1, …; then come the marks.
+const MARKS: Marks = Marks { open: 8, close: 9, mask: 10, words: 8 };
+/// Words and marks.
+const VOCAB: usize = 11;
+/// The text that pictures are drawn of, `abcdef`, and a word that is not in it.
+const TEXT: [u32; 6] = [0, 1, 2, 3, 4, 5];
+const OTHER: u32 = 6;
+/// Networks of different parameters: what all of them ignore is not seen.
+const SEEDS: [u64; 3] = [1, 2, 3];
+/// Steps in which a network learns that texts are 00 or 11.
+const STEPS: u64 = 400;
+
+/// A system held to its card.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AuditedSystem {
+    /// Its name.
+    pub name: String,
+    /// By token asked: what its answer depends on as drawn on the card, and as found.
+    pub sight: Vec<(char, String, String)>,
+    /// What its probabilities make together, by its card.
+    pub density: Density,
+    /// What those of all texts of five words out of three sum to, before training: 1, if they are probabilities of texts.
+    pub fresh: f64,
+    /// What those of all texts of two words out of two sum to, after learning that they are alike: 1, or 2 where each word is told given the
+    /// other.
+    pub learnt: f64,
+}
+
+impl AuditedSystem {
+    /// Whatever is not as the card says.
+    pub fn faults(&self) -> Vec<String> {
+        let name = &self.name;
+        let misdrawn = self.sight.iter().filter(|(_, drawn, found)| drawn != found);
+        let sight =
+            misdrawn.map(|(asked, drawn, found)| format!("{name}: the card draws {asked} ← {drawn}; the network sees {found}"));
+        let is_joint = (self.fresh - 1.0).abs() < 1e-10 && (self.learnt - 1.0).abs() < 1e-10;
+        // Each of four answers is certain to better than a percent.
+        let is_pseudo = (self.learnt - 2.0).abs() < 0.05;
+        let holds = if self.density == Density::Joint { is_joint } else { is_pseudo };
+        let sums = format!("sum to {} before training and to {} after", self.fresh, self.learnt);
+        sight.chain((!holds).then(|| format!("{name}: the card says {}; they {sums}", self.density.words()))).collect()
+    }
+}
+
+/// Holds a system to its card.
+pub fn audit(card: &Card) -> AuditedSystem {
+    let (axes, fresh) = (&card.axes, Model::init(&tiny(&card.axes), SEEDS[0]));
+    let trained = learnt(axes);
+    let sum = |model, (words, length): (u32, u32)| {
+        texts(words, length).iter().map(|text| product(model, axes, text, words as usize)).sum()
+    };
+    AuditedSystem {
+        name: card.name.into(),
+        sight: card.sight.iter().map(|&(asked, drawn)| (asked, drawn.into(), seen(axes, asked))).collect(),
+        density: card.density,
+        fresh: sum(&fresh, (3, 5)),
+        learnt: sum(&trained, (2, 2)),
+    }
+}
+
+/// A tiny model of these axes.
+pub fn tiny(axes: &Axes) -> ModelConfig {
+    let (vocab, context, width) = (VOCAB, 12, 8);
+    match axes.backbone {
+        BackboneKind::Transformer => {
+            let (activation, layer_norm_epsilon, parts) = (axes.activation, axes.epsilon, axes.parts);
+            let base = GptConfig { vocab, context, width, layers: 2, heads: 2, initializer_range: 0.5, ..GptConfig::default() };
+            GptConfig { activation, layer_norm_epsilon, parts, ..base.with_dropout(0.0) }.into()
+        }
+        BackboneKind::Lstm => {
+            let base = LstmConfig { vocab, context, width, units: 12, initializer_range: 0.5, ..LstmConfig::default() };
+            base.with_dropout(0.0).into()
+        }
+    }
+}
+
+/// What is asked about the token at `at`: the slots that are read, and the one that answers.
+fn ask(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
+    if axes.view.is_next() { (Side::causal(1, [&[MARKS.open], text].concat()), at) } else { MARKS.hide(text, at) }
+}
+
+/// The logits of the answer about the token at `at`, of words below 8.
+pub fn answer(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) -> Vec<f64> {
+    let (side, slot) = ask(axes, text, at);
+    let tape = Tape::off();
+    let logits = model.constants(&tape).logits(&side).into_value();
+    let rows = logits.reshape([side.tokens.len(), logits.shape()[2]]);
+    rows.slice(0, slot..slot + 1).to_vec()
+}
+
+/// What the answer about a token of `abcdef` depends on, as cards draw it: changing a token that is seen changes a network's answer.
+pub fn seen(axes: &Axes, asked: char) -> String {
+    let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
+    let at = asked as usize - 'a' as usize;
+    let mark = |(j, letter): (usize, char)| {
+        let mut other = TEXT;
+        other[j] = OTHER;
+        let differs = |model| answer(model, axes, &TEXT, at) != answer(model, axes, &other, at);
+        if models.iter().any(differs) { letter } else { '·' }
+    };
+    "abcdef".chars().enumerate().map(mark).collect()
+}
+
+/// All texts of `length` words out of the first `words`.
+fn texts(words: u32, length: u32) -> Vec<Vec<u32>> {
+    let digits = |number: u32| (0..length).map(|i| number / words.pow(i) % words).collect();
+    (0..words.pow(length)).map(digits).collect()
+}
+
+/// Πᵢ P(xᵢ | what the system sees), among these words.
+fn product(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], words: usize) -> f64 {
+    let p = |at: usize| {
+        let z = &answer(model, axes, text, at)[..words];
+        let most = z.iter().copied().fold(f64::MIN, f64::max);
+        (z[text[at] as usize] - most).exp() / z.iter().map(|z| (z - most).exp()).sum::<f64>()
+    };
+    (0..text.len()).map(p).product()
+}
+
+/// A tiny model that has learnt that texts are 00 or 11: fresh parameters are blind, and each answer of theirs is nearly uniform.
+fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
+    let recipe = Recipe {
+        optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },
+        schedule: Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Steps(0) },
+        ..Recipe::new(STEPS, 1)
+    };
+    let mut trainer: Trainer = Trainer::new(recipe, Model::init(&tiny(axes), SEEDS[0]));
+    let masked = |text: [u32; 2], at: usize| {
+        let (side, slot) = MARKS.hide(&text, at);
+        View { segments: vec![0; side.tokens.len()], tokens: side.tokens.to_vec(), asked: vec![(slot, text[at])], class: None }
+    };
+    let batch = if axes.view.is_next() {
+        Batch::next(2, [MARKS.open, 0, MARKS.open, 1], [0, 0, 1, 1], [0.25; 4])
+    } else {
+        let all = [masked([0, 0], 0), masked([0, 0], 1), masked([1, 1], 0), masked([1, 1], 1)];
+        views::batch(&all, 0, axes.parts.segments > 0)
+    };
+    for _ in 0..STEPS {
+        trainer.step(&batch).expect("a step of a tiny model");
+    }
+    trainer.params.cast()
+}
