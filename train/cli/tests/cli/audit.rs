@@ -84,7 +84,7 @@ fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
 fn systems_are_held_to_their_cards() {
     let desk = Desk::new();
     let found = desk.audit("systems gpt bert --quiet");
-    let [gpt, bert] = &items(&found["systems"])[..] else { panic!("{found}") };
+    let [gpt, bert] = items(&found["systems"]) else { panic!("{found}") };
     assert_eq!(gpt["sight"][2], serde_json::json!(["d", "abc···", "abc···"]));
     assert!((number(&gpt["learnt"]) - 1.0).abs() < 1e-9 && (number(&bert["learnt"]) - 2.0).abs() < 0.05, "{found}");
     assert!(desk.gradus("audit systems lstm --quiet").printed().contains("f ← abcde·"));
