@@ -1,12 +1,19 @@
 //! Each system held to its card: what its answers may depend on, and what its probabilities make together.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use gradus_audit::model::{self, Depth};
 use gradus_audit::systems::{answer, audit, seen, tiny};
 use gradus_autograd::Tensor;
-use gradus_model::{Model, NormPlace, Parts, Tree};
-use gradus_train::pretrain::PretrainOptions;
+use gradus_model::check::{Loss, labelled_batch, masked_batch};
+use gradus_model::{
+    BackboneConfig, Batch, DropoutSeed, GptConfig, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts,
+    Tree,
+};
+use gradus_train::pretrain::{PretrainOptions, digest};
 use gradus_train::systems::{self, ALL, Axes, Card, Density};
+use gradus_train::trainer::{Recipe, Trainer};
 
 /// A system that is on no list.
 #[path = "../../train/examples/system_of_my_own.rs"]
@@ -155,4 +162,63 @@ fn the_page_of_systems_is_that_of_the_cards() {
     let (head, page) = committed.split_once("\n\n").expect("where it comes from, and the page");
     assert!(head.contains("gradus systems --markdown train/src/systems/SYSTEMS.md --overwrite"), "{head}");
     assert!(page == systems::page().markdown(), "make it again with the command in its first line");
+}
+
+/// Random tokens, asked about as this system does.
+fn batch(config: &ModelConfig, axes: &Axes, (rows, length): (usize, usize), seed: u64) -> Batch {
+    let batch = labelled_batch(config, Objective::TokenMean, 1.0, (rows, length), seed);
+    if axes.view.is_next() { batch } else { masked_batch(batch, config, 1.0) }
+}
+
+/// Every gradient by differences, forward mode and second order; causality, batch, padding, cache and shards: as `gradus audit model` does.
+#[test]
+fn every_system_is_audited_as_a_whole() {
+    for card in all() {
+        let config = tiny(&card.axes);
+        let (depth, model) = (Depth { coordinates: 2, seed: 1 }, Model::init(&config, 1));
+        let dropout = Some(DropoutSeed::new(1, 1));
+        let loss = Loss { model, batch: batch(&config, &card.axes, (4, 8), 1), dropout };
+        assert_eq!(model::audit(card.name, &loss, depth, |_| {}).faults(), [""; 0], "{}", card.name);
+    }
+}
+
+/// Large enough that products and norms share their work between threads, with dropout.
+fn larger(axes: &Axes) -> ModelConfig {
+    let backbone = match tiny(axes).backbone {
+        BackboneConfig::Gpt(gpt) => GptConfig { vocab: 700, context: 64, width: 96, heads: 4, ..gpt }.into(),
+        BackboneConfig::Lstm(lstm) => LstmConfig { vocab: 700, context: 64, width: 96, units: 100, ..lstm }.into(),
+    };
+    BackboneConfig::with_dropout(backbone, 0.1).into()
+}
+
+/// The parameters after some steps on so many threads; with `stop`, saved and read back on the way.
+fn trained(axes: &Axes, threads: usize, backward: GradientMode, stop: bool) -> String {
+    let recipe = || Recipe { backward, seed: 9, ..Recipe::new(4, 2) };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| {
+        let config = larger(axes);
+        let mut trainer: Trainer = Trainer::new(recipe(), Model::init(&config, 4));
+        for t in 1..=4 {
+            trainer.step(&batch(&config, axes, (8, 40), t)).unwrap();
+            if stop && t == 2 {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("state");
+                trainer.save(&path, "").unwrap();
+                trainer = Trainer::load(&path, config.clone(), recipe()).unwrap().0;
+            }
+        }
+        digest(&trainer.params).unwrap()
+    })
+}
+
+#[test]
+fn no_system_depends_on_threads_stops_or_recomputing() {
+    let mut found = BTreeSet::new();
+    for card in all() {
+        let whole = trained(&card.axes, 1, GradientMode::Whole, false);
+        assert_eq!(trained(&card.axes, 3, GradientMode::Whole, false), whole, "{} on three threads", card.name);
+        assert_eq!(trained(&card.axes, 2, GradientMode::Whole, true), whole, "{} saved and read back", card.name);
+        assert_eq!(trained(&card.axes, 2, GradientMode::Recompute, false), whole, "{} recomputed", card.name);
+        assert!(found.insert(whole), "{} is a network of its own", card.name);
+    }
 }
