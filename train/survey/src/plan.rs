@@ -68,7 +68,7 @@ impl Survey {
             budgets: if quick { vec![short] } else { vec![short, long] },
             rates: if quick { vec![1.0] } else { vec![0.5, 1.0, 2.0] },
             stories: scaled(stories),
-            places: 1,
+            places: 3,
             told: scaled(told),
             world: World::default().name(),
             ruler: Ruler::of(&primary()),

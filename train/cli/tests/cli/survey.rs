@@ -60,8 +60,8 @@ fn a_survey_places_each_system() {
         assert!(u > 1.0 && g > 1.0 && u.is_finite() && g.is_finite(), "three steps teach little: {one}");
         assert_eq!(one["told"], serde_json::json!([0, 2]));
     }
-    // GPT answers by Bayes in one place of each of the two stories, BERT in all places.
-    assert_eq!(asked[0]["understanding"]["given_all"]["places"], 2);
+    // GPT answers by Bayes in three places of each of the two stories, BERT in all places.
+    assert_eq!(asked[0]["understanding"]["given_all"]["places"], 6);
     assert!(asked[1]["understanding"]["given_all"]["places"].as_u64().unwrap() > 50);
     let claims = items(&told["claims"]);
     assert!(claims.iter().any(|claim| claim["name"] == "both-sides" && claim["primary"] == true), "{claims:?}");
@@ -106,7 +106,7 @@ fn another_survey_or_another_result_is_refused() {
     desk.gradus("verify s --accept").printed();
     desk.gradus("survey --resume s --quiet").fails_with(&["gpt-3.asked.json", "expected the result of seed 101: asking gpt"]);
     desk.write(gpt, own);
-    desk.write("s/plan.json", desk.text("s/plan.json").replace("\"places\": 1", "\"places\": 2"));
+    desk.write("s/plan.json", desk.text("s/plan.json").replace("\"places\": 3", "\"places\": 2"));
     desk.gradus("verify s --accept").printed();
     desk.gradus("survey --resume s --quiet").fails_with(&["s/plan.json", "expected the sizes, world and ruler of this gradus"]);
 }
