@@ -1,12 +1,23 @@
 //! Pages that a command writes to a given path.
 
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gradus_io::files::{FileError, remove_unfinished, write_atomically};
 use gradus_io::{checksums, disk};
 
 use crate::error::CliError;
+
+/// A report that is written as a page too.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Report {
+    /// Write the report to this file as Markdown too (of a survey, the plane as .svg beside it)
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "markdown")]
+    pub overwrite: bool,
+}
 
 /// Checks that the file can be written later: its folder exists, and it does not or may be replaced.
 pub fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {

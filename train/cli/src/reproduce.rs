@@ -9,7 +9,7 @@ use gradus_study::StudyError;
 
 use crate::common::Talk;
 use crate::error::CliError;
-use crate::page;
+use crate::page::{self, Report};
 use crate::progress::Display;
 use crate::{output, signals};
 
@@ -49,12 +49,8 @@ pub struct Args {
     /// Also run the experiments: size of the labelled set, shuffled sentences, frozen features
     #[arg(long)]
     full: bool,
-    /// Write the report to this file as Markdown too
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
-    /// Replace an existing file
-    #[arg(long, requires = "markdown")]
-    overwrite: bool,
+    #[command(flatten)]
+    page: Report,
     #[command(flatten)]
     talk: Talk,
 }
@@ -62,8 +58,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     signals::stop_on_ctrl_c();
-    if let Some(path) = &args.markdown {
-        page::free(path, args.overwrite)?;
+    if let Some(path) = &args.page.markdown {
+        page::free(path, args.page.overwrite)?;
     }
     let watch = Watch { monitor: &Display::choose(args.talk.quiet), samples: !args.talk.quiet };
     let made = match &args.resume {
@@ -74,12 +70,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     };
     let made = made.inspect_err(|e| {
-        if let (ReproduceError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.markdown) {
+        if let (ReproduceError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.page.markdown) {
             output::say(&format!("note: the page is written at the end: give --markdown {} again then", quoted(path)));
         }
     })?;
-    if let Some(path) = &args.markdown {
-        page::write(path, &made.markdown, args.overwrite)?;
+    if let Some(path) = &args.page.markdown {
+        page::write(path, &made.markdown, args.page.overwrite)?;
     }
     if args.talk.json { output::json(&made) } else { show(&made) }
 }

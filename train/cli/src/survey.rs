@@ -11,8 +11,9 @@ use gradus_train::systems::SURVEYED;
 
 use crate::common::Talk;
 use crate::error::CliError;
+use crate::page::{self, Report};
 use crate::progress::Display;
-use crate::{output, page, signals};
+use crate::{output, signals};
 
 /// Place GPT-1 and its relatives by how well they understand stories and how well they tell them, in exact nats
 #[derive(Clone, Debug, clap::Args)]
@@ -49,12 +50,8 @@ pub struct Args {
     /// Factor on the work of each run, the stories that are asked about, and those that are told
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
-    /// Write the report to this file as Markdown too, and the plane as .svg beside it
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
-    /// Replace an existing file
-    #[arg(long, requires = "markdown")]
-    overwrite: bool,
+    #[command(flatten)]
+    page: Report,
     #[command(flatten)]
     talk: Talk,
 }
@@ -62,9 +59,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     signals::stop_on_ctrl_c();
-    let pages = args.markdown.as_ref().map(|page| [page.clone(), page.with_extension("svg")]);
+    let pages = args.page.markdown.as_ref().map(|page| [page.clone(), page.with_extension("svg")]);
     for page in pages.iter().flatten() {
-        page::free(page, args.overwrite)?;
+        page::free(page, args.page.overwrite)?;
     }
     let monitor = Display::choose(args.talk.quiet);
     let made = match &args.resume {
@@ -75,13 +72,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     };
     let made = made.inspect_err(|e| {
-        if let (SurveyError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.markdown) {
+        if let (SurveyError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.page.markdown) {
             output::say(&format!("note: the page is written at the end: give --markdown {} again then", quoted(path)));
         }
     })?;
     if let Some([page, plane]) = &pages {
-        page::write(page, &made.markdown, args.overwrite)?;
-        page::write(plane, &made.plane.standalone(), args.overwrite)?;
+        page::write(page, &made.markdown, args.page.overwrite)?;
+        page::write(plane, &made.plane.standalone(), args.page.overwrite)?;
     }
     if args.talk.json { output::json(&made) } else { show(&made) }
 }
