@@ -111,7 +111,7 @@ pub struct GptConfig {
     pub layers: usize,
     /// Attention heads per block.
     pub heads: usize,
-    /// Width between the two layers of a feed-forward network, where it is not 4d: see [`GptConfig::inner`].
+    /// Width f between the two layers of a feed-forward network, where it is not 4d: see [`GptConfig::with_inner`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inner: Option<usize>,
     /// Activation of the feed-forward network.
@@ -208,7 +208,12 @@ impl GptConfig {
         self.width / self.heads
     }
 
-    /// Width between the two layers of a feed-forward network f: 4d where nothing else is said.
+    /// The same with this width f between the two layers of its feed-forward networks.
+    pub fn with_inner(self, inner: usize) -> Self {
+        GptConfig { inner: Some(inner).filter(|&inner| inner != self.width.saturating_mul(4)), ..self }
+    }
+
+    /// Width f between the two layers of a feed-forward network: 4d where nothing else is said.
     pub fn inner(&self) -> usize {
         self.inner.unwrap_or(4 * self.width)
     }

@@ -78,12 +78,6 @@ pub(super) fn required<T: DeserializeOwned>(fields: &Fields, name: &str) -> Resu
     T::deserialize(given(fields, name).ok_or_else(missing)?).map_err(|e| format!("{name}: {e}"))
 }
 
-/// The width inside a feed-forward network, where it is not 4·width.
-pub(super) fn inner(fields: &Fields, name: &str, width: usize) -> Result<Option<usize>, String> {
-    let inner: Option<usize> = field(fields, name, None)?;
-    Ok(inner.filter(|&inner| inner != width.saturating_mul(4)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

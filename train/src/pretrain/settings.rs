@@ -394,7 +394,7 @@ impl PretrainOptions {
             width,
             layers: self.layers.unwrap_or(base.layers),
             heads: self.heads.unwrap_or(base.heads),
-            inner: self.inner.filter(|&inner| inner != 4 * width),
+            inner: None,
             activation: axes.activation,
             positions: self.positions.unwrap_or_default(),
             embedding: self.embedding.unwrap_or_default(),
@@ -404,6 +404,10 @@ impl PretrainOptions {
             layer_norm_epsilon: axes.epsilon,
             initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
             parts: axes.parts,
+        };
+        let gpt = match self.inner {
+            Some(inner) => gpt.with_inner(inner),
+            None => gpt,
         };
         match (axes.backbone, self.units) {
             (BackboneKind::Transformer, None) => Ok(gpt.into()),

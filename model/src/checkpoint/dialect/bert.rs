@@ -200,7 +200,7 @@ impl Dialect for Encoder {
             width,
             layers: required(fields, "num_hidden_layers")?,
             heads: required(fields, "num_attention_heads")?,
-            inner: Some(field(fields, "intermediate_size", 3072)?).filter(|&inner| inner != width.saturating_mul(4)),
+            inner: None,
             activation: to_activation(&field(fields, "hidden_act", "gelu".to_owned())?)?,
             positions: Positions::Learned,
             embedding: Embedding::Separate,
@@ -211,6 +211,7 @@ impl Dialect for Encoder {
             initializer_range: field(fields, "initializer_range", 0.02)?,
             parts: self.parts(fields)?,
         };
+        let body = body.with_inner(field(fields, "intermediate_size", 3072)?);
         Ok(ModelConfig { backbone: body.into(), head: self.head(fields)? })
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::config_json::{field, given, head_from_json, inner, required};
+use super::super::config_json::{field, given, head_from_json, required};
 use super::openai_gpt::is_theirs;
 use super::{Dialect, Fields, Theirs};
 use crate::backbone::BackboneConfig;
@@ -46,7 +46,7 @@ impl Dialect for Gpt2 {
             width,
             layers: required(fields, "n_layer")?,
             heads: required(fields, "n_head")?,
-            inner: inner(fields, "n_inner", width)?,
+            inner: None,
             activation: match &*field(fields, "activation_function", "gelu_new".to_owned())? {
                 "gelu_new" | "gelu_pytorch_tanh" => Activation::Gelu,
                 "gelu" => Activation::GeluErf,
@@ -62,6 +62,7 @@ impl Dialect for Gpt2 {
             initializer_range: field(fields, "initializer_range", 0.02)?,
             parts: Parts { scaled_init: field(fields, "gradus_scaled_init", true)?, ..PARTS },
         };
+        let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?);
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig { backbone: body.into(), head: head_from_json(fields, CLASSIFIER, theirs)? })
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::config_json::{field, given, head_from_json, inner, required};
+use super::super::config_json::{field, given, head_from_json, required};
 use super::{Dialect, Fields, Theirs, model_types};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
@@ -139,14 +139,13 @@ fn gpt_from_json(fields: &Fields) -> Result<GptConfig, String> {
     }
     let default = GptConfig::default();
     let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
-    let width = required(fields, "n_embd")?;
     Ok(GptConfig {
         vocab: field(fields, "vocab_size", default.vocab)?,
         context: field(fields, contexts, default.context)?,
-        width,
+        width: required(fields, "n_embd")?,
         layers: required(fields, "n_layer")?,
         heads: required(fields, "n_head")?,
-        inner: inner(fields, "gradus_inner", width)?,
+        inner: field(fields, "gradus_inner", None)?,
         activation: field(fields, "afn", default.activation)?,
         positions: field(fields, "gradus_positions", default.positions)?,
         embedding: field(fields, "gradus_embedding", default.embedding)?,
