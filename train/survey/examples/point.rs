@@ -6,13 +6,7 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use gradus_io::progress::Silent;
-use gradus_survey::{
-    Answers, Causal, DISTANCES, Estimate, Lexicon, Masked, Story, Understanding, Window, generation, told, understanding,
-};
-use gradus_tensor::rng::Philox;
-use gradus_train::pretrain::{Part, PretrainManifest, SEPARATOR, Stored};
-use gradus_train::run::Manifest;
-use gradus_world::World;
+use gradus_survey::{DISTANCES, Estimate, Subject, Understanding, generation, told, understanding};
 
 fn shown(name: &str, estimate: &Estimate) {
     println!("{name:<34} {:.4} ± {:.4}   {} places", estimate.mean, estimate.error, estimate.places);
@@ -41,48 +35,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = args.first().ok_or("give the directory of a run")?;
     let number = |at: usize, default: usize| args.get(at).map_or(Ok(default), |arg| arg.parse());
     let (n, each) = (number(1, 200)?, number(2, 5)?);
-    if PretrainManifest::read(Path::new(run))?.corpus.is_some() {
-        return Err("expected a run on the micro-world, found one on a corpus".into());
+    let subject = Subject::read(Path::new(run), n, &Silent)?;
+    println!("{} words, {} stories", subject.lexicon.len(), subject.stories.len());
+    for (reach, found) in subject.counted().iter().enumerate() {
+        shown_by_distance(&format!("counted ±{reach}"), found);
     }
-    let stored = Stored::read(Path::new(run), Path::new("."), &Silent)?;
-    let world = World::named(stored.manifest.settings.retold);
-    let (source, model) = (&*stored.source, &stored.trainer.params);
-    let lexicon = Lexicon::of(source)?;
-    let stories = Story::held_out(source, &world, &lexicon, n)?;
-    println!("{} words, {} stories", lexicon.len(), stories.len());
-    let all: Vec<Vec<usize>> = stories.iter().map(|story| (0..story.words.len()).collect()).collect();
-
-    let train: Vec<Vec<usize>> = (0..source.texts(Part::Train))
-        .map(|number| source.text(Part::Train, number).into_iter().map(|token| lexicon.of_token(token)).collect())
-        .collect();
-    for reach in [0, 1, 2] {
-        let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
-        let found = understanding(&stories, &all, |story, at| sure(at.iter().map(|&at| window.answer(story, at)).collect()))?;
-        shown_by_distance(&format!("counted ±{reach}"), &found);
-    }
-    let masked;
-    let causal;
-    let (answers, places): (&dyn Answers, _) = match &stored.viewer {
-        Some(viewer) => {
-            masked = Masked { model, viewer, lexicon: &lexicon, length: world.properties().mean_tokens.round() as usize };
-            (&masked, all)
-        }
-        None => {
-            let separator = source.tokenizer().token_id(SEPARATOR).ok_or("a run on the micro-world has its separator")?;
-            causal = Causal { model, separator, lexicon: &lexicon };
-            let mut rng = Philox::new(1);
-            let some = |mut at: Vec<usize>| {
-                rng.shuffle(&mut at);
-                at.truncate(each);
-                at
-            };
-            (&causal, all.into_iter().map(some).collect())
-        }
-    };
-    let g = generation(&stories, |story| sure(answers.along(story)))?;
+    let (stories, model) = (&subject.stories, subject.model());
+    let g = generation(stories, |story| sure(model.along(story)))?;
     shown("G", &g.before);
     shown("U, left only", &g.left_only);
-    println!("{} of 100 stories told are stories", told(answers, &world, &lexicon, 100, 1));
-    shown_by_distance("", &understanding(&stories, &places, |story, at| sure(answers.cloze(story, at)))?);
+    println!("{} of 100 stories told are stories", told(&*model, &subject.world, &subject.lexicon, 100, 1));
+    let places = subject.places(subject.is_by_bayes().then_some(each), 1);
+    shown_by_distance("", &understanding(stories, &places, |story, at| sure(model.cloze(story, at)))?);
     Ok(())
 }

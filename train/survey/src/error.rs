@@ -1,5 +1,7 @@
 //! Everything a survey can end with.
 
+use std::path::PathBuf;
+
 use gradus_io::files::FileError;
 use gradus_study::StudyError;
 use gradus_train::hyperparameters::RangeError;
@@ -23,6 +25,8 @@ pub enum SurveyError {
     File(#[from] FileError),
     #[error(transparent)]
     Study(#[from] StudyError),
+    #[error("{run}: expected a run on the micro-world, found one on a corpus", run = run.display())]
+    Corpus { run: PathBuf },
     #[error(transparent)]
     Range(#[from] RangeError),
 }

@@ -25,6 +25,7 @@ mod results;
 mod run;
 mod stage;
 mod story;
+mod subject;
 
 pub use answers::{Answers, Causal, Masked};
 pub use counts::Window;
@@ -35,3 +36,4 @@ pub use plan::{SEARCH_SEED, Survey};
 pub use results::Asked;
 pub use run::{Surveyed, begin, resume};
 pub use story::{DISTANCES, Place, Story};
+pub use subject::Subject;

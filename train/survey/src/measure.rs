@@ -22,7 +22,7 @@ pub struct Estimate {
 }
 
 /// JSON has no NaN, and says null instead.
-fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 

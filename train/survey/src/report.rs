@@ -46,7 +46,7 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
         ..Document::default()
     };
     report.section("", vec![Block::Figures(figures(results, survey))]);
-    let caption = "Each system after the smaller budget and the larger, joined by a line; whiskers are 95 % intervals of the mean: over seeds \
+    let caption = "Each system after each budget of work, joined by a line; whiskers are 95 % intervals of the mean: over seeds \
                    (Student's t), or of one seed over stories.";
     report.section("The plane", vec![Block::Plots(vec![plane(results, survey)], caption.into()), standing(results, survey)]);
     report.section("By how far back the word was last said", vec![by_distance(results, survey)]);
@@ -209,6 +209,10 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
     [Block::Text(ruler::RULE.into())].into_iter().chain(few).chain([table]).collect()
 }
 
+fn outcome(tried: &Trained) -> String {
+    if tried.loss.is_finite() { format!("{}: {:.4}", tried.lr, tried.loss) } else { format!("{}: diverged", tried.lr) }
+}
+
 fn training(results: &Results, survey: &Survey) -> Vec<Block> {
     let row = |(card, budget): (&'static Card, u64)| {
         let own: Vec<&Trained> = results.trained.iter().filter(|t| t.system == card.name && t.budget == budget).collect();
@@ -226,9 +230,9 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
         Some(Row { own: budget == survey.most(), ..Row::new(name(card, budget), cells) })
     };
     let heads = [
-        "Of the first seed",
+        "Work, in steps of GPT",
         "parameters",
-        "steps",
+        "steps, first seed",
         "10⁹ operations a step",
         "10¹² in all",
         "peak rate",
@@ -239,10 +243,10 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
     if !results.rates.is_empty() {
         let rates = |(card, budget): (&'static Card, u64)| {
             let own = results.rates.iter().filter(|t| t.system == card.name && t.budget == budget);
-            Row::new(name(card, budget), own.map(|t| format!("{}: {:.4}", t.lr, t.loss)))
+            Row::new(name(card, budget), own.map(outcome))
         };
-        let heads =
-            [format!("Loss by rate, seed {SEARCH_SEED}"), "half the usual".into(), "the usual".into(), "twice the usual".into()];
+        let tried = survey.rates.iter().map(|rate| format!("{rate} × the usual rate"));
+        let heads = [format!("Rate and loss, seed {SEARCH_SEED}")].into_iter().chain(tried);
         blocks.push(Block::table(heads, each(survey).map(rates)));
     }
     blocks

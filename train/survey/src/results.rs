@@ -3,7 +3,7 @@
 use gradus_train::systems::Figure;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Estimate, Generation, Understanding};
+use crate::measure::{Estimate, Generation, Understanding, number};
 use crate::story::DISTANCES;
 
 /// A system that was trained.
@@ -19,7 +19,8 @@ pub struct Trained {
     pub steps: u64,
     /// Of a step, in floating-point operations.
     pub flops: f64,
-    /// On held-out stories, in nats per token asked.
+    /// On held-out stories, in nats per token asked; NaN: it diverged.
+    #[serde(deserialize_with = "number")]
     pub loss: f64,
     pub seconds: f64,
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::SurveyError;
-use crate::plan::{SEARCH_SEED, Stage, Survey, stages};
+use crate::plan::{SEARCH_SEED, Stage, Survey, stages, usual_rate};
 use crate::results::{Asked, Counted, Results, Trained};
 use crate::stage::{self, Paths};
 use crate::{claims, report};
@@ -101,9 +101,11 @@ fn collect(paths: &Paths, survey: &Survey, all: &[Stage]) -> Result<Results, Sur
     let mut results = Results::default();
     for stage in all {
         match *stage {
-            Stage::Rate { card, budget, .. } => {
-                let own =
-                    |t: &Trained| (&*t.system, t.budget, t.seed, &t.world) == (card.name, budget, SEARCH_SEED, &survey.world);
+            Stage::Rate { card, budget, rate } => {
+                let lr = rate * usual_rate(card);
+                let own = |t: &Trained| {
+                    (&*t.system, t.budget, t.seed, t.lr, &t.world) == (card.name, budget, SEARCH_SEED, lr, &survey.world)
+                };
                 results.rates.push(read(paths, stage, own)?);
             }
             Stage::Train { card, budget, seed } => {

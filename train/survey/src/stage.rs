@@ -5,27 +5,20 @@ use std::time::Instant;
 
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
-use gradus_io::progress::{Job, Monitor, Progress};
+use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
-use gradus_tensor::rng::Philox;
-use gradus_train::pretrain::{self, Part, PretrainControl, PretrainError, SEPARATOR, Stored};
-use gradus_train::run::Control;
+use gradus_train::pretrain::{self, PretrainControl, PretrainError};
+use gradus_train::run::{Control, RunError};
 use gradus_train::systems::Card;
-use gradus_world::World;
+use gradus_train::trainer::TrainError;
 
-use crate::answers::{Answers, Causal, Masked};
-use crate::counts::Window;
 use crate::error::SurveyError;
 use crate::level;
-use crate::lexicon::Lexicon;
 use crate::measure::{generation, told, understanding};
 use crate::plan::{SEARCH_SEED, Stage, Survey, usual_rate};
 use crate::results::{Asked, Counted, Trained};
-use crate::story::Story;
-
-/// Words on each side that are counted, at most.
-const REACH: usize = 2;
+use crate::subject::Subject;
 
 /// The directory of a survey.
 ///
@@ -76,7 +69,11 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
     match *stage {
         Stage::Rate { card, budget, rate } => {
             let run = paths.search().join(format!("{}-{budget}-{rate}", card.name));
-            let trained = train(paths, survey, card, (budget, SEARCH_SEED, rate * usual_rate(card)), &run, monitor)?;
+            let lr = rate * usual_rate(card);
+            let trained = match train(paths, survey, card, (budget, SEARCH_SEED, lr), &run, monitor) {
+                Err(SurveyError::Pretrain(e)) if is_divergence(&e) => diverged(survey, card, budget, lr),
+                trained => trained?,
+            };
             records::write(&file, &trained)?;
             Ok(outcome(&trained))
         }
@@ -87,7 +84,7 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
             Ok(outcome(&trained))
         }
         Stage::Ask { card, budget, seed } => {
-            let asked = ask(paths, survey, card, budget, seed, monitor)?;
+            let asked = ask(paths, survey, card, (budget, seed), monitor)?;
             records::write(&file, &asked)?;
             let (u, g, (stories, of)) = (asked.understanding.given_all.mean, asked.generation.before.mean, asked.told);
             Ok(format!("U {u:.3}, G {g:.3} nats, {stories} of {of} stories told are stories"))
@@ -95,7 +92,10 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
         Stage::Count { seed } => {
             let counted = count(paths, survey, seed)?;
             records::write(&file, &counted)?;
-            Ok(format!("U {:.3} nats between two words on each side", counted.by_reach[REACH].given_all.mean))
+            Ok(format!(
+                "U {:.3} nats between two words on each side",
+                counted.by_reach.last().expect("every reach").given_all.mean
+            ))
         }
     }
 }
@@ -105,7 +105,19 @@ fn outcome(trained: &Trained) -> String {
     format!("{parameters} parameters, {steps} steps at {lr}: {loss:.4} nats per token asked")
 }
 
-/// The rate with the lowest loss on held-out stories.
+/// Did the training end because its rate was too high?
+fn is_divergence(error: &PretrainError) -> bool {
+    let is_not_finite = |e: &RunError| matches!(e, RunError::Train(TrainError::NotFinite { .. }));
+    matches!(error, PretrainError::Diverged { .. }) || matches!(error, PretrainError::Run(e) if is_not_finite(e))
+}
+
+/// What such a training came to: a rate that is not chosen.
+fn diverged(survey: &Survey, card: &Card, budget: u64, lr: f64) -> Trained {
+    let (system, world) = (card.name.into(), survey.world.clone());
+    Trained { system, world, seed: SEARCH_SEED, budget, lr, parameters: 0, steps: 0, flops: 0.0, loss: f64::NAN, seconds: 0.0 }
+}
+
+/// The rate with the lowest loss on held-out stories; one that diverged has none.
 fn best_rate(paths: &Paths, survey: &Survey, card: &'static Card, budget: u64) -> Result<f64, SurveyError> {
     if let [rate] = survey.rates[..] {
         return Ok(rate * usual_rate(card));
@@ -158,60 +170,21 @@ fn train(
     })
 }
 
-/// Some places of each story, or all: a function of the seed.
-fn places(stories: &[Story], each: Option<usize>, seed: u64) -> Vec<Vec<usize>> {
-    let mut rng = Philox::new(seed);
-    let mut some = |story: &Story| {
-        let mut at: Vec<usize> = (0..story.words.len()).collect();
-        if let Some(each) = each {
-            rng.shuffle(&mut at);
-            at.truncate(each);
-        }
-        at
-    };
-    stories.iter().map(&mut some).collect()
-}
-
-/// What a stage that asks needs of a run.
-struct Asker {
-    run: Stored,
-    world: World,
-    lexicon: Lexicon,
-    stories: Vec<Story>,
-}
-
-impl Asker {
-    fn new(run: &Path, survey: &Survey, monitor: &dyn Monitor) -> Result<Self, SurveyError> {
-        let run = Stored::read(run, run, monitor)?;
-        let world = World::default();
-        let lexicon = Lexicon::of(&*run.source)?;
-        let stories = Story::held_out(&*run.source, &world, &lexicon, survey.stories)?;
-        Ok(Asker { run, world, lexicon, stories })
-    }
-}
-
-fn ask(paths: &Paths, survey: &Survey, card: &Card, budget: u64, seed: u64, monitor: &dyn Monitor) -> Result<Asked, SurveyError> {
+fn ask(
+    paths: &Paths,
+    survey: &Survey,
+    card: &Card,
+    (budget, seed): (u64, u64),
+    monitor: &dyn Monitor,
+) -> Result<Asked, SurveyError> {
     let begin = Instant::now();
-    let Asker { run, world, lexicon, stories } = Asker::new(&paths.run(card, budget, seed), survey, monitor)?;
-    let model = &run.trainer.params;
-    let (masked, causal);
-    let (model, each): (&dyn Answers, _) = match &run.viewer {
-        Some(viewer) => {
-            let length = world.properties().mean_tokens.round() as usize;
-            masked = Masked { model, viewer, lexicon: &lexicon, length };
-            (&masked, None)
-        }
-        None => {
-            let separator = run.source.tokenizer().token_id(SEPARATOR).expect("its stories are opened by it");
-            causal = Causal { model, separator, lexicon: &lexicon };
-            (&causal, Some(survey.places))
-        }
-    };
-    let places = places(&stories, each, seed);
+    let subject = Subject::read(&paths.run(card, budget, seed), survey.stories, monitor)?;
+    let (stories, model) = (&subject.stories, subject.model());
+    let places = subject.places(subject.is_by_bayes().then_some(survey.places), seed);
     let mut watched =
         Watched { progress: monitor.begin(Job::new("asking", 2 * stories.len() as u64, "stories")), done: 0, paths };
-    let generation = generation(&stories, |story| watched.next(|| model.along(story)))?;
-    let understanding = understanding(&stories, &places, |story, at| watched.next(|| model.cloze(story, at)))?;
+    let generation = generation(stories, |story| watched.next(|| model.along(story)))?;
+    let understanding = understanding(stories, &places, |story, at| watched.next(|| model.cloze(story, at)))?;
     watched.progress.finish();
     Ok(Asked {
         system: card.name.into(),
@@ -220,7 +193,7 @@ fn ask(paths: &Paths, survey: &Survey, card: &Card, budget: u64, seed: u64, moni
         budget,
         understanding,
         generation,
-        told: (told(model, &world, &lexicon, survey.told, seed), survey.told),
+        told: (told(&*model, &subject.world, &subject.lexicon, survey.told, seed), survey.told),
         seconds: begin.elapsed().as_secs_f64(),
     })
 }
@@ -247,16 +220,43 @@ impl Watched<'_> {
 /// What neighbours tell in all places; any run of the seed has its stories.
 fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyError> {
     let card = survey.cards().next().expect("a system");
-    let run = paths.run(card, survey.most(), seed);
-    let Asker { run, lexicon, stories, .. } = Asker::new(&run, survey, &gradus_io::progress::Silent)?;
-    let all = places(&stories, None, seed);
-    let train: Vec<Vec<usize>> = (0..run.source.texts(Part::Train))
-        .map(|number| run.source.text(Part::Train, number).into_iter().map(|token| lexicon.of_token(token)).collect())
-        .collect();
-    let of_reach = |reach| {
-        let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
-        understanding(&stories, &all, |story, at| Ok(at.iter().map(|&at| window.answer(story, at)).collect()))
-    };
-    let by_reach = (0..=REACH).map(of_reach).collect::<Result<_, SurveyError>>()?;
-    Ok(Counted { world: survey.world.clone(), seed, by_reach })
+    let subject = Subject::read(&paths.run(card, survey.most(), seed), survey.stories, &Silent)?;
+    Ok(Counted { world: survey.world.clone(), seed, by_reach: subject.counted() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gradus_train::systems::ALL;
+
+    #[test]
+    fn a_rate_that_diverges_is_not_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+        let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
+        let survey = Survey::new(vec![card.name.into()], 1, 101, false, 1.0);
+        let of = |rate: f64, loss| Trained {
+            system: card.name.into(),
+            world: survey.world.clone(),
+            seed: SEARCH_SEED,
+            budget: 1000,
+            lr: rate * usual_rate(card),
+            parameters: 1,
+            steps: 1,
+            flops: 1.0,
+            loss,
+            seconds: 0.0,
+        };
+        let chosen = |losses: [f64; 3]| {
+            for (&rate, loss) in survey.rates.iter().zip(losses) {
+                records::write(&paths.result(&Stage::Rate { card, budget: 1000, rate }), &of(rate, loss)).unwrap();
+            }
+            best_rate(&paths, &survey, card, 1000).unwrap() / usual_rate(card)
+        };
+        assert_eq!(chosen([1.5, 1.2, 1.3]), 1.0);
+        assert_eq!(chosen([1.5, f64::NAN, f64::NAN]), 0.5);
+        assert_eq!(chosen([f64::NAN, 1.2, 1.1]), 2.0);
+
+        let at = PretrainError::Diverged { step: 3, loss: f64::NAN };
+        assert!(is_divergence(&at) && !is_divergence(&PretrainError::Interrupted));
+    }
 }

@@ -1,0 +1,98 @@
+//! A run that is asked, and what it is asked about.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use gradus_io::progress::Monitor;
+use gradus_tensor::rng::Philox;
+use gradus_train::pretrain::{Part, PretrainError, PretrainManifest, SEPARATOR, Stored};
+use gradus_train::run::Manifest;
+use gradus_world::World;
+
+use crate::answers::{Answers, Causal, Masked};
+use crate::counts::Window;
+use crate::error::SurveyError;
+use crate::lexicon::Lexicon;
+use crate::measure::{Understanding, understanding};
+use crate::story::Story;
+
+/// Words on each side that are counted, at most.
+const REACH: usize = 2;
+
+/// A run on the micro-world, with held-out stories of its own.
+pub struct Subject {
+    /// The run.
+    pub run: Stored,
+    /// Its world.
+    pub world: World,
+    /// The world's words as its tokens.
+    pub lexicon: Lexicon,
+    /// Held-out stories.
+    pub stories: Vec<Story>,
+}
+
+impl Subject {
+    /// Reads a run, and its first `stories` held-out stories.
+    ///
+    /// # Errors
+    /// No run, a damaged one, or one that is not on the micro-world.
+    pub fn read(dir: &Path, stories: usize, monitor: &dyn Monitor) -> Result<Self, SurveyError> {
+        let manifest = PretrainManifest::read(dir).map_err(PretrainError::from)?;
+        if manifest.corpus.is_some() {
+            return Err(SurveyError::Corpus { run: dir.to_owned() });
+        }
+        let run = Stored::read(dir, dir, monitor)?;
+        let world = World::named(run.manifest.settings.retold);
+        let lexicon = Lexicon::of(&*run.source)?;
+        let stories = Story::held_out(&*run.source, &world, &lexicon, stories)?;
+        Ok(Subject { run, world, lexicon, stories })
+    }
+
+    /// Does it answer about a hidden word by Bayes, with as many passes as there are words?
+    pub fn is_by_bayes(&self) -> bool {
+        self.run.viewer.is_none()
+    }
+
+    /// Its model, to be asked.
+    pub fn model(&self) -> Box<dyn Answers + '_> {
+        let (model, lexicon) = (&self.run.trainer.params, &self.lexicon);
+        match &self.run.viewer {
+            Some(viewer) => {
+                let length = self.world.properties().mean_tokens.round() as usize;
+                Box::new(Masked { model, viewer, lexicon, length })
+            }
+            None => {
+                let separator = self.run.source.tokenizer().token_id(SEPARATOR).expect("its stories are opened by it");
+                Box::new(Causal { model, separator, lexicon })
+            }
+        }
+    }
+
+    /// So many places of each story drawn at random, a function of the seed; or all.
+    pub fn places(&self, each: Option<usize>, seed: u64) -> Vec<Vec<usize>> {
+        let mut rng = Philox::new(seed);
+        let some = |story: &Story| {
+            let mut at: Vec<usize> = (0..story.words.len()).collect();
+            if let Some(each) = each {
+                rng.shuffle(&mut at);
+                at.truncate(each);
+            }
+            at
+        };
+        self.stories.iter().map(some).collect()
+    }
+
+    /// U of counts in the training stories: of no neighbours, of one word on each side, of two.
+    pub fn counted(&self) -> Vec<Understanding> {
+        let source = &*self.run.source;
+        let words = |number| source.text(Part::Train, number).into_iter().map(|token| self.lexicon.of_token(token)).collect();
+        let train: Vec<Vec<usize>> = (0..source.texts(Part::Train)).map(words).collect();
+        let all = self.places(None, 0);
+        let of_reach = |reach| {
+            let window = Window::count(train.iter().map(Vec::as_slice), self.lexicon.len(), reach);
+            let answer = |story: &[usize], at: &[usize]| Ok(at.iter().map(|&at| window.answer(story, at)).collect());
+            understanding::<Infallible>(&self.stories, &all, answer).unwrap_or_else(|never| match never {})
+        };
+        (0..=REACH).map(of_reach).collect()
+    }
+}
