@@ -100,7 +100,7 @@ pub fn answer(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) 
 }
 
 /// What the answer about a token of `abcdef` depends on, as cards draw it: changing a token that is seen changes a network's answer.
-pub fn seen(axes: &Axes, asked: char) -> String {
+fn seen(axes: &Axes, asked: char) -> String {
     let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
     let at = asked as usize - 'a' as usize;
     let mark = |(j, letter): (usize, char)| {

@@ -69,7 +69,7 @@ fn a_survey_places_each_system() {
     let results = desk.json("s/results.json");
     let trained = items(&results["trained"]);
     let work = trained.iter().map(|t| number(&t["flops"]) * number(&t["steps"])).collect::<Vec<_>>();
-    assert!((work[1] / work[0] - 1.0).abs() < 0.25, "of two steps, to the nearest: {work:?}");
+    assert!((work[1] / work[0] - 1.0).abs() < 0.5 / 2.5, "half a step of at least two and a half: {work:?}");
     assert_holds(&desk.text("s/report.html"), &["The plane", "<svg", "BERT, 3 steps", "undecided: fewer than 6 seeds"]);
     assert_holds(&desk.text("s/plane.svg"), &["<svg", "bert", "gpt", "perfect"]);
 }
