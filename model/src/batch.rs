@@ -1,4 +1,4 @@
-//! What a model is trained on in one step.
+//! What a model is trained on in one step, and which losses that declares.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::side::{Side, Sight};
 
-/// What is read and what is asked: tokens, and in fine-tuning a label per example.
+/// What is read and what is asked: tokens, and of each head that is asked, a label per example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// What the body reads, B sequences of T slots.
@@ -20,13 +20,17 @@ pub struct Batch {
     pub targets: Arc<[u32]>,
     /// Each answer's weight in the loss; all 0: the language model takes no part.
     pub weights: Arc<[f64]>,
-    /// What fine-tuning is to predict; `None` in pre-training.
-    pub labels: Option<Labels>,
+    /// What heads are to predict, one entry for each that is asked, in their order.
+    #[serde(default, with = "one_or_more")]
+    pub labels: Vec<Labels>,
 }
 
 /// Labelled examples, each of one or more consecutive sequences of a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
+    /// The number of the head that is asked.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub head: usize,
     /// Sequences per example: 1; 2 where both orders are read; K for K answers to choose from.
     pub per_example: usize,
     /// The position of the extract token in each sequence (B).
@@ -46,7 +50,7 @@ impl Batch {
         weights: impl Into<Arc<[f64]>>,
     ) -> Self {
         let side = Side::causal(sequences, inputs);
-        Batch { side, asked: None, targets: targets.into(), weights: weights.into(), labels: None }
+        Batch { side, asked: None, targets: targets.into(), weights: weights.into(), labels: Vec::new() }
     }
 
     /// Does any token that is asked count?
@@ -54,15 +58,29 @@ impl Batch {
         self.weights.iter().any(|&w| w != 0.0)
     }
 
+    /// Is the loss of the tokens part of the batch's? Where nothing else is asked it is, though it be 0.
+    pub fn asks_tokens(&self) -> bool {
+        self.labels.is_empty() || self.predicts_tokens()
+    }
+
+    /// Is this head asked?
+    pub fn asks_head(&self, head: usize) -> bool {
+        self.labels.iter().any(|labels| labels.head == head)
+    }
+
+    /// Sequences that must stay together: no example of any head is cut.
+    pub fn together(&self) -> usize {
+        self.labels.iter().map(|labels| labels.per_example.max(1)).fold(1, lcm)
+    }
+
     /// At most `parts` parts, as equal as possible, each with the index of its first sequence; no example is cut. A part with
     /// labels is as long as its own longest sequence: where short examples come first, little is computed on padding.
     pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
-        let each = self.labels.as_ref().map_or(1, |l| l.per_example);
-        let n = self.side.sequences / each.max(1);
+        let each = self.together();
+        let n = self.side.sequences / each;
         let parts = parts.clamp(1, n.max(1));
         let part = |i: usize| {
-            let examples = i * n / parts..(i + 1) * n / parts;
-            let sequences = examples.start * each..examples.end * each;
+            let sequences = i * n / parts * each..(i + 1) * n / parts * each;
             let longest = self.longest(sequences.clone());
             let (asked, targets, weights) = self.answers(sequences.clone(), longest);
             let part = Batch {
@@ -70,15 +88,7 @@ impl Batch {
                 asked,
                 targets,
                 weights,
-                labels: self.labels.as_ref().map(|labels| {
-                    let classes = labels.targets.len() / n.max(1);
-                    Labels {
-                        per_example: each,
-                        extract: labels.extract[sequences.clone()].into(),
-                        targets: labels.targets[examples.start * classes..examples.end * classes].into(),
-                        weights: labels.weights[examples].into(),
-                    }
-                }),
+                labels: self.labels.iter().map(|labels| labels.of(sequences.clone())).collect(),
             };
             (sequences.start, part)
         };
@@ -87,10 +97,13 @@ impl Batch {
 
     /// Slots that some of the sequences need.
     fn longest(&self, sequences: Range<usize>) -> usize {
-        let ends = match (&self.side.sight, &self.labels) {
-            (Sight::Full(Some(lengths)), _) => lengths[sequences].iter().copied().max(),
-            (Sight::Causal, Some(labels)) => labels.extract[sequences].iter().map(|&end| end as usize + 1).max(),
-            _ => None,
+        let ends = match &self.side.sight {
+            Sight::Full(Some(lengths)) => lengths[sequences].iter().copied().max(),
+            Sight::Full(None) => None,
+            Sight::Causal => {
+                let read = self.labels.iter().flat_map(|labels| &labels.extract[sequences.clone()]);
+                read.map(|&end| end as usize + 1).max()
+            }
         };
         ends.unwrap_or(self.side.length())
     }
@@ -113,6 +126,59 @@ impl Batch {
     }
 }
 
+impl Labels {
+    /// Those of some of the sequences, whole examples.
+    fn of(&self, sequences: Range<usize>) -> Self {
+        let examples = sequences.start / self.per_example..sequences.end / self.per_example;
+        let classes = self.targets.len() / self.weights.len().max(1);
+        Labels {
+            head: self.head,
+            per_example: self.per_example,
+            extract: self.extract[sequences].into(),
+            targets: self.targets[examples.start * classes..examples.end * classes].into(),
+            weights: self.weights[examples].into(),
+        }
+    }
+}
+
+/// The least common multiple.
+fn lcm(a: usize, b: usize) -> usize {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_first(head: &usize) -> bool {
+    *head == 0
+}
+
+/// A sequence as files have it: nothing as null, one as itself, more as a list.
+pub(crate) mod one_or_more {
+    use serde::de::{DeserializeOwned, Error};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    pub fn serialize<X: Serialize, S: Serializer>(all: &[X], to: S) -> Result<S::Ok, S::Error> {
+        match all {
+            [] => to.serialize_none(),
+            [one] => one.serialize(to),
+            more => more.serialize(to),
+        }
+    }
+
+    pub fn deserialize<'d, X: DeserializeOwned, D: Deserializer<'d>>(from: D) -> Result<Vec<X>, D::Error> {
+        let all = match Value::deserialize(from)? {
+            Value::Null => Vec::new(),
+            Value::Array(all) => all,
+            one => vec![one],
+        };
+        all.into_iter().map(|one| serde_json::from_value(one).map_err(D::Error::custom)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +191,7 @@ mod tests {
     fn counted(sequences: usize, t: usize, labels: Labels) -> Batch {
         let n = (sequences * t) as u32;
         let weights = count(sequences * t);
-        Batch { labels: Some(labels), ..Batch::next(sequences, (0..n).collect::<Vec<_>>(), (1..=n).collect::<Vec<_>>(), weights) }
+        Batch { labels: vec![labels], ..Batch::next(sequences, (0..n).collect::<Vec<_>>(), (1..=n).collect::<Vec<_>>(), weights) }
     }
 
     #[test]
@@ -134,14 +200,14 @@ mod tests {
         let b = n * k;
         let extract = vec![t as u32 - 1; b].into();
         let (targets, weights) = (count(n * classes).into(), count(n).into());
-        let batch = counted(b, t, Labels { per_example: k, extract, targets, weights });
+        let batch = counted(b, t, Labels { head: 0, per_example: k, extract, targets, weights });
         for parts in 1..8 {
             let all = batch.split(parts);
             assert_eq!(all.len(), parts.min(n));
             let join = |f: &dyn Fn(&Batch) -> Vec<f64>| all.iter().flat_map(|(_, part)| f(part)).collect::<Vec<_>>();
             assert_eq!(join(&|p| p.side.tokens.iter().map(|&i| i.into()).collect()), count(b * t));
             assert_eq!(join(&|p| p.weights.to_vec()), batch.weights[..], "no part has its own mean");
-            let labels = |p: &Batch| p.labels.clone().unwrap();
+            let labels = |p: &Batch| p.labels[0].clone();
             assert_eq!(join(&|p| labels(p).targets.to_vec()), count(n * classes));
             for (first, part) in &all {
                 assert_eq!((first % k, part.side.sequences % k), (0, 0));
@@ -154,22 +220,58 @@ mod tests {
 
     #[test]
     fn tokens_of_no_weight_are_not_predicted() {
-        let labels = Labels { per_example: 1, extract: [0].into(), targets: [1.0].into(), weights: [1.0].into() };
+        let labels = Labels { head: 0, per_example: 1, extract: [0].into(), targets: [1.0].into(), weights: [1.0].into() };
         let batch = |weights: [f64; 2]| Batch { weights: weights.into(), ..counted(1, 2, labels.clone()) };
         assert_eq!([[0.0, 0.0], [0.0, 0.5], [0.5, 0.5]].map(|weights| batch(weights).predicts_tokens()), [false, true, true]);
     }
 
+    /// One head reads each sequence, another pairs of them: no pair is cut, and each part has the labels of both.
+    #[test]
+    fn examples_of_two_heads_stay_together() {
+        let one = Labels { head: 0, per_example: 1, extract: [1; 4].into(), targets: count(8).into(), weights: count(4).into() };
+        let two = Labels {
+            head: 1,
+            per_example: 2,
+            extract: [0, 2, 1, 2].into(),
+            targets: count(4).into(),
+            weights: [5.0, 6.0].into(),
+        };
+        let batch = Batch { labels: vec![one, two], ..Batch::next(4, [0; 12], [0; 12], [1.0; 12]) };
+        assert_eq!((batch.together(), batch.asks_head(1), batch.asks_head(2)), (2, true, false));
+        let parts = batch.split(4);
+        let of = |part: usize| parts[part].1.labels.iter().map(|l| (l.targets.to_vec(), l.weights.to_vec())).collect::<Vec<_>>();
+        assert_eq!(parts.iter().map(|(first, part)| (*first, part.side.sequences)).collect::<Vec<_>>(), [(0, 2), (2, 2)]);
+        assert_eq!(of(0), [(vec![0.0, 1.0, 2.0, 3.0], vec![0.0, 1.0]), (vec![0.0, 1.0], vec![5.0])]);
+        assert_eq!(of(1), [(vec![4.0, 5.0, 6.0, 7.0], vec![2.0, 3.0]), (vec![2.0, 3.0], vec![6.0])]);
+        assert_eq!([lcm(4, 6), lcm(1, 3), lcm(2, 2)], [12, 3, 2]);
+    }
+
+    /// Files from before there was more than one head are read, and written, as they were.
+    #[test]
+    fn labels_of_one_head_are_written_without_a_list() {
+        let labels = |head| Labels { head, per_example: 1, extract: [0].into(), targets: [1.0].into(), weights: [1.0].into() };
+        for all in [vec![], vec![labels(0)], vec![labels(0), labels(1)]] {
+            let batch = Batch { labels: all.clone(), ..Batch::next(1, [3], [4], [1.0]) };
+            let written = serde_json::to_value(&batch).unwrap();
+            let shape = [written["labels"].is_null(), written["labels"].is_object(), written["labels"].is_array()];
+            assert_eq!(shape, [0, 1, 2].map(|n| n == all.len()));
+            assert_eq!((all.len() == 1).then(|| written["labels"].get("head").is_none()), (all.len() == 1).then_some(true));
+            assert_eq!(serde_json::from_value::<Batch>(written).unwrap(), batch);
+        }
+    }
+
     #[test]
     fn a_part_is_as_long_as_its_longest_sequence() {
-        let labels = Labels { per_example: 1, extract: [1, 0, 3, 2].into(), targets: [1.0; 4].into(), weights: [0.25; 4].into() };
+        let labels =
+            Labels { head: 0, per_example: 1, extract: [1, 0, 3, 2].into(), targets: [1.0; 4].into(), weights: [0.25; 4].into() };
         let batch = counted(4, 4, labels);
         let parts = batch.split(2);
         let (short, long) = (&parts[0].1, &parts[1].1);
         assert_eq!((short.side.length(), long.side.length()), (2, 4));
         assert_eq!((&short.side.tokens[..], &short.targets[..]), (&[0, 1, 4, 5][..], &[1, 2, 5, 6][..]));
         assert_eq!(short.weights[..], [0.0, 1.0, 4.0, 5.0]);
-        assert_eq!((&long.side.tokens[..], &long.labels.as_ref().unwrap().extract[..]), (&batch.side.tokens[8..], &[3, 2][..]));
-        let unlabelled = Batch { labels: None, ..batch };
+        assert_eq!((&long.side.tokens[..], &long.labels[0].extract[..]), (&batch.side.tokens[8..], &[3, 2][..]));
+        let unlabelled = Batch { labels: vec![], ..batch };
         assert!(unlabelled.split(2).iter().all(|(_, part)| part.side.length() == 4));
     }
 }

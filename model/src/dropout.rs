@@ -24,8 +24,8 @@ pub enum Site {
     AttentionBranch(usize),
     /// On block l's feed-forward branch.
     MlpBranch(usize),
-    /// On the hidden state that the head reads.
-    Classifier,
+    /// On the hidden state that head k reads.
+    Classifier(usize),
     /// On an LSTM's projected states; it has no blocks.
     Projection,
 }
@@ -38,7 +38,7 @@ impl Site {
             Site::Attention(l) => 3 * l + 1,
             Site::AttentionBranch(l) => 3 * l + 2,
             Site::MlpBranch(l) => 3 * l + 3,
-            Site::Classifier => u32::MAX as usize,
+            Site::Classifier(k) => u32::MAX as usize - k,
         };
         number as u32
     }
@@ -112,7 +112,10 @@ mod tests {
     fn every_place_keeps_its_number() {
         let of_block = |l| [Site::Attention(l), Site::AttentionBranch(l), Site::MlpBranch(l)].map(Site::number);
         assert_eq!([0, 1, 11].map(of_block), [[1, 2, 3], [4, 5, 6], [34, 35, 36]]);
-        assert_eq!([Site::Embedding, Site::Projection, Site::Classifier].map(Site::number), [0, 1, u32::MAX]);
+        assert_eq!(
+            [Site::Embedding, Site::Projection, Site::Classifier(0), Site::Classifier(1)].map(Site::number),
+            [0, 1, u32::MAX, u32::MAX - 1]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The linear layer that fine-tuning adds (§3.2, §3.3, figure 1): from the hidden state at the extract token to classes.
+//! The linear layers that fine-tuning adds (§3.2, §3.3, figure 1): from the hidden state at the extract token to classes.
 //!
 //! ```text
 //! P(y | x¹ … xᵐ) = softmax(hₗᵐ W_y)                                                        (equation 3)
@@ -18,17 +18,17 @@
 
 use std::sync::Arc;
 
-use gradus_autograd::Var;
-use gradus_tensor::Real;
+use gradus_autograd::{Tape, Var};
+use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Labels;
+use crate::batch::{Batch, Labels};
 use crate::config::{ConfigError, ensure};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::Linear;
 use crate::param::Param;
 use crate::tree;
-use crate::tree::P;
+use crate::tree::{P, Path, Tree};
 
 /// How the hidden states of an example's sequences become logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +100,56 @@ tree! {
     }
 }
 
+/// The heads above a backbone, in a sequence: the first is named `score`, the next `score_1`, `score_2`, …
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heads<V>(pub Vec<Head<V>>);
+
+/// The name of the head with this number.
+fn name(number: usize) -> String {
+    if number == 0 { "score".to_owned() } else { format!("score_{number}") }
+}
+
+impl<V> Tree for Heads<V> {
+    type Leaf = V;
+    type With<U> = Heads<U>;
+    fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, V) -> U) -> Heads<U> {
+        let heads = self.0.into_iter().enumerate();
+        Heads(heads.map(|(number, head)| path.within(&name(number), |path| head.map_at(path, f))).collect())
+    }
+    fn as_ref(&self) -> Heads<&V> {
+        Heads(self.0.iter().map(Tree::as_ref).collect())
+    }
+    fn as_mut(&mut self) -> Heads<&mut V> {
+        Heads(self.0.iter_mut().map(Tree::as_mut).collect())
+    }
+    fn zip<B>(self, other: Heads<B>) -> Heads<(V, B)> {
+        assert_eq!(self.0.len(), other.0.len(), "zip: as many heads");
+        Heads(self.0.into_iter().zip(other.0).map(|(a, b)| a.zip(b)).collect())
+    }
+}
+
+impl<T: Real> Heads<Tensor<T>> {
+    /// Their parameters as leaves, in scopes named as in the whole model.
+    pub(crate) fn as_leaves<'t>(&self, tape: &'t Tape<T>) -> Heads<Var<'t, T>> {
+        let heads = self.0.iter().enumerate();
+        Heads(heads.map(|(number, head)| tape.scope(&name(number), || head.leaves(tape))).collect())
+    }
+}
+
+impl<'t, T: Real> Heads<Var<'t, T>> {
+    /// L₂ of the heads that a batch asks, added in its order; `None` where it asks none.
+    ///
+    /// # Panics
+    /// If it asks a head that is not there.
+    pub(crate) fn loss(&self, states: &Var<'t, T>, batch: &Batch, dropout: Option<DropoutSeed>) -> Option<Var<'t, T>> {
+        let of = |labels: &Labels| {
+            let head = self.0.get(labels.head).expect("a batch with labels needs a model with their head");
+            states.tape().scope(&name(labels.head), || head.loss(states, labels, dropout))
+        };
+        batch.labels.iter().map(of).reduce(|sum, one| sum + one)
+    }
+}
+
 impl Head<Param> {
     /// What its parameters are, for hidden states of width d: W_y from N(0, std²), bias 0.
     pub fn declare(config: &HeadConfig, d: usize, std: f64) -> Self {
@@ -132,7 +182,7 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         let r = states.reshape([b * t, d]).gather(rows, [b]); // (B, d)
         let r = self.pooler.as_ref().map_or(r.clone(), |pooler| pooler.forward(&r).tanh());
         let dropout = dropout.map(|seed| seed.per_example(each));
-        let dropping = Dropout::new(self.config.dropout, Site::Classifier);
+        let dropping = Dropout::new(self.config.dropout, Site::Classifier(labels.head));
         let drop = |r: Var<'t, T>| dropping.by_rows(r, 1, dropout);
         let r = match self.config.form {
             Form::Classify => drop(r),

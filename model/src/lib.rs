@@ -61,7 +61,7 @@ pub use config::{Activation, Asks, ConfigError, Embedding, GptConfig, NormPlace,
 pub use decode::Decoder;
 pub use dropout::{Dropout, DropoutSeed, Site};
 pub use gpt::{Gpt, sinusoids};
-pub use head::{Form, Head, HeadConfig};
+pub use head::{Form, Head, HeadConfig, Heads};
 pub use hidden::{End, Hidden, Transform};
 pub use lstm::{Lstm, LstmCell, LstmConfig, LstmState};
 pub use model::{GradientMode, Model, ModelConfig};

@@ -1,11 +1,12 @@
-//! A backbone and an optional head: loss, gradient, evaluation.
+//! A backbone and its heads: loss, gradient, evaluation.
 //!
 //! ```text
 //! pre-training     L₁(U)                                      (equation 1)
 //! fine-tuning      L₃(C) = L₂(C) + λ·L₁(C)                    (equation 5)
 //! ```
 //!
-//! λ is part of the batch's weights of the next tokens; with λ = 0 the output's softmax is not computed at all.
+//! L₂ is the sum of those of the heads that the batch asks. λ is part of the batch's weights of the tokens; with λ = 0 the output's
+//! softmax is not computed at all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use serde::{Deserialize, Serialize};
 
 use crate::backbone::{Backbone, BackboneConfig};
-use crate::batch::Batch;
+use crate::batch::{Batch, one_or_more};
 use crate::config::{ConfigError, GptConfig, Parts};
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
-use crate::head::{self, Head, HeadConfig};
+use crate::head::{self, Head, HeadConfig, Heads};
 use crate::hidden::Hidden;
 use crate::lstm::Lstm;
 use crate::param::{Param, draw};
@@ -29,12 +30,12 @@ use crate::tree;
 use crate::tree::Tree;
 
 tree! {
-    /// A backbone and its head, with a `V` for every parameter.
+    /// A backbone and its heads, with a `V` for every parameter.
     pub struct Model<V> {
         /// The language model, whose names get no prefix.
         backbone as "": Backbone<V>,
-        /// W_y, once there is a task.
-        score: Option<Head<V>>,
+        /// W_y of each task.
+        heads as "": Heads<V>,
     }
 }
 
@@ -43,9 +44,9 @@ tree! {
 pub struct ModelConfig {
     /// The language model's.
     pub backbone: BackboneConfig,
-    /// The head's, where there is one.
-    #[serde(default)]
-    pub head: Option<HeadConfig>,
+    /// Those of each head.
+    #[serde(default, rename = "head", with = "one_or_more")]
+    pub heads: Vec<HeadConfig>,
 }
 
 /// How a gradient is computed.
@@ -63,19 +64,19 @@ pub enum GradientMode {
 
 impl<C: Into<BackboneConfig>> From<C> for ModelConfig {
     fn from(backbone: C) -> Self {
-        ModelConfig { backbone: backbone.into(), head: None }
+        ModelConfig { backbone: backbone.into(), heads: Vec::new() }
     }
 }
 
 impl<V> From<Lstm<V>> for Model<V> {
     fn from(lstm: Lstm<V>) -> Self {
-        Model { backbone: Backbone::Lstm(lstm), score: None }
+        Model { backbone: Backbone::Lstm(lstm), heads: Heads(Vec::new()) }
     }
 }
 
 impl<V> From<Gpt<V>> for Model<V> {
     fn from(gpt: Gpt<V>) -> Self {
-        Model { backbone: Backbone::Gpt(gpt), score: None }
+        Model { backbone: Backbone::Gpt(gpt), heads: Heads(Vec::new()) }
     }
 }
 
@@ -84,8 +85,7 @@ impl ModelConfig {
     pub fn parameters(&self) -> usize {
         let d = self.backbone.width();
         let of_head = |h: &HeadConfig| h.classes * (d + usize::from(h.bias)) + if h.pooler { d * d + d } else { 0 };
-        let head = self.head.as_ref().map_or(0, of_head);
-        self.backbone.parameters() + head
+        self.backbone.parameters() + self.heads.iter().map(of_head).sum::<usize>()
     }
 
     /// A text form that never changes, for the hash that identifies a fine-tuning run; for that of a pre-training run see
@@ -93,15 +93,24 @@ impl ModelConfig {
     pub fn frozen(&self) -> String {
         // What came later is not written where it is absent.
         let parts = format!(", parts: {:?}", Parts::default());
-        [&parts, ", pooler: false", ", inner: None"]
-            .into_iter()
-            .fold(format!("{self:?}"), |text, absent| text.replace(absent, ""))
+        // There was one head at most.
+        let heads = match &self.heads[..] {
+            [] | [_] => format!("head: {:?}", self.heads.first()),
+            more => format!("heads: {more:?}"),
+        };
+        let all = format!("ModelConfig {{ backbone: {:?}, {heads} }}", self.backbone);
+        [&parts, ", pooler: false", ", inner: None"].into_iter().fold(all, |text, absent| text.replace(absent, ""))
     }
 
     /// Is this a model?
     pub fn check(&self) -> Result<(), ConfigError> {
         self.backbone.check()?;
-        self.head.as_ref().map_or(Ok(()), HeadConfig::check)
+        self.heads.iter().try_for_each(HeadConfig::check)
+    }
+
+    /// The head, where there is one alone.
+    pub fn head(&self) -> Option<&HeadConfig> {
+        if let [head] = &self.heads[..] { Some(head) } else { None }
     }
 
     /// The Transformer's sizes, where it is one.
@@ -117,20 +126,44 @@ impl Model<Param> {
     /// What its parameters are.
     pub fn declare(config: &ModelConfig) -> Self {
         let (d, std) = (config.backbone.width(), config.backbone.initializer_range());
-        let score = config.head.as_ref().map(|h| Head::declare(h, d, std));
-        Model { backbone: Backbone::declare(&config.backbone), score }
+        let heads = config.heads.iter().map(|head| Head::declare(head, d, std));
+        Model { backbone: Backbone::declare(&config.backbone), heads: Heads(heads.collect()) }
     }
 }
 
 impl<V> Model<V> {
     /// Its sizes and options.
     pub fn config(&self) -> ModelConfig {
-        ModelConfig { backbone: self.backbone.config(), head: self.score.as_ref().map(|s| s.config().clone()) }
+        ModelConfig { backbone: self.backbone.config(), heads: self.heads.0.iter().map(|head| head.config().clone()).collect() }
     }
 
     /// The same parameters with other options: another dropout, say. Sizes must be the same.
     pub fn with_config(self, config: &ModelConfig) -> Self {
         Model::declare(config).zip(self).map(|_, (_, v)| v)
+    }
+
+    /// The head, where there is one alone.
+    pub fn head(&self) -> Option<&Head<V>> {
+        if let [head] = &self.heads.0[..] { Some(head) } else { None }
+    }
+
+    /// The same without heads.
+    #[must_use]
+    pub fn without_heads(self) -> Self {
+        Model { heads: Heads(Vec::new()), ..self }
+    }
+
+    /// Which parameters the losses that a batch declares depend on: where no token is asked, not what makes the answers about tokens
+    /// alone, and of the heads those that are asked.
+    pub fn reached(&self, batch: &Batch) -> Model<bool> {
+        let mut all = self.as_ref().map(|_, _| true);
+        if let (Backbone::Gpt(gpt), false) = (&mut all.backbone, batch.asks_tokens()) {
+            Tree::as_mut(&mut gpt.end.transform).visit(|_, is| *is = false);
+        }
+        for (number, head) in all.heads.0.iter_mut().enumerate() {
+            head.as_mut().visit(|_, is| *is = batch.asks_head(number));
+        }
+        all
     }
 
     /// The Transformer, where it is one.
@@ -145,8 +178,8 @@ impl<V> Model<V> {
 impl<T: Real> Model<Tensor<T>> {
     /// Fresh parameters.
     pub fn init(config: &ModelConfig, seed: u64) -> Self {
-        let Model { backbone, score } = Model::declare(config);
-        Model { backbone: draw(backbone, seed, 1), score: draw(score, seed, head::STREAM) }
+        let Model { backbone, heads } = Model::declare(config);
+        Model { backbone: draw(backbone, seed, 1), heads: draw(heads, seed, head::STREAM) }
     }
 
     /// The loss of a batch ([`Model::loss`]), a tensor without axes, and its gradient, where it reaches a parameter.
@@ -190,21 +223,21 @@ impl<T: Real> Model<Tensor<T>> {
     ) -> Tensor<T> {
         let numbers = self.numbers();
         if let (GradientMode::Recompute, Backbone::Gpt(gpt), Backbone::Gpt(of_gpt)) = (mode, &self.backbone, numbers.backbone) {
-            let of_head = numbers.score;
+            let of_heads = numbers.heads;
             return gpt.recomputed_gradient(observer, &batch.side, dropout, of_gpt, each, |tape, hidden| {
-                let score = leaves_of_head(&self.score, tape);
-                let loss = objective(&score, hidden, batch, dropout);
-                (loss, Tree::zip(score, of_head))
+                let heads = self.heads.as_leaves(tape);
+                let loss = objective(&heads, hidden, batch, dropout);
+                (loss, heads.zip(of_heads))
             });
         }
         let tape = &Tape::new().observed_by(observer);
         let leaves = match mode {
             GradientMode::Whole | GradientMode::Recompute => self.leaves(tape),
-            GradientMode::Head => Model { backbone: self.backbone.constants(tape), score: leaves_of_head(&self.score, tape) },
+            GradientMode::Head => Model { backbone: self.backbone.constants(tape), heads: self.heads.as_leaves(tape) },
         };
         let inner = dropout.filter(|_| mode != GradientMode::Head);
         let hidden = leaves.hidden(&batch.side, inner);
-        let loss = objective(&leaves.score, &hidden, batch, dropout);
+        let loss = objective(&leaves.heads, &hidden, batch, dropout);
         let mut of_leaf = HashMap::new();
         leaves.as_ref().zip(self.numbers()).visit(|_, (leaf, number)| of_leaf.extend(leaf.node().map(|node| (node, number))));
         let one = loss.value().full_like(*loss.shape(), T::one());
@@ -227,18 +260,18 @@ impl<T: Real> Model<Tensor<T>> {
         on_pool(|| self.constants(&Tape::off()).hidden(side, None).logits_at(&slots).into_value())
     }
 
-    /// Logits of a batch's examples, (examples, classes or answers), without dropout; the right answers play no part.
+    /// Logits of a batch's examples by the one head that it asks, (examples, classes or answers), without dropout; the right answers play
+    /// no part.
     ///
-    /// Panics on a model without a head or a batch without labels.
+    /// Panics on a batch that asks no head, or one that the model lacks.
     pub fn class_logits(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();
             let model = self.constants(&tape);
             let hidden = model.hidden(&batch.side, None);
-            let (Some(score), Some(labels)) = (&model.score, &batch.labels) else {
-                panic!("class_logits needs a model with a head and a batch with labels");
-            };
-            score.logits(&hidden.states, labels, None).value().dense()
+            let [labels] = &batch.labels[..] else { panic!("class_logits needs a batch with labels of one head") };
+            let head = model.heads.0.get(labels.head).expect("class_logits needs a model with a head");
+            head.logits(&hidden.states, labels, None).value().dense()
         })
     }
 }
@@ -257,26 +290,22 @@ impl<'t, T: Real> Model<Var<'t, T>> {
     /// Σᵢ wᵢ·(−log P(targetᵢ)) over tokens, and where there are labels −Σₙ wₙ log P(yₙ) over examples.
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let hidden = self.hidden(&batch.side, dropout);
-        objective(&self.score, &hidden, batch, dropout)
+        objective(&self.heads, &hidden, batch, dropout)
     }
-}
-
-/// A head's parameters as leaves, in scopes named as in the whole model.
-fn leaves_of_head<'t, T: Real>(score: &Option<Head<Tensor<T>>>, tape: &'t Tape<T>) -> Option<Head<Var<'t, T>>> {
-    tape.scope("score", || score.leaves(tape))
 }
 
 /// L₁, or L₂ + λL₁, from the hidden states on.
 fn objective<'t, T: Real>(
-    score: &Option<Head<Var<'t, T>>>,
+    heads: &Heads<Var<'t, T>>,
     hidden: &Hidden<'t, T>,
     batch: &Batch,
     dropout: Option<DropoutSeed>,
 ) -> Var<'t, T> {
-    let Some(labels) = &batch.labels else { return hidden.loss(batch) };
-    let score = score.as_ref().expect("a batch with labels needs a model with a head");
-    let task = hidden.states.tape().scope("score", || score.loss(&hidden.states, labels, dropout));
-    if batch.predicts_tokens() { task + hidden.loss(batch) } else { task }
+    match (heads.loss(&hidden.states, batch, dropout), batch.asks_tokens()) {
+        (Some(tasks), true) => tasks + hidden.loss(batch),
+        (Some(tasks), false) => tasks,
+        (None, _) => hidden.loss(batch),
+    }
 }
 
 #[cfg(test)]
@@ -315,9 +344,9 @@ mod tests {
 
     #[test]
     fn backbone_and_head_are_both_checked() {
-        let good = ModelConfig { head: Some(HeadConfig::new(Form::Classify, 3)), ..GptConfig::default().into() };
+        let good = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 3)], ..GptConfig::default().into() };
         assert_eq!(good.check(), Ok(()));
-        let bad = ModelConfig { head: Some(HeadConfig::new(Form::Classify, 1)), ..good.clone() };
+        let bad = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 1)], ..good.clone() };
         assert_eq!(bad.check().unwrap_err().field, "classes");
         let bad = ModelConfig { backbone: GptConfig { heads: 7, ..GptConfig::default() }.into(), ..good };
         assert_eq!(bad.check().unwrap_err().field, "width");
@@ -333,7 +362,7 @@ mod tests {
              Gelu, positions: Learned, embedding: Joint, embd_dropout: 0.1, attn_dropout: 0.1, resid_dropout: 0.1, \
              layer_norm_epsilon: 1e-5, initializer_range: 0.02 }), head: None }"
         );
-        let lstm = ModelConfig { head: Some(HeadConfig::new(Form::Choose, 1)), ..LstmConfig::default().into() };
+        let lstm = ModelConfig { heads: vec![HeadConfig::new(Form::Choose, 1)], ..LstmConfig::default().into() };
         assert_eq!(
             lstm.frozen(),
             "ModelConfig { backbone: Lstm(LstmConfig { vocab: 40478, context: 512, width: 768, units: 2048, embd_dropout: 0.1, \

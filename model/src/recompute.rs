@@ -23,17 +23,17 @@ use gradus_tensor::{Real, Tensor};
 use crate::block::Block;
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
-use crate::head::Head;
+use crate::head::Heads;
 use crate::hidden::Hidden;
 use crate::side::{Side, Sight};
 use crate::tree::Tree;
 
-/// L, and the leaves of the head with the numbers of its parameters.
-type Objective<'t, T> = (Var<'t, T>, Option<Head<(Var<'t, T>, usize)>>);
+/// L, and the leaves of the heads with the numbers of their parameters.
+type Objective<'t, T> = (Var<'t, T>, Heads<(Var<'t, T>, usize)>);
 
 impl<T: Real> Gpt<Tensor<T>> {
     /// L, with the activations of one block at a time. `objective` computes L from the last hidden states, and makes the leaves of its
-    /// own head. The gradient of each parameter that it reaches is handed to `each` with its number of `numbers`, block by block.
+    /// own heads. The gradient of each parameter that it reaches is handed to `each` with its number of `numbers`, block by block.
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -49,11 +49,11 @@ impl<T: Real> Gpt<Tensor<T>> {
         let (loss, mut gh, gw) = {
             let tape = tape();
             let (last, output, end) = (tape.leaf(last), tape.leaf(output), self.end.leaves(&tape));
-            let (loss, score) = objective(&tape, &end.hidden(last.clone(), output.clone()));
+            let (loss, heads) = objective(&tape, &end.hidden(last.clone(), output.clone()));
             let mut grads = tape.backward(&loss);
             let gh = grads.take(&last).expect("the loss depends on the last hidden states");
             let gw = grads.take(&output); // `None` where no token is predicted
-            score.visit(|_, leaf| hand_over(&mut grads, leaf, each));
+            heads.visit(|_, leaf| hand_over(&mut grads, leaf, each));
             end.zip(numbers.end.clone()).visit(|_, leaf| hand_over(&mut grads, leaf, each));
             (loss.into_value(), gh, gw)
         };
@@ -131,17 +131,18 @@ mod tests {
         let (b, t) = (4, config.context - 1);
         let weights = Objective::TokenMean.weights(&vec![1.0; b * t], b);
         let labels = Labels {
+            head: 0,
             per_example: 2,
             extract: [3, 5, 7, 2].into(),
             targets: [0.25, 0.75, 1.0, 0.0].into(),
             weights: [0.5; 2].into(),
         };
         let plain = random_batch(&mut Philox::new(5), config.vocab, b, weights);
-        let labelled = Batch { labels: Some(labels), ..plain.clone() };
+        let labelled = Batch { labels: vec![labels], ..plain.clone() };
         let silent = Batch { weights: vec![0.0; b * t].into(), ..labelled.clone() };
         for batch in [plain, labelled, silent] {
-            let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Choose, 2));
-            let config = ModelConfig { backbone: config.clone().into(), head };
+            let heads = batch.labels.iter().map(|_| HeadConfig::new(Form::Choose, 2)).collect();
+            let config = ModelConfig { backbone: config.clone().into(), heads };
             let params: Model<Tensor<T>> = Model::init(&config, 3);
             for dropout in [None, Some(DropoutSeed::new(11, 1).from_sequence(4))] {
                 let (loss, expected) = params.gradient(&batch, dropout, GradientMode::Whole);

@@ -20,7 +20,7 @@ use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::backbone::Backbone;
-use crate::head::{self, HeadConfig};
+use crate::head::{self, HeadConfig, Heads};
 use crate::model::{Model, ModelConfig};
 use crate::param::{Param, Role, draw};
 use crate::tree::Tree;
@@ -116,22 +116,22 @@ impl<T: Real> Model<Tensor<T>> {
         self
     }
 
-    /// This backbone under a fresh head; what is not transferred is fresh too.
+    /// This backbone under a fresh head, and no other; what is not transferred is fresh too.
     pub fn with_head(self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
-        let declared = Model::declare(&ModelConfig { backbone: self.backbone.config(), head: Some(head) });
+        let declared = Model::declare(&ModelConfig { backbone: self.backbone.config(), heads: vec![head] });
         let of = if matches!(transfer, Transfer::Layers(_)) { seed ^ ABOVE } else { seed };
         let fresh = draw(declared.backbone.clone(), of, 1);
         let choose = |name: &str, ((declared, old), new)| if transfer.keeps(name, &declared) { old } else { new };
         let backbone = declared.backbone.zip(self.backbone).zip(fresh).map(choose);
-        let mut score = draw(declared.score, seed, head::STREAM);
+        let mut heads: Heads<_> = draw(declared.heads, seed, head::STREAM);
         // A pooler is part of what was pre-trained.
-        if let (Transfer::All, Some(new), Some(old)) = (transfer, &mut score, self.score)
+        if let (Transfer::All, [new], Some(old)) = (transfer, &mut heads.0[..], self.heads.0.into_iter().next())
             && new.pooler.is_some()
             && old.pooler.is_some()
         {
             new.pooler = old.pooler;
         }
-        Model { backbone, score }
+        Model { backbone, heads }
     }
 }
 
@@ -197,16 +197,16 @@ mod tests {
     fn a_pooler_is_kept_and_a_classifier_is_fresh() {
         let head = |classes| HeadConfig { pooler: true, bias: true, ..HeadConfig::new(Form::Classify, classes) };
         let old: Model<Tensor<f64>> =
-            Model::init(&ModelConfig { head: Some(head(2)), ..tiny_bert().into() }, 1).without_transform();
-        let with = |transfer| old.clone().with_head(head(2), transfer, 1).score.unwrap();
-        let (of_old, kept, fresh) = (old.score.as_ref().unwrap(), with(Transfer::All), with(Transfer::Layers(2)));
+            Model::init(&ModelConfig { heads: vec![head(2)], ..tiny_bert().into() }, 1).without_transform();
+        let with = |transfer| old.clone().with_head(head(2), transfer, 1).head().unwrap().clone();
+        let (of_old, kept, fresh) = (old.head().unwrap(), with(Transfer::All), with(Transfer::Layers(2)));
         let weight = |head: &Head<Tensor<f64>>| head.pooler.as_ref().unwrap().weight.0.clone();
         assert_eq!(weight(&kept), weight(of_old));
-        let other = old.clone().with_head(head(3), Transfer::All, 2).score.unwrap();
+        let other = old.clone().with_head(head(3), Transfer::All, 2).head().unwrap().clone();
         assert_eq!((weight(&other), other.weight.0.shape()[0]), (weight(of_old), 3));
-        assert_ne!(old.clone().with_head(head(2), Transfer::All, 2).score.unwrap().weight.0, of_old.weight.0);
-        assert_eq!(weight(&fresh), weight(&Model::init(&old.config(), 1).score.unwrap()), "drawn as at the beginning");
-        assert_ne!(weight(&old.clone().with_head(head(2), Transfer::Layers(2), 2).score.unwrap()), weight(of_old));
+        assert_ne!(old.clone().with_head(head(2), Transfer::All, 2).head().unwrap().weight.0, of_old.weight.0);
+        assert_eq!(weight(&fresh), weight(Model::init(&old.config(), 1).head().unwrap()), "drawn as at the beginning");
+        assert_ne!(weight(old.clone().with_head(head(2), Transfer::Layers(2), 2).head().unwrap()), weight(of_old));
     }
 
     #[test]
@@ -227,9 +227,9 @@ mod tests {
     fn what_is_kept_has_the_same_bits_and_the_rest_is_fresh() {
         let old = began(tiny());
         let new = old.clone().with_head(HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), 2);
-        assert_eq!(new.config().head.unwrap().classes, 3);
-        assert_eq!(new.score.as_ref().unwrap().weight.0.shape()[..], [3, 4]);
-        Model { score: None, ..new }.zip(old).visit(|name, (new, old)| {
+        assert_eq!(new.config().head().unwrap().classes, 3);
+        assert_eq!(new.head().unwrap().weight.0.shape()[..], [3, 4]);
+        new.without_heads().zip(old).visit(|name, (new, old)| {
             let kept = name.contains("embed") || name.starts_with("h.0.");
             let random = new.shape().len() > 1; // biases are 0 and gains 1 in both
             assert_eq!(new == old, kept || !random, "{name}");
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn fresh_blocks_are_not_those_that_pre_training_began_with() {
         let began = began(tiny());
-        let with = |transfer| Model { score: None, ..began.clone().with_head(HeadConfig::new(Form::Classify, 3), transfer, 1) };
+        let with = |transfer| began.clone().with_head(HeadConfig::new(Form::Classify, 3), transfer, 1).without_heads();
         with(Transfer::Layers(1)).zip(began.clone()).visit(|name, (new, old)| {
             let random = name.starts_with("h.1.") && new.shape().len() > 1;
             assert_eq!(new == old, !random, "{name}");

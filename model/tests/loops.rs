@@ -7,8 +7,8 @@ use std::f64::consts::PI;
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::check::{Loss, Sample, samples, tiny_gpt};
 use gradus_model::{
-    Activation, Backbone, BackboneConfig, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, LstmConfig,
-    Model, NormPlace, Objective, Positions, Side, Sight, Tree,
+    Activation, Backbone, BackboneConfig, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig,
+    LstmConfig, Model, NormPlace, Objective, Positions, Side, Sight, Tree,
 };
 
 type Row = Vec<f64>;
@@ -180,13 +180,16 @@ impl Parameters {
     }
 
     /// The logits of one example, from the states at the extract tokens of its sequences.
-    fn class_logits(&self, head: &HeadConfig, r: &[Row]) -> Row {
+    fn class_logits(&self, name: &str, head: &HeadConfig, r: &[Row]) -> Row {
         let z = |r: &[f64]| -> Row {
-            let pooled: Row =
-                if head.pooler { self.linear("score.pooler", r).into_iter().map(f64::tanh).collect() } else { r.into() };
+            let pooled: Row = if head.pooler {
+                self.linear(&format!("{name}.pooler"), r).into_iter().map(f64::tanh).collect()
+            } else {
+                r.into()
+            };
             let r = &pooled;
-            let z = self.rows("score.weight").iter().map(|w| dot(w, r)).collect::<Row>();
-            if head.bias { plus(&z, &self.rows("score.bias")[0]) } else { z }
+            let z = self.rows(&format!("{name}.weight")).iter().map(|w| dot(w, r)).collect::<Row>();
+            if head.bias { plus(&z, &self.rows(&format!("{name}.bias"))[0]) } else { z }
         };
         match head.form {
             Form::Classify => z(&r[0]),
@@ -232,16 +235,17 @@ fn every_number_is_that_of_the_loops() {
 
         let mut loss = dot(&losses, &batch.weights);
         assert_eq!(batch.predicts_tokens(), loss != 0.0, "{what}");
-        if let (Some(head), Some(labels)) = (&config.head, &batch.labels) {
+        for ((head, labels), name) in config.heads.iter().zip(&batch.labels).zip(["score", "score_1"]) {
             let ends: Vec<Row> = states.iter().zip(&*labels.extract).map(|(h, &at)| h[at as usize].clone()).collect();
-            let z: Vec<Row> = ends.chunks(labels.per_example).map(|r| loops.class_logits(head, r)).collect();
-            near(&model.class_logits(&batch).to_vec(), &z.concat(), &what);
+            let z: Vec<Row> = ends.chunks(labels.per_example).map(|r| loops.class_logits(name, head, r)).collect();
+            let one = Batch { labels: vec![labels.clone()], ..batch.clone() };
+            near(&model.class_logits(&one).to_vec(), &z.concat(), &what);
             for ((z, y), w) in z.iter().zip(labels.targets.chunks(z[0].len())).zip(&*labels.weights) {
                 loss -= w * dot(y, &softmax(z).iter().map(|p| p.ln()).collect::<Row>());
             }
         }
         let modes = [GradientMode::Whole, GradientMode::Recompute, GradientMode::Head];
-        for mode in &modes[..if config.head.is_some() { 3 } else { 2 }] {
+        for mode in &modes[..if config.heads.is_empty() { 2 } else { 3 }] {
             near(&[model.gradient(&batch, None, *mode).0.item()], &[loss], &what);
         }
         near(&[model.constants(&tape).loss(&batch, None).value().item()], &[loss], &what);

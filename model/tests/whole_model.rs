@@ -91,13 +91,13 @@ fn every_property_holds() {
 #[test]
 fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
     for (case, Loss { model, batch, dropout }) in cases() {
-        if model.score.is_none() || dropout.is_some() {
+        if model.heads.0.is_empty() || dropout.is_some() {
             continue;
         }
         let silent = Batch { weights: vec![0.0; batch.side.tokens.len()].into(), ..batch };
         let gradient = |how| model.gradient(&silent, None, how).1;
         let (whole, alone) = (gradient(GradientMode::Whole), gradient(GradientMode::Head));
-        assert_eq!(whole.score, alone.score, "{case}");
+        assert_eq!(whole.heads, alone.heads, "{case}");
         alone.backbone.visit(|name, g| assert!(g.is_none(), "{case}: {name} is a feature"));
     }
 }
@@ -136,19 +136,19 @@ fn each_dropout_of_a_gpt_acts_alone() {
 /// A model that drops half of the features before its head, and nothing else.
 fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
     let head = HeadConfig { dropout: 0.5, ..HeadConfig::new(form, classes) };
-    parameters(&ModelConfig { backbone: tiny_gpt().with_dropout(0.0).into(), head: Some(head) })
+    parameters(&ModelConfig { backbone: tiny_gpt().with_dropout(0.0).into(), heads: vec![head] })
 }
 
 /// What the head reads of a sequence (d), and its logits of that sequence `b` times, two to an example, in each of 20 steps.
 fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>) {
     let ids = [3, 1, 4, 1, 5];
     let last = ids.len() - 1;
-    let labels = Labels { per_example: 2, extract: vec![last as u32; b].into(), targets: [].into(), weights: [].into() };
+    let labels = Labels { head: 0, per_example: 2, extract: vec![last as u32; b].into(), targets: [].into(), weights: [].into() };
     let tape = Tape::off();
     let model = params.constants(&tape);
     let states = model.hidden(&Side::causal(b, ids.repeat(b)), None).states;
-    let score = model.score.unwrap();
-    let logits = |step| score.logits(&states, &labels, Some(DropoutSeed::new(3, step))).value().to_vec();
+    let head = model.head().unwrap();
+    let logits = |step| head.logits(&states, &labels, Some(DropoutSeed::new(3, step))).value().to_vec();
     (states.value().slice(0, 0..1).slice(1, last..last + 1).to_vec(), (1..=20).map(logits).collect())
 }
 
@@ -164,7 +164,7 @@ fn answers_of_one_question_share_their_dropout() {
     // Of one feature alone, the logit is 0 or twice what it is.
     let mut params = dropping(Form::Choose, 1);
     let d = tiny_gpt().width;
-    params.score.as_mut().unwrap().weight.0 = Tensor::new([1, d], (0..d).map(|i| if i == 2 { 1.0 } else { 0.0 }).collect());
+    params.heads.0[0].weight.0 = Tensor::new([1, d], (0..d).map(|i| if i == 2 { 1.0 } else { 0.0 }).collect());
     let (h, all) = of_copies(&params, 4);
     let kept = all.concat().iter().filter(|z| (**z - 2.0 * h[2]).abs() < 1e-12).count();
     assert!((20..=60).contains(&kept) && all.concat().iter().filter(|z| **z == 0.0).count() == 80 - kept, "{all:?}");
@@ -177,7 +177,7 @@ fn both_orders_of_a_pair_are_dropped_as_one() {
     let mut params = dropping(Form::Similar, d);
     // W_y = 1, so that the logits are the features themselves. Both orders are one sequence: their sum is 2h, dropped to 0 or 4h.
     let identity = Tensor::new([d, d], (0..d * d).map(|i| if i % (d + 1) == 0 { 1.0 } else { 0.0 }).collect());
-    params.score.as_mut().unwrap().weight.0 = identity;
+    params.heads.0[0].weight.0 = identity;
     let (h, all) = of_copies(&params, 2);
     let mut kept = 0;
     for z in all {

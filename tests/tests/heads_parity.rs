@@ -67,7 +67,7 @@ impl Fixture {
         assert_eq!(segments["transformation"], task.transformation.to_string());
         let bias = segments["bias"].as_bool().unwrap();
         let head = HeadConfig { bias, dropout: 0.0, ..tasks::head(task).unwrap() };
-        let config = ModelConfig { backbone: backbone.with_dropout(0.0).into(), head: Some(head) };
+        let config = ModelConfig { backbone: backbone.with_dropout(0.0).into(), heads: vec![head] };
         let weights = Arrays::read(&dir.join("model.safetensors"));
         let declared = Model::declare(&config);
         let params = declared.map(|path, declared| {
@@ -135,7 +135,7 @@ fn texts_become_the_same_sequences() {
             "{}",
             fixture.name
         );
-        let labels = batch.labels.unwrap();
+        let labels = &batch.labels[0];
         assert_eq!(labels.extract.to_vec(), fixture.expected.ids("extract").0, "{}", fixture.name);
         assert_eq!(labels.per_example as u32, fixture.expected.ids("sequences_per_example").0[0]);
         let targets = Tensor::new(*fixture.expected.get("targets").shape(), labels.targets.to_vec());
@@ -201,10 +201,11 @@ fn padded(fixture: &Fixture, steps: &Arrays, t: usize) -> Batch {
     let n = b / per_example;
     let each = n * targets.shape()[2];
     let labels = Labels {
+        head: 0,
         per_example,
         extract: steps.ids("extract").0[t * b..][..b].into(),
         targets: targets.to_vec()[t * each..][..each].into(),
         weights: vec![1.0 / n as f64; n].into(),
     };
-    Batch { weights: batch.weights.iter().map(|w| 0.5 * w).collect(), labels: Some(labels), ..batch }
+    Batch { weights: batch.weights.iter().map(|w| 0.5 * w).collect(), labels: vec![labels], ..batch }
 }

@@ -29,6 +29,7 @@ fn batch(name: &str, arrays: &Arrays) -> Batch {
     let asked: Vec<u32> = (0..(b * t) as u32).filter(|&slot| targets[slot as usize] != -100i64 as u32).collect();
     let n = asked.len();
     let labels = Labels {
+        head: 0,
         per_example: 1,
         extract: vec![0; b].into(),
         targets: next.iter().flat_map(|&class| [1.0 - f64::from(class), f64::from(class)]).collect(),
@@ -45,7 +46,7 @@ fn batch(name: &str, arrays: &Arrays) -> Batch {
         targets: asked.iter().map(|&slot| targets[slot as usize]).collect(),
         asked: Some(asked.into()),
         weights: vec![1.0 / n as f64; n].into(),
-        labels: (!one_segment).then_some(labels),
+        labels: (!one_segment).then_some(labels).into_iter().collect(),
     }
 }
 
@@ -60,7 +61,7 @@ fn f64_agrees_to_1e_10() {
         let [found, logits] = [found, expected.get("logits")].map(|all| before_padding(&batch.side, &all));
         let worst = worst(&found, &logits);
         assert!(worst <= 1e-10, "{name}: logits: {worst:e}");
-        if batch.labels.is_some() {
+        if !batch.labels.is_empty() {
             expected.assert_agrees("next_logits", &params.class_logits(&batch), 1e-10);
         }
         let tape = Tape::new();

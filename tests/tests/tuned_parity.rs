@@ -119,7 +119,7 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
 fn heads_are_theirs_and_are_saved_under_their_names() {
     for fixture in fixtures() {
         let config = fixture.params.config();
-        let head = config.head.as_ref().unwrap();
+        let head = config.head().unwrap();
         let wanted = tasks::head_above(fixture.task, &config.backbone.parts()).unwrap();
         assert_eq!(
             (head.form, head.classes, head.bias, head.pooler),

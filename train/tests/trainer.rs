@@ -6,8 +6,8 @@ use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::check::{Sample, random_batch, tiny_bert};
 use gradus_model::{
-    Activation, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, Labels, Model, ModelConfig,
-    Objective, Tree,
+    Activation, Backbone, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, Labels, Model,
+    ModelConfig, Objective, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -152,14 +152,15 @@ fn a_step_that_failed_is_kept_and_made_again() {
     let kept = dir.path().join("anomaly");
     let plain = batch(&config());
     let labels = Labels {
+        head: 0,
         per_example: 1,
         extract: vec![1; plain.side.sequences].into(),
         targets: [1.0, 0.0].repeat(plain.side.sequences).into(),
         weights: vec![1.0 / plain.side.sequences as f64; plain.side.sequences].into(),
     };
-    for batch in [plain.clone(), Batch { labels: Some(labels), ..plain }] {
-        let head = batch.labels.as_ref().map(|_| HeadConfig::new(Form::Classify, 2));
-        let config = ModelConfig { head, ..config().into() };
+    for batch in [plain.clone(), Batch { labels: vec![labels], ..plain }] {
+        let heads = batch.labels.iter().map(|_| HeadConfig::new(Form::Classify, 2)).collect();
+        let config = ModelConfig { heads, ..config().into() };
         let mut trainer: Trainer = Trainer::new(recipe(2, 1), Model::init(&config, 1));
         trainer.step(&batch).unwrap();
         spoil(&mut trainer, "h.0.attn.c_proj.weight", 2, f32::INFINITY);
@@ -210,20 +211,75 @@ fn a_parameter_without_gradient_is_named() {
     }
 }
 
-/// A class alone is asked of a model that could answer about tokens too: what makes those answers is named, as any parameter that no
-/// loss reaches; left out, as fine-tuning does, the step is made, and another such parameter is named all the same.
+/// A model of two heads that could answer about tokens too; a batch that asks all of it, and one of the heads' classes alone.
+fn all_and_one_head() -> (Model<Tensor<f32>>, Batch, Batch) {
+    let head = |classes| HeadConfig { pooler: true, bias: true, dropout: 0.0, ..HeadConfig::new(Form::Classify, classes) };
+    let sample = Sample::under_all("BERT", tiny_bert(), vec![head(3), head(2)], 1.0).masked();
+    let all = sample.loss(1).batch;
+    let one =
+        Batch { asked: Some([].into()), targets: [].into(), weights: [].into(), labels: all.labels[1..].into(), ..all.clone() };
+    (Model::init(&sample.config, 1), all, one)
+}
+
+/// What the losses of a batch do not depend on rests: neither the rule of the update nor weight decay moves it, in any number of shards.
 #[test]
-fn what_no_loss_asks_for_is_named_and_may_be_left_out() {
-    let head = HeadConfig { pooler: true, bias: true, ..HeadConfig::new(Form::Classify, 3) };
-    let sample = Sample::under("BERT", tiny_bert(), head, 1.0).masked();
-    let batch = sample.loss(1).batch;
-    let class = Batch { asked: Some([].into()), targets: [].into(), weights: [].into(), ..batch.clone() };
-    let whole: Model<Tensor<f32>> = Model::init(&sample.config, 1);
-    let step = |model: &Model<Tensor<f32>>, batch: &Batch| Trainer::new(recipe(2, 2), model.clone()).step(batch);
+fn what_a_batch_does_not_ask_rests() {
+    let (model, all, one) = all_and_one_head();
+    let rests = |name: &str| name.starts_with("transform.") || name.starts_with("score.");
+    for shards in [1, 2, 4] {
+        let mut trainer = Trainer::new(recipe(4, shards), model.clone());
+        trainer.step(&all).unwrap();
+        let (params, (m, v)) = (trainer.params.clone(), trainer.moments());
+        let (m, v) = (m.clone(), v.clone());
+        trainer.step(&one).unwrap();
+        let (now_m, now_v) = trainer.moments();
+        params.zip(m).zip(v).zip(trainer.params.clone()).zip(now_m.clone()).zip(now_v.clone()).visit(
+            |name, (((((p, m), v), now_p), now_m), now_v)| {
+                assert_eq!([p == now_p, m == now_m, v == now_v], [rests(name); 3], "{name} in {shards} shards");
+            },
+        );
+    }
+}
+
+/// Of a batch that asks two things some shards may ask one alone: what they do not ask gets its gradient from the others.
+#[test]
+fn a_shard_may_ask_less_than_the_batch() {
+    let (model, all, _) = all_and_one_head();
+    let model: Model<Tensor<f64>> = model.cast();
+    let asked = all.asked.as_ref().unwrap();
+    // Only the first of four sequences asks for tokens.
+    let first = asked.iter().filter(|&&slot| (slot as usize) < all.side.length()).count();
+    let some = Batch {
+        asked: Some(asked[..first].into()),
+        targets: all.targets[..first].into(),
+        weights: vec![1.0 / first as f64; first].into(),
+        ..all.clone()
+    };
+    let gradient = |shards| Trainer::new(recipe(2, shards), model.clone()).gradient(&some, None).unwrap();
+    let (loss, whole) = gradient(1);
+    let (parts_loss, parts) = gradient(4);
+    assert!((loss - parts_loss).abs() < 1e-12 * loss);
+    whole.zip(parts).visit(|name, (whole, parts)| {
+        let (whole, parts) = (whole.unwrap().to_vec(), parts.unwrap().to_vec());
+        let largest = whole.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        assert!(largest > 0.0, "{name}");
+        assert!(whole.iter().zip(&parts).all(|(w, p)| (w - p).abs() <= 1e-12 * largest), "{name}");
+    });
+}
+
+/// The alarm is not loosened by that: what a loss asks for must reach every parameter that it declares, in each shard.
+#[test]
+fn what_a_batch_asks_must_have_a_gradient() {
+    let (model, all, one) = all_and_one_head();
+    let error = |model: &Model<Tensor<f32>>, batch: &Batch| Trainer::new(recipe(2, 2), model.clone()).step(batch).err();
     let missing = |name: &str| Some(TrainError::NoGradient { step: 1, name: name.into() });
-    assert!(step(&whole, &batch).is_ok());
-    assert_eq!(step(&whole, &class).err(), missing("transform.dense.weight"));
-    let tuned = whole.without_transform();
-    assert!(step(&tuned, &class).is_ok());
-    assert_eq!(step(&tuned, &Batch { labels: None, ..batch }).err(), missing("score.pooler.weight"));
+    assert_eq!([error(&model, &all), error(&model, &one)], [None, None]);
+    // Positions beside a matrix that has them too: nothing reads them.
+    let mut unread = model.clone();
+    let Backbone::Gpt(gpt) = &mut unread.backbone else { unreachable!("a Transformer") };
+    let config = GptConfig { embedding: Embedding::Joint, ..gpt.config().clone() };
+    let mut other: Gpt<Tensor<f32>> = Gpt::init(&config, 1);
+    other.positions_embed = gpt.positions_embed.clone();
+    *gpt = other;
+    assert_eq!([error(&unread, &all), error(&unread, &one)], [(); 2].map(|()| missing("positions_embed.weight")));
 }

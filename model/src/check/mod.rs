@@ -36,7 +36,7 @@ use std::sync::Arc;
 use gradus_autograd::check::{Case, Function};
 use gradus_autograd::{Real, Tape, Tensor, Var};
 
-use crate::batch::{Batch, Labels};
+use crate::batch::Batch;
 use crate::decode::Decoder;
 use crate::dropout::DropoutSeed;
 use crate::model::{GradientMode, Model};
@@ -139,7 +139,7 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
     let losses = |order: &[usize]| {
         let side = side.part(order.iter().copied(), side.length());
         let (targets, weights) = (side.tokens.clone(), vec![1.0; side.tokens.len()].into());
-        model.token_losses(&Batch { side, asked: None, targets, weights, labels: None })
+        model.token_losses(&Batch { side, asked: None, targets, weights, labels: vec![] })
     };
     let gradient = |batch: &Batch, dropout: Option<DropoutSeed>| {
         let (loss, gradient) = model.gradient(batch, dropout, GradientMode::Whole);
@@ -161,7 +161,7 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
         verdicts.push(("cache", cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))));
     }
     // A part may be no longer than it must be, and a mask depends on the length.
-    let dropout = dropout.filter(|_| causal && batch.labels.is_none());
+    let dropout = dropout.filter(|_| causal && batch.labels.is_empty());
     let part = |first: usize, part: &Batch| gradient(part, dropout.map(|seed| seed.from_sequence(first as u64)));
     verdicts.push(("shards", shards(batch, part)));
     verdicts
@@ -239,7 +239,8 @@ pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) 
         Sight::Full(lengths) => lengths.as_ref().map_or(t, |lengths| lengths[s]),
         Sight::Causal => {
             let predicted = batch.weights[s * t..][..t].iter().rposition(|&w| w != 0.0);
-            predicted.max(batch.labels.as_ref().map(|labels| labels.extract[s] as usize)).map_or(0, |last| last + 1)
+            let read = batch.labels.iter().map(|labels| labels.extract[s] as usize);
+            predicted.into_iter().chain(read).max().map_or(0, |last| last + 1)
         }
     };
     let behind = |i: usize| i % t >= end(i / t);
@@ -298,8 +299,7 @@ pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f
 /// those of a part, whose first sequence has this index, in one order.
 pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Verdict {
     let whole = gradient(0, batch);
-    let each = batch.labels.as_ref().map_or(1, |labels: &Labels| labels.per_example);
-    for parts in 2..=batch.side.sequences / each {
+    for parts in 2..=batch.side.sequences / batch.together() {
         let mut sum = vec![0.0; whole.len()];
         for (first, part) in batch.split(parts) {
             sum.iter_mut().zip(gradient(first, &part)).for_each(|(sum, g)| *sum += g);

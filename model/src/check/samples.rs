@@ -35,12 +35,17 @@ pub struct Sample {
 impl Sample {
     /// A language model.
     pub fn new(name: &'static str, backbone: impl Into<BackboneConfig>, objective: Objective) -> Self {
-        Sample { name, config: ModelConfig { backbone: backbone.into(), head: None }, objective, lambda: 1.0, masked: false }
+        Sample { name, config: ModelConfig::from(backbone.into()), objective, lambda: 1.0, masked: false }
     }
 
     /// A backbone under a head.
     pub fn under(name: &'static str, backbone: impl Into<BackboneConfig>, head: HeadConfig, lambda: f64) -> Self {
-        let config = ModelConfig { backbone: backbone.into(), head: Some(head) };
+        Sample::under_all(name, backbone, vec![head], lambda)
+    }
+
+    /// A backbone under several heads, each of which is asked.
+    pub fn under_all(name: &'static str, backbone: impl Into<BackboneConfig>, heads: Vec<HeadConfig>, lambda: f64) -> Self {
+        let config = ModelConfig { backbone: backbone.into(), heads };
         Sample { name, config, objective: Objective::SequenceMean, lambda, masked: false }
     }
 
@@ -94,6 +99,7 @@ pub fn samples() -> Vec<Sample> {
         Sample::under("GPT, classification, λ = 0", gpt(), classify(), 0.0),
         Sample::under("GPT, similarity", gpt(), head(Form::Similar, 6), 0.5),
         Sample::under("GPT, multiple choice", gpt(), head(Form::Choose, 1), 0.5),
+        Sample::under_all("GPT, two heads", gpt(), vec![classify(), head(Form::Choose, 1)], 0.5),
         Sample::new("BERT", tiny_bert(), mean).masked(),
         Sample::under("BERT, classification, λ = ½", tiny_bert(), HeadConfig { pooler: true, ..classify() }, 0.5).masked(),
         Sample::new("GPT-2", tiny_gpt2(), mean),
@@ -127,19 +133,20 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t < end(i / t) { 1.0 } else { 0.0 }).collect();
     let weights = objective.weights(&mask, b).into_iter().map(|w| lambda * w).collect();
     let batch = random_batch(&mut Philox::with_stream(seed, 0x6175_6469), config.backbone.vocab(), b, weights);
-    let labels = config.head.as_ref().map(|head| {
+    let labels = config.heads.iter().enumerate().map(|(number, head)| {
         let per_example = if head.form == Form::Classify { 1 } else { 2 };
         let (n, classes) = (b / per_example, if head.form == Form::Choose { per_example } else { head.classes });
         // Shared by two classes, so that targets are not one-hot.
         let share = |i: usize| [0.25, 0.75].get(i % classes).copied().unwrap_or(0.0);
         Labels {
+            head: number,
             per_example,
             extract: (0..b).map(|s| end(s) as u32).collect(),
             targets: (0..n * classes).map(share).collect(),
             weights: vec![1.0 / n as f64; n].into(),
         }
     });
-    Batch { labels, ..batch }
+    Batch { labels: labels.collect(), ..batch }
 }
 
 /// A batch's tokens to a model that sees them all: in two segments where there are any, the same sequences ending in padding, with
@@ -155,7 +162,7 @@ pub fn masked_batch(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
         ..batch.side
     };
     // To be read at its first slot.
-    let labels = batch.labels.map(|labels| Labels { extract: vec![0; b].into(), ..labels });
+    let labels = batch.labels.into_iter().map(|labels| Labels { extract: vec![0; b].into(), ..labels }).collect();
     let (n, targets) = (asked.len(), asked.iter().map(|&slot| batch.targets[slot as usize]).collect());
     Batch { side, asked: Some(asked), targets, weights: vec![lambda / n as f64; n].into(), labels }
 }

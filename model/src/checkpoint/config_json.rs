@@ -1,4 +1,4 @@
-//! `config.json`: the sizes in a [dialect](super::dialect), and the head in ours.
+//! `config.json`: the sizes in a [dialect](super::dialect), and the heads in ours.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::CheckpointError;
 use super::dialect::{self, Dialect, Fields};
+use crate::batch::one_or_more;
 use crate::head::HeadConfig;
 use crate::model::ModelConfig;
 
@@ -17,8 +18,11 @@ pub(super) fn encode(config: &ModelConfig) -> Vec<u8> {
 fn to_json(config: &ModelConfig) -> Fields {
     let dialect = dialect::of(config);
     let mut fields = dialect.fields(config).expect("its dialect says it");
-    if let Some(head) = &config.head {
-        fields.insert("gradus_head".into(), serde_json::to_value(head).expect("plain values"));
+    if !config.heads.is_empty() {
+        let heads = one_or_more::serialize(&config.heads, serde_json::value::Serializer).expect("plain values");
+        fields.insert("gradus_head".into(), heads);
+    }
+    if let Some(head) = config.head() {
         if let Some(classifier) = dialect.classifier(config) {
             let name = |i| head.labels.get(i).cloned().unwrap_or_else(|| unnamed(i));
             let names = || (0..head.classes).map(|i| (i, name(i)));
@@ -46,14 +50,14 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static d
     Ok((config, dialect))
 }
 
-/// The head that a file has in our words; else the one that a class of `transformers` has, with names where they are given.
-pub(super) fn head_from_json(
+/// The heads that a file has in our words; else the one that a class of `transformers` has, with names where they are given.
+pub(super) fn heads_from_json(
     fields: &Fields,
     classifier: &str,
     theirs: impl FnOnce(usize) -> HeadConfig,
-) -> Result<Option<HeadConfig>, String> {
-    if let Some(head) = fields.get("gradus_head") {
-        return serde_json::from_value(head.clone()).map(Some).map_err(|e| format!("gradus_head: {e}"));
+) -> Result<Vec<HeadConfig>, String> {
+    if let Some(heads) = fields.get("gradus_head") {
+        return one_or_more::deserialize(heads.clone()).map_err(|e| format!("gradus_head: {e}"));
     }
     let is_theirs = fields.get("architectures").and_then(Value::as_array).is_some_and(|a| a.contains(&classifier.into()));
     let names = fields.get("id2label").and_then(Value::as_object);
@@ -61,7 +65,7 @@ pub(super) fn head_from_json(
     let name = |i: usize| names?.get(&i.to_string())?.as_str().map(str::to_owned);
     let labels: Vec<String> = (0..classes).map_while(name).collect();
     let named = labels.len() == classes && labels.iter().enumerate().any(|(i, label)| *label != unnamed(i));
-    Ok(is_theirs.then(|| HeadConfig { labels: if named { labels } else { Vec::new() }, ..theirs(classes) }))
+    Ok(is_theirs.then(|| HeadConfig { labels: if named { labels } else { Vec::new() }, ..theirs(classes) }).into_iter().collect())
 }
 
 /// A field that is present; null counts as absent.
@@ -114,18 +118,19 @@ mod tests {
             GptConfig { parts: Parts { scaled_init: false, ..tiny_gpt2().parts }, ..tiny_gpt2() },
         ];
         let heads = [
-            None,
-            Some(HeadConfig::new(Form::Classify, 3)),
-            Some(named()),
-            Some(HeadConfig { bias: true, dropout: 0.3, ..HeadConfig::new(Form::Similar, 6) }),
-            Some(HeadConfig::new(Form::Choose, 9)),
-            Some(HeadConfig { bias: true, pooler: true, ..HeadConfig::new(Form::Classify, 3) }),
+            vec![],
+            vec![HeadConfig::new(Form::Classify, 3)],
+            vec![named()],
+            vec![HeadConfig { bias: true, dropout: 0.3, ..HeadConfig::new(Form::Similar, 6) }],
+            vec![HeadConfig::new(Form::Choose, 9)],
+            vec![HeadConfig { bias: true, pooler: true, ..HeadConfig::new(Form::Classify, 3) }],
+            vec![named(), HeadConfig::new(Form::Choose, 9)],
         ];
         for config in all {
-            for head in &heads {
+            for heads in &heads {
                 let lstm = LstmConfig { units: 33, ..LstmConfig::matching(&config) };
                 for backbone in [BackboneConfig::from(config.clone()), lstm.into()] {
-                    let config = ModelConfig { backbone, head: head.clone() };
+                    let config = ModelConfig { backbone, heads: heads.clone() };
                     assert_eq!(from_json(to_json(&config).as_object().unwrap()), Ok(config));
                 }
             }
@@ -140,12 +145,12 @@ mod tests {
     #[test]
     fn a_classifier_of_transformers_has_its_head() {
         for head in [HeadConfig::new(Form::Classify, 3), named()] {
-            let mut fields = to_json(&ModelConfig { backbone: GptConfig::default().into(), head: Some(head.clone()) });
+            let mut fields = to_json(&ModelConfig { backbone: GptConfig::default().into(), heads: vec![head.clone()] });
             let names = ["0", "1", "2"].map(|id| fields["id2label"][id].as_str().unwrap().to_owned());
             let ids = names.map(|name| fields["label2id"][name].clone());
             assert_eq!((ids, fields["label2id"].as_object().unwrap().len()), ([0, 1, 2].map(Value::from), 3));
             fields.as_object_mut().unwrap().remove("gradus_head");
-            assert_eq!(from_json(fields.as_object().unwrap()).unwrap().head, Some(head));
+            assert_eq!(from_json(fields.as_object().unwrap()).unwrap().heads, [head]);
         }
     }
 
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn other_heads_are_not_called_theirs() {
         let called = |backbone: BackboneConfig, head| {
-            let config = ModelConfig { backbone, head: Some(head) };
+            let config = ModelConfig { backbone, heads: vec![head] };
             let (theirs, fields) = (dialect::of(&config).has_head(&config), to_json(&config));
             (theirs, fields["architectures"] == json!([CLASSIFIER]), fields.get("id2label").is_some())
         };

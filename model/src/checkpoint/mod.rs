@@ -141,8 +141,8 @@ pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointErro
     Ok(())
 }
 
-/// What the names of a head's parameters begin with here, and in its own file.
-const HEAD: &str = "score.";
+/// What the names of heads' parameters begin with here, and in their own file.
+const HEAD: &str = "score";
 
 /// The bytes of all parameters, to be hashed: in the order of the tree, little-endian f32.
 ///

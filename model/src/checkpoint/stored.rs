@@ -179,7 +179,7 @@ pub(super) fn read(
     dialect: &'static dyn Dialect,
 ) -> Result<Model<Tensor<f32>>, CheckpointError> {
     let files = Files::open(source)?;
-    let beside = config.head.is_some() && !dialect.has_head(config);
+    let beside = !config.heads.is_empty() && !dialect.has_head(config);
     let head_bytes = beside.then(|| source.read(HEAD_FILE)).transpose()?;
     let mut file = files.stored(source, dialect)?;
     let mut head_file = head_bytes.as_ref().map(|bytes| Stored::of(source.path(HEAD_FILE), dialect, bytes)).transpose()?;

@@ -53,14 +53,15 @@ fn config() -> GptConfig {
 }
 
 fn checkpoints() -> Vec<Vec<u8>> {
-    let gpt = |head| ModelConfig { backbone: config().into(), head };
+    let gpt = |heads| ModelConfig { backbone: config().into(), heads };
     let lstm = LstmConfig { units: 2, ..LstmConfig::matching(&config()) };
     let configs = [
-        gpt(None),
-        gpt(Some(HeadConfig::new(Form::Classify, 2))),
-        gpt(Some(HeadConfig { bias: true, ..HeadConfig::new(Form::Similar, 2) })),
-        ModelConfig { backbone: GptConfig { embedding: Embedding::Joint, ..config() }.into(), head: None },
-        ModelConfig { backbone: lstm.into(), head: Some(HeadConfig::new(Form::Choose, 2)) },
+        gpt(vec![]),
+        gpt(vec![HeadConfig::new(Form::Classify, 2)]),
+        gpt(vec![HeadConfig { bias: true, ..HeadConfig::new(Form::Similar, 2) }]),
+        gpt(vec![HeadConfig::new(Form::Classify, 2), HeadConfig::new(Form::Choose, 2)]),
+        ModelConfig { backbone: GptConfig { embedding: Embedding::Joint, ..config() }.into(), heads: vec![] },
+        ModelConfig { backbone: lstm.into(), heads: vec![HeadConfig::new(Form::Choose, 2)] },
     ];
     let whole = configs.iter().map(|config| checkpoint::files(&Model::init(config, 1)).expect("on the CPU"));
     let mut seeds: Vec<Vec<u8>> = whole.clone().map(|files| files::join(&files)).collect();

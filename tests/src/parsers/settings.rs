@@ -105,10 +105,11 @@ fn config() -> GptConfig {
     GptConfig { vocab: 5, context: 3, width: 2, layers: 1, heads: 1, ..GptConfig::default() }
 }
 
-/// For a language model, and for one with a head.
+/// For a language model, and for one with heads.
 fn read_step(input: &[u8]) {
-    for head in [None, Some(HeadConfig::new(Form::Classify, 2))] {
-        let config = ModelConfig { backbone: config().into(), head };
+    let head = || HeadConfig::new(Form::Classify, 2);
+    for heads in [vec![], vec![head()], vec![head(), head()]] {
+        let config = ModelConfig { backbone: config().into(), heads };
         if let Ok(mut kept) = Trainer::replay_of(Path::new("step.json"), input, || Ok(Model::init(&config, 1))) {
             let _ = kept.trainer.step(&kept.batch);
         }
@@ -117,13 +118,15 @@ fn read_step(input: &[u8]) {
 
 fn steps() -> Vec<Vec<u8>> {
     let batch = |labels| Batch { labels, ..Batch::next(2, [0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 1], [0.25; 6]) };
-    let labels =
-        Labels { per_example: 1, extract: [2, 1].into(), targets: [1.0, 0.0, 0.0, 1.0].into(), weights: [0.5; 2].into() };
+    let labels = |head| {
+        let (targets, weights) = ([1.0, 0.0, 0.0, 1.0].into(), [0.5; 2].into());
+        Labels { head, per_example: 1, extract: [2, 1].into(), targets, weights }
+    };
     let kept = |labels| {
         let mut document = json!({ "update": 4, "error": "a NaN", "recipe": Recipe::new(10, 2) });
         let batch = serde_json::to_value(batch(labels)).expect("plain values");
         document.as_object_mut().expect("an object").extend(batch.as_object().expect("an object").clone());
         document.to_string().into_bytes()
     };
-    vec![kept(None), kept(Some(labels))]
+    vec![kept(vec![]), kept(vec![labels(0)]), kept(vec![labels(0), labels(1)])]
 }

@@ -31,7 +31,7 @@ impl Asked {
             asked: Some(asked),
             targets: self.targets.iter().flatten().copied().collect(),
             weights: vec![1.0 / n as f64; n].into(),
-            labels: None,
+            labels: vec![],
         }
     }
 

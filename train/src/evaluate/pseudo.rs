@@ -54,7 +54,7 @@ fn with_each_hidden(window: &[u32], hidden: &[usize], marks: Marks) -> Batch {
         targets: hidden.iter().map(|&at| window[at]).collect(),
         weights: vec![1.0; asked.len()].into(),
         asked: Some(asked.into()),
-        labels: None,
+        labels: vec![],
     }
 }
 

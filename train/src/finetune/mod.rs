@@ -114,7 +114,7 @@ impl FinetuneError {
 
 /// The head that a model was fine-tuned with; that of next-sentence prediction is part of pre-training.
 pub fn task_head<V>(model: &Model<V>) -> Option<&HeadConfig> {
-    model.score.as_ref().map(|head| head.config()).filter(|head| head.labels != NEXT)
+    model.head().map(|head| head.config()).filter(|head| head.labels != NEXT)
 }
 
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
@@ -143,8 +143,8 @@ impl TaskModel {
             Asks::Next => Specials::append(&mut tokenizer)?.into(),
             Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or(TaskError::NoMarks)?.into(),
         };
-        let score = model.score.filter(|head| head.config().pooler);
-        let model = Model { score, ..model };
+        let mut model = model;
+        model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
         // Rows that a larger vocabulary already has for them were trained as tokens that never occur.
         let fresh = known..tokenizer.vocab_size();

@@ -34,7 +34,7 @@ pub fn logits(model: &Model<Tensor>, rows: &[EncodedRow], progress: &mut dyn FnM
     let mut done = 0;
     for now in by_length(&tokens) {
         let chosen: Vec<&Encoded> = now.iter().map(|&i| &rows[i].encoded).collect();
-        let classes = model.score.as_ref().map_or(1, |head| head.config().classes).max(chosen[0].rows.len());
+        let classes = model.head().map_or(1, |head| head.config().classes).max(chosen[0].rows.len());
         let z = model.class_logits(&tasks::batch(&chosen, classes, 0.0, Objective::SequenceMean));
         for (row, &i) in z.to_vec().chunks(z.shape()[1]).zip(&now) {
             all[i] = row.iter().map(|&z| f64::from(z)).collect();

@@ -514,7 +514,7 @@ impl PretrainSettings {
             ..HeadConfig::new(Form::Classify, checkpoint::NEXT.len())
         };
         let pairs = matches!(&self.view, ViewPlan::Masked(plan) if plan.pairs);
-        ModelConfig { head: pairs.then_some(next), ..self.model.clone().into() }
+        ModelConfig { heads: pairs.then_some(next).into_iter().collect(), ..self.model.clone().into() }
     }
 
     /// Number of steps on a corpus of so many tokens, of which a step sees so many.
@@ -596,10 +596,10 @@ mod tests {
         }
         assert_eq!(settle(""), settle("system = 'gpt'"));
         let single = settle("system = 'bert'\npairs = false");
-        assert_eq!((single.system(), single.model_config().head), (None, None));
+        assert_eq!((single.system(), single.model_config().head().cloned()), (None, None));
         assert_eq!(single.view, ViewPlan::Masked(MaskPlan { masks: Keyed::Copies, ..MaskPlan::PLAIN }));
         let bert = settle("system = 'bert'");
-        assert_eq!(bert.model_config().head.unwrap().labels, checkpoint::NEXT);
+        assert_eq!(bert.model_config().head().unwrap().labels, checkpoint::NEXT);
         // RoBERTa is BERT without pairs, with one segment, and a new mask each time (and in fairseq's numbers).
         let same = "system = 'bert'\npairs = false\nsegments = 1\nmasks = 'dynamic'\nactivation = 'gelu_erf'\nepsilon = 1e-5";
         assert_eq!(settle(same), settle("system = 'roberta'"));

@@ -21,6 +21,7 @@ pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Obje
     let right = examples.iter().flat_map(|e| e.target.clone().unwrap_or_else(|| vec![0.0; classes]));
     let reads = |row: &Sequence| if examples[0].reading == Reading::Forward { row.len() as u32 - 1 } else { 0 };
     let labels = Labels {
+        head: 0,
         per_example,
         extract: rows.iter().map(|row| reads(row)).collect(),
         targets: right.collect(),
@@ -30,7 +31,7 @@ pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Obje
         Reading::Forward => forward(&rows, lambda, objective),
         Reading::Whole { segmented } => whole(&rows, segmented),
     };
-    Batch { labels: Some(labels), ..unlabelled }
+    Batch { labels: vec![labels], ..unlabelled }
 }
 
 /// Rows that are read at once, of which no token is asked.
@@ -82,7 +83,7 @@ mod tests {
             assert_eq!(batch.side.segments.as_deref(), segmented.then_some(&segments[..]));
             assert_eq!(batch.side.sight, Sight::Full(Some([5, 3].into())));
             assert!(batch.asked.as_deref() == Some(&[]) && batch.targets.is_empty() && !batch.predicts_tokens());
-            let labels = batch.labels.unwrap();
+            let labels = &batch.labels[0];
             assert_eq!((labels.per_example, &labels.extract[..]), (1, &[0, 0][..]));
             assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
         }
@@ -98,7 +99,7 @@ mod tests {
         assert_eq!(batch.targets[..], [1, 2, 9, 0, 3, 9, 0, 0]);
         let (x, y) = (0.5 / 2.0 / 3.0, 0.5 / 2.0 / 2.0);
         assert_eq!(batch.weights[..], [x, x, x, 0.0, y, y, 0.0, 0.0]);
-        let labels = batch.labels.unwrap();
+        let labels = &batch.labels[0];
         assert_eq!((labels.per_example, &labels.extract[..]), (1, &[3, 2][..]));
         assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
     }
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn the_extract_token_is_found_by_its_place() {
         let example = encoded(&[&[7, 9, 0, 9], &[7, 0, 0, 0, 9]], 0);
-        let labels = batch(&[&example], 2, 0.0, Objective::SequenceMean).labels.unwrap();
+        let labels = &batch(&[&example], 2, 0.0, Objective::SequenceMean).labels[0];
         assert_eq!((labels.per_example, &labels.extract[..]), (2, &[3, 4][..]));
     }
 

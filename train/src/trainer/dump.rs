@@ -162,11 +162,13 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
         let whole = examples.checked_mul(l.per_example) == Some(side.sequences);
         extracts && whole && l.per_example == each && l.targets.len() == examples * classes
     };
-    let fits = match (&batch.labels, &config.head) {
-        (Some(labels), Some(head)) => labelled(labels, head),
-        (labels, head) => labels.is_none() && head.is_none(),
-    };
-    if fits { Ok(()) } else { Err("found labels that do not belong to these sequences, or to this model".into()) }
+    let one = |labels: &Labels| config.heads.get(labels.head).is_some_and(|head| labelled(labels, head));
+    let once = batch.labels.windows(2).all(|two| two[0].head < two[1].head);
+    if once && batch.labels.iter().all(one) {
+        Ok(())
+    } else {
+        Err("found labels that do not belong to these sequences, or to this model".into())
+    }
 }
 
 #[cfg(test)]
@@ -179,8 +181,8 @@ mod tests {
     use super::*;
 
     /// Four sequences of three tokens, in two examples of two where there are labels.
-    fn batch(labels: Option<Labels>) -> Batch {
-        Batch { labels, ..Batch::next(4, [1; 12], [2; 12], [0.5; 12]) }
+    fn batch(labels: impl IntoIterator<Item = Labels>) -> Batch {
+        Batch { labels: labels.into_iter().collect(), ..Batch::next(4, [1; 12], [2; 12], [0.5; 12]) }
     }
 
     fn of_side(side: Side) -> Batch {
@@ -189,6 +191,7 @@ mod tests {
 
     fn labels(per_example: usize, examples: usize, classes: usize) -> Labels {
         Labels {
+            head: 0,
             per_example,
             extract: [0, 1, 2, 2].into(),
             targets: vec![0.5; examples * classes].into(),
@@ -197,7 +200,7 @@ mod tests {
     }
 
     fn of(form: Option<Form>) -> ModelConfig {
-        ModelConfig { head: form.map(|form| HeadConfig::new(form, 3)), ..tiny_gpt().into() }
+        ModelConfig { heads: form.into_iter().map(|form| HeadConfig::new(form, 3)).collect(), ..tiny_gpt().into() }
     }
 
     #[test]
@@ -271,7 +274,11 @@ mod tests {
             assert_eq!(told, "found labels that do not belong to these sequences, or to this model");
         };
         refused(Some(labels(1, 4, 3)), None);
-        refused(None, Some(Form::Classify));
+        // A head may rest, but is asked once.
+        assert_eq!(fits(&batch(None), &of(Some(Form::Classify))), Ok(()));
+        let twice = Batch { labels: vec![labels(1, 4, 3); 2], ..batch(None) };
+        assert!(fits(&twice, &of(Some(Form::Classify))).is_err());
+        refused(Some(Labels { head: 1, ..labels(1, 4, 3) }), Some(Form::Classify));
         for (wrong, form) in [
             (labels(2, 2, 3), Form::Classify),
             (labels(1, 4, 3), Form::Similar),

@@ -190,7 +190,7 @@ pub enum TrainError {
     #[error("parameter {name} of the initial model holds a NaN or an infinity; start from another checkpoint")]
     Broken { name: String },
     #[error(
-        "step {step}: no gradient reaches parameter {name}: the loss does not depend on it; use it in the model, or leave it out"
+        "step {step}: no gradient reaches parameter {name}: none of the losses that the batch asks for depends on it; use it in the model, or leave it out"
     )]
     NoGradient { step: u64, name: String },
     #[error("step {step}: {error}")]
@@ -314,7 +314,7 @@ impl<T: Real> Trainer<T> {
     /// ([`GradientMode::Head`]) has none.
     pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
         let (shards, sum) = self.shards(&*self.together, batch, dropout, Goes::Everywhere)?;
-        let gradient = self.gradient_of(sum.finish().map_err(|error| self.peer(error))?);
+        let gradient = self.gradient_of(batch, sum.finish().map_err(|error| self.peer(error))?);
         let read = GlobalNorm::of(&[], &shards.numbers()).read().map_err(|error| self.fault(error))?;
         let (losses, marks) = read.numbers.split_at(shards.losses.len());
         self.check(marks, batch, dropout)?;
@@ -365,17 +365,21 @@ impl<T: Real> Trainer<T> {
     fn shapes_of_gradients(&self) -> Vec<Option<Shape>> {
         let mut shapes = Vec::new();
         self.params.backbone.as_ref().visit(|_, p| shapes.push((self.recipe.backward != GradientMode::Head).then(|| *p.shape())));
-        Tree::as_ref(&self.params.score).visit(|_, p| shapes.push(Some(*p.shape())));
+        self.params.heads.as_ref().visit(|_, p| shapes.push(Some(*p.shape())));
         shapes
     }
 
-    /// The tree of these parts, one for each parameter.
-    fn gradient_of(&self, parts: Vec<Option<Tensor<T>>>) -> Gradient<T> {
+    /// The tree of these parts, one for each parameter. None of the losses that the batch declares reaches those that rest.
+    fn gradient_of(&self, batch: &Batch, parts: Vec<Option<Tensor<T>>>) -> Gradient<T> {
         let mut parts = parts.into_iter();
-        self.params.as_ref().map(|_, _| parts.next().flatten())
+        self.params.reached(batch).map(|_, is_reached| parts.next().flatten().filter(|_| is_reached))
     }
 
-    /// The loss of a shard. The gradient of each parameter goes to `each`, with the parameter's number, once it is complete.
+    /// The loss of a shard. The gradient of each parameter goes to `each`, with the parameter's number, once it is complete; it is 0
+    /// where the shard declares no loss that reaches the parameter. That of another shard may.
+    ///
+    /// # Errors
+    /// A loss that is declared does not reach a parameter as it should.
     fn shard(
         &self,
         batch: &Batch,
@@ -388,11 +392,14 @@ impl<T: Real> Trainer<T> {
             missing[parameter] = None;
             each(parameter, g.dense());
         });
-        let mut missing = missing.into_iter();
-        let mut first = None;
-        self.params.as_ref().visit(|name, _| {
-            let is_missing = missing.next().flatten().is_some();
-            first = first.take().or_else(|| is_missing.then(|| name.to_owned()));
+        let (mut first, mut missing) = (None, missing.into_iter().enumerate());
+        self.params.as_ref().zip(self.params.reached(batch)).visit(|name, (p, is_reached)| {
+            if let Some((parameter, Some(shape))) = missing.next() {
+                if is_reached {
+                    first.get_or_insert_with(|| name.to_owned());
+                }
+                each(parameter, p.zeros_like(shape));
+            }
         });
         first.map_or(Ok(loss), |name| Err(TrainError::NoGradient { step: self.done + 1, name }))
     }
@@ -406,7 +413,7 @@ impl<T: Real> Trainer<T> {
     ) -> Result<(Tensor<T>, Gradient<T>), TrainError> {
         let mut parts = vec![None; self.decays.len()];
         let loss = self.shard(batch, dropout, observer, |parameter, g| parts[parameter] = Some(g))?;
-        Ok((loss, self.gradient_of(parts)))
+        Ok((loss, self.gradient_of(batch, parts)))
     }
 
     /// One step: forward, backward, clip, optimizer. On an error nothing changes, unless it is a device that failed.
@@ -426,7 +433,7 @@ impl<T: Real> Trainer<T> {
                 self.ended = Some(Instant::now());
                 return Ok(summary);
             }
-            let gradient = self.gradient_of(sum.finish().map_err(|error| self.peer(error))?);
+            let gradient = self.gradient_of(batch, sum.finish().map_err(|error| self.peer(error))?);
             self.time = [between + shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
             let summary = self.apply(batch, &shards, &gradient)?;
             self.ended = Some(Instant::now());

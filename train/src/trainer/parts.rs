@@ -97,7 +97,10 @@ impl<T: Real> Trainer<T> {
         shards: &Shards<T>,
         sum: Box<dyn Sum<T> + '_>,
     ) -> Result<StepSummary, TrainError> {
-        let (gradients, squares) = self.own_parts(&*sum).map_err(|error| self.peer(error))?;
+        let (gradients, mut squares) = self.own_parts(&*sum).map_err(|error| self.peer(error))?;
+        let mut reached = Vec::new();
+        self.params.reached(batch).visit(|_, is| reached.push(is));
+        squares.iter_mut().zip(&reached).for_each(|(square, is)| *square = square.filter(|_| *is));
         let measured = GlobalNorm::of_squares(squares.iter().copied().flatten().collect(), &shards.numbers());
         let factor = clip::on_device(&measured, self.recipe.clip, shards.scale);
         let read = measured.read().map_err(|error| self.fault(error))?;
@@ -107,6 +110,9 @@ impl<T: Real> Trainer<T> {
         let (at, optimizer) = (self.recipe.factors(self.done + 1), &self.recipe.optimizer);
         let update = |((place, g), [m, v]): ((&Place, Tensor<T>), &mut Moments<T>)| {
             let mut p = own_copy(&params[place.parameter].slice(0, place.range.clone()));
+            if !reached[place.parameter] {
+                return p;
+            }
             let moments = optimizer.name.has_moments().then_some((m, v));
             optimizer.update(at, &factor, self.decays[place.parameter], &mut p, moments, &g);
             p

@@ -29,7 +29,7 @@ fn scale(batch: &Batch) -> f64 {
 /// A batch whose loss is `scale` times as large.
 fn scaled(batch: &Batch, scale: f64) -> Batch {
     let times = |weights: &[f64]| weights.iter().map(|w| scale * w).collect();
-    let labels = batch.labels.as_ref().map(|labels| Labels { weights: times(&labels.weights), ..labels.clone() });
+    let labels = batch.labels.iter().map(|labels| Labels { weights: times(&labels.weights), ..labels.clone() }).collect();
     Batch { weights: times(&batch.weights), labels, ..batch.clone() }
 }
 
@@ -65,18 +65,22 @@ mod tests {
     #[test]
     fn the_largest_weight_is_brought_to_four_by_a_power_of_two() {
         let weighted = |weights: &[f64], labels: Option<f64>| Batch {
-            labels: labels.map(|weight| Labels {
-                per_example: 1,
-                extract: [0].into(),
-                targets: [1.0].into(),
-                weights: [weight].into(),
-            }),
+            labels: labels
+                .into_iter()
+                .map(|weight| Labels {
+                    head: 0,
+                    per_example: 1,
+                    extract: [0].into(),
+                    targets: [1.0].into(),
+                    weights: [weight].into(),
+                })
+                .collect(),
             ..Batch::next(1, vec![0; weights.len()], vec![0; weights.len()], weights)
         };
         let scales = |weights: &[f64], labels| scale(&weighted(weights, labels));
         assert_eq!([scales(&[1.0, 0.0], None), scales(&[1.0 / 8192.0; 3], None), scales(&[5.0], None)], [4.0, 32768.0, 1.0]);
         assert_eq!([scales(&[0.001], Some(0.03125)), scales(&[0.0], Some(0.3)), scales(&[0.0], None)], [128.0, 16.0, 1.0]);
         let larger = scaled(&weighted(&[0.5, 0.0], Some(0.25)), 8.0);
-        assert_eq!((&larger.weights[..], &larger.labels.unwrap().weights[..]), (&[4.0, 0.0][..], &[2.0][..]));
+        assert_eq!((&larger.weights[..], &larger.labels[0].weights[..]), (&[4.0, 0.0][..], &[2.0][..]));
     }
 }

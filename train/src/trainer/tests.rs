@@ -1,5 +1,5 @@
-use gradus_model::check::{random_batch, tiny_gpt};
-use gradus_model::{Gpt, GptConfig, ModelConfig, Objective};
+use gradus_model::check::{Loss, Sample, random_batch, tiny_gpt};
+use gradus_model::{Form, Gpt, GptConfig, HeadConfig, ModelConfig, Objective};
 use gradus_tensor::rng::Philox;
 
 use super::together::Told;
@@ -188,6 +188,35 @@ fn several_processes_make_the_same_steps() {
             let has_moments = trainer.moments() == alone.moments();
             assert_eq!(has_moments, process == 0 || !in_parts, "process {process} of {count}, in parts: {in_parts}");
             assert!(process == 0 || !in_parts || held_moments(&trainer) == 0, "process 0 alone gathers them");
+        }
+    }
+}
+
+/// What a batch does not ask rests in each process as it does in one, also where each keeps its own parts.
+#[test]
+fn heads_rest_in_several_processes() {
+    let head = |classes| HeadConfig::new(Form::Classify, classes);
+    let sample = Sample::under_all("two heads", tiny_gpt(), vec![head(3), head(2)], 0.5);
+    let Loss { model, batch: all, .. } = sample.loss(1);
+    let one = |head: usize| Batch { labels: vec![all.labels[head].clone()], ..all.clone() };
+    let batches = [all.clone(), one(1), one(0), all.clone()];
+    let begin = || Trainer::new(Recipe { seed: 3, ..Recipe::new(20, 4) }, model.cast());
+    let mut alone: Trainer = begin();
+    let expected: Vec<StepSummary> = batches.iter().map(|batch| alone.step(batch).unwrap()).collect();
+    for in_parts in [false, true] {
+        let all = processes(2, |member| {
+            let mut trainer = begin();
+            trainer.together = member;
+            if in_parts {
+                trainer.shard_moments().unwrap();
+            }
+            let made: Vec<StepSummary> = batches.iter().map(|batch| trainer.step(batch).unwrap()).collect();
+            trainer.gather_moments().unwrap();
+            (made, trainer)
+        });
+        for (process, (made, trainer)) in all.into_iter().enumerate() {
+            assert!(made == expected && trainer.params == alone.params, "process {process}, in parts: {in_parts}");
+            assert!(process > 0 || trainer.moments() == alone.moments(), "in parts: {in_parts}");
         }
     }
 }

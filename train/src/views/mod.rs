@@ -83,6 +83,7 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
     let (n, rows) = (asked.len(), views.len());
     let one_hot = |class: usize| (0..classes).map(move |c| if c == class { 1.0 } else { 0.0 });
     let labels = (classes > 0).then(|| Labels {
+        head: 0,
         per_example: 1,
         extract: vec![0; rows].into(),
         targets: views.iter().flat_map(|view| one_hot(view.class.expect("a class of each row"))).collect(),
@@ -94,7 +95,13 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
         segments: segmented.then(|| padded(|view| &view.segments)),
         sight: Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())),
     };
-    Batch { side, asked: Some(asked.into()), targets: targets.into(), weights: vec![1.0 / n as f64; n].into(), labels }
+    Batch {
+        side,
+        asked: Some(asked.into()),
+        targets: targets.into(),
+        weights: vec![1.0 / n as f64; n].into(),
+        labels: labels.into_iter().collect(),
+    }
 }
 
 /// The logits of the answer in each of these slots (of B·T).
@@ -117,7 +124,7 @@ mod tests {
         assert_eq!(batch.side.sight, Sight::Full(Some([3, 2].into())));
         assert_eq!((batch.asked.as_deref(), &batch.targets[..]), (Some(&[1, 3, 4][..]), &[7, 8, 9][..]));
         assert_eq!(batch.weights[..], [1.0 / 3.0; 3]);
-        let labels = batch.labels.unwrap();
+        let labels = &batch.labels[0];
         assert_eq!(
             (&labels.targets[..], &labels.weights[..], &labels.extract[..]),
             (&[0.0, 1.0, 1.0, 0.0][..], &[0.5; 2][..], &[0; 2][..])

@@ -13,7 +13,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::config_json::{field, given, head_from_json, required};
+use super::super::config_json::{field, given, heads_from_json, required};
 use super::{Dialect, Fields, Theirs};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
@@ -118,8 +118,8 @@ impl Encoder {
     /// The name of one of our modules outside the blocks, `None` for one that it does not have.
     fn module(&self, module: &str, config: &ModelConfig) -> Option<String> {
         let [dense, norm, output, pooler, classifier] = self.heads;
-        let next = config.head.as_ref().is_some_and(is_next);
-        let choice = config.head.as_ref().is_some_and(chooses);
+        let next = config.head().is_some_and(is_next);
+        let choice = config.head().is_some_and(chooses);
         let of_body = |name: &str| format!("{}{name}", self.prefix);
         if module.starts_with("score") && !self.has_head(config) {
             return None;
@@ -145,16 +145,17 @@ impl Encoder {
         Ok(Parts { asks: Asks::Masked, segments, embedding_norm: true, transform, ..Parts::default() })
     }
 
-    fn head(&self, fields: &Fields) -> Result<Option<HeadConfig>, String> {
+    fn heads(&self, fields: &Fields) -> Result<Vec<HeadConfig>, String> {
         let [pretraining, _, _, classifier, choice] = self.classes;
         let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
         let dropout = field(fields, "classifier_dropout", dropout)?;
         let of = |form, classes, dropout| HeadConfig { bias: true, pooler: true, dropout, ..HeadConfig::new(form, classes) };
-        let head = head_from_json(fields, classifier, |classes| of(Form::Classify, classes, dropout))?;
+        let told = heads_from_json(fields, classifier, |classes| of(Form::Classify, classes, dropout))?;
         let is = |class: &str| given(fields, "architectures").is_some_and(|all| all[0] == class);
         let next = (is(pretraining) && self.segments)
             .then(|| HeadConfig { labels: NEXT.map(str::to_owned).into(), ..of(Form::Classify, 2, 0.0) });
-        Ok(head.or(next).or_else(|| is(choice).then(|| of(Form::Choose, 1, dropout))))
+        let by_class = next.or_else(|| is(choice).then(|| of(Form::Choose, 1, dropout)));
+        Ok(if told.is_empty() { by_class.into_iter().collect() } else { told })
     }
 }
 
@@ -212,7 +213,7 @@ impl Dialect for Encoder {
             parts: self.parts(fields)?,
         };
         let body = body.with_inner(field(fields, "intermediate_size", 3072)?);
-        Ok(ModelConfig { backbone: body.into(), head: self.head(fields)? })
+        Ok(ModelConfig { backbone: body.into(), heads: self.heads(fields)? })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
@@ -225,7 +226,7 @@ impl Dialect for Encoder {
             return None;
         }
         let [pretraining, masked, body, ..] = self.classes;
-        let class = match &config.head {
+        let class = match config.head() {
             Some(head) if is_next(head) && self.segments && transform => pretraining,
             _ if transform => masked,
             _ => body,
@@ -250,7 +251,7 @@ impl Dialect for Encoder {
             "vocab_size": c.vocab,
         });
         let Value::Object(mut fields) = fields else { unreachable!("an object") };
-        if let Some(head) = config.head.as_ref().filter(|_| self.classifier(config).is_some()) {
+        if let Some(head) = config.head().filter(|_| self.classifier(config).is_some()) {
             fields.insert("gradus_transform".into(), json!(transform)); // its class does not tell
             fields.insert("classifier_dropout".into(), json!(head.dropout));
         }
@@ -259,12 +260,12 @@ impl Dialect for Encoder {
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
         let [.., classifier, choice] = self.classes;
-        let head = config.head.as_ref().filter(|head| self.has_head(config) && !is_next(head))?;
+        let head = config.head().filter(|head| self.has_head(config) && !is_next(head))?;
         Some(if chooses(head) { choice } else { classifier })
     }
 
     fn has_head(&self, config: &ModelConfig) -> bool {
-        config.head.as_ref().is_some_and(|head| head.form != Form::Similar && head.bias && head.pooler)
+        config.head().is_some_and(|head| head.form != Form::Similar && head.bias && head.pooler)
     }
 
     fn theirs(&self, config: &ModelConfig, path: &str) -> Vec<Theirs> {

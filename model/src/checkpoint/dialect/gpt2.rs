@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::config_json::{field, given, head_from_json, required};
+use super::super::HEAD;
+use super::super::config_json::{field, given, heads_from_json, required};
 use super::openai_gpt::is_theirs;
 use super::{Dialect, Fields, Theirs};
 use crate::backbone::BackboneConfig;
@@ -64,7 +65,7 @@ impl Dialect for Gpt2 {
         };
         let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?);
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
-        Ok(ModelConfig { backbone: body.into(), head: head_from_json(fields, CLASSIFIER, theirs)? })
+        Ok(ModelConfig { backbone: body.into(), heads: heads_from_json(fields, CLASSIFIER, theirs)? })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
@@ -109,12 +110,12 @@ impl Dialect for Gpt2 {
     }
 
     fn has_head(&self, config: &ModelConfig) -> bool {
-        config.head.as_ref().is_some_and(is_theirs)
+        config.head().is_some_and(is_theirs)
     }
 
     fn theirs(&self, _: &ModelConfig, path: &str) -> Vec<Theirs> {
         Theirs::same(match path {
-            path if path.starts_with("score.") => path.to_owned(),
+            path if path.starts_with(HEAD) => path.to_owned(),
             "tokens_embed.weight" => format!("{PREFIX}wte.weight"),
             "positions_embed.weight" => format!("{PREFIX}wpe.weight"),
             path => format!("{PREFIX}{path}"),

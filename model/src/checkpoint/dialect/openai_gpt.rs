@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::config_json::{field, given, head_from_json, required};
+use super::super::HEAD;
+use super::super::config_json::{field, given, heads_from_json, required};
 use super::{Dialect, Fields, Theirs, model_types};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
@@ -42,7 +43,7 @@ impl Dialect for OpenAiGpt {
             _ => gpt_from_json(fields)?.into(),
         };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
-        Ok(ModelConfig { backbone, head: head_from_json(fields, CLASSIFIER, theirs)? })
+        Ok(ModelConfig { backbone, heads: heads_from_json(fields, CLASSIFIER, theirs)? })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
@@ -63,11 +64,11 @@ impl Dialect for OpenAiGpt {
     }
 
     fn has_head(&self, config: &ModelConfig) -> bool {
-        config.head.as_ref().is_some_and(is_theirs)
+        config.head().is_some_and(is_theirs)
     }
 
     fn theirs(&self, _: &ModelConfig, path: &str) -> Vec<Theirs> {
-        Theirs::same(if path.starts_with("score.") { path.to_owned() } else { format!("{PREFIX}{path}") })
+        Theirs::same(if path.starts_with(HEAD) { path.to_owned() } else { format!("{PREFIX}{path}") })
     }
 
     fn prefix(&self) -> &'static str {

@@ -229,7 +229,7 @@ fn sayable(model: &ModelConfig) -> Result<&GptConfig, CheckpointError> {
     let refused = |what: String| Err(CheckpointError::NotSayable { what });
     let Some(config) = model.gpt() else { return refused("an LSTM".into()) };
     let defaults = GptConfig::default();
-    if model.head.is_some() {
+    if !model.heads.is_empty() {
         return refused("a task's head; it holds the language model alone, before fine-tuning".into());
     }
     if config.parts != Parts::default() {

@@ -124,7 +124,7 @@ fn heads_that_nobody_tells_are_the_papers() {
 #[test]
 fn what_the_layout_cannot_hold_is_refused_by_name() {
     let gpt = tiny().gpt().unwrap().config().clone();
-    let head = ModelConfig { backbone: gpt.clone().into(), head: Some(HeadConfig::new(Form::Classify, 2)) };
+    let head = ModelConfig { backbone: gpt.clone().into(), heads: vec![HeadConfig::new(Form::Classify, 2)] };
     for (model, word) in [
         (Model::init(&LstmConfig::matching(&gpt).into(), 1), "an LSTM"),
         (Model::init(&head, 1), "a task's head"),

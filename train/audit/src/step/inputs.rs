@@ -128,7 +128,7 @@ impl StepInputs {
     pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, StepInputsError> {
         let mut model = dir.load()?;
         let tokenizer = dir.required_tokenizer(&model)?;
-        let headless = model.score.take().is_some();
+        let headless = !std::mem::take(&mut model.heads.0).is_empty();
         let ids = tokenizer.encode(text)?;
         let (context, sequences) = (model.backbone.config().context(), size.sequences.max(1));
         let fits = (ids.len().saturating_sub(1) / sequences).clamp(1, context.min(LENGTH));
@@ -217,7 +217,7 @@ impl StepInputs {
         let batch = fresh.batch(1);
         let model = if headed { &task_model.model } else { &fresh.trainer.params };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
-        let (length, labels) = (batch.side.length(), batch.labels.clone().expect("a task's batch has labels"));
+        let (length, labels) = (batch.side.length(), batch.labels[0].clone());
         let right = answers(&labels, task);
         let read = |i: usize| match &batch.side.sight {
             Sight::Full(Some(lengths)) => i % length < lengths[i / length],
@@ -273,7 +273,8 @@ impl StepInputs {
         let slots = batch.side.segments.iter().chain(&batch.asked);
         let slots: Vec<u8> = slots.flat_map(|of| of.iter().flat_map(|x| x.to_le_bytes())).collect();
         let lengths = if let Sight::Full(Some(lengths)) = &batch.side.sight { &lengths[..] } else { &[] };
-        if let Some(labels) = &batch.labels {
+        for labels in &batch.labels {
+            hash.update(vec![1; labels.head]);
             labels.extract.iter().for_each(|at| hash.update(at.to_le_bytes()));
             labels.targets.iter().chain(&labels.weights[..]).for_each(|x| hash.update(x.to_le_bytes()));
         }

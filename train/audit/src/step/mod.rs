@@ -82,7 +82,7 @@ impl Opened {
         let nodes = graph::nodes(&made.trace, &leaves, seed);
         let config = serde_json::to_string(&trainer.params.config()).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
-        let unit = if step.batch.labels.is_some() { ": L₂ per example, and λ·L₁ per token" } else { " per token" };
+        let unit = if step.batch.labels.is_empty() { " per token" } else { ": L₂ per example, and λ·L₁ per token" };
         let facts = [
             ("loss", format!("{:?} nats{unit}", made.loss)),
             ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.summary.gradient_norm, clip)),

@@ -132,14 +132,16 @@ fn digests_tell_steps_apart() {
     let mut step = StepInputs::by_hand();
     let digests = |step: &StepInputs| [step.data_digest(), step.parameters_digest(), step.moments_digest()];
     let first = digests(&step);
-    let labels = |right: [f64; 2]| Labels { per_example: 1, extract: [1].into(), targets: right.into(), weights: [1.0].into() };
+    let labels =
+        |right: [f64; 2]| Labels { head: 0, per_example: 1, extract: [1].into(), targets: right.into(), weights: [1.0].into() };
     let mut data = vec![first[0].clone()];
-    for labels in [labels([1.0, 0.0]), labels([0.0, 1.0]), Labels { extract: [0].into(), ..labels([1.0, 0.0]) }] {
-        step.batch.labels = Some(labels);
+    let one = || labels([1.0, 0.0]);
+    for labels in [one(), labels([0.0, 1.0]), Labels { extract: [0].into(), ..one() }, Labels { head: 1, ..one() }] {
+        step.batch.labels = vec![labels];
         data.push(step.data_digest());
     }
-    assert_eq!(data.iter().collect::<BTreeSet<_>>().len(), 4);
-    step.batch.labels = None;
+    assert_eq!(data.iter().collect::<BTreeSet<_>>().len(), 5);
+    step.batch.labels.clear();
     let batch = step.batch.clone();
     step.trainer.step(&batch).unwrap();
     let later = digests(&step);

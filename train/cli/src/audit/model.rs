@@ -94,7 +94,7 @@ fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), 
     within("tokens", args.tokens, 2..=context, ", the model's context")?;
     let fits = (2..=1024).contains(&args.sequences) && args.sequences.is_multiple_of(2);
     in_range("sequences", args.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
-    let lambda = if config.head.is_some() { 0.5 } else { 1.0 };
+    let lambda = if config.heads.is_empty() { 1.0 } else { 0.5 };
     let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (args.sequences, args.tokens), depth.seed);
     let masked = config.backbone.parts().asks == Asks::Masked;
     let batch = if masked { masked_batch(batch, &config, lambda) } else { batch };
