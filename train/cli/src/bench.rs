@@ -81,7 +81,7 @@ pub struct Train {
     #[arg(long)]
     anomaly: bool,
     /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
-    #[arg(long, value_name = "P", default_value_t = 0.1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = 0.1)]
     dropout: f64,
     /// Number of steps to time.
     #[arg(long, value_name = "N", default_value_t = 10)]

@@ -22,7 +22,6 @@ use crate::{output, signals};
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3; BERT §4)
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    allow_negative_numbers = true,
     override_usage = "gradus finetune --model <DIR> --task <NAME> --data <DIR> --out <DIR> [OPTIONS]\n       \
         gradus finetune --resume <DIR> [OPTIONS]",
     after_long_help = "\

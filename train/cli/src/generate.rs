@@ -46,13 +46,13 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "seed"])]
     greedy: bool,
     /// Divisor of the logits, above 0: below 1 the probable become more probable.
-    #[arg(long, value_name = "TAU", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TAU", default_value_t = 1.0)]
     temperature: f64,
     /// Sample from the K most probable tokens; by default from all.
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
     /// Sample from the fewest most probable tokens whose total probability is at least P, above 0 to 1.
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
     top_p: f64,
     /// Seed of the sampling.
     #[arg(long, value_name = "S", default_value_t = 0)]

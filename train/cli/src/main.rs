@@ -56,7 +56,7 @@ static MEMORY: OrExit = OrExit;
         is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C, 75 where a process of the run was lost, and 1 for every \
         other error.",
     after_long_help = "To begin:\n  \
-        gradus                          no command: the paper in miniature, in about a quarter of an hour, to runs/miniature\n  \
+        gradus                          no command: the paper in miniature, in 15 to 25 minutes, to runs/miniature\n  \
         gradus pretrain --corpus novel.txt --out runs/novel\n  \
         gradus evaluate --model runs/novel --corpus other.txt\n  \
         gradus generate --model runs/novel --prompt \"Once upon a time\" --tokens 40\n\n\
@@ -128,8 +128,13 @@ fn refused(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
+/// The same commands, which take `-1` as the value of a flag, to be refused with what was expected, and not as a flag itself.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
+}
+
 fn main() -> ExitCode {
-    let matches = Cli::command().try_get_matches().unwrap_or_else(|e| refused(&e));
+    let matches = with_negative_numbers(Cli::command()).try_get_matches().unwrap_or_else(|e| refused(&e));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| refused(&e));
     panics::keep_quiet();
     signals::let_large_files_fail();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, FromArgMatches};
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
+use gradus_io::numbers::many;
 use gradus_tensor::Device;
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions, PretrainSettings};
 use gradus_train::run::{Control, Manifest};
@@ -18,9 +19,7 @@ use crate::{output, signals};
 
 /// Pre-train a GPT, or one of its relatives, on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_long_help = "\
+#[command(after_long_help = "\
 Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
   gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert
@@ -29,8 +28,7 @@ Examples:
   gradus pretrain --resume runs/novels                            # continues from the last checkpoint, to the same bits
 
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in \
-Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html."
-)]
+Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html.")]
 pub struct Args {
     /// Text file, or folder of text files; without it, the run trains on stories of the micro-world
     #[arg(long, conflicts_with = "resume")]
@@ -124,9 +122,13 @@ fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
         _ if args.talk.json => output::json(&outcome)?,
         Some(v) => {
             let asked = if v.bits_per_byte.is_none() { " asked" } else { "" };
-            output::line(&format!("{out}: {} steps, held-out loss {:.4} nats per token{asked}", outcome.steps, v.nll))?;
+            output::line(&format!(
+                "{out}: {}, held-out loss {:.4} nats per token{asked}",
+                many(outcome.steps as usize, "step"),
+                v.nll
+            ))?;
         }
-        None => output::line(&format!("{out}: {} steps", outcome.steps))?,
+        None => output::line(&format!("{out}: {}", many(outcome.steps as usize, "step")))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}{}", quoted(&outcome.out), on(&device)))
 }

@@ -17,30 +17,31 @@ use crate::{output, signals};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  gradus reproduce                                   # one seed, about a quarter of an hour on two cores, to runs/miniature
-  gradus reproduce --seeds 8 --seed 101 --out runs/eight   # as many as it takes to decide claims: nearly two hours
+  gradus reproduce                                   # one seed, 15 to 25 minutes on two cores, to runs/miniature
+  gradus reproduce --seeds 8 --seed 101 --out runs/eight   # enough to decide claims: 2 to 3 hours
   gradus reproduce --seeds 8 --full --out runs/full        # and experiments on the paper's claims in words
   gradus reproduce --resume runs/eight               # after Ctrl-C or a crash; finished stages are not run again
   gradus reproduce --resume runs/eight --markdown train/paper/MINIATURE.md --overwrite      # the page in the repository
 
 The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of about the same size pre-trained on its \
 stories, with zero-shot scores as they learn; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary \
-objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2.")]
+objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2. \
+Each claim of the paper is judged over the seeds: shown, against it, no difference that matters, or undecided; the report says by which rule.")]
 pub struct Args {
-    /// Directory to create, or that of a reproduction with the same --scale, --seed and --seeds to continue; --full adds to it
+    /// Directory to create, or that of a reproduction with the same --scale, --seed, --seeds and --retold to continue; --full adds to it
     #[arg(long, value_name = "DIR", default_value = "runs/miniature")]
     out: PathBuf,
     /// Continue the reproduction in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "scale", "retold", "full"])]
     resume: Option<PathBuf>,
-    /// Number of seeds, each with stories, tasks and models of its own. It is laid down before training: more seeds are a new reproduction,
+    /// Number of seeds, from 1 to 100, each with stories, tasks and models of its own. It is laid down before training: more seeds are a new reproduction,
     /// on fresh ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Factor on the length of pre-training and the number of training rows
+    /// Factor from 0.01 to 100 on the length of pre-training and the number of training rows
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
     /// Pre-train on stories that are told again at their end, in short and sometimes wrongly; the tasks are the same
@@ -96,10 +97,10 @@ fn show(made: &Reproduction) -> Result<(), CliError> {
     for claim in &made.claims {
         let verdict = claim.judgement.words();
         let mark = if claim.judgement.primary { '*' } else { ' ' };
-        output::line(&format!("{verdict:<36} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
+        output::line(&format!("{verdict:<41} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
     output::line(
-        "* a primary claim: those are judged as a family, so that chance alone shows any of them in at most one of twenty",
+        "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty",
     )?;
     if let Some(note) = gradus_paper::too_few(made.seeds) {
         output::line(&note)?;

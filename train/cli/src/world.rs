@@ -40,7 +40,7 @@ pub struct Args {
     /// Seed of the stories: the same seed tells the same ones on every machine.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// The world whose stories are told again at their end, in short, in other words and sometimes wrongly.
+    /// The world whose stories are told again at their end, in short, in other words and sometimes wrongly. Its tasks are the same.
     #[arg(long, conflicts_with = "tasks")]
     retold: bool,
     /// Write the stories to this file instead, one per line; an existing file is kept unless --overwrite is given.

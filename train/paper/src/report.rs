@@ -49,9 +49,9 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
         ),
         foot: "Scores in points of 100: accuracy, F1, Matthews' (mc) and Pearson's (pc) correlation. Each fine-tuned model \
                is the one with the best dev score; its scores are on test rows, which neither training nor that choice has \
-               seen (for MNLI, on both test sets). Guessing is the best constant answer. Where the seeds of a model are on both sides of a \
-               gap of 40 % of the way from guessing to the best possible score, the task is learnt suddenly or never: k of n seeds learnt it, which \
-               fits these shares of all seeds (95 %, Clopper and Pearson), and so many came past that gap with the other models. Zero-shot scores are on 200 dev \
+               seen (for MNLI, on both test sets). Guessing is the best constant answer. Where no seed of a model is between 30 and 70 % of the way from guessing to the best \
+               possible score, and at least two are on either side, the task is learnt suddenly or never: k of n seeds came more than half of \
+               the way, with this model and with the others, which fits these shares of all seeds (95 %, Clopper and Pearson). Zero-shot scores are on 200 dev \
                rows, with CoLA's threshold chosen on 200 training rows; short rows, of CoLA and DPRD, may appear word for \
                word, without their labels, in a story of the pre-training. The best possible score is an \
                expectation: on the rows drawn, a score can be higher. Rates, epochs and the world itself were chosen on dev \
@@ -318,7 +318,7 @@ fn in_nats(results: &Results) -> Vec<Block> {
     let row = |column: &str| {
         let excess = |variant| results.each(|seed| results.excess(seed, column, variant));
         let cells = ABLATIONS.map(|(_, variant)| cell(Mean::of(&excess(variant)).map(|m| m.told(1.0, 3))));
-        let guessing = uniform(base(column)).map(|nats| format!("{nats:.3}"));
+        let guessing = claims::uniform(base(column)).map(|nats| format!("{nats:.3}"));
         Row::new(title_of(column), [&[cell(guessing)], &cells[..]].concat())
     };
     let heads =
@@ -331,24 +331,19 @@ fn in_nats(results: &Results) -> Vec<Block> {
         cell(Mean::of(&results.each(of)).map(|m| m.told(1.0, 3)))
     };
     let zero_shot = |task: &str| {
-        let guessing = uniform(task).map(|nats| format!("{nats:.3}"));
+        let guessing = claims::uniform(task).map(|nats| format!("{nats:.3}"));
         Row::new(title_of(task), [cell(guessing), kl(task, Body::Gpt), kl(task, Body::Lstm)])
     };
     let heads_of_kl = ["Zero-shot, KL from the exact answer's distribution, nats", "guessing", "Transformer", "LSTM"];
     vec![
         Block::table(heads, columns.map(row)),
         Block::Text(
-            "Where labels have noise, their entropy is taken off, as it is expected. Zero-shot, a model's distribution is the softmax of its \
+            "Where labels have noise, we subtract its expected entropy, so that a figure may be below 0. Zero-shot, a model's distribution is the softmax of its \
              log-probabilities of what is compared; CoLA's heuristic has a threshold instead of one."
                 .into(),
         ),
         Block::table(heads_of_kl, claims::IN_NATS.map(zero_shot)),
     ]
-}
-
-/// The loss above the smallest possible where every answer has the same probability.
-fn uniform(task: &str) -> Option<f64> {
-    Some((Task::named(task).ok()?.answers() as f64).ln() - entropy(task)?)
 }
 
 /// What the paper calls the task of a column.

@@ -123,6 +123,17 @@ pub struct TaskResult {
     pub seconds: f64,
 }
 
+impl TaskResult {
+    /// Can its scores and losses be any model's?
+    pub(crate) fn is_possible(&self) -> bool {
+        let possible = |scored: &Scored| {
+            let scores = scored.metrics.values().chain([&scored.score]).all(|score| (-1.0..=1.0).contains(score));
+            scores && scored.loss >= 0.0
+        };
+        [&self.test, &self.train].into_iter().chain(&self.mismatched).chain(self.curve.iter().map(|p| &p.dev)).all(possible)
+    }
+}
+
 /// What a language model answers without being trained for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ZeroShotPoint {

@@ -187,7 +187,8 @@ fn measure() -> Result<f64, ReproduceError> {
 /// Reads what the stages left.
 fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, ReproduceError> {
     let mut results = Results::default();
-    let is_world = |named: &Option<String>| named.as_ref().is_none_or(|world| *world == sizes.world);
+    // Before worlds had names there was one, which is not retold.
+    let is_world = |named: &Option<String>| named.as_ref().map_or(!sizes.retold, |world| *world == sizes.world);
     for planned in stages {
         let path = paths.result(planned);
         match planned.stage {
@@ -204,6 +205,10 @@ fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, 
                 let expected = (planned.seed, task, variant, sizes.rows_of(task, variant));
                 let found = (result.seed, &*result.task, result.variant, result.rows);
                 own(&path, planned, found == expected && is_world(&result.world))?;
+                if !result.is_possible() {
+                    let problem = "expected scores from −1 to 1 and losses from 0, found others".into();
+                    return Err(StudyError::Damaged { path, problem }.into());
+                }
                 results.tasks.push(result);
             }
         }

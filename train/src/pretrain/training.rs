@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use gradus_io::checksums;
 use gradus_io::files::replace_directory;
+use gradus_io::numbers::many;
 use gradus_io::progress::Job;
 use gradus_model::{Batch, checkpoint};
 use gradus_report::metrics::{self, EvaluationRecord, Moment, Record, SampleRecord, VALIDATION};
@@ -62,8 +63,8 @@ impl<'c> Pretraining<'c> {
             1 => String::new(),
             n => format!(", in {n} processes"),
         };
-        let words =
-            format!("{parameters} parameters, {corpus} tokens to learn from, {total} steps of {tokens:.0} tokens{together}");
+        let steps = many(total as usize, "step");
+        let words = format!("{parameters} parameters, {corpus} tokens to learn from, {steps} of {tokens:.0} tokens{together}");
         journal.progress.say(&words);
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);

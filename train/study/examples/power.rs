@@ -12,7 +12,7 @@ fn main() {
         "| differences of a seed | effect | seeds | a claim is shown | any of the five | no difference that matters | any of the five | against it |"
     );
     println!("|-|-|-|-|-|-|-|-|");
-    let normal = [0.5, 1.0, 2.5].map(|s| (format!("normal, s = {s} δ"), Spread::Normal(s * delta)));
+    let normal = [0.5, 1.0, 2.5, 4.5].map(|s| (format!("normal, s = {s} δ"), Spread::Normal(s * delta)));
     let bimodal = [5.0, 25.0].map(|w| (format!("learnt or not, worth {w} δ"), Spread::Bimodal(w * delta)));
     let rare = ("learnt by one of two alone, worth 5 δ".to_owned(), Spread::Rare(5.0 * delta));
     for (name, spread) in normal.into_iter().chain(bimodal.clone()).chain([rare]) {

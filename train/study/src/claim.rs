@@ -71,8 +71,9 @@ impl Measured {
 
 /// A difference with its sign.
 fn signed(difference: Mean, unit: Unit) -> String {
+    let told = difference.told(unit.times(), unit.digits());
     let sign = if difference.mean < 0.0 { "" } else { "+" };
-    format!("{sign}{}", difference.told(unit.times(), unit.digits()))
+    format!("{sign}{told}")
 }
 
 impl Claim {
@@ -83,14 +84,16 @@ impl Claim {
         if way.abs() <= DUST { "–".into() } else { format!("{agree} of {}", self.differences.len()) }
     }
 
-    /// The interval that it is judged by, and δ.
+    /// The interval that it is judged by, and δ; `–` where there are too few seeds to judge.
     pub fn interval(&self, ruler: &Ruler) -> String {
         let end = |mean| signed(Mean { mean, deviation: None }, self.unit);
         let delta = Mean { mean: ruler.delta[&self.unit], deviation: None }.told(self.unit.times(), self.unit.digits());
         let Judgement { interval, confidence, .. } = self.judgement;
         let percent = format!("{:.1}", 100.0 * confidence);
         let percent = percent.trim_end_matches(".0");
-        interval.map_or("–".into(), |[low, high]| format!("{} to {} ({percent} %; δ {delta})", end(low), end(high)))
+        interval
+            .filter(|_| self.differences.len() >= ruler.least_seeds)
+            .map_or("–".into(), |[low, high]| format!("{} to {} ({percent} %; δ {delta})", end(low), end(high)))
     }
 }
 

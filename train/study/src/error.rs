@@ -16,7 +16,7 @@ pub enum StudyError {
     Foreign { what: &'static str, out: PathBuf, found: PathBuf },
     #[error("{path}: {problem}; expected the plan that an earlier `gradus {command}` laid down there: put back a copy of it, or name another directory", path = path.display())]
     NoPlan { command: &'static str, path: PathBuf, problem: String },
-    #[error("{path}: {problem}; the file is damaged: delete it to run its stage again", path = path.display())]
+    #[error("{path}: {problem}; delete it to run its stage again", path = path.display())]
     Damaged { path: PathBuf, problem: String },
     #[error("stopped; finished stages are kept: continue with `gradus {command} --resume {out}`", out = quoted(out))]
     Interrupted { command: &'static str, out: PathBuf },

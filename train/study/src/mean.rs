@@ -22,7 +22,10 @@ impl Mean {
 
     /// Multiplied by `times`, with `digits` digits: `81.2 ± 0.7`.
     pub fn told(&self, times: f64, digits: usize) -> String {
-        let mean = format!("{:.digits$}", times * self.mean).replace('-', "−");
+        let mean = format!("{:.digits$}", times * self.mean);
+        // What is rounded to 0 has no sign.
+        let is_zero = mean.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
+        let mean = mean.replace('-', if is_zero { "" } else { "−" });
         self.deviation.map_or(mean.clone(), |d| format!("{mean} ± {:.digits$}", times * d))
     }
 }
@@ -43,6 +46,7 @@ mod tests {
         assert_eq!(Mean::of(&[0.5]).unwrap().to_string(), "50.0");
         assert_eq!(Mean::of(&[0.5, 0.6]).unwrap().to_string(), "55.0 ± 7.1");
         assert_eq!(Mean::of(&[-0.05]).unwrap().to_string(), "−5.0");
+        assert_eq!(Mean::of(&[-0.0004]).unwrap().to_string(), "0.0");
         assert_eq!(Mean::of(&[]), None);
     }
 }

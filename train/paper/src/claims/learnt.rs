@@ -19,19 +19,20 @@ pub struct Learnt {
 }
 
 impl Learnt {
-    /// The empty part of the way from guessing to the best possible score that divides those who learnt a task from the rest.
+    /// A seed has learnt a task that it came more than half of the way from guessing to the best possible score in.
+    const HALF: f64 = 0.5;
+    /// The part of the way about its middle in which no seed may be: 30 to 70 %.
     const GAP: f64 = 0.4;
 
-    /// The middle of that gap among the parts of the way that the seeds went; `None` unless there are three or more, on both sides.
-    fn gap(mut ways: Vec<f64>) -> Option<f64> {
-        ways.sort_by(f64::total_cmp);
-        let mut pairs = ways.windows(2).filter(|pair| pair[1] - pair[0] >= Self::GAP);
-        pairs.next_back().filter(|_| ways.len() >= 3).map(|pair| pair[0].midpoint(pair[1]))
+    /// Were the parts of the way that the seeds went either small or large, each in two seeds or more?
+    fn divides(ways: &[f64]) -> bool {
+        let few = |of: &dyn Fn(f64) -> bool| ways.iter().filter(|&&way| of(way)).count();
+        let (below, above) = (few(&|way| way <= Self::HALF - Self::GAP / 2.0), few(&|way| way >= Self::HALF + Self::GAP / 2.0));
+        below >= 2 && above >= 2 && below + above == ways.len()
     }
 
-    /// The seeds that came further than `gap`.
-    fn of(ways: &[f64], gap: f64) -> Self {
-        let (seeds, of) = (ways.iter().filter(|&&way| way > gap).count(), ways.len());
+    fn of(ways: &[f64]) -> Self {
+        let (seeds, of) = (ways.iter().filter(|&&way| way > Self::HALF).count(), ways.len());
         Learnt { seeds, of, share: shares(seeds, of, 0.95) }
     }
 }
@@ -43,7 +44,7 @@ impl fmt::Display for Learnt {
     }
 }
 
-/// How many seeds learnt the task of a column, where it is learnt suddenly or never: by this variant, or else by one it is compared with.
+/// How many seeds learnt the task of a column, where this variant, or one it is compared with, learns it suddenly or never.
 pub fn learnt(results: &Results, column: &str, variant: Variant) -> Option<Learnt> {
     use Variant::{Full, Lstm, NoAux, NoPretraining};
     let task = base(column);
@@ -52,8 +53,8 @@ pub fn learnt(results: &Results, column: &str, variant: Variant) -> Option<Learn
         return None; // beside the task's metric, it has other limits
     }
     let ways = |variant| results.each(|seed| Some((results.one(seed, column, variant)? - least) / (most - least)));
-    let gap = [variant, Full, NoPretraining, NoAux, Lstm].into_iter().find_map(|variant| Learnt::gap(ways(variant)))?;
-    Some(ways(variant)).filter(|ways| !ways.is_empty()).map(|ways| Learnt::of(&ways, gap))
+    let divides = [variant, Full, NoPretraining, NoAux, Lstm].into_iter().any(|variant| Learnt::divides(&ways(variant)));
+    Some(ways(variant)).filter(|ways| divides && !ways.is_empty()).map(|ways| Learnt::of(&ways))
 }
 
 #[cfg(test)]
@@ -61,13 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_on_both_sides_of_a_gap_are_counted() {
-        let of = |ways: &[f64]| Learnt::gap(ways.to_vec()).map(|gap| Learnt::of(ways, gap).to_string());
-        let [two, sudden] = [of(&[0.0, 1.0]), of(&[0.9, 0.1, 0.05, 1.0, 0.97, 0.0, 0.93, 1.0])];
-        assert_eq!([two, sudden], [None, Some("5 of 8 (24–91 %)".into())]);
-        assert_eq!([of(&[0.1, 0.3, 0.6, 0.95]), of(&[0.9, 0.95, 1.0]), of(&[])], [None, None, None], "no gap");
-        assert_eq!(of(&[0.0, 0.5, 1.0]), Some("1 of 3 (1–91 %)".into()), "above the highest");
+    fn seeds_on_both_sides_of_the_middle_are_counted() {
+        let of = |ways: &[f64]| Learnt::divides(ways).then(|| Learnt::of(ways).to_string());
+        assert_eq!(of(&[0.9, 0.1, 0.05, 1.0, 0.97, 0.0, 0.93, 0.7]), Some("5 of 8 (24–91 %)".into()));
+        assert_eq!(of(&[-0.1, 0.3, 0.71, 1.0]), Some("2 of 4 (7–93 %)".into()));
+        let [continuous, one_alone, none, few] =
+            [&[0.0, 0.1, 0.45, 0.9, 1.0][..], &[0.05, 0.8, 0.9, 1.0], &[0.1; 8], &[0.0, 1.0]];
+        assert_eq!([continuous, one_alone, none, few, &[]].map(of), [(); 5].map(|()| None));
         // All or none, beside others that are divided: 1 − 0.025^(1/8) = 0.369.
-        assert_eq!([0.1, 0.9].map(|way| Learnt::of(&[way; 8], 0.5).to_string()), ["0 of 8 (0–37 %)", "8 of 8 (63–100 %)"]);
+        assert_eq!([0.1, 0.9].map(|way| Learnt::of(&[way; 8]).to_string()), ["0 of 8 (0–37 %)", "8 of 8 (63–100 %)"]);
     }
 }

@@ -1,20 +1,21 @@
 //! The paper's claims, each with its figure, what came out here, and a verdict by [a rule](gradus_study::ruler) laid down before.
 
 mod learnt;
+mod zero_shot;
 
 use gradus_data::sets::Task;
-use gradus_data::sets::scores::{Metric, mean_and_deviation};
+use gradus_data::sets::scores::Metric;
 use gradus_io::numbers::many;
 use gradus_study::ruler::{LEAST_SEEDS, Unit};
 use gradus_study::{Claim, Measured, Quote};
 
 use crate::paper;
 use crate::plan::{EXPERIMENTS, PARTS, Sizes, TRANSFERRED};
-use crate::results::{Body, Results, TaskResult, Variant, ZeroShotPoint};
-use crate::stage::{ZERO_SHOT, in_nats};
-use crate::tasks::{bayes, entropy};
+use crate::results::{Results, TaskResult, Variant};
+use crate::tasks::entropy;
 
 pub use learnt::learnt;
+pub use zero_shot::{IN_NATS, normalised};
 
 /// What so few seeds can show; `None` where there are enough.
 pub fn too_few(seeds: u64) -> Option<String> {
@@ -23,7 +24,7 @@ pub fn too_few(seeds: u64) -> Option<String> {
     (seeds < least).then(|| {
         format!(
             "{} {verb} that every stage works, and which way each difference points; no claim is decided by fewer than {least}, for another \
-             seed may point the other way. Of eight seeds all agreed on this alone: {STEADY}. Eight seeds are a run of their own, on seeds that nothing was chosen on: `--seeds 8 --seed {FRESH}`, and the rest as here.",
+             seed may point the other way. On our eight seeds only these differences had the same sign in all: {STEADY}. Eight seeds are a run of their own, on seeds that nothing was chosen on: `--seeds 8 --seed {FRESH}`, and the rest as here.",
             many(seeds, "seed")
         )
     })
@@ -31,7 +32,7 @@ pub fn too_few(seeds: u64) -> Option<String> {
 
 /// What all of the eight seeds of the page in the repository point the same way in.
 const STEADY: &str = "pre-training helps on average, in scores and in nats, and with question answering, similarity and classification; \
-    zero-shot scores rise, steadily, and end above guessing";
+    zero-shot scores rise, go on rising, and end above guessing";
 
 /// The first of the seeds that nothing was chosen on.
 const FRESH: u64 = 101;
@@ -50,7 +51,7 @@ const AUX_DOES_NOT: [&str; 4] = ["cola", "sst-2", "mrpc", "sts-b"];
 /// All claims that this reproduction can test.
 pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     let mut all = ablations(results, sizes.layers);
-    all.extend(zero_shot(results));
+    all.extend(zero_shot::claims(results));
     all.extend(auxiliary(results));
     if sizes.full {
         all.extend(experiments(results, sizes));
@@ -130,6 +131,11 @@ fn ablations(results: &Results, layers: usize) -> Vec<Measured> {
     claims
 }
 
+/// The loss above the smallest possible where every answer has the same probability.
+pub fn uniform(task: &str) -> Option<f64> {
+    Some((Task::named(task).ok()?.answers() as f64).ln() - entropy(task)?)
+}
+
 /// What guessing scores on a task of the world, in its metric; its classes are equally frequent.
 pub fn chance(task: &str) -> f64 {
     let Ok(task) = Task::named(task) else { return 0.0 };
@@ -140,120 +146,10 @@ pub fn chance(task: &str) -> f64 {
     }
 }
 
-/// The mean normalised zero-shot score of a body in a seed over the tokens of its pre-training, from none on.
-pub fn normalised(results: &Results, seed: u64, body: Body, tasks: &[&str]) -> Vec<(f64, f64)> {
-    let Some(run) = results.pretraining(seed, body) else { return Vec::new() };
-    // The paper divides by the best single model; here the best possible score is known.
-    let one = |score: f64, task: &str| (score - chance(task)) / (bayes(task).unwrap_or(1.0) - chance(task));
-    let point = |p: &ZeroShotPoint| {
-        let scores: Option<Vec<f64>> = tasks.iter().map(|t| Some(one(*p.scores.get(*t)?, t))).collect();
-        scores.map(|s| (p.tokens as f64, s.iter().sum::<f64>() / s.len() as f64))
-    };
-    let mut curve: Vec<(f64, f64)> = run.zero_shot.iter().filter_map(point).collect();
-    // The last step is measured, also where a regular measurement was just before.
-    if let &[_, (first, _), .., (before, _), (last, _)] = &curve[..]
-        && last - before < 0.5 * first
-    {
-        curve.remove(curve.len() - 2);
-    }
-    curve
-}
-
-/// Where a curve ends.
-fn end(curve: &[(f64, f64)]) -> f64 {
-    curve[curve.len() - 1].1
-}
-
-/// Figure 2, right.
-fn zero_shot(results: &Results) -> Vec<Measured> {
-    let curve = |seed, body| Some(normalised(results, seed, body, &ZERO_SHOT)).filter(|curve| curve.len() > 1);
-    let gpt = |value: fn(&[(f64, f64)]) -> f64| results.each(|seed| Some(value(&curve(seed, Body::Gpt)?)));
-    let more = |than: fn(&[(f64, f64)]) -> f64, (a, b): (Body, Body)| {
-        results.each(|seed| Some(than(&curve(seed, a)?) - than(&curve(seed, b)?)))
-    };
-    let claim = |name: &str, statement: &str, quote, differences| {
-        let words = "% of the way from guessing to the best possible score".into();
-        let (name, statement) = (name.into(), statement.into());
-        Measured { name, statement, quote, paper: "yes, no figure", unit: Unit::Way, words, differences }
-    };
-    // One number per body over all seeds: reported with the claim, but the rule does not apply to it.
-    let spread = |body| mean_and_deviation(&results.each(|seed| Some(100.0 * end(&curve(seed, body)?)))).1;
-    let over_seeds = match (spread(Body::Lstm), spread(Body::Gpt)) {
-        (Some(a), Some(b)) => format!("; deviation of the ends over seeds {a:.1}, the Transformer's {b:.1}"),
-        _ => String::new(),
-    };
-    // KL(exact ∥ model) of the answers at a point, mean over the tasks with a distribution; from the labels, less their entropy.
-    let kl = |seed, body, at: fn(&[ZeroShotPoint]) -> Option<&ZeroShotPoint>| {
-        let point = at(&results.pretraining(seed, body)?.zero_shot)?;
-        average(&IN_NATS, |task| Some(point.scores.get(&in_nats(task))? - entropy(task)?))
-    };
-    let in_kl = |name: &str, statement: &str, quote, differences| {
-        let words = "nats of KL from the exact answer's distribution (SST-2, RACE, DPRD)".into();
-        Measured { unit: Unit::Nats, words, ..claim(name, statement, quote, differences) }
-    };
-    let falls = |seed| Some(kl(seed, Body::Gpt, <[_]>::first)? - kl(seed, Body::Gpt, <[_]>::last)?);
-    let ahead = |seed| Some(kl(seed, Body::Lstm, <[_]>::last)? - kl(seed, Body::Gpt, <[_]>::last)?);
-    vec![
-        claim("zero-shot", "Zero-shot scores end above where they began", paper::HEURISTICS, gpt(|c| end(c) - c[0].1)),
-        in_kl("zero-shot-nats", "… in nats: the answers end nearer to the exact ones", paper::HEURISTICS, results.each(falls)),
-        claim(
-            "zero-shot-steady",
-            "They rise steadily: still after the first measurement, by a fitted line",
-            paper::HEURISTICS,
-            gpt(|c| trend(&c[1..])),
-        ),
-        claim("zero-shot-guessing", "They end above guessing", paper::HEURISTICS, gpt(end)),
-        claim(
-            "zero-shot-transformer",
-            "The Transformer's scores end above the LSTM's",
-            paper::VARIANCE,
-            more(end, (Body::Gpt, Body::Lstm)),
-        ),
-        in_kl(
-            "zero-shot-transformer-nats",
-            "… in nats: the Transformer's answers end nearer to the exact ones",
-            paper::VARIANCE,
-            results.each(ahead),
-        ),
-        Measured {
-            paper: "higher variance, no figure",
-            unit: Unit::Roughness,
-            words: format!("points of roughness (noise about a smooth curve){over_seeds}"),
-            ..claim(
-                "zero-shot-variance",
-                "The LSTM's scores vary more on the way",
-                paper::VARIANCE,
-                more(roughness, (Body::Lstm, Body::Gpt)),
-            )
-        },
-    ]
-}
-
-/// The tasks whose zero-shot answers have a distribution; CoLA's are above a threshold or below.
-pub const IN_NATS: [&str; 3] = ["sst-2", "race", "dprd"];
-
 /// The mean of a value over some tasks or columns; `None` unless all have one.
 fn average(of: &[&str], value: impl Fn(&str) -> Option<f64>) -> Option<f64> {
     let all: Option<Vec<f64>> = of.iter().map(|name| value(name)).collect();
     all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
-}
-
-/// How far a line fitted by least squares rises over a curve.
-fn trend(curve: &[(f64, f64)]) -> f64 {
-    let mean = |of: fn(&(f64, f64)) -> f64| curve.iter().map(of).sum::<f64>() / curve.len() as f64;
-    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-    let (mut xy, mut xx) = (0.0, 0.0);
-    curve.iter().for_each(|p| (xy, xx) = (xy + (p.0 - x) * (p.1 - y), xx + (p.0 - x).powi(2)));
-    let range = curve.last().map_or(0.0, |last| last.0 - curve[0].0);
-    if xx > 0.0 { xy / xx * range } else { 0.0 }
-}
-
-/// How much a curve fluctuates about a smooth one: its second differences yₜ₋₁ − 2yₜ + yₜ₊₁ have six times the variance of noise
-/// that is independent from point to point, and next to nothing of what is smooth. The first point, of the untrained model, is
-/// left out: the leap from it is no noise.
-fn roughness(curve: &[(f64, f64)]) -> f64 {
-    let second: Vec<f64> = curve[1.min(curve.len())..].windows(3).map(|w| w[0].1 - 2.0 * w[1].1 + w[2].1).collect();
-    (second.iter().map(|d| d * d).sum::<f64>() / second.len().max(1) as f64 / 6.0).sqrt()
 }
 
 /// Generalisation and convergence with and without the auxiliary objective (§3.2), over all tasks.
@@ -314,7 +210,6 @@ fn experiments(results: &Results, sizes: &Sizes) -> Vec<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::PretrainResult;
     use gradus_study::ruler::Ruler;
     use gradus_train::finetune::{CurvePoint, Scored};
 
@@ -382,48 +277,6 @@ mod tests {
         // `too_few` says these in words.
         let told = ["pre-training", "pre-training-nats", "answering", "similarity", "classification"];
         assert!(agreed.eq(told.into_iter().chain(["zero-shot", "zero-shot-steady", "zero-shot-guessing"])));
-    }
-
-    #[test]
-    fn a_smooth_curve_is_not_rough_whatever_its_shape() {
-        let curve = |y: &dyn Fn(f64) -> f64| (0..13).map(|i| (f64::from(i), y(f64::from(i)))).collect::<Vec<_>>();
-        assert_eq!(roughness(&curve(&|x| 0.25 * x)), 0.0);
-        assert_eq!(roughness(&curve(&|x| if x == 0.0 { -1.0 } else { 0.5 })), 0.0, "the leap from the untrained model");
-        assert!(roughness(&curve(&|x| 1.0 - (-x / 4.0).exp())) < 0.01, "saturation");
-        let noise = |x: f64| 0.1 * f64::from([1, 0, -1, 1, -1, 0, 0, 1, 0, -1, 1, 0, -1][x as usize]);
-        let rough = roughness(&curve(&noise));
-        assert!((0.05..0.2).contains(&rough), "{rough}");
-        assert_eq!(roughness(&[]), 0.0);
-    }
-
-    #[test]
-    fn a_trend_is_the_rise_of_the_fitted_line() {
-        let line: Vec<_> = (0..5).map(|i| (10.0 * f64::from(i), 0.25 * f64::from(i))).collect();
-        assert!((trend(&line) - 1.0).abs() < 1e-12);
-        // Σ(x − x̄)(y − ȳ) = −0.35 and Σ(x − x̄)² = 5, over 3.
-        let falling = trend(&[(0.0, 0.5), (1.0, 0.4), (2.0, 0.6), (3.0, 0.2)]);
-        assert!((falling + 0.21).abs() < 1e-12, "{falling}");
-        assert_eq!([trend(&[]), trend(&[(1.0, 1.0)])], [0.0, 0.0]);
-    }
-
-    /// 4,000 steps measured every 333: the last measurement but one is at 3,996.
-    #[test]
-    fn a_last_measurement_close_to_the_one_before_takes_its_place() {
-        let point = |step: u64| ZeroShotPoint { step, tokens: step, scores: [("sst-2".into(), 0.5 + 1e-5 * step as f64)].into() };
-        let zero_shot = (0..=12).map(|i| point(333 * i)).chain([point(4000)]).collect();
-        let run = PretrainResult {
-            world: None,
-            seed: 1,
-            body: Body::Gpt,
-            parameters: 1,
-            loss: 1.0,
-            limit: 1.0,
-            zero_shot,
-            seconds: 0.0,
-        };
-        let curve = normalised(&Results { pretrained: vec![run], ..Results::default() }, 1, Body::Gpt, &["sst-2"]);
-        let steps: Vec<f64> = curve.iter().map(|p| p.0).collect();
-        assert_eq!((steps.len(), &steps[10..]), (13, &[3330.0, 3663.0, 4000.0][..]));
     }
 
     #[test]

@@ -121,8 +121,8 @@ pub struct Judgement {
     pub seeds: usize,
     /// Is it one of the family of primary claims?
     pub primary: bool,
-    /// If undecided: the number of seeds with which it would be decided, if mean and deviation stayed as they are; `None` where no
-    /// number up to [`MOST_SEEDS`] does, and where there are too few to tell.
+    /// If undecided: the number of seeds with which it would be decided, if mean and deviation stayed as they are, so that as many fresh
+    /// ones decide about every second time; `None` where no number up to [`MOST_SEEDS`] does, and where there are too few to tell.
     pub seeds_needed: Option<usize>,
 }
 
@@ -130,8 +130,8 @@ pub struct Judgement {
 pub const RULE: &str = "A claim is judged by a difference d, measured once per seed, with the interval of its mean (Student's t) and δ, the smallest \
     effect that matters. It is shown where the interval lies above 0 and the mean is at least δ; the result is against it where the \
     interval lies below 0 and the mean is at most −δ; there is no difference that matters where the interval lies within ±δ; else it \
-    is undecided, and the number of seeds is told that would decide if mean and deviation stayed as they are. With fewer than six seeds nothing is decided. The primary claims (in bold) are a \
-    family: their intervals are wider, by Holm's procedure, so that, where there is no effect, the chance that any of them is shown is at most 5 %. The others are exploratory, \
+    is undecided, and we give the number of fresh seeds that would decide it about every second time, if the effect and its deviation are as measured. With fewer than six seeds nothing is decided. \
+    The primary claims (in bold) are a family: their intervals are wider, by Holm's procedure, so that, where there is no effect, the chance that any of them is shown, or its opposite, is at most 5 %. The others are exploratory, \
     each with an interval of 95 %. Seeds, δ and the primary claims were written down before training.";
 
 /// With fewer seeds nothing is decided, unless a ruler says another number.
@@ -241,8 +241,8 @@ impl Judgement {
     pub fn words(&self) -> String {
         match (self.verdict, self.seeds_needed) {
             (Verdict::Undecided, _) if self.seeds < LEAST_SEEDS => format!("undecided: fewer than {LEAST_SEEDS} seeds"),
-            (Verdict::Undecided, Some(n)) => format!("undecided; {n} seeds would decide"),
-            (Verdict::Undecided, None) => format!("undecided; more than {MOST_SEEDS} seeds would decide"),
+            (Verdict::Undecided, Some(n)) => format!("undecided; {n} seeds: even odds"),
+            (Verdict::Undecided, None) => format!("undecided; {MOST_SEEDS} seeds: less than even odds"),
             (verdict, ..) => verdict.words().into(),
         }
     }
@@ -297,8 +297,8 @@ mod tests {
         // s = 0.02: t·s/√n ≤ 0.02 from 7 on (2.4469/√7 = 0.925, 2.5706/√6 = 1.049), as a difference that does not matter; or one that does.
         let spread = [-1.0, 1.0, -1.0, 1.0, 0.5f64.sqrt(), -0.5f64.sqrt()].map(|x| 0.02 * x);
         assert_eq!([needed(&spread), needed(&spread.map(|x| x + 0.02))], [Some(7); 2]);
-        assert_eq!(alone(&spread).words(), "undecided; 7 seeds would decide");
-        assert_eq!(alone(&[-1.0, 1.01, -1.0, 1.01, -1.0, 1.01]).words(), "undecided; more than 100 seeds would decide");
+        assert_eq!(alone(&spread).words(), "undecided; 7 seeds: even odds");
+        assert_eq!(alone(&[-1.0, 1.01, -1.0, 1.01, -1.0, 1.01]).words(), "undecided; 100 seeds: less than even odds");
         // So few do not tell how many it takes.
         assert_eq!(
             [alone(&[0.1, 0.1]), alone(&[0.5])].map(|j| (j.words(), j.seeds_needed)),
