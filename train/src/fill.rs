@@ -92,10 +92,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     }
     let vocab = tokenizer.vocab_size();
     if fills_masks(model) {
-        if task_head(model).is_some() {
-            return Err(FillError::FineTuned);
-        }
-        let marks = Marks::of(tokenizer).ok_or(FillError::NoMarks)?;
+        let marks = marks(model, tokenizer)?;
         let inner = pieces.join(&marks.mask);
         let tokens = [&[marks.open], &inner[..], &[marks.close]].concat();
         fits(model, tokens.len())?;
@@ -114,6 +111,17 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     let opened = [opening.as_slice(), before].concat();
     let probabilities = by_bayes(model, &opened, &(0..vocab as u32).collect::<Vec<_>>(), after, reach);
     Ok(Filled { gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true })
+}
+
+/// The special tokens of a model that fills masks.
+///
+/// # Errors
+/// A tokenizer without them, or a model that was fine-tuned for a task.
+pub fn marks(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<Marks, FillError> {
+    if task_head(model).is_some() {
+        return Err(FillError::FineTuned);
+    }
+    Marks::of(tokenizer).ok_or(FillError::NoMarks)
 }
 
 fn fits(model: &Model<Tensor>, found: usize) -> Result<(), FillError> {

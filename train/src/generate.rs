@@ -12,12 +12,16 @@
 //!
 //! Ties always go to the lower id; greedy takes the largest logit.
 
+mod masked;
+
 use gradus_model::{Decoder, Model};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 
 use crate::hyperparameters::{RangeError, in_range};
 use crate::tasks::largest;
+
+pub use masked::generate_masked;
 
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]

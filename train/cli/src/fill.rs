@@ -54,6 +54,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             "note: the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token",
         );
     }
+    if fills_masks(&model) && !model.backbone.config().parts().transform && !args.talk.quiet {
+        output::say(
+            "note: this model has no layer before the output's matrix; if it was saved without its language model's head, these answers mean nothing",
+        );
+    }
     let mut gaps = Vec::new();
     for gap in &filled.gaps {
         let named = |(id, p): (u32, f64)| Ok::<_, CliError>((tokenizer.decode(&[id])?, p));

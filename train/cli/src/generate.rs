@@ -6,8 +6,11 @@ use gradus_model::{Model, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
-use gradus_train::generate::{Choice, Overflow, Slide, generate};
+use gradus_train::evaluate::fills_masks;
+use gradus_train::fill;
+use gradus_train::generate::{Choice, Overflow, Slide, generate, generate_masked};
 use gradus_train::model_dir::ModelDir;
+use gradus_train::views::Marks;
 use serde_json::json;
 
 use crate::common::{On, Threads, open_model};
@@ -26,6 +29,8 @@ use crate::output;
         Beyond the model's context the window slides: each time the context is full, the model re-reads only its last half and \
         no longer sees what came before. A note on stderr says from which token on. With --no-slide, the prompt and the \
         new tokens together must fit the context.\n\n\
+        A model that fills masks (BERT) reads the text and a mask for each token still to come, and the next token is drawn at the first \
+        of them; where these do not fit the context, fewer masks and the end of the text are read.\n\n\
         Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
         tokenizer, else as ids. Ids that the tokenizer does not have are never sampled.",
     after_long_help = "Examples:\n  \
@@ -87,7 +92,7 @@ struct Input {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     let dir = open_model(&args.model)?;
-    let model = dir.load()?.to(&args.on.open()?)?;
+    let model = dir.read()?.to(&args.on.open()?)?;
     let Prompt { mut ids, tokenizer, vocab } = Prompt::read(&args.input, &dir, &model)?;
     let choice = match args.greedy {
         true => Choice::Greedy,
@@ -95,7 +100,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
     let context = model.backbone.config().context();
-    let slid = Slide::first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
+    let marks = if fills_masks(&model) { Some(marks_of(&model, &dir)?) } else { None };
+    let slid = Slide::first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide && marks.is_none());
     if let Some(Slide { at, unseen }) = slid {
         output::say(&format!(
             "note: the model's context is {context} tokens, so the window slides from token {} on, prompt included: the model \
@@ -107,12 +113,16 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let mut stream = Stream { tokenizer: tokenizer.as_ref(), written: 0 };
     let mut printed = Ok(());
     let mut rng = Philox::new(args.seed);
-    generate(&model, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, &mut |ids| {
+    let mut each = |ids: &[u32]| {
         if !args.json {
             printed = stream.write(ids, false);
         }
         printed.is_ok()
-    })?;
+    };
+    match marks {
+        Some(marks) => generate_masked(&model, marks, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, &mut each)?,
+        None => generate(&model, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, &mut each)?,
+    }
     printed?;
     if !args.json {
         return stream.write(&ids, true);
@@ -125,6 +135,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         result["text"] = tokenizer.decode(&ids)?.into();
     }
     output::json(&result)
+}
+
+/// The special tokens of a model that fills masks; it is said what such a model does.
+fn marks_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<Marks, CliError> {
+    output::say(
+        "note: this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
+         still to come, given the text before",
+    );
+    Ok(fill::marks(model, &dir.required_tokenizer(model)?)?)
 }
 
 /// What is continued.

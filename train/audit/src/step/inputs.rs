@@ -10,12 +10,15 @@ use gradus_model::{Batch, GptConfig, GradientMode, Init, Labels, Model, Objectiv
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
+use gradus_train::evaluate::fills_masks;
+use gradus_train::fill::{self, FillError};
 use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel, task_head};
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
+use gradus_train::views::{self, Draw, Keyed, Marks, MaskPlan, Text};
 use gradus_world::{Story, World};
 use sha2::{Digest, Sha256};
 
@@ -124,24 +127,37 @@ impl StepInputs {
         })
     }
 
-    /// The first step of a checkpoint's training on windows of this text.
+    /// The first step of a checkpoint's training on windows of this text; of a model that fills masks, with as many tokens asked as
+    /// BERT's views ask.
     pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, StepInputsError> {
-        let mut model = dir.load()?;
+        let mut model = dir.read()?;
         let tokenizer = dir.required_tokenizer(&model)?;
+        let marks = if fills_masks(&model) { Some(fill::marks(&model, &tokenizer)?) } else { None };
         let headless = !std::mem::take(&mut model.heads.0).is_empty();
         let ids = tokenizer.encode(text)?;
         let (context, sequences) = (model.backbone.config().context(), size.sequences.max(1));
-        let fits = (ids.len().saturating_sub(1) / sequences).clamp(1, context.min(LENGTH));
+        // What opens and closes a row that is masked takes room, what follows the last token that is read is needed to predict it.
+        let (around, ahead) = if marks.is_some() { (MaskPlan::MARKS, 0) } else { (0, 1) };
+        let most = context.saturating_sub(around);
+        let fits = (ids.len().saturating_sub(ahead) / sequences).min(LENGTH).min(most).max(1);
         let tokens = size.tokens.unwrap_or(fits);
-        let expected = format!("a number from 1 to {context}, the model's context");
-        in_range("tokens", tokens, (1..=context).contains(&tokens), expected)?;
-        let needed = sequences * tokens + 1;
+        let expected =
+            format!("a number from 1 to {most}, the model's context{}", if around > 0 { " without its marks" } else { "" });
+        in_range("tokens", tokens, (1..=most).contains(&tokens), expected)?;
+        let needed = sequences * tokens + ahead;
         if ids.len() < needed {
             return Err(StepInputsError::Short { found: ids.len(), needed });
         }
-        let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..=(i + 1) * tokens]).collect();
-        let batch = weighted(TokenBatch::of_windows(&windows), Objective::TokenMean);
-        let kind = if model.gpt().is_some() { "a GPT" } else { "an LSTM" };
+        let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..(i + 1) * tokens + ahead]).collect();
+        let batch = match marks {
+            Some(marks) => masked(&windows, marks, model.backbone.config().parts().segments > 0, seed),
+            None => weighted(TokenBatch::of_windows(&windows), Objective::TokenMean),
+        };
+        let kind = match (marks, model.gpt()) {
+            (Some(_), _) => "a Transformer that fills masks",
+            (None, Some(_)) => "a GPT",
+            (None, None) => "an LSTM",
+        };
         let dropped = if headless { " Its head is left out: the language model is opened." } else { "" };
         Ok(StepInputs {
             title: format!("One training step of {kind}"),
@@ -154,7 +170,10 @@ impl StepInputs {
             tokens: Tokens::all(&tokenizer, &batch),
             batch,
             data,
-            drawn: "of dropouts, and the directions in which derivatives are compared",
+            drawn: match marks {
+                Some(_) => "of masks, of dropouts, and the directions in which derivatives are compared",
+                None => "of dropouts, and the directions in which derivatives are compared",
+            },
         })
     }
 
@@ -306,6 +325,8 @@ pub enum StepInputsError {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]
+    Fill(#[from] FillError),
+    #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]
     Finetune(#[from] FinetuneError),
@@ -324,6 +345,16 @@ pub enum StepInputsError {
         many(*.found, "token")
     )]
     Short { found: usize, needed: usize },
+}
+
+/// Windows as BERT's views of single texts, their masks drawn with a seed.
+fn masked(windows: &[&[u32]], marks: Marks, segmented: bool, seed: u64) -> Batch {
+    let view = |(number, tokens): (u64, &&[u32])| {
+        let text = Text { number, epoch: 0, tokens: tokens.to_vec(), sentences: vec![tokens.len()] };
+        let mut draw = Draw { rng: Keyed::Static.rng(seed, &text, 0, 0), other: &|_| text.clone() };
+        MaskPlan::PLAIN.scheme(marks, tokens.len()).view(&text, &mut draw)
+    };
+    views::batch(&(0..).zip(windows).map(view).collect::<Vec<_>>(), 0, segmented)
 }
 
 /// The right answers in words: a class by its name, an answer by its letter, a score as it is.

@@ -62,8 +62,20 @@ fn what_a_masked_view_cannot_do_is_said() {
     fill(&"[MASK]".repeat(40)).fails_with(&["the text has 42 tokens, the model sees 40"]);
     let two = fill("[MASK]ia s[MASK]w a cat.");
     assert!(two.printed().lines().count() == 1 + 2 * 5 && two.stdout.contains("  2. "), "{}", two.stdout);
-    desk.gradus("generate --model bert --prompt Mia --tokens 3")
-        .fails_with(&["expected a model that predicts the next token", "`gradus fill` asks"]);
+    let told = desk.gradus("generate --model bert --prompt Mia --tokens 3 --greedy --json");
+    assert_holds(&told.stderr, &["this model fills masks and was not made to continue a text", "at the first of as many masks"]);
+    let made = told.json();
+    assert_eq!(made["text"].as_str().unwrap().chars().count(), 6, "{made}");
+    assert!(made["ids"].as_array().unwrap().len() == 6 && made["text"].as_str().unwrap().starts_with("Mia"), "{made}");
+    desk.gradus("generate --model bert --prompt Mia --tokens 50 --no-slide")
+        .fails_with(&["do not fit the model's context of 40"]);
+    let step = |more: &str| {
+        desk.gradus(&format!("audit step --model bert --text MiasawacatTomsawacat --html step.html --overwrite --json {more}"))
+    };
+    let opened = step("--sequences 2 --tokens 9").json();
+    assert!(opened["faults"].as_array().unwrap().is_empty() && opened["proved"].as_u64().unwrap() > 100, "{opened}");
+    assert_holds(&desk.text("step.html"), &["One training step of a Transformer that fills masks", "[MASK]"]);
+    step("--tokens 39").misused(&["a number from 1 to 38, the model's context without its marks"]);
     // A vocabulary that has no [MASK], since somebody replaced it.
     pretrain(&desk, "gpt", "gpt", "").json();
     desk.forget("bert");

@@ -1,0 +1,123 @@
+//! Continuing a text with a model that fills masks, which was not made for it:
+//!
+//! ```text
+//! [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]        a mask for each token to come; xₙ₊₁ is drawn at the first        (n → n + 1)
+//! ```
+//!
+//! It knows how much is to come, and nothing of it. The special tokens are never drawn. Where the text and its masks do not fit the
+//! context, half of it has masks, and the last tokens of the text that fit before them are read.
+
+use gradus_model::{Model, Side, Sight};
+use gradus_tensor::Tensor;
+use gradus_tensor::rng::Philox;
+
+use super::{Choice, GenerateError, Overflow};
+use crate::views::{self, Marks};
+
+/// How many tokens of the text are read, and how many masks follow, with `left` tokens to come.
+fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
+    let room = context - 2;
+    if text + left <= room {
+        return (text, left);
+    }
+    let masks = left.min((room / 2).max(1));
+    (text.min(room - masks), masks)
+}
+
+/// Appends `tokens` tokens to `ids`, all below `vocab`, calling `each(ids so far)` after every one; it ends early where that returns
+/// false.
+///
+/// # Errors
+/// As of [`generate`](super::generate); the text may be empty. Panics on an id that the model does not have.
+#[allow(clippy::too_many_arguments, reason = "all that a text depends on")]
+pub fn generate_masked(
+    model: &Model<Tensor>,
+    marks: Marks,
+    ids: &mut Vec<u32>,
+    vocab: usize,
+    tokens: usize,
+    choice: Choice,
+    overflow: Overflow,
+    rng: &mut Philox,
+    each: &mut dyn FnMut(&[u32]) -> bool,
+) -> Result<(), GenerateError> {
+    choice.check()?;
+    let context = model.backbone.config().context();
+    let needs = ids.len().saturating_add(tokens).saturating_add(2);
+    if context < 3 || overflow == Overflow::Refuse && needs > context {
+        return Err(GenerateError::TooLong { prompt: ids.len() + 2, tokens, context });
+    }
+    for left in (1..=tokens).rev() {
+        let (read, masks) = window(ids.len(), left, context);
+        let row = [&[marks.open], &ids[ids.len() - read..], &vec![marks.mask; masks], &[marks.close]].concat();
+        let side = Side { sequences: 1, tokens: row.into(), segments: None, sight: Sight::Full(None) };
+        let mut logits = views::logits(model, &side, &[1 + read]).remove(0);
+        logits.truncate(vocab);
+        if let Some(&found) = logits.iter().find(|z| !z.is_finite()) {
+            return Err(GenerateError::NotFinite { at: ids.len() + 1, found });
+        }
+        for mark in [marks.open, marks.close, marks.mask] {
+            logits.get_mut(mark as usize).into_iter().for_each(|z| *z = f64::NEG_INFINITY);
+        }
+        ids.push(choice.choose(&logits, rng));
+        if !each(ids) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_model::check::tiny_bert;
+
+    use super::*;
+    use crate::tasks::largest;
+
+    const MARKS: Marks = Marks { open: 16, close: 17, mask: 18, words: 16 };
+
+    fn model() -> Model<Tensor> {
+        Model::init(&tiny_bert().into(), 3)
+    }
+
+    fn run(ids: &mut Vec<u32>, tokens: usize, overflow: Overflow) -> Result<(), GenerateError> {
+        generate_masked(&model(), MARKS, ids, 19, tokens, Choice::Greedy, overflow, &mut Philox::new(1), &mut |_| true)
+    }
+
+    /// The most probable word at the first mask of a row.
+    fn next(row: &[u32]) -> u32 {
+        let side = Side { sequences: 1, tokens: row.into(), segments: None, sight: Sight::Full(None) };
+        let at = row.iter().position(|&id| id == MARKS.mask).unwrap();
+        largest(&views::logits(&model(), &side, &[at])[0][..16]) as u32
+    }
+
+    #[test]
+    fn each_token_is_drawn_at_the_first_of_the_masks_to_come() {
+        let mut ids = vec![3, 5];
+        run(&mut ids, 3, Overflow::Refuse).unwrap();
+        let [m, open, close] = [MARKS.mask, MARKS.open, MARKS.close];
+        assert_eq!(ids[2], next(&[open, 3, 5, m, m, m, close]));
+        assert_eq!(ids[3], next(&[open, 3, 5, ids[2], m, m, close]));
+        assert_eq!(ids[4], next(&[open, 3, 5, ids[2], ids[3], m, close]));
+        let mut alone = Vec::new();
+        run(&mut alone, 1, Overflow::Refuse).unwrap();
+        assert_eq!(alone, [next(&[open, m, close])], "no prompt is needed");
+    }
+
+    /// Room for seven tokens between the marks: three masks, and the last four of the text.
+    #[test]
+    fn what_does_not_fit_slides() {
+        assert_eq!([window(2, 5, 9), window(2, 6, 9), window(9, 1, 9), window(0, 90, 9)], [(2, 5), (2, 3), (6, 1), (0, 3)]);
+        assert_eq!(window(3, 2, 3), (0, 1));
+        let mut ids = vec![1, 2, 3, 4, 5];
+        let told = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
+        assert!(
+            told.contains("7 prompt tokens and 3 new ones do not fit the model's context of 9; ask for at most --tokens 2"),
+            "{told}"
+        );
+        run(&mut ids, 20, Overflow::Slide).unwrap();
+        let [m, open, close] = [MARKS.mask, MARKS.open, MARKS.close];
+        assert_eq!((ids.len(), ids[5]), (25, next(&[open, 2, 3, 4, 5, m, m, m, close])));
+        assert!(ids.iter().all(|&id| id < MARKS.words));
+    }
+}
