@@ -117,21 +117,23 @@ def training(programs: Programs, args: argparse.Namespace) -> list[str]:
     header = ["workload", "dropout", *(f"{peer}, tokens/s" for peer in peers), *(f"Gradus / {peer}" for peer in others)]
     header += [f"share of GEMM, {peer}" for peer in peers if peer != "candle"] + [f"peak memory, MB: {' / '.join(peers)}"]
     rows, gemm = [], {peer: [] for peer in peers}
-    for workload in args.workloads:
-        for dropout in args.dropout:
-            runs = {peer: [] for peer in peers}
-            for turn in range(args.rounds):
-                say(f"train {workload}, dropout {dropout:g}, round {turn + 1} of {args.rounds}")
-                for peer in peers:
-                    steps, warm_up = STEPS[peer][workload]
-                    words = ["--workload", workload, "--dropout", f"{dropout:g}", "--steps", str(steps), "--warm-up", str(warm_up)]
-                    runs[peer].append(programs.run(peer, "train", words, args.threads))
+    of = [(workload, dropout, masked) for workload in args.workloads for dropout in args.dropout for masked in (None, *args.masked)]
+    for workload, dropout, masked in of:
+        runs = {peer: [] for peer in peers}
+        kind = "" if masked is None else f", a BERT, {masked:g} asked"
+        for turn in range(args.rounds):
+            say(f"train {workload}{kind}, dropout {dropout:g}, round {turn + 1} of {args.rounds}")
             for peer in peers:
-                gemm[peer] += [run["gemm_gflops"] for run in runs[peer] if run.get("gemm_gflops")]
-            row = [f"`{workload}`: {SIZES[workload]}", f"{dropout:g}", *(rate(middle(runs[p], "tokens_per_second")) for p in peers)]
-            row += [spread(ratios(runs, peer)) for peer in others]
-            row += [share(runs[peer]) for peer in peers if peer != "candle"]
-            rows.append(row + [" / ".join(megabytes(runs[peer]) for peer in peers)])
+                steps, warm_up = STEPS[peer][workload]
+                words = ["--workload", workload, "--dropout", f"{dropout:g}", "--steps", str(steps), "--warm-up", str(warm_up)]
+                words += [] if masked is None else ["--masked", f"{masked:g}"]
+                runs[peer].append(programs.run(peer, "train", words, args.threads))
+        for peer in peers:
+            gemm[peer] += [run["gemm_gflops"] for run in runs[peer] if run.get("gemm_gflops")]
+        row = [f"`{workload}`: {SIZES[workload]}{kind}", f"{dropout:g}", *(rate(middle(runs[p], "tokens_per_second")) for p in peers)]
+        row += [spread(ratios(runs, peer)) for peer in others]
+        row += [share(runs[peer]) for peer in peers if peer != "candle"]
+        rows.append(row + [" / ".join(megabytes(runs[peer]) for peer in peers)])
     rates = "; ".join(f"{peer} {min(r):.0f}–{max(r):.0f}" for peer, r in gemm.items() if r)
     return ["**Training**: a whole step, forward, backward, clipping, Adam.", "", *table(header, rows), "",
             "Share of GEMM: 72·L·d² + 6·d·V + 12·L·T·d FLOPs per token over the rate of the best f32 product of the same process "
@@ -213,6 +215,8 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=["train", "generate", "threads"], default=["train"])
     parser.add_argument("--workloads", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--dropout", nargs="+", type=float, default=[0.1, 0.0], metavar="P")
+    parser.add_argument("--masked", nargs="+", type=float, default=[], metavar="X",
+                        help="also a BERT of each workload's sizes that is asked this share of its tokens (not of candle)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="runs of each program (default 3)")
     parser.add_argument("--threads", type=int, default=2, metavar="K", help="default 2")
     parser.add_argument("--keep-memory", nargs="*", choices=["PyTorch", "candle"], default=["candle"],

@@ -10,6 +10,9 @@ GPT-1 as in the paper: learned positions, post-norm blocks, GELU in its tanh for
 used where they are faster: scaled_dot_product_attention, fused AdamW, gradients set to None, random tokens made beforehand.
 `--attention`, `--head`, `--optimizer` and `--compile` select the others, to show what they give on a machine.
 
+With `--masked X` it is a BERT of the same sizes: every slot sees all others, segments and a norm of the embeddings, and a share X of
+the slots asked, which alone are gathered before the layer and the matrix of the output.
+
 With `--device cuda`, times end when the GPU is done, and memory is the most that its tensors held. f32 is f32: TF32 is off. With
 `--dtype bf16`, training is under autocast (parameters stay f32), generation and products are of bf16 tensors.
 """
@@ -39,12 +42,12 @@ WORKLOADS = {
 class Attention(nn.Module):
     """Causal self-attention of H heads."""
 
-    def __init__(self, width: int, heads: int, context: int, p: float, plain: bool):
+    def __init__(self, width: int, heads: int, context: int, p: float, plain: bool, causal: bool):
         super().__init__()
-        self.heads, self.p, self.plain = heads, p, plain
+        self.heads, self.p, self.plain, self.causal = heads, p, plain, causal
         self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         if plain:
-            self.register_buffer("hidden", torch.full((context, context), -math.inf).triu(1), persistent=False)
+            self.register_buffer("hidden", torch.full((context, context), -math.inf if causal else 0.0).triu(1), persistent=False)
 
     def forward(self, x: Tensor, cache: "Cache | None", layer: int) -> Tensor:
         sequences, length, width = x.shape
@@ -57,16 +60,16 @@ class Attention(nn.Module):
             scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.mT + self.hidden[:length, :length]
             y = F.dropout(scores.softmax(-1), self.p) @ v
         else:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.p if self.training else 0.0)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, dropout_p=self.p if self.training else 0.0)
         return self.c_proj(y.transpose(1, 2).reshape(sequences, length, width))
 
 
 class Block(nn.Module):
     """n = LN(x + attention(x)), h = LN(n + mlp(n))."""
 
-    def __init__(self, width: int, heads: int, context: int, p: float, plain: bool):
+    def __init__(self, width: int, heads: int, context: int, p: float, plain: bool, causal: bool):
         super().__init__()
-        self.attention, self.drop = Attention(width, heads, context, p, plain), nn.Dropout(p)
+        self.attention, self.drop = Attention(width, heads, context, p, plain, causal), nn.Dropout(p)
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.c_fc, self.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
@@ -83,8 +86,11 @@ class Gpt(nn.Module):
         layers, width, heads, context, _, vocab = WORKLOADS[workload]
         self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(context, width)
         self.drop, self.head = nn.Dropout(dropout), args.head
-        plain = args.attention == "plain"
-        self.blocks = nn.ModuleList(Block(width, heads, context, dropout, plain) for _ in range(layers))
+        plain, self.masked = args.attention == "plain", args.masked is not None
+        self.blocks = nn.ModuleList(Block(width, heads, context, dropout, plain, not self.masked) for _ in range(layers))
+        if self.masked:
+            self.segments, self.ln_embed = nn.Embedding(2, width), nn.LayerNorm(width)
+            self.dense, self.ln, self.bias = nn.Linear(width, width), nn.LayerNorm(width), nn.Parameter(torch.zeros(vocab))
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
@@ -93,14 +99,21 @@ class Gpt(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def hidden(self, ids: Tensor, cache: "Cache | None" = None, first: int = 0) -> Tensor:
-        x = self.drop(self.tokens(ids) + self.positions.weight[first : first + ids.shape[1]])
+        x = self.tokens(ids) + self.positions.weight[first : first + ids.shape[1]]
+        if self.masked:
+            segments = (torch.arange(ids.shape[1]) >= ids.shape[1] // 2).long()
+            x = self.ln_embed(x + self.segments(segments))
+        x = self.drop(x)
         for layer, block in enumerate(self.blocks):
             x = block(x, cache, layer)
         return x
 
-    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, targets: Tensor, asked: Tensor | None = None) -> Tensor:
         """The mean of −log P(target), in nats."""
         rows, targets = self.hidden(ids).flatten(0, 1), targets.flatten()
+        if asked is not None:
+            rows = self.ln(F.gelu(self.dense(rows[asked]), approximate="tanh"))
+            return F.cross_entropy(F.linear(rows, self.tokens.weight, self.bias), targets[asked])
         if self.head == "chunked":
             return F.linear_cross_entropy(rows, self.tokens.weight, targets, options=nn.LinearCrossEntropyOptions())
         return F.cross_entropy(F.linear(rows, self.tokens.weight), targets)
@@ -126,10 +139,16 @@ class Cache:
         return keys[:, :, :end], values[:, :, :end]
 
 
-def training_flops(workload: str) -> int:
+def asked_of(context: int, masked: float) -> int:
+    """Slots asked in a sequence."""
+    return min(max(round(masked * context), 1), context)
+
+
+def training_flops(workload: str, masked: float | None) -> float:
     """FLOPs per token, counted as Gradus does: masked scores too."""
     layers, width, _, context, _, vocab = WORKLOADS[workload]
-    return 72 * layers * width**2 + 6 * width * vocab + 12 * layers * context * width
+    output = 6 * width * vocab if masked is None else asked_of(context, masked) / context * 6 * width * (vocab + width)
+    return 72 * layers * width**2 + output + 12 * layers * context * width
 
 
 def peak_rss_mb() -> float:
@@ -229,13 +248,17 @@ def train(args: argparse.Namespace) -> dict:
     half = args.type != torch.float32
     windows = [torch.randint(vocab, (sequences, context + 1)) for _ in range(8)]
     batches = [(w[:, :-1].contiguous(), w[:, 1:].contiguous()) for w in windows]
+    if args.masked is not None:
+        each = asked_of(context, args.masked)
+        asked = (torch.arange(sequences).unsqueeze(1) * context + torch.arange(each) * context // each).flatten()
+        batches = [(*batch, asked) for batch in batches]
     times, loss = [], math.nan
     for step in range(args.warm_up + args.steps):
-        ids, targets = batches[step % len(batches)]
+        batch = batches[step % len(batches)]
         settle()
         begin = time.perf_counter()
         with torch.autocast(args.device, args.type) if half else contextlib.nullcontext():
-            value = run(ids, targets)
+            value = run(*batch)
         value.backward()
         if args.clip > 0:
             nn.utils.clip_grad_norm_(everything, args.clip)
@@ -256,7 +279,7 @@ def train(args: argparse.Namespace) -> dict:
         "tokens_per_second": rate,
         "step_ms": 1e3 * statistics.median(times),
         "peak_rss_mb": peak,
-        "gflops": training_flops(args.workload) * rate / 1e9,
+        "gflops": training_flops(args.workload, args.masked) * rate / 1e9,
         "gemm_gflops": max(products(args.workload, args.type).values()),
         "final_loss": loss,
         **gpu,
@@ -311,6 +334,7 @@ def main() -> None:
     parser.add_argument("task", choices=["train", "generate", "gemm", "matmul"])
     parser.add_argument("--workload", choices=WORKLOADS, default="tiny")
     parser.add_argument("--dropout", type=float, default=0.1, metavar="P")
+    parser.add_argument("--masked", type=float, default=None, metavar="X", help="`train` a BERT that is asked this share of its slots")
     parser.add_argument("--steps", type=int, default=10, metavar="N", help="steps timed (default 10)")
     parser.add_argument("--warm-up", type=int, default=2, metavar="N", help="steps before (default 2)")
     parser.add_argument("--threads", type=int, default=None, metavar="K", help="default: PyTorch's")

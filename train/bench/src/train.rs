@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::cost::{CostRow, profiled_step};
 use crate::machine::{gemm_gflops, memory, peak_rss};
 use crate::profile::ShaderRow;
-use crate::workload::{Workload, random_windows, recipe};
+use crate::workload::{Workload, recipe};
 
 /// What training costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,6 +41,9 @@ pub struct TrainReport {
     pub steps: usize,
     /// Dropout everywhere.
     pub dropout: f64,
+    /// The share of tokens asked of a model that fills masks; `None`: each predicts the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked: Option<f64>,
     /// Tokens per second, by the median step.
     pub tokens_per_second: f64,
     /// The median step, in milliseconds.
@@ -49,7 +52,7 @@ pub struct TrainReport {
     pub watched_step_ms: Option<f64>,
     /// Most memory the process has held, in MB (10⁶ bytes); `None` where the system does not say.
     pub peak_rss_mb: Option<f64>,
-    /// 10⁹ FLOP/s at 72·L·d² + 6·d·V + 12·L·T·d per token, whatever a kernel manages to skip.
+    /// 10⁹ FLOP/s by [`Workload::flops`] per token, whatever a kernel manages to skip.
     pub gflops: f64,
     /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
     pub gemm_gflops: f64,
@@ -172,7 +175,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     let (mut final_loss, mut begun) = (f64::NAN, None);
     for step in 0..warm_up + steps {
         trainer.watches = workload.anomaly && step % 2 == 1;
-        let batch = random_windows(config, sequences, step as u64);
+        let batch = workload.batch(sequences, step as u64);
         if step == warm_up {
             begun = device.counts();
             // What measures kernels, once, needs memory of its own.
@@ -187,11 +190,11 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     }
     let mut gpu = begun.zip(device.counts()).map(|(before, after)| GpuStep::between(&before, &after, steps));
     // Before the products below touch memory of their own.
-    let part = random_windows(config, sequences.div_ceil(accumulate), 0);
+    let part = workload.batch(sequences.div_ceil(accumulate), 0);
     let gradients = AdditionTree::new(trainer.recipe.addition, accumulate * shards).most_held(shards);
     let memory = Memory::measure(&trainer, device, &part, gradients, recompute);
     if let Some(gpu) = &mut gpu {
-        let shard = random_windows(config, sequences / (accumulate * shards), 0);
+        let shard = workload.batch(sequences / (accumulate * shards), 0);
         (gpu.ops, gpu.shaders) = profiled_step(&mut trainer, device, &shard)?.unzip();
     }
     drop(trainer);
@@ -209,11 +212,12 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         recompute,
         steps,
         dropout: config.resid_dropout,
+        masked: workload.masked,
         tokens_per_second,
         step_ms: 1e3 * seconds,
         watched_step_ms: workload.anomaly.then(|| 1e3 * median(&mut watched)),
         peak_rss_mb: memory.peak_rss.map(|bytes| bytes as f64 / 1e6),
-        gflops: config.training_flops() as f64 * tokens_per_second / 1e9,
+        gflops: workload.flops() * tokens_per_second / 1e9,
         gemm_gflops: gemm_gflops(workload),
         final_loss,
         memory,

@@ -1,6 +1,6 @@
 //! Fixed pieces of work.
 
-use gradus_model::{Batch, GptConfig, GradientMode};
+use gradus_model::{Asks, Batch, GptConfig, GradientMode, Parts, Side, Sight};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 use gradus_train::trainer::{Recipe, default_shards};
@@ -22,6 +22,8 @@ pub struct Workload {
     pub recompute: bool,
     /// Whether every second step is watched for non-finite numbers.
     pub anomaly: bool,
+    /// Of a model that fills masks, the share of tokens that is asked; `None`: each predicts the next.
+    pub masked: Option<f64>,
     /// What computes.
     pub device: Device,
 }
@@ -48,6 +50,7 @@ impl Workload {
             shards: default_shards(sequences),
             recompute: false,
             anomaly: false,
+            masked: None,
             device: Device::Cpu,
         })
     }
@@ -55,6 +58,45 @@ impl Workload {
     /// The same on another device.
     pub fn on(self, device: Device) -> Self {
         Workload { shards: default_shards_on(&device, self.sequences), device, ..self }
+    }
+
+    /// The same sizes with BERT's parts, every slot seeing all others and this share of them asked.
+    #[must_use]
+    pub fn masked(self, share: f64) -> Self {
+        let parts = Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::default() };
+        Workload { config: GptConfig { parts, ..self.config }, masked: Some(share), ..self }
+    }
+
+    /// So many sequences of random tokens.
+    pub fn batch(&self, sequences: usize, seed: u64) -> Batch {
+        let batch = random_windows(&self.config, sequences, seed);
+        if self.masked.is_none() {
+            return batch;
+        }
+        let (t, each) = (self.config.context, self.asked());
+        let slots: Vec<u32> = (0..sequences * each).map(|i| ((i / each) * t + i % each * t / each) as u32).collect();
+        let segments = (0..batch.side.tokens.len()).map(|i| u32::from(i % t >= t / 2)).collect();
+        let side = Side { segments: Some(segments), sight: Sight::Full(None), ..batch.side };
+        let (targets, n) = (slots.iter().map(|&slot| batch.targets[slot as usize]).collect(), slots.len());
+        Batch { side, asked: Some(slots.into()), targets, weights: vec![1.0 / n as f64; n].into(), labels: vec![] }
+    }
+
+    /// Tokens asked in a sequence.
+    fn asked(&self) -> usize {
+        let context = self.config.context;
+        self.masked.map_or(context, |share| ((share * context as f64).round() as usize).clamp(1, context))
+    }
+
+    /// FLOPs per token of a training step, of which only the tokens asked meet the output's matrix, and BERT's layer before it:
+    ///
+    /// ```text
+    /// 72·L·d² + 12·L·T·d + a·(6·d·V + 6·d²)        a the share asked; without that layer, and a = 1, where each predicts the next
+    /// ```
+    pub fn flops(&self) -> f64 {
+        let whole = self.config.training_flops() as f64;
+        let (d, v) = (self.config.width as f64, self.config.vocab as f64);
+        let asked = self.asked() as f64 / self.config.context as f64;
+        if self.masked.is_some() { whole - 6.0 * d * v + asked * 6.0 * d * (v + d) } else { whole }
     }
 
     /// Tokens per batch.

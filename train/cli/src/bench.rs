@@ -47,7 +47,7 @@ const MOST_ROUNDS: usize = 10_000;
         Workloads (sequences × tokens, vocabulary): tiny 16 × 128, 2,000; small 8 × 256, 8,000; gpt1 1 × 512, 40,478; each with \
         the preset of its name.\n\n\
         tokens_per_second and step_ms are those of the median step after the warm-up. gflops counts 72·L·d² + 6·d·V + 12·L·T·d \
-        FLOPs per token, whatever a kernel manages to skip. gemm_gflops is the best f32 rate in the same process, with the same \
+        FLOPs per token, whatever a kernel manages to skip (with --masked X the output's 6·d·V, and 6·d² of BERT's layer before it, X times). gemm_gflops is the best f32 rate in the same process, with the same \
         threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the peak memory \
         (peak_rss_mb, 10⁶ bytes, null if the system does not report it) was read. memory lists the bytes of every class of buffer: \
         parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.\n\n\
@@ -83,6 +83,9 @@ pub struct Train {
     /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
     #[arg(long, value_name = "P", default_value_t = 0.1)]
     dropout: f64,
+    /// Instead of a GPT a BERT of the same sizes, which is asked this share of its tokens (BERT's: 0.15).
+    #[arg(long, value_name = "X")]
+    masked: Option<f64>,
     /// Number of steps to time.
     #[arg(long, value_name = "N", default_value_t = 10)]
     steps: usize,
@@ -151,6 +154,10 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     workload.config = workload.config.with_dropout(args.dropout);
     (workload.recompute, workload.anomaly, workload.accumulate) = (args.recompute, args.anomaly, args.accumulate);
     in_range("steps", args.steps, !args.anomaly || args.steps >= 2, "at least 2: --anomaly watches every second one")?;
+    if let Some(share) = args.masked {
+        in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
+        workload = workload.masked(share);
+    }
     workload.sequences = args.batch.unwrap_or(workload.sequences);
     within("batch", workload.sequences, 1..=1 << 20, "")?;
     within("accumulate", args.accumulate, 1..=workload.sequences, ", the sequences of a step")?;
