@@ -15,6 +15,22 @@ fn training_reports_every_figure() {
     assert_near(&json["step_ms"], 2048.0 / rate * 1e3, 1e-9 * 2048.0 / rate * 1e3);
 }
 
+/// Of 128 tokens 19 are asked: only these meet the layer and the matrix of the output.
+#[test]
+fn a_masked_step_is_counted_as_what_it_computes() {
+    let json = gradus("bench train --workload tiny --masked 0.15 --batch 2 --steps 1 --warm-up 0 --json").json();
+    let (l, d, t, v) = (4.0, 128.0, 128.0, 2000.0);
+    let flops = 72.0 * l * d * d + 12.0 * l * t * d + 19.0 / 128.0 * 6.0 * d * (v + d);
+    let [rate, gflops] = ["tokens_per_second", "gflops"].map(|name| json[name].as_f64().unwrap());
+    assert!((1e9 * gflops / rate / flops - 1.0).abs() < 1e-9 && json["masked"] == 0.15, "{json}");
+    let plain = gradus("bench train --workload tiny --batch 2 --steps 1 --warm-up 0 --json").json();
+    let [more, fewer] = [&json, &plain].map(|json| json["parameters"].as_u64().unwrap());
+    // Segments, the norm of the embeddings, the layer before the output with its norm, the output's bias.
+    assert_eq!(more - fewer, 2 * 128 + 2 * 128 + (128 + 1) * 128 + 2 * 128 + 2000);
+    assert!(plain.get("masked").is_none() && json["final_loss"].as_f64().unwrap() > 7.0, "{json}");
+    gradus("bench train --masked 0").misused(&["--masked 0", "a share of the tokens, above 0 and at most 1"]);
+}
+
 /// In four parts, a quarter of the batch's activations are held; when recomputing, those of a block and the inputs of all.
 #[test]
 fn memory_is_listed_by_class() {
