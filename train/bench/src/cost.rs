@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::machine::{bandwidth, gemm_gflops, memory};
 use crate::profile::{ShaderRow, longest_first};
-use crate::workload::{Workload, random_windows, recipe};
+use crate::workload::{Workload, recipe};
 
 /// A step's costs.
 #[derive(Clone, Debug, Serialize)]
@@ -302,7 +302,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let (mut peak_bytes, mut before) = (0, BTreeMap::new());
     // The first is a warm-up.
     for step in 0..=steps {
-        let batch = random_windows(config, workload.sequences, step as u64);
+        let batch = workload.batch(workload.sequences, step as u64);
         device.reset_peak();
         if step == 1 {
             before = device.runs();

@@ -4,6 +4,7 @@ use gradus_bench::Workload;
 use gradus_bench::cost;
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
+use gradus_train::hyperparameters::in_range;
 
 use super::{Page, Talk, columns};
 use crate::common::{On, within};
@@ -33,6 +34,9 @@ pub struct Args {
     /// Sequences per step, instead of the workload's
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
+    /// Instead of a GPT a BERT of the same sizes, which is asked this share of its tokens (BERT's: 0.15)
+    #[arg(long, value_name = "X")]
+    masked: Option<f64>,
     /// Number of steps; times are medians over them
     #[arg(long, value_name = "N", default_value_t = 5)]
     steps: usize,
@@ -49,6 +53,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     within("steps", args.steps, 1..=10_000, "")?;
     args.page.check()?;
     let mut workload = Workload::named(&args.workload).expect("clap knows the names").on(args.on.open_for_training()?);
+    if let Some(share) = args.masked {
+        in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
+        workload = workload.masked(share);
+    }
     workload.sequences = args.batch.unwrap_or(workload.sequences);
     within("batch", workload.sequences, 1..=1 << 20, "")?;
     let job = Job::new("measuring", args.steps as u64, "steps");
