@@ -22,15 +22,13 @@ fn to_json(config: &ModelConfig) -> Fields {
         let heads = one_or_more::serialize(&config.heads, serde_json::value::Serializer).expect("plain values");
         fields.insert("gradus_head".into(), heads);
     }
-    if let Some(head) = config.head() {
-        if let Some(classifier) = dialect.classifier(config) {
-            let name = |i| head.labels.get(i).cloned().unwrap_or_else(|| unnamed(i));
-            let names = || (0..head.classes).map(|i| (i, name(i)));
-            fields.insert("architectures".into(), json!([classifier]));
-            fields.insert("id2label".into(), names().map(|(i, name)| (i.to_string(), json!(name))).collect::<Map<_, _>>().into());
-            fields.insert("label2id".into(), names().map(|(i, name)| (name, json!(i))).collect::<Map<_, _>>().into());
-            fields.entry("pad_token_id").or_insert(json!(0));
-        }
+    if let (Some(head), Some(classifier)) = (config.head(), dialect.classifier(config)) {
+        let name = |i| head.labels.get(i).cloned().unwrap_or_else(|| unnamed(i));
+        let names = || (0..head.classes).map(|i| (i, name(i)));
+        fields.insert("architectures".into(), json!([classifier]));
+        fields.insert("id2label".into(), names().map(|(i, name)| (i.to_string(), json!(name))).collect::<Map<_, _>>().into());
+        fields.insert("label2id".into(), names().map(|(i, name)| (name, json!(i))).collect::<Map<_, _>>().into());
+        fields.entry("pad_token_id").or_insert(json!(0));
     }
     fields
 }
