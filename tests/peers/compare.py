@@ -136,7 +136,7 @@ def training(programs: Programs, args: argparse.Namespace) -> list[str]:
         rows.append(row + [" / ".join(megabytes(runs[peer]) for peer in peers)])
     rates = "; ".join(f"{peer} {min(r):.0f}–{max(r):.0f}" for peer, r in gemm.items() if r)
     return ["**Training**: a whole step, forward, backward, clipping, Adam.", "", *table(header, rows), "",
-            "Share of GEMM: 72·L·d² + 6·d·V + 12·L·T·d FLOPs per token over the rate of the best f32 product of the same process "
+            "Share of GEMM: 72·L·d² + 6·d·V + 12·L·T·d FLOPs per token (of a BERT, a·(6·d·V + 6·d²) for 6·d·V, a being the share asked) over the rate of the best f32 product of the same process "
             f"({rates} GFLOP/s)."]
 
 

@@ -85,6 +85,12 @@ pub enum GenerateError {
     )]
     TooLong { prompt: usize, tokens: usize, context: usize },
     #[error(
+        "{prompt} prompt tokens and {tokens} new ones do not fit the {room} places between the model's marks; {}leave out --no-slide to read fewer masks, \
+         and the end of the text alone",
+        room.checked_sub(*prompt).filter(|&left| left > 0).map_or("shorten the prompt, or ".into(), |left| format!("ask for at most --tokens {left}, or "))
+    )]
+    NoRoom { prompt: usize, tokens: usize, room: usize },
+    #[error(
         "logits of token {at} (from 1, prompt included): expected finite numbers, found {found}: the model is damaged or diverged; take another checkpoint"
     )]
     NotFinite { at: usize, found: f64 },

@@ -55,7 +55,8 @@ pub(super) fn heads_from_json(
     theirs: impl FnOnce(usize) -> HeadConfig,
 ) -> Result<Vec<HeadConfig>, String> {
     if let Some(heads) = fields.get("gradus_head") {
-        return one_or_more::deserialize(heads.clone()).map_err(|e| format!("gradus_head: {e}"));
+        let heads: Vec<HeadConfig> = one_or_more::deserialize(heads.clone()).map_err(|e| format!("gradus_head: {e}"))?;
+        return if heads.is_empty() { Err("gradus_head: expected a head or several, found none".into()) } else { Ok(heads) };
     }
     let is_theirs = fields.get("architectures").and_then(Value::as_array).is_some_and(|a| a.contains(&classifier.into()));
     let names = fields.get("id2label").and_then(Value::as_object);

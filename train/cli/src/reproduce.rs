@@ -97,7 +97,7 @@ fn show(made: &Reproduction) -> Result<(), CliError> {
     for claim in &made.claims {
         let verdict = claim.judgement.words();
         let mark = if claim.judgement.primary { '*' } else { ' ' };
-        output::line(&format!("{verdict:<41} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
+        output::line(&format!("{verdict:<52} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
     output::line(
         "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty",

@@ -6,6 +6,7 @@ use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_study::StudyError;
 use gradus_survey::{Survey, SurveyError, Surveyed};
+use gradus_train::hyperparameters::in_range;
 
 use gradus_train::systems::SURVEYED;
 
@@ -38,13 +39,13 @@ pub struct Args {
     /// Systems, with commas between them
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = SURVEYED.map(|card| card.name.to_owned()))]
     systems: Vec<String>,
-    /// Number of seeds, each with stories and models of its own
+    /// Number of seeds, from 1 to 100, each with stories and models of its own; claims are decided by six or more
     #[arg(long, value_name = "N", default_value_t = 3)]
     seeds: u64,
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 101)]
     seed: u64,
-    /// A sixteenth of the work, at the usual rates, and fewer stories to answer about
+    /// A sixteenth of the larger budget alone, at the usual rates, and fewer stories to answer about
     #[arg(long)]
     quick: bool,
     /// Factor on the work of each run, the stories that are asked about, and those that are told
@@ -60,6 +61,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.threads.start()?;
     signals::stop_on_ctrl_c();
     let pages = args.page.markdown.as_ref().map(|page| [page.clone(), page.with_extension("svg")]);
+    if let Some([page, plane]) = &pages {
+        in_range("markdown", page.display(), page != plane, "a name that does not end with .svg, which is the plane's")?;
+    }
     for page in pages.iter().flatten() {
         page::free(page, args.page.overwrite)?;
     }
@@ -92,7 +96,10 @@ fn show(made: &Surveyed) -> Result<(), CliError> {
     }
     for claim in &made.claims {
         let (verdict, mark) = (claim.judgement.words(), if claim.judgement.primary { '*' } else { ' ' });
-        output::line(&format!("{verdict:<36} {mark} {} ({})", claim.statement, claim.ours))?;
+        output::line(&format!("{verdict:<52} {mark} {} ({})", claim.statement, claim.ours))?;
     }
+    output::line(
+        "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty",
+    )?;
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))
 }

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::NEXT;
-use gradus_model::{Asks, ConfigError, HeadConfig, Model};
+use gradus_model::{Asks, ConfigError, Head, HeadConfig, Model};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
@@ -114,7 +114,7 @@ impl FinetuneError {
 
 /// The head that a model was fine-tuned with; that of next-sentence prediction is part of pre-training.
 pub fn task_head<V>(model: &Model<V>) -> Option<&HeadConfig> {
-    model.head().map(|head| head.config()).filter(|head| head.labels != NEXT)
+    model.heads.0.iter().map(Head::config).find(|head| head.labels != NEXT)
 }
 
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.

@@ -4,7 +4,7 @@
 //! [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]        a mask for each token to come; xₙ₊₁ is drawn at the first        (n → n + 1)
 //! ```
 //!
-//! It knows how much is to come, and nothing of it. The special tokens are never drawn. Where the text and its masks do not fit the
+//! It knows how much is to come, and nothing of it. The marks, and what else is no word of the tokenizer's, are never drawn. Where the text and its masks do not fit the
 //! context, half of it has masks, and the last tokens of the text that fit before them are read.
 
 use gradus_model::{Model, Side, Sight};
@@ -12,11 +12,11 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
 use super::{Choice, GenerateError, Overflow};
-use crate::views::{self, Marks};
+use crate::views::{self, Marks, MaskPlan};
 
 /// How many tokens of the text are read, and how many masks follow, with `left` tokens to come.
 fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
-    let room = context - 2;
+    let room = context - MaskPlan::MARKS;
     if text + left <= room {
         return (text, left);
     }
@@ -43,9 +43,9 @@ pub fn generate_masked(
 ) -> Result<(), GenerateError> {
     choice.check()?;
     let context = model.backbone.config().context();
-    let needs = ids.len().saturating_add(tokens).saturating_add(2);
-    if context < 3 || overflow == Overflow::Refuse && needs > context {
-        return Err(GenerateError::TooLong { prompt: ids.len() + 2, tokens, context });
+    let (prompt, room) = (ids.len(), context.saturating_sub(MaskPlan::MARKS));
+    if room == 0 || overflow == Overflow::Refuse && prompt.saturating_add(tokens) > room {
+        return Err(GenerateError::NoRoom { prompt, tokens, room });
     }
     for left in (1..=tokens).rev() {
         let (read, masks) = window(ids.len(), left, context);
@@ -56,8 +56,10 @@ pub fn generate_masked(
         if let Some(&found) = logits.iter().find(|z| !z.is_finite()) {
             return Err(GenerateError::NotFinite { at: ids.len() + 1, found });
         }
-        for mark in [marks.open, marks.close, marks.mask] {
-            logits.get_mut(mark as usize).into_iter().for_each(|z| *z = f64::NEG_INFINITY);
+        for (id, z) in (0..).zip(&mut logits) {
+            if id >= marks.words || [marks.open, marks.close, marks.mask].contains(&id) {
+                *z = f64::NEG_INFINITY;
+            }
         }
         ids.push(choice.choose(&logits, rng));
         if !each(ids) {
@@ -74,7 +76,8 @@ mod tests {
     use super::*;
     use crate::tasks::largest;
 
-    const MARKS: Marks = Marks { open: 16, close: 17, mask: 18, words: 16 };
+    /// The words end at 14; 14 and 15 are specials of other kinds.
+    const MARKS: Marks = Marks { open: 16, close: 17, mask: 18, words: 14 };
 
     fn model() -> Model<Tensor> {
         Model::init(&tiny_bert().into(), 3)
@@ -88,7 +91,7 @@ mod tests {
     fn next(row: &[u32]) -> u32 {
         let side = Side { sequences: 1, tokens: row.into(), segments: None, sight: Sight::Full(None) };
         let at = row.iter().position(|&id| id == MARKS.mask).unwrap();
-        largest(&views::logits(&model(), &side, &[at])[0][..16]) as u32
+        largest(&views::logits(&model(), &side, &[at])[0][..14]) as u32
     }
 
     #[test]
@@ -112,7 +115,9 @@ mod tests {
         let mut ids = vec![1, 2, 3, 4, 5];
         let told = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
         assert!(
-            told.contains("7 prompt tokens and 3 new ones do not fit the model's context of 9; ask for at most --tokens 2"),
+            told.contains(
+                "5 prompt tokens and 3 new ones do not fit the 7 places between the model's marks; ask for at most --tokens 2"
+            ),
             "{told}"
         );
         run(&mut ids, 20, Overflow::Slide).unwrap();

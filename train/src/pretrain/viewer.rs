@@ -64,14 +64,16 @@ impl Viewer {
         Ok(Some(viewer))
     }
 
-    /// Rows 0 .. `rows` of step `t`: a function of the seed and these.
+    /// Rows 0 .. `rows` of step `t`, by length, so that a shard of short ones has little padding: a function of the seed and these.
     pub fn batch(&self, source: &dyn TextSource, t: u64, rows: usize) -> Batch {
         let view = |(row, (number, epoch)): (usize, (usize, u64))| {
             let text = self.text(source, Part::Train, number, epoch);
             let rng = self.masks.rng(self.seed, &text, t, row);
             self.view(source, Part::Train, &text, rng)
         };
-        self.gathered(&source.drawn(t, rows).into_iter().enumerate().map(view).collect::<Vec<_>>())
+        let mut views: Vec<View> = source.drawn(t, rows).into_iter().enumerate().map(view).collect();
+        views.sort_by_key(|view| view.tokens.len());
+        self.gathered(&views)
     }
 
     /// The mean of −log P over the tokens asked in at most about `limit` tokens of held-out text, in nats, by one mask per text that

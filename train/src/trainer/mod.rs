@@ -387,15 +387,17 @@ impl<T: Real> Trainer<T> {
         observer: Option<Arc<dyn Observer<T>>>,
         mut each: impl FnMut(usize, Tensor<T>),
     ) -> Result<Tensor<T>, TrainError> {
-        let mut missing = self.shapes_of_gradients();
+        let (mut missing, mut reached) = (self.shapes_of_gradients(), Vec::new());
+        self.params.reached(batch).visit(|_, is| reached.push(is));
         let loss = self.params.gradient_each(observer, batch, dropout, self.recipe.backward, &mut |parameter, g| {
+            assert!(reached[parameter], "a gradient reaches parameter {parameter}, which no loss that is asked for depends on");
             missing[parameter] = None;
             each(parameter, g.dense());
         });
         let (mut first, mut missing) = (None, missing.into_iter().enumerate());
-        self.params.as_ref().zip(self.params.reached(batch)).visit(|name, (p, is_reached)| {
+        self.params.as_ref().visit(|name, p| {
             if let Some((parameter, Some(shape))) = missing.next() {
-                if is_reached {
+                if reached[parameter] {
                     first.get_or_insert_with(|| name.to_owned());
                 }
                 each(parameter, p.zeros_like(shape));

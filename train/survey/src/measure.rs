@@ -47,6 +47,13 @@ pub struct Understanding {
     pub by_distance: Vec<Estimate>,
 }
 
+impl Understanding {
+    /// Has it a figure of each distance?
+    pub(crate) fn is_whole(&self) -> bool {
+        self.by_distance.len() == DISTANCES.len() + 2
+    }
+}
+
 /// How well a model goes on with a story.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generation {

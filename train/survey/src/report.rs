@@ -41,8 +41,9 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
                Bayes, by the probability of the whole story with each word of the world in that place, in some places drawn at random, since each \
                answer takes as many passes as there are words. Left only: its answers from the words before, held against the same. G, generation: the mean of \
                KL(world ∥ model) from the words before; a model that fills masks reads these and a mask for each word that a story of mean length \
-               still has. Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included. Rates were chosen by the loss on held-out stories of a seed that is not reported."
-            .into(),
+               still has. Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included."
+            .to_owned()
+            + rates(survey),
         ..Document::default()
     };
     report.section("", vec![Block::Figures(figures(results, survey))]);
@@ -55,6 +56,14 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
     let commands = format!("{}\n{AGAIN}   # this page, from the records", survey.line());
     report.section("How to repeat it", vec![Block::Text(format!("{survey}.")), Block::Listing(commands)]);
     report
+}
+
+/// How the rates were come by.
+fn rates(survey: &Survey) -> &'static str {
+    match survey.rates.len() {
+        1 => " Rates are the usual ones; none was searched.",
+        _ => " Rates were chosen by the loss on held-out stories of a seed that is not reported.",
+    }
 }
 
 /// The report as a page of the repository, which first says where it comes from.
@@ -202,8 +211,10 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
         Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
     };
     let few = (survey.seeds < LEAST_SEEDS as u64).then(|| {
-        let seeds = many(survey.seeds as usize, "seed");
-        Block::Text(format!("{seeds} place the systems; no claim is decided by fewer than {LEAST_SEEDS}: `--seeds 8`."))
+        let (seeds, verb) = (many(survey.seeds as usize, "seed"), if survey.seeds == 1 { "places" } else { "place" });
+        Block::Text(format!(
+            "{seeds} {verb} the systems; no claim is decided by fewer than {LEAST_SEEDS}: begin another survey with `--seeds 8`."
+        ))
     });
     let table = Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect());
     [Block::Text(ruler::RULE.into())].into_iter().chain(few).chain([table]).collect()

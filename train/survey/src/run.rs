@@ -14,9 +14,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::SurveyError;
+use crate::measure::Understanding;
 use crate::plan::{SEARCH_SEED, Stage, Survey, stages, usual_rate};
 use crate::results::{Asked, Counted, Results, Trained};
 use crate::stage::{self, Paths};
+use crate::subject::REACH;
 use crate::{claims, report};
 
 /// The outcome of a survey.
@@ -113,11 +115,17 @@ fn collect(paths: &Paths, survey: &Survey, all: &[Stage]) -> Result<Results, Sur
                 results.trained.push(read(paths, stage, own)?);
             }
             Stage::Ask { card, budget, seed } => {
-                let own = |a: &Asked| (&*a.system, a.budget, a.seed, &a.world) == (card.name, budget, seed, &survey.world);
+                let own = |a: &Asked| {
+                    (&*a.system, a.budget, a.seed, &a.world) == (card.name, budget, seed, &survey.world)
+                        && a.understanding.is_whole()
+                };
                 results.asked.push(read(paths, stage, own)?);
             }
             Stage::Count { seed } => {
-                results.counted.push(read(paths, stage, |c: &Counted| (c.seed, &c.world) == (seed, &survey.world))?);
+                results.counted.push(read(paths, stage, |c: &Counted| {
+                    let whole = c.by_reach.len() == REACH + 1 && c.by_reach.iter().all(Understanding::is_whole);
+                    (c.seed, &c.world) == (seed, &survey.world) && whole
+                })?);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::measure::{Understanding, understanding};
 use crate::story::Story;
 
 /// Words on each side that are counted, at most.
-const REACH: usize = 2;
+pub(crate) const REACH: usize = 2;
 
 /// A run on the micro-world, with held-out stories of its own.
 pub struct Subject {

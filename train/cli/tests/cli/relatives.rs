@@ -68,7 +68,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     assert_eq!(made["text"].as_str().unwrap().chars().count(), 6, "{made}");
     assert!(made["ids"].as_array().unwrap().len() == 6 && made["text"].as_str().unwrap().starts_with("Mia"), "{made}");
     desk.gradus("generate --model bert --prompt Mia --tokens 50 --no-slide")
-        .fails_with(&["do not fit the model's context of 40"]);
+        .fails_with(&["do not fit the 38 places between the model's marks"]);
     let step = |more: &str| {
         desk.gradus(&format!("audit step --model bert --text MiasawacatTomsawacat --html step.html --overwrite --json {more}"))
     };

@@ -241,8 +241,8 @@ impl Judgement {
     pub fn words(&self) -> String {
         match (self.verdict, self.seeds_needed) {
             (Verdict::Undecided, _) if self.seeds < LEAST_SEEDS => format!("undecided: fewer than {LEAST_SEEDS} seeds"),
-            (Verdict::Undecided, Some(n)) => format!("undecided; {n} seeds: even odds"),
-            (Verdict::Undecided, None) => format!("undecided; {MOST_SEEDS} seeds: less than even odds"),
+            (Verdict::Undecided, Some(n)) => format!("undecided; {n} fresh seeds would decide half the time"),
+            (Verdict::Undecided, None) => format!("undecided; {MOST_SEEDS} fresh seeds would not"),
             (verdict, ..) => verdict.words().into(),
         }
     }
@@ -297,8 +297,8 @@ mod tests {
         // s = 0.02: t·s/√n ≤ 0.02 from 7 on (2.4469/√7 = 0.925, 2.5706/√6 = 1.049), as a difference that does not matter; or one that does.
         let spread = [-1.0, 1.0, -1.0, 1.0, 0.5f64.sqrt(), -0.5f64.sqrt()].map(|x| 0.02 * x);
         assert_eq!([needed(&spread), needed(&spread.map(|x| x + 0.02))], [Some(7); 2]);
-        assert_eq!(alone(&spread).words(), "undecided; 7 seeds: even odds");
-        assert_eq!(alone(&[-1.0, 1.01, -1.0, 1.01, -1.0, 1.01]).words(), "undecided; 100 seeds: less than even odds");
+        assert_eq!(alone(&spread).words(), "undecided; 7 fresh seeds would decide half the time");
+        assert_eq!(alone(&[-1.0, 1.01, -1.0, 1.01, -1.0, 1.01]).words(), "undecided; 100 fresh seeds would not");
         // So few do not tell how many it takes.
         assert_eq!(
             [alone(&[0.1, 0.1]), alone(&[0.5])].map(|j| (j.words(), j.seeds_needed)),
