@@ -127,7 +127,8 @@ impl TaskResult {
     /// Can its scores and losses be any model's?
     pub(crate) fn is_possible(&self) -> bool {
         let possible = |scored: &Scored| {
-            let scores = scored.metrics.values().chain([&scored.score]).all(|score| (-1.0..=1.0).contains(score));
+            // A correlation of 1 may be rounded up.
+            let scores = scored.metrics.values().chain([&scored.score]).all(|score| score.abs() <= 1.0 + 1e-9);
             scores && scored.loss >= 0.0
         };
         [&self.test, &self.train].into_iter().chain(&self.mismatched).chain(self.curve.iter().map(|p| &p.dev)).all(possible)
