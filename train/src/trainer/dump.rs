@@ -164,7 +164,7 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     };
     let one = |labels: &Labels| config.heads.get(labels.head).is_some_and(|head| labelled(labels, head));
     let once = batch.labels.windows(2).all(|two| two[0].head < two[1].head);
-    if once && batch.labels.iter().all(one) {
+    if once && batch.labels.is_empty() == config.heads.is_empty() && batch.labels.iter().all(one) {
         Ok(())
     } else {
         Err("found labels that do not belong to these sequences, or to this model".into())
@@ -274,8 +274,8 @@ mod tests {
             assert_eq!(told, "found labels that do not belong to these sequences, or to this model");
         };
         refused(Some(labels(1, 4, 3)), None);
-        // A head may rest, but is asked once.
-        assert_eq!(fits(&batch(None), &of(Some(Form::Classify))), Ok(()));
+        refused(None, Some(Form::Classify));
+        // Each head is asked once at most.
         let twice = Batch { labels: vec![labels(1, 4, 3); 2], ..batch(None) };
         assert!(fits(&twice, &of(Some(Form::Classify))).is_err());
         refused(Some(Labels { head: 1, ..labels(1, 4, 3) }), Some(Form::Classify));
