@@ -136,14 +136,13 @@ impl TaskModel {
     ///
     /// # Errors
     /// A tokenizer without those, or that cannot have more.
-    pub fn prepare(model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
+    pub fn prepare(mut model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.backbone.config();
         let known = tokenizer.vocab_size().min(config.vocab());
         let frame = match config.parts().asks {
             Asks::Next => Specials::append(&mut tokenizer)?.into(),
             Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or(TaskError::NoMarks)?.into(),
         };
-        let mut model = model;
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
         // Rows that a larger vocabulary already has for them were trained as tokens that never occur.

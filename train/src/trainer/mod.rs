@@ -369,6 +369,13 @@ impl<T: Real> Trainer<T> {
         shapes
     }
 
+    /// Whether a loss that the batch declares depends on each parameter ([`Model::reached`]), in their order.
+    fn reached(&self, batch: &Batch) -> Vec<bool> {
+        let mut all = Vec::new();
+        self.params.reached(batch).visit(|_, is| all.push(is));
+        all
+    }
+
     /// The tree of these parts, one for each parameter. None of the losses that the batch declares reaches those that rest.
     fn gradient_of(&self, batch: &Batch, parts: Vec<Option<Tensor<T>>>) -> Gradient<T> {
         let mut parts = parts.into_iter();
@@ -387,8 +394,7 @@ impl<T: Real> Trainer<T> {
         observer: Option<Arc<dyn Observer<T>>>,
         mut each: impl FnMut(usize, Tensor<T>),
     ) -> Result<Tensor<T>, TrainError> {
-        let (mut missing, mut reached) = (self.shapes_of_gradients(), Vec::new());
-        self.params.reached(batch).visit(|_, is| reached.push(is));
+        let (mut missing, reached) = (self.shapes_of_gradients(), self.reached(batch));
         let loss = self.params.gradient_each(observer, batch, dropout, self.recipe.backward, &mut |parameter, g| {
             assert!(reached[parameter], "a gradient reaches parameter {parameter}, which no loss that is asked for depends on");
             missing[parameter] = None;

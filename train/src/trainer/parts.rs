@@ -98,8 +98,7 @@ impl<T: Real> Trainer<T> {
         sum: Box<dyn Sum<T> + '_>,
     ) -> Result<StepSummary, TrainError> {
         let (gradients, mut squares) = self.own_parts(&*sum).map_err(|error| self.peer(error))?;
-        let mut reached = Vec::new();
-        self.params.reached(batch).visit(|_, is| reached.push(is));
+        let reached = self.reached(batch);
         squares.iter_mut().zip(&reached).for_each(|(square, is)| *square = square.filter(|_| *is));
         let measured = GlobalNorm::of_squares(squares.iter().copied().flatten().collect(), &shards.numbers());
         let factor = clip::on_device(&measured, self.recipe.clip, shards.scale);
