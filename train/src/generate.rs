@@ -71,6 +71,19 @@ fn kept(context: usize) -> usize {
     (context / 2).max(1)
 }
 
+/// How a text is continued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Continuation {
+    /// All tokens are below this; a tokenizer may have fewer ids than the model has rows.
+    pub vocab: usize,
+    /// How many are appended.
+    pub tokens: usize,
+    /// How each is chosen.
+    pub choice: Choice,
+    /// What happens at the end of the context.
+    pub overflow: Overflow,
+}
+
 /// Why nothing was generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -168,22 +181,18 @@ impl Ranked<'_> {
     }
 }
 
-/// Appends `tokens` tokens to `ids`, all below `vocab` (a tokenizer may have fewer ids than the model has rows), calling
-/// `each(ids so far)` after every one; it ends early where that returns false.
+/// Appends tokens to `ids`, calling `each(ids so far)` after every one; it ends early where that returns false.
 ///
 /// # Errors
 /// [`GenerateError`], before anything is generated, or at the first logit that is non-finite. Panics on an id that the model does not have: callers check user input.
-#[allow(clippy::too_many_arguments, reason = "all that a text depends on")]
 pub fn generate<T: Real>(
     model: &Model<Tensor<T>>,
     ids: &mut Vec<u32>,
-    vocab: usize,
-    tokens: usize,
-    choice: Choice,
-    overflow: Overflow,
+    how: Continuation,
     rng: &mut Philox,
     each: &mut dyn FnMut(&[u32]) -> bool,
 ) -> Result<(), GenerateError> {
+    let Continuation { vocab, tokens, choice, overflow } = how;
     choice.check()?;
     if ids.is_empty() {
         return Err(GenerateError::Empty);
@@ -282,7 +291,8 @@ mod tests {
             GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 1.5, ..Default::default() };
         let model: Model<Tensor<f64>> = Model::init(&config.into(), 2);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
-            generate(&model, ids, 9, tokens, Choice::Greedy, overflow, &mut Philox::new(0), &mut |_| true)
+            let how = Continuation { vocab: 9, tokens, choice: Choice::Greedy, overflow };
+            generate(&model, ids, how, &mut Philox::new(0), &mut |_| true)
         };
         let mut full = vec![3, 1];
         run(&mut full, 2, Overflow::Refuse).unwrap();
@@ -341,7 +351,8 @@ mod tests {
         let model: Model<Tensor<f64>> = Model::init(&config.into(), 1);
         let model = model.map(|name, p| if name.ends_with("ln_2.bias") { p.map(|_| f64::NAN) } else { p });
         let mut ids = vec![3, 1, 2];
-        let made = generate(&model, &mut ids, 9, 1, Choice::Greedy, Overflow::Slide, &mut Philox::new(0), &mut |_| true);
+        let how = Continuation { vocab: 9, tokens: 1, choice: Choice::Greedy, overflow: Overflow::Slide };
+        let made = generate(&model, &mut ids, how, &mut Philox::new(0), &mut |_| true);
         assert!(matches!(made, Err(GenerateError::NotFinite { at: 4, .. })), "{made:?}");
         assert_eq!(ids, [3, 1, 2]);
     }

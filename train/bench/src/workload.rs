@@ -1,8 +1,10 @@
 //! Fixed pieces of work.
 
-use gradus_model::{Asks, Batch, GptConfig, GradientMode, Parts, Side, Sight};
+use gradus_model::{Batch, GptConfig, GradientMode, Side, Sight};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
+use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::systems;
 use gradus_train::trainer::{Recipe, default_shards};
 
 /// A fixed piece of training work, random tokens included, and where it is done.
@@ -61,10 +63,13 @@ impl Workload {
     }
 
     /// The same sizes with BERT's parts, every slot seeing all others and this share of them asked.
-    #[must_use]
-    pub fn masked(self, share: f64) -> Self {
-        let parts = Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::default() };
-        Workload { config: GptConfig { parts, ..self.config }, masked: Some(share), ..self }
+    ///
+    /// # Errors
+    /// No such share.
+    pub fn masked(self, share: f64) -> Result<Self, RangeError> {
+        in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
+        let first = systems::ALL.into_iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
+        Ok(Workload { config: GptConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
     }
 
     /// So many sequences of random tokens.

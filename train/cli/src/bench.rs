@@ -155,8 +155,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     (workload.recompute, workload.anomaly, workload.accumulate) = (args.recompute, args.anomaly, args.accumulate);
     in_range("steps", args.steps, !args.anomaly || args.steps >= 2, "at least 2: --anomaly watches every second one")?;
     if let Some(share) = args.masked {
-        in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
-        workload = workload.masked(share);
+        workload = workload.masked(share)?;
     }
     workload.sequences = args.batch.unwrap_or(workload.sequences);
     within("batch", workload.sequences, 1..=1 << 20, "")?;

@@ -8,7 +8,7 @@ use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
 use gradus_train::evaluate::fills_masks;
 use gradus_train::fill;
-use gradus_train::generate::{Choice, Overflow, Slide, generate, generate_masked};
+use gradus_train::generate::{Choice, Continuation, Overflow, Slide, generate, generate_masked};
 use gradus_train::model_dir::ModelDir;
 use gradus_train::views::Marks;
 use serde_json::json;
@@ -119,9 +119,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
         printed.is_ok()
     };
+    let how = Continuation { vocab, tokens: args.tokens, choice, overflow };
     match marks {
-        Some(marks) => generate_masked(&model, marks, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, &mut each)?,
-        None => generate(&model, &mut ids, vocab, args.tokens, choice, overflow, &mut rng, &mut each)?,
+        Some(marks) => generate_masked(&model, marks, &mut ids, how, &mut rng, &mut each)?,
+        None => generate(&model, &mut ids, how, &mut rng, &mut each)?,
     }
     printed?;
     if !args.json {

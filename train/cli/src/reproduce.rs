@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
-use gradus_study::StudyError;
+use gradus_study::{StudyError, ruler};
 
 use crate::common::Talk;
 use crate::error::CliError;
@@ -99,9 +99,7 @@ fn show(made: &Reproduction) -> Result<(), CliError> {
         let mark = if claim.judgement.primary { '*' } else { ' ' };
         output::line(&format!("{verdict:<52} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
-    output::line(
-        "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty",
-    )?;
+    output::line(ruler::FOOTNOTE)?;
     if let Some(note) = gradus_paper::too_few(made.seeds) {
         output::line(&note)?;
     }

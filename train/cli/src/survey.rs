@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
-use gradus_study::StudyError;
+use gradus_study::{StudyError, ruler};
 use gradus_survey::{Survey, SurveyError, Surveyed};
 use gradus_train::hyperparameters::in_range;
 
@@ -28,7 +28,8 @@ Examples:
 
 Each system has as many parameters as GPT, all heads counted (the width inside its feed-forward networks levels them), and computes as many \
 floating-point operations. U is how far its answers about a hidden word are from the world's own probabilities, G how far those about the \
-next word; a perfect model is at 0, 0.")]
+next word; a model that knows the world is at 0, 0. One training story in four begins at a later sentence, so one that knows just what it \
+read may have a G of up to 0.29 nats a story, some thousandths a word.")]
 pub struct Args {
     /// Directory to create, or that of a survey with the same options to continue
     #[arg(long, value_name = "DIR", default_value = "runs/survey")]
@@ -43,12 +44,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 3)]
     seeds: u64,
     /// The first seed
-    #[arg(long, value_name = "S", default_value_t = 101)]
+    #[arg(long, value_name = "S", default_value_t = 201)]
     seed: u64,
     /// A sixteenth of the larger budget alone, at the usual rates, and fewer stories to answer about
     #[arg(long)]
     quick: bool,
-    /// Factor on the work of each run, the stories that are asked about, and those that are told
+    /// Factor on the work of each run, the stories that are told, and those that are asked about, of which there are at most 500
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
     #[command(flatten)]
@@ -98,8 +99,6 @@ fn show(made: &Surveyed) -> Result<(), CliError> {
         let (verdict, mark) = (claim.judgement.words(), if claim.judgement.primary { '*' } else { ' ' });
         output::line(&format!("{verdict:<52} {mark} {} ({})", claim.statement, claim.ours))?;
     }
-    output::line(
-        "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty",
-    )?;
+    output::line(ruler::FOOTNOTE)?;
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))
 }

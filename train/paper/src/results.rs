@@ -272,6 +272,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn scores_and_losses_that_no_model_has_are_noticed() {
+        let scored = |score: f64, loss: f64| Scored {
+            metric: "mc".into(),
+            metrics: [("mc".to_owned(), score)].into(),
+            score,
+            loss,
+            examples: 9,
+        };
+        let with = |test: Scored, dev: Scored| TaskResult {
+            world: None,
+            seed: 1,
+            task: "cola".into(),
+            variant: Variant::Full,
+            rows: 10,
+            test,
+            mismatched: None,
+            train: scored(0.5, 0.7),
+            curve: vec![CurvePoint { step: 1, epoch: 0.5, train_loss: 0.7, dev }],
+            seconds: 1.0,
+        };
+        let good = || scored(-1.0, 0.0);
+        assert!(with(good(), scored(1.0 + 1e-12, 9.0)).is_possible());
+        for bad in [scored(1.1, 0.5), scored(-1.1, 0.5), scored(0.5, -0.1), scored(f64::NAN, 0.5), scored(0.5, f64::NAN)] {
+            assert!(!with(bad.clone(), good()).is_possible() && !with(good(), bad).is_possible());
+        }
+    }
+
+    #[test]
     fn variants_are_read_as_they_are_written() {
         let numbered = [Variant::Layers(0), Variant::Layers(4), Variant::Rows(125), Variant::NoPretrainingRows(250)];
         for variant in NAMED.map(|(variant, _)| variant).into_iter().chain(numbered) {

@@ -255,7 +255,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             checksums::write(path.parent().unwrap(), &[("pretrain.lstm.json", json_text(&result))]).unwrap();
         }
-        assert_eq!(collect(&paths, &sizes, &[planned(1)]).unwrap().pretrained, [result]);
+        assert_eq!(collect(&paths, &sizes, &[planned(1)]).unwrap().pretrained, std::slice::from_ref(&result));
         let refused = [(sizes.clone(), 2), (sizes.clone().retold(true), 1), (Sizes::new(2, 1, 0.5, false), 1)];
         for (sizes, seed) in refused {
             let told = collect(&paths, &sizes, &[planned(seed)]).unwrap_err().to_string();
@@ -263,6 +263,12 @@ mod tests {
                 format!("pretrain.lstm.json: expected the result of seed {seed}, pre-training the LSTM, in this plan's");
             assert!(told.contains(&expected), "{told}");
         }
+        // Results from before worlds had names are of the first.
+        let nameless = PretrainResult { world: None, ..result };
+        let path = paths.result(&planned(1));
+        checksums::write(path.parent().unwrap(), &[("pretrain.lstm.json", json_text(&nameless))]).unwrap();
+        assert_eq!(collect(&paths, &sizes, &[planned(1)]).unwrap().pretrained, [nameless]);
+        assert!(collect(&paths, &sizes.retold(true), &[planned(1)]).is_err());
     }
 
     #[test]

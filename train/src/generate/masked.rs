@@ -11,7 +11,7 @@ use gradus_model::{Model, Side, Sight};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
-use super::{Choice, GenerateError, Overflow};
+use super::{Continuation, GenerateError, Overflow};
 use crate::views::{self, Marks, MaskPlan};
 
 /// How many tokens of the text are read, and how many masks follow, with `left` tokens to come.
@@ -24,23 +24,19 @@ fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
     (text.min(room - masks), masks)
 }
 
-/// Appends `tokens` tokens to `ids`, all below `vocab`, calling `each(ids so far)` after every one; it ends early where that returns
-/// false.
+/// Appends tokens to `ids`, calling `each(ids so far)` after every one; it ends early where that returns false.
 ///
 /// # Errors
 /// As of [`generate`](super::generate); the text may be empty. Panics on an id that the model does not have.
-#[allow(clippy::too_many_arguments, reason = "all that a text depends on")]
 pub fn generate_masked(
     model: &Model<Tensor>,
     marks: Marks,
     ids: &mut Vec<u32>,
-    vocab: usize,
-    tokens: usize,
-    choice: Choice,
-    overflow: Overflow,
+    how: Continuation,
     rng: &mut Philox,
     each: &mut dyn FnMut(&[u32]) -> bool,
 ) -> Result<(), GenerateError> {
+    let Continuation { vocab, tokens, choice, overflow } = how;
     choice.check()?;
     let context = model.backbone.config().context();
     let (prompt, room) = (ids.len(), context.saturating_sub(MaskPlan::MARKS));
@@ -73,6 +69,7 @@ pub fn generate_masked(
 mod tests {
     use gradus_model::check::tiny_bert;
 
+    use super::super::Choice;
     use super::*;
     use crate::tasks::largest;
 
@@ -84,7 +81,8 @@ mod tests {
     }
 
     fn run(ids: &mut Vec<u32>, tokens: usize, overflow: Overflow) -> Result<(), GenerateError> {
-        generate_masked(&model(), MARKS, ids, 19, tokens, Choice::Greedy, overflow, &mut Philox::new(1), &mut |_| true)
+        let how = Continuation { vocab: 19, tokens, choice: Choice::Greedy, overflow };
+        generate_masked(&model(), MARKS, ids, how, &mut Philox::new(1), &mut |_| true)
     }
 
     /// The most probable word at the first mask of a row.

@@ -12,8 +12,8 @@ use super::stored::batch;
 use super::world::WorldSource;
 use super::{PretrainError, PretrainSettings, TextSource, Viewer};
 
-/// Floating-point operations of a step, as the ops state them: three times those of the forward pass, since the VJP of a product takes two
-/// products; the mean over the first `steps` steps, padding included.
+/// Floating-point operations of a step, as the ops state them: three times those of the forward passes of its shards, since the VJP of
+/// a product takes two products; the mean over the first `steps` steps, with what padding the shards have.
 ///
 /// # Errors
 /// Settings that do not make a run on the micro-world.
@@ -23,15 +23,18 @@ pub fn flops_per_step(settings: &PretrainSettings, steps: u64) -> Result<f64, Pr
     let settings =
         PretrainSettings { model: settings.model.clone().with_vocab(source.tokenizer().vocab_size()), ..settings.clone() };
     let model = Model::init(&settings.model_config(), settings.seed);
+    let shards = settings.recipe(steps).shards;
     let batch = |t| batch(&source, viewer.as_ref(), settings.objective, t, settings.batch);
-    let forward: u64 = (1..=steps).map(|t| forward(&model, &batch(t))).sum();
+    let forward: u64 = (1..=steps).map(|t| forward(&model, &batch(t), shards)).sum();
     Ok(3.0 * forward as f64 / steps as f64)
 }
 
-fn forward(model: &Model<Tensor>, batch: &Batch) -> u64 {
+/// Of the forward passes of a batch's shards.
+fn forward(model: &Model<Tensor>, batch: &Batch, shards: usize) -> u64 {
     let counter = Arc::new(Counter::default());
     let tape = Tape::new().observed_by(Some(counter.clone()));
-    model.leaves(&tape).loss(batch, None);
+    let leaves = model.leaves(&tape);
+    batch.split(shards).iter().for_each(|(_, shard)| _ = leaves.loss(shard, None));
     counter.0.load(Ordering::Relaxed)
 }
 
@@ -43,5 +46,44 @@ impl Observer<f32> for Counter {
     fn applied(&self, it: &Applied<'_, f32>) {
         let shapes: Vec<&Shape> = it.ins.iter().map(|x| x.shape()).collect();
         self.0.fetch_add(it.op.flops(&shapes, it.out.shape()), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pretrain::PretrainOptions;
+    use crate::systems::{ALL, Card};
+    use crate::trainer::Trainer;
+
+    /// The first step's shards, each trained on by a trainer whose tape is watched.
+    #[test]
+    fn a_step_s_operations_are_those_of_its_shards_as_they_are_trained_on() {
+        let settings = |card: &Card| {
+            let options = PretrainOptions { system: Some(card.name.into()), ..PretrainOptions::micro_world() };
+            options.settle().unwrap()
+        };
+        for is_next in [true, false] {
+            let cards = || ALL.into_iter().filter(|card| card.axes.view.is_next() == is_next);
+            // Their views need the same special tokens.
+            let source = WorldSource::new(&settings(cards().next().unwrap()), None).unwrap();
+            for card in cards() {
+                let settings = settings(card);
+                let viewer = Viewer::new(&settings, &source).unwrap();
+                let model = settings.model.clone().with_vocab(source.tokenizer().vocab_size());
+                let config = PretrainSettings { model, ..settings.clone() }.model_config();
+                let (recipe, model) = (settings.recipe(1), Model::init(&config, 1));
+                let whole = batch(&source, viewer.as_ref(), settings.objective, 1, settings.batch);
+                let trained = |(_, shard): &(usize, Batch)| {
+                    let counter = Arc::new(Counter::default());
+                    Trainer::new(recipe.clone(), model.clone()).observed_step(shard, counter.clone()).unwrap();
+                    counter.0.load(Ordering::Relaxed)
+                };
+                let counted = forward(&model, &whole, recipe.shards);
+                assert_eq!(counted, whole.split(recipe.shards).iter().map(trained).sum::<u64>(), "{}", card.name);
+                let in_one = forward(&model, &whole, 1);
+                assert!(is_next || counted < in_one, "{}: a shard of short rows has less padding", card.name);
+            }
+        }
     }
 }

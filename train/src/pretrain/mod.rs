@@ -45,7 +45,7 @@ pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, Vie
 pub use source::{Part, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
 pub use viewer::Viewer;
-pub use world::{SEPARATOR, VOCABULARY};
+pub use world::{HELD_OUT_STORIES, OPENED_ANYWHERE, SEPARATOR, VOCABULARY};
 
 use corpus::Corpus;
 use training::Pretraining;

@@ -13,7 +13,7 @@ use gradus_tensor::rng::Philox;
 
 use super::stored::Progress;
 use super::{PretrainControl, PretrainError, PretrainOutcome, Stored, Validation, digest, report};
-use crate::generate::{Choice, Overflow, generate};
+use crate::generate::{Choice, Continuation, Overflow, generate};
 use crate::model_dir::BEST;
 use crate::run::{self, Journal, Manifest, Run, RunError};
 use crate::trainer::Trainer;
@@ -176,8 +176,8 @@ impl<'c> Pretraining<'c> {
         ids.truncate(context - 1);
         let (length, end) = (SAMPLE_TOKENS.min(context - ids.len()), source.end());
         let vocab = source.tokenizer().vocab_size();
-        let mut goes_on = |ids: &[u32]| ids.last().copied() != end;
-        generate(&trainer.params, &mut ids, vocab, length, FREELY, Overflow::Refuse, &mut rng, &mut goes_on)?;
+        let how = Continuation { vocab, tokens: length, choice: FREELY, overflow: Overflow::Refuse };
+        generate(&trainer.params, &mut ids, how, &mut rng, &mut |ids| ids.last().copied() != end)?;
         if ids.len() > 1 && ids.last().copied() == end {
             ids.pop();
         }

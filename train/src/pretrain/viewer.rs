@@ -24,6 +24,7 @@ pub struct Viewer {
     masks: Keyed,
     seed: u64,
     segmented: bool,
+    longest: usize,
     /// By token: does a sentence end with it?
     ends: Vec<bool>,
 }
@@ -54,6 +55,7 @@ impl Viewer {
             masks: plan.masks,
             seed: settings.seed,
             segmented: settings.parts().segments > 0,
+            longest: room(settings).saturating_sub(usize::from(plan.pairs)),
             ends: (0..tokenizer.vocab_size() as u32).map(|id| ends_sentence(tokenizer, id)).collect(),
         };
         let first = 0..source.texts(Part::Train).min(LOOKED_AT);
@@ -119,6 +121,11 @@ impl Viewer {
         self.scheme.whole(&self.cut(0, 0, tokens))
     }
 
+    /// Most tokens of a text that is viewed whole, and divided where texts are.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// Views as one batch.
     pub fn gathered(&self, views: &[View]) -> Batch {
         views::batch(views, self.scheme.classes(), self.segmented)
@@ -160,9 +167,29 @@ fn ends_sentence(tokenizer: &Tokenizer, id: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::Sight;
     use gradus_text::{ByteBpe, Cleaning, WordPiece};
 
     use super::*;
+    use crate::pretrain::world::WorldSource;
+    use crate::pretrain::{PretrainOptions, ViewKind};
+
+    #[test]
+    fn rows_of_a_step_are_sorted_by_length_and_are_those_of_the_step() {
+        let options = PretrainOptions { view: Some(ViewKind::Masked), ..PretrainOptions::micro_world() };
+        let settings = options.settle().unwrap();
+        let source = WorldSource::new(&settings, None).unwrap();
+        let viewer = Viewer::new(&settings, &source).unwrap().unwrap();
+        for t in 1..4 {
+            let batch = viewer.batch(&source, t, 16);
+            let Sight::Full(Some(lengths)) = &batch.side.sight else { panic!("rows of their own lengths") };
+            assert!(lengths.is_sorted() && lengths.first() < lengths.last(), "{lengths:?}");
+            let texts = source.drawn(t, 16).into_iter().map(|(number, _)| source.text(Part::Train, number).len());
+            let mut expected: Vec<usize> = texts.map(|n| n + MaskPlan::MARKS).collect();
+            expected.sort_unstable();
+            assert_eq!(*lengths, expected.into());
+        }
+    }
 
     #[test]
     fn sentences_end_with_marks_of_every_vocabulary() {

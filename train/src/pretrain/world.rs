@@ -19,7 +19,7 @@ pub const SEPARATOR: &str = "<story>";
 /// Stories to train on.
 const TRAINING_STORIES: usize = 60_000;
 /// Stories to measure on.
-const HELD_OUT_STORIES: usize = 500;
+pub const HELD_OUT_STORIES: usize = 500;
 /// Vocabulary of the world's BPE: enough for every word to be one token.
 pub const VOCABULARY: usize = 1000;
 /// Positions that hold every story and its separator: the least context of a run on the micro-world.
@@ -98,7 +98,7 @@ fn baseline(train: Vec<Vec<u32>>, held_out: Vec<Vec<u32>>, vocab: usize) -> Lazy
 }
 
 /// One story in this many begins at a random sentence.
-const OPENED_ANYWHERE: usize = 4;
+pub const OPENED_ANYWHERE: usize = 4;
 
 /// Begins some stories at a random sentence: sentences on their own, as tasks have them, are then nothing new.
 fn opened_anywhere(mut stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> Vec<Vec<u32>> {

@@ -2,7 +2,7 @@
 
 use gradus_model::{Activation, Asks, Parts};
 
-use super::{Axes, Card, Comparison, Density, Figure, Settled};
+use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled};
 use crate::views::{Keyed, MaskPlan, ViewPlan};
 
 /// BERT.
@@ -41,8 +41,9 @@ pub const CARD: Card = Card {
         BOTH_SIDES,
         Comparison {
             name: "left-only",
-            statement: "BERT understands better than GPT-1 from the words before alone (U)",
+            statement: "BERT, which is given all words, is nearer to exact than GPT-1 from the words before (U)",
             other_figure: Figure::UnderstandingLeftOnly,
+            primary: false,
             ..BOTH_SIDES
         },
         Comparison {
@@ -59,9 +60,11 @@ pub const CARD: Card = Card {
 const BOTH_SIDES: Comparison = Comparison {
     name: "both-sides",
     statement: "BERT understands better than GPT-1 by Bayes (U)",
-    section: "BERT, §1",
-    sentence: "The major limitation is that standard language models are unidirectional, and this limits the choice of architectures that \
+    sentence: Some(Sentence {
+        section: "BERT, §1",
+        text: "The major limitation is that standard language models are unidirectional, and this limits the choice of architectures that \
                can be used during pre-training",
+    }),
     figure: Figure::Understanding,
     other_figure: Figure::Understanding,
     other: "gpt",

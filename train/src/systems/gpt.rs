@@ -1,6 +1,6 @@
 //! GPT-1 (Radford et al. 2018).
 
-use super::{Axes, Card, Comparison, Density, Figure, Settled};
+use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled};
 
 /// GPT-1.
 pub const CARD: Card = Card {
@@ -28,34 +28,30 @@ pub const CARD: Card = Card {
         "It knows something of the tasks before it is trained for them, more than an LSTM does (§5).",
     ],
     compared: &[
-        Comparison { name: "recurrent", statement: "GPT-1 tells better than an LSTM (G)", ..TELLS },
         Comparison {
             name: "recurrent-far",
             statement: "GPT-1 understands words better than an LSTM that were last said 20 words ago or more (U)",
+            sentence: Some(Sentence {
+                section: "GPT-1, §1",
+                text: "This model choice provides us with a more structured memory for handling long-term dependencies in text, compared to \
+                       alternatives like recurrent networks",
+            }),
             figure: Figure::UnderstandingFar,
             other_figure: Figure::UnderstandingFar,
-            primary: false,
+            primary: true,
             ..TELLS
         },
-        Comparison {
-            name: "telling",
-            statement: "GPT-1 tells better than BERT (G)",
-            section: "GPT-2, §2",
-            sentence: "Since language has a natural sequential ordering, it is common to factorize the joint probabilities over symbols as the product of conditional probabilities",
-            other: "bert",
-            ..TELLS
-        },
+        Comparison { name: "recurrent", statement: "GPT-1 tells better than an LSTM (G)", ..TELLS },
+        Comparison { name: "telling", statement: "GPT-1 tells better than BERT (G)", other: "bert", ..TELLS },
     ],
 };
 
 const TELLS: Comparison = Comparison {
     name: "",
     statement: "",
-    section: "GPT-1, §1",
-    sentence: "This model choice provides us with a more structured memory for handling long-term dependencies in text, compared to \
-               alternatives like recurrent networks",
+    sentence: None,
     figure: Figure::Generation,
     other_figure: Figure::Generation,
     other: "lstm",
-    primary: true,
+    primary: false,
 };

@@ -31,8 +31,7 @@ pub const CARD: Card = Card {
     compared: &[Comparison {
         name: "pre-norm",
         statement: "GPT-2 tells better than GPT-1 (G)",
-        section: "GPT-2, §2.3",
-        sentence: "Layer normalization […] was moved to the input of each sub-block",
+        sentence: None,
         figure: Figure::Generation,
         other_figure: Figure::Generation,
         other: "gpt",

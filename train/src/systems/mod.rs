@@ -96,6 +96,14 @@ pub enum Figure {
     Generation,
 }
 
+/// A sentence of a paper, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the type says it")]
+pub struct Sentence {
+    pub section: &'static str,
+    pub text: &'static str,
+}
+
 /// A claim that a system does better than another, which a survey judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Comparison {
@@ -103,10 +111,8 @@ pub struct Comparison {
     pub name: &'static str,
     /// The claim, as it is measured.
     pub statement: &'static str,
-    /// Where a paper makes it.
-    pub section: &'static str,
-    /// Its sentence.
-    pub sentence: &'static str,
+    /// The paper's sentence; `None`: no paper says it, and it is a question of ours.
+    pub sentence: Option<Sentence>,
     /// What is smaller of this system …
     pub figure: Figure,
     /// … than this …

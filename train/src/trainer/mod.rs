@@ -6,6 +6,10 @@
 //!
 //! The number of shards is part of the run, not of the machine: any number of threads and processes works on them, and the sum of
 //! their gradients has one order. So the same seed gives the same bits on 1, 2 or 16 threads, in 1, 2 or 8 processes.
+//!
+//! A parameter that none of a batch's losses reaches rests: it is not updated, and its moments stay. The t of Adam's bias correction
+//! counts the run's steps, as in OpenAI's code, whichever parameters they reached; PyTorch counts each parameter's own. So one that is first
+//! reached at a late step moves there by up to (1 − β₁)/√(1 − β₂) of the rate, 3.2 for Adam's usual β, and not by 1.
 
 mod alarms;
 mod dump;

@@ -72,7 +72,9 @@ impl Measured {
 /// A difference with its sign.
 fn signed(difference: Mean, unit: Unit) -> String {
     let told = difference.told(unit.times(), unit.digits());
-    let sign = if difference.mean < 0.0 { "" } else { "+" };
+    let is_zero =
+        Mean { deviation: None, ..difference }.told(unit.times(), unit.digits()).bytes().all(|b| matches!(b, b'0' | b'.'));
+    let sign = if difference.mean < 0.0 || is_zero { "" } else { "+" };
     format!("{sign}{told}")
 }
 
@@ -105,5 +107,7 @@ mod tests {
     fn differences_have_signs() {
         let told = [&[0.012][..], &[-0.012], &[-0.01, -0.03]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));
         assert_eq!(told, ["+1.2", "−1.2", "−2.0 ± 1.4"]);
+        let zero = [&[0.0001][..], &[-0.0001], &[0.0]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));
+        assert_eq!(zero, ["0.0"; 3], "what is rounded to 0 has no sign");
     }
 }

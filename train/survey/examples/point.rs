@@ -1,6 +1,6 @@
 //! Where a run on the micro-world stands: U, G and the share of its own stories that are stories.
 //!
-//! `cargo run --release -p gradus-survey --example point -- RUN [stories] [places per story, for models that answer by Bayes]`
+//! `cargo run --release -p gradus-survey --example point -- RUN [stories] [places in all, for models that answer by Bayes]`
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let run = args.first().ok_or("give the directory of a run")?;
     let number = |at: usize, default: usize| args.get(at).map_or(Ok(default), |arg| arg.parse());
-    let (n, each) = (number(1, 200)?, number(2, 5)?);
+    let (n, each) = (number(1, 200)?, number(2, 600)?);
     let subject = Subject::read(Path::new(run), n, &Silent)?;
     println!("{} words, {} stories", subject.lexicon.len(), subject.stories.len());
     for (reach, found) in subject.counted().iter().enumerate() {
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     shown("G", &g.before);
     shown("U, left only", &g.left_only);
     println!("{} of 100 stories told are stories", told(&*model, &subject.world, &subject.lexicon, 100, 1));
-    let places = subject.places(subject.is_by_bayes().then_some(each), 1);
+    let places = if subject.is_by_bayes() { subject.drawn(each, 1) } else { subject.everywhere() };
     shown_by_distance("", &understanding(stories, &places, |story, at| sure(model.cloze(story, at)))?);
     Ok(())
 }

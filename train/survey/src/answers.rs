@@ -31,7 +31,7 @@ pub struct Masked<'m> {
     pub viewer: &'m Viewer,
     /// Its words.
     pub lexicon: &'m Lexicon,
-    /// Words of a text that it is asked to go on with.
+    /// Words and masks, together, of a text that it is asked to go on with.
     pub length: usize,
 }
 
@@ -59,12 +59,12 @@ impl Answers for Masked<'_> {
         self.answers(&places.iter().map(hidden).collect::<Vec<_>>())
     }
 
+    /// In the format of a whole text, masks standing for what is to come. They end no sentence, so what is to come decides nothing.
     fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
-        let marks = self.viewer.marks;
         let masked = |words: &&[usize]| {
-            let masks = vec![marks.mask; self.length.saturating_sub(words.len()).max(1)];
-            let tokens = [&[marks.open], &self.lexicon.encode(words)[..], &masks, &[marks.close]].concat();
-            View { segments: vec![0; tokens.len()], tokens, asked: vec![(1 + words.len(), 0)], class: Some(0) }
+            let masks = vec![self.viewer.marks.mask; self.length.saturating_sub(words.len()).max(1)];
+            let whole = self.viewer.whole([&self.lexicon.encode(words)[..], &masks].concat());
+            View { asked: vec![whole.asked[words.len()]], ..whole }
         };
         self.answers(&beginnings.iter().map(masked).collect::<Vec<_>>())
     }

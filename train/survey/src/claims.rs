@@ -2,10 +2,13 @@
 
 use gradus_study::ruler::Unit;
 use gradus_study::{Claim, Measured, Quote};
-use gradus_train::systems::{Card, Comparison};
+use gradus_train::systems::{Card, Comparison, Sentence};
 
 use crate::plan::Survey;
 use crate::results::Results;
+
+/// Instead of a sentence, where no paper makes the claim.
+pub const OURS: Quote = Quote { section: "–", text: "a question of ours" };
 
 /// All claims about the systems that were surveyed; the primary ones at the largest budget.
 pub fn all(results: &Results, survey: &Survey) -> Vec<Claim> {
@@ -21,7 +24,7 @@ fn measured(results: &Results, survey: &Survey, card: &Card, it: &Comparison, bu
     Measured {
         name: if is_most { it.name.into() } else { format!("{}-{budget}", it.name) },
         statement: if is_most { it.statement.into() } else { format!("… after {budget} steps") },
-        quote: Quote { section: it.section, text: it.sentence },
+        quote: it.sentence.map_or(OURS, |Sentence { section, text }| Quote { section, text }),
         paper: "no figure",
         unit: Unit::Nats,
         words: "nats per word".into(),

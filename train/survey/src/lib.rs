@@ -9,8 +9,9 @@
 //! it has not learnt. All distributions are over the world's words; what a model gives to other tokens is left out.
 //!
 //! A model that fills masks answers U in the format that it was trained on, one word hidden. To answer G it reads the words so far
-//! and a `[MASK]` for each word that a story of mean length still has, of which the first is asked. A model that predicts the next
-//! token answers G directly, and U by Bayes: by the probability of the whole story with each word of the world in that place.
+//! and a `[MASK]` for each word up to the length of the longest story, of which the first is asked. A model that predicts the next
+//! token answers G directly, and U by Bayes: by the probability of the whole story with each word of the world in that place, in
+//! places that are drawn at random, the same for all models.
 
 mod answers;
 mod claims;
@@ -23,6 +24,7 @@ mod plan;
 mod report;
 mod results;
 mod run;
+mod search;
 mod stage;
 mod story;
 mod subject;

@@ -48,6 +48,11 @@ pub struct Understanding {
 }
 
 impl Understanding {
+    /// That of a model that was not asked.
+    pub(crate) fn none() -> Self {
+        Understanding { given_all: Estimate::of(&[]), by_distance: vec![Estimate::of(&[]); DISTANCES.len() + 2] }
+    }
+
     /// Has it a figure of each distance?
     pub(crate) fn is_whole(&self) -> bool {
         self.by_distance.len() == DISTANCES.len() + 2
@@ -61,11 +66,21 @@ pub struct Generation {
     pub before: Estimate,
     /// What the answers from left to right are as answers about a word given all others.
     pub left_only: Estimate,
+    /// The same of exact answers from left to right: what the words after tell.
+    pub least_left_only: Estimate,
+}
+
+impl Generation {
+    /// That of a model that was not asked.
+    pub(crate) fn none() -> Self {
+        let none = Estimate::of(&[]);
+        Generation { before: none, left_only: none, least_left_only: none }
+    }
 }
 
 /// KL(p ‖ q) in nats; finite also where q underflows.
-fn kl(p: &[(usize, f64)], q: &[f64]) -> f64 {
-    p.iter().map(|&(word, p)| p * (p / q[word].max(f64::MIN_POSITIVE)).ln()).sum()
+fn kl(p: &[(usize, f64)], q: impl Fn(usize) -> f64) -> f64 {
+    p.iter().map(|&(word, p)| p * (p / q(word).max(f64::MIN_POSITIVE)).ln()).sum()
 }
 
 /// U, asked in these places of each story; `answer` gives P(wᵢ | the rest) in these places of a story.
@@ -81,7 +96,7 @@ pub fn understanding<E>(
     let mut by_distance = vec![Vec::new(); DISTANCES.len() + 2];
     for (story, at) in stories.iter().zip(places) {
         let found = answer(&story.words, at)?;
-        let values: Vec<f64> = at.iter().zip(&found).map(|(&at, q)| kl(&story.places[at].given_all, q)).collect();
+        let values: Vec<f64> = at.iter().zip(&found).map(|(&at, q)| kl(&story.places[at].given_all, |word| q[word])).collect();
         for (class, of_class) in by_distance.iter_mut().enumerate() {
             let own = at.iter().zip(&values).filter(|(at, _)| distance(&story.places[**at]) == class);
             of_class.push(own.map(|(_, &value)| value).collect());
@@ -105,15 +120,19 @@ fn distance(place: &Place) -> usize {
 /// # Errors
 /// The first of `along`.
 pub fn generation<E>(stories: &[Story], mut along: impl FnMut(&[usize]) -> Result<Vec<Vec<f64>>, E>) -> Result<Generation, E> {
-    let (mut before, mut left_only) = (Vec::new(), Vec::new());
+    let (mut before, mut left_only, mut least) = (Vec::new(), Vec::new(), Vec::new());
     for story in stories {
         let found = along(&story.words)?;
-        let against =
-            |of: fn(&Place) -> &[(usize, f64)]| story.places.iter().zip(&found).map(|(place, q)| kl(of(place), q)).collect();
+        let against = |of: fn(&Place) -> &[(usize, f64)]| {
+            story.places.iter().zip(&found).map(|(place, q)| kl(of(place), |word| q[word])).collect()
+        };
         before.push(against(|place| &place.before));
         left_only.push(against(|place| &place.given_all));
+        let exact =
+            |place: &Place| kl(&place.given_all, |word| place.before.iter().find(|it| it.0 == word).map_or(0.0, |it| it.1));
+        least.push(story.places.iter().map(exact).collect());
     }
-    Ok(Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only) })
+    Ok(Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only), least_left_only: Estimate::of(&least) })
 }
 
 /// How many of `n` stories that a model tells, word by word, are stories of the world.
@@ -163,9 +182,9 @@ mod tests {
 
     #[test]
     fn a_distribution_is_as_far_as_its_kl() {
-        assert_eq!(kl(&[(1, 1.0)], &[0.5, 0.5]), 2.0_f64.ln());
-        assert_eq!(kl(&[(0, 0.5), (1, 0.5)], &[0.5, 0.5]), 0.0);
-        assert!(kl(&[(1, 1.0)], &[1.0, 0.0]).is_finite(), "far, but not without end");
+        assert_eq!(kl(&[(1, 1.0)], |_| 0.5), 2.0_f64.ln());
+        assert_eq!(kl(&[(0, 0.5), (1, 0.5)], |_| 0.5), 0.0);
+        assert!(kl(&[(1, 1.0)], |_| 0.0).is_finite(), "far, but not without end");
     }
 
     #[test]

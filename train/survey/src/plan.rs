@@ -6,6 +6,7 @@ use gradus_io::numbers::many;
 use gradus_study::plan::Plan;
 use gradus_study::ruler::Ruler;
 use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::pretrain::HELD_OUT_STORIES;
 use gradus_train::systems::{self, BackboneKind, Card};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// The seed on which rates are chosen; no survey reports it.
 pub const SEARCH_SEED: u64 = 1;
 /// Increases with every change of the world, the sizes, the rates or what is measured: results of two recipes do not mix.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 /// The names of the claims that a survey stands for.
 fn primary() -> Vec<&'static str> {
@@ -38,11 +39,11 @@ pub struct Survey {
     pub(crate) first_seed: u64,
     /// What each run computes, as steps of GPT, smallest first.
     pub(crate) budgets: Vec<u64>,
-    /// Peak rates that are tried, as multiples of [`usual_rate`]; of one, none is searched for.
+    /// Peak rates that are tried first, as multiples of [`usual_rate`] (see [`crate::search`]); of one, none is searched for.
     pub(crate) rates: Vec<f64>,
     /// Held-out stories that are asked about.
     pub(crate) stories: usize,
-    /// Places of each in which a model is asked that answers by Bayes; others are asked in all.
+    /// Places of these in which all models are asked for a hidden word; one that answers in a pass is asked in all places too.
     pub(crate) places: usize,
     /// Stories that each model tells.
     pub(crate) told: usize,
@@ -66,9 +67,9 @@ impl Survey {
             first_seed,
             scale,
             budgets: if quick { vec![short] } else { vec![short, long] },
-            rates: if quick { vec![1.0] } else { vec![0.5, 1.0, 2.0] },
-            stories: scaled(stories),
-            places: 3,
+            rates: if quick { vec![1.0] } else { vec![1.0, 2.0, 0.5] },
+            stories: scaled(stories).min(HELD_OUT_STORIES),
+            places: 3 * scaled(stories).min(HELD_OUT_STORIES),
             told: scaled(told),
             world: World::default().name(),
             ruler: Ruler::of(&primary()),
@@ -161,8 +162,8 @@ pub fn usual_rate(card: &Card) -> f64 {
 /// A piece of work that is done whole or not at all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stage {
-    /// A system is trained at one of the rates, to choose among them.
-    Rate { card: &'static Card, budget: u64, rate: f64 },
+    /// A system is trained at several rates, to choose among them.
+    Search { card: &'static Card, budget: u64 },
     /// It is trained at the best of them.
     Train { card: &'static Card, budget: u64, seed: u64 },
     /// It is asked.
@@ -174,7 +175,7 @@ pub enum Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stage::Rate { card, budget, rate } => write!(f, "{}, {budget} steps of gpt, {rate} times the usual rate", card.name),
+            Stage::Search { card, budget } => write!(f, "rates for {}, {budget} steps of gpt", card.name),
             Stage::Train { card, budget, seed } => write!(f, "seed {seed}: training {}, {budget} steps of gpt", card.name),
             Stage::Ask { card, budget, seed } => write!(f, "seed {seed}: asking {}, {budget} steps of gpt", card.name),
             Stage::Count { seed } => write!(f, "seed {seed}: counting neighbours"),
@@ -187,9 +188,7 @@ pub fn stages(survey: &Survey) -> Vec<Stage> {
     let each = || survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)));
     let mut all = Vec::new();
     if survey.rates.len() > 1 {
-        for (card, budget) in each() {
-            all.extend(survey.rates.iter().map(|&rate| Stage::Rate { card, budget, rate }));
-        }
+        all.extend(each().map(|(card, budget)| Stage::Search { card, budget }));
     }
     for seed in survey.all_seeds() {
         for (card, budget) in each() {

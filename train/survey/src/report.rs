@@ -7,8 +7,11 @@ use gradus_study::plan::Plan;
 use gradus_study::ruler::statistics::half_width;
 use gradus_study::ruler::{self, LEAST_SEEDS};
 use gradus_study::{Claim, Mean};
+use gradus_train::pretrain::OPENED_ANYWHERE;
 use gradus_train::systems::{Card, Figure};
+use gradus_world::World;
 
+use crate::claims::OURS;
 use crate::measure::{Estimate, Understanding};
 use crate::plan::{SEARCH_SEED, Survey};
 use crate::results::{Asked, Results, Trained};
@@ -32,18 +35,12 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
         title: "Who understands, and who tells: every system in exact nats".into(),
         lead: format!(
             "Systems of as many parameters (within 2 %), each head counted, were trained on stories of a made-up world ({}) for as many \
-             floating-point operations, and asked about stories that they had not seen. The world's own probabilities are known, so each \
+             floating-point operations{}, and asked about stories that they had not seen. The world's own probabilities are known, so each \
              figure is a distance from a perfect model, which would be at the origin; {over}.",
-            survey.world
+            survey.world,
+            within(results)
         ),
-        foot: "U, understanding: the mean of KL(world ∥ model) over the places of held-out stories, one word hidden and all others given. A \
-               model that fills masks is asked in all places, in the format that it was trained on; one that predicts the next token answers by \
-               Bayes, by the probability of the whole story with each word of the world in that place, in some places drawn at random, since each \
-               answer takes as many passes as there are words. Left only: its answers from the words before, held against the same. G, generation: the mean of \
-               KL(world ∥ model) from the words before; a model that fills masks reads these and a mask for each word that a story of mean length \
-               still has. Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included."
-            .to_owned()
-            + rates(survey),
+        foot: foot(survey),
         ..Document::default()
     };
     report.section("", vec![Block::Figures(figures(results, survey))]);
@@ -58,12 +55,43 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
     report
 }
 
-/// How the rates were come by.
-fn rates(survey: &Survey) -> &'static str {
-    match survey.rates.len() {
-        1 => " Rates are the usual ones; none was searched.",
-        _ => " Rates were chosen by the loss on held-out stories of a seed that is not reported.",
-    }
+/// How much more or less than it was to be a system's work is, at most: it is done in whole steps.
+fn within(results: &Results) -> String {
+    let off = |t: &Trained| (t.steps as f64 * t.flops / t.work - 1.0).abs();
+    let most = results.trained.iter().map(off).fold(0.0, f64::max);
+    format!(" (within {:.1} %)", 100.0 * most)
+}
+
+/// What is measured, and how.
+fn foot(survey: &Survey) -> String {
+    let rates = match survey.rates.len() {
+        1 => "Rates are the usual ones; none was searched for.",
+        _ => {
+            "Rates were chosen by the loss on held-out stories of a seed that is not reported; where the best was the largest or the \
+             smallest, more were tried."
+        }
+    };
+    format!(
+        "U, understanding: the mean of KL(world ∥ model) over places of held-out stories, one word hidden and all others given. All models are \
+         asked in the same places, {places} a seed, drawn at random. One that fills masks answers in the format that it was trained on, and in all places \
+         too; one that predicts the next token answers by Bayes, by the probability of the whole story with each word of the world in that \
+         place. Left only: its answers from the words before, held against the same; what exact answers come to there is what the words after \
+         tell. G, generation: the mean of KL(world ∥ model) from the words before. A model that fills masks was not trained for that: it \
+         reads these words and a mask for each word up to the length of the longest story, in the format of a whole one, and is asked for the \
+         first. One training story in {anywhere} begins at a later sentence, the held-out ones do not: so G of a model that has learnt exactly \
+         what it read may be up to ln({anywhere}/{rest}) = {nats:.2} nats a story, or {word:.4} a word. Distributions are over the world's words alone. Operations are \
+         those that the ops state, padding and heads included. {rates}",
+        places = count(survey.places as u64),
+        anywhere = OPENED_ANYWHERE,
+        rest = OPENED_ANYWHERE - 1,
+        nats = opened_elsewhere(),
+        word = opened_elsewhere() / World::default().properties().mean_tokens,
+    )
+}
+
+/// −log of the probability that a training story begins at its beginning.
+fn opened_elsewhere() -> f64 {
+    (OPENED_ANYWHERE as f64 / (OPENED_ANYWHERE - 1) as f64).ln()
 }
 
 /// The report as a page of the repository, which first says where it comes from.
@@ -73,7 +101,8 @@ pub fn markdown(report: &Document) -> String {
 
 fn figures(results: &Results, survey: &Survey) -> Vec<page::Figure> {
     let figure = |name: &str, value: String, hint: &str| page::Figure { name: name.into(), value, hint: hint.into() };
-    let trained = results.rates.iter().chain(&results.trained).map(|t| t.seconds);
+    let searched = results.searched.iter().flat_map(|searched| &searched.tried);
+    let trained = searched.chain(&results.trained).map(|t| t.seconds);
     let work: f64 = trained.chain(results.asked.iter().map(|asked| asked.seconds)).sum();
     let parameters = results.trained.iter().map(|t| t.parameters);
     let range = parameters.clone().min().zip(parameters.max());
@@ -125,24 +154,24 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
     }
 }
 
-/// The mean of a figure, and half of its interval.
+/// The mean of a figure over the seeds whose training came to an end, and half of its interval.
 fn interval(all: &[&Asked], figure: Figure) -> Option<(f64, f64)> {
-    let values: Vec<f64> = all.iter().map(|asked| asked.figure(figure).mean).collect();
-    let Mean { mean, deviation } = Mean::of(&values)?;
+    let estimates: Vec<&Estimate> = all.iter().map(|asked| asked.figure(figure)).filter(|e| e.mean.is_finite()).collect();
+    let Mean { mean, deviation } = Mean::of(&estimates.iter().map(|e| e.mean).collect::<Vec<_>>())?;
     let half = match deviation {
-        Some(s) => half_width(values.len(), s, 0.95),
-        None => NORMAL * all[0].figure(figure).error,
+        Some(s) => half_width(estimates.len(), s, 0.95),
+        None => NORMAL * estimates[0].error,
     };
-    mean.is_finite().then_some((mean, if half.is_finite() { half } else { 0.0 }))
+    Some((mean, if half.is_finite() { half } else { 0.0 }))
 }
 
-/// A figure over seeds; of one seed, with its error over stories.
+/// A figure over seeds; of a survey of one seed, with its error over stories.
 fn told<'a>(all: impl Iterator<Item = &'a Estimate>) -> String {
-    let all: Vec<&Estimate> = all.filter(|estimate| estimate.mean.is_finite()).collect();
-    match &all[..] {
-        [] => "–".into(),
-        [one] => Mean { mean: one.mean, deviation: Some(one.error).filter(|e| e.is_finite()) }.told(1.0, 3),
-        all => Mean::of(&all.iter().map(|e| e.mean).collect::<Vec<_>>()).map_or("–".into(), |mean| mean.told(1.0, 3)),
+    let (all, mut seeds) = (all.collect::<Vec<_>>(), 0);
+    let finite: Vec<&Estimate> = all.into_iter().inspect(|_| seeds += 1).filter(|estimate| estimate.mean.is_finite()).collect();
+    match &finite[..] {
+        [one] if seeds == 1 => Mean { mean: one.mean, deviation: Some(one.error).filter(|e| e.is_finite()) }.told(1.0, 3),
+        some => Mean::of(&some.iter().map(|e| e.mean).collect::<Vec<_>>()).map_or("–".into(), |mean| mean.told(1.0, 3)),
     }
 }
 
@@ -157,20 +186,29 @@ fn name(card: &Card, budget: u64) -> String {
 
 fn standing(results: &Results, survey: &Survey) -> Block {
     let row = |(card, budget): (&'static Card, u64)| {
-        let of = |figure| told(results.of(card.name, budget).map(|asked| asked.figure(figure)));
-        let (told, asked) = results.of(card.name, budget).fold((0, 0), |(a, b), asked| (a + asked.told.0, b + asked.told.1));
+        let all: Vec<&Asked> = results.of(card.name, budget).collect();
+        let of = |figure| told(all.iter().map(|asked| asked.figure(figure)));
+        let everywhere = told(all.iter().filter_map(|asked| asked.everywhere.as_ref()).map(|it| &it.given_all));
+        let (stories, of_all) = all.iter().fold((0, 0), |(a, b), asked| (a + asked.told.0, b + asked.told.1));
+        let diverged = all.iter().filter(|asked| asked.understanding.given_all.mean.is_nan()).count();
+        let note = if diverged > 0 { format!(" ({diverged} of {} diverged)", many(all.len(), "seed")) } else { String::new() };
         let cells = [
             of(Figure::Understanding),
+            everywhere,
             of(Figure::UnderstandingFar),
             of(Figure::Generation),
             of(Figure::UnderstandingLeftOnly),
-            format!("{told} of {asked}"),
+            format!("{stories} of {of_all}"),
         ];
-        Row { own: budget == survey.most(), ..Row::new(name(card, budget), cells) }
+        Row { own: budget == survey.most(), ..Row::new(name(card, budget) + &note, cells) }
     };
+    // Any system's answers say it: it is of the stories alone. Told once a seed.
+    let first = survey.cards().next().expect("a system").name;
+    let least = told(results.of(first, survey.most()).map(|asked| &asked.generation.least_left_only));
+    let exact = Row::new("the world's own answers", ["0", "0", "0", "0", &least, "all"]);
     let far = format!("… last said {} words ago or more", DISTANCES[DISTANCES.len() - 1]);
-    let heads = ["Work, in steps of GPT", "U", &far, "G", "U, left only", "Stories told that are stories"];
-    Block::table(heads, each(survey).map(row))
+    let heads = ["Work, in steps of GPT", "U", "… in all places", &far, "G", "U, left only", "Stories told that are stories"];
+    Block::table(heads, each(survey).map(row).chain([exact]))
 }
 
 fn by_distance(results: &Results, survey: &Survey) -> Block {
@@ -184,8 +222,8 @@ fn by_distance(results: &Results, survey: &Survey) -> Block {
     });
     let of_systems = each(survey).map(|(card, budget)| {
         let one = |of: &dyn Fn(&Understanding) -> &Estimate| {
-            let own = results.of(card.name, budget).map(|asked| *of(&asked.understanding)).collect::<Vec<_>>();
-            told(own.iter())
+            let most = |asked: &'_ Asked| *of(asked.everywhere.as_ref().unwrap_or(&asked.understanding));
+            told(results.of(card.name, budget).map(most).collect::<Vec<_>>().iter())
         };
         let class = |c: usize| one(&|understanding| &understanding.by_distance[c]);
         Row {
@@ -206,7 +244,11 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
     let heads = ["Claim", "The paper's sentence", "Where", "Here", "Interval", "Seeds on the mean's side", "Verdict"];
     let row = |(at, c): (usize, &Claim)| {
         let again = at > 0 && claims[at - 1].sentence == c.sentence;
-        let sentence = if again { "the same".into() } else { format!("“{}”", c.sentence) };
+        let sentence = match c.sentence {
+            ours if ours == OURS.text => ours.into(),
+            _ if again => "the same".into(),
+            said => format!("“{said}”"),
+        };
         let cells = [sentence, c.section.into(), c.ours.clone(), c.interval(&survey.ruler), c.agreeing(), c.judgement.words()];
         Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
     };
@@ -216,8 +258,15 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
             "{seeds} {verb} the systems; no claim is decided by fewer than {LEAST_SEEDS}: begin another survey with `--seeds 8`."
         ))
     });
+    let fewer = claims.iter().any(|c| c.differences.len() < survey.seeds as usize).then(|| {
+        Block::Text(format!(
+            "Some claims are judged on fewer than {}: on the others a training diverged, or no place of their kind was drawn.",
+            many(survey.seeds as usize, "seed")
+        ))
+    });
+    let unit = Block::Text("Differences, and δ, are in nats per word.".into());
     let table = Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect());
-    [Block::Text(ruler::RULE.into())].into_iter().chain(few).chain([table]).collect()
+    [Block::Text(ruler::RULE.into())].into_iter().chain([unit]).chain(few).chain(fewer).chain([table]).collect()
 }
 
 fn outcome(tried: &Trained) -> String {
@@ -235,7 +284,8 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
             format!("{:.2}", first.flops / 1e9),
             format!("{:.3}", first.flops * first.steps as f64 / 1e12),
             first.lr.to_string(),
-            mean(|t| t.loss)?.told(1.0, 4),
+            Mean::of(&own.iter().map(|t| t.loss).filter(|l| l.is_finite()).collect::<Vec<_>>())
+                .map_or("diverged".into(), |m| m.told(1.0, 4)),
             duration(mean(|t| t.seconds)?.mean),
         ];
         Some(Row { own: budget == survey.most(), ..Row::new(name(card, budget), cells) })
@@ -251,14 +301,15 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
         "time",
     ];
     let mut blocks = vec![Block::table(heads, each(survey).filter_map(row))];
-    if !results.rates.is_empty() {
-        let rates = |(card, budget): (&'static Card, u64)| {
-            let own = results.rates.iter().filter(|t| t.system == card.name && t.budget == budget);
-            Row::new(name(card, budget), own.map(outcome))
+    if !results.searched.is_empty() {
+        let tried = |(card, budget): (&'static Card, u64)| {
+            let own = results.searched.iter().filter(|s| s.system == card.name && s.budget == budget);
+            let mut tried: Vec<&Trained> = own.flat_map(|searched| &searched.tried).collect();
+            tried.sort_by(|a, b| a.lr.total_cmp(&b.lr));
+            Row::new(name(card, budget), [tried.into_iter().map(outcome).collect::<Vec<_>>().join(" · ")])
         };
-        let tried = survey.rates.iter().map(|rate| format!("{rate} × the usual rate"));
-        let heads = [format!("Rate and loss, seed {SEARCH_SEED}")].into_iter().chain(tried);
-        blocks.push(Block::table(heads, each(survey).map(rates)));
+        let heads = ["Work, in steps of GPT".to_owned(), format!("rates that were tried, and losses, seed {SEARCH_SEED}")];
+        blocks.push(Block::table(heads, each(survey).map(tried)));
     }
     blocks
 }
@@ -274,5 +325,6 @@ mod tests {
         assert_eq!(told([estimate(0.5, f64::NAN)].iter()), "0.500");
         assert_eq!(told([estimate(0.5, 0.02), estimate(0.7, 0.02)].iter()), "0.600 ± 0.141");
         assert_eq!(told([estimate(f64::NAN, f64::NAN)].iter()), "–");
+        assert_eq!(told([estimate(0.5, 0.02), estimate(f64::NAN, f64::NAN)].iter()), "0.500", "not that of seeds");
     }
 }

@@ -19,10 +19,23 @@ pub struct Trained {
     pub steps: u64,
     /// Of a step, in floating-point operations.
     pub flops: f64,
+    /// Of the whole training, as they were to be.
+    pub work: f64,
     /// On held-out stories, in nats per token asked; NaN: it diverged.
     #[serde(deserialize_with = "number")]
     pub loss: f64,
     pub seconds: f64,
+}
+
+/// The rates that a system was trained at, to choose among them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Searched {
+    pub system: String,
+    pub world: String,
+    pub budget: u64,
+    /// In the order in which they were tried.
+    pub tried: Vec<Trained>,
 }
 
 /// What it was asked.
@@ -37,8 +50,10 @@ pub struct Asked {
     pub seed: u64,
     /// What its training computed, in steps of GPT.
     pub budget: u64,
-    /// How well it knows words.
+    /// How well it knows words: in places that are the same for all systems. Without figures where its training diverged.
     pub understanding: Understanding,
+    /// The same in all places, where it answers in a pass.
+    pub everywhere: Option<Understanding>,
     /// How well it goes on.
     pub generation: Generation,
     /// Stories of the world among those that it told, and how many these were.
@@ -72,8 +87,8 @@ pub struct Counted {
 /// All results of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Those that rates were chosen by.
-    pub rates: Vec<Trained>,
+    /// What rates were chosen by.
+    pub searched: Vec<Searched>,
     pub trained: Vec<Trained>,
     pub asked: Vec<Asked>,
     pub counted: Vec<Counted>,

@@ -14,9 +14,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::SurveyError;
+use crate::level;
 use crate::measure::Understanding;
-use crate::plan::{SEARCH_SEED, Stage, Survey, stages, usual_rate};
-use crate::results::{Asked, Counted, Results, Trained};
+use crate::plan::{Stage, Survey, stages};
+use crate::results::{Asked, Counted, Results, Searched, Trained};
+use crate::search;
 use crate::stage::{self, Paths};
 use crate::subject::REACH;
 use crate::{claims, report};
@@ -103,21 +105,23 @@ fn collect(paths: &Paths, survey: &Survey, all: &[Stage]) -> Result<Results, Sur
     let mut results = Results::default();
     for stage in all {
         match *stage {
-            Stage::Rate { card, budget, rate } => {
-                let lr = rate * usual_rate(card);
-                let own = |t: &Trained| {
-                    (&*t.system, t.budget, t.seed, t.lr, &t.world) == (card.name, budget, SEARCH_SEED, lr, &survey.world)
-                };
-                results.rates.push(read(paths, stage, own)?);
+            Stage::Search { card, budget } => {
+                let own = |s: &Searched| (&*s.system, s.budget, &s.world) == (card.name, budget, &survey.world);
+                results.searched.push(read(paths, stage, own)?);
             }
             Stage::Train { card, budget, seed } => {
-                let own = |t: &Trained| (&*t.system, t.budget, t.seed, &t.world) == (card.name, budget, seed, &survey.world);
+                let lr = search::rate(&results, survey, card, budget)?;
+                let own = |t: &Trained| {
+                    (&*t.system, t.budget, t.seed, t.lr, &t.world) == (card.name, budget, seed, lr, &survey.world)
+                        && t.steps == level::nearest(t.work / t.flops)
+                };
                 results.trained.push(read(paths, stage, own)?);
             }
             Stage::Ask { card, budget, seed } => {
                 let own = |a: &Asked| {
                     (&*a.system, a.budget, a.seed, &a.world) == (card.name, budget, seed, &survey.world)
                         && a.understanding.is_whole()
+                        && a.everywhere.as_ref().is_none_or(Understanding::is_whole)
                 };
                 results.asked.push(read(paths, stage, own)?);
             }

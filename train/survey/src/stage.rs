@@ -5,26 +5,28 @@ use std::time::Instant;
 
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
+use gradus_io::numbers::many;
 use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
-use gradus_train::pretrain::{self, PretrainControl, PretrainError};
-use gradus_train::run::{Control, RunError};
+use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest};
+use gradus_train::run::{Control, Manifest, RunError};
 use gradus_train::systems::Card;
 use gradus_train::trainer::TrainError;
 
 use crate::error::SurveyError;
-use crate::level;
-use crate::measure::{generation, told, understanding};
+use crate::level::{self, Work};
+use crate::measure::{Generation, Understanding, generation, told, understanding};
 use crate::plan::{SEARCH_SEED, Stage, Survey, usual_rate};
-use crate::results::{Asked, Counted, Trained};
-use crate::subject::Subject;
+use crate::results::{Asked, Counted, Searched, Trained};
+use crate::search;
+use crate::subject::{REACH, Subject};
 
 /// The directory of a survey.
 ///
 /// ```text
 /// OUT/  plan.json, results.json, report.html, plane.svg
-///       search/SYSTEM-BUDGET-RATE/               runs that rates are chosen by
+///       search/SYSTEM-BUDGET-RATE/               runs that rates are chosen by, each a multiple of the usual one
 ///       seed-K/SYSTEM-BUDGET/                    runs of a seed
 ///       search/results/…, seed-K/results/…       what each came to
 /// ```
@@ -48,9 +50,7 @@ impl Paths {
     pub fn result(&self, stage: &Stage) -> PathBuf {
         let of_seed = |seed, name: String| self.seed(seed).join("results").join(name);
         match stage {
-            Stage::Rate { card, budget, rate } => {
-                self.search().join("results").join(format!("{}-{budget}-{rate}.json", card.name))
-            }
+            Stage::Search { card, budget } => self.search().join("results").join(format!("{}-{budget}.json", card.name)),
             Stage::Train { card, budget, seed } => of_seed(*seed, format!("{}-{budget}.trained.json", card.name)),
             Stage::Ask { card, budget, seed } => of_seed(*seed, format!("{}-{budget}.asked.json", card.name)),
             Stage::Count { seed } => of_seed(*seed, "counted.json".into()),
@@ -67,25 +67,24 @@ impl Paths {
 pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor) -> Result<String, SurveyError> {
     let file = paths.result(stage);
     match *stage {
-        Stage::Rate { card, budget, rate } => {
-            let run = paths.search().join(format!("{}-{budget}-{rate}", card.name));
-            let lr = rate * usual_rate(card);
-            let trained = match train(paths, survey, card, (budget, SEARCH_SEED, lr), &run, monitor) {
-                Err(SurveyError::Pretrain(e)) if is_divergence(&e) => diverged(survey, card, budget, lr),
-                trained => trained?,
-            };
-            records::write(&file, &trained)?;
-            Ok(outcome(&trained))
+        Stage::Search { card, budget } => {
+            let searched = search(paths, survey, stage, (card, budget), monitor)?;
+            records::write(&file, &searched)?;
+            let Trained { lr, loss, .. } = search::best(&searched)?;
+            Ok(format!("{} tried, best {lr}: {loss:.4} nats per token asked", many(searched.tried.len(), "rate")))
         }
         Stage::Train { card, budget, seed } => {
-            let rate = best_rate(paths, survey, card, budget)?;
-            let trained = train(paths, survey, card, (budget, seed, rate), &paths.run(card, budget, seed), monitor)?;
+            let run = (&*paths.run(card, budget, seed), best_rate(paths, survey, card, budget)?);
+            let trained = train(paths, survey, stage, (card, budget, seed), run, monitor)?;
             records::write(&file, &trained)?;
             Ok(outcome(&trained))
         }
         Stage::Ask { card, budget, seed } => {
             let asked = ask(paths, survey, card, (budget, seed), monitor)?;
             records::write(&file, &asked)?;
+            if !asked.understanding.given_all.mean.is_finite() {
+                return Ok("nothing to ask: its training diverged".into());
+            }
             let (u, g, (stories, of)) = (asked.understanding.given_all.mean, asked.generation.before.mean, asked.told);
             Ok(format!("U {u:.3}, G {g:.3} nats, {stories} of {of} stories told are stories"))
         }
@@ -102,7 +101,8 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
 
 fn outcome(trained: &Trained) -> String {
     let Trained { parameters, steps, loss, lr, .. } = trained;
-    format!("{parameters} parameters, {steps} steps at {lr}: {loss:.4} nats per token asked")
+    let loss = if loss.is_finite() { format!("{loss:.4} nats per token asked") } else { "it diverged".into() };
+    format!("{parameters} parameters, {steps} steps at {lr}: {loss}")
 }
 
 /// Did the training end because its rate was too high?
@@ -111,32 +111,46 @@ fn is_divergence(error: &PretrainError) -> bool {
     matches!(error, PretrainError::Diverged { .. }) || matches!(error, PretrainError::Run(e) if is_not_finite(e))
 }
 
-/// What such a training came to: a rate that is not chosen.
-fn diverged(survey: &Survey, card: &Card, budget: u64, lr: f64) -> Trained {
-    let (system, world) = (card.name.into(), survey.world.clone());
-    Trained { system, world, seed: SEARCH_SEED, budget, lr, parameters: 0, steps: 0, flops: 0.0, loss: f64::NAN, seconds: 0.0 }
+/// Tries rates until the best of them has neighbours on both sides. Runs that are finished are not made again.
+fn search(
+    paths: &Paths,
+    survey: &Survey,
+    stage: &Stage,
+    (card, budget): (&'static Card, u64),
+    monitor: &dyn Monitor,
+) -> Result<Searched, SurveyError> {
+    let (mut tried, mut losses) = (Vec::new(), Vec::new());
+    while let Some(rate) = search::next(&survey.rates, &losses) {
+        let run = (&*paths.search().join(format!("{}-{budget}-{rate}", card.name)), rate * usual_rate(card));
+        let trained = train(paths, survey, stage, (card, budget, SEARCH_SEED), run, monitor)?;
+        monitor.say(&format!("    {}", outcome(&trained)));
+        losses.push((rate, trained.loss));
+        tried.push(trained);
+    }
+    Ok(Searched { system: card.name.into(), world: survey.world.clone(), budget, tried })
 }
 
-/// The rate with the lowest loss on held-out stories; one that diverged has none.
+/// The rate that a system is trained at.
 fn best_rate(paths: &Paths, survey: &Survey, card: &'static Card, budget: u64) -> Result<f64, SurveyError> {
     if let [rate] = survey.rates[..] {
         return Ok(rate * usual_rate(card));
     }
-    let of = |&rate: &f64| records::read(&paths.result(&Stage::Rate { card, budget, rate }));
-    let tried: Vec<Trained> = survey.rates.iter().map(of).collect::<Result<_, _>>()?;
-    Ok(tried.iter().min_by(|a, b| a.loss.total_cmp(&b.loss)).expect("one at least").lr)
+    let searched = records::read(&paths.result(&Stage::Search { card, budget }))?;
+    Ok(search::best(&searched)?.lr)
 }
 
+/// Trains a system, or goes on with it, and says what it came to; that it diverged is an outcome too.
 fn train(
     paths: &Paths,
     survey: &Survey,
-    card: &Card,
-    (budget, seed, lr): (u64, u64, f64),
-    run: &Path,
+    stage: &Stage,
+    (card, budget, seed): (&Card, u64, u64),
+    (run, lr): (&Path, f64),
     monitor: &dyn Monitor,
 ) -> Result<Trained, SurveyError> {
     let settings = level::settings(card, seed, lr)?;
-    let (steps, flops) = level::steps(&settings, budget)?;
+    let Work { steps, flops, all: work } = level::work(&settings, budget)?;
+    let settings = level::with_steps(settings, steps);
     let command = format!("gradus survey --resume {}", quoted(&paths.0));
     let control = PretrainControl {
         run: Control { command, ..Control::new(monitor) },
@@ -146,56 +160,68 @@ fn train(
         recompute: None,
     };
     let made = match run.join("run.json").exists() {
-        true => pretrain::resume(run, &control),
-        false => pretrain::begin(level::with_steps(settings, steps), None, run, &control),
+        true => {
+            let found = PretrainManifest::read(run).map_err(PretrainError::from)?;
+            if !level::are_same(&found.settings, &settings) || found.corpus.is_some() {
+                return Err(SurveyError::AnotherRun { run: run.to_owned(), stage: stage.to_string() });
+            }
+            pretrain::resume(run, &control)
+        }
+        false => pretrain::begin(settings, None, run, &control),
     };
-    let made = made.map_err(|e| match e {
-        PretrainError::Interrupted => paths.interrupted(),
-        e => e.into(),
-    })?;
-    if made.steps < made.total_steps {
-        return Err(paths.interrupted());
-    }
-    Ok(Trained {
-        system: card.name.into(),
-        world: survey.world.clone(),
-        seed,
-        budget,
-        lr,
-        parameters: made.parameters,
-        steps,
-        flops,
-        loss: made.validation.map_or(f64::NAN, |v| v.nll),
-        seconds: made.seconds,
-    })
+    let (loss, seconds) = match made {
+        Ok(made) if made.steps < made.total_steps => return Err(paths.interrupted()),
+        Ok(made) => (made.validation.map_or(f64::NAN, |v| v.nll), made.seconds),
+        Err(PretrainError::Interrupted) => return Err(paths.interrupted()),
+        Err(e) if is_divergence(&e) => (f64::NAN, 0.0),
+        Err(e) => return Err(e.into()),
+    };
+    let of_run = PretrainManifest::read(run).map_err(PretrainError::from)?.settings;
+    let (system, world, parameters) = (card.name.into(), survey.world.clone(), of_run.model_config().parameters());
+    Ok(Trained { system, world, seed, budget, lr, parameters, steps, flops, work, loss, seconds })
+}
+
+/// Did its training come to an end?
+fn is_trained(paths: &Paths, card: &'static Card, budget: u64, seed: u64) -> Result<bool, SurveyError> {
+    let trained: Trained = records::read(&paths.result(&Stage::Train { card, budget, seed }))?;
+    Ok(trained.loss.is_finite())
 }
 
 fn ask(
     paths: &Paths,
     survey: &Survey,
-    card: &Card,
+    card: &'static Card,
     (budget, seed): (u64, u64),
     monitor: &dyn Monitor,
 ) -> Result<Asked, SurveyError> {
     let begin = Instant::now();
-    let subject = Subject::read(&paths.run(card, budget, seed), survey.stories, monitor)?;
-    let (stories, model) = (&subject.stories, subject.model());
-    let places = subject.places(subject.is_by_bayes().then_some(survey.places), seed);
-    let mut watched =
-        Watched { progress: monitor.begin(Job::new("asking", 2 * stories.len() as u64, "stories")), done: 0, paths };
-    let generation = generation(stories, |story| watched.next(|| model.along(story)))?;
-    let understanding = understanding(stories, &places, |story, at| watched.next(|| model.cloze(story, at)))?;
-    watched.progress.finish();
-    Ok(Asked {
+    let asked = |understanding, everywhere, generation, told| Asked {
         system: card.name.into(),
         world: survey.world.clone(),
         seed,
         budget,
         understanding,
+        everywhere,
         generation,
-        told: (told(&*model, &subject.world, &subject.lexicon, survey.told, seed), survey.told),
+        told,
         seconds: begin.elapsed().as_secs_f64(),
-    })
+    };
+    if !is_trained(paths, card, budget, seed)? {
+        return Ok(asked(Understanding::none(), None, Generation::none(), (0, survey.told)));
+    }
+    let subject = Subject::read(&paths.run(card, budget, seed), survey.stories, monitor)?;
+    let (stories, model, by_bayes) = (&subject.stories, subject.model(), subject.is_by_bayes());
+    let passes = if by_bayes { 2 } else { 3 };
+    let job = Job::new("asking", passes * stories.len() as u64, "stories");
+    let mut watched = Watched { progress: monitor.begin(job), done: 0, paths };
+    let generation = generation(stories, |story| watched.next(|| model.along(story)))?;
+    let mut understood =
+        |places: &[Vec<usize>]| understanding(stories, places, |story, at| watched.next(|| model.cloze(story, at)));
+    let drawn = understood(&subject.drawn(survey.places, seed))?;
+    let everywhere = if by_bayes { None } else { Some(understood(&subject.everywhere())?) };
+    watched.progress.finish();
+    let told = (told(&*model, &subject.world, &subject.lexicon, survey.told, seed), survey.told);
+    Ok(asked(drawn, everywhere, generation, told))
 }
 
 /// Stories that are asked about one by one, until Ctrl-C.
@@ -219,9 +245,16 @@ impl Watched<'_> {
 
 /// What neighbours tell in all places; any run of the seed has its stories.
 fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyError> {
-    let card = survey.cards().next().expect("a system");
-    let subject = Subject::read(&paths.run(card, survey.most(), seed), survey.stories, &Silent)?;
-    Ok(Counted { world: survey.world.clone(), seed, by_reach: subject.counted() })
+    let counted = |by_reach| Counted { world: survey.world.clone(), seed, by_reach };
+    for &budget in survey.budgets.iter().rev() {
+        for card in survey.cards() {
+            if is_trained(paths, card, budget, seed)? {
+                let subject = Subject::read(&paths.run(card, budget, seed), survey.stories, &Silent)?;
+                return Ok(counted(subject.counted()));
+            }
+        }
+    }
+    Ok(counted(vec![Understanding::none(); REACH + 1]))
 }
 
 #[cfg(test)]
@@ -229,34 +262,58 @@ mod tests {
     use super::*;
     use gradus_train::systems::ALL;
 
-    #[test]
-    fn a_rate_that_diverges_is_not_chosen() {
-        let folder = tempfile::tempdir().unwrap();
-        let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
-        let survey = Survey::new(vec![card.name.into()], 1, 101, false, 1.0);
-        let of = |rate: f64, loss| Trained {
+    /// What a system came to at these multiples of its usual rate.
+    fn searched(losses: &[(f64, f64)]) -> Searched {
+        let card = ALL[0];
+        let of = |&(rate, loss): &(f64, f64)| Trained {
             system: card.name.into(),
-            world: survey.world.clone(),
+            world: "a world".into(),
             seed: SEARCH_SEED,
             budget: 1000,
             lr: rate * usual_rate(card),
             parameters: 1,
             steps: 1,
             flops: 1.0,
+            work: 1.0,
             loss,
             seconds: 0.0,
         };
+        Searched { system: card.name.into(), world: "a world".into(), budget: 1000, tried: losses.iter().map(of).collect() }
+    }
+
+    #[test]
+    fn a_rate_that_diverges_is_not_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+        let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
+        let survey = Survey::new(vec![card.name.into()], 1, 201, false, 1.0);
         let chosen = |losses: [f64; 3]| {
-            for (&rate, loss) in survey.rates.iter().zip(losses) {
-                records::write(&paths.result(&Stage::Rate { card, budget: 1000, rate }), &of(rate, loss)).unwrap();
-            }
-            best_rate(&paths, &survey, card, 1000).unwrap() / usual_rate(card)
+            let searched = searched(&[(0.5, losses[0]), (1.0, losses[1]), (2.0, losses[2])]);
+            records::write(&paths.result(&Stage::Search { card, budget: 1000 }), &searched).unwrap();
+            best_rate(&paths, &survey, card, 1000).map(|rate| rate / usual_rate(card))
         };
-        assert_eq!(chosen([1.5, 1.2, 1.3]), 1.0);
-        assert_eq!(chosen([1.5, f64::NAN, f64::NAN]), 0.5);
-        assert_eq!(chosen([f64::NAN, 1.2, 1.1]), 2.0);
+        assert_eq!(chosen([1.5, 1.2, 1.3]).unwrap(), 1.0);
+        assert_eq!(chosen([1.5, f64::NAN, f64::NAN]).unwrap(), 0.5);
+        assert_eq!(chosen([f64::NAN, 1.2, 1.1]).unwrap(), 2.0);
+        let none = chosen([f64::NAN; 3]).unwrap_err().to_string();
+        assert!(none.starts_with("gpt: expected a rate") && none.contains("0.0005, 0.001, 0.002"), "{none}");
 
         let at = PretrainError::Diverged { step: 3, loss: f64::NAN };
         assert!(is_divergence(&at) && !is_divergence(&PretrainError::Interrupted));
+    }
+
+    #[test]
+    fn a_model_that_diverged_is_not_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
+        let survey = Survey::new(vec![card.name.into()], 1, 201, true, 1.0);
+        let (budget, seed) = (survey.most(), 201);
+        let trained = searched(&[(1.0, f64::NAN)]).tried.remove(0);
+        records::write(&paths.result(&Stage::Train { card, budget, seed }), &trained).unwrap();
+        for stage in [Stage::Ask { card, budget, seed }, Stage::Count { seed }] {
+            run(&paths, &survey, &stage, &Silent).unwrap();
+        }
+        let asked: Asked = records::read(&paths.result(&Stage::Ask { card, budget, seed })).unwrap();
+        assert!(asked.understanding.is_whole() && asked.understanding.given_all.mean.is_nan());
+        assert!(asked.generation.before.mean.is_nan() && asked.everywhere.is_none());
     }
 }

@@ -58,7 +58,8 @@ impl Subject {
         let (model, lexicon) = (&self.run.trainer.params, &self.lexicon);
         match &self.run.viewer {
             Some(viewer) => {
-                let length = self.world.properties().mean_tokens.round() as usize;
+                // That of no story in particular: where a shorter one were to end, it would be told that it does.
+                let length = self.world.properties().max_tokens.min(viewer.longest());
                 Box::new(Masked { model, viewer, lexicon, length })
             }
             None => {
@@ -68,18 +69,21 @@ impl Subject {
         }
     }
 
-    /// So many places of each story drawn at random, a function of the seed; or all.
-    pub fn places(&self, each: Option<usize>, seed: u64) -> Vec<Vec<usize>> {
-        let mut rng = Philox::new(seed);
-        let some = |story: &Story| {
-            let mut at: Vec<usize> = (0..story.words.len()).collect();
-            if let Some(each) = each {
-                rng.shuffle(&mut at);
-                at.truncate(each);
-            }
-            at
-        };
-        self.stories.iter().map(some).collect()
+    /// So many places drawn at random among those of all stories, each at most once: a function of the seed.
+    pub fn drawn(&self, n: usize, seed: u64) -> Vec<Vec<usize>> {
+        let everywhere = self.everywhere();
+        let mut all: Vec<(usize, usize)> =
+            everywhere.iter().enumerate().flat_map(|(story, at)| at.iter().map(move |&at| (story, at))).collect();
+        Philox::new(seed).shuffle(&mut all);
+        let mut drawn = vec![Vec::new(); self.stories.len()];
+        all.into_iter().take(n).for_each(|(story, at)| drawn[story].push(at));
+        drawn.iter_mut().for_each(|at| at.sort_unstable());
+        drawn
+    }
+
+    /// All places of each story.
+    pub fn everywhere(&self) -> Vec<Vec<usize>> {
+        self.stories.iter().map(|story| (0..story.words.len()).collect()).collect()
     }
 
     /// U of counts in the training stories: of no neighbours, of one word on each side, of two.
@@ -87,7 +91,7 @@ impl Subject {
         let source = &*self.run.source;
         let words = |number| source.text(Part::Train, number).into_iter().map(|token| self.lexicon.of_token(token)).collect();
         let train: Vec<Vec<usize>> = (0..source.texts(Part::Train)).map(words).collect();
-        let all = self.places(None, 0);
+        let all = self.everywhere();
         let of_reach = |reach| {
             let window = Window::count(train.iter().map(Vec::as_slice), self.lexicon.len(), reach);
             let answer = |story: &[usize], at: &[usize]| Ok(at.iter().map(|&at| window.answer(story, at)).collect());

@@ -4,7 +4,6 @@ use gradus_bench::Workload;
 use gradus_bench::cost;
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
-use gradus_train::hyperparameters::in_range;
 
 use super::{Page, Talk, columns};
 use crate::common::{On, within};
@@ -54,8 +53,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.page.check()?;
     let mut workload = Workload::named(&args.workload).expect("clap knows the names").on(args.on.open_for_training()?);
     if let Some(share) = args.masked {
-        in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
-        workload = workload.masked(share);
+        workload = workload.masked(share)?;
     }
     workload.sequences = args.batch.unwrap_or(workload.sequences);
     within("batch", workload.sequences, 1..=1 << 20, "")?;

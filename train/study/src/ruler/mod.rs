@@ -134,6 +134,9 @@ pub const RULE: &str = "A claim is judged by a difference d, measured once per s
     The primary claims (in bold) are a family: their intervals are wider, by Holm's procedure, so that, where there is no effect, the chance that any of them is shown, or its opposite, is at most 5 %. The others are exploratory, \
     each with an interval of 95 %. Seeds, δ and the primary claims were written down before training.";
 
+/// What a primary claim is, below a list in which each has a star.
+pub const FOOTNOTE: &str = "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty";
+
 /// With fewer seeds nothing is decided, unless a ruler says another number.
 pub const LEAST_SEEDS: usize = 6;
 
