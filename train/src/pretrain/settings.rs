@@ -546,6 +546,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_example_of_a_config_is_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloze.toml");
+        let settings = PretrainOptions::read(&path).unwrap().settle().unwrap();
+        let ViewPlan::Masked(plan) = settings.view else { panic!("masked") };
+        assert_eq!((plan.pairs, plan.rate, settings.batch, settings.optimizer.lr), (false, 0.2, 32, 1e-3));
+    }
+
+    #[test]
     fn what_is_not_said_is_the_preset_s() {
         let said: PretrainOptions = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
         let settings = said.settle().unwrap();

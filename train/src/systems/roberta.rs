@@ -20,6 +20,11 @@ pub const CARD: Card = Card {
         Settled { what: "ε of layer norm", here: "1e-5", by: "fairseq, and the published checkpoints" },
         Settled { what: "segments", here: "one, a vector added to every slot", by: "transformers" },
         Settled {
+            what: "a token whose id is 1",
+            here: "a word like any other",
+            by: "us (transformers takes it for padding and counts no position for it: give a run's position_ids, from 2 on)",
+        },
+        Settled {
             what: "what a row holds",
             here: "a text or a part of one, as long as fits",
             by: "us (the paper's FULL-SENTENCES goes on across documents)",

@@ -167,10 +167,10 @@ fn interval(all: &[&Asked], figure: Figure) -> Option<(f64, f64)> {
 
 /// A figure over seeds; of a survey of one seed, with its error over stories.
 fn told<'a>(all: impl Iterator<Item = &'a Estimate>) -> String {
-    let (all, mut seeds) = (all.collect::<Vec<_>>(), 0);
-    let finite: Vec<&Estimate> = all.into_iter().inspect(|_| seeds += 1).filter(|estimate| estimate.mean.is_finite()).collect();
+    let all: Vec<&Estimate> = all.collect();
+    let finite: Vec<&Estimate> = all.iter().copied().filter(|estimate| estimate.mean.is_finite()).collect();
     match &finite[..] {
-        [one] if seeds == 1 => Mean { mean: one.mean, deviation: Some(one.error).filter(|e| e.is_finite()) }.told(1.0, 3),
+        [one] if all.len() == 1 => Mean { mean: one.mean, deviation: Some(one.error).filter(|e| e.is_finite()) }.told(1.0, 3),
         some => Mean::of(&some.iter().map(|e| e.mean).collect::<Vec<_>>()).map_or("–".into(), |mean| mean.told(1.0, 3)),
     }
 }
@@ -222,7 +222,7 @@ fn by_distance(results: &Results, survey: &Survey) -> Block {
     });
     let of_systems = each(survey).map(|(card, budget)| {
         let one = |of: &dyn Fn(&Understanding) -> &Estimate| {
-            let most = |asked: &'_ Asked| *of(asked.everywhere.as_ref().unwrap_or(&asked.understanding));
+            let most = |asked: &Asked| *of(asked.everywhere.as_ref().unwrap_or(&asked.understanding));
             told(results.of(card.name, budget).map(most).collect::<Vec<_>>().iter())
         };
         let class = |c: usize| one(&|understanding| &understanding.by_distance[c]);

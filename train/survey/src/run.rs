@@ -143,3 +143,72 @@ fn read<R: DeserializeOwned>(paths: &Paths, stage: &Stage, own: impl Fn(&R) -> b
     let problem = || format!("expected the result of {stage}, in this plan's world, found another's");
     if own(&result) { Ok(result) } else { Err(StudyError::Damaged { path: path.clone(), problem: problem() }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use gradus_train::systems::SURVEYED;
+
+    use super::*;
+    use crate::measure::Generation;
+    use crate::plan::usual_rate;
+
+    /// The results of a survey's stages, all of them whole.
+    fn results(survey: &Survey) -> (Trained, Asked, Counted) {
+        let (system, world, seed, budget) = (SURVEYED[0].name.to_owned(), survey.world.clone(), 201, survey.most());
+        let trained = Trained {
+            system: system.clone(),
+            world: world.clone(),
+            seed,
+            budget,
+            lr: usual_rate(SURVEYED[0]),
+            parameters: 9,
+            steps: 3,
+            flops: 10.0,
+            work: 31.0,
+            loss: 1.0,
+            seconds: 1.0,
+        };
+        let asked = Asked {
+            system,
+            world: world.clone(),
+            seed,
+            budget,
+            understanding: Understanding::none(),
+            everywhere: Some(Understanding::none()),
+            generation: Generation::none(),
+            told: (0, 1),
+            seconds: 1.0,
+        };
+        (trained, asked, Counted { world, seed, by_reach: vec![Understanding::none(); REACH + 1] })
+    }
+
+    #[test]
+    fn only_whole_results_of_their_own_stages_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths(folder.path().to_owned());
+        let survey = Survey::new(vec![SURVEYED[0].name.into()], 1, 201, true, 1.0);
+        let all = stages(&survey);
+        let [train, ask, count] = &all[..] else { panic!("{all:?}") };
+        let read = |(trained, asked, counted): (Trained, Asked, Counted)| {
+            records::write(&paths.result(train), &trained).unwrap();
+            records::write(&paths.result(ask), &asked).unwrap();
+            records::write(&paths.result(count), &counted).unwrap();
+            collect(&paths, &survey, &all).map_err(|e| e.to_string())
+        };
+        read(results(&survey)).unwrap();
+        let refused = |change: fn(&mut (Trained, Asked, Counted)), stage: &Stage| {
+            let mut all = results(&survey);
+            change(&mut all);
+            let told = read(all).unwrap_err();
+            assert!(told.contains(&format!("expected the result of {stage}, in this plan's world")), "{told}");
+        };
+        refused(|all| all.0.lr *= 2.0, train);
+        refused(|all| all.0.steps += 1, train);
+        refused(|all| all.0.world = "another".into(), train);
+        refused(|all| all.1.seed += 1, ask);
+        refused(|all| _ = all.1.understanding.by_distance.pop(), ask);
+        refused(|all| _ = all.1.everywhere.as_mut().unwrap().by_distance.pop(), ask);
+        refused(|all| _ = all.2.by_reach.pop(), count);
+        refused(|all| _ = all.2.by_reach[1].by_distance.pop(), count);
+    }
+}
