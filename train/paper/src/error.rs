@@ -1,7 +1,5 @@
 //! Everything a reproduction can end with.
 
-use std::path::PathBuf;
-
 use gradus_data::sets::SetError;
 use gradus_io::files::FileError;
 use gradus_study::StudyError;
@@ -30,6 +28,4 @@ pub enum ReproduceError {
     Study(#[from] StudyError),
     #[error(transparent)]
     Range(#[from] RangeError),
-    #[error("{problem}; the pre-trained model that this stage begins with is lost: put {model} back, or delete it and {result}, and continue: it is pre-trained again", model = model.display(), result = result.display())]
-    Lost { model: PathBuf, result: PathBuf, problem: String },
 }

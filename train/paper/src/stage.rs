@@ -256,14 +256,17 @@ fn recipe(sizes: &Sizes, seed: u64, variant: Variant) -> FinetuneSettings {
 
 /// The pre-trained model of a body, ready to be fine-tuned.
 fn begin_with(paths: &Paths, seed: u64, body: Body) -> Result<TaskModel, ReproduceError> {
-    let model = paths.body(seed, body);
-    TaskModel::pretrained(&model, seed).map_err(|e| match e {
-        FinetuneError::Model(ModelDirError::NoModel { found, .. }) => {
-            let result = paths.result(&Planned { seed, stage: Stage::Pretrain(body), tokens: 0.0 });
-            let problem = format!("{}: expected a run with its best model, found {found}", model.display());
-            ReproduceError::Lost { model, result, problem }
-        }
-        e => e.into(),
+    let run = paths.body(seed, body);
+    TaskModel::pretrained(&run, seed).map_err(|e| {
+        let problem = match e {
+            FinetuneError::Model(ModelDirError::NoModel { found, .. }) => {
+                format!("{}: expected a run with its best model, found {found}", run.display())
+            }
+            FinetuneError::Model(e) => e.to_string(),
+            e => return e.into(),
+        };
+        let result = paths.result(&Planned { seed, stage: Stage::Pretrain(body), tokens: 0.0 });
+        StudyError::Lost { run, result, problem }.into()
     })
 }
 

@@ -18,6 +18,8 @@ pub enum StudyError {
     NoPlan { command: &'static str, path: PathBuf, problem: String },
     #[error("{path}: {problem}; delete it to run its stage again", path = path.display())]
     Damaged { path: PathBuf, problem: String },
+    #[error("{problem}; where that cannot be mended, delete {run} and {result}, and continue: it is trained again, to the same result", run = run.display(), result = result.display())]
+    Lost { run: PathBuf, result: PathBuf, problem: String },
     #[error("stopped; finished stages are kept: continue with `gradus {command} --resume {out}`", out = quoted(out))]
     Interrupted { command: &'static str, out: PathBuf },
 }

@@ -106,6 +106,11 @@ impl Survey {
         self.first_seed..self.first_seed + self.seeds
     }
 
+    /// Are rates searched for?
+    pub(crate) fn searches(&self) -> bool {
+        self.rates.len() > 1
+    }
+
     /// The largest budget.
     pub(crate) fn most(&self) -> u64 {
         *self.budgets.last().expect("a budget")
@@ -140,7 +145,7 @@ impl Plan for Survey {
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let budgets: Vec<String> = self.budgets.iter().map(|&steps| many(steps as usize, "step")).collect();
-        let search = if self.rates.len() > 1 { format!("; rates chosen on seed {SEARCH_SEED}") } else { String::new() };
+        let search = if self.searches() { format!("; rates chosen on seed {SEARCH_SEED}") } else { String::new() };
         let (systems, seeds, first) = (self.systems.join(", "), many(self.seeds as usize, "seed"), self.first_seed);
         write!(
             f,
@@ -187,7 +192,7 @@ impl fmt::Display for Stage {
 pub fn stages(survey: &Survey) -> Vec<Stage> {
     let each = || survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)));
     let mut all = Vec::new();
-    if survey.rates.len() > 1 {
+    if survey.searches() {
         all.extend(each().map(|(card, budget)| Stage::Search { card, budget }));
     }
     for seed in survey.all_seeds() {

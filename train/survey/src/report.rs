@@ -303,8 +303,8 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
     let mut blocks = vec![Block::table(heads, each(survey).filter_map(row))];
     if !results.searched.is_empty() {
         let tried = |(card, budget): (&'static Card, u64)| {
-            let own = results.searched.iter().filter(|s| s.system == card.name && s.budget == budget);
-            let mut tried: Vec<&Trained> = own.flat_map(|searched| &searched.tried).collect();
+            let own = results.searched(card.name, budget);
+            let mut tried: Vec<&Trained> = own.iter().flat_map(|searched| &searched.tried).collect();
             tried.sort_by(|a, b| a.lr.total_cmp(&b.lr));
             Row::new(name(card, budget), [tried.into_iter().map(outcome).collect::<Vec<_>>().join(" · ")])
         };

@@ -100,6 +100,11 @@ impl Results {
         self.asked.iter().filter(move |asked| asked.system == system && asked.budget == budget)
     }
 
+    /// What a system's rate was chosen by.
+    pub fn searched(&self, system: &str, budget: u64) -> Option<&Searched> {
+        self.searched.iter().find(|it| it.system == system && it.budget == budget)
+    }
+
     /// The difference of two figures, seed by seed; none where either is missing.
     pub fn differences(&self, budget: u64, more: (&str, Figure), less: (&str, Figure)) -> Vec<f64> {
         let pair = |a: &Asked| {

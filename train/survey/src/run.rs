@@ -110,7 +110,7 @@ fn collect(paths: &Paths, survey: &Survey, all: &[Stage]) -> Result<Results, Sur
                 results.searched.push(read(paths, stage, own)?);
             }
             Stage::Train { card, budget, seed } => {
-                let lr = search::rate(&results, survey, card, budget)?;
+                let lr = search::rate(survey, card, results.searched(card.name, budget))?;
                 let own = |t: &Trained| {
                     (&*t.system, t.budget, t.seed, t.lr, &t.world) == (card.name, budget, seed, lr, &survey.world)
                         && t.steps == level::nearest(t.work / t.flops)

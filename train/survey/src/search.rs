@@ -4,7 +4,7 @@ use gradus_train::systems::Card;
 
 use crate::error::SurveyError;
 use crate::plan::{Survey, usual_rate};
-use crate::results::{Results, Searched, Trained};
+use crate::results::{Searched, Trained};
 
 /// No multiple larger than this is tried, nor one smaller than its inverse.
 const MOST: f64 = 8.0;
@@ -39,9 +39,8 @@ pub fn best(searched: &Searched) -> Result<&Trained, SurveyError> {
 ///
 /// # Errors
 /// All diverged.
-pub fn rate(results: &Results, survey: &Survey, card: &Card, budget: u64) -> Result<f64, SurveyError> {
-    let of = results.searched.iter().find(|it| it.system == card.name && it.budget == budget);
-    of.map_or(Ok(survey.rates[0] * usual_rate(card)), |searched| Ok(best(searched)?.lr))
+pub fn rate(survey: &Survey, card: &Card, searched: Option<&Searched>) -> Result<f64, SurveyError> {
+    searched.map_or(Ok(survey.rates[0] * usual_rate(card)), |searched| Ok(best(searched)?.lr))
 }
 
 #[cfg(test)]

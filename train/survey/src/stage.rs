@@ -74,7 +74,8 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
             Ok(format!("{} tried, best {lr}: {loss:.4} nats per token asked", many(searched.tried.len(), "rate")))
         }
         Stage::Train { card, budget, seed } => {
-            let run = (&*paths.run(card, budget, seed), best_rate(paths, survey, card, budget)?);
+            let rate = search::rate(survey, card, searched(paths, survey, card, budget)?.as_ref())?;
+            let run = (&*paths.run(card, budget, seed), rate);
             let trained = train(paths, survey, stage, (card, budget, seed), run, monitor)?;
             records::write(&file, &trained)?;
             Ok(outcome(&trained))
@@ -130,13 +131,10 @@ fn search(
     Ok(Searched { system: card.name.into(), world: survey.world.clone(), budget, tried })
 }
 
-/// The rate that a system is trained at.
-fn best_rate(paths: &Paths, survey: &Survey, card: &'static Card, budget: u64) -> Result<f64, SurveyError> {
-    if let [rate] = survey.rates[..] {
-        return Ok(rate * usual_rate(card));
-    }
-    let searched = records::read(&paths.result(&Stage::Search { card, budget }))?;
-    Ok(search::best(&searched)?.lr)
+/// What a search left; none where the survey has no search.
+fn searched(paths: &Paths, survey: &Survey, card: &'static Card, budget: u64) -> Result<Option<Searched>, StudyError> {
+    let result = || records::read(&paths.result(&Stage::Search { card, budget }));
+    survey.searches().then(result).transpose()
 }
 
 /// Trains a system, or goes on with it, and says what it came to; that it diverged is an outcome too.
@@ -187,6 +185,30 @@ fn is_trained(paths: &Paths, card: &'static Card, budget: u64, seed: u64) -> Res
     Ok(trained.loss.is_finite())
 }
 
+/// A run to be asked: whole, and after its last step.
+fn subject(
+    paths: &Paths,
+    survey: &Survey,
+    (card, budget, seed): (&'static Card, u64, u64),
+    monitor: &dyn Monitor,
+) -> Result<Subject, SurveyError> {
+    let run = paths.run(card, budget, seed);
+    let lost = |problem| {
+        let result = paths.result(&Stage::Train { card, budget, seed });
+        StudyError::Lost { run: run.clone(), result, problem }
+    };
+    let subject = Subject::read(&run, survey.stories, monitor).map_err(|e| match e {
+        SurveyError::Pretrain(e) => lost(e.to_string()).into(),
+        e => e,
+    })?;
+    let (done, steps) = (subject.run.trainer.done(), subject.run.manifest.steps);
+    if done < steps {
+        let problem = format!("{}: expected the model after step {steps}, found the one after step {done}", run.display());
+        return Err(lost(problem).into());
+    }
+    Ok(subject)
+}
+
 fn ask(
     paths: &Paths,
     survey: &Survey,
@@ -209,7 +231,7 @@ fn ask(
     if !is_trained(paths, card, budget, seed)? {
         return Ok(asked(Understanding::none(), None, Generation::none(), (0, survey.told)));
     }
-    let subject = Subject::read(&paths.run(card, budget, seed), survey.stories, monitor)?;
+    let subject = subject(paths, survey, (card, budget, seed), monitor)?;
     let (stories, model, by_bayes) = (&subject.stories, subject.model(), subject.is_by_bayes());
     let passes = if by_bayes { 2 } else { 3 };
     let job = Job::new("asking", passes * stories.len() as u64, "stories");
@@ -249,8 +271,7 @@ fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyErr
     for &budget in survey.budgets.iter().rev() {
         for card in survey.cards() {
             if is_trained(paths, card, budget, seed)? {
-                let subject = Subject::read(&paths.run(card, budget, seed), survey.stories, &Silent)?;
-                return Ok(counted(subject.counted()));
+                return Ok(counted(subject(paths, survey, (card, budget, seed), &Silent)?.counted()));
             }
         }
     }
@@ -263,7 +284,7 @@ mod tests {
     use gradus_train::systems::ALL;
 
     /// What a system came to at these multiples of its usual rate.
-    fn searched(losses: &[(f64, f64)]) -> Searched {
+    fn outcomes(losses: &[(f64, f64)]) -> Searched {
         let card = ALL[0];
         let of = |&(rate, loss): &(f64, f64)| Trained {
             system: card.name.into(),
@@ -287,9 +308,10 @@ mod tests {
         let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
         let survey = Survey::new(vec![card.name.into()], 1, 201, false, 1.0);
         let chosen = |losses: [f64; 3]| {
-            let searched = searched(&[(0.5, losses[0]), (1.0, losses[1]), (2.0, losses[2])]);
-            records::write(&paths.result(&Stage::Search { card, budget: 1000 }), &searched).unwrap();
-            best_rate(&paths, &survey, card, 1000).map(|rate| rate / usual_rate(card))
+            let left = outcomes(&[(0.5, losses[0]), (1.0, losses[1]), (2.0, losses[2])]);
+            records::write(&paths.result(&Stage::Search { card, budget: 1000 }), &left).unwrap();
+            let found = searched(&paths, &survey, card, 1000).unwrap();
+            search::rate(&survey, card, found.as_ref()).map(|rate| rate / usual_rate(card))
         };
         assert_eq!(chosen([1.5, 1.2, 1.3]).unwrap(), 1.0);
         assert_eq!(chosen([1.5, f64::NAN, f64::NAN]).unwrap(), 0.5);
@@ -307,7 +329,7 @@ mod tests {
         let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
         let survey = Survey::new(vec![card.name.into()], 1, 201, true, 1.0);
         let (budget, seed) = (survey.most(), 201);
-        let trained = searched(&[(1.0, f64::NAN)]).tried.remove(0);
+        let trained = outcomes(&[(1.0, f64::NAN)]).tried.remove(0);
         records::write(&paths.result(&Stage::Train { card, budget, seed }), &trained).unwrap();
         for stage in [Stage::Ask { card, budget, seed }, Stage::Count { seed }] {
             run(&paths, &survey, &stage, &Silent).unwrap();

@@ -226,10 +226,17 @@ fn a_plan_of_another_world_or_ruler_is_refused() {
 #[test]
 fn a_lost_model_is_named_with_what_pre_trains_it_again() {
     let desk = Miniature::copy();
-    fs::remove_dir_all(desk.path("mini/seed-3/lstm")).unwrap();
+    let (run, result) = ("mini/seed-3/lstm", "mini/seed-3/results/pretrain.lstm.json");
+    let refused = |what: &str| {
+        let advice = format!("delete {run} and {result}, and continue");
+        desk.gradus("reproduce --resume mini --quiet").fails_with(&[what, &advice]);
+    };
     desk.remove("mini/seed-3/results/rte.lstm.json");
-    let told = ["mini/seed-3/lstm: expected a run with its best model", "delete it and mini/seed-3/results/pretrain.lstm.json"];
-    desk.gradus("reproduce --resume mini --quiet").fails_with(&told);
+    desk.forget(run);
+    fs::write(desk.path(&format!("{run}/model.safetensors")), b"damaged").unwrap();
+    refused("mini/seed-3/lstm/model.safetensors");
+    fs::remove_dir_all(desk.path(run)).unwrap();
+    refused("mini/seed-3/lstm: expected a run with its best model");
 }
 
 #[test]

@@ -98,6 +98,29 @@ fn a_lost_stage_is_done_again_to_the_same_result() {
 }
 
 #[test]
+fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
+    let desk = Made::copy();
+    let (run, asked, trained) =
+        ("s/seed-201/gpt-3", "s/seed-201/results/gpt-3.asked.json", "s/seed-201/results/gpt-3.trained.json");
+    let before = desk.json(asked);
+    desk.remove(asked);
+    // The checkpoint before it is whole, but another model.
+    let state = format!("{run}/trainer.safetensors");
+    fs::write(desk.path(&state), b"damaged").unwrap();
+    let advice = "delete s/seed-201/gpt-3 and s/seed-201/results/gpt-3.trained.json, and continue";
+    let refused = || desk.gradus("survey --resume s --quiet");
+    refused().fails_with(&["s/seed-201/gpt-3: expected the model after step 3, found the one after step 2", advice]);
+    desk.remove(&state);
+    desk.remove(&format!("{run}/trainer.previous.safetensors"));
+    refused().fails_with(&["trainer.safetensors", "missing", advice]);
+    fs::remove_dir_all(desk.path(run)).unwrap();
+    refused().fails_with(&["s/seed-201/gpt-3/run.json", advice]);
+    desk.remove(trained);
+    refused().printed();
+    assert_eq!(desk.json(asked)["understanding"], before["understanding"]);
+}
+
+#[test]
 fn another_survey_or_another_result_is_refused() {
     let desk = Made::copy();
     let other = Made::BEGIN.replace("--seeds 1", "--seeds 2");
