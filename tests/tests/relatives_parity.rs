@@ -130,3 +130,29 @@ fn published_names_are_read() {
         assert_eq!(checkpoint::read(&dir, &open).unwrap(), checkpoint::load(&dir).unwrap(), "{older}");
     }
 }
+
+/// BERT as it was published: a class that fills masks, with the head for pairs still among its parameters. That head is left out.
+#[test]
+fn a_head_that_its_class_lacks_is_left_out() {
+    let dir = gradus_tests::golden().join("relative-bert");
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(dir.join(name), copy.path().join(name)).unwrap();
+    }
+    let config = copy.path().join("config.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let class = |class: &str| {
+        assert!(text.contains("BertForPreTraining"));
+        std::fs::write(&config, text.replace("BertForPreTraining", class)).unwrap();
+        checkpoint::load(copy.path())
+    };
+    assert_eq!(class("BertForMaskedLM").unwrap(), checkpoint::load(&dir).unwrap().without_heads());
+    // Control: a name that no BERT has is not.
+    let weights = copy.path().join("model.safetensors");
+    let bytes = std::fs::read(&weights).unwrap();
+    let at = bytes.windows(20).position(|window| window == b"cls.seq_relationship").expect("the head");
+    let other = [&bytes[..at], b"cls.seq_relationshop", &bytes[at + 20..]].concat();
+    std::fs::write(&weights, other).unwrap();
+    let told = class("BertForMaskedLM").unwrap_err().to_string();
+    assert!(told.contains("cls.seq_relationshop"), "{told}");
+}

@@ -37,7 +37,7 @@ impl Answers for Exact<'_> {
     }
 }
 
-fn run(dir: &Path, system: &str) -> Stored {
+fn run(dir: &Path, system: &str, pairs: Option<bool>) -> Stored {
     let options = PretrainOptions {
         system: Some(system.into()),
         layers: Some(1),
@@ -46,14 +46,15 @@ fn run(dir: &Path, system: &str) -> Stored {
         steps: Some(4),
         batch: Some(4),
         eval_tokens: Some(200),
-        pairs: (system == "bert").then_some(false),
+        pairs,
         init_std: Some(0.3), // answers that differ
         ..PretrainOptions::micro_world()
     };
     let control =
         PretrainControl { run: Control::new(&Silent), samples: false, cache: dir.to_owned(), probe: None, recompute: None };
-    begin(options.settle().unwrap(), None, &dir.join(system), &control).unwrap();
-    Stored::read(&dir.join(system), dir, &Silent).unwrap()
+    let run = dir.join(format!("{system}-{pairs:?}"));
+    begin(options.settle().unwrap(), None, &run, &control).unwrap();
+    Stored::read(&run, dir, &Silent).unwrap()
 }
 
 /// Answers that cannot fail.
@@ -64,7 +65,7 @@ fn sure(answers: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Infallible> {
 #[test]
 fn the_origin_is_exact_and_models_answer_by_their_logits() {
     let dir = tempfile::tempdir().unwrap();
-    let (gpt, bert) = (run(dir.path(), "gpt"), run(dir.path(), "bert"));
+    let (gpt, bert) = (run(dir.path(), "gpt", None), run(dir.path(), "bert", Some(false)));
     let (world, lexicon) = (World::default(), Lexicon::of(&*gpt.source).unwrap());
     let stories = Story::held_out(&*gpt.source, &world, &lexicon, 4).unwrap();
     let places: Vec<Vec<usize>> = stories.iter().map(|story| (0..story.words.len()).collect()).collect();
@@ -72,7 +73,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     let exact = Exact(&world, &lexicon);
     let found = understanding(&stories, &places, |story, at| sure(exact.cloze(story, at))).unwrap();
     assert!(found.given_all.mean.abs() < 1e-12, "{found:?}");
-    let left = generation(&stories, |story| sure(exact.along(story))).unwrap();
+    let left = generation(&stories, &places, |story| sure(exact.along(story))).unwrap();
     assert!(left.before.mean.abs() < 1e-12 && left.left_only.mean > 0.1, "what follows counts: {left:?}");
     assert_eq!(told(&exact, &world, &lexicon, 20, 1), 20);
 
@@ -89,6 +90,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
 
     by_bayes(&gpt, &lexicon, &stories[0]);
     by_masks(&bert, &stories[0]);
+    in_pairs(&run(dir.path(), "bert", None), &stories[0]);
 }
 
 /// P(word at 50 | the rest) from whole texts, and P(word | beginning) from a beginning alone.
@@ -154,4 +156,18 @@ fn by_masks(bert: &Stored, story: &Story) {
         let beginning = format!("{}{}", text(&story.words[..n]), " [MASK]".repeat(masks));
         assert!(near(&masked.next(&[&story.words[..n], &story.words[..2]])[0], &shares(&beginning, 0)), "after {n}");
     }
+}
+
+/// The full stop nearest to the middle, hidden: the text is divided as it is where another word stands there.
+fn in_pairs(bert: &Stored, story: &Story) {
+    let (viewer, lexicon) = (bert.viewer.as_ref().unwrap(), Lexicon::of(&*bert.source).unwrap());
+    let masked = Masked { model: &bert.trainer.params, viewer, lexicon: &lexicon, length: 20 };
+    let first =
+        |words: &[usize]| viewer.whole(lexicon.encode(words)).segments.iter().filter(|&&segment| segment == 0).count() - 2;
+    let stop = first(&story.words) - 1;
+    let mut other = story.words.clone();
+    other[stop] = other[0];
+    assert_ne!(first(&other), first(&story.words));
+    assert_eq!(masked.cloze(&story.words, &[stop]), masked.cloze(&other, &[stop]));
+    assert_ne!(masked.cloze(&story.words, &[stop + 1]), masked.cloze(&other, &[stop + 1]), "control");
 }

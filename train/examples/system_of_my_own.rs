@@ -3,9 +3,9 @@
 //! BERT's view of single texts with GPT-2's order of norms, as later encoders have it. `tests/tests/systems.rs` holds it to its card like
 //! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.
 
-use gradus_model::{Asks, NormPlace, Parts};
-use gradus_train::systems::{Axes, Card, Density, Settled, named};
-use gradus_train::views::{MaskPlan, ViewPlan};
+use gradus_model::{Activation, Asks, NormPlace, Parts};
+use gradus_train::systems::{Axes, BackboneKind, Card, Density, Settled, named};
+use gradus_train::views::{Keyed, MaskPlan, Shares, ViewPlan};
 
 /// A BERT of single texts whose norms stand before each branch.
 pub const CARD: Card = Card {
@@ -16,21 +16,23 @@ pub const CARD: Card = Card {
     sources: &["Xiong et al. 2020: “On Layer Normalization in the Transformer Architecture”"],
     settled: &[Settled { what: "the norm of the embeddings", here: "none: each branch norms what it reads", by: "us" }],
     axes: Axes {
+        backbone: BackboneKind::Transformer,
+        activation: Activation::Gelu,
         epsilon: 1e-12,
         parts: Parts {
             asks: Asks::Masked,
+            segments: 0,
+            embedding_norm: false,
             norm: NormPlace::Before,
             final_norm: true,
             transform: true,
             scaled_init: true,
-            ..Parts::NONE
         },
-        view: ViewPlan::Masked(MaskPlan::PLAIN),
-        ..Axes::GPT
+        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Dynamic, pairs: false }),
     },
-    sight: &[('a', "·bcdef"), ('d', "abc·ef"), ('f', "abcde·")],
+    sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,
-    identities: &["with causal sight and the next token asked it is gpt2, but for the layer before the output"],
+    relatives: &["gpt2"],
     model_type: "gradus-gpt",
     claims: &["With norms before each branch no warm-up is needed."],
     compared: &[],

@@ -6,11 +6,13 @@ use gradus_model::{Batch, GptConfig, LstmConfig, Model, ModelConfig, Side, Tree}
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::systems::{Axes, BackboneKind, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
-use gradus_train::views::{self, Marks, View};
+use gradus_train::views::{self, Marks, Text, View, ViewPlan};
 use serde::Serialize;
 
 /// Words are 0, 1, …; then come the marks.
 const MARKS: Marks = Marks { open: 8, close: 9, mask: 10, words: 8 };
+/// Tokens of a text that is asked in a system's own format, beside a mark before and one after.
+const ROOM: usize = 10;
 /// Words and marks.
 const VOCAB: usize = 11;
 /// The text that pictures are drawn of, `abcdef`, and a word that is not in it.
@@ -86,12 +88,29 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
 }
 
 /// What is asked about the token at `at`: the slots that are read, and the one that answers.
-fn ask(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
+type Ask = fn(&Axes, &[u32], usize) -> (Side, usize);
+
+/// In one text.
+fn plainly(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
     if axes.view.is_next() { (Side::causal(1, [&[MARKS.open], text].concat()), at) } else { MARKS.hide(text, at) }
+}
+
+/// As the system reads texts: one that reads pairs, in two halves.
+fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
+    let ViewPlan::Masked(plan) = axes.view else { return plainly(axes, text, at) };
+    let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
+    let mut view = plan.scheme(MARKS, ROOM).whole(&text);
+    let slot = view.asked[at].0;
+    view.tokens[slot] = MARKS.mask;
+    (views::batch(&[view], 0, axes.parts.segments > 0).side, slot)
 }
 
 /// The logits of the answer about the token at `at`, of words below 8.
 pub fn answer(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) -> Vec<f64> {
+    answer_to(plainly, model, axes, text, at)
+}
+
+fn answer_to(ask: Ask, model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) -> Vec<f64> {
     let (side, slot) = ask(axes, text, at);
     let tape = Tape::off();
     let logits = model.constants(&tape).logits(&side).into_value();
@@ -99,17 +118,22 @@ pub fn answer(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) 
     rows.slice(0, slot..slot + 1).to_vec()
 }
 
-/// What the answer about a token of `abcdef` depends on, as cards draw it: changing a token that is seen changes a network's answer.
+/// What the answer about a token of `abcdef` depends on, as cards draw it: changing a token that is seen changes a network's answer. Where
+/// that differs between formats, both.
 fn seen(axes: &Axes, asked: char) -> String {
     let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
     let at = asked as usize - 'a' as usize;
-    let mark = |(j, letter): (usize, char)| {
-        let mut other = TEXT;
-        other[j] = OTHER;
-        let differs = |model| answer(model, axes, &TEXT, at) != answer(model, axes, &other, at);
-        if models.iter().any(differs) { letter } else { '·' }
+    let seen_by = |ask: Ask| -> String {
+        let mark = |(j, letter): (usize, char)| {
+            let mut other = TEXT;
+            other[j] = OTHER;
+            let differs = |model| answer_to(ask, model, axes, &TEXT, at) != answer_to(ask, model, axes, &other, at);
+            if models.iter().any(differs) { letter } else { '·' }
+        };
+        "abcdef".chars().enumerate().map(mark).collect()
     };
-    "abcdef".chars().enumerate().map(mark).collect()
+    let (plain, own) = (seen_by(plainly), seen_by(in_its_format));
+    if plain == own { plain } else { format!("{plain}, and in its own format {own}") }
 }
 
 /// All texts of `length` words out of the first `words`.

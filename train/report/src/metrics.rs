@@ -4,6 +4,7 @@
 //! made from it. A run that resumes at step s first drops what was recorded after s, so no curve has double points.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -149,6 +150,9 @@ pub struct EvaluationRecord {
     /// nll / limit − 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excess: Option<f64>,
+    /// Of pairs of texts: what it says of whether the second follows the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
     /// Further measurements by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, f64>,
@@ -177,6 +181,25 @@ impl EvaluationRecord {
     /// The limit in bits per byte: both measures count the same text, so they are proportional.
     pub(crate) fn limit_bits_per_byte(&self) -> Option<f64> {
         Some(self.bits_per_byte? * self.limit? / self.nll)
+    }
+}
+
+/// Answers about whether the second of two texts follows the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Follows {
+    /// The mean of −log P(right answer), in nats per pair; ln 2 for who knows nothing.
+    #[serde(with = "number")]
+    pub nll: f64,
+    /// Pairs of which it was said rightly.
+    pub right: u64,
+    /// Pairs.
+    pub pairs: u64,
+}
+
+impl fmt::Display for Follows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = 100.0 * self.right as f64 / self.pairs as f64;
+        write!(f, "second texts told apart: {percent:.1} % of {}, {:.4} nats each", self.pairs, self.nll)
     }
 }
 

@@ -4,7 +4,7 @@ use gradus_io::numbers::{count, duration, figure};
 
 use crate::document::Document;
 use crate::html::{Block, Figure, Row};
-use crate::metrics::{self, EvaluationRecord, ProcessTimes, Record, SampleRecord, Summary, VALIDATION};
+use crate::metrics::{self, EvaluationRecord, Follows, ProcessTimes, Record, SampleRecord, Summary, VALIDATION};
 use crate::scale::{Axis, Scale};
 use crate::svg::{self, Curve, Ink, Level, Plot};
 
@@ -19,6 +19,10 @@ const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predict
 /// How the limit is defined.
 const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that it was drawn from: on average no \
     model can pass it.";
+
+/// How the losses of pairs are defined.
+const FOOT_PAIRS: &str = " Texts are read in pairs: the train loss of a step adds that of whether the second follows the first, in nats \
+    per pair; the validation loss is of tokens alone, and what is said of held-out pairs stands beside it.";
 
 /// What another model reaches on the same held-out text.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +109,9 @@ impl PretrainReport {
         if self.limit().is_some() {
             document.foot.push_str(FOOT_LIMIT);
         }
+        if self.evaluations().any(|record| record.follows.is_some()) {
+            document.foot.push_str(FOOT_PAIRS);
+        }
         document.section("", vec![Block::Figures(self.figures(&summary))]);
         document.section("How it learnt", self.curves());
         document.section("Against what is known", self.comparison(&summary));
@@ -135,6 +142,10 @@ impl PretrainReport {
             if let Some(bits) = best.bits_per_byte {
                 let limit = best.limit_bits_per_byte().map_or(String::new(), |limit| format!("limit {limit:.3}"));
                 add("Bits per byte", format!("{bits:.3}"), limit);
+            }
+            if let Some(Follows { nll, right, pairs }) = best.follows {
+                let share = right as f64 / pairs as f64;
+                add("Second texts told apart", percent(share), format!("of {} pairs; {nll:.3} nats each", count(pairs)));
             }
             if let Some(excess) = best.excess {
                 let reached = self.goal.map_or(String::new(), |goal| {

@@ -143,7 +143,7 @@ impl TextSource for Corpus {
         let (nll, tokens) = source::nll(model, batches);
         // Proportional for a part, exact for the whole.
         let bytes = (all.bytes() as f64 * tokens as f64 / all.predicted() as f64).round() as u64;
-        Some(Validation { nll, tokens, bytes: Some(bytes), limit: None })
+        Some(Validation { nll, tokens, bytes: Some(bytes), limit: None, follows: None })
     }
     fn texts(&self, part: Part) -> usize {
         self.part(part).map_or(0, Chunks::count)

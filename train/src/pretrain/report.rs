@@ -18,12 +18,16 @@ pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), Pretrai
     let (title, lead) = match &manifest.corpus {
         Some(path) => {
             let corpus = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            let asked = if masked { " Its loss is that of the tokens that were hidden from it." } else { "" };
+            let asked = if masked {
+                " Its loss is that of the tokens that it was asked for, most of which were hidden from it."
+            } else {
+                ""
+            };
             let lead = format!("A model of {parameters} parameters ({name}), pre-trained from scratch on {corpus}.{asked}");
             (format!("Pre-training {name} on {corpus}"), lead)
         }
         None if masked => {
-            let lead = "Stories told by a grammar with memory. The loss is that of the tokens that were hidden from the model, given all others.";
+            let lead = "Stories told by a grammar with memory. The loss is that of the tokens that the model was asked for, most of which were hidden from it, given all others.";
             (format!("Pre-training {name} on the micro-world"), lead.into())
         }
         None => {

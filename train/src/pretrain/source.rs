@@ -3,6 +3,7 @@
 use gradus_data::TokenBatch;
 use gradus_model::{Batch, Model, Objective};
 use gradus_report::Baseline;
+use gradus_report::metrics::Follows;
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
@@ -72,6 +73,8 @@ pub struct Validation {
     pub bytes: Option<u64>,
     /// The smallest loss that any model can have on it, in nats per token, where it is known.
     pub limit: Option<f64>,
+    /// Where texts are read in pairs: what is said of whether the second follows, which is no part of the loss above.
+    pub follows: Option<Follows>,
 }
 
 /// A batch with the weights of an objective.

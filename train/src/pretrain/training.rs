@@ -213,7 +213,7 @@ impl Run for Pretraining<'_> {
         let validation = run.validate(limit);
         self.refuse_diverged(journal, validation.as_ref())?;
         if let Some(v) = validation {
-            let mut record = EvaluationRecord::new(at, VALIDATION, v.nll);
+            let mut record = EvaluationRecord { follows: v.follows, ..EvaluationRecord::new(at, VALIDATION, v.nll) };
             if let Some(bytes) = v.bytes {
                 record = record.with_bytes(v.tokens, bytes);
             }
@@ -224,7 +224,8 @@ impl Run for Pretraining<'_> {
             let asked = if self.run.viewer.is_some() { " asked" } else { "" };
             let bits = record.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.4} bits per byte"));
             let loss = format!("held-out loss {:.4} nats per token{asked}{bits}{excess}", record.nll);
-            journal.progress.say(&format!("step {}: {loss}", at.step));
+            let follows = record.follows.map_or(String::new(), |follows| format!("; {follows}"));
+            journal.progress.say(&format!("step {}: {loss}{follows}", at.step));
             journal.write(&Record::Evaluation(record.clone()))?;
             if record.nll < self.run.best {
                 self.run.best = record.nll;

@@ -1,6 +1,7 @@
 //! Batches of views of a source's texts, for models that are not asked the next token alone.
 
 use gradus_model::{Batch, Model};
+use gradus_report::metrics::Follows;
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
@@ -79,16 +80,22 @@ impl Viewer {
     }
 
     /// The mean of −log P over the tokens asked in at most about `limit` tokens of held-out text, in nats, by one mask per text that
-    /// never changes; `None` where nothing is held out.
+    /// never changes; beside it, what is said of pairs. `None` where nothing is held out.
     pub fn validate(&self, source: &dyn TextSource, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
         let views = self.held_out(source, limit);
         let (mut total, mut tokens) = (0.0, 0);
+        let mut follows = Follows::default();
         for rows in views.chunks(ROWS) {
-            let losses = model.token_losses(&self.gathered(rows)).to_vec();
+            let batch = self.gathered(rows);
+            let losses = model.token_losses(&batch).to_vec();
             total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
             tokens += losses.len() as u64;
+            if self.scheme.classes() > 0 {
+                told_apart(&model.class_logits(&batch), rows, &mut follows);
+            }
         }
-        (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None })
+        let follows = (follows.pairs > 0).then(|| Follows { nll: follows.nll / follows.pairs as f64, ..follows });
+        (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None, follows })
     }
 
     /// Held-out texts, evenly spread, each with the mask that it always has.
@@ -153,6 +160,17 @@ impl Viewer {
     }
 }
 
+/// Adds what logits (rows, classes) say of the classes of these views, their −log P summed.
+fn told_apart(logits: &Tensor, views: &[View], sum: &mut Follows) {
+    let log_p = logits.log_softmax();
+    for (row, class) in views.iter().enumerate().filter_map(|(row, view)| Some((row, view.class?))) {
+        let of_row = log_p.slice(0, row..row + 1).to_vec();
+        sum.nll -= f64::from(of_row[class]);
+        sum.right += u64::from(largest(&of_row.iter().map(|&p| f64::from(p)).collect::<Vec<_>>()) == class);
+        sum.pairs += 1;
+    }
+}
+
 fn range(error: RangeError) -> PretrainError {
     SettingsError::from(error).into()
 }
@@ -189,6 +207,17 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(*lengths, expected.into());
         }
+    }
+
+    /// P = (0.8, 0.2), (0.5, 0.5) and (0.1, 0.9), and the classes 0, none, 0.
+    #[test]
+    fn what_is_said_of_pairs_is_counted() {
+        let logits = Tensor::new([3, 2], [0.8_f32, 0.2, 0.5, 0.5, 0.1, 0.9].map(f32::ln).to_vec());
+        let views = [Some(0), None, Some(0)].map(|class| View { class, ..View::default() });
+        let mut sum = Follows::default();
+        told_apart(&logits, &views, &mut sum);
+        assert_eq!((sum.right, sum.pairs), (1, 2));
+        assert!((sum.nll + f64::ln(0.8) + f64::ln(0.1)).abs() < 1e-6, "{sum:?}");
     }
 
     #[test]

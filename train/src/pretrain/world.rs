@@ -150,7 +150,7 @@ impl TextSource for WorldSource {
         let (nll, tokens) = source::nll(model, batches);
         let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / tokens as f64;
         let bytes = self.stories[..n].iter().map(|s| s.text.len() as u64).sum();
-        Some(Validation { nll, tokens, bytes: Some(bytes), limit: Some(limit) })
+        Some(Validation { nll, tokens, bytes: Some(bytes), limit: Some(limit), follows: None })
     }
     fn texts(&self, part: Part) -> usize {
         self.part(part).len()

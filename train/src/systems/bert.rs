@@ -1,16 +1,16 @@
 //! BERT (Devlin et al. 2018).
 
-use gradus_model::{Activation, Asks, Parts};
+use gradus_model::{Activation, Asks, NormPlace, Parts};
 
-use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled};
-use crate::views::{Keyed, MaskPlan, ViewPlan};
+use super::{Axes, BackboneKind, Card, Comparison, Density, Figure, Sentence, Settled};
+use crate::views::{Keyed, MaskPlan, Shares, ViewPlan};
 
 /// BERT.
 pub const CARD: Card = Card {
     name: "bert",
     title: "BERT",
     year: 2018,
-    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃) − log P(next | x̃);  P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)",
+    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃) − log P(next | x̃);  P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′);  M: the tokens asked, x̃: the text with most of these hidden",
     sources: &[
         "Devlin, Chang, Lee, Toutanova 2018: “BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding”, §3, A.1, A.2",
         "google-research/bert (modeling.py, create_pretraining_data.py)",
@@ -20,18 +20,46 @@ pub const CARD: Card = Card {
         Settled { what: "ε of layer norm", here: "1e-12", by: "Google's code" },
         Settled { what: "how often a text's mask changes", here: "ten masks of each", by: "Google's code (dupe_factor)" },
         Settled { what: "where norms stand", here: "after each branch, and after the embeddings", by: "Google's code" },
+        Settled {
+            what: "how many tokens are asked",
+            here: "15 % of the text's, rounded, one at least",
+            by: "us (Google's code counts [CLS] and [SEP] too, and asks 20 at most)",
+        },
+        Settled {
+            what: "what a row holds",
+            here: "one text, divided after a sentence",
+            by: "us (the code fills a row with sentences of a document)",
+        },
+        Settled {
+            what: "a second text that does not follow",
+            here: "the end of any other text, about as long as what follows",
+            by: "us (the code: sentences of another document, from a random one on)",
+        },
         Settled { what: "short rows", here: "none on purpose", by: "us (the code makes one pair in ten short)" },
+        Settled {
+            what: "initial weights",
+            here: "normal",
+            by: "us, as GPT-1's (Google's code cuts the normal distribution at two deviations)",
+        },
     ],
     axes: Axes {
+        backbone: BackboneKind::Transformer,
         activation: Activation::Gelu,
         epsilon: 1e-12,
-        parts: Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::NONE },
-        view: ViewPlan::Masked(MaskPlan { masks: Keyed::Copies, pairs: true, ..MaskPlan::PLAIN }),
-        ..Axes::GPT
+        parts: Parts {
+            asks: Asks::Masked,
+            segments: 2,
+            embedding_norm: true,
+            norm: NormPlace::After,
+            final_norm: false,
+            transform: true,
+            scaled_init: false,
+        },
+        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Copies, pairs: true }),
     },
-    sight: &[('a', "·bcdef"), ('d', "abc·ef"), ('f', "abcde·")],
+    sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,
-    identities: &["without pairs, with one segment and a new mask each time it is roberta"],
+    relatives: &["roberta"],
     model_type: "bert",
     claims: &[
         "Reading in both directions at once is worth more than left to right, or than the two side by side (§1, §5.1).",

@@ -18,9 +18,9 @@ pub const CARD: Card = Card {
         Settled { what: "the initial positions", here: "from the same normal distribution as the tokens", by: "OpenAI's code" },
     ],
     axes: Axes::GPT,
-    sight: &[('a', "······"), ('b', "a·····"), ('d', "abc···"), ('f', "abcde·")],
+    sight: &[('a', "······"), ('b', "a·····"), ('c', "ab····"), ('d', "abc···"), ('e', "abcd··"), ('f', "abcde·")],
     density: Density::Joint,
-    identities: &["with norms before each branch, a final norm and scaled initial weights it is gpt2"],
+    relatives: &["gpt2"],
     model_type: "openai-gpt",
     claims: &[
         "Pre-training on stretches of contiguous text transfers to tasks by fine-tuning, with hardly any change of the network (§1).",

@@ -1,8 +1,9 @@
 //! GPT-2 (Radford et al. 2019).
 
-use gradus_model::{NormPlace, Parts};
+use gradus_model::{Activation, Asks, NormPlace, Parts};
 
-use super::{Axes, Card, Comparison, Density, Figure, Settled};
+use super::{Axes, BackboneKind, Card, Comparison, Density, Figure, Settled};
+use crate::views::ViewPlan;
 
 /// GPT-2.
 pub const CARD: Card = Card {
@@ -21,11 +22,32 @@ pub const CARD: Card = Card {
             by: "transformers",
         },
         Settled { what: "the form of GELU", here: "tanh", by: "OpenAI's code" },
+        Settled { what: "ε of layer norm", here: "1e-5", by: "OpenAI's code" },
+        Settled {
+            what: "the initial positions",
+            here: "from the same normal distribution as the tokens",
+            by: "transformers (OpenAI's code: half its deviation)",
+        },
+        Settled { what: "the context", here: "as long as is asked for", by: "us (the paper: 1,024 tokens)" },
     ],
-    axes: Axes { parts: Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE }, ..Axes::GPT },
-    sight: &[('a', "······"), ('b', "a·····"), ('d', "abc···"), ('f', "abcde·")],
+    axes: Axes {
+        backbone: BackboneKind::Transformer,
+        activation: Activation::Gelu,
+        epsilon: 1e-5,
+        parts: Parts {
+            asks: Asks::Next,
+            segments: 0,
+            embedding_norm: false,
+            norm: NormPlace::Before,
+            final_norm: true,
+            transform: false,
+            scaled_init: true,
+        },
+        view: ViewPlan::Next,
+    },
+    sight: &[('a', "······"), ('b', "a·····"), ('c', "ab····"), ('d', "abc···"), ('e', "abcd··"), ('f', "abcde·")],
     density: Density::Joint,
-    identities: &["with norms after each branch, no final norm and initial weights that are not scaled it is gpt"],
+    relatives: &["gpt"],
     model_type: "gpt2",
     claims: &["A language model with enough capacity learns tasks from text alone, without being trained for them (§1)."],
     compared: &[Comparison {

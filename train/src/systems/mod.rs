@@ -18,7 +18,7 @@ use crate::views::ViewPlan;
 pub use page::page;
 
 /// All systems, in the order of their years.
-pub const ALL: [&Card; 5] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD, &roberta::CARD];
+pub const ALL: &[&Card] = &[&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD, &roberta::CARD];
 
 /// Those that a survey places, unless others are asked for.
 pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD];
@@ -144,9 +144,9 @@ pub struct Card {
     pub sight: &'static [(char, &'static str)],
     /// What its probabilities make together.
     pub density: Density,
-    /// Identities with its relatives.
-    pub identities: &'static [&'static str],
-    /// The model type of `transformers` that its runs are saved as.
+    /// Systems that it becomes once the axes in which they differ are set as theirs are: there is no other difference.
+    pub relatives: &'static [&'static str],
+    /// The model type that its runs are saved as, in their config.json: one of `transformers`, or Gradus's own.
     pub model_type: &'static str,
     /// What its paper claims of it.
     pub claims: &'static [&'static str],
@@ -156,19 +156,19 @@ pub struct Card {
 
 /// The system of a name.
 pub fn named(name: &str) -> Option<&'static Card> {
-    ALL.into_iter().find(|card| card.name == name)
+    ALL.iter().copied().find(|card| card.name == name)
 }
 
 /// All names, as words: `gpt, lstm or bert`.
 pub fn names() -> String {
-    let names = ALL.map(|card| card.name);
+    let names: Vec<&str> = ALL.iter().map(|card| card.name).collect();
     let (last, others) = names.split_last().expect("there are systems");
     format!("{} or {last}", others.join(", "))
 }
 
 /// The system that these axes are exactly, where there is one.
 pub fn of(axes: &Axes) -> Option<&'static Card> {
-    ALL.into_iter().find(|card| card.axes == *axes)
+    ALL.iter().copied().find(|card| card.axes == *axes)
 }
 
 #[cfg(test)]
@@ -183,6 +183,7 @@ mod tests {
             assert!(ALL[..i].iter().all(|other| other.year <= card.year), "in the order of years");
         }
         assert_eq!(named("GPT"), None);
-        assert_eq!(names(), "gpt, lstm, bert, gpt2 or roberta");
+        let (first, last) = (ALL[0].name, ALL[ALL.len() - 1].name);
+        assert!(names().starts_with(&format!("{first}, ")) && names().ends_with(&format!(" or {last}")), "{}", names());
     }
 }

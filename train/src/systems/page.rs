@@ -4,8 +4,8 @@ use gradus_model::NormPlace;
 use gradus_report::{Block, Document, Row};
 use serde::Serialize;
 
-use super::{ALL, Axes, BackboneKind, Card, Density};
-use crate::views::{Keyed, ViewPlan};
+use super::{ALL, Axes, BackboneKind, Card, Density, named};
+use crate::views::{Keyed, Shares, ViewPlan};
 
 impl Axes {
     /// Its axes by the names of their flags, with their values.
@@ -76,7 +76,11 @@ impl Card {
                     Keyed::Dynamic => "a new mask each time",
                 };
                 let pairs = if plan.pairs { ", and whether the second of two texts follows the first" } else { "" };
-                format!("it sees all and is asked what {percent} % of the tokens are, which are hidden ({masks}){pairs}")
+                let share = |share: f64| format!("{} %", (100.0 * share).round());
+                let Shares { mask, replace } = plan.shares;
+                let (hidden, replaced, left) = (share(mask), share(replace), share(1.0 - mask - replace));
+                let shares = format!("{hidden} of them hidden, {replaced} replaced, {left} left as they are");
+                format!("it sees all and is asked what {percent} % of the tokens are ({shares}; {masks}){pairs}")
             }
         };
         format!("{body}{parts}; {asked}.")
@@ -100,13 +104,21 @@ impl Card {
             ("axes", axes),
             ("sees", self.picture()),
             ("density", self.density.words().to_owned()),
-            ("relatives", self.identities.join("\n")),
-            ("transformers", self.model_type.to_owned()),
+            ("relatives", self.relatives.iter().map(|name| self.becomes(name)).collect::<Vec<_>>().join("\n")),
+            ("saved as", self.model_type.to_owned()),
             ("claims", self.claims.join("\n")),
             ("survey", self.compared.iter().map(|compared| compared.statement).collect::<Vec<_>>().join("\n")),
         ];
         all.retain(|(_, text)| !text.is_empty());
         all
+    }
+
+    /// What makes it a relative.
+    fn becomes(&self, relative: &str) -> String {
+        let other = named(relative).expect("a system");
+        let theirs = self.against(other).into_iter().filter(|(_, _, its)| its != "–");
+        let flags: Vec<String> = theirs.map(|(flag, _, its)| format!("--{flag} {its}")).collect();
+        format!("with {} it is {relative}", flags.join(" "))
     }
 
     /// The axes in which it differs from another: flag, its own value and the other's; `–` where one has no such axis.

@@ -1,16 +1,16 @@
 //! RoBERTa (Liu et al. 2019).
 
-use gradus_model::{Activation, Parts};
+use gradus_model::{Activation, Asks, NormPlace, Parts};
 
-use super::{Axes, Card, Density, Settled, bert};
-use crate::views::{MaskPlan, ViewPlan};
+use super::{Axes, BackboneKind, Card, Density, Settled};
+use crate::views::{Keyed, MaskPlan, Shares, ViewPlan};
 
 /// RoBERTa.
 pub const CARD: Card = Card {
     name: "roberta",
     title: "RoBERTa",
     year: 2019,
-    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃),  M drawn anew each time",
+    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃),  M, the tokens asked, drawn anew each time",
     sources: &[
         "Liu et al. 2019: “RoBERTa: A Robustly Optimized BERT Pretraining Approach”, §4",
         "facebookresearch/fairseq (roberta)",
@@ -31,15 +31,23 @@ pub const CARD: Card = Card {
         },
     ],
     axes: Axes {
+        backbone: BackboneKind::Transformer,
         activation: Activation::GeluErf,
         epsilon: 1e-5,
-        parts: Parts { segments: 1, ..bert::CARD.axes.parts },
-        view: ViewPlan::Masked(MaskPlan::PLAIN),
-        ..Axes::GPT
+        parts: Parts {
+            asks: Asks::Masked,
+            segments: 1,
+            embedding_norm: true,
+            norm: NormPlace::After,
+            final_norm: false,
+            transform: true,
+            scaled_init: false,
+        },
+        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Dynamic, pairs: false }),
     },
-    sight: &[('a', "·bcdef"), ('d', "abc·ef"), ('f', "abcde·")],
+    sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,
-    identities: &["it is bert without pairs, with one segment, and with a new mask each time"],
+    relatives: &["bert"],
     model_type: "roberta",
     claims: &[
         "A new mask each time is as good as, or slightly better than, one mask for good (§4.1).",

@@ -8,7 +8,8 @@
 //!      xᵢ               0.1
 //! ```
 //!
-//! How many are chosen, and that each choice is without replacement, is from BERT's code (`create_masked_lm_predictions`).
+//! That each choice is without replacement, and one at least, is from BERT's code (`create_masked_lm_predictions`), which counts [CLS] and
+//! [SEP] among the n tokens, and asks for 20 at most.
 
 use serde::{Deserialize, Serialize};
 

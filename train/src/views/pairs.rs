@@ -1,13 +1,14 @@
-//! Pairs of texts, of which the second follows the first or not (Devlin et al. 2018, §3.1; format and cuts as in BERT's code,
-//! `create_instances_from_document`):
+//! Pairs of texts, of which the second follows the first or not (Devlin et al. 2018, §3.1):
 //!
 //! ```text
 //! [CLS] a [SEP] b [SEP]        segments 0 … 0 1 … 1        b follows a in half of the rows, else it is from another text
 //! L = L_masked − log P(follows | h at [CLS])
 //! ```
 //!
-//! A text is divided after one of its sentences; one of a single sentence is followed by another text's. Where both are too long together, tokens are cut from the longer one, at its
-//! beginning or its end with equal probability.
+//! A text is divided after one of its sentences. Another text gives its own end instead, from the beginning of the sentence at which that
+//! is nearest in length to what follows: so a pair's form and length do not tell which it is. (In BERT's code, `create_instances_from_document`,
+//! it begins at any sentence.) A text of a single sentence is followed by another's. Where both are too long together, tokens are cut from
+//! the longer one, at its beginning or its end with equal probability, as in BERT's code.
 
 use super::{Draw, Marks, Masked, Scheme, Text, View};
 
@@ -34,12 +35,10 @@ impl Pairs {
             return (a.to_vec(), rest.to_vec(), FOLLOWS);
         }
         let another = (draw.other)(&mut draw.rng);
-        // From the beginning of one of its sentences on, as long as what it stands for.
-        let begins: Vec<usize> =
-            std::iter::once(0).chain(another.sentences.iter().copied()).filter(|&at| at < another.tokens.len()).collect();
-        let from = if begins.is_empty() { 0 } else { begins[draw.rng.below(begins.len() as u64) as usize] };
         let long = if rest.is_empty() { a.len() } else { rest.len() };
-        let b = another.tokens[from..].iter().copied().take(long).collect();
+        let begins = std::iter::once(0).chain(another.sentences.iter().copied()).filter(|&at| at < another.tokens.len());
+        let from = begins.min_by_key(|at| (another.tokens.len() - at).abs_diff(long)).unwrap_or(0);
+        let b = another.tokens[from..].to_vec();
         (a.to_vec(), b, ANOTHER)
     }
 
@@ -132,7 +131,11 @@ mod tests {
                 follows += 1;
                 assert!(b.iter().copied().eq(a.len() as u32..9));
             } else {
-                assert!(b[0] >= 10 && b.len() <= 9 - a.len(), "another text, no longer than the rest");
+                let own = b[0] / 10 * 10;
+                assert!(
+                    own >= 10 && b.iter().copied().eq(own + a.len() as u32..own + 9),
+                    "another text's end, as long as the rest"
+                );
             }
         }
         // 200, σ = 10.
@@ -151,6 +154,29 @@ mod tests {
         let undivided = whole(9);
         assert_eq!((undivided.tokens.len(), &undivided.segments[..], undivided.class), (11, &[0; 11][..], Some(FOLLOWS)));
         assert!(undivided.asked.iter().copied().eq((1..).zip(0..9)));
+    }
+
+    /// Its sentences begin at 0, 3, 4 and 8.
+    #[test]
+    fn another_text_gives_the_end_nearest_in_length() {
+        let masked = Masked { marks: MARKS, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room: 40 };
+        let long = |sentences: Vec<usize>| {
+            let one = Text { number: 0, epoch: 0, tokens: (0..10).collect(), sentences };
+            let other = |_: &mut Philox| Text { number: 1, epoch: 0, tokens: (20..30).collect(), sentences: vec![3, 4, 8, 10] };
+            let views = (0..50).map(|seed| Pairs(masked).view(&one, &mut Draw { rng: Philox::new(seed), other: &other }));
+            let another: Vec<View> = views.filter(|view| view.class == Some(ANOTHER)).collect();
+            let seconds = another.iter().map(|view| view.segments.iter().filter(|&&segment| segment == 1).count() - 1);
+            assert!(
+                seconds.clone().all(|n| seconds.clone().next() == Some(n))
+                    && another.iter().all(|it| it.tokens.ends_with(&[29, 101]))
+            );
+            (another.len(), another[0].tokens.len() - 3)
+        };
+        let (of_half, tokens) = long(vec![9, 10]);
+        assert!((10..40).contains(&of_half));
+        assert_eq!(tokens, 9 + 2, "one token follows: two are nearest");
+        assert_eq!(long(vec![3, 10]).1, 3 + 7, "seven follow");
+        assert_eq!(long(vec![10]), (50, 10 + 10), "nothing follows: as long as the first");
     }
 
     #[test]

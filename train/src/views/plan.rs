@@ -14,11 +14,11 @@ pub enum ViewPlan {
     /// What follows each token.
     #[default]
     Next,
-    /// What some of them are, which are hidden.
+    /// What some of them are, most of which are hidden.
     Masked(MaskPlan),
 }
 
-/// Which tokens are hidden, and how.
+/// Which tokens are asked, and how they are hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaskPlan {

@@ -41,11 +41,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         shown_by_distance(&format!("counted ±{reach}"), found);
     }
     let (stories, model) = (&subject.stories, subject.model());
-    let g = generation(stories, |story| sure(model.along(story)))?;
+    let places = if subject.is_by_bayes() { subject.drawn(each, 1) } else { subject.everywhere() };
+    let g = generation(stories, &places, |story| sure(model.along(story)))?;
     shown("G", &g.before);
     shown("U, left only", &g.left_only);
     println!("{} of 100 stories told are stories", told(&*model, &subject.world, &subject.lexicon, 100, 1));
-    let places = if subject.is_by_bayes() { subject.drawn(each, 1) } else { subject.everywhere() };
     shown_by_distance("", &understanding(stories, &places, |story, at| sure(model.cloze(story, at)))?);
     Ok(())
 }

@@ -36,6 +36,12 @@ pub struct Masked<'m> {
 }
 
 impl Masked<'_> {
+    /// A text in which one token is asked. A mask ends no sentence: where a text is divided does not tell what is hidden.
+    fn asked(&self, tokens: Vec<u32>, at: usize) -> View {
+        let whole = self.viewer.whole(tokens);
+        View { asked: vec![whole.asked[at]], ..whole }
+    }
+
     /// The distribution in the one slot that is asked of each view.
     fn answers(&self, views: &[View]) -> Vec<Vec<f64>> {
         let mut all = Vec::with_capacity(views.len());
@@ -50,21 +56,19 @@ impl Masked<'_> {
 
 impl Answers for Masked<'_> {
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
-        let whole = self.viewer.whole(self.lexicon.encode(story));
         let hidden = |&at: &usize| {
-            let mut view = View { asked: vec![whole.asked[at]], ..whole.clone() };
-            view.tokens[whole.asked[at].0] = self.viewer.marks.mask;
-            view
+            let mut tokens = self.lexicon.encode(story);
+            tokens[at] = self.viewer.marks.mask;
+            self.asked(tokens, at)
         };
         self.answers(&places.iter().map(hidden).collect::<Vec<_>>())
     }
 
-    /// In the format of a whole text, masks standing for what is to come. They end no sentence, so what is to come decides nothing.
+    /// In the format of a whole text, masks standing for what is to come.
     fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
         let masked = |words: &&[usize]| {
             let masks = vec![self.viewer.marks.mask; self.length.saturating_sub(words.len()).max(1)];
-            let whole = self.viewer.whole([&self.lexicon.encode(words)[..], &masks].concat());
-            View { asked: vec![whole.asked[words.len()]], ..whole }
+            self.asked([&self.lexicon.encode(words)[..], &masks].concat(), words.len())
         };
         self.answers(&beginnings.iter().map(masked).collect::<Vec<_>>())
     }

@@ -1,12 +1,12 @@
 //! What a count of neighbours knows of a word: the measure of what is learnt beyond them.
 //!
 //! ```text
-//! P₀(w) = c(w) / N
+//! P₋₁(w) = 1 / V
 //! P_r(w | neighbours) = (c(neighbours, w) + t·P_{r−1}(w | nearer neighbours)) / (c(neighbours) + t)
 //! ```
 //!
-//! with the words up to r places away on both sides as neighbours, and t the number of different words seen between them
-//! (Witten & Bell 1991).
+//! for r from 0 on, with the words up to r places away on both sides as neighbours, c(neighbours) the times that they were seen, t the
+//! number of different words seen between them, and V that of the world's words (Witten & Bell 1991).
 
 use std::collections::HashMap;
 

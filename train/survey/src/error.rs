@@ -27,7 +27,7 @@ pub enum SurveyError {
     Study(#[from] StudyError),
     #[error("{run}: expected a run on the micro-world, found one on a corpus", run = run.display())]
     Corpus { run: PathBuf },
-    #[error("{run}: expected the run of this survey's {stage}, with its settings, found one with others; move it away", run = run.display())]
+    #[error("{run}: expected the run of this survey's {stage}, with its settings, found something else; move it away, and continue", run = run.display())]
     AnotherRun { run: PathBuf, stage: String },
     #[error(
         "{system}: expected a rate at which {budget} steps of gpt's work do not diverge, found none among {rates}; leave it out of --systems"

@@ -97,7 +97,7 @@ mod tests {
             let settings = settings(card, 1, 1e-3).unwrap();
             let own = parameters(&settings) as f64;
             assert!((own / gpt - 1.0).abs() < 0.02, "{}: {own} of {gpt}", card.name);
-            assert_eq!(with_words(&settings).system(), Some(card), "only sizes differ");
+            assert_eq!(with_words(&settings).system(), Some(*card), "only sizes differ");
         }
     }
 

@@ -64,7 +64,7 @@ impl Understanding {
 pub struct Generation {
     /// G: mean KL(world ‖ model) after the words before.
     pub before: Estimate,
-    /// What the answers from left to right are as answers about a word given all others.
+    /// What the answers from left to right are as answers about a word given all others, in the places that all are asked in.
     pub left_only: Estimate,
     /// The same of exact answers from left to right: what the words after tell.
     pub least_left_only: Estimate,
@@ -115,22 +115,27 @@ fn distance(place: &Place) -> usize {
     }
 }
 
-/// G; `along` gives P(wᵢ | the words before) in each place of a story.
+/// G, in all places; what is known from the left only, in these places of each story. `along` gives P(wᵢ | the words before) in each
+/// place of a story.
 ///
 /// # Errors
 /// The first of `along`.
-pub fn generation<E>(stories: &[Story], mut along: impl FnMut(&[usize]) -> Result<Vec<Vec<f64>>, E>) -> Result<Generation, E> {
+pub fn generation<E>(
+    stories: &[Story],
+    places: &[Vec<usize>],
+    mut along: impl FnMut(&[usize]) -> Result<Vec<Vec<f64>>, E>,
+) -> Result<Generation, E> {
     let (mut before, mut left_only, mut least) = (Vec::new(), Vec::new(), Vec::new());
-    for story in stories {
+    for (story, asked) in stories.iter().zip(places) {
         let found = along(&story.words)?;
-        let against = |of: fn(&Place) -> &[(usize, f64)]| {
-            story.places.iter().zip(&found).map(|(place, q)| kl(of(place), |word| q[word])).collect()
+        before.push(story.places.iter().zip(&found).map(|(place, q)| kl(&place.before, |word| q[word])).collect());
+        let given_all = |at: &usize| kl(&story.places[*at].given_all, |word| found[*at][word]);
+        left_only.push(asked.iter().map(given_all).collect());
+        let exact = |at: &usize| {
+            let Place { given_all, before, .. } = &story.places[*at];
+            kl(given_all, |word| before.iter().find(|it| it.0 == word).map_or(0.0, |it| it.1))
         };
-        before.push(against(|place| &place.before));
-        left_only.push(against(|place| &place.given_all));
-        let exact =
-            |place: &Place| kl(&place.given_all, |word| place.before.iter().find(|it| it.0 == word).map_or(0.0, |it| it.1));
-        least.push(story.places.iter().map(exact).collect());
+        least.push(asked.iter().map(exact).collect());
     }
     Ok(Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only), least_left_only: Estimate::of(&least) })
 }

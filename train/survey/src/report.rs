@@ -7,7 +7,7 @@ use gradus_study::plan::Plan;
 use gradus_study::ruler::statistics::half_width;
 use gradus_study::ruler::{self, LEAST_SEEDS};
 use gradus_study::{Claim, Mean};
-use gradus_train::pretrain::OPENED_ANYWHERE;
+use gradus_train::pretrain::{OPENED_ANYWHERE, PretrainOptions};
 use gradus_train::systems::{Card, Figure};
 use gradus_world::World;
 
@@ -73,14 +73,18 @@ fn foot(survey: &Survey) -> String {
     };
     format!(
         "U, understanding: the mean of KL(world ∥ model) over places of held-out stories, one word hidden and all others given. All models are \
-         asked in the same places, {places} a seed, drawn at random. One that fills masks answers in the format that it was trained on, and in all places \
-         too; one that predicts the next token answers by Bayes, by the probability of the whole story with each word of the world in that \
-         place. Left only: its answers from the words before, held against the same; what exact answers come to there is what the words after \
-         tell. G, generation: the mean of KL(world ∥ model) from the words before. A model that fills masks was not trained for that: it \
-         reads these words and a mask for each word up to the length of the longest story, in the format of a whole one, and is asked for the \
-         first. One training story in {anywhere} begins at a later sentence, the held-out ones do not: so G of a model that has learnt exactly \
-         what it read may be up to ln({anywhere}/{rest}) = {nats:.2} nats a story, or {word:.4} a word. Distributions are over the world's words alone. Operations are \
-         those that the ops state, padding and heads included. {rates}",
+         asked in the same places, {places} a seed, drawn at random: one that predicts the next token answers by Bayes, by the probability of \
+         the whole story with each word of the world in that place, which in all places would take longer than its training. One that fills masks \
+         answers in the format that it was trained on, and in all places too. Left only, in the same places: a model's answers from the words before, held against \
+         the world's given all others; what exact answers come to there is what the words after tell. G, generation: the mean of KL(world ∥ model) from the words \
+         before. A model that fills masks was not trained for that: it reads these words and a mask for each word up to the length of the \
+         longest story, in the format of a whole one, and is asked for the first. Stories told are drawn word by word among the world's words; a telling is a story as \
+         soon as its words are one, and what the model would say next is not asked. One training story in {anywhere} begins at a later sentence, the held-out ones do not: so G of a \
+         model that has learnt exactly what it read may be up to ln({anywhere}/{rest}) = {nats:.2} nats a story, or {word:.4} a word. \
+         Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included. But for its card and \
+         its rate, each system is trained as GPT-1 is on the micro-world, {rows} stories a step: what is found holds of this recipe, and another may suit \
+         another system better. {rates}",
+        rows = PretrainOptions::micro_world().settle().expect("the recipe of a survey").batch,
         places = count(survey.places as u64),
         anywhere = OPENED_ANYWHERE,
         rest = OPENED_ANYWHERE - 1,
@@ -214,27 +218,33 @@ fn standing(results: &Results, survey: &Survey) -> Block {
 fn by_distance(results: &Results, survey: &Survey) -> Block {
     let classes = DISTANCES.len() + 2;
     let cells = |of: &dyn Fn(usize) -> String| (0..classes).map(of).collect::<Vec<_>>();
-    let counted = ["counted alone", "counted between one word on each side", "… between two words on each side"];
+    let counted = ["counted alone, in all places", "counted between one word on each side", "… between two words on each side"];
     let of_counts = counted.iter().enumerate().map(|(reach, name)| {
         let class = |c: usize| told(results.counted.iter().map(|counted| &counted.by_reach[reach].by_distance[c]));
         let all = told(results.counted.iter().map(|counted| &counted.by_reach[reach].given_all));
         Row::new(*name, [vec![all], cells(&class)].concat())
     });
-    let of_systems = each(survey).map(|(card, budget)| {
-        let one = |of: &dyn Fn(&Understanding) -> &Estimate| {
-            let most = |asked: &Asked| *of(asked.everywhere.as_ref().unwrap_or(&asked.understanding));
-            told(results.of(card.name, budget).map(most).collect::<Vec<_>>().iter())
-        };
-        let class = |c: usize| one(&|understanding| &understanding.by_distance[c]);
-        Row {
-            own: budget == survey.most(),
-            ..Row::new(name(card, budget), [vec![one(&|u| &u.given_all)], cells(&class)].concat())
-        }
+    let of = |label: String, budget: u64, all: Vec<&Understanding>| {
+        let class = |c: usize| told(all.iter().map(|understanding| &understanding.by_distance[c]));
+        let whole = told(all.iter().map(|understanding| &understanding.given_all));
+        (!all.is_empty()).then(|| Row { own: budget == survey.most(), ..Row::new(label, [vec![whole], cells(&class)].concat()) })
+    };
+    let of_systems = each(survey).flat_map(|(card, budget)| {
+        let all: Vec<&Asked> = results.of(card.name, budget).collect();
+        let everywhere = all.iter().filter_map(|asked| asked.everywhere.as_ref()).collect();
+        let drawn = all.iter().map(|asked| &asked.understanding).collect();
+        let label = name(card, budget);
+        [of(label.clone(), budget, drawn), of(format!("{label}, in all places"), budget, everywhere)].into_iter().flatten()
     });
     let mut heads = vec!["U, nats".to_owned(), "all words".into(), format!("below {} words ago", DISTANCES[0])];
     heads.extend(DISTANCES.windows(2).map(|w| format!("{} to {}", w[0], w[1] - 1)));
     heads.extend([format!("{} or more", DISTANCES[DISTANCES.len() - 1]), "never before".into()]);
-    Block::table(heads, of_counts.chain(of_systems))
+    // Any system's answers say it, the places being the same. Told once a seed.
+    let first: Vec<&Asked> = results.of(survey.cards().next().expect("a system").name, survey.most()).collect();
+    let sum = |of: &dyn Fn(&Understanding) -> usize| count(first.iter().map(|asked| of(&asked.understanding) as u64).sum());
+    let class = |c: usize| sum(&|understanding| understanding.by_distance[c].places);
+    let places = Row::new("the same places for all: how many", [vec![sum(&|it| it.given_all.places)], cells(&class)].concat());
+    Block::table(heads, of_counts.chain(of_systems).chain([places]))
 }
 
 fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {

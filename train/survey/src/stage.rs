@@ -9,7 +9,7 @@ use gradus_io::numbers::many;
 use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
-use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest};
+use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainSettings};
 use gradus_train::run::{Control, Manifest, RunError};
 use gradus_train::systems::Card;
 use gradus_train::trainer::TrainError;
@@ -149,6 +149,7 @@ fn train(
     let settings = level::settings(card, seed, lr)?;
     let Work { steps, flops, all: work } = level::work(&settings, budget)?;
     let settings = level::with_steps(settings, steps);
+    let another = || SurveyError::AnotherRun { run: run.to_owned(), stage: stage.to_string() };
     let command = format!("gradus survey --resume {}", quoted(&paths.0));
     let control = PretrainControl {
         run: Control { command, ..Control::new(monitor) },
@@ -160,8 +161,8 @@ fn train(
     let made = match run.join("run.json").exists() {
         true => {
             let found = PretrainManifest::read(run).map_err(PretrainError::from)?;
-            if !level::are_same(&found.settings, &settings) || found.corpus.is_some() {
-                return Err(SurveyError::AnotherRun { run: run.to_owned(), stage: stage.to_string() });
+            if !is_of(&found, &settings) {
+                return Err(another());
             }
             pretrain::resume(run, &control)
         }
@@ -171,6 +172,7 @@ fn train(
         Ok(made) if made.steps < made.total_steps => return Err(paths.interrupted()),
         Ok(made) => (made.validation.map_or(f64::NAN, |v| v.nll), made.seconds),
         Err(PretrainError::Interrupted) => return Err(paths.interrupted()),
+        Err(PretrainError::Run(RunError::Taken { .. })) => return Err(another()),
         Err(e) if is_divergence(&e) => (f64::NAN, 0.0),
         Err(e) => return Err(e.into()),
     };
@@ -179,34 +181,42 @@ fn train(
     Ok(Trained { system, world, seed, budget, lr, parameters, steps, flops, work, loss, seconds })
 }
 
-/// Did its training come to an end?
-fn is_trained(paths: &Paths, card: &'static Card, budget: u64, seed: u64) -> Result<bool, SurveyError> {
+/// What its training came to; none where it diverged.
+fn trained(paths: &Paths, (card, budget, seed): (&'static Card, u64, u64)) -> Result<Option<Trained>, SurveyError> {
     let trained: Trained = records::read(&paths.result(&Stage::Train { card, budget, seed }))?;
-    Ok(trained.loss.is_finite())
+    Ok(Some(trained).filter(|trained| trained.loss.is_finite()))
 }
 
-/// A run to be asked: whole, and after its last step.
+/// A run to be asked: the one that was trained, whole, after its last step.
 fn subject(
     paths: &Paths,
     survey: &Survey,
     (card, budget, seed): (&'static Card, u64, u64),
+    trained: &Trained,
     monitor: &dyn Monitor,
 ) -> Result<Subject, SurveyError> {
-    let run = paths.run(card, budget, seed);
-    let lost = |problem| {
-        let result = paths.result(&Stage::Train { card, budget, seed });
-        StudyError::Lost { run: run.clone(), result, problem }
-    };
+    let (run, stage) = (paths.run(card, budget, seed), Stage::Train { card, budget, seed });
+    let lost = |problem| StudyError::Lost { run: run.clone(), result: paths.result(&stage), problem };
+    let damaged = |e: PretrainError| SurveyError::from(lost(e.to_string()));
+    let found = PretrainManifest::read(&run).map_err(|e| damaged(e.into()))?;
+    if !is_of(&found, &level::with_steps(level::settings(card, seed, trained.lr)?, trained.steps)) {
+        return Err(SurveyError::AnotherRun { run, stage: stage.to_string() });
+    }
     let subject = Subject::read(&run, survey.stories, monitor).map_err(|e| match e {
-        SurveyError::Pretrain(e) => lost(e.to_string()).into(),
+        SurveyError::Pretrain(e) => damaged(e),
         e => e,
     })?;
-    let (done, steps) = (subject.run.trainer.done(), subject.run.manifest.steps);
+    let (done, steps) = (subject.run.trainer.done(), trained.steps);
     if done < steps {
         let problem = format!("{}: expected the model after step {steps}, found the one after step {done}", run.display());
         return Err(lost(problem).into());
     }
     Ok(subject)
+}
+
+/// Is it a run with these settings?
+fn is_of(found: &PretrainManifest, settings: &PretrainSettings) -> bool {
+    level::are_same(&found.settings, settings) && found.corpus.is_none()
 }
 
 fn ask(
@@ -228,18 +238,19 @@ fn ask(
         told,
         seconds: begin.elapsed().as_secs_f64(),
     };
-    if !is_trained(paths, card, budget, seed)? {
+    let Some(trained) = trained(paths, (card, budget, seed))? else {
         return Ok(asked(Understanding::none(), None, Generation::none(), (0, survey.told)));
-    }
-    let subject = subject(paths, survey, (card, budget, seed), monitor)?;
+    };
+    let subject = subject(paths, survey, (card, budget, seed), &trained, monitor)?;
     let (stories, model, by_bayes) = (&subject.stories, subject.model(), subject.is_by_bayes());
     let passes = if by_bayes { 2 } else { 3 };
     let job = Job::new("asking", passes * stories.len() as u64, "stories");
     let mut watched = Watched { progress: monitor.begin(job), done: 0, paths };
-    let generation = generation(stories, |story| watched.next(|| model.along(story)))?;
+    let places = subject.drawn(survey.places, seed);
+    let generation = generation(stories, &places, |story| watched.next(|| model.along(story)))?;
     let mut understood =
         |places: &[Vec<usize>]| understanding(stories, places, |story, at| watched.next(|| model.cloze(story, at)));
-    let drawn = understood(&subject.drawn(survey.places, seed))?;
+    let drawn = understood(&places)?;
     let everywhere = if by_bayes { None } else { Some(understood(&subject.everywhere())?) };
     watched.progress.finish();
     let told = (told(&*model, &subject.world, &subject.lexicon, survey.told, seed), survey.told);
@@ -270,8 +281,8 @@ fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyErr
     let counted = |by_reach| Counted { world: survey.world.clone(), seed, by_reach };
     for &budget in survey.budgets.iter().rev() {
         for card in survey.cards() {
-            if is_trained(paths, card, budget, seed)? {
-                return Ok(counted(subject(paths, survey, (card, budget, seed), &Silent)?.counted()));
+            if let Some(trained) = trained(paths, (card, budget, seed))? {
+                return Ok(counted(subject(paths, survey, (card, budget, seed), &trained, &Silent)?.counted()));
             }
         }
     }

@@ -38,6 +38,8 @@ pub(super) struct Encoder {
 
 /// The pooler of a body, without its prefix.
 const POOLER: &str = "pooler.dense";
+/// What says whether the second of two texts follows the first.
+const FOLLOWS: &str = "cls.seq_relationship";
 const BERTS_HEADS: [&str; 5] =
     ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions", POOLER, "classifier"];
 const BERTS_COPIES: &[(&str, &str)] = &[
@@ -130,7 +132,7 @@ impl Encoder {
             "transform" => output.into(),
             "score.pooler" if choice || pooler == POOLER => of_body(POOLER),
             "score.pooler" => pooler.into(),
-            "score" if next => "cls.seq_relationship".into(),
+            "score" if next => FOLLOWS.into(),
             "score" if choice => "classifier".into(),
             "score" => classifier.into(),
             other => of_body(EMBEDDINGS.iter().find(|(ours, _)| *ours == other)?.1),
@@ -300,9 +302,9 @@ impl Dialect for Encoder {
         self.copies
     }
 
-    /// A body alone has a pooler, which only heads read.
+    /// A body alone has a pooler, which only heads read; one that fills masks may have been published with the head for pairs.
     fn ignores(&self, name: &str) -> bool {
-        let of_pooler = name.strip_prefix(POOLER).is_some_and(|kind| [".weight", ".bias"].contains(&kind));
-        ["embeddings.position_ids", "embeddings.token_type_ids"].contains(&name) || of_pooler
+        let of = |module: &str| name.strip_prefix(module).is_some_and(|kind| [".weight", ".bias"].contains(&kind));
+        ["embeddings.position_ids", "embeddings.token_type_ids"].contains(&name) || of(POOLER) || of(FOLLOWS)
     }
 }

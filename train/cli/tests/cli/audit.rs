@@ -5,6 +5,7 @@ use gradus_io::progress::Silent;
 use gradus_model::{Activation, ModelConfig};
 use gradus_report::metrics::{self, Record};
 use gradus_train::pretrain::Stored;
+use gradus_train::systems;
 
 use super::*;
 
@@ -88,7 +89,7 @@ fn systems_are_held_to_their_cards() {
     assert_eq!(gpt["sight"][2], serde_json::json!(["d", "abc···", "abc···"]));
     assert!((number(&gpt["learnt"]) - 1.0).abs() < 1e-9 && (number(&bert["learnt"]) - 2.0).abs() < 0.05, "{found}");
     assert!(desk.gradus("audit systems lstm --quiet").printed().contains("f ← abcde·"));
-    desk.gradus("audit systems elmo").misused(&["elmo", "expected a system: gpt, lstm, bert, gpt2 or roberta"]);
+    desk.gradus("audit systems elmo").misused(&["elmo", &format!("expected a system: {}", systems::names())]);
 }
 
 #[test]

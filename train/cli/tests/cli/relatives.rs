@@ -1,6 +1,8 @@
 //! GPT-1's relatives from outside: each system trains, stops and goes on to the same bits, and says what stands in a gap.
 
-use gradus_train::systems::ALL;
+use gradus_report::metrics::{self, VALIDATION};
+use gradus_train::systems::{self, ALL};
+use gradus_train::views::ViewPlan;
 
 use super::*;
 
@@ -38,6 +40,12 @@ fn every_system_trains_to_the_same_bits_and_fills_a_gap() {
         pretrain(&desk, card.name, "cut", &format!("--threads 2 --stop-at 3 {units}")).json();
         let resumed = desk.gradus("pretrain --resume cut --quiet --json").json();
         assert_eq!(sha(&resumed), sha(&whole), "{}", card.name);
+        let evaluated = metrics::read(&desk.path("whole/metrics.jsonl")).unwrap();
+        let follows = metrics::evaluations(&evaluated, VALIDATION).last().expect("one at the end").follows;
+        let reads_pairs = matches!(card.axes.view, ViewPlan::Masked(plan) if plan.pairs);
+        assert_eq!(follows.is_some(), reads_pairs, "{}", card.name);
+        assert!(follows.is_none_or(|it| it.right <= it.pairs && it.pairs > 0 && it.nll.is_finite()), "{follows:?}");
+        assert_eq!(desk.text("whole/report.html").contains("Second texts told apart"), reads_pairs, "{}", card.name);
         let model = desk.json("whole/config.json");
         assert_eq!(model["model_type"], card.model_type, "{}", card.name);
 
@@ -82,7 +90,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     desk.write("bert/gradus_tokenizer.json", desk.text("gpt/gradus_tokenizer.json"));
     fill("Mia s[MASK]w a cat.").fails_with(&["expected a tokenizer with [CLS], [SEP] and [MASK]"]);
 
-    pretrain(&desk, "gpt9", "new", "").misused(&["--system gpt9: expected gpt, lstm, bert, gpt2 or roberta"]);
+    pretrain(&desk, "gpt9", "new", "").misused(&[&format!("--system gpt9: expected {}", systems::names())]);
     pretrain(&desk, "gpt", "new", "--pairs").misused(&["--pairs", "expected --view masked with it"]);
     desk.write("corpus.txt", "no end in sight ".repeat(300));
     pretrain(&desk, "bert", "new", "").misused(&["--pairs true: expected texts of several sentences", "--pairs false"]);
@@ -128,7 +136,7 @@ fn the_systems_are_shown() {
     let differ = gradus("systems bert --against roberta --json").json();
     assert_eq!(items(&differ["axes"])[2], serde_json::json!({ "axis": "segments", "bert": "2", "roberta": "1" }));
     assert_eq!(items(&gradus("systems --json").json()["systems"]).len(), ALL.len());
-    gradus("systems gpt9").misused(&["gpt9: expected a system: gpt, lstm, bert, gpt2 or roberta"]);
+    gradus("systems gpt9").misused(&[&format!("gpt9: expected a system: {}", systems::names())]);
 }
 
 /// What a task's classes, a pair read once and a choice of answers are to each system; a cut run goes on to the same bits.

@@ -43,7 +43,7 @@ pub enum Unit {
     Way,
     /// The same, of the noise of a curve.
     Roughness,
-    /// Nats per example.
+    /// Nats per example, or per word.
     Nats,
 }
 
