@@ -33,7 +33,7 @@ pub struct Labels {
     pub head: usize,
     /// Sequences per example: 1; 2 where both orders are read; K for K answers to choose from.
     pub per_example: usize,
-    /// The position of the extract token in each sequence (B).
+    /// The position of the extract token in each sequence (B); of BERT's rows, the first slot.
     pub extract: Arc<[u32]>,
     /// The probability that each class (or answer) should have, (examples, classes) row-major.
     pub targets: Arc<[f64]>,

@@ -266,7 +266,7 @@ impl GptConfig {
         ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, "a number above 0, at most 1", "--epsilon")?;
         check_std(self.initializer_range)?;
         let segments = self.parts.segments;
-        ensure(segments <= 1 << 10, "segments", segments, "a number from 0 to 1024", "the system's card")?;
+        ensure(segments <= 1 << 10, "segments", segments, "a number from 0 to 1024", "--segments")?;
         let joint = self.embedding == Embedding::Joint;
         ensure(!joint || self.parts.are_none(), "embedding", "joint", "separate, in a model with further parts", "--embedding")?;
         check_parameters(self.parameters(), "a smaller --width, --layers or vocabulary")

@@ -28,7 +28,7 @@ use crate::tree;
 use crate::tree::Seq;
 
 tree! {
-    /// A GPT with a `V` for every parameter.
+    /// A Transformer, GPT-1's or a relative's, with a `V` for every parameter.
     pub struct Gpt<V> {
         /// Wₑ (V, d), the output's matrix too; with the joint embedding the position rows follow the tokens'.
         tokens_embed: Table<V>,

@@ -1,4 +1,4 @@
-//! The layers of a GPT: linear, layer norm, embedding, attention, the feed-forward network.
+//! The layers of a Transformer: linear, layer norm, embedding, attention, the feed-forward network.
 //!
 //! `declare` states a layer's parameters and settings, `forward` what it computes.
 

@@ -1,4 +1,4 @@
-//! GPT-1: its layers, its objectives and its checkpoints in Hugging Face's format.
+//! GPT-1 and its relatives: their layers, objectives and checkpoints in Hugging Face's format.
 //!
 //! A model is a [`Tree`]: the same struct with a declaration, a tensor, a variable on a tape, a gradient or a moment at each
 //! leaf. So `Gpt<Param>` says what the parameters are, `Gpt<Tensor>` is the parameters at rest, `Gpt<Var>` computes, and every

@@ -70,6 +70,11 @@ impl Side {
         Side { sequences, tokens: tokens.into(), segments: None, sight: Sight::Causal }
     }
 
+    /// Tokens (B·T) of which each sees all of its sequence.
+    pub fn full(sequences: usize, tokens: impl Into<Arc<[u32]>>) -> Self {
+        Side { sequences, tokens: tokens.into(), segments: None, sight: Sight::Full(None) }
+    }
+
     /// Slots per sequence T.
     pub fn length(&self) -> usize {
         self.tokens.len().checked_div(self.sequences).unwrap_or(0)

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use gradus_model::{Batch, Model, Side, Sight};
+use gradus_model::{Batch, Model, Side};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
@@ -15,7 +15,7 @@ use crate::evaluate::fills_masks;
 use crate::finetune::task_head;
 use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
-use crate::views::{self, Marks};
+use crate::views::{self, Marks, MaskPlan};
 
 /// What stands for a gap in a text.
 pub const GAP: &str = "[MASK]";
@@ -38,6 +38,15 @@ pub enum FillError {
     Gaps { gaps: usize },
     #[error("the text has {found} tokens, the model sees {context}: give a shorter text")]
     TooLong { found: usize, context: usize },
+    #[error("the text has {found} tokens, which do not fit the {room} places between the model's marks: give a shorter text")]
+    NoRoom { found: usize, room: usize },
+    #[error("expected {GAP} in each gap, found {own}, by which the model's tokenizer writes it: write {GAP} there")]
+    OwnMask { own: String },
+    #[error(
+        "expected a tokenizer beside the model, for the ids of its marks, which it cannot be asked without; found none: copy the model's own \
+         there"
+    )]
+    NoTokenizer,
     #[error(
         "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, since the model fills masks; found none of them"
     )]
@@ -74,6 +83,8 @@ pub struct Filled {
     pub gaps: Vec<Gap>,
     /// Were they answered by Bayes?
     pub by_bayes: bool,
+    /// By Bayes: does nothing stand before the gap? Then all tokens are taken to be equally probable there.
+    pub is_first: bool,
 }
 
 /// Fills the gaps of a text. `reach` is told how many of the vocabulary's tokens have been tried.
@@ -93,24 +104,34 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     let vocab = tokenizer.vocab_size();
     if fills_masks(model) {
         let marks = marks(model, tokenizer)?;
+        if let Some(own) = tokenizer.token(marks.mask).filter(|own| own != GAP && text.contains(own.as_str())) {
+            return Err(FillError::OwnMask { own });
+        }
         let inner = pieces.join(&marks.mask);
-        let tokens = [&[marks.open], &inner[..], &[marks.close]].concat();
-        fits(model, tokens.len())?;
+        let (found, room) = (inner.len(), model.backbone.config().context().saturating_sub(MaskPlan::MARKS));
+        if found > room {
+            return Err(FillError::NoRoom { found, room });
+        }
+        let tokens = marks.around(&inner);
         let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == marks.mask).collect();
-        let side = Side { sequences: 1, tokens: tokens.into(), segments: None, sight: Sight::Full(None) };
+        let side = Side::full(1, tokens);
         let logits = views::logits(model, &side, &slots);
         let gaps = slots.iter().zip(logits).map(|(slot, z)| Gap { at: slot - 1, probabilities: probabilities(&z[..vocab]) });
-        return Ok(Filled { gaps: gaps.collect(), by_bayes: false });
+        return Ok(Filled { gaps: gaps.collect(), by_bayes: false, is_first: false });
     }
     if gaps > 1 {
         return Err(FillError::Gaps { gaps });
     }
     let [before, after] = [&pieces[0], &pieces[1]];
-    let opening = tokenizer.token_id(SEPARATOR);
-    fits(model, before.len() + after.len() + usize::from(opening.is_some()))?;
+    // A text is opened as those were that the model learnt from, once.
+    let opening = tokenizer.token_id(SEPARATOR).filter(|id| before.first() != Some(id));
     let opened = [opening.as_slice(), before].concat();
+    let (found, context) = (opened.len() + after.len(), model.backbone.config().context());
+    if found > context {
+        return Err(FillError::TooLong { found, context });
+    }
     let probabilities = by_bayes(model, &opened, &(0..vocab as u32).collect::<Vec<_>>(), after, reach);
-    Ok(Filled { gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true })
+    Ok(Filled { gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true, is_first: opened.is_empty() })
 }
 
 /// The special tokens of a model that fills masks.
@@ -124,11 +145,6 @@ pub fn marks(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<Marks, Fill
     Marks::of(tokenizer).ok_or(FillError::NoMarks)
 }
 
-fn fits(model: &Model<Tensor>, found: usize) -> Result<(), FillError> {
-    let context = model.backbone.config().context();
-    if found <= context { Ok(()) } else { Err(FillError::TooLong { found, context }) }
-}
-
 /// P(w | the rest) of each of these tokens between two texts, over them alone: from the probability of the whole with each. What comes before
 /// is the same in all, so only the token and what follows are asked.
 pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[u32], reach: &mut dyn FnMut(usize)) -> Vec<f64> {
@@ -139,6 +155,7 @@ pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[
         let rows: Vec<Vec<u32>> = tokens.iter().map(|&token| [before, &[token], after].concat()).collect();
         if asked.is_empty() {
             log_probs.extend(vec![0.0; rows.len()]);
+            reach(log_probs.len());
             continue;
         }
         let inputs: Vec<u32> = rows.iter().flat_map(|row| &row[..length]).copied().collect();
@@ -208,6 +225,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_text_is_opened_once_and_a_first_gap_is_told() {
+        let config = || GptConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        let [bare, opened] = ["a[MASK]c", "<story>a[MASK]c"].map(|text| filled(config(), text).unwrap());
+        assert_eq!(bare.gaps[0].probabilities, opened.gaps[0].probabilities);
+        assert_eq!((bare.gaps[0].at, opened.gaps[0].at, bare.is_first), (1, 2, false));
+        let model = Model::init(&config().into(), 3);
+        let (mut plain, mut reached) = (Tokenizer::characters(["abcd"]), 0);
+        plain.add_special("[MASK]").unwrap();
+        let alone = fill(&model, &plain, "[MASK]", &mut |done| reached = done).unwrap();
+        assert!(alone.is_first && reached == plain.vocab_size());
+        let equal = 1.0 / plain.vocab_size() as f64;
+        assert!(alone.gaps[0].probabilities.iter().all(|p| (p - equal).abs() < 1e-12));
+    }
+
+    #[test]
+    fn the_tokenizer_s_own_mask_is_no_gap() {
+        let mut tokenizer = Tokenizer::characters(["abcd"]);
+        ["<s>", "</s>", "<mask>"].into_iter().for_each(|special| _ = tokenizer.add_special(special).unwrap());
+        let model = Model::init(&bert().into(), 3);
+        let fill = |text| fill(&model, &tokenizer, text, &mut |_| {});
+        assert_eq!(fill("a[MASK]c").unwrap().gaps.len(), 1);
+        let told = fill("a<mask>[MASK]").err().unwrap().to_string();
+        assert!(told.starts_with("expected [MASK] in each gap, found <mask>"), "{told}");
+    }
+
     /// The blank before a gap is part of the word that is asked, where tokens begin with one.
     #[test]
     fn a_gap_of_a_byte_level_tokenizer() {
@@ -227,7 +270,8 @@ mod tests {
         let gpt = || GptConfig { vocab: 8, context: 9, ..tiny_gpt() };
         assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
         assert!(told(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
-        assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 10 tokens, the model sees 9"));
+        assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, which do not fit the 7 places between"));
+        assert!(told(gpt(), "a[MASK]bcdabcda").starts_with("the text has 10 tokens, the model sees 9"));
         let bare = Tokenizer::characters(["abcd"]);
         let model = Model::init(&bert().into(), 1);
         let error = fill(&model, &bare, "a[MASK]", &mut |_| {}).err().unwrap();

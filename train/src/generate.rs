@@ -21,7 +21,7 @@ use gradus_tensor::{Real, Tensor};
 use crate::hyperparameters::{RangeError, in_range};
 use crate::tasks::largest;
 
-pub use masked::generate_masked;
+pub use masked::{first_unseen, generate_masked};
 
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -37,6 +37,9 @@ pub enum CliError {
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Fill(#[from] FillError),
+    /// A model that cannot be asked to fill anything.
+    #[error("{model}: {error}")]
+    OfModel { model: PathBuf, error: FillError },
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The device that a run was begun on.
@@ -102,6 +105,8 @@ pub enum CliError {
     /// Too little text to predict anything.
     #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", many(*tokens, "token"))]
     TooShort { path: PathBuf, tokens: usize },
+    #[error("{path}: expected a text, found no token in it")]
+    Empty { path: PathBuf },
     #[error("expected a finite loss on this text, found {nll}: the model is damaged or diverged; take an earlier checkpoint")]
     NotFinite { nll: f64 },
     #[error("cannot start {threads} threads: {source}; give a smaller --threads")]
@@ -120,6 +125,16 @@ pub enum StoryError {
 }
 
 impl CliError {
+    /// An error of filling gaps, with the model where it is the model's.
+    pub fn of_model(model: &Path, error: FillError) -> Self {
+        match error {
+            FillError::FineTuned | FillError::NoMarks | FillError::NoTokenizer => {
+                CliError::OfModel { model: model.into(), error }
+            }
+            of_text => of_text.into(),
+        }
+    }
+
     /// What the process ends with: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -140,7 +155,7 @@ impl CliError {
                 _ => 1,
             },
             CliError::Generate(GenerateError::Range(_)) => 2,
-            CliError::Fill(FillError::NoGap | FillError::Gaps { .. }) => 2,
+            CliError::Fill(FillError::NoGap | FillError::Gaps { .. } | FillError::OwnMask { .. }) => 2,
             CliError::Finetune(e) | CliError::StepInputs(StepInputsError::Finetune(e)) => 1 + u8::from(e.is_of_settings()),
             CliError::StepInputs(StepInputsError::Range(_)) => 2,
             CliError::Tasks(WriteTasksError::Range(_)) => 2,

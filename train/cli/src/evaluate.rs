@@ -82,17 +82,17 @@ pub struct Args {
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     zero_shot: bool,
     /// A token that opens every text, if the model was trained with one (with --zero-shot): <story> in the micro-world.
-    #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
+    #[arg(long, value_name = "TOKEN", requires = "zero_shot", conflicts_with_all = ["corpus", "ids"])]
     opening: Option<String>,
     /// At most this many rows of the split, evenly spaced.
     #[arg(long, value_name = "N", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     rows: Option<usize>,
     /// What is asked in each slot of --ids: the token that belongs there (to a model of the next token, the one that follows), or `-`
     /// where nothing is asked. A model that fills masks needs it: --ids has the ids of [MASK] where tokens are hidden.
-    #[arg(long, value_name = "FILE", requires = "ids")]
+    #[arg(long, value_name = "FILE", requires = "ids", conflicts_with_all = ["corpus", "task"])]
     targets: Option<PathBuf>,
     /// The segment of each slot of --ids, for a model with segments [default: all 0].
-    #[arg(long, value_name = "FILE", requires = "targets")]
+    #[arg(long, value_name = "FILE", requires = "targets", conflicts_with_all = ["corpus", "task"])]
     segments: Option<PathBuf>,
     /// Tokens per window, from 1 to the model's context, which is the default.
     #[arg(long, value_name = "T", conflicts_with_all = ["ids", "task"])]
@@ -160,7 +160,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let (model, device) = (dir.read()?, args.on.open()?);
     let config = model.backbone.config();
     if fills_masks(&model) && task_head(&model).is_some() {
-        return Err(FillError::FineTuned.into());
+        return Err(CliError::of_model(&args.model, FillError::FineTuned));
     }
     if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
         let asked = numbers::read(args, ids, targets, &config)?;
@@ -172,10 +172,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if fills_masks(&model) {
         let (tokenizer, path) = masked_input(args, &dir, &model)?;
-        let marks = Marks::of(&tokenizer).ok_or(FillError::NoMarks)?;
+        let marks = Marks::of(&tokenizer).ok_or_else(|| CliError::of_model(&args.model, FillError::NoMarks))?;
         let context = args.context.unwrap_or(config.context());
         within("context", context, MaskPlan::MARKS + 1..=config.context(), ", the model's context")?;
         let sequences = corpus(path, &tokenizer, args.talk.quiet)?;
+        if sequences.ids.iter().all(Vec::is_empty) {
+            return Err(CliError::Empty { path: path.to_owned() });
+        }
         let result = match args.dtype {
             Dtype::F32 => pseudo(args, &model.to(&device)?, &sequences, (marks, context)),
             Dtype::F64 => pseudo(args, &model.cast::<_, f64>().to(&device)?, &sequences, (marks, context)),
@@ -185,7 +188,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let windows = windows(args, &config)?;
     let sequences = match (&args.input.ids, &args.input.corpus) {
         (Some(path), _) => one_sequence(path, &config)?,
-        (None, Some(path)) => corpus(path, &dir.required_tokenizer(&model)?, args.talk.quiet)?,
+        (None, Some(path)) => {
+            let sequences = corpus(path, &dir.required_tokenizer(&model)?, args.talk.quiet)?;
+            if sequences.ids.iter().all(|ids| ids.len() < 2) {
+                let tokens = sequences.ids.iter().map(Vec::len).sum();
+                return Err(CliError::TooShort { path: path.to_owned(), tokens });
+            }
+            sequences
+        }
         (None, None) => unreachable!("clap asks for one of them"),
     };
     let result = match args.dtype {
@@ -262,9 +272,6 @@ fn corpus(path: &Path, tokenizer: &Tokenizer, quiet: bool) -> Result<Sequences, 
         Ok::<_, CliError>(())
     })?;
     let tokens = ids.iter().map(Vec::len).sum();
-    if ids.iter().all(|ids| ids.len() < 2) {
-        return Err(CliError::TooShort { path: path.to_owned(), tokens });
-    }
     if !quiet {
         output::say(&format!("{}: {} in {}", path.display(), many(tokens, "token"), many(ids.len(), "file")));
     }

@@ -48,6 +48,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let model = dir.load()?;
     let files = openai::files(&model).map_err(ModelDirError::from)?;
     let tokenizer = dir.required_tokenizer(&model)?;
+    tokenizer.released(dir.path())?;
     belong_together(dir.path(), &model, &tokenizer)?;
     replace_directory(&args.openai, |fresh| {
         for (name, bytes) in files {

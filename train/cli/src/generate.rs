@@ -7,8 +7,8 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
 use gradus_train::evaluate::fills_masks;
-use gradus_train::fill;
-use gradus_train::generate::{Choice, Continuation, Overflow, Slide, generate, generate_masked};
+use gradus_train::fill::{self, FillError};
+use gradus_train::generate::{Choice, Continuation, Overflow, Slide, first_unseen, generate, generate_masked};
 use gradus_train::model_dir::ModelDir;
 use gradus_train::views::Marks;
 use serde_json::json;
@@ -84,7 +84,7 @@ struct Input {
     /// Text to continue.
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// File of token ids separated by white space, to continue; needs no tokenizer.
+    /// File of token ids separated by white space, to continue; needs no tokenizer, unless the model fills masks.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
 }
@@ -101,8 +101,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
     let context = model.backbone.config().context();
     let marks = if fills_masks(&model) { Some(marks_of(&model, &dir)?) } else { None };
-    let slid = Slide::first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide && marks.is_none());
-    if let Some(Slide { at, unseen }) = slid {
+    let first = if marks.is_some() { first_unseen } else { Slide::first };
+    let slid = first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
+    if let Some(Slide { at, .. }) = slid.filter(|_| marks.is_some()) {
+        output::say(&format!(
+            "note: the model's context is {context} tokens, masks included, so from token {} on, prompt included, it no longer sees the \
+             beginning: half of the context has masks, and the last tokens of the text fill the rest",
+            at + 1
+        ));
+    } else if let Some(Slide { at, unseen }) = slid {
         output::say(&format!(
             "note: the model's context is {context} tokens, so the window slides from token {} on, prompt included: the model \
              re-reads only the last {} tokens and no longer sees tokens 1 to {unseen}; this repeats each time the context is full",
@@ -144,7 +151,8 @@ fn marks_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<Marks, CliError> {
         "note: this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
          still to come, given the text before",
     );
-    Ok(fill::marks(model, &dir.required_tokenizer(model)?)?)
+    let found = dir.tokenizer(model)?.ok_or(FillError::NoTokenizer).and_then(|tokenizer| fill::marks(model, &tokenizer));
+    found.map_err(|e| CliError::of_model(dir.path(), e))
 }
 
 /// What is continued.

@@ -1,8 +1,8 @@
-//! Token ids in a file, separated by white space.
+//! Numbers in a file, separated by white space.
 
 use std::path::Path;
 
-use gradus_text::{parse_ids, parse_targets, read_text};
+use gradus_text::{parse_ids, parse_segments, parse_targets, read_text};
 
 use crate::error::CliError;
 
@@ -13,5 +13,10 @@ pub fn read_ids(path: &Path, vocab: usize, owner: &'static str) -> Result<Vec<u3
 
 /// Reads what is asked: ids of the model, or `-` where nothing is.
 pub fn read_targets(path: &Path, vocab: usize) -> Result<Vec<Option<u32>>, CliError> {
-    Ok(parse_targets(path, &read_text(path)?, vocab, "model")?)
+    Ok(parse_targets(path, &read_text(path)?, vocab)?)
+}
+
+/// Reads segments of a model that tells so many apart.
+pub fn read_segments(path: &Path, segments: usize) -> Result<Vec<u32>, CliError> {
+    Ok(parse_segments(path, &read_text(path)?, segments)?)
 }

@@ -39,7 +39,7 @@ pub struct Args {
     /// Continue the run in this directory; everything is read from there
     #[arg(long, conflicts_with = "config")]
     resume: Option<PathBuf>,
-    /// TOML file of options; flags override it
+    /// TOML file of settings, the fields named as the flags are with `_` for `-`; flags override it, and --out, --cache, --threads, --quiet and --corpus are flags only
     #[arg(long)]
     config: Option<PathBuf>,
     /// Stop after this many steps, with the schedule unchanged, so that --resume can continue

@@ -1,6 +1,7 @@
 //! `gradus survey`.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
@@ -37,8 +38,8 @@ pub struct Args {
     /// Continue the survey in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "systems", "quick", "scale"])]
     resume: Option<PathBuf>,
-    /// Systems, with commas between them
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = SURVEYED.map(|card| card.name.to_owned()))]
+    /// Systems (`gradus systems` lists them), with commas between several
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = surveyed())]
     systems: Vec<String>,
     /// Number of seeds, from 1 to 100, each with stories and models of its own; claims are decided by six or more
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -56,6 +57,12 @@ pub struct Args {
     page: Report,
     #[command(flatten)]
     talk: Talk,
+}
+
+/// The systems that are placed unless others are asked for.
+fn surveyed() -> &'static str {
+    static NAMES: LazyLock<String> = LazyLock::new(|| SURVEYED.map(|card| card.name).join(","));
+    &NAMES
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {

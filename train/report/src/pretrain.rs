@@ -16,6 +16,11 @@ const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predict
     byte are the same nats, summed, over ln 2 and the bytes of the text, so models with different tokens can be compared. \
     Evaluations are made without dropout, the train loss with it.";
 
+/// The same where tokens are hidden.
+const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per token asked, given all others of its text; pseudo-perplexity is its \
+    exponential: neither makes a probability of the text, and they are compared between models that fill masks alone. Evaluations are \
+    made without dropout, the train loss with it.";
+
 /// How the limit is defined.
 const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that it was drawn from: on average no \
     model can pass it.";
@@ -42,6 +47,8 @@ pub struct PretrainReport {
     pub lead: String,
     /// The run's records, from its metrics file. The limit is that of the evaluations on [`VALIDATION`].
     pub records: Vec<Record>,
+    /// Are tokens asked that are hidden, given all others? Then a loss is no probability of the text.
+    pub masked: bool,
     /// What others reach on the same held-out text.
     pub baselines: Vec<Baseline>,
     /// The excess over the limit that the run aims at: 0.10 for 10 %.
@@ -76,7 +83,8 @@ impl PretrainReport {
             last.map_or(name.to_string(), |last| format!("{name}: {:.3}", last.1))
         };
         let description = format!(
-            "Loss in nats per token over tokens seen: {}, {}{}.",
+            "Loss in {} over tokens seen: {}, {}{}.",
+            self.unit(),
             named("train ends at", &smoothed),
             named("validation ends at", &validation),
             levels.iter().map(|level| format!(", {}", level.name)).collect::<String>()
@@ -85,7 +93,7 @@ impl PretrainReport {
             title: "Loss over tokens seen".into(),
             description,
             x: Axis::new("tokens seen", Scale::Linear),
-            y: Axis::new("loss, nats per token", Scale::Log),
+            y: Axis::new(&format!("loss, {}", self.unit()), Scale::Log),
             curves: vec![
                 Curve { name: String::new(), points: train, ink: Ink::Raw, dots: false },
                 Curve { name: named("train", &smoothed), points: smoothed, ink: Ink::Train, dots: false },
@@ -103,7 +111,7 @@ impl PretrainReport {
             kicker: "Gradus · pre-training".into(),
             title: self.title.clone(),
             lead: self.lead.clone(),
-            foot: FOOT.into(),
+            foot: if self.masked { FOOT_MASKED } else { FOOT }.into(),
             ..Document::default()
         };
         if self.limit().is_some() {
@@ -123,6 +131,11 @@ impl PretrainReport {
         document
     }
 
+    /// What losses are in.
+    fn unit(&self) -> &'static str {
+        if self.masked { "nats per token asked" } else { "nats per token" }
+    }
+
     fn evaluations(&self) -> impl DoubleEndedIterator<Item = &EvaluationRecord> {
         metrics::evaluations(&self.records, VALIDATION)
     }
@@ -136,9 +149,10 @@ impl PretrainReport {
         let mut figures = Vec::new();
         let mut add = |name: &str, value: String, hint: String| figures.push(Figure { name: name.into(), value, hint });
         if let Some(best) = &summary.best {
-            let at = format!("nats per token, at step {}", count(best.at.step));
+            let at = format!("{}, at step {}", self.unit(), count(best.at.step));
             add("Best validation loss", format!("{:.3}", best.nll), at);
-            add("Perplexity", figure(best.perplexity), "on held-out text".into());
+            let perplexity = if self.masked { "Pseudo-perplexity" } else { "Perplexity" };
+            add(perplexity, figure(best.perplexity), "on held-out text".into());
             if let Some(bits) = best.bits_per_byte {
                 let limit = best.limit_bits_per_byte().map_or(String::new(), |limit| format!("limit {limit:.3}"));
                 add("Bits per byte", format!("{bits:.3}"), limit);
@@ -232,7 +246,8 @@ impl PretrainReport {
         models.extend(limit.map(|limit| ("exact limit".to_string(), limit, false)));
         models.extend(self.baselines.iter().map(|baseline| (baseline.name.clone(), baseline.nll, false)));
         models.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let mut heads = vec!["on the same held-out text", "nats per token", "perplexity"];
+        let perplexity = if self.masked { "pseudo-perplexity" } else { "perplexity" };
+        let mut heads = vec!["on the same held-out text", self.unit(), perplexity];
         heads.extend(bits_per_nat.map(|_| "bits per byte"));
         heads.extend(limit.map(|_| "above the limit"));
         let row = |(head, nll, own): (String, f64, bool)| {
@@ -368,6 +383,7 @@ mod tests {
         records.push(Record::Warning { step: 700, elapsed: 140.0, text: "one <odd> thing".into() });
         let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
         PretrainReport {
+            masked: false,
             title: "A small world, learnt".into(),
             lead: "A GPT of four layers reads short stories drawn from a grammar whose every probability is known.".into(),
             records,

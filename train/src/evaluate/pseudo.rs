@@ -9,7 +9,7 @@
 //!
 //! A text longer than the context is cut into windows, which do not overlap; a token is known from its own window.
 
-use gradus_model::{Batch, Model, Side, Sight};
+use gradus_model::{Batch, Model, Side};
 use gradus_tensor::{Real, Tensor};
 
 use super::BATCH_TOKENS;
@@ -45,12 +45,12 @@ pub fn pseudo_losses<T: Real>(
 
 /// A window once for each of these of its tokens, which is hidden and asked.
 fn with_each_hidden(window: &[u32], hidden: &[usize], marks: Marks) -> Batch {
-    let row = [&[marks.open], window, &[marks.close]].concat();
+    let row = marks.around(window);
     let mut tokens = row.repeat(hidden.len());
     let asked: Vec<u32> = hidden.iter().enumerate().map(|(number, &at)| (number * row.len() + 1 + at) as u32).collect();
     asked.iter().for_each(|&slot| tokens[slot as usize] = marks.mask);
     Batch {
-        side: Side { sequences: hidden.len(), tokens: tokens.into(), segments: None, sight: Sight::Full(None) },
+        side: Side::full(hidden.len(), tokens),
         targets: hidden.iter().map(|&at| window[at]).collect(),
         weights: vec![1.0; asked.len()].into(),
         asked: Some(asked.into()),

@@ -4,14 +4,15 @@
 //! [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]        a mask for each token to come; xₙ₊₁ is drawn at the first        (n → n + 1)
 //! ```
 //!
-//! It knows how much is to come, and nothing of it. The marks, and what else is no word of the tokenizer's, are never drawn. Where the text and its masks do not fit the
-//! context, half of it has masks, and the last tokens of the text that fit before them are read.
+//! It knows how much is to come, and nothing of it. The marks, and what else is no word of the tokenizer's, are never drawn. Where the text
+//! and its masks do not fit the context, half of it has masks, and the last tokens of the text that fit before them are read. (A survey's G
+//! asks otherwise, in the format of a whole story of a fixed length: how much is to come must not tell how a story goes on.)
 
-use gradus_model::{Model, Side, Sight};
+use gradus_model::{Model, Side};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
-use super::{Continuation, GenerateError, Overflow};
+use super::{Continuation, GenerateError, Overflow, Slide};
 use crate::views::{self, Marks, MaskPlan};
 
 /// How many tokens of the text are read, and how many masks follow, with `left` tokens to come.
@@ -22,6 +23,15 @@ fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
     }
     let masks = left.min((room / 2).max(1));
     (text.min(room - masks), masks)
+}
+
+/// Where tokens begin to be drawn without seeing the beginning: as [`Slide::first`], of a model that fills masks.
+pub fn first_unseen(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
+    let unseen = |drawn: usize| {
+        let text = prompt + drawn;
+        Slide { at: text, unseen: text - window(text, tokens - drawn, context).0 }
+    };
+    (0..tokens).map(unseen).find(|slide| slide.unseen > 0)
 }
 
 /// Appends tokens to `ids`, calling `each(ids so far)` after every one; it ends early where that returns false.
@@ -45,8 +55,8 @@ pub fn generate_masked(
     }
     for left in (1..=tokens).rev() {
         let (read, masks) = window(ids.len(), left, context);
-        let row = [&[marks.open], &ids[ids.len() - read..], &vec![marks.mask; masks], &[marks.close]].concat();
-        let side = Side { sequences: 1, tokens: row.into(), segments: None, sight: Sight::Full(None) };
+        let row = marks.around(&[&ids[ids.len() - read..], &vec![marks.mask; masks]].concat());
+        let side = Side::full(1, row);
         let mut logits = views::logits(model, &side, &[1 + read]).remove(0);
         logits.truncate(vocab);
         if let Some(&found) = logits.iter().find(|z| !z.is_finite()) {
@@ -87,7 +97,7 @@ mod tests {
 
     /// The most probable word at the first mask of a row.
     fn next(row: &[u32]) -> u32 {
-        let side = Side { sequences: 1, tokens: row.into(), segments: None, sight: Sight::Full(None) };
+        let side = Side::full(1, row);
         let at = row.iter().position(|&id| id == MARKS.mask).unwrap();
         largest(&views::logits(&model(), &side, &[at])[0][..14]) as u32
     }
@@ -110,6 +120,10 @@ mod tests {
     fn what_does_not_fit_slides() {
         assert_eq!([window(2, 5, 9), window(2, 6, 9), window(9, 1, 9), window(0, 90, 9)], [(2, 5), (2, 3), (6, 1), (0, 3)]);
         assert_eq!(window(3, 2, 3), (0, 1));
+        // All that is read fits beside three masks until the text has five tokens.
+        assert_eq!(first_unseen(2, 5, 9), None);
+        assert_eq!(first_unseen(2, 20, 9), Some(Slide { at: 5, unseen: 1 }));
+        assert_eq!(first_unseen(8, 1, 9), Some(Slide { at: 8, unseen: 2 }));
         let mut ids = vec![1, 2, 3, 4, 5];
         let told = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
         assert!(

@@ -40,6 +40,7 @@ pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), Pretrai
         title,
         lead,
         records: metrics::read(&run.dir.join(METRICS_FILE)).map_err(RunError::from)?,
+        masked,
         baselines: if masked { Vec::new() } else { run.source.baselines() },
         goal: (manifest.corpus.is_none() && !masked).then_some(0.10),
         parameters: parameters as u64,

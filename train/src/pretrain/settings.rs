@@ -477,7 +477,9 @@ impl PretrainSettings {
         in_range("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
         let (found, context) = (self.objective, self.model.context());
         in_range("objective", found, found == Objective::TokenMean, "token_mean, over the tokens that are asked")?;
-        in_range("context", context, context > MaskPlan::MARKS, "more than 2, since two tokens open and close a view")
+        in_range("context", context, context > MaskPlan::MARKS, "more than 2, since two tokens open and close a view")?;
+        let expected = "more than 4 with --pairs, for a token of each text and three marks";
+        in_range("context", context, !plan.pairs || context > MaskPlan::MARKS + 2, expected)
     }
 
     /// What its model has beside GPT-1's parts.
@@ -588,6 +590,7 @@ mod tests {
             ("view = 'masked'\npairs = true", "--segments 0: expected at least 2"),
             ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected transformer"),
             ("system = 'bert'\ncontext = 2", "--context 2: expected more than 2"),
+            ("system = 'bert'\ncontext = 4", "--context 4: expected more than 4 with --pairs"),
             ("units = 64", "--units 64: expected --backbone lstm with it, or no --units"),
         ] {
             let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();

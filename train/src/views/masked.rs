@@ -71,9 +71,8 @@ impl Scheme for Masked {
     }
 
     fn whole(&self, text: &Text) -> View {
-        let Marks { open, close, .. } = self.marks;
         let words = &text.tokens[..text.tokens.len().min(self.room)];
-        let tokens = [&[open], words, &[close]].concat();
+        let tokens = self.marks.around(words);
         View { segments: vec![0; tokens.len()], tokens, asked: (1..).zip(words.iter().copied()).collect(), class: None }
     }
 }

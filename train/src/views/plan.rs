@@ -1,6 +1,6 @@
 //! How a run views its texts, as it is kept with it.
 
-use gradus_model::{Side, Sight};
+use gradus_model::Side;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +44,9 @@ impl MaskPlan {
         let Shares { mask, replace } = self.shares;
         in_range("mask-rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "a share of the tokens, above 0 and at most 1")?;
         in_range("mask-hide", mask, (0.0..=1.0).contains(&mask), "a share from 0 to 1")?;
-        let fits = replace >= 0.0 && mask + replace <= 1.0;
-        in_range("mask-replace", replace, fits, "a share from 0 that, with --mask-hide, is at most 1")
+        in_range("mask-replace", replace, (0.0..=1.0).contains(&replace), "a share from 0 to 1")?;
+        let fits = mask + replace <= 1.0;
+        in_range("mask-hide", mask, fits, format!("at most {}, since --mask-replace is {replace}", 1.0 - replace))
     }
 
     /// The slots of a view that no token of a text fills: what opens it and closes it.
@@ -85,11 +86,16 @@ impl Marks {
         Some(Marks { open, close, mask, words })
     }
 
+    /// A text between its marks: its token `at` is in slot 1 + at.
+    pub fn around(&self, text: &[u32]) -> Vec<u32> {
+        [&[self.open], text, &[self.close]].concat()
+    }
+
     /// A text between its marks, and the slot of its token `at`, which is hidden.
     pub fn hide(&self, text: &[u32], at: usize) -> (Side, usize) {
-        let mut tokens = [&[self.open], text, &[self.close]].concat();
+        let mut tokens = self.around(text);
         tokens[1 + at] = self.mask;
-        (Side { sequences: 1, tokens: tokens.into(), segments: None, sight: Sight::Full(None) }, 1 + at)
+        (Side::full(1, tokens), 1 + at)
     }
 }
 
@@ -106,7 +112,10 @@ mod tests {
             (MaskPlan { rate: 0.0, ..plain }, "--mask-rate 0: expected a share of the tokens"),
             (MaskPlan { rate: f64::NAN, ..plain }, "--mask-rate NaN"),
             (MaskPlan { shares: Shares { mask: 1.1, replace: 0.0 }, ..plain }, "--mask-hide 1.1"),
-            (MaskPlan { shares: Shares { mask: 0.8, replace: 0.3 }, ..plain }, "--mask-replace 0.3"),
+            (
+                MaskPlan { shares: Shares { mask: 0.8, replace: 0.3 }, ..plain },
+                "--mask-hide 0.8: expected at most 0.7, since --mask-replace is 0.3",
+            ),
             (MaskPlan { shares: Shares { mask: 0.8, replace: -0.1 }, ..plain }, "--mask-replace -0.1"),
         ] {
             let error = check(wrong).unwrap_err();

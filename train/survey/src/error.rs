@@ -25,7 +25,7 @@ pub enum SurveyError {
     File(#[from] FileError),
     #[error(transparent)]
     Study(#[from] StudyError),
-    #[error("{run}: expected a run on the micro-world, found one on a corpus", run = run.display())]
+    #[error("{run}: expected a run on the micro-world, found one on a corpus: name another run", run = run.display())]
     Corpus { run: PathBuf },
     #[error("{run}: expected the run of this survey's {stage}, with its settings, found something else; move it away, and continue", run = run.display())]
     AnotherRun { run: PathBuf, stage: String },

@@ -90,10 +90,20 @@ impl Survey {
         in_range("seed", first, first > SEARCH_SEED && first.checked_add(seeds).is_some(), fresh)?;
         in_range("systems", "", !self.systems.is_empty(), systems::names())?;
         for (i, name) in self.systems.iter().enumerate() {
-            in_range("systems", name, systems::named(name).is_some(), systems::names())?;
+            let expected = format!("{}; commas between several", systems::names());
+            in_range("systems", name, systems::named(name).is_some(), expected)?;
             in_range("systems", name, !self.systems[..i].contains(name), "each system once")?;
         }
         Ok(())
+    }
+
+    /// How it differs from what this gradus lays down for the same options.
+    fn unlike(&self, made: &Self) -> String {
+        let [found, made] = [self, made].map(|survey| serde_json::to_value(survey).expect("plain values"));
+        let fields = made.as_object().expect("an object").iter();
+        let differ = fields.filter(|(name, value)| found[name] != **value);
+        let told: Vec<String> = differ.map(|(name, value)| format!("{name} {value}, found {}", found[name])).collect();
+        format!("expected what this gradus lays down for these options, {}", told.join("; "))
     }
 
     /// The cards of its systems.
@@ -125,7 +135,7 @@ impl Plan for Survey {
         let survey: Survey = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         survey.check().map_err(|e| e.to_string())?;
         let made = Survey::new(survey.systems.clone(), survey.seeds, survey.first_seed, survey.quick, survey.scale);
-        if survey == made { Ok(survey) } else { Err("expected the sizes, world and ruler of this gradus, found others".into()) }
+        if survey == made { Ok(survey) } else { Err(survey.unlike(&made)) }
     }
 
     fn joined(&self, asked: &Self) -> Option<Self> {

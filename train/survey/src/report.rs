@@ -307,10 +307,12 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
         "10⁹ operations a step",
         "10¹² in all",
         "peak rate",
-        "loss, nats per token asked",
+        "loss, nats per token",
         "time",
     ];
-    let mut blocks = vec![Block::table(heads, each(survey).filter_map(row))];
+    let losses = "A loss is that of what a system is asked. So losses of systems that predict the next token are compared, and those of systems that \
+                  fill masks; one of each are not.";
+    let mut blocks = vec![Block::Text(losses.into()), Block::table(heads, each(survey).filter_map(row))];
     if !results.searched.is_empty() {
         let tried = |(card, budget): (&'static Card, u64)| {
             let own = results.searched(card.name, budget);

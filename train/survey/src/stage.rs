@@ -71,7 +71,7 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
             let searched = search(paths, survey, stage, (card, budget), monitor)?;
             records::write(&file, &searched)?;
             let Trained { lr, loss, .. } = search::best(&searched)?;
-            Ok(format!("{} tried, best {lr}: {loss:.4} nats per token asked", many(searched.tried.len(), "rate")))
+            Ok(format!("{} tried, best {lr}: {loss:.4} nats per token", many(searched.tried.len(), "rate")))
         }
         Stage::Train { card, budget, seed } => {
             let rate = search::rate(survey, card, searched(paths, survey, card, budget)?.as_ref())?;
@@ -102,7 +102,7 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
 
 fn outcome(trained: &Trained) -> String {
     let Trained { parameters, steps, loss, lr, .. } = trained;
-    let loss = if loss.is_finite() { format!("{loss:.4} nats per token asked") } else { "it diverged".into() };
+    let loss = if loss.is_finite() { format!("{loss:.4} nats per token") } else { "it diverged".into() };
     format!("{parameters} parameters, {steps} steps at {lr}: {loss}")
 }
 

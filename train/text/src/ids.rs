@@ -1,65 +1,101 @@
-//! Token ids as text, separated by white space.
+//! Numbers as text, separated by white space: token ids, what is asked, segments.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a text is not token ids. Lines count from 1, entries from 0.
+/// Why a text is not such numbers. Lines count from 1, entries from 0.
 #[derive(Debug, PartialEq, Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum IdsError {
-    #[error("{path}: expected token ids separated by white space, found none; `gradus tokenizer encode` makes some")]
-    None { path: PathBuf },
-    #[error(
-        "{path}, line {line}: entry {position} (from 0) is {found:?}; expected a whole number: token ids are separated by white space"
-    )]
-    NoNumber { path: PathBuf, line: usize, position: usize, found: String },
-    /// An id that the vocabulary does not have.
-    #[error(
-        "{path}, line {line}: entry {position} (from 0) is the id {found}; expected 0 to {}, the {owner}'s vocabulary; \
-         encode the text with the tokenizer that belongs to it",
-        vocab.saturating_sub(1)
-    )]
-    Unknown { path: PathBuf, line: usize, position: usize, found: u64, vocab: usize, owner: &'static str },
+    #[error("{path}: expected {expected}, separated by white space, found nothing")]
+    None { path: PathBuf, expected: Entries },
+    #[error("{path}, line {line}: entry {position} (from 0) is {found:?}; expected {expected}, separated by white space")]
+    Other { path: PathBuf, line: usize, position: usize, found: String, expected: Entries },
+}
+
+/// What the entries of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entries {
+    /// Token ids below this, the vocabulary of an owner: `model` or `tokenizer`.
+    Ids(usize, &'static str),
+    /// The same of a model, and `-` where there is none.
+    Targets(usize),
+    /// Segments below this.
+    Segments(usize),
+}
+
+impl Entries {
+    /// All are below this.
+    fn limit(self) -> usize {
+        match self {
+            Entries::Ids(n, _) | Entries::Targets(n) | Entries::Segments(n) => n,
+        }
+    }
+}
+
+impl fmt::Display for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.limit().saturating_sub(1);
+        match self {
+            Entries::Ids(_, owner) => {
+                write!(f, "token ids from 0 to {last}, the {owner}'s (`gradus tokenizer encode` makes some)")
+            }
+            Entries::Targets(_) => write!(f, "token ids from 0 to {last}, the model's, or `-` where nothing is asked"),
+            Entries::Segments(_) => write!(f, "segments from 0 to {last}, as the model tells apart"),
+        }
+    }
 }
 
 /// The ids in a text, each below `vocab`, the vocabulary of `owner` (`model` or `tokenizer`); errors name `path`.
 ///
 /// # Errors
-/// A word that is no number, a number that is no id, or no ids.
+/// A word that is no such id, or no ids.
 pub fn parse_ids(path: &Path, text: &str, vocab: usize, owner: &'static str) -> Result<Vec<u32>, IdsError> {
-    entries(path, text, |place, word| number(place, word, vocab, owner))
+    entries(path, text, Entries::Ids(vocab, owner), number)
 }
 
-/// The same with `-` where there is no id.
+/// The same of a model, with `-` where there is no id.
 ///
 /// # Errors
 /// As [`parse_ids`].
-pub fn parse_targets(path: &Path, text: &str, vocab: usize, owner: &'static str) -> Result<Vec<Option<u32>>, IdsError> {
-    entries(path, text, |place, word| if word == "-" { Ok(None) } else { number(place, word, vocab, owner).map(Some) })
+pub fn parse_targets(path: &Path, text: &str, vocab: usize) -> Result<Vec<Option<u32>>, IdsError> {
+    entries(
+        path,
+        text,
+        Entries::Targets(vocab),
+        |word, limit| if word == "-" { Some(None) } else { number(word, limit).map(Some) },
+    )
 }
 
-/// A path, a line and the number of an entry.
-type Place<'p> = (&'p Path, usize, usize);
+/// Segments, each below `segments`.
+///
+/// # Errors
+/// As [`parse_ids`].
+pub fn parse_segments(path: &Path, text: &str, segments: usize) -> Result<Vec<u32>, IdsError> {
+    entries(path, text, Entries::Segments(segments), number)
+}
 
 /// Each word of a text, read.
-fn entries<A>(path: &Path, text: &str, read: impl Fn(Place<'_>, &str) -> Result<A, IdsError>) -> Result<Vec<A>, IdsError> {
+fn entries<A>(path: &Path, text: &str, expected: Entries, read: impl Fn(&str, usize) -> Option<A>) -> Result<Vec<A>, IdsError> {
     let words = (1..).zip(text.lines()).flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word)));
-    let all =
-        words.enumerate().map(|(position, (line, word))| read((path, line, position), word)).collect::<Result<Vec<_>, _>>()?;
-    if all.is_empty() { Err(IdsError::None { path: path.to_owned() }) } else { Ok(all) }
+    let entry = |(position, (line, word)): (usize, (usize, &str))| {
+        let found = || word.chars().take(40).collect();
+        read(word, expected.limit()).ok_or_else(|| IdsError::Other {
+            path: path.to_owned(),
+            line,
+            position,
+            found: found(),
+            expected,
+        })
+    };
+    let all = words.enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
+    if all.is_empty() { Err(IdsError::None { path: path.to_owned(), expected }) } else { Ok(all) }
 }
 
-fn number((path, line, position): Place<'_>, word: &str, vocab: usize, owner: &'static str) -> Result<u32, IdsError> {
-    let path = path.to_owned();
-    let Ok(found) = word.parse::<u64>() else {
-        let found = word.chars().take(40).collect();
-        return Err(IdsError::NoNumber { path, line, position, found });
-    };
-    match u32::try_from(found) {
-        Ok(id) if (id as usize) < vocab => Ok(id),
-        _ => Err(IdsError::Unknown { path, line, position, found, vocab, owner }),
-    }
+fn number(word: &str, limit: usize) -> Option<u32> {
+    word.parse().ok().filter(|&id: &u32| (id as usize) < limit)
 }
 
 #[cfg(test)]
@@ -70,16 +106,22 @@ mod tests {
     fn ids_stand_on_any_lines_and_faults_are_placed() {
         let parse = |text| parse_ids(Path::new("ids.txt"), text, 9, "model").map_err(|e| e.to_string());
         assert_eq!(parse("0 8\n\t3\n"), Ok(vec![0, 8, 3]));
-        let targets = |text| parse_targets(Path::new("targets.txt"), text, 9, "model").map_err(|e| e.to_string());
+        let targets = |text| parse_targets(Path::new("targets.txt"), text, 9).map_err(|e| e.to_string());
         assert_eq!(targets("- 8\n-"), Ok(vec![None, Some(8), None]));
-        assert!(targets("- 9").unwrap_err().contains("line 1: entry 1 (from 0) is the id 9"));
+        for wrong in ["- 9", "- -100", "- --"] {
+            let told = targets(wrong).unwrap_err();
+            assert!(told.contains("line 1: entry 1 (from 0) is") && told.contains("or `-` where nothing is asked"), "{told}");
+        }
+        let segments = |text| parse_segments(Path::new("segments.txt"), text, 2).map_err(|e| e.to_string());
+        assert_eq!(segments("0 1"), Ok(vec![0, 1]));
+        assert!(segments("0 2").unwrap_err().contains("is \"2\"; expected segments from 0 to 1"));
         for (text, words) in [
-            (" \n", "ids.txt: expected token ids"),
+            (" \n", "ids.txt: expected token ids from 0 to 8, the model's (`gradus tokenizer encode` makes some), separated by"),
             ("1\n2 x", "line 2: entry 2 (from 0) is \"x\""),
-            ("9", "is the id 9; expected 0 to 8, the model's vocabulary"),
-            ("4294967296", "is the id 4294967296"),
-            ("18446744073709551616", "expected a whole number"),
-            ("-1", "expected a whole number"),
+            ("9", "is \"9\"; expected token ids from 0 to 8, the model's"),
+            ("4294967296", "is \"4294967296\""),
+            ("18446744073709551616", "is \"18446744073709551616\""),
+            ("-1", "is \"-1\""),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -71,7 +71,7 @@ pub use corpus::{corpus_files, each_document, read_text, strip_gutenberg, utf8};
 pub use cut::Cut;
 pub use error::TextError;
 pub use foreign::foreign;
-pub use ids::{IdsError, parse_ids, parse_targets};
+pub use ids::{Entries, IdsError, parse_ids, parse_segments, parse_targets};
 pub use mode::Mode;
 pub use plain::Characters;
 pub use tokenizer::Tokenizer;

@@ -7,24 +7,33 @@ use std::path::Path;
 use gradus_io::disk;
 use gradus_io::files::{FileError, write_atomically};
 
-use crate::bpe::UNKNOWN;
+use crate::bpe::{Bpe, UNKNOWN};
 use crate::error::TextError;
 use crate::files::{RELEASE, merges_text};
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
 
 impl Tokenizer {
+    /// Its BPE, where it is the tokenizer of a model in `folder` that OpenAI's release can hold.
+    ///
+    /// # Errors
+    /// A tokenizer without merges.
+    pub fn released(&self, folder: &Path) -> Result<&Bpe, TextError> {
+        let Vocabulary::Bpe(bpe) = &self.vocabulary else {
+            let found =
+                format!("OpenAI's release holds merges and their tokens, which a {} tokenizer does not have", self.kind());
+            return Err(TextError::missing(folder, found, "Take a model that reads text by a BPE"));
+        };
+        Ok(bpe)
+    }
+
     /// Writes a BPE as OpenAI's release has it into a folder, created if needed. Added tokens come last in the vocabulary, as
     /// `train.py` adds its own; `tokenizer_config.json` says which these are, and the mode.
     ///
     /// # Errors
     /// [`TextError::File`]; [`TextError::Missing`] for a tokenizer without merges.
     pub fn save_release(&self, folder: &Path) -> Result<(), TextError> {
-        let Vocabulary::Bpe(bpe) = &self.vocabulary else {
-            let found =
-                format!("OpenAI's release holds merges and their tokens, which a {} tokenizer does not have", self.kind());
-            return Err(TextError::missing(folder, found, "Take a model that reads text by a BPE"));
-        };
+        let bpe = self.released(folder)?;
         disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
         let own = bpe.tokens().iter().map(String::as_str);
         let added = self.added.as_slice().iter().filter(|t| t.id as usize >= own.len()).map(|t| t.content.as_str());

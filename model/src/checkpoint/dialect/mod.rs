@@ -6,6 +6,8 @@
 //! | [`gpt2`] | `gpt2` | `GPT2LMHeadModel`, `GPT2ForSequenceClassification` |
 //! | [`bert`] | `bert`, `ernie`, `roberta` | BERT's parts, with or without its heads |
 //!
+//! An `ernie` is read as the BERT that it is, and saved as `bert`.
+//!
 //! One of our parameters is one of theirs, or several side by side along its last axis (q, k and v), each perhaps transposed: ours are
 //! stored (in, out), PyTorch's linear layers (out, in).
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Args;
 use crate::error::CliError;
-use crate::ids::{read_ids, read_targets};
+use crate::ids::{read_ids, read_segments, read_targets};
 
 /// Reads the sequence, its segments and its targets.
 pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) -> Result<Asked, CliError> {
@@ -31,7 +31,7 @@ pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) ->
         Some(path) => {
             let rows = config.parts().segments;
             in_range("segments", path.display(), rows > 0, "no segments with this model, which has none")?;
-            let segments = read_ids(path, rows, "model's segments")?;
+            let segments = read_segments(path, rows)?;
             as_long("segments", path, segments.len())?;
             Some(segments)
         }

@@ -149,11 +149,17 @@ fn bad_ids_and_windows() {
         desk.write("ids", content);
         desk.gradus("evaluate --model golden/l2-d12-h3 --ids ids --json") // vocabulary 17, context 10
     };
-    with("1 2\n3 17").fails_with(&["line 2", "entry 3", "id 17", "0 to 16"]);
-    with("1 -2").fails_with(&["entry 1", "\"-2\"", "whole number"]);
+    with("1 2\n3 17").fails_with(&["line 2", "entry 3", "is \"17\"", "0 to 16"]);
+    with("1 -2").fails_with(&["entry 1", "\"-2\"", "expected token ids from 0 to "]);
     with("1 two").fails_with(&["line 1", "\"two\""]);
     with("1 99999999999999999999").fails_with(&["entry 1", "99999999999999999999"]);
     with("").fails_with(&["ids: ", "expected token ids", "tokenizer encode"]);
+    // What belongs to another input is refused, not passed over.
+    let model = "evaluate --model golden/l2-d12-h3";
+    desk.gradus(&format!("{model} --corpus text --targets ids")).misused(&["--targets"]);
+    desk.gradus(&format!("{model} --task rte --data . --targets ids --segments ids")).misused(&["--targets"]);
+    desk.gradus(&format!("{model} --corpus text --opening <s>")).misused(&["--opening"]);
+    desk.gradus(&format!("{model} --ids ids --opening <s>")).misused(&["--opening"]);
     with("5").fails_with(&["1 token", "at least two"]);
     with(&"1 ".repeat(11)).misused(&["11 tokens", "at most 10, the model's context"]);
     desk.write("corpus", "some text");
@@ -273,10 +279,9 @@ fn what_cannot_be_asked_by_numbers_is_said() {
     };
     ask("relative-bert", ["2 3 4", "- 5", ""]).misused(&["targets: 2 entries", "3, one for each token of --ids"]);
     ask("relative-bert", ["2 3", "- -", ""]).misused(&["a token to be asked at least once"]);
-    ask("relative-bert", ["2 3", "- 23", ""]).fails_with(&["entry 1 (from 0) is the id 23; expected 0 to 22"]);
+    ask("relative-bert", ["2 3", "- 23", ""]).fails_with(&["entry 1 (from 0) is \"23\"; expected token ids from 0 to 22"]);
     ask("relative-bert", ["2 3", "- x", ""]).fails_with(&["entry 1 (from 0) is \"x\""]);
-    ask("relative-bert", ["2 3", "- 1", "0 2"])
-        .fails_with(&["entry 1 (from 0) is the id 2; expected 0 to 1, the model's segments"]);
+    ask("relative-bert", ["2 3", "- 1", "0 2"]).fails_with(&["entry 1 (from 0) is \"2\"; expected segments from 0 to 1"]);
     ask("relative-bert", ["2 3", "- 1", "0"]).misused(&["segments: 1 entries", "one for each token"]);
     ask("relative-gpt2", ["2 3", "- 1", "0 0"]).misused(&["--segments", "has none"]);
     ask("relative-bert", ["2 3 4 5 6 7 8 9 2 3 4", "1", ""]).misused(&["11 tokens", "at most 10"]);

@@ -67,7 +67,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     pretrain(&desk, "bert", "bert", "").json();
     let fill = |text: &str| Run::from(desk.prepare(command("fill --model bert --text")).arg(text).output().unwrap());
     fill("Mia saw a cat.").misused(&["expected a text with a gap, [MASK]"]);
-    fill(&"[MASK]".repeat(40)).fails_with(&["the text has 42 tokens, the model sees 40"]);
+    fill(&"[MASK]".repeat(40)).fails_with(&["the text has 40 tokens, which do not fit the 38 places between the model's marks"]);
     let two = fill("[MASK]ia s[MASK]w a cat.");
     assert!(two.printed().lines().count() == 1 + 2 * 5 && two.stdout.contains("  2. "), "{}", two.stdout);
     let told = desk.gradus("generate --model bert --prompt Mia --tokens 3 --greedy --json");
@@ -77,6 +77,9 @@ fn what_a_masked_view_cannot_do_is_said() {
     assert!(made["ids"].as_array().unwrap().len() == 6 && made["text"].as_str().unwrap().starts_with("Mia"), "{made}");
     desk.gradus("generate --model bert --prompt Mia --tokens 50 --no-slide")
         .fails_with(&["do not fit the 38 places between the model's marks"]);
+    let long = desk.gradus("generate --model bert --prompt Mia --tokens 60 --greedy --json");
+    assert_holds(&long.stderr, &["the model's context is 40 tokens, masks included, so from token 21 on"]);
+    assert_eq!(long.json()["slid"], serde_json::json!({ "at": 20, "unseen": 1 }));
     let step = |more: &str| {
         desk.gradus(&format!("audit step --model bert --text MiasawacatTomsawacat --html step.html --overwrite --json {more}"))
     };

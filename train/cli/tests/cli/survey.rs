@@ -150,5 +150,6 @@ fn another_survey_or_another_result_is_refused() {
     copied.gradus("survey --resume s --quiet").fails_with(&words);
     desk.write("s/plan.json", desk.text("s/plan.json").replace("\"places\": 6", "\"places\": 2"));
     desk.gradus("verify s --accept").printed();
-    desk.gradus("survey --resume s --quiet").fails_with(&["s/plan.json", "expected the sizes, world and ruler of this gradus"]);
+    desk.gradus("survey --resume s --quiet")
+        .fails_with(&["s/plan.json", "expected what this gradus lays down for these options, places 6, found 2"]);
 }
