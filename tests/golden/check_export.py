@@ -2,8 +2,10 @@
 """Opens a checkpoint directory with `transformers` and prints what it computes there, as one line of JSON.
 
     python check_export.py DIR [--ids FILE [--gradients] [--greedy N]] [--text FILE] [--dtype f64|f32]
+    python check_export.py DIR --ids FILE --targets FILE [--segments FILE] [--gradients] [--dtype f64|f32]
 
-Compare `nll`, `token_nll`, `gradient_norms` with `gradus evaluate --ids FILE --dtype f64 --gradients --json`, and
+A directory whose model fills masks opens as `AutoModelForMaskedLM`, any other as `OpenAIGPTLMHeadModel`. --targets has, for each id, the
+token that belongs there or `-`: compare with `gradus evaluate` of the same files. Compare `nll`, `token_nll`, `gradient_norms` with `gradus evaluate --ids FILE --dtype f64 --gradients --json`, and
 `ids` with `gradus generate --ids FILE --tokens N --greedy --json`. `greedy_margin` is the smallest lead of a chosen
 logit over the second: ids may differ only where it is within rounding. `text_ids` is the tokenizer's encoding of --text.
 Exits with 1 if a weight is missing, left over or of the wrong shape, or if the tokenizer has ids that the model lacks.
@@ -15,7 +17,7 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer, OpenAIGPTLMHeadModel
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, OpenAIGPTLMHeadModel
 
 from transformers_fixtures import gradients, token_nll
 
@@ -31,10 +33,23 @@ def greedy(model: OpenAIGPTLMHeadModel, ids: list[int], count: int) -> tuple[lis
     return ids, margin
 
 
+def masked_nll(model: torch.nn.Module, ids: list[int], targets: list[str], segments: list[int]) -> torch.Tensor:
+    """-log P of each token that is asked, in its slot."""
+    asked = [at for at, target in enumerate(targets) if target != "-"]
+    if model.config.model_type == "roberta":  # `transformers` counts no position for a token whose id is that of padding
+        inputs = {"position_ids": torch.arange(2, 2 + len(ids))[None]}
+    else:
+        inputs = {"token_type_ids": torch.tensor([segments])}
+    logits = model(torch.tensor([ids]), **inputs).logits[0, asked]
+    return -logits.log_softmax(-1).gather(-1, torch.tensor([[int(targets[at])] for at in asked]))[:, 0]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path)
     parser.add_argument("--ids", type=Path, help="whitespace-separated token ids: one sequence within the context")
+    parser.add_argument("--targets", type=Path, help="what belongs in the place of each id, or `-`: of a model that fills masks")
+    parser.add_argument("--segments", type=Path, help="the segment of each id; all 0 without it")
     parser.add_argument("--gradients", action="store_true", help="L2 norms of the mean NLL's gradients")
     parser.add_argument("--greedy", type=int, metavar="N", help="append N most probable tokens to the ids")
     parser.add_argument("--text", type=Path, help="encode this file with the directory's tokenizer")
@@ -44,12 +59,27 @@ def main() -> None:
     if not (a.dir / "config.json").is_file():
         sys.exit(f"{a.dir}: no config.json there, expected a checkpoint directory")
     dtype = {"f64": torch.float64, "f32": torch.float32}[a.dtype]
-    model, info = OpenAIGPTLMHeadModel.from_pretrained(a.dir, dtype=dtype, output_loading_info=True)
+    fills_masks = AutoConfig.from_pretrained(a.dir).model_type in ("bert", "ernie", "roberta")
+    if fills_masks != bool(a.targets):
+        sys.exit(f"{a.dir}: expected --targets with a model that fills masks, and with no other")
+    kind = AutoModelForMaskedLM if fills_masks else OpenAIGPTLMHeadModel
+    model, info = kind.from_pretrained(a.dir, dtype=dtype, output_loading_info=True)
     model.eval()
     problems = {key: sorted(map(str, keys)) for key, keys in info.items() if keys}
+    # The class that fills masks has no head for pairs, which a BERT's run has.
+    heads = ["cls.seq_relationship.bias", "cls.seq_relationship.weight"]
+    if fills_masks and problems.get("unexpected_keys") == heads:
+        del problems["unexpected_keys"]
     report = {"parameters": sum(p.numel() for p in model.parameters()), "problems": problems}
 
-    if a.ids:
+    if a.targets:
+        ids, targets = [int(word) for word in a.ids.read_text().split()], a.targets.read_text().split()
+        segments = [int(word) for word in a.segments.read_text().split()] if a.segments else [0] * len(ids)
+        nll = masked_nll(model, ids, targets, segments)
+        report |= {"tokens": nll.numel(), "nll": nll.mean().item(), "token_nll": nll.tolist()}
+        if a.gradients:
+            report["gradient_norms"] = {name: g.norm().item() for name, g in gradients(model, nll.mean()).items()}
+    elif a.ids:
         ids = [int(word) for word in a.ids.read_text().split()]
         room = model.config.n_positions - (a.greedy or 0)
         if not 2 <= len(ids) <= room:

@@ -28,6 +28,12 @@ pub(crate) trait Choose {
         self.branch(phrases).map(drop)
     }
 
+    /// The same of so many wordings with these weights; a wording is made where it is looked at.
+    fn vary_among(&mut self, weights: &[u32], wording: impl Fn(usize) -> String) -> Result<(), WorldError> {
+        let wordings: Vec<String> = (0..weights.len()).map(wording).collect();
+        self.vary(&wordings.iter().map(String::as_str).zip(weights.iter().copied()).collect::<Vec<_>>())
+    }
+
     /// Takes one of several words with equal probability. Later words may depend on it, but not their number or probabilities.
     fn pick(&mut self, words: &[&'static str]) -> Result<&'static str, WorldError> {
         let phrases: Vec<Phrase<'_>> = words.iter().map(|&word| (word, 1)).collect();
@@ -64,9 +70,8 @@ impl Told {
         Told { writer: Writer::new(), log_prob: 0.0 }
     }
 
-    fn take(&mut self, phrases: &[Phrase<'_>], index: usize) {
-        let total: u32 = phrases.iter().map(|&(_, weight)| weight).sum();
-        let (phrase, weight) = phrases[index];
+    /// A phrase of this weight, of which all have `total`.
+    fn take(&mut self, (phrase, weight): Phrase<'_>, total: u32) {
         if weight != total {
             self.log_prob += (f64::from(weight) / f64::from(total)).ln();
         }
@@ -90,6 +95,18 @@ impl<'r, R: Rng> Sampler<'r, R> {
     pub(crate) fn careful(rng: &'r mut R) -> Self {
         Sampler { careful: true, ..Sampler::new(rng) }
     }
+
+    /// Draws by weight, and adds all weights; a certain continuation draws nothing.
+    fn drawn(&mut self, weights: impl ExactSizeIterator<Item = u32> + Clone) -> (usize, u32) {
+        let total = weights.clone().sum();
+        let mut left = if weights.len() > 1 { below(self.rng, total) } else { 0 };
+        let is_passed = |weight: &u32| {
+            let passed = left >= *weight;
+            left = left.saturating_sub(*weight);
+            passed
+        };
+        (weights.take_while(is_passed).count(), total)
+    }
 }
 
 impl<R: Rng> Choose for Sampler<'_, R> {
@@ -98,16 +115,15 @@ impl<R: Rng> Choose for Sampler<'_, R> {
     }
 
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
-        let total = phrases.iter().map(|&(_, weight)| weight).sum();
-        // A certain continuation draws nothing.
-        let mut left = if phrases.len() > 1 { below(self.rng, total) } else { 0 };
-        let mut index = 0;
-        while left >= phrases[index].1 {
-            left -= phrases[index].1;
-            index += 1;
-        }
-        self.told.take(phrases, index);
+        let (index, total) = self.drawn(phrases.iter().map(|&(_, weight)| weight));
+        self.told.take(phrases[index], total);
         Ok(index)
+    }
+
+    fn vary_among(&mut self, weights: &[u32], wording: impl Fn(usize) -> String) -> Result<(), WorldError> {
+        let (index, total) = self.drawn(weights.iter().copied());
+        self.told.take((&wording(index), weights[index]), total);
+        Ok(())
     }
 }
 
@@ -190,7 +206,7 @@ impl Choose for Reader<'_> {
         for (index, &(phrase, _)) in phrases.iter().enumerate() {
             if let (agreed, None) = self.agreement(phrase) {
                 self.at += agreed;
-                self.told.take(phrases, index);
+                self.told.take(phrases[index], phrases.iter().map(|&(_, weight)| weight).sum());
                 return Ok(index);
             }
         }

@@ -40,17 +40,19 @@ fn recall_as_sure(c: &mut impl Choose, sure: u32, template: &str, slots: &[Slot<
         return c.say(&fill(slots.len(), ""));
     }
     let sentence = template.ends_with('.');
-    let mut ways = vec![(fill(slots.len(), ""), sure * SHARES)];
+    let mut slips: Vec<(usize, &str)> = Vec::new();
+    let mut weights = vec![sure * SHARES];
     for (at, &(right, words)) in slots.iter().enumerate() {
-        let wrong: Vec<&str> = words.iter().copied().filter(|&word| word != right).collect();
-        let share = SHARES / wrong.len().max(1) as u32;
-        let mended = |word| match sentence {
-            true => format!("{} no , {right} .", fill(at, word)),
-            false => fill(at, &format!("{word} , no , {right}")),
-        };
-        ways.extend(wrong.into_iter().map(|word| (mended(word), share)));
+        let wrong = words.iter().copied().filter(|&word| word != right);
+        let share = SHARES / wrong.clone().count().max(1) as u32;
+        slips.extend(wrong.map(|word| (at, word)));
+        weights.resize(1 + slips.len(), share);
     }
-    c.vary(&ways.iter().map(|(way, weight)| (way.as_str(), *weight)).collect::<Vec<_>>())
+    c.vary_among(&weights, |way| match way.checked_sub(1).map(|slip| slips[slip]) {
+        None => fill(slots.len(), ""),
+        Some((at, word)) if sentence => format!("{} no , {} .", fill(at, word), slots[at].0),
+        Some((at, word)) => fill(at, &format!("{word} , no , {}", slots[at].0)),
+    })
 }
 
 /// Takes one of several beginnings with equal probability; where one is a name, another name may slip out first.
