@@ -54,6 +54,8 @@ pub struct TrainReport {
     pub peak_rss_mb: Option<f64>,
     /// 10⁹ FLOP/s by [`Workload::flops`] per token, whatever a kernel manages to skip.
     pub gflops: f64,
+    /// The same by [`Workload::needed_flops`], without what a causal mask hides.
+    pub needed_gflops: f64,
     /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
     pub gemm_gflops: f64,
     /// The loss of the last step, in nats per token.
@@ -218,6 +220,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         watched_step_ms: workload.anomaly.then(|| 1e3 * median(&mut watched)),
         peak_rss_mb: memory.peak_rss.map(|bytes| bytes as f64 / 1e6),
         gflops: workload.flops() * tokens_per_second / 1e9,
+        needed_gflops: workload.needed_flops() * tokens_per_second / 1e9,
         gemm_gflops: gemm_gflops(workload),
         final_loss,
         memory,

@@ -104,6 +104,14 @@ impl Workload {
         if self.masked.is_some() { whole - 6.0 * d * v + asked * 6.0 * d * (v + d) } else { whole }
     }
 
+    /// The same without what a causal mask hides: there a slot sees (T + 1)/2 others on average, so attention's 12·L·T·d becomes
+    /// 6·L·(T + 1)·d. Steps of the two kinds of sight are compared by it.
+    pub fn needed_flops(&self) -> f64 {
+        let GptConfig { layers, context, width, .. } = self.config;
+        let hidden = 6.0 * (layers * (context - 1) * width) as f64;
+        if self.masked.is_some() { self.flops() } else { self.flops() - hidden }
+    }
+
     /// Tokens per batch.
     pub fn tokens(&self) -> usize {
         self.sequences * self.config.context
@@ -141,4 +149,21 @@ pub fn random_windows(config: &GptConfig, sequences: usize, seed: u64) -> Batch 
     }
     let weights = vec![1.0 / inputs.len() as f64; inputs.len()];
     Batch::next(sequences, inputs, targets, weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Query i of T sees i + 1 keys: 12·L·d for each, where a kernel that skips nothing computes all T.
+    #[test]
+    fn a_causal_mask_hides_half_of_attention() {
+        let gpt = Workload::named("tiny").unwrap();
+        let GptConfig { layers, context, width, .. } = gpt.config;
+        let seen: usize = (1..=context).sum();
+        let hidden = 12.0 * (layers * width * (context * context - seen)) as f64 / context as f64;
+        assert_eq!(gpt.flops() - gpt.needed_flops(), hidden);
+        let bert = gpt.masked(0.15).unwrap();
+        assert_eq!(bert.needed_flops(), bert.flops(), "each sees all");
+    }
 }
