@@ -68,7 +68,7 @@ impl Workload {
     /// No such share.
     pub fn masked(self, share: f64) -> Result<Self, RangeError> {
         in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
-        let first = systems::ALL.into_iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
+        let first = systems::ALL.iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
         Ok(Workload { config: GptConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
     }
 

@@ -64,7 +64,7 @@ mod tests {
             options.settle().unwrap()
         };
         for is_next in [true, false] {
-            let cards = || ALL.into_iter().filter(|card| card.axes.view.is_next() == is_next);
+            let cards = || ALL.iter().filter(|card| card.axes.view.is_next() == is_next);
             // Their views need the same special tokens.
             let source = WorldSource::new(&settings(cards().next().unwrap()), None).unwrap();
             for card in cards() {

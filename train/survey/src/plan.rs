@@ -18,7 +18,7 @@ const RECIPE: u32 = 3;
 
 /// The names of the claims that a survey stands for.
 fn primary() -> Vec<&'static str> {
-    let compared = systems::ALL.into_iter().flat_map(|card| card.compared);
+    let compared = systems::ALL.iter().flat_map(|card| card.compared);
     compared.filter(|compared| compared.primary).map(|compared| compared.name).collect()
 }
 

@@ -246,7 +246,7 @@ fn masked_models_learn_an_easy_task() {
     for (split, rows) in [("train", 0..160), ("dev", 160..176)] {
         desk.write(format!("easy/{split}.tsv"), "sentence\tlabel\n".to_owned() + &rows.map(row).collect::<String>());
     }
-    for card in ALL.into_iter().filter(|card| !card.axes.view.is_next()) {
+    for card in ALL.iter().filter(|card| !card.axes.view.is_next()) {
         let line = format!("pretrain --system {} --corpus corpus.txt --tokenizer byte --steps 8 --out {0}", card.name);
         desk.gradus(&format!("{line} --layers 1 --width 32 --heads 2 --context 40 --batch 4 --eval-tokens 300 --quiet --json"))
             .json();

@@ -233,7 +233,7 @@ fn a_lost_model_is_named_with_what_pre_trains_it_again() {
     };
     desk.remove("mini/seed-3/results/rte.lstm.json");
     desk.forget(run);
-    fs::write(desk.path(&format!("{run}/model.safetensors")), b"damaged").unwrap();
+    fs::write(desk.path(format!("{run}/model.safetensors")), b"damaged").unwrap();
     refused("mini/seed-3/lstm/model.safetensors");
     fs::remove_dir_all(desk.path(run)).unwrap();
     refused("mini/seed-3/lstm: expected a run with its best model");

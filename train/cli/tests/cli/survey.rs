@@ -122,7 +122,7 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
     desk.remove(trained);
     // Of a run, without what says which.
     fs::create_dir_all(desk.path(run)).unwrap();
-    fs::copy(desk.path("s/seed-201/bert-3/model.safetensors"), desk.path(&format!("{run}/model.safetensors"))).unwrap();
+    fs::copy(desk.path("s/seed-201/bert-3/model.safetensors"), desk.path(format!("{run}/model.safetensors"))).unwrap();
     refused().fails_with(&["s/seed-201/gpt-3: expected the run of this survey's seed 201: training gpt", "move it away"]);
     fs::remove_dir_all(desk.path(run)).unwrap();
     refused().printed();
