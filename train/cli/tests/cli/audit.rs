@@ -86,7 +86,7 @@ fn systems_are_held_to_their_cards() {
     let desk = Desk::new();
     let found = desk.audit("systems gpt bert --quiet");
     let [gpt, bert] = items(&found["systems"]) else { panic!("{found}") };
-    assert_eq!(gpt["sight"][2], serde_json::json!(["d", "abc···", "abc···"]));
+    assert_eq!(gpt["sight"][3], serde_json::json!(["d", "abc···", "abc···"]));
     assert!((number(&gpt["learnt"]) - 1.0).abs() < 1e-9 && (number(&bert["learnt"]) - 2.0).abs() < 0.05, "{found}");
     assert!(desk.gradus("audit systems lstm --quiet").printed().contains("f ← abcde·"));
     desk.gradus("audit systems elmo").misused(&["elmo", &format!("expected a system: {}", systems::names())]);
