@@ -27,6 +27,9 @@ fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
 
 /// Where tokens begin to be drawn without seeing the beginning: as [`Slide::first`], of a model that fills masks.
 pub fn first_unseen(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
+    if context <= MaskPlan::MARKS {
+        return None; // nothing fits, which `generate_masked` refuses
+    }
     let unseen = |drawn: usize| {
         let text = prompt + drawn;
         Slide { at: text, unseen: text - window(text, tokens - drawn, context).0 }
@@ -124,6 +127,8 @@ mod tests {
         assert_eq!(first_unseen(2, 5, 9), None);
         assert_eq!(first_unseen(2, 20, 9), Some(Slide { at: 5, unseen: 1 }));
         assert_eq!(first_unseen(8, 1, 9), Some(Slide { at: 8, unseen: 2 }));
+        assert_eq!([first_unseen(8, 1, 1), first_unseen(8, 1, 2)], [None; 2], "no room at all");
+        assert_eq!(first_unseen(0, 2, 3), Some(Slide { at: 1, unseen: 1 }), "room for a mask alone");
         let mut ids = vec![1, 2, 3, 4, 5];
         let told = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
         assert!(
