@@ -268,15 +268,30 @@ impl<T: Real> Model<Tensor<T>> {
         on_pool(|| {
             let tape = Tape::off();
             let model = self.constants(&tape);
+            model.logits_of_classes(&model.hidden(&batch.side, None), batch)
+        })
+    }
+
+    /// [`Model::token_losses`] and [`Model::class_logits`] of a batch that asks both, in one pass.
+    ///
+    /// Panics as the second does.
+    pub fn losses_and_class_logits(&self, batch: &Batch) -> (Tensor<T>, Tensor<T>) {
+        on_pool(|| {
+            let tape = Tape::off();
+            let model = self.constants(&tape);
             let hidden = model.hidden(&batch.side, None);
-            let [labels] = &batch.labels[..] else { panic!("class_logits needs a batch with labels of one head") };
-            let head = model.heads.0.get(labels.head).expect("class_logits needs a model with a head");
-            head.logits(&hidden.states, labels, None).value().dense()
+            (hidden.token_losses(batch), model.logits_of_classes(&hidden, batch))
         })
     }
 }
 
 impl<'t, T: Real> Model<Var<'t, T>> {
+    fn logits_of_classes(&self, hidden: &Hidden<'t, T>, batch: &Batch) -> Tensor<T> {
+        let [labels] = &batch.labels[..] else { panic!("class_logits needs a batch with labels of one head") };
+        let head = self.heads.0.get(labels.head).expect("class_logits needs a model with a head");
+        head.logits(&hidden.states, labels, None).value().dense()
+    }
+
     /// The last hidden states of these slots.
     pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         self.backbone.hidden(side, dropout)

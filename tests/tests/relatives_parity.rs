@@ -63,6 +63,8 @@ fn f64_agrees_to_1e_10() {
         assert!(worst <= 1e-10, "{name}: logits: {worst:e}");
         if !batch.labels.is_empty() {
             expected.assert_agrees("next_logits", &params.class_logits(&batch), 1e-10);
+            let both = params.losses_and_class_logits(&batch);
+            assert_eq!(both, (params.token_losses(&batch), params.class_logits(&batch)), "in one pass");
         }
         let tape = Tape::new();
         let leaves = params.leaves(&tape);

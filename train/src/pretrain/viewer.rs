@@ -87,12 +87,15 @@ impl Viewer {
         let mut follows = Follows::default();
         for rows in views.chunks(ROWS) {
             let batch = self.gathered(rows);
-            let losses = model.token_losses(&batch).to_vec();
-            total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
+            let losses = if self.scheme.classes() > 0 {
+                let (losses, logits) = model.losses_and_class_logits(&batch);
+                told_apart(&logits, rows, &mut follows);
+                losses
+            } else {
+                model.token_losses(&batch)
+            };
+            total += losses.to_vec().iter().map(|&loss| f64::from(loss)).sum::<f64>();
             tokens += losses.len() as u64;
-            if self.scheme.classes() > 0 {
-                told_apart(&model.class_logits(&batch), rows, &mut follows);
-            }
         }
         let follows = (follows.pairs > 0).then(|| Follows { nll: follows.nll / follows.pairs as f64, ..follows });
         (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None, follows })
