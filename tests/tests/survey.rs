@@ -75,6 +75,13 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     assert!(found.given_all.mean.abs() < 1e-12, "{found:?}");
     let left = generation(&stories, &places, |story| sure(exact.along(story))).unwrap();
     assert!(left.before.mean.abs() < 1e-12 && left.left_only.mean > 0.1, "what follows counts: {left:?}");
+    let some: Vec<Vec<usize>> = stories.iter().map(|_| vec![7, 30]).collect();
+    let in_some = generation(&stories, &some, |story| sure(exact.along(story))).unwrap();
+    assert_eq!(
+        (in_some.before, in_some.left_only.places),
+        (left.before, 2 * stories.len()),
+        "G in all places, left only in these"
+    );
     assert_eq!(told(&exact, &world, &lexicon, 20, 1), 20);
 
     // Counted neighbours know more than counts alone, and less than all.

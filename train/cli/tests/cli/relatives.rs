@@ -70,6 +70,9 @@ fn what_a_masked_view_cannot_do_is_said() {
     fill(&"[MASK]".repeat(40)).fails_with(&["the text has 40 tokens, which do not fit the 38 places between the model's marks"]);
     let two = fill("[MASK]ia s[MASK]w a cat.");
     assert!(two.printed().lines().count() == 1 + 2 * 5 && two.stdout.contains("  2. "), "{}", two.stdout);
+    // A blank is an answer like any other, and is seen.
+    let all = Run::from(desk.prepare(command("fill --model bert --top 1000 --text")).arg("Mia s[MASK]w.").output().unwrap());
+    assert!(all.printed().lines().any(|line| line.ends_with(" %  \" \"")), "{}", all.stdout);
     let told = desk.gradus("generate --model bert --prompt Mia --tokens 3 --greedy --json");
     assert_holds(&told.stderr, &["this model fills masks and was not made to continue a text", "at the first of as many masks"]);
     let made = told.json();
