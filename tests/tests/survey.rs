@@ -6,7 +6,7 @@ use std::path::Path;
 use gradus_autograd::Tape;
 use gradus_io::progress::Silent;
 use gradus_model::{Side, Tree};
-use gradus_survey::{Answers, Causal, Lexicon, Masked, Story, Window, generation, told, understanding};
+use gradus_survey::{Answers, Causal, Lexicon, Masked, Story, Window, divergences, generation, told, understanding};
 use gradus_train::fill;
 use gradus_train::pretrain::{Part, PretrainControl, PretrainOptions, SEPARATOR, Stored, begin};
 use gradus_train::run::Control;
@@ -71,8 +71,12 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     let places: Vec<Vec<usize>> = stories.iter().map(|story| (0..story.words.len()).collect()).collect();
 
     let exact = Exact(&world, &lexicon);
-    let found = understanding(&stories, &places, |story, at| sure(exact.cloze(story, at))).unwrap();
-    assert!(found.given_all.mean.abs() < 1e-12, "{found:?}");
+    let u = |answer: &mut dyn FnMut(&[usize], &[usize]) -> Vec<Vec<f64>>| {
+        let found = divergences(&stories, &places, |story, at| sure(answer(story, at))).unwrap();
+        understanding(&stories, &places, &found).given_all.mean
+    };
+    let found = u(&mut |story, at| exact.cloze(story, at));
+    assert!(found.abs() < 1e-12, "{found}");
     let left = generation(&stories, &places, |story| sure(exact.along(story))).unwrap();
     assert!(left.before.mean.abs() < 1e-12 && left.left_only.mean > 0.1, "what follows counts: {left:?}");
     let some: Vec<Vec<usize>> = stories.iter().map(|_| vec![7, 30]).collect();
@@ -87,12 +91,10 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     // Counted neighbours know more than counts alone, and less than all.
     let train: Vec<Vec<usize>> =
         (0..5000).map(|n| gpt.source.text(Part::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
-    let u = |reach| {
+    let [none, one, two] = [0, 1, 2].map(|reach| {
         let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
-        let answer = |story: &[usize], at: &[usize]| sure(at.iter().map(|&at| window.answer(story, at)).collect());
-        understanding(&stories, &places, answer).unwrap().given_all.mean
-    };
-    let [none, one, two] = [0, 1, 2].map(u);
+        u(&mut |story, at| at.iter().map(|&at| window.answer(story, at)).collect())
+    });
     assert!(none > 3.0 && one < 1.3 && two < one && two > 0.3, "{none} {one} {two}");
 
     by_bayes(&gpt, &lexicon, &stories[0]);

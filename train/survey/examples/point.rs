@@ -1,4 +1,5 @@
-//! Where a run on the micro-world stands: U, G and the share of its own stories that are stories.
+//! Where a run on the micro-world stands: U, by distance and for the words on which most is lost, G and the share of its own stories
+//! that are stories.
 //!
 //! `cargo run --release -p gradus-survey --example point -- RUN [stories] [places in all, for models that answer by Bayes]`
 
@@ -6,7 +7,7 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use gradus_io::progress::Silent;
-use gradus_survey::{DISTANCES, Estimate, Subject, Understanding, generation, told, understanding};
+use gradus_survey::{DISTANCES, Estimate, Subject, Understanding, by_word, divergences, generation, told, understanding};
 
 fn shown(name: &str, estimate: &Estimate) {
     println!("{name:<34} {:.4} ± {:.4}   {} places", estimate.mean, estimate.error, estimate.places);
@@ -46,6 +47,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     shown("G", &g.before);
     shown("U, left only", &g.left_only);
     println!("{} of 100 stories told are stories", told(&*model, &subject.world, &subject.lexicon, 100, 1));
-    shown_by_distance("", &understanding(stories, &places, |story, at| sure(model.cloze(story, at)))?);
+    let found = divergences(stories, &places, |story, at| sure(model.cloze(story, at)))?;
+    shown_by_distance("", &understanding(stories, &places, &found));
+    for (word, estimate) in by_word(stories, &places, &found).iter().take(12) {
+        shown(&format!("    where {} stands", subject.lexicon.word(*word)), estimate);
+    }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub use answers::{Answers, Causal, Masked};
 pub use counts::Window;
 pub use error::SurveyError;
 pub use lexicon::{Lexicon, LexiconError};
-pub use measure::{Estimate, Generation, Understanding, generation, told, understanding};
+pub use measure::{Estimate, Generation, Understanding, by_word, divergences, generation, told, understanding};
 pub use plan::{SEARCH_SEED, Survey};
 pub use results::Asked;
 pub use run::{Surveyed, begin, resume};

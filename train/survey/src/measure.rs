@@ -1,5 +1,7 @@
 //! U and G of a model.
 
+use std::collections::BTreeSet;
+
 use gradus_tensor::rng::Philox;
 use gradus_world::{World, WorldError};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -83,28 +85,44 @@ fn kl(p: &[(usize, f64)], q: impl Fn(usize) -> f64) -> f64 {
     p.iter().map(|&(word, p)| p * (p / q(word).max(f64::MIN_POSITIVE)).ln()).sum()
 }
 
-/// U, asked in these places of each story; `answer` gives P(wᵢ | the rest) in these places of a story.
+/// KL(world ‖ model) given all other words, in these places of each story; `answer` gives P(wᵢ | the rest) in these places of a story.
 ///
 /// # Errors
 /// The first of `answer`.
-pub fn understanding<E>(
+pub fn divergences<E>(
     stories: &[Story],
     places: &[Vec<usize>],
     mut answer: impl FnMut(&[usize], &[usize]) -> Result<Vec<Vec<f64>>, E>,
-) -> Result<Understanding, E> {
-    let mut all = Vec::new();
-    let mut by_distance = vec![Vec::new(); DISTANCES.len() + 2];
-    for (story, at) in stories.iter().zip(places) {
+) -> Result<Vec<Vec<f64>>, E> {
+    let of_story = |(story, at): (&Story, &Vec<usize>)| {
         let found = answer(&story.words, at)?;
-        let values: Vec<f64> = at.iter().zip(&found).map(|(&at, q)| kl(&story.places[at].given_all, |word| q[word])).collect();
-        for (class, of_class) in by_distance.iter_mut().enumerate() {
-            let own = at.iter().zip(&values).filter(|(at, _)| distance(&story.places[**at]) == class);
-            of_class.push(own.map(|(_, &value)| value).collect());
-        }
-        all.push(values);
-    }
-    let by_distance = by_distance.iter().map(|values| Estimate::of(values)).collect();
-    Ok(Understanding { given_all: Estimate::of(&all), by_distance })
+        Ok(at.iter().zip(&found).map(|(&at, q)| kl(&story.places[at].given_all, |word| q[word])).collect())
+    };
+    stories.iter().zip(places).map(of_story).collect()
+}
+
+/// U of the [`divergences`] in these places.
+pub fn understanding(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> Understanding {
+    let of_class = |class| Estimate::of(&among(stories, places, found, |story, at| distance(&story.places[at]) == class));
+    Understanding { given_all: Estimate::of(found), by_distance: (0..DISTANCES.len() + 2).map(of_class).collect() }
+}
+
+/// The [`divergences`] by the word that stands in a place: words by number, those on which most is lost in all first.
+pub fn by_word(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> Vec<(usize, Estimate)> {
+    let words: BTreeSet<usize> =
+        stories.iter().zip(places).flat_map(|(story, at)| at.iter().map(|&at| story.words[at])).collect();
+    let of_word = |word| (word, Estimate::of(&among(stories, places, found, |story, at| story.words[at] == word)));
+    let mut all: Vec<(usize, Estimate)> = words.into_iter().map(of_word).collect();
+    all.sort_by(|(_, a), (_, b)| (b.mean * b.places as f64).total_cmp(&(a.mean * a.places as f64)));
+    all
+}
+
+/// Of what was found in these places, that in some of them.
+fn among(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>], is_one: impl Fn(&Story, usize) -> bool) -> Vec<Vec<f64>> {
+    let of_story = |((story, at), values): ((&Story, &Vec<usize>), &Vec<f64>)| {
+        at.iter().zip(values).filter(|(at, _)| is_one(story, **at)).map(|(_, &value)| value).collect()
+    };
+    stories.iter().zip(places).zip(found).map(of_story).collect()
 }
 
 /// The class of how far back a word was last mentioned.
@@ -183,6 +201,17 @@ mod tests {
         assert_eq!((one.mean, one.places), (3.2, 5));
         assert!((one.error - (1.5_f64 * 13.76).sqrt() / 5.0).abs() < 1e-12);
         assert!(Estimate::of(&[vec![1.0]]).error.is_nan());
+    }
+
+    #[test]
+    fn a_loss_is_shared_between_the_words() {
+        let place = |last_mention| Place { given_all: Vec::new(), before: Vec::new(), last_mention };
+        let story = |words: &[usize]| Story { words: words.into(), places: words.iter().map(|_| place(None)).collect() };
+        let (stories, places) = ([story(&[7, 8, 7]), story(&[8])], [vec![0, 1, 2], vec![0]]);
+        let found = [vec![0.5, 2.0, 1.5], vec![4.0]];
+        let told: Vec<(usize, f64, usize)> =
+            by_word(&stories, &places, &found).iter().map(|(word, e)| (*word, e.mean, e.places)).collect();
+        assert_eq!(told, [(8, 3.0, 2), (7, 1.0, 2)]);
     }
 
     #[test]

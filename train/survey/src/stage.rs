@@ -16,7 +16,7 @@ use gradus_train::trainer::TrainError;
 
 use crate::error::SurveyError;
 use crate::level::{self, Work};
-use crate::measure::{Generation, Understanding, generation, told, understanding};
+use crate::measure::{Generation, Understanding, divergences, generation, told, understanding};
 use crate::plan::{SEARCH_SEED, Stage, Survey, usual_rate};
 use crate::results::{Asked, Counted, Searched, Trained};
 use crate::search;
@@ -248,8 +248,10 @@ fn ask(
     let mut watched = Watched { progress: monitor.begin(job), done: 0, paths };
     let places = subject.drawn(survey.places, seed);
     let generation = generation(stories, &places, |story| watched.next(|| model.along(story)))?;
-    let mut understood =
-        |places: &[Vec<usize>]| understanding(stories, places, |story, at| watched.next(|| model.cloze(story, at)));
+    let mut understood = |places: &[Vec<usize>]| {
+        let found = divergences(stories, places, |story, at| watched.next(|| model.cloze(story, at)));
+        found.map(|found| understanding(stories, places, &found))
+    };
     let drawn = understood(&places)?;
     let everywhere = if by_bayes { None } else { Some(understood(&subject.everywhere())?) };
     watched.progress.finish();

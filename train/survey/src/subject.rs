@@ -13,7 +13,7 @@ use crate::answers::{Answers, Causal, Masked};
 use crate::counts::Window;
 use crate::error::SurveyError;
 use crate::lexicon::Lexicon;
-use crate::measure::{Understanding, understanding};
+use crate::measure::{Understanding, divergences, understanding};
 use crate::story::Story;
 
 /// Words on each side that are counted, at most.
@@ -95,7 +95,8 @@ impl Subject {
         let of_reach = |reach| {
             let window = Window::count(train.iter().map(Vec::as_slice), self.lexicon.len(), reach);
             let answer = |story: &[usize], at: &[usize]| Ok(at.iter().map(|&at| window.answer(story, at)).collect());
-            understanding::<Infallible>(&self.stories, &all, answer).unwrap_or_else(|never| match never {})
+            let found = divergences::<Infallible>(&self.stories, &all, answer).unwrap_or_else(|never| match never {});
+            understanding(&self.stories, &all, &found)
         };
         (0..=REACH).map(of_reach).collect()
     }
