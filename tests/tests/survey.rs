@@ -71,11 +71,8 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     let places: Vec<Vec<usize>> = stories.iter().map(|story| (0..story.words.len()).collect()).collect();
 
     let exact = Exact(&world, &lexicon);
-    let u = |answer: &mut dyn FnMut(&[usize], &[usize]) -> Vec<Vec<f64>>| {
-        let found = divergences(&stories, &places, |story, at| sure(answer(story, at))).unwrap();
-        understanding(&stories, &places, &found).given_all.mean
-    };
-    let found = u(&mut |story, at| exact.cloze(story, at));
+    let u = |found: Vec<Vec<f64>>| understanding(&stories, &places, &found).given_all.mean;
+    let found = u(divergences(&stories, &places, |story, at| sure(exact.cloze(story, at))).unwrap());
     assert!(found.abs() < 1e-12, "{found}");
     let left = generation(&stories, &places, |story| sure(exact.along(story))).unwrap();
     assert!(left.before.mean.abs() < 1e-12 && left.left_only.mean > 0.1, "what follows counts: {left:?}");
@@ -93,7 +90,8 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
         (0..5000).map(|n| gpt.source.text(Part::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
     let [none, one, two] = [0, 1, 2].map(|reach| {
         let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
-        u(&mut |story, at| at.iter().map(|&at| window.answer(story, at)).collect())
+        let answer = |story: &[usize], at: &[usize]| sure(at.iter().map(|&at| window.answer(story, at)).collect());
+        u(divergences(&stories, &places, answer).unwrap())
     });
     assert!(none > 3.0 && one < 1.3 && two < one && two > 0.3, "{none} {one} {two}");
 
