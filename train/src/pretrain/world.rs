@@ -9,6 +9,7 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, Tokenizer};
 use gradus_world::{Story, World};
+use rayon::prelude::*;
 
 use super::source::{self, Part, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, viewer};
@@ -56,7 +57,8 @@ impl WorldSource {
                 trainer.specials.push(SEPARATOR.into());
                 trainer.specials.extend(viewer::specials(&settings.view).iter().map(|&special| special.to_owned()));
                 let mut words = trainer.word_counts();
-                train.iter().for_each(|s| words.add(&s.text));
+                // At once, since threads share a text; no word crosses a line's end.
+                words.add(&train.iter().map(|s| s.text.as_str()).collect::<Vec<_>>().join("\n"));
                 trainer.train(&words, |_, _| {})?
             }
         };
@@ -66,7 +68,7 @@ impl WorldSource {
             ),
         })?;
         let encode = |stories: &[Story]| -> Result<Vec<Vec<u32>>, PretrainError> {
-            stories.iter().map(|s| Ok(tokenizer.encode(&s.text)?)).collect()
+            stories.par_iter().map(|s| Ok(tokenizer.encode(&s.text)?)).collect()
         };
         let (mut train_ids, held_out_ids) = (encode(&train)?, encode(&stories)?);
         let baseline = baseline(train_ids.clone(), held_out_ids.clone(), tokenizer.vocab_size());
