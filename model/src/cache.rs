@@ -17,7 +17,18 @@ impl<T: Real> LayerCache<T> {
         LayerCache { keys: zeros(), values: zeros(), len: 0 }
     }
 
-    /// Adds keys and values (1, H, T, D); gives those of all positions so far.
+    /// The same for each of n sequences that go on from here, with room for `t` positions more.
+    pub(crate) fn fork(&self, n: usize, t: usize) -> Self {
+        let (heads, width) = (self.keys.shape()[1], self.keys.shape()[3]);
+        let of_each = |seen: &Tensor<T>| {
+            let mut all = seen.zeros_like([n, heads, self.len + t, width]);
+            all.write_rows(2, 0, &seen.slice(2, 0..self.len).expand([n, heads, self.len, width]));
+            all
+        };
+        LayerCache { keys: of_each(&self.keys), values: of_each(&self.values), len: self.len }
+    }
+
+    /// Adds keys and values (B, H, T, D); gives those of all positions so far.
     pub(crate) fn extend(&mut self, k: &Tensor<T>, v: &Tensor<T>) -> (Tensor<T>, Tensor<T>) {
         let t = k.shape()[2];
         self.keys.write_rows(2, self.len, k);

@@ -56,7 +56,7 @@ pub enum Asks {
     /// The token that follows, given it and those before.
     #[default]
     Next,
-    /// Its own token, which is hidden, given all others.
+    /// Its own token, which is hidden as a rule, given what stands in all slots.
     Masked,
 }
 

@@ -4,8 +4,10 @@ use gradus_autograd::Tape;
 use gradus_tensor::{Real, Tensor, on_pool};
 
 use crate::backbone::Backbone;
+use crate::batch::Batch;
 use crate::cache::LayerCache;
 use crate::gpt::Gpt;
+use crate::hidden::Hidden;
 use crate::lstm::{Lstm, LstmState};
 use crate::model::Model;
 use crate::side::Side;
@@ -24,6 +26,31 @@ pub struct Decoder<'m, T: Real> {
 enum Memory<'m, T: Real> {
     Gpt { gpt: &'m Gpt<Tensor<T>>, layers: Vec<LayerCache<T>> },
     Lstm { lstm: &'m Lstm<Tensor<T>>, state: Box<LstmState<T>> },
+}
+
+impl<T: Real> Memory<'_, T> {
+    /// The same for each of n sequences that go on from here, by `t` tokens at most.
+    fn fork(&self, n: usize, t: usize) -> Self {
+        match self {
+            Memory::Gpt { gpt, layers } => Memory::Gpt { gpt, layers: layers.iter().map(|cache| cache.fork(n, t)).collect() },
+            Memory::Lstm { lstm, state } => Memory::Lstm { lstm, state: Box::new(state.fork(n)) },
+        }
+    }
+
+    /// Reads these tokens from position `first` on.
+    fn read<'t>(&mut self, tape: &'t Tape<T>, side: &Side, first: usize) -> Hidden<'t, T> {
+        match self {
+            Memory::Gpt { gpt, layers } => {
+                let gpt = gpt.constants(tape);
+                let (mut states, output) = gpt.embed(side, first, None);
+                for (block, cache) in gpt.h.0.iter().zip(layers) {
+                    states = block.decode(&states, cache);
+                }
+                gpt.end.hidden(states, output)
+            }
+            Memory::Lstm { lstm, state } => lstm.constants(tape).decode(side, state),
+        }
+    }
 }
 
 impl<'m, T: Real> Decoder<'m, T> {
@@ -53,17 +80,7 @@ impl<'m, T: Real> Decoder<'m, T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
         on_pool(|| {
             let tape = Tape::off();
-            let mut hidden = match &mut self.memory {
-                Memory::Gpt { gpt, layers } => {
-                    let gpt = gpt.constants(&tape);
-                    let (mut states, output) = gpt.embed(&Side::causal(1, ids), self.position, None);
-                    for (block, cache) in gpt.h.0.iter().zip(layers) {
-                        states = block.decode(&states, cache);
-                    }
-                    gpt.end.hidden(states, output)
-                }
-                Memory::Lstm { lstm, state } => lstm.constants(&tape).decode(ids, state),
-            };
+            let mut hidden = self.memory.read(&tape, &Side::causal(1, ids), self.position);
             self.position += ids.len();
             hidden.states = hidden.states.slice(1, ids.len() - 1..ids.len());
             let logits = hidden.logits();
@@ -71,6 +88,15 @@ impl<'m, T: Real> Decoder<'m, T> {
             let mut logits = logits.value().to_vec();
             logits.truncate(self.vocab);
             logits
+        })
+    }
+
+    /// [`Model::token_losses`] of a batch whose sequences each follow what was read, which is not read again; they must stay within the
+    /// context. The decoder stays where it is.
+    pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
+        on_pool(|| {
+            let (tape, side) = (Tape::off(), &batch.side);
+            self.memory.fork(side.sequences, side.length()).read(&tape, side, self.position).token_losses(batch)
         })
     }
 }
@@ -94,6 +120,33 @@ mod tests {
                 assert!(logits.iter().zip(&last[position - 1]).all(|(a, b)| (a - b).abs() < 1e-12));
             }
             assert_eq!(one.position(), 5);
+        }
+    }
+
+    #[test]
+    fn what_goes_on_is_read_after_what_was_read() {
+        for config in [tiny_gpt().into(), tiny_lstm().into()] {
+            let model: Model<Tensor<f64>> = Model::init(&config, 1);
+            let mut decoder = Decoder::new(&model);
+            let after = [[2, 7, 1], [8, 2, 8]];
+            let losses = |decoder: &Decoder<'_, f64>, before: &[u32]| {
+                let next = Batch::next(2, after.concat(), [7, 1, 4, 2, 8, 5], [1.0; 6]);
+                let found = decoder.token_losses(&next).to_vec();
+                let whole: Vec<u32> = after.iter().flat_map(|row| [before, row].concat()).collect();
+                let asked: Vec<u32> = (0..2).flat_map(|row| (0..3).map(move |at| (row * 3 + at) as u32)).collect();
+                let shifted = asked.iter().map(|at| at + (at / 3 + 1) * before.len() as u32).collect();
+                let whole = Batch { asked: Some(shifted), ..Batch::next(2, whole, next.targets.clone(), [1.0; 6]) };
+                let expected = model.token_losses(&whole).to_vec();
+                assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {expected:?}");
+            };
+            losses(&decoder, &[]);
+            let logits = decoder.read(&[3, 1]);
+            losses(&decoder, &[3, 1]);
+            // It has read no more than before.
+            let mut other = Decoder::new(&model);
+            other.read(&[3, 1]);
+            assert_eq!((decoder.position(), decoder.read(&[4])), (2, other.read(&[4])));
+            assert_eq!(logits.len(), config.backbone.vocab());
         }
     }
 

@@ -202,31 +202,35 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         x.linear(&self.cell.weight_ih.0, &self.cell.bias.0)
     }
 
-    /// The projected states (1, T, d) of T tokens that follow those `state` has read, one time step after the other; `state`
-    /// then has read them too. The bits are those of [`Lstm::hidden`] over the whole sequence.
-    pub fn decode(&self, ids: &[u32], state: &mut LstmState<T>) -> Hidden<'t, T> {
+    /// The projected states (B, T, d) of the tokens in these slots, which follow those that `state` has read, one time step after the
+    /// other; `state` then has read them too. Of one sequence the bits are those of [`Lstm::hidden`] over the whole of it.
+    pub fn decode(&self, side: &Side, state: &mut LstmState<T>) -> Hidden<'t, T> {
         let output = self.tokens_embed.weight.0.clone();
-        let (tape, t, d, units) = (output.tape(), ids.len(), self.config.width, self.config.units);
-        let x = self.inputs(&self.embed(ids, 1, state.position).reshape([t, d])); // (T, 4H)
+        let (tape, b, t, units) = (output.tape(), side.sequences, side.length(), self.config.units);
+        let x = self.inputs(&self.embed(&side.tokens, b, state.position)); // (B, T, 4H)
         let (mut h, mut c) = (tape.constant(state.h.clone()), tape.constant(state.c.clone()));
         let mut outputs = Vec::with_capacity(t);
         for time in 0..t {
-            // h W_hh + x, the row of x in the bias's place.
-            let x = x.slice(0, time..time + 1).reshape([4 * units]);
-            (h, c) = h.linear(&self.cell.weight_hh.0, &x).lstm_cell(&c);
-            outputs.push(h.clone());
+            let (x, w) = (x.slice(1, time..time + 1), &self.cell.weight_hh.0);
+            let z = match b {
+                // x in the bias's place begins the chain of additions, as in `lstm`.
+                1 => h.linear(w, &x.reshape([4 * units])),
+                _ => h.matmul(w) + x.reshape([b, 4 * units]),
+            };
+            (h, c) = z.lstm_cell(&c);
+            outputs.push(h.reshape([b, 1, units]));
         }
         (state.h, state.c) = (h.into_value(), c.into_value());
         state.position += t;
         let h = match &outputs[..] {
-            [] => output.constant(output.value().zeros_like([0, units])),
-            rows => Var::concat(&rows.iter().collect::<Vec<_>>(), 0),
+            [] => output.constant(output.value().zeros_like([b, 0, units])),
+            steps => Var::concat(&steps.iter().collect::<Vec<_>>(), 1),
         };
-        Hidden { states: self.c_proj.forward(&h).reshape([1, t, d]), output, transform: None }
+        Hidden { states: self.c_proj.forward(&h), output, transform: None }
     }
 }
 
-/// All that an LSTM knows of the tokens it has read: h and c, whatever their number.
+/// All that an LSTM knows of the tokens it has read: h and c (B, H), whatever their number.
 #[derive(Clone, Debug)]
 pub struct LstmState<T: Real> {
     h: Tensor<T>,
@@ -244,6 +248,12 @@ impl<T: Real> LstmState<T> {
     /// Number of tokens read.
     pub fn position(&self) -> usize {
         self.position
+    }
+
+    /// The same for each of n sequences that go on from here.
+    pub(crate) fn fork(&self, n: usize) -> Self {
+        let of_each = |seen: &Tensor<T>| seen.expand([n, seen.shape()[1]]);
+        LstmState { h: of_each(&self.h), c: of_each(&self.c), position: self.position }
     }
 }
 

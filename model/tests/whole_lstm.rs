@@ -80,7 +80,7 @@ fn decodes<S: Real>() {
         let mut state = LstmState::new(&config, &both);
         for step in steps {
             let read = state.position()..state.position() + step;
-            let logits = model.decode(&ids[s * 12..][read.clone()], &mut state).logits().into_value();
+            let logits = model.decode(&Side::causal(1, &ids[s * 12..][read.clone()]), &mut state).logits().into_value();
             assert_eq!(state.position(), read.end);
             assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, read.clone()).to_vec(), "sequence {s}, tokens {read:?}");
         }
@@ -99,6 +99,6 @@ fn reading_past_the_context_says_so() {
     let (config, tape) = (tiny(), Tape::off());
     let model = Lstm::<Tensor<f64>>::init(&config, 1);
     let (model, mut state) = (model.constants(&tape), LstmState::new(&config, &Tensor::scalar(0.0)));
-    model.decode(&[1; 8], &mut state);
-    model.decode(&[1, 2], &mut state);
+    model.decode(&Side::causal(1, [1; 8]), &mut state);
+    model.decode(&Side::causal(1, [1, 2]), &mut state);
 }

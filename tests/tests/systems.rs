@@ -32,7 +32,7 @@ fn systems_are_what_their_cards_say() {
     }
 }
 
-/// Each picture with one place the other way round, the pictures of others, and the other density.
+/// What the networks were seen to read is held against each picture with one place the other way round; then other pictures and densities.
 #[test]
 fn a_card_that_is_wrong_is_refused() {
     for card in all() {

@@ -5,9 +5,7 @@
 //! one that predicts the next   P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)       Bayes, one gap, over all tokens
 //! ```
 
-use std::sync::Arc;
-
-use gradus_model::{Batch, Model, Side};
+use gradus_model::{Batch, Decoder, Model, Side};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
@@ -56,6 +54,11 @@ pub enum FillError {
          the model that it was fine-tuned from"
     )]
     FineTuned,
+    #[error(
+        "expected finite answers, found some that are infinite or no numbers: the model diverged in training or its file is damaged; \
+         `gradus verify` tells"
+    )]
+    NotFinite,
 }
 
 /// The probability of each token in a gap.
@@ -116,6 +119,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == marks.mask).collect();
         let side = Side::full(1, tokens);
         let logits = views::logits(model, &side, &slots);
+        finite(logits.iter().flatten())?;
         let gaps = slots.iter().zip(logits).map(|(slot, z)| Gap { at: slot - 1, probabilities: probabilities(&z[..vocab]) });
         return Ok(Filled { gaps: gaps.collect(), by_bayes: false, is_first: false });
     }
@@ -131,7 +135,13 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         return Err(FillError::TooLong { found, context });
     }
     let probabilities = by_bayes(model, &opened, &(0..vocab as u32).collect::<Vec<_>>(), after, reach);
+    finite(&probabilities)?;
     Ok(Filled { gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true, is_first: opened.is_empty() })
+}
+
+/// Has the model answered?
+fn finite<'a>(answers: impl IntoIterator<Item = &'a f64>) -> Result<(), FillError> {
+    answers.into_iter().all(|z| z.is_finite()).then_some(()).ok_or(FillError::NotFinite)
 }
 
 /// The special tokens of a model that fills masks.
@@ -146,27 +156,26 @@ pub fn marks(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<Marks, Fill
 }
 
 /// P(w | the rest) of each of these tokens between two texts, over them alone: from the probability of the whole with each. What comes before
-/// is the same in all, so only the token and what follows are asked.
+/// is the same in all, and read once.
 pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[u32], reach: &mut dyn FnMut(usize)) -> Vec<f64> {
-    let mut log_probs = Vec::with_capacity(tokens.len());
-    let length = before.len() + after.len(); // slots that predict
-    let asked = before.len().saturating_sub(1)..length;
-    for tokens in tokens.chunks(ROWS) {
-        let rows: Vec<Vec<u32>> = tokens.iter().map(|&token| [before, &[token], after].concat()).collect();
-        if asked.is_empty() {
-            log_probs.extend(vec![0.0; rows.len()]);
-            reach(log_probs.len());
-            continue;
+    let mut decoder = Decoder::new(model);
+    let mut log_probs = vec![0.0; tokens.len()]; // but for what all have in common
+    if !before.is_empty() {
+        let z = decoder.read(before);
+        log_probs.iter_mut().zip(tokens).for_each(|(log_p, &token)| *log_p = f64::from(z[token as usize]));
+    }
+    let mut done = 0;
+    for (tokens, log_probs) in tokens.chunks(ROWS).zip(log_probs.chunks_mut(ROWS)) {
+        if let Some((_, but_last)) = after.split_last() {
+            let inputs: Vec<u32> = tokens.iter().flat_map(|&token| [&[token], but_last].concat()).collect();
+            let targets = after.repeat(tokens.len());
+            let weights = vec![1.0; targets.len()];
+            let losses = decoder.token_losses(&Batch::next(tokens.len(), inputs, targets, weights)).to_vec();
+            let of_rows = losses.chunks(after.len()).map(|row| row.iter().map(|&loss| f64::from(loss)).sum::<f64>());
+            log_probs.iter_mut().zip(of_rows).for_each(|(log_p, loss)| *log_p -= loss);
         }
-        let inputs: Vec<u32> = rows.iter().flat_map(|row| &row[..length]).copied().collect();
-        let slots: Arc<[u32]> =
-            (0..rows.len()).flat_map(|row| asked.clone().map(move |slot| (row * length + slot) as u32)).collect();
-        let targets: Vec<u32> = rows.iter().flat_map(|row| &row[asked.start + 1..]).copied().collect();
-        let weights = vec![1.0; targets.len()];
-        let batch = Batch { asked: Some(slots), ..Batch::next(rows.len(), inputs, targets, weights) };
-        let losses = model.token_losses(&batch).to_vec();
-        log_probs.extend(losses.chunks(asked.len()).map(|row| -row.iter().map(|&loss| f64::from(loss)).sum::<f64>()));
-        reach(log_probs.len());
+        done += tokens.len();
+        reach(done);
     }
     probabilities(&log_probs)
 }
@@ -174,7 +183,7 @@ pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[
 #[cfg(test)]
 mod tests {
     use gradus_model::check::{tiny_bert, tiny_gpt};
-    use gradus_model::{GptConfig, LstmConfig, ModelConfig};
+    use gradus_model::{GptConfig, LstmConfig, ModelConfig, Tree};
 
     use super::*;
 
@@ -273,6 +282,11 @@ mod tests {
         assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, which do not fit the 7 places between"));
         assert!(told(gpt(), "a[MASK]bcdabcda").starts_with("the text has 10 tokens, the model sees 9"));
         let bare = Tokenizer::characters(["abcd"]);
+        for config in [bert(), gpt()] {
+            let broken = Model::init(&config.into(), 1).map(|_, p: Tensor| p.full_like(*p.shape(), f32::NAN));
+            let error = fill(&broken, &tokenizer(), "a[MASK]", &mut |_| {}).err().unwrap();
+            assert!(error.to_string().starts_with("expected finite answers"), "{error}");
+        }
         let model = Model::init(&bert().into(), 1);
         let error = fill(&model, &bare, "a[MASK]", &mut |_| {}).err().unwrap();
         assert!(error.to_string().starts_with("expected a tokenizer with [CLS]"));

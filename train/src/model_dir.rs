@@ -24,7 +24,7 @@ const TOKENIZER_FILES: [&str; 6] =
 pub enum ModelDirError {
     #[error(
         "{path}: expected a directory with config.json and model.safetensors, found {found}; \
-         give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of openai-gpt or gpt2"
+         give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of openai-gpt, gpt2, bert, roberta or ernie"
     )]
     NoModel { path: PathBuf, found: &'static str },
     #[error(transparent)]

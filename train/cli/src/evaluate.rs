@@ -46,7 +46,8 @@ use crate::progress::Display;
         does not keep (GPT-1's own drops case and spacing). null with --ids.\n\
         - A model that fills masks (BERT, RoBERTa) is asked for each token with that token hidden, given all others of its window; \
         windows do not overlap. `pseudo_log_likelihood` is the sum of ln P over all tokens, `pseudo_nll` its mean with the other sign, \
-        `pseudo_perplexity` e^pseudo_nll: no probability of the text, so to be compared between such models alone.\n\
+        `pseudo_perplexity` e^pseudo_nll: no probability of the text, so to be compared between such models alone. The text is read as \
+        one segment, whether the model was trained on pairs of texts or not.\n\
         - With --targets, `nll` is the mean of −ln P over the tokens asked, and `token_nll` has each.\n\
         - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
         - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` \

@@ -20,8 +20,8 @@ use crate::progress::Display;
 #[command(
     long_about = "Say what stands in a text's gaps, each marked by [MASK].\n\n\
         A model that fills masks (BERT, RoBERTa) answers in each gap by itself. One that predicts the next token (a GPT, an LSTM) answers \
-        by Bayes: the probability of the whole text with each token in its one gap, over the sum of all; that reads the text once per token \
-        of the vocabulary. Where the tokenizer has <story>, which opens the micro-world's stories, it opens the text too.\n\n\
+        by Bayes: the probability of the whole text with each token in its one gap, over the sum of all; that reads what follows the gap \
+        once per token of the vocabulary. Where the tokenizer has <story>, which opens the micro-world's stories, it opens the text too.\n\n\
         The text is read as one segment, whether the model was trained on pairs of texts or not. A gap stands for one token: what takes two \
         is never answered.",
     after_long_help = "Examples:\n  \

@@ -30,7 +30,8 @@ use crate::output;
         no longer sees what came before. A note on stderr says from which token on. With --no-slide, the prompt and the \
         new tokens together must fit the context.\n\n\
         A model that fills masks (BERT) reads the text and a mask for each token still to come, and the next token is drawn at the first \
-        of them; where these do not fit the context, fewer masks and the end of the text are read.\n\n\
+        of them; where these do not fit the context, fewer masks and the end of the text are read. The text is one segment, whether the model \
+        was trained on pairs of texts or not.\n\n\
         Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
         tokenizer, else as ids. Ids that the tokenizer does not have are never sampled.",
     after_long_help = "Examples:\n  \

@@ -22,7 +22,7 @@ use crate::{output, signals};
 #[command(after_long_help = "\
 Examples:
   gradus survey --quick --seeds 1                    # what it is, in minutes, to runs/survey
-  gradus survey --out runs/plane                     # three seeds, hours: two budgets, rates searched for on another seed
+  gradus survey --out runs/plane                     # six seeds, hours: two budgets, rates searched for on another seed
   gradus survey --seeds 8 --systems gpt,bert --out runs/two     # as many seeds as it takes to decide claims
   gradus survey --resume runs/plane                  # after Ctrl-C or a crash; finished stages are not run again
   gradus survey --resume runs/plane --markdown FILE --overwrite # the page, and the plane as an SVG file beside it
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = surveyed())]
     systems: Vec<String>,
     /// Number of seeds, from 1 to 100, each with stories and models of its own; claims are decided by six or more
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 6)]
     seeds: u64,
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 201)]

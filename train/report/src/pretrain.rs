@@ -17,9 +17,10 @@ const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predict
     Evaluations are made without dropout, the train loss with it.";
 
 /// The same where tokens are hidden.
-const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per token asked, given all others of its text; pseudo-perplexity is its \
-    exponential: neither makes a probability of the text, and they are compared between models that fill masks alone. Evaluations are \
-    made without dropout, the train loss with it.";
+const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per token asked, given the text with most of these hidden; masked perplexity is \
+    its exponential: neither makes a probability of the text, and they are compared between models that were asked alike alone. (In \
+    `gradus evaluate` one token is hidden at a time: its pseudo-perplexity is another figure.) Evaluations are made without dropout, the \
+    train loss with it.";
 
 /// How the limit is defined.
 const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that it was drawn from: on average no \
@@ -47,7 +48,7 @@ pub struct PretrainReport {
     pub lead: String,
     /// The run's records, from its metrics file. The limit is that of the evaluations on [`VALIDATION`].
     pub records: Vec<Record>,
-    /// Are tokens asked that are hidden, given all others? Then a loss is no probability of the text.
+    /// Are tokens asked most of which are hidden? Then a loss is no probability of the text.
     pub masked: bool,
     /// What others reach on the same held-out text.
     pub baselines: Vec<Baseline>,
@@ -151,7 +152,7 @@ impl PretrainReport {
         if let Some(best) = &summary.best {
             let at = format!("{}, at step {}", self.unit(), count(best.at.step));
             add("Best validation loss", format!("{:.3}", best.nll), at);
-            let perplexity = if self.masked { "Pseudo-perplexity" } else { "Perplexity" };
+            let perplexity = if self.masked { "Masked perplexity" } else { "Perplexity" };
             add(perplexity, figure(best.perplexity), "on held-out text".into());
             if let Some(bits) = best.bits_per_byte {
                 let limit = best.limit_bits_per_byte().map_or(String::new(), |limit| format!("limit {limit:.3}"));
@@ -246,7 +247,7 @@ impl PretrainReport {
         models.extend(limit.map(|limit| ("exact limit".to_string(), limit, false)));
         models.extend(self.baselines.iter().map(|baseline| (baseline.name.clone(), baseline.nll, false)));
         models.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let perplexity = if self.masked { "pseudo-perplexity" } else { "perplexity" };
+        let perplexity = if self.masked { "masked perplexity" } else { "perplexity" };
         let mut heads = vec!["on the same held-out text", self.unit(), perplexity];
         heads.extend(bits_per_nat.map(|_| "bits per byte"));
         heads.extend(limit.map(|_| "above the limit"));

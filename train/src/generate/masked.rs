@@ -4,9 +4,10 @@
 //! [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]        a mask for each token to come; xₙ₊₁ is drawn at the first        (n → n + 1)
 //! ```
 //!
-//! It knows how much is to come, and nothing of it. The marks, and what else is no word of the tokenizer's, are never drawn. Where the text
-//! and its masks do not fit the context, half of it has masks, and the last tokens of the text that fit before them are read. (A survey's G
-//! asks otherwise, in the format of a whole story of a fixed length: how much is to come must not tell how a story goes on.)
+//! It knows how much is to come, and nothing of it. The marks are never drawn, nor are tokens that were added with them at the end of a
+//! vocabulary. Where the text and its masks do not fit the context, half of it has masks, and the last tokens of the text that fit before
+//! them are read. (A survey's G asks otherwise, in the format of a whole story of a fixed length: how much is to come must not tell how a
+//! story goes on.)
 
 use gradus_model::{Model, Side};
 use gradus_tensor::Tensor;

@@ -126,7 +126,9 @@ impl TextSource for Corpus {
         self.windows.tokens() as u64
     }
     fn tokens_per_step(&self, batch: usize) -> f64 {
-        (batch * self.windows.context()) as f64
+        let of_windows = self.windows.context() as f64;
+        let of_chunks = |chunks: &Chunks| self.tokens() as f64 / chunks.count() as f64;
+        batch as f64 * self.part(Part::Train).map_or(of_windows, of_chunks)
     }
     fn digest(&self) -> String {
         self.digest.clone()

@@ -27,7 +27,7 @@ pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), Pretrai
             (format!("Pre-training {name} on {corpus}"), lead)
         }
         None if masked => {
-            let lead = "Stories told by a grammar with memory. The loss is that of the tokens that the model was asked for, most of which were hidden from it, given all others.";
+            let lead = "Stories told by a grammar with memory. The loss is that of the tokens that the model was asked for, most of which were hidden from it.";
             (format!("Pre-training {name} on the micro-world"), lead.into())
         }
         None => {

@@ -90,7 +90,7 @@ hyperparameters! {
             mask_rate: Option<f64>,
             /// Share of those that is hidden by the mask [default: 0.8]
             mask_hide: Option<f64>,
-            /// Share of those that is replaced by another token; what is left over stays [default: 0.1]
+            /// Share of those that is replaced by a token drawn from the vocabulary; what is left over stays [default: 0.1]
             mask_replace: Option<f64>,
             /// How often the mask of a text changes: `static`, never; `copies`, ten masks in turn; `dynamic`, each time [default: dynamic]
             masks: Option<Keyed>,
@@ -405,6 +405,9 @@ impl PretrainOptions {
             initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
             parts: axes.parts,
         };
+        if let (BackboneKind::Lstm, Some(inner)) = (axes.backbone, self.inner) {
+            return Err(RangeError::new("inner", inner, "--backbone transformer with it, or no --inner"));
+        }
         let gpt = match self.inner {
             Some(inner) => gpt.with_inner(inner),
             None => gpt,
@@ -592,6 +595,7 @@ mod tests {
             ("system = 'bert'\ncontext = 2", "--context 2: expected more than 2"),
             ("system = 'bert'\ncontext = 4", "--context 4: expected more than 4 with --pairs"),
             ("units = 64", "--units 64: expected --backbone lstm with it, or no --units"),
+            ("backbone = 'lstm'\ninner = 64", "--inner 64: expected --backbone transformer with it, or no --inner"),
         ] {
             let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();
             assert!(error.starts_with(words), "{said}: {error}");

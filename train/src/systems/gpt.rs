@@ -30,7 +30,7 @@ pub const CARD: Card = Card {
     compared: &[
         Comparison {
             name: "recurrent-far",
-            statement: "GPT-1 understands words better than an LSTM that were last said 20 words ago or more (U)",
+            statement: "Of words last said 20 words ago or more, GPT-1's answers are nearer to exact than an LSTM's (U)",
             sentence: Some(Sentence {
                 section: "GPT-1, §1",
                 text: "This model choice provides us with a more structured memory for handling long-term dependencies in text, compared to \

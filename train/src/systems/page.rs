@@ -141,8 +141,8 @@ pub fn page() -> Document {
         kicker: "Gradus".into(),
         title: "GPT-1 and its relatives".into(),
         lead: "A system is a view of texts, a body that reads them, and what is asked of it. `gradus pretrain --system NAME` sets the axes \
-               of one; each axis is a flag too. Below, `d ← abc···` says that the answer about the fourth token of `abcdef` may depend on \
-               the first three; tests hold the networks to these pictures."
+               of one; each axis is a flag too. Below, `d ← abc···` says that the answer about the fourth token of `abcdef`, which a masked view hides, may \
+               depend on the first three; tests hold the networks to these pictures."
             .into(),
         ..Document::default()
     };

@@ -25,6 +25,16 @@ pub const CARD: Card = Card {
             by: "us (transformers takes it for padding and counts no position for it: give a run's position_ids, from 2 on)",
         },
         Settled {
+            what: "how many tokens are asked",
+            here: "15 % of the text's, rounded, one at least",
+            by: "Google's code of BERT (fairseq rounds up or down at random)",
+        },
+        Settled {
+            what: "what stands in another's place",
+            here: "any token of the vocabulary but the marks, perhaps the same",
+            by: "fairseq",
+        },
+        Settled {
             what: "what a row holds",
             here: "a text or a part of one, as long as fits",
             by: "us (the paper's FULL-SENTENCES goes on across documents)",
@@ -50,7 +60,7 @@ pub const CARD: Card = Card {
     relatives: &["bert"],
     model_type: "roberta",
     claims: &[
-        "A new mask each time is as good as, or slightly better than, one mask for good (§4.1).",
+        "A new mask each time is as good as, or slightly better than, ten fixed masks of each text (§4.1).",
         "Without asking whether a sentence follows, tasks do as well or better (§4.2).",
     ],
     compared: &[],

@@ -15,11 +15,11 @@ const ROOM: u64 = 1 << 24;
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Keyed {
-    /// The text: the same mask in every epoch (*static*; Liu et al. 2019, §4.1).
+    /// The text: the same mask in every epoch.
     Static,
-    /// The text and the epoch modulo ten: ten masks of each (BERT's code: `dupe_factor`).
+    /// The text and the epoch modulo ten: ten masks of each (BERT's code: `dupe_factor`; *static* in Liu et al. 2019, §4.1).
     Copies,
-    /// The step and the row: a new mask each time (*dynamic*; RoBERTa).
+    /// The step and the row: a new mask each time (*dynamic* there; RoBERTa).
     #[default]
     Dynamic,
 }

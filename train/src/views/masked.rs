@@ -1,10 +1,10 @@
 //! Masked language modelling (Devlin et al. 2018, §3.1):
 //!
 //! ```text
-//! M ⊂ {1 … n}, |M| = max(1, round(rate·n))        L = −Σ_{i∈M} log P(xᵢ | x̃)
+//! M ⊂ {1 … n}, |M| = max(1, round(rate·n))        L = −1/Σ|M| Σ Σ_{i∈M} log P(xᵢ | x̃), over the texts of a step
 //!
 //! x̃ᵢ = [MASK]           with probability 0.8, for i ∈ M
-//!      another word     0.1
+//!      a token drawn    0.1          from the vocabulary but for the marks: perhaps the same, perhaps one that no text has
 //!      xᵢ               0.1
 //! ```
 //!

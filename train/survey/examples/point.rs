@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let g = generation(stories, &places, |story| sure(model.along(story)))?;
     shown("G", &g.before);
     shown("U, left only", &g.left_only);
-    println!("{} of 100 stories told are stories", told(&*model, &subject.world, &subject.lexicon, 100, 1));
+    let whole = told(&subject.world, &subject.lexicon, (100, 1), |beginnings| sure(model.next(beginnings)))?;
+    println!("{whole} of 100 stories told are stories");
     let found = divergences(stories, &places, |story, at| sure(model.cloze(story, at)))?;
     shown_by_distance("", &understanding(stories, &places, &found));
     for (word, estimate) in by_word(stories, &places, &found).iter().take(12) {

@@ -31,3 +31,61 @@ fn measured(results: &Results, survey: &Survey, card: &Card, it: &Comparison, bu
         differences: results.differences(budget, (it.other, it.other_figure), (card.name, it.figure)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use gradus_study::ruler::Verdict;
+    use gradus_train::systems::{ALL, Figure, SURVEYED};
+
+    use super::*;
+    use crate::measure::{Estimate, Generation, Understanding};
+    use crate::results::Asked;
+
+    fn set(asked: &mut Asked, figure: Figure, mean: f64) {
+        let estimate = Estimate { mean, error: 0.0, places: 9 };
+        match figure {
+            Figure::Understanding => asked.understanding.given_all = estimate,
+            Figure::UnderstandingFar => asked.understanding.by_distance[3] = estimate, // 20 words ago or more
+            Figure::UnderstandingLeftOnly => asked.generation.left_only = estimate,
+            Figure::Generation => asked.generation.before = estimate,
+        }
+    }
+
+    /// A system's answers on a seed: one figure, and all others that are this.
+    fn asked(survey: &Survey, system: &str, seed: u64, (figure, mean): (Figure, f64), rest: f64) -> Asked {
+        let (understanding, generation) = (Understanding::none(), Generation::none());
+        let (system, world, budget) = (system.to_owned(), survey.world.clone(), survey.most());
+        let everywhere = None;
+        let mut asked = Asked { system, world, seed, budget, understanding, everywhere, generation, told: (0, 1), seconds: 1.0 };
+        for figure in [Figure::Understanding, Figure::UnderstandingFar, Figure::UnderstandingLeftOnly, Figure::Generation] {
+            set(&mut asked, figure, rest);
+        }
+        set(&mut asked, figure, mean);
+        asked
+    }
+
+    /// What is claimed is that a card's system is nearer to exact, by the figures that its comparison names and no others.
+    #[test]
+    fn the_nearer_system_has_the_claim() {
+        let mut names = BTreeSet::new();
+        for (card, it) in ALL.iter().flat_map(|card| card.compared.iter().map(move |it| (card, it))) {
+            assert!(names.insert(it.name), "{} is the name of one claim", it.name);
+            let survey = Survey::new(vec![card.name.into(), it.other.into()], 6, 201, true, 1.0);
+            for (own, expected) in [(0.3, Verdict::Shown), (0.5, Verdict::Against)] {
+                // By any other figure, of either, it would come out the other way.
+                let rest = if own < 0.4 { [0.9, 0.2] } else { [0.1, 0.6] };
+                let of_seed = |seed| {
+                    let own = asked(&survey, card.name, seed, (it.figure, own), rest[0]);
+                    [own, asked(&survey, it.other, seed, (it.other_figure, 0.4), rest[1])]
+                };
+                let results = Results { asked: survey.all_seeds().flat_map(of_seed).collect(), ..Results::default() };
+                let claims = all(&results, &survey);
+                let found = claims.iter().find(|claim| claim.name == it.name).expect("the claim of the comparison");
+                assert_eq!((found.judgement.verdict, found.judgement.primary), (expected, it.primary), "{} {own}", it.name);
+            }
+        }
+        assert!(SURVEYED.iter().all(|card| ALL.iter().any(|it| it.name == card.name)) && names.len() > 4);
+    }
+}

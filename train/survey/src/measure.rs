@@ -6,7 +6,6 @@ use gradus_tensor::rng::Philox;
 use gradus_world::{World, WorldError};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::answers::Answers;
 use crate::lexicon::Lexicon;
 use crate::story::{DISTANCES, Place, Story};
 
@@ -80,9 +79,9 @@ impl Generation {
     }
 }
 
-/// KL(p ‖ q) in nats; finite also where q underflows.
+/// KL(p ‖ q) in nats; finite also where q underflows, NaN where it is.
 fn kl(p: &[(usize, f64)], q: impl Fn(usize) -> f64) -> f64 {
-    p.iter().map(|&(word, p)| p * (p / q(word).max(f64::MIN_POSITIVE)).ln()).sum()
+    p.iter().map(|&(word, p)| p * (p / q(word).clamp(f64::MIN_POSITIVE, f64::INFINITY)).ln()).sum()
 }
 
 /// KL(world ‖ model) given all other words, in these places of each story; `answer` gives P(wᵢ | the rest) in these places of a story.
@@ -158,13 +157,22 @@ pub fn generation<E>(
     Ok(Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only), least_left_only: Estimate::of(&least) })
 }
 
-/// How many of `n` stories that a model tells, word by word, are stories of the world.
-pub fn told(model: &dyn Answers, world: &World, lexicon: &Lexicon, n: usize, seed: u64) -> usize {
+/// How many of `n` stories that a model tells, word by word, are stories of the world. `next` gives P(w | the words before) after each of
+/// these beginnings.
+///
+/// # Errors
+/// The first of `next`.
+pub fn told<E>(
+    world: &World,
+    lexicon: &Lexicon,
+    (n, seed): (usize, u64),
+    mut next: impl FnMut(&[&[usize]]) -> Result<Vec<Vec<f64>>, E>,
+) -> Result<usize, E> {
     let mut rng = Philox::new(seed);
     let (mut open, mut whole) = (vec![Vec::new(); n], 0);
     while !open.is_empty() {
         let beginnings: Vec<&[usize]> = open.iter().map(Vec::as_slice).collect();
-        let answers = model.next(&beginnings);
+        let answers = next(&beginnings)?;
         for (words, q) in open.iter_mut().zip(answers) {
             words.push(drawn(&q, rng.uniform_f64()));
         }
@@ -177,7 +185,7 @@ pub fn told(model: &dyn Answers, world: &World, lexicon: &Lexicon, n: usize, see
             Err(error) => matches!(error, WorldError::Unfinished { .. }),
         });
     }
-    whole
+    Ok(whole)
 }
 
 /// The word at which the cumulative probability exceeds u.
@@ -226,6 +234,7 @@ mod tests {
         assert_eq!(kl(&[(1, 1.0)], |_| 0.5), 2.0_f64.ln());
         assert_eq!(kl(&[(0, 0.5), (1, 0.5)], |_| 0.5), 0.0);
         assert!(kl(&[(1, 1.0)], |_| 0.0).is_finite(), "far, but not without end");
+        assert!(kl(&[(1, 1.0)], |_| f64::NAN).is_nan(), "no answer");
     }
 
     #[test]

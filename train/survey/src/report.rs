@@ -68,7 +68,7 @@ fn foot(survey: &Survey) -> String {
         1 => "Rates are the usual ones; none was searched for.",
         _ => {
             "Rates were chosen by the loss on held-out stories of a seed that is not reported; where the best was the largest or the \
-             smallest, more were tried."
+             smallest, more were tried, from an eighth to eight times the usual rate."
         }
     };
     format!(
@@ -81,7 +81,8 @@ fn foot(survey: &Survey) -> String {
          longest story, in the format of a whole one, and is asked for the first. Stories told are drawn word by word among the world's words; a telling is a story as \
          soon as its words are one, and what the model would say next is not asked. One training story in {anywhere} begins at a later sentence, the held-out ones do not: so G of a \
          model that has learnt exactly what it read may be up to ln({anywhere}/{rest}) = {nats:.2} nats a story, or {word:.4} a word. \
-         Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included. But for its card and \
+         Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included; the rows of a model that fills masks are sorted by length, so \
+         that it has the least padding. But for its card and \
          its rate, each system is trained as GPT-1 is on the micro-world, {rows} stories a step: what is found holds of this recipe, and another may suit \
          another system better. {rates}",
         rows = PretrainOptions::micro_world().settle().expect("the recipe of a survey").batch,
@@ -111,7 +112,7 @@ fn figures(results: &Results, survey: &Survey) -> Vec<page::Figure> {
     let parameters = results.trained.iter().map(|t| t.parameters);
     let range = parameters.clone().min().zip(parameters.max());
     vec![
-        figure("Systems", survey.systems.len().to_string(), "each with a card: `gradus systems`"),
+        figure("Systems", survey.systems.len().to_string(), "each with a card: `gradus systems NAME`"),
         figure(
             "Parameters",
             range.map_or("–".into(), |(a, b)| format!("{} to {}", count(a as u64), count(b as u64))),
@@ -206,9 +207,7 @@ fn standing(results: &Results, survey: &Survey) -> Block {
         ];
         Row { own: budget == survey.most(), ..Row::new(name(card, budget) + &note, cells) }
     };
-    // Any system's answers say it: it is of the stories alone. Told once a seed.
-    let first = survey.cards().next().expect("a system").name;
-    let least = told(results.of(first, survey.most()).map(|asked| &asked.generation.least_left_only));
+    let least = told(results.of_stories(survey.most()).map(|asked| &asked.generation.least_left_only));
     let exact = Row::new("the world's own answers", ["0", "0", "0", "0", &least, "all"]);
     let far = format!("… last said {} words ago or more", DISTANCES[DISTANCES.len() - 1]);
     let heads = ["Work, in steps of GPT", "U", "… in all places", &far, "G", "U, left only", "Stories told that are stories"];
@@ -218,7 +217,11 @@ fn standing(results: &Results, survey: &Survey) -> Block {
 fn by_distance(results: &Results, survey: &Survey) -> Block {
     let classes = DISTANCES.len() + 2;
     let cells = |of: &dyn Fn(usize) -> String| (0..classes).map(of).collect::<Vec<_>>();
-    let counted = ["counted alone, in all places", "counted between one word on each side", "… between two words on each side"];
+    let counted = [
+        "counts of words, in all places",
+        "counts between one word on each side, in all places",
+        "… between two words on each side",
+    ];
     let of_counts = counted.iter().enumerate().map(|(reach, name)| {
         let class = |c: usize| told(results.counted.iter().map(|counted| &counted.by_reach[reach].by_distance[c]));
         let all = told(results.counted.iter().map(|counted| &counted.by_reach[reach].given_all));
@@ -239,8 +242,7 @@ fn by_distance(results: &Results, survey: &Survey) -> Block {
     let mut heads = vec!["U, nats".to_owned(), "all words".into(), format!("below {} words ago", DISTANCES[0])];
     heads.extend(DISTANCES.windows(2).map(|w| format!("{} to {}", w[0], w[1] - 1)));
     heads.extend([format!("{} or more", DISTANCES[DISTANCES.len() - 1]), "never before".into()]);
-    // Any system's answers say it, the places being the same. Told once a seed.
-    let first: Vec<&Asked> = results.of(survey.cards().next().expect("a system").name, survey.most()).collect();
+    let first: Vec<&Asked> = results.of_stories(survey.most()).collect();
     let sum = |of: &dyn Fn(&Understanding) -> usize| count(first.iter().map(|asked| of(&asked.understanding) as u64).sum());
     let class = |c: usize| sum(&|understanding| understanding.by_distance[c].places);
     let places = Row::new("the same places for all: how many", [vec![sum(&|it| it.given_all.places)], cells(&class)].concat());
@@ -274,7 +276,7 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
             many(survey.seeds as usize, "seed")
         ))
     });
-    let unit = Block::Text("Differences, and δ, are in nats per word.".into());
+    let unit = Block::Text("Differences, and δ, are in nats per word; a positive difference speaks for the claim.".into());
     let table = Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect());
     [Block::Text(ruler::RULE.into())].into_iter().chain([unit]).chain(few).chain(fewer).chain([table]).collect()
 }

@@ -100,6 +100,13 @@ impl Results {
         self.asked.iter().filter(move |asked| asked.system == system && asked.budget == budget)
     }
 
+    /// Of each seed one system's answers after this budget, whichever was asked: what they say of the stories holds of all.
+    pub fn of_stories(&self, budget: u64) -> impl Iterator<Item = &Asked> {
+        let is_asked = move |asked: &&Asked| asked.budget == budget && asked.generation.least_left_only.mean.is_finite();
+        let mut seeds = std::collections::BTreeSet::new();
+        self.asked.iter().filter(is_asked).filter(move |asked| seeds.insert(asked.seed))
+    }
+
     /// What a system's rate was chosen by.
     pub fn searched(&self, system: &str, budget: u64) -> Option<&Searched> {
         self.searched.iter().find(|it| it.system == system && it.budget == budget)

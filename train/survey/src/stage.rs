@@ -57,6 +57,11 @@ impl Paths {
         }
     }
 
+    /// An answer, but after Ctrl-C.
+    fn unless_stopped<A>(&self, answer: impl FnOnce() -> A) -> Result<A, SurveyError> {
+        if interrupt::requested() { Err(self.interrupted()) } else { Ok(answer()) }
+    }
+
     /// That it was stopped.
     pub fn interrupted(&self) -> SurveyError {
         StudyError::Interrupted { command: Survey::COMMAND, out: self.0.clone() }.into()
@@ -239,7 +244,7 @@ fn ask(
         seconds: begin.elapsed().as_secs_f64(),
     };
     let Some(trained) = trained(paths, (card, budget, seed))? else {
-        return Ok(asked(Understanding::none(), None, Generation::none(), (0, survey.told)));
+        return Ok(asked(Understanding::none(), None, Generation::none(), (0, 0)));
     };
     let subject = subject(paths, survey, (card, budget, seed), &trained, monitor)?;
     let (stories, model, by_bayes) = (&subject.stories, subject.model(), subject.is_by_bayes());
@@ -255,8 +260,10 @@ fn ask(
     let drawn = understood(&places)?;
     let everywhere = if by_bayes { None } else { Some(understood(&subject.everywhere())?) };
     watched.progress.finish();
-    let told = (told(&*model, &subject.world, &subject.lexicon, survey.told, seed), survey.told);
-    Ok(asked(drawn, everywhere, generation, told))
+    let whole = told(&subject.world, &subject.lexicon, (survey.told, seed), |beginnings| {
+        paths.unless_stopped(|| model.next(beginnings))
+    })?;
+    Ok(asked(drawn, everywhere, generation, (whole, survey.told)))
 }
 
 /// Stories that are asked about one by one, until Ctrl-C.
@@ -268,10 +275,7 @@ struct Watched<'p> {
 
 impl Watched<'_> {
     fn next<A>(&mut self, answer: impl FnOnce() -> A) -> Result<A, SurveyError> {
-        if interrupt::requested() {
-            return Err(self.paths.interrupted());
-        }
-        let answers = answer();
+        let answers = self.paths.unless_stopped(answer)?;
         self.done += 1;
         self.progress.reach(self.done);
         Ok(answers)
