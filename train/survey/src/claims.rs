@@ -37,7 +37,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use gradus_study::ruler::Verdict;
-    use gradus_train::systems::{ALL, Figure, SURVEYED};
+    use gradus_train::systems::{ALL, Figure};
 
     use super::*;
     use crate::measure::{Estimate, Generation, Understanding};
@@ -86,6 +86,6 @@ mod tests {
                 assert_eq!((found.judgement.verdict, found.judgement.primary), (expected, it.primary), "{} {own}", it.name);
             }
         }
-        assert!(SURVEYED.iter().all(|card| ALL.iter().any(|it| it.name == card.name)) && names.len() > 4);
+        assert!(names.len() > 4, "{names:?}");
     }
 }
