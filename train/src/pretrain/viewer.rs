@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
     use crate::pretrain::world::WorldSource;
-    use crate::pretrain::{PretrainOptions, ViewKind};
+    use crate::pretrain::{PretrainControl, PretrainOptions, ViewKind, begin};
 
     #[test]
     fn rows_of_a_step_are_sorted_by_length_and_are_those_of_the_step() {
@@ -209,6 +209,19 @@ mod tests {
             let mut expected: Vec<usize> = texts.map(|n| n + MaskPlan::MARKS).collect();
             expected.sort_unstable();
             assert_eq!(*lengths, expected.into());
+        }
+    }
+
+    /// The longest story has 206 words and marks, a masked view a slot at each end of it, a causal one at one end.
+    #[test]
+    fn a_context_holds_the_longest_story_as_it_is_viewed() {
+        for (view, context, least) in [(ViewKind::Masked, 207, "at least 208"), (ViewKind::Next, 206, "at least 207")] {
+            let options = PretrainOptions { view: Some(view), context: Some(context), ..PretrainOptions::micro_world() };
+            let dir = tempfile::tempdir().unwrap();
+            let run = crate::run::Control::new(&gradus_io::progress::Silent);
+            let control = PretrainControl { run, samples: false, cache: dir.path().to_owned(), probe: None, recompute: None };
+            let told = begin(options.settle().unwrap(), None, &dir.path().join("run"), &control).err().unwrap().to_string();
+            assert!(told.starts_with(&format!("--context {context}: expected {least}, to hold")), "{told}");
         }
     }
 
