@@ -162,3 +162,26 @@ impl TextSource for Corpus {
         self.windows.batch(0, 0..1).inputs.into_iter().take(8).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gradus_io::progress::Silent;
+
+    use super::*;
+    use crate::pretrain::{PretrainOptions, ViewKind};
+
+    /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less: in an epoch each is read once.
+    #[test]
+    fn a_step_counts_the_tokens_that_a_view_has_room_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("text.txt");
+        std::fs::write(&text, "abcdefghi\n".repeat(20)).unwrap();
+        for (view, tokens) in [(ViewKind::Next, 66.0), (ViewKind::Masked, 60.0)] {
+            let settings =
+                PretrainOptions { view: Some(view), context: Some(22), held_out: Some(0.1), ..PretrainOptions::default() };
+            let settings = settings.settle().unwrap();
+            let source = Corpus::open(&settings, &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
+            assert_eq!((source.tokens(), source.tokens_per_step(3)), (180, tokens));
+        }
+    }
+}
