@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Documents that people write, and pages that the program writes.
-const DOCUMENTS: [&str; 16] = [
+const DOCUMENTS: [&str; 17] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -19,6 +19,7 @@ const DOCUMENTS: [&str; 16] = [
     "train/paper/MINIATURE-RETOLD.md",
     "train/paper/NOTEBOOK.md",
     "train/paper/RESULTS.md",
+    "train/paper/SURVEY.md",
     "train/src/systems/SYSTEMS.md",
 ];
 

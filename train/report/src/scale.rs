@@ -12,13 +12,20 @@ pub enum Scale {
     Linear,
     /// Equal ratios, equal distances; positive values alone.
     Log,
+    /// Equal differences of the square root, equal distances; from 0 on, with room for what is small.
+    Root,
 }
 
 impl Scale {
     /// Whether the value has a place on the scale. What is beyond `LARGEST`, or nearer to zero on a logarithmic one than its
     /// inverse, is no measurement, and ranges around it would be infinite.
     pub fn shows(self, value: f64) -> bool {
-        value.abs() <= LARGEST && (self == Self::Linear || value >= 1.0 / LARGEST)
+        let least = match self {
+            Self::Linear => -LARGEST,
+            Self::Log => 1.0 / LARGEST,
+            Self::Root => 0.0,
+        };
+        value >= least && value <= LARGEST
     }
 
     /// Where the value is placed, up to a linear map.
@@ -26,6 +33,7 @@ impl Scale {
         match self {
             Self::Linear => value,
             Self::Log => value.ln(),
+            Self::Root => value.sqrt(),
         }
     }
 
@@ -34,6 +42,7 @@ impl Scale {
         match self {
             Self::Linear => place,
             Self::Log => place.exp(),
+            Self::Root => place.max(0.0).powi(2),
         }
     }
 }
@@ -75,6 +84,12 @@ impl Axis {
     /// At most about `most` round values in the range.
     pub(super) fn ticks(&self, range: &Range<f64>, most: usize) -> Vec<f64> {
         let most = most.max(2);
+        if self.scale == Scale::Root {
+            let ticks = root_ticks(range, most);
+            if ticks.len() > 2 {
+                return ticks;
+            }
+        }
         if self.scale == Scale::Log {
             // The finest of these families that is not too many; over less than a factor of two, as on a linear axis.
             const FAMILIES: [&[f64]; 5] = [
@@ -117,6 +132,23 @@ impl Axis {
     }
 }
 
+/// From the largest down, each round value that is far enough from the one before and from the beginning; and 0.
+fn root_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
+    let (first, last) = (range.start.sqrt(), range.end.sqrt());
+    let least = 0.7 * (last - first) / most as f64;
+    let decade = range.end.log10().floor() as i32;
+    let round = (decade - 8..=decade).rev().flat_map(|decade| [5, 3, 2, 1].map(|head| f64::from(head) * 10f64.powi(decade)));
+    let mut ticks: Vec<f64> = Vec::new();
+    for tick in round.filter(|&tick| tick <= range.end && tick.sqrt() - first >= least) {
+        if ticks.last().is_none_or(|above| above.sqrt() - tick.sqrt() >= least) {
+            ticks.push(tick);
+        }
+    }
+    ticks.extend(Some(0.0).filter(|_| range.start == 0.0));
+    ticks.reverse();
+    ticks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +160,9 @@ mod tests {
         assert_eq!(linear.ticks(&(3.0..2.1e6), 4), [1e6, 2e6]);
         let log = Axis::new("", Scale::Log);
         assert_eq!(log.ticks(&(0.9..8.0), 7), [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let root = Axis::new("", Scale::Root);
+        assert_eq!(root.ticks(&(0.0..3.1), 7), [0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 3.0]);
+        assert_eq!(root.ticks(&(0.0..0.08), 4), [0.0, 0.01, 0.03, 0.05]);
         for (low, decades) in [(1e-3, 0.2), (0.5, 0.5), (2.0, 1.0), (7.0, 4.0), (1.0, 9.0)] {
             let range = low..low * 10f64.powf(decades);
             let ticks = log.ticks(&range, 6);
@@ -148,11 +183,9 @@ mod tests {
     fn extreme_values_have_few_ticks_or_no_place() {
         let extremes = [8.7e307, -8.7e307, f64::MAX, f64::MIN, f64::INFINITY, f64::NAN, 5e-324, 1e-200];
         let all = [LARGEST, -LARGEST, 1.0 / LARGEST, 1e100, 1e-100, 0.0, -0.0, 1.0, 1e20].into_iter().chain(extremes);
-        for scale in [Scale::Linear, Scale::Log] {
+        for scale in [Scale::Linear, Scale::Log, Scale::Root] {
             let shown: Vec<f64> = all.clone().filter(|value| scale.shows(*value)).collect();
-            assert!(
-                extremes.iter().filter(|value| scale.shows(**value)).all(|value| value.abs() < 1.0 && scale == Scale::Linear)
-            );
+            assert!(extremes.iter().filter(|value| scale.shows(**value)).all(|value| value.abs() < 1.0 && scale != Scale::Log));
             for (a, b) in shown.iter().flat_map(|a| shown.iter().map(move |b| (*a, *b))) {
                 let axis = Axis::new("", scale);
                 let range = axis.range([a, b].into_iter(), 0.05);
@@ -167,7 +200,7 @@ mod tests {
 
     #[test]
     fn no_range_is_empty() {
-        for scale in [Scale::Linear, Scale::Log] {
+        for scale in [Scale::Linear, Scale::Log, Scale::Root] {
             for values in [vec![], vec![3.0], vec![2.0, 2.0], vec![1.0, 5.0], vec![1e20, 1e20]] {
                 let range = Axis::new("", scale).range(values.iter().copied(), 0.05);
                 assert!(range.start < range.end && scale.shows(range.start), "{values:?}: {range:?}");

@@ -68,7 +68,7 @@ impl Ink {
 /// A line through measured points.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Its label at the right edge, or beside its only point; none if empty.
+    /// Its label at the right edge, or below its only point, to the right; none if empty.
     pub name: String,
     /// (x, y) in the units of the axes, x rising. Non-finite points are left out.
     pub points: Vec<(f64, f64)>,
@@ -108,8 +108,9 @@ pub struct Plot {
     pub size: (u32, u32),
 }
 
-/// A label at the right edge, at a height in drawing units.
+/// A label, at a place in drawing units; of labels at the right edge only the height counts.
 struct Label {
+    x: i32,
     y: i32,
     text: String,
     ink: Ink,
@@ -204,10 +205,18 @@ impl Plot {
         for level in levels {
             let ends = [x.start, x.end].map(|x| (self.across(x), self.up(level.y)));
             chart.draw_series([PathElement::new(ends, level.ink.colour().stroke_width(15))])?;
-            labels.push(Label { y: chart.backend_coord(&ends[1]).1, text: level.name.clone(), ink: level.ink });
+            let (x, y) = chart.backend_coord(&ends[1]);
+            labels.push(Label { x, y, text: level.name.clone(), ink: level.ink });
         }
+        let mut beside = Vec::new();
         for (curve, points) in &curves {
-            labels.extend(self.draw_curve(area, &mut chart, curve, points)?);
+            let Some((x, y)) = self.draw_curve(&mut chart, curve, points)? else { continue };
+            let labels = if points.len() == 1 { &mut beside } else { &mut labels };
+            labels.push(Label { x, y, text: curve.name.clone(), ink: curve.ink });
+        }
+        below(&mut beside, (height - bottom) * FINE);
+        for label in beside {
+            text(area, &label.text, (label.x, label.y), label.ink, HPos::Left, VPos::Center)?;
         }
         spread(&mut labels, (height - bottom) * FINE);
         for label in labels {
@@ -243,14 +252,13 @@ impl Plot {
         Ok(())
     }
 
-    /// The curve; its label, where its name does not stand beside its only point.
+    /// The curve; where it ends, if it is to be named.
     fn draw_curve(
         &self,
-        area: &Area<'_>,
         chart: &mut Chart<'_>,
         curve: &Curve,
         points: &[(f64, f64)],
-    ) -> Result<Option<Label>, DrawingError> {
+    ) -> Result<Option<(i32, i32)>, DrawingError> {
         let places: Vec<_> = points.iter().map(|&(x, y)| (self.across(x), self.up(y))).collect();
         let Some(last) = places.last() else { return Ok(None) };
         let weight = if curve.ink == Ink::Raw { 10 } else { 22 };
@@ -258,15 +266,7 @@ impl Plot {
         if curve.dots {
             chart.draw_series(places.iter().map(|&at| Circle::new(at, 32, curve.ink.colour().filled())))?;
         }
-        let at = chart.backend_coord(last);
-        match (curve.name.is_empty(), places.len()) {
-            (true, _) => Ok(None),
-            (false, 1) => {
-                text(area, &curve.name, (at.0 + 7 * FINE, at.1), Ink::Text, HPos::Left, VPos::Center)?;
-                Ok(None)
-            }
-            (false, _) => Ok(Some(Label { y: at.1, text: curve.name.clone(), ink: curve.ink })),
-        }
+        Ok((!curve.name.is_empty()).then(|| chart.backend_coord(last)))
     }
 }
 
@@ -281,6 +281,26 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 type Drawn = Result<(), DrawingError>;
+
+/// Where the labels of single points go: below the point, to the right, and further down where another one stands; none comes below
+/// `bottom`, where the axis is.
+fn below(labels: &mut [Label], bottom: i32) {
+    let gap = LABEL_GAP * FINE;
+    let end = |label: &Label| label.x + label.text.chars().count() as i32 * LETTERS * FINE * 56 / 100;
+    let cover = |a: &Label, b: &Label| a.x < end(b) && b.x < end(a);
+    for label in labels.iter_mut() {
+        (label.x, label.y) = (label.x + 7 * FINE, label.y + 9 * FINE);
+    }
+    labels.sort_by_key(|label| label.y);
+    for index in 0..labels.len() {
+        let above = labels[..index].iter().filter(|other| cover(other, &labels[index]));
+        labels[index].y = above.fold(labels[index].y, |y, other| y.max(other.y + gap));
+    }
+    for index in (0..labels.len()).rev() {
+        let under = labels[index + 1..].iter().filter(|other| cover(other, &labels[index]));
+        labels[index].y = under.fold(labels[index].y.min(bottom - gap / 2), |y, other| y.min(other.y - gap));
+    }
+}
 
 /// Moves labels apart until none covers another, each as little as can be: labels that touch form a group around the mean
 /// of where they want to be (isotonic regression by pooling adjacent violators). None comes below `bottom`.
@@ -359,12 +379,29 @@ mod tests {
 
     #[test]
     fn labels_never_cover_each_other() {
-        let label = |y| Label { y, text: String::new(), ink: Ink::Text };
+        let label = |y| Label { x: 0, y, text: String::new(), ink: Ink::Text };
         let mut labels: Vec<_> = [900, 100, 905, 110, 890, 120].map(label).into();
         spread(&mut labels, 1000);
         let heights: Vec<_> = labels.iter().map(|label| label.y).collect();
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LABEL_GAP * FINE), "{heights:?}");
         assert!(heights.iter().all(|y| *y <= 1000) && heights[0] < 100, "{heights:?}");
+    }
+
+    #[test]
+    fn labels_of_points_never_cover_each_other() {
+        let (width, gap) = (4 * LETTERS * FINE * 56 / 100, LABEL_GAP * FINE);
+        let label = |(x, y)| Label { x, y, text: "four".into(), ink: Ink::Text };
+        let points = [(0, 900), (100, 905), (150, 980), (100, 100), (120, 90), (5000, 95), (0, 985)];
+        let mut labels: Vec<_> = points.map(label).into();
+        below(&mut labels, 1000);
+        for (index, a) in labels.iter().enumerate() {
+            assert!(a.y <= 1000 - gap / 2, "under the axis");
+            for b in &labels[..index] {
+                assert!((a.x - b.x).abs() >= width || (a.y - b.y).abs() >= gap, "{} {}, {} {}", a.x, a.y, b.x, b.y);
+            }
+        }
+        let alone = labels.iter().find(|label| label.x > 5000).unwrap();
+        assert_eq!((alone.x, alone.y), (5000 + 7 * FINE, 95 + 9 * FINE), "one that covers none stays at its point");
     }
 
     #[test]
@@ -402,7 +439,7 @@ mod tests {
     #[test]
     fn odd_data_still_draws() {
         for values in [vec![], vec![1.0], vec![2.0; 3], vec![f64::NAN, 1.0, f64::INFINITY], vec![-1.0, 0.0, 1.0]] {
-            for scale in [Scale::Linear, Scale::Log] {
+            for scale in [Scale::Linear, Scale::Log, Scale::Root] {
                 let points = values.iter().enumerate().map(|(i, v)| (i as f64 + 0.5, *v)).collect();
                 let plot = Plot {
                     title: "a < b & \"c\"".into(),

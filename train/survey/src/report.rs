@@ -71,6 +71,7 @@ fn foot(survey: &Survey) -> String {
              smallest, more were tried, from an eighth to eight times the usual rate."
         }
     };
+    let long = World::default().properties().mean_tokens;
     format!(
         "U, understanding: the mean of KL(world ∥ model) over places of held-out stories, one word hidden and all others given. All models are \
          asked in the same places, {places} a seed, drawn at random: one that predicts the next token answers by Bayes, by the probability of \
@@ -79,7 +80,7 @@ fn foot(survey: &Survey) -> String {
          the world's given all others; what exact answers come to there is what the words after tell. G, generation: the mean of KL(world ∥ model) from the words \
          before. A model that fills masks was not trained for that: it reads these words and a mask for each word up to the length of the \
          longest story, in the format of a whole one, and is asked for the first. Stories told are drawn word by word among the world's words; a telling is a story as \
-         soon as its words are one, and what the model would say next is not asked. One training story in {anywhere} begins at a later sentence, the held-out ones do not: so G of a \
+         soon as its words are one, and what the model would say next is not asked; one wrong word of about {long:.0} ends it. One training story in {anywhere} begins at a later sentence, the held-out ones do not: so G of a \
          model that has learnt exactly what it read may be up to ln({anywhere}/{rest}) = {nats:.2} nats a story, or {word:.4} a word. \
          Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included; the rows of a model that fills masks are sorted by length, so \
          that it has the least padding. But for its card and \
@@ -90,7 +91,7 @@ fn foot(survey: &Survey) -> String {
         anywhere = OPENED_ANYWHERE,
         rest = OPENED_ANYWHERE - 1,
         nats = opened_elsewhere(),
-        word = opened_elsewhere() / World::default().properties().mean_tokens,
+        word = opened_elsewhere() / long,
     )
 }
 
@@ -137,20 +138,23 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
                 continue;
             };
             path.push((x, y));
-            curves.push(line("", vec![(x - dx, y), (x + dx, y)], false));
-            curves.push(line("", vec![(x, y - dy), (x, y + dy)], false));
+            curves.push(line("", vec![((x - dx).max(0.0), y), (x + dx, y)], false));
+            curves.push(line("", vec![(x, (y - dy).max(0.0)), (x, y + dy)], false));
         }
         let end: Vec<(f64, f64)> = path.last().copied().into_iter().collect();
         path.sort_by(|a, b| a.0.total_cmp(&b.0));
         curves.push(line("", path, true));
         curves.push(line(card.name, end, true));
     }
+    // Square roots: the origin, where a perfect model is, has a place, and the best are told apart.
     let [x, y] =
-        ["U: nats from understanding each word", "G: nats from telling each word"].map(|label| Axis::new(label, Scale::Linear));
+        ["U: nats from understanding each word", "G: nats from telling each word"].map(|label| Axis::new(label, Scale::Root));
+    let work = survey.budgets.iter().map(|&budget| count(budget)).collect::<Vec<_>>().join(" and ");
     Plot {
-        title: "Who understands, and who tells".into(),
-        description:
-            "Each system by how far its answers about a hidden word and about the next word are from the world's, in nats".into(),
+        title: format!("Who understands, and who tells, after the work of {work} steps of GPT"),
+        description: "Each system by how far its answers about a hidden word and about the next word are from the world's, in nats, with intervals \
+                      of 95 %; axes by the square root"
+            .into(),
         x,
         y,
         curves,
