@@ -49,6 +49,7 @@ fn every_link_leads_somewhere() {
         let page = read(document);
         let links: Vec<&str> = page.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)).collect();
         for link in links.into_iter().filter(|link| !link.contains("://") && !link.contains(' ')) {
+            let link = link.trim_start_matches('<').trim_end_matches('>');
             let (file, target) = link.split_once('#').unwrap_or((link, ""));
             let path = root().join(document).with_file_name(file);
             let found = match (file, target) {

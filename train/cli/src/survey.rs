@@ -89,7 +89,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     })?;
     if let Some([page, plane]) = &pages {
-        page::write(page, &made.markdown, args.page.overwrite)?;
+        let picture = plane.file_name().expect("a page's name, but for its end").to_string_lossy();
+        page::write(page, &made.markdown(&picture), args.page.overwrite)?;
         page::write(plane, &made.plane.standalone(), args.page.overwrite)?;
     }
     if args.talk.json { output::json(&made) } else { show(&made) }

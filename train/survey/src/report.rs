@@ -100,8 +100,14 @@ fn opened_elsewhere() -> f64 {
     (OPENED_ANYWHERE as f64 / (OPENED_ANYWHERE - 1) as f64).ln()
 }
 
-/// The report as a page of the repository, which first says where it comes from.
-pub fn markdown(report: &Document) -> String {
+/// The report as a page of the repository, which first says where it comes from and shows its plane from the file `picture`.
+pub fn markdown(report: &Document, picture: &str) -> String {
+    let mut report = report.clone();
+    for block in report.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
+        if let Block::Plots(_, caption) = block {
+            *block = Block::Text(format!("![The plane of U and G](<{picture}>)\n\n{caption}"));
+        }
+    }
     format!("<!-- Written by `{AGAIN}`: not by hand. -->\n\n{}", report.markdown())
 }
 

@@ -8,6 +8,7 @@ use gradus_io::files::json_text;
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
 use gradus_io::progress::Monitor;
+use gradus_report::Document;
 use gradus_report::svg::Plot;
 use gradus_study::{Claim, StudyError, plan, records};
 use serde::Serialize;
@@ -30,9 +31,9 @@ pub struct Surveyed {
     pub out: PathBuf,
     /// Its report.
     pub report: PathBuf,
-    /// The report as Markdown.
+    /// What the report says.
     #[serde(skip)]
-    pub markdown: String,
+    pub page: Document,
     /// The plane of U and G.
     #[serde(skip)]
     pub plane: Plot,
@@ -44,6 +45,13 @@ pub struct Surveyed {
     pub asked: Vec<Asked>,
     /// The papers' claims, with what came out here.
     pub claims: Vec<Claim>,
+}
+
+impl Surveyed {
+    /// The report as Markdown that shows the plane from the file `picture`.
+    pub fn markdown(&self, picture: &str) -> String {
+        report::markdown(&self.page, picture)
+    }
 }
 
 /// Begins or continues a survey.
@@ -91,7 +99,7 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
     Ok(Surveyed {
         out: out.to_owned(),
         report,
-        markdown: report::markdown(&page),
+        page,
         plane,
         seeds: survey.seeds,
         seconds: begin.elapsed().as_secs_f64(),

@@ -93,6 +93,7 @@ fn a_lost_stage_is_done_again_to_the_same_result() {
         page.contains("    gradus survey --quick --systems gpt,bert --seeds 1 --seed 201 --scale 0.01 --out DIR\n"),
         "{page}"
     );
+    assert!(page.contains("\n\n![The plane of U and G](<PAGE.svg>)\n\n"), "{page}");
     assert!(desk.text("PAGE.svg") == desk.text("s/plane.svg"), "the plane beside it");
     desk.gradus("survey --resume s --quiet --markdown PAGE.md").fails_with(&["PAGE.md", "--overwrite"]);
 }
