@@ -97,10 +97,12 @@ pub struct Filled {
 pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
     let gaps = text.matches(GAP).count();
     // Where the blank before a word belongs to its token, it is part of what is asked.
-    let piece = |(number, piece): (usize, &str)| {
-        tokenizer.encode(if number < gaps && tokenizer.blanks_lead() { piece.trim_end() } else { piece })
-    };
-    let pieces: Vec<Vec<u32>> = text.split(GAP).enumerate().map(piece).collect::<Result<_, _>>()?;
+    let (mut pieces, mut start) = (Vec::new(), 0);
+    for (number, piece) in text.split(GAP).enumerate() {
+        let asked = if number < gaps && tokenizer.blanks_lead() { piece.trim_end() } else { piece };
+        pieces.push(tokenizer.encode(asked).map_err(|e| e.after(start))?);
+        start += piece.len() + GAP.len();
+    }
     if gaps == 0 {
         return Err(FillError::NoGap);
     }
@@ -201,6 +203,12 @@ mod tests {
 
     fn bert() -> GptConfig {
         GptConfig { vocab: 8, context: 9, ..tiny_bert() }
+    }
+
+    #[test]
+    fn an_unknown_character_is_said_where_it_stands_in_the_whole_text() {
+        let told = filled(bert(), "ab[MASK]cx").err().unwrap().to_string();
+        assert!(told.starts_with("byte 9 of the text: the character 'x' is not among"), "{told}");
     }
 
     #[test]

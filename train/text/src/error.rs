@@ -65,6 +65,15 @@ pub enum TextError {
 }
 
 impl TextError {
+    /// That of a part of a text which begins `start` bytes after the whole text does.
+    #[must_use]
+    pub fn after(mut self, start: usize) -> Self {
+        if let TextError::UnknownCharacter { offset, .. } = &mut self {
+            *offset += start;
+        }
+        self
+    }
+
     pub(crate) fn missing(path: &Path, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         TextError::Missing { path: path.to_owned(), found: found.into(), remedy: remedy.into() }
     }
