@@ -183,7 +183,7 @@ impl Plot {
         let y = self.y.range(points().map(|point| point.1).chain(levels.iter().map(|level| level.y)), 0.04);
 
         let ticks = self.y.ticks(&y, self.size.1 as usize / 60);
-        let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0) as i32 * LETTERS * 56 / 100;
+        let widest = |letters: &mut dyn Iterator<Item = usize>| width_of(letters.max().unwrap_or(0));
         let named = curves.iter().map(|(curve, _)| &curve.name).chain(levels.iter().map(|level| &level.name));
         let right = widest(&mut named.map(|name| name.chars().count())) + 22;
         let left = widest(&mut ticks.iter().map(|tick| self.y.text(*tick).chars().count())) + 16;
@@ -270,6 +270,11 @@ impl Plot {
     }
 }
 
+/// About how wide so many letters are, in pixels.
+fn width_of(letters: usize) -> i32 {
+    letters as i32 * LETTERS * 56 / 100
+}
+
 /// Words at a place; the title's line is bold.
 fn text(area: &Area<'_>, words: &str, at: (i32, i32), ink: Ink, h: HPos, v: VPos) -> Drawn {
     let bold = if at.1 == 14 * FINE { FontStyle::Bold } else { FontStyle::Normal };
@@ -286,7 +291,7 @@ type Drawn = Result<(), DrawingError>;
 /// `bottom`, where the axis is.
 fn below(labels: &mut [Label], bottom: i32) {
     let gap = LABEL_GAP * FINE;
-    let end = |label: &Label| label.x + label.text.chars().count() as i32 * LETTERS * FINE * 56 / 100;
+    let end = |label: &Label| label.x + width_of(label.text.chars().count()) * FINE;
     let cover = |a: &Label, b: &Label| a.x < end(b) && b.x < end(a);
     for label in labels.iter_mut() {
         (label.x, label.y) = (label.x + 7 * FINE, label.y + 9 * FINE);
@@ -389,7 +394,7 @@ mod tests {
 
     #[test]
     fn labels_of_points_never_cover_each_other() {
-        let (width, gap) = (4 * LETTERS * FINE * 56 / 100, LABEL_GAP * FINE);
+        let (width, gap) = (width_of(4) * FINE, LABEL_GAP * FINE);
         let label = |(x, y)| Label { x, y, text: "four".into(), ink: Ink::Text };
         let points = [(0, 900), (100, 905), (150, 980), (100, 100), (120, 90), (5000, 95), (0, 985)];
         let mut labels: Vec<_> = points.map(label).into();
