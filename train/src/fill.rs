@@ -106,7 +106,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     if gaps == 0 {
         return Err(FillError::NoGap);
     }
-    let vocab = tokenizer.vocab_size();
+    let vocab = tokenizer.vocab_size().min(model.backbone.config().vocab());
     if fills_masks(model) {
         let marks = marks(model, tokenizer)?;
         if let Some(own) = tokenizer.token(marks.mask).filter(|own| own != GAP && text.contains(own.as_str())) {
@@ -130,7 +130,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     }
     let [before, after] = [&pieces[0], &pieces[1]];
     // A text is opened as those were that the model learnt from, once.
-    let opening = tokenizer.token_id(SEPARATOR).filter(|id| before.first() != Some(id));
+    let opening = tokenizer.token_id(SEPARATOR).filter(|id| before.first() != Some(id) && tokenizer.has_row(*id));
     let opened = [opening.as_slice(), before].concat();
     let (found, context) = (opened.len() + after.len(), model.backbone.config().context());
     if found > context {

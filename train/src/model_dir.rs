@@ -121,16 +121,12 @@ impl ModelDir {
         self.path.join(CHECKSUMS_FILE).exists()
     }
 
-    /// The tokenizer beside the model, or beside its `best`; `None` where there is none.
+    /// The tokenizer beside the model, or beside its `best`; `None` where there is none. It may have more ids than the model has rows, as
+    /// where tokens were added and the embedding was not resized: a text that has such an id is refused.
     pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
-        let vocab = model.backbone.config().vocab();
-        if tokenizer.vocab_size() > vocab {
-            let (tokenizer, model) = (tokenizer.vocab_size(), vocab);
-            return Err(ModelDirError::Vocabulary { path: dir.clone(), tokenizer, model });
-        }
-        Ok(Some(tokenizer))
+        Ok(Some(tokenizer.with_rows(Some(model.backbone.config().vocab()))))
     }
 
     /// The same, for work that needs a tokenizer.

@@ -147,6 +147,7 @@ impl TaskModel {
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
         // Rows that a larger vocabulary already has for them were trained as tokens that never occur.
         let fresh = known..tokenizer.vocab_size();
+        let tokenizer = tokenizer.with_rows(None);
         let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
         Ok(TaskModel { fresh, model, tokenizer, frame })
     }

@@ -8,15 +8,16 @@
 //!
 //! The head reads the first slot. A pair is read once: each of its texts sees the other, whatever their order. Decided here:
 //!
-//! - **Marks** are those that the tokenizer has. Under RoBERTa's names two stand between texts, `<s> a </s></s> b </s>`, as fairseq and
-//!   `transformers` have it, for its checkpoints were trained so; under BERT's names one, whatever the model.
+//! - **Marks** are those that the tokenizer has, and framed as its files say. Where they do not: under RoBERTa's names two stand between
+//!   texts, `<s> a </s></s> b </s>`, and all is one segment, as fairseq and `transformers` have it, for its checkpoints were trained so,
+//!   whatever the number of segments in the model's table; under BERT's names one, in two segments.
 //! - **Length.** Where two texts are too long together, the longer one loses its end, token by token, until they fit (BERT's code,
 //!   `_truncate_seq_pair`). A document loses its end before its question does, to the same length for every answer.
 //! - **STS-B's** scores are distributions over 0 … 5, as for GPT-1 ([`super`]); `run_glue.py` of `transformers` learns one number.
 
 use gradus_data::sets::{Example, Input};
 use gradus_model::Parts;
-use gradus_text::Tokenizer;
+use gradus_text::{Pairs, Tokenizer};
 
 use super::TaskError;
 use super::transform::{Encoder, Reading, Sequence};
@@ -37,8 +38,10 @@ impl Marked {
     /// That of a tokenizer, for a body with these parts; `None` where it has neither BERT's marks nor RoBERTa's.
     pub fn of(tokenizer: &Tokenizer, parts: &Parts) -> Option<Self> {
         let marks = Marks::of(tokenizer)?;
-        let berts = tokenizer.token_id(Marks::BERT[1]) == Some(marks.close);
-        Some(Marked { marks, between: if berts { 1 } else { 2 }, segmented: parts.segments > 1 })
+        let has_robertas = tokenizer.token_id(Marks::ROBERTA[1]) == Some(marks.close);
+        let usual = if has_robertas { Pairs::ROBERTA } else { Pairs::BERT };
+        let Pairs { between, segments } = tokenizer.roles().pairs.unwrap_or(usual);
+        Some(Marked { marks, between, segmented: segments && parts.segments > 1 })
     }
 
     pub(super) fn reading(&self) -> Reading {
@@ -154,6 +157,7 @@ mod tests {
         assert_eq!(Marked::of(&with(Marks::BERT), &parts(2)), Some(BERT));
         assert_eq!(Marked::of(&with(Marks::BERT), &parts(1)), Some(Marked { segmented: false, ..BERT }));
         assert_eq!(Marked::of(&with(Marks::ROBERTA), &parts(1)), Some(ROBERTA));
+        assert_eq!(Marked::of(&with(Marks::ROBERTA), &parts(2)), Some(ROBERTA), "one segment, whatever the table has");
     }
 
     #[test]

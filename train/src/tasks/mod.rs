@@ -54,7 +54,7 @@ impl Specials {
 
     /// Those of a tokenizer; `None` where one is missing.
     pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
-        let [start, delimiter, extract] = Self::NAMES.map(|name| tokenizer.token_id(name));
+        let [start, delimiter, extract] = Self::NAMES.map(|name| tokenizer.token_id(name).filter(|&id| tokenizer.has_row(id)));
         Some(Specials { start: start?, delimiter: delimiter?, extract: extract? })
     }
 

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use unicode_categories::UnicodeCategories;
+
 use crate::error::TextError;
 
 /// A token that is matched in the text itself and kept whole.
@@ -16,8 +18,19 @@ pub(crate) struct AddedToken {
     /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes none of
     /// these, but reads and writes those of others.
     pub normalized: bool,
-    /// Whether it swallows the white space before it (`lstrip`).
+    /// Where it is matched.
+    pub edges: Edges,
+}
+
+/// What `tokenizers` asks of the text around an added token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Edges {
+    /// Whether the white space before it belongs to it (`lstrip`).
     pub left: bool,
+    /// Whether the white space behind it belongs to it (`rstrip`).
+    pub right: bool,
+    /// Whether it is matched only where no letter, digit or `_` is next to it (`single_word`).
+    pub word: bool,
 }
 
 impl AddedToken {
@@ -33,9 +46,14 @@ impl AddedToken {
         if Self::ROBERTA.iter().all(|name| id(name).is_some()) { &Self::ROBERTA } else { &Self::GPT2 }
     }
 
-    /// A special of a published vocabulary, as it is matched there: RoBERTa's `<mask>` swallows the white space before it.
+    /// A special token, matched wherever it stands in the raw text.
     pub(crate) fn special(content: &str, id: u32) -> Self {
-        AddedToken { content: content.to_owned(), id, special: true, normalized: false, left: content == MASK }
+        AddedToken { content: content.to_owned(), id, special: true, normalized: false, edges: Edges::default() }
+    }
+
+    /// A special of a published vocabulary, as it is matched there: RoBERTa's `<mask>` takes the white space before it.
+    pub(crate) fn published(content: &str, id: u32) -> Self {
+        AddedToken { edges: Edges { left: content == MASK, ..Edges::default() }, ..Self::special(content, id) }
     }
 }
 
@@ -62,7 +80,7 @@ impl AddedTokens {
             return refuse("it is listed twice. Remove one");
         }
         let matcher = if token.normalized { &mut self.normalized } else { &mut self.raw };
-        matcher.insert(pattern, token.id, token.left);
+        matcher.insert(pattern, token.id, token.edges);
         self.ids.insert(token.content.clone(), token.id);
         let at = self.tokens.partition_point(|t| t.id < token.id);
         self.tokens.insert(at, token);
@@ -86,8 +104,8 @@ impl AddedTokens {
 /// is looked up once.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
-    /// By their length in bytes: the id, and whether white space before it belongs to it.
-    patterns: BTreeMap<Reverse<usize>, HashMap<String, (u32, bool)>>,
+    /// By their length in bytes: the id, and what is asked of the text around it.
+    patterns: BTreeMap<Reverse<usize>, HashMap<String, (u32, Edges)>>,
     starts: [bool; 256],
 }
 
@@ -104,22 +122,28 @@ pub(crate) enum Piece<'a> {
     Token(u32),
 }
 
-/// A token found in a text, with its place and its length in bytes.
+/// A token found in a text: from `start` to `end`, white space that belongs to it included.
+#[derive(Clone, Copy)]
 struct Match {
-    at: usize,
+    start: usize,
+    end: usize,
     id: u32,
-    left: bool,
-    length: usize,
 }
 
 impl Matcher {
-    pub(crate) fn insert(&mut self, pattern: String, id: u32, left: bool) {
+    pub(crate) fn insert(&mut self, pattern: String, id: u32, edges: Edges) {
         self.starts[pattern.as_bytes()[0] as usize] = true;
-        self.patterns.entry(Reverse(pattern.len())).or_default().entry(pattern).or_insert((id, left)); // of two alike the first
+        self.patterns.entry(Reverse(pattern.len())).or_default().entry(pattern).or_insert((id, edges)); // of two alike the first
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.patterns.is_empty()
+    }
+
+    /// The last bytes of the tokens to which the white space behind them belongs.
+    pub(crate) fn ends_before_space(&self) -> impl Iterator<Item = u8> {
+        let all = self.patterns.values().flatten().filter(|(_, (_, edges))| edges.right);
+        all.filter_map(|(pattern, _)| pattern.as_bytes().last().copied())
     }
 
     /// Cuts `text` into its tokens and the text between them. Each piece comes with its byte offset.
@@ -127,13 +151,12 @@ impl Matcher {
         let (mut from, mut found) = (0, None); // `found`: a token behind the text that was given last
         std::iter::from_fn(move || {
             let start = from;
-            if let Some(Match { at, id, left, length }) = found.take().or_else(|| self.find(text, from)) {
-                let before = if left { text[start..at].trim_end() } else { &text[start..at] };
-                if !before.is_empty() {
-                    (from, found) = (at, Some(Match { at, id, left, length }));
-                    return Some((start, Piece::Text(before)));
+            if let Some(Match { start: at, end, id }) = found.take().or_else(|| self.find(text, from)) {
+                if start < at {
+                    (from, found) = (at, Some(Match { start: at, end, id }));
+                    return Some((start, Piece::Text(&text[start..at])));
                 }
-                from = at + length;
+                from = end;
                 return Some((at, Piece::Token(id)));
             }
             from = text.len();
@@ -141,19 +164,45 @@ impl Matcher {
         })
     }
 
-    /// The next match from byte `from` on.
+    /// The next match from byte `from` on. One that is refused by what is next to it is passed over as a whole, as in `tokenizers`.
     fn find(&self, text: &str, from: usize) -> Option<Match> {
         if self.is_empty() {
             return None;
         }
-        let bytes = text.as_bytes();
-        (from..bytes.len()).filter(|&at| self.starts[bytes[at] as usize]).find_map(|at| {
-            self.patterns.iter().find_map(|(&Reverse(length), patterns)| {
-                let &(id, left) = patterns.get(text.get(at..at + length)?)?;
-                Some(Match { at, id, left, length })
-            })
+        let (bytes, mut at) = (text.as_bytes(), from);
+        while at < bytes.len() {
+            let Some((end, id, edges)) = self.starts[bytes[at] as usize].then(|| self.longest_at(text, at)).flatten() else {
+                at += 1;
+                continue;
+            };
+            let (before, after) = (&text[..at], &text[end..]);
+            if edges.word && (before.chars().next_back().is_some_and(is_word) || after.chars().next().is_some_and(is_word)) {
+                at = end;
+                continue;
+            }
+            let start = if edges.left { before.trim_end().len().max(from) } else { at };
+            let end = if edges.right { text.len() - after.trim_start().len() } else { end };
+            return Some(Match { start, end, id });
+        }
+        None
+    }
+
+    /// The longest token that stands at a place: its end, its id and its edges.
+    fn longest_at(&self, text: &str, at: usize) -> Option<(usize, u32, Edges)> {
+        self.patterns.iter().find_map(|(&Reverse(length), patterns)| {
+            let &(id, edges) = patterns.get(text.get(at..at + length)?)?;
+            Some((at + length, id, edges))
         })
     }
+}
+
+/// Is it a character of a word: what `\w` matches (Unicode Technical Standard 18, Annex C)?
+fn is_word(c: char) -> bool {
+    c.is_alphabetic()
+        || c.is_number_decimal_digit()
+        || c.is_mark()
+        || c.is_punctuation_connector()
+        || matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 #[cfg(test)]
@@ -166,14 +215,14 @@ mod tests {
         let mut added = AddedTokens::default();
         let content = |id: u32| format!("<{}{id}>", "x".repeat(id as usize % 50));
         for id in 0..100_000 {
-            let token = AddedToken { content: content(id), id, special: true, normalized: false, left: false };
+            let token = AddedToken::special(&content(id), id);
             added.insert(token, str::to_owned).unwrap();
         }
         let text: String = (0..100_000).step_by(7).map(content).collect();
         let found = added.raw.split(&text).map(|(_, piece)| piece);
         assert!(found.eq((0..100_000).step_by(7).map(Piece::Token)));
         assert_eq!((added.id(&content(77_777)), added.as_slice().len()), (Some(77_777), 100_000));
-        let again = AddedToken { content: content(5), id: 100_000, special: true, normalized: false, left: false };
+        let again = AddedToken::special(&content(5), 100_000);
         assert!(added.insert(again, str::to_owned).is_err());
     }
 
@@ -181,14 +230,14 @@ mod tests {
     fn leftmost_longest() {
         let mut matcher = Matcher::default();
         for (id, p) in ["<a>", "<a><b>", "é"].into_iter().enumerate() {
-            matcher.insert(p.to_owned(), id as u32, false);
+            matcher.insert(p.to_owned(), id as u32, Edges::default());
         }
         use Piece::{Text, Token};
         assert_eq!(
             matcher.split("x<a><b><a>é<a").collect::<Vec<_>>(),
             [(0, Text("x")), (1, Token(1)), (7, Token(0)), (10, Token(2)), (12, Text("<a"))]
         );
-        matcher.insert("é".into(), 9, false);
+        matcher.insert("é".into(), 9, Edges::default());
         assert_eq!(matcher.split("é").collect::<Vec<_>>(), [(0, Token(2))], "of two alike the first");
         assert_eq!(matcher.split("").count(), 0);
         assert_eq!(Matcher::default().split("<a>").collect::<Vec<_>>(), [(0, Text("<a>"))]);
@@ -197,8 +246,8 @@ mod tests {
     #[test]
     fn white_space_on_the_left() {
         let mut matcher = Matcher::default();
-        matcher.insert("<m>".into(), 1, true);
-        matcher.insert("<s>".into(), 2, false);
+        matcher.insert("<m>".into(), 1, Edges { left: true, ..Edges::default() });
+        matcher.insert("<s>".into(), 2, Edges::default());
         use Piece::{Text, Token};
         let pieces = |text| matcher.split(text).map(|(_, piece)| piece).collect::<Vec<_>>();
         assert_eq!(

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use gradus_io::numbers::many;
 
-use crate::basic;
+use crate::basic::{self, Cleaning};
 use crate::cache::Cache;
 use crate::error::TextError;
 use crate::merging::{Merge, merge};
@@ -49,17 +49,24 @@ pub struct Bpe {
     /// The id of a character, within a word (`false`) and at its end (`true`).
     symbols: HashMap<(char, bool), u32>,
     unknown: u32,
+    cleaning: Cleaning,
     cache: Cache,
 }
 
 impl Bpe {
-    /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks.
+    /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks. An id without a token has an empty
+    /// one.
     ///
     /// # Errors
     /// [`TextError::Vocabulary`] if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
+        Bpe::of(tokens, merges, UNKNOWN)
+    }
+
+    /// The same with another token for unknown symbols.
+    pub(crate) fn of(tokens: Vec<String>, merges: &[(String, String)], unknown: &str) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
-        let unknown = required_among(&ids, UNKNOWN, FOR_UNKNOWN)?;
+        let unknown = required_among(&ids, unknown, FOR_UNKNOWN)?;
         let Ranked { pairs, ranks } = ranked(&ids, merges)?;
         let mut symbols = HashMap::new();
         for (id, token) in tokens.iter().enumerate() {
@@ -68,7 +75,18 @@ impl Bpe {
                 symbols.insert((c, last), id as u32);
             }
         }
-        Ok(Bpe { mode: Mode::Basic, tokens, ids, merges: pairs, ranks, symbols, unknown, cache: Cache::default() })
+        let (mode, cleaning) = (Mode::Basic, Cleaning::ALL);
+        Ok(Bpe { mode, tokens, ids, merges: pairs, ranks, symbols, unknown, cleaning, cache: Cache::default() })
+    }
+
+    /// The same vocabulary, of whose words mode `basic` cleans as much.
+    pub(crate) fn with_cleaning(self, cleaning: Cleaning) -> Self {
+        Bpe { cleaning, ..self }
+    }
+
+    /// What mode `basic` does with a text before it is cut into words: all of it, in GPT-1.
+    pub fn cleaning(&self) -> Cleaning {
+        self.cleaning
     }
 
     /// The tokens that no text becomes, since they are more than a symbol and no merge makes them: a sign that merges are missing.
@@ -77,7 +95,7 @@ impl Bpe {
         self.ranks.values().for_each(|merge| made[merge.into as usize] = true);
         self.symbols.values().for_each(|&id| made[id as usize] = true);
         made[self.unknown as usize] = true;
-        self.tokens.iter().zip(made).filter(|(_, made)| !made).map(|(token, _)| token.as_str())
+        self.tokens.iter().zip(made).filter(|(token, made)| !made && !token.is_empty()).map(|(token, _)| token.as_str())
     }
 
     /// How text becomes words.
@@ -111,14 +129,17 @@ impl Bpe {
         self.ids.get(token).copied()
     }
 
-    /// The id of `<unk>`.
+    /// The id of what stands for unknown symbols, `<unk>`.
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
 
     /// Appends the ids of raw text. `html`: it goes on after a text that holds a `<`.
     pub fn encode_into(&self, text: &str, html: bool, ids: &mut Vec<u32>) {
-        self.mode.for_each_word(text, html, |word| self.encode_word(word, ids));
+        match self.mode {
+            Mode::Basic => basic::each_word(text, self.cleaning, |word| self.encode_word(word, ids)),
+            Mode::Spacy => self.mode.for_each_word(text, html, |word| self.encode_word(word, ids)),
+        }
     }
 
     /// Appends the ids of text that is normalised already.
@@ -155,13 +176,13 @@ fn inconsistent(place: String, expected: &str, found: String) -> TextError {
     TextError::Vocabulary { place, expected: expected.into(), found }
 }
 
-/// The ids of the tokens of a vocabulary.
+/// The ids of the tokens of a vocabulary; an empty one has none.
 ///
 /// # Errors
 /// [`TextError::Vocabulary`] if a token occurs twice.
 pub(crate) fn ids_of(tokens: &[String]) -> Result<HashMap<String, u32>, TextError> {
     let mut ids = HashMap::with_capacity(tokens.len());
-    for (id, token) in tokens.iter().enumerate() {
+    for (id, token) in tokens.iter().enumerate().filter(|(_, token)| !token.is_empty()) {
         if let Some(first) = ids.insert(token.clone(), id as u32) {
             return Err(inconsistent(format!("token {token:?}"), "one id for each token", format!("ids {first} and {id}")));
         }

@@ -10,6 +10,9 @@ pub enum Cut {
     /// Before a blank that follows a visible character of ASCII. A token may begin with a blank, and white space is cut by what
     /// follows it.
     Blanks,
+    /// The same, but not behind these characters of ASCII, as a set of bits: the last ones of tokens to which the white space behind
+    /// them belongs.
+    BlanksBut(u128),
 }
 
 impl Cut {
@@ -20,6 +23,7 @@ impl Cut {
             Cut::Words => before.is_ascii_whitespace(),
             Cut::Lines => before == b'\n',
             Cut::Blanks => bytes.get(at) == Some(&b' ') && before.is_ascii_graphic(),
+            Cut::BlanksBut(ends) => Cut::Blanks.allows(bytes, at) && ends >> before & 1 == 0,
         }
     }
 }

@@ -49,6 +49,12 @@ pub enum TextError {
         vocab_size.saturating_sub(1)
     )]
     UnknownId { id: u32, position: usize, vocab_size: usize },
+    /// A token that was added to the tokenizer, but not to the model.
+    #[error(
+        "token {token:?} has id {id}, but the model has {rows} rows: its embedding was not resized when the token was added, or the \
+         tokenizer is another model's. Take the token out of the text, or copy the model's own tokenizer there"
+    )]
+    NoRow { token: String, id: u32, rows: usize },
     /// The vocabulary asked for cannot even hold the characters.
     #[error(
         "a vocabulary of {requested} is too small: <unk>, {characters} characters, the same at a word's end and \

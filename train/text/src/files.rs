@@ -3,12 +3,18 @@
 //! A BPE of mode `basic`, WordPiece and byte-level BPE are kept as `transformers` 5 keeps them: `tokenizer.json` with the vocabulary, the
 //! merges, and the specials under `added_tokens` (in the vocabulary alone they would be split), and `tokenizer_config.json` with the
 //! class's name. A BPE of another mode is kept as version 4 keeps it: `vocab.json`, `merges.txt`, and `tokenizer_config.json` with the specials and the mode.
+//! WordPiece of characters is kept as BertJapaneseTokenizer keeps it, in `vocab.txt`.
+//!
+//! Read is what `transformers` 5 reads, with the ids that it gives: the class in `tokenizer_config.json` decides how text is cut
+//! (`class.rs`), and what stands beside a vocabulary adds its tokens (`told.rs`).
 
 mod byte_bpe;
+mod class;
 mod document;
 mod gpt;
 mod gradus;
 mod pairs;
+mod told;
 mod word_piece;
 
 use std::fs;
@@ -27,12 +33,13 @@ use self::document::ById;
 use self::gradus::Gradus;
 use self::pairs::MODE;
 use crate::added::AddedToken;
-use crate::bpe::{Bpe, UNKNOWN};
+use crate::bpe::Bpe;
 use crate::corpus::utf8;
 use crate::error::TextError;
 use crate::mode::Mode;
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
+use crate::wordpiece::Pieces;
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
@@ -67,28 +74,28 @@ impl Tokenizer {
         let two = |roles: Value, main| vec![(CONFIG, json_text(&roles)), (TOKENIZER, main)];
         let bpe = match &self.vocabulary {
             Vocabulary::Byte | Vocabulary::Char(_) => return vec![(GRADUS, json_text(&Gradus::of(self)))],
+            Vocabulary::WordPiece(pieces) if pieces.pieces() == Pieces::Characters => {
+                let (roles, lines) = word_piece::lines(self, pieces);
+                return vec![(CONFIG, json_text(&roles)), (LINES, lines.into_bytes())];
+            }
             Vocabulary::WordPiece(pieces) => {
-                let main = json_text(&word_piece::saved(pieces, &self.added));
-                return two(word_piece::roles(pieces, &self.added), main);
+                return two(word_piece::roles(self, pieces), json_text(&word_piece::saved(self, pieces)));
             }
-            Vocabulary::ByteBpe(bpe) => {
-                return two(byte_bpe::roles(bpe, &self.added), json_text(&byte_bpe::saved(bpe, &self.added)));
-            }
+            Vocabulary::ByteBpe(bpe) => return two(byte_bpe::roles(self, bpe), json_text(&byte_bpe::saved(self, bpe))),
             Vocabulary::Bpe(bpe) => bpe,
         };
         if bpe.mode() == Mode::Basic {
-            let roles = json!({ "tokenizer_class": CLASS, "unk_token": UNKNOWN, "backend": "tokenizers" });
-            return two(roles, json_text(&gpt::saved(bpe, &self.added)));
+            return two(gpt::roles(self, bpe), json_text(&gpt::saved(self, bpe)));
         }
         let [vocabulary, merges] = [PAIRS[0].0, PAIRS[0].1];
-        vec![self.roles(bpe.mode()), (merges, merges_text(bpe)), (vocabulary, json_text(&ById(bpe.tokens())))]
+        vec![self.config_of_pair(bpe), (merges, merges_text(bpe)), (vocabulary, json_text(&ById(bpe.tokens())))]
     }
 
     /// The file of what a vocabulary and merges do not tell, as `transformers` 4 keeps it: added tokens, and our mode.
-    pub(crate) fn roles(&self, mode: Mode) -> (&'static str, Vec<u8>) {
+    pub(crate) fn config_of_pair(&self, bpe: &Bpe) -> (&'static str, Vec<u8>) {
         let added = self.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
         let added: Value = added.collect();
-        let roles = json!({ "tokenizer_class": CLASS, "unk_token": UNKNOWN, "added_tokens_decoder": added, (MODE): mode.name() });
+        let roles = json!({ "tokenizer_class": CLASS, "unk_token": bpe.tokens()[bpe.unknown() as usize], "added_tokens_decoder": added, (MODE): bpe.mode().name() });
         (CONFIG, json_text(&roles))
     }
 
@@ -216,8 +223,9 @@ struct SavedToken {
     lstrip: bool,
     #[serde(default)]
     rstrip: bool,
+    /// Where it is not told: only a token that is not special is matched in normalised text.
     #[serde(default)]
-    normalized: bool,
+    normalized: Option<bool>,
     #[serde(default)]
     special: bool,
 }
@@ -227,10 +235,11 @@ impl SavedToken {
         SavedToken {
             id: token.id,
             content: token.content.clone(),
-            normalized: token.normalized,
+            normalized: Some(token.normalized),
             special: token.special,
-            lstrip: token.left,
-            ..SavedToken::default()
+            lstrip: token.edges.left,
+            rstrip: token.edges.right,
+            single_word: token.edges.word,
         }
     }
 }
@@ -245,65 +254,35 @@ fn two<'a>(symbols: impl Iterator<Item = &'a str>) -> Option<(String, String)> {
     }
 }
 
-/// Adds the tokens that a file lists. Each has the id that it has in the vocabulary, or the next after the last.
-fn insert_added(path: &Path, tokenizer: &mut Tokenizer, mut added: Vec<SavedToken>) -> Result<(), TextError> {
-    added.sort_by_key(|t| t.id);
-    for token in added {
-        let place = format!("added token {:?}", token.content);
-        if token.single_word || token.rstrip {
-            let found = "one of them true".to_owned();
-            let remedy = "Gradus does not look at what follows an added token: set the two to false and save the tokenizer again";
-            return Err(format_error(path, &place, "single_word and rstrip false", found, remedy));
-        }
-        let id = tokenizer.token_id(&token.content).unwrap_or(tokenizer.vocab_size() as u32);
-        if token.id != id {
-            return Err(format_error(path, &place, &format!("id {id}"), format!("id {}", token.id), DAMAGED));
-        }
-        let SavedToken { id, content, special, normalized, lstrip: left, .. } = token;
-        tokenizer
-            .insert(AddedToken { content, id, special, normalized, left })
-            .map_err(|error| format_error(path, &place, "a token that can be matched", error.to_string(), DAMAGED))?;
-    }
-    Ok(())
-}
-
 /// Adds those of these names that are in the vocabulary and not listed.
 fn add_specials(added: &mut Vec<SavedToken>, names: &[&str], id: impl Fn(&str) -> Option<u32>) {
     for name in names {
         if let Some(id) = id(name).filter(|_| added.iter().all(|token| token.content != *name)) {
-            added.push(SavedToken::of(&AddedToken::special(name, id)));
+            added.push(SavedToken::of(&AddedToken::published(name, id)));
         }
     }
 }
 
-/// The added tokens of a configuration, where `transformers` 4 keeps them.
-fn added_of(config: &Path, document: &Value) -> Result<Vec<SavedToken>, TextError> {
-    let mut added = Vec::new();
-    for (id, token) in document["added_tokens_decoder"].as_object().into_iter().flatten() {
-        let place = format!("/added_tokens_decoder/{id}");
-        let bad = |found| format_error(config, &place, "an id with {content, …}", found, DAMAGED);
-        let number = id.parse::<u32>().map_err(|_| bad(id.clone()))?;
-        let Value::Object(mut token) = token.clone() else { return Err(bad(short(token))) };
-        token.insert("id".into(), number.into());
-        added.push(serde_json::from_value(token.into()).map_err(|error| bad(error.to_string()))?);
-    }
-    Ok(added)
-}
+/// An id beyond this is no token's, so that no small file makes a large table.
+const MOST_IDS: u32 = 1 << 22;
 
-/// The tokens of a vocabulary by their ids, which must be 0 to n − 1, each once.
+/// The tokens of a vocabulary by their ids, each of which one token has. An id that none has is that of a row that is not used: its
+/// token is empty.
 fn in_order(path: &Path, ids: Vec<(String, u32)>) -> Result<Vec<String>, TextError> {
+    let size = ids.iter().map(|(_, id)| id.saturating_add(1)).filter(|&size| size <= MOST_IDS).max().unwrap_or(0);
     let damaged = |place: &str, expected: &str, found| format_error(path, place, expected, found, DAMAGED);
-    let mut tokens = vec![None; ids.len()];
+    let mut tokens = vec![None; size as usize];
     for (token, id) in ids {
-        let range = format!("ids 0 to {}, each once", tokens.len() - 1);
         let place = format!("the vocabulary, token {token:?}");
         match tokens.get_mut(id as usize) {
             Some(slot @ None) => *slot = Some(token),
-            Some(Some(other)) => return Err(damaged(&place, &range, format!("id {id}, which {other:?} has, too"))),
-            None => return Err(damaged(&place, &range, format!("id {id}"))),
+            Some(Some(other)) => {
+                return Err(damaged(&place, "an id of its own", format!("id {id}, which {other:?} has, too")));
+            }
+            None => return Err(damaged(&place, &format!("an id below {MOST_IDS}"), format!("id {id}"))),
         }
     }
-    Ok(tokens.into_iter().flatten().collect())
+    Ok(tokens.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// An error of a vocabulary as one of the file that it comes from, the vocabulary's or the merges'.

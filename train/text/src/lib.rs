@@ -6,7 +6,7 @@
 //! |-|-|-|-|
 //! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
 //! | [`Bpe`], mode `spacy` | [`openai`]: [`ftfy`], [`spacy`]'s tokens in lower case, line ends | the same | loses case and spacing |
-//! | [`WordPiece`] (BERT) | [`basic`], as [`Cleaning`] says | the longest token first, `##` goes on within a word | loses spacing, and what is cleaned |
+//! | [`WordPiece`] (BERT) | [`basic`], after its [`Normalizer`] | the longest token first, `##` goes on within a word | loses spacing, and what is cleaned |
 //! | [`ByteBpe`] (GPT-2, RoBERTa) | GPT-2's pattern: a blank begins the word behind it | bytes, merged by rank, `Ġ` is a blank | lossless |
 //! | bytes | none | one per byte, 256 | lossless |
 //! | [`Characters`] | none | one per character of the corpus | lossless; other characters are an error |
@@ -23,7 +23,8 @@
 //! `transformers` 5 does. Mode `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the slow
 //! tokenizer of `transformers` 4 reads them so where spaCy and ftfy are installed; version 5 takes them for `basic`. Bytes and characters
 //! are kept in `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads all these, and what published models come
-//! with: the original `encoder_bpe_40000.json` + `vocab_40000.bpe` (GPT-1), which [`Tokenizer::save_release`] writes; `vocab.txt` (BERT);
+//! with, by the class that `tokenizer_config.json` names, with the tokens that stand in it, in `special_tokens_map.json` and in
+//! `added_tokens.json`; a class that cuts text in a way of its own is refused by name. Among the forms are the original `encoder_bpe_40000.json` + `vocab_40000.bpe` (GPT-1), which [`Tokenizer::save_release`] writes; `vocab.txt` (BERT);
 //! `vocab.json` + `merges.txt` or `encoder.json` + `vocab.bpe` (GPT-2, RoBERTa). Without a word about the mode, it is `basic`.
 //!
 //! What a post-processor adds at a text's ends, as `[CLS]` and `[SEP]`, is no part of the text's ids: Gradus puts marks where a model
@@ -55,9 +56,11 @@ pub mod ftfy;
 mod ids;
 mod merging;
 mod mode;
+mod normalizer;
 pub mod openai;
 mod plain;
 mod release;
+mod roles;
 pub mod spacy;
 mod tokenizer;
 mod train;
@@ -73,8 +76,10 @@ pub use error::TextError;
 pub use foreign::foreign;
 pub use ids::{Entries, IdsError, parse_ids, parse_segments, parse_targets};
 pub use mode::Mode;
+pub use normalizer::Normalizer;
 pub use plain::Characters;
+pub use roles::{Pairs, Roles};
 pub use tokenizer::Tokenizer;
 pub use train::{BpeTrainer, LONGEST_WORD, WordCounts};
 pub use vocabulary::Vocabulary;
-pub use wordpiece::{GOES_ON, UNKNOWN_WORD, WordPiece};
+pub use wordpiece::{GOES_ON, Pieces, UNKNOWN_WORD, WordPiece};

@@ -7,6 +7,7 @@ use std::path::Path;
 use gradus_io::disk;
 use gradus_io::files::{FileError, write_atomically};
 
+use crate::basic::Cleaning;
 use crate::bpe::{Bpe, UNKNOWN};
 use crate::error::TextError;
 use crate::files::{RELEASE, merges_text};
@@ -24,6 +25,10 @@ impl Tokenizer {
                 format!("OpenAI's release holds merges and their tokens, which a {} tokenizer does not have", self.kind());
             return Err(TextError::missing(folder, found, "Take a model that reads text by a BPE"));
         };
+        if bpe.cleaning() != Cleaning::ALL || bpe.tokens()[bpe.unknown() as usize] != UNKNOWN {
+            let found = "OpenAI's release holds a BPE of lower case without accents, whose unknown symbols are <unk>; this one is another";
+            return Err(TextError::missing(folder, found, "Keep it as it is, in Hugging Face's format"));
+        }
         Ok(bpe)
     }
 
@@ -40,9 +45,8 @@ impl Tokenizer {
         let mut entries: Vec<(&str, usize)> = own.clone().chain(added).zip(0..).collect();
         let unknown = entries.remove(bpe.unknown() as usize);
         entries.push(unknown);
-        debug_assert_eq!(unknown.0, UNKNOWN);
         write_atomically(&folder.join(RELEASE.0), |file| write_object(file, &entries))?;
-        for (name, bytes) in [(RELEASE.1, merges_text(bpe)), self.roles(bpe.mode())] {
+        for (name, bytes) in [(RELEASE.1, merges_text(bpe)), self.config_of_pair(bpe)] {
             write_atomically(&folder.join(name), |file| file.write_all(&bytes))?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use gradus_io::hex;
 use sha2::{Digest, Sha256};
 
-use crate::added::{AddedToken, AddedTokens, Piece};
+use crate::added::{AddedToken, AddedTokens, Edges, Piece};
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::byte_level::{ByteBpe, letter};
 use crate::cut::Cut;
@@ -11,6 +11,7 @@ use crate::error::TextError;
 use crate::mode::Mode;
 use crate::openai::LINE_END;
 use crate::plain::Characters;
+use crate::roles::{Pairs, Roles};
 use crate::vocabulary::Vocabulary;
 use crate::wordpiece::WordPiece;
 
@@ -19,6 +20,9 @@ use crate::wordpiece::WordPiece;
 pub struct Tokenizer {
     pub(crate) vocabulary: Vocabulary,
     pub(crate) added: AddedTokens,
+    pub(crate) roles: Roles,
+    /// Rows of the model that it belongs to, where these are fewer than its ids.
+    pub(crate) rows: Option<usize>,
 }
 
 impl Tokenizer {
@@ -48,19 +52,45 @@ impl Tokenizer {
     fn with_specials(vocabulary: Vocabulary, names: &[&str]) -> Self {
         let mut added = AddedTokens::default();
         for (name, id) in names.iter().filter_map(|name| Some((name, vocabulary.id(name)?))) {
-            added.insert(AddedToken::special(name, id), str::to_owned).expect("none twice, and none empty");
+            added.insert(AddedToken::published(name, id), str::to_owned).expect("none twice, and none empty");
         }
-        Tokenizer { vocabulary, added }
+        Tokenizer { added, ..Tokenizer::of(vocabulary) }
+    }
+
+    /// With no added tokens.
+    pub(crate) fn of(vocabulary: Vocabulary) -> Self {
+        Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), rows: None }
+    }
+
+    /// The same tokenizer beside a model whose embedding has so many rows: as long as no text has an id beyond them, it may have more
+    /// ids. `None`: as many as it has ids.
+    #[must_use]
+    pub fn with_rows(self, rows: Option<usize>) -> Self {
+        let rows = rows.filter(|&rows| rows < self.vocab_size());
+        Tokenizer { rows, ..self }
+    }
+
+    /// Does the model that it belongs to have a row for this id?
+    pub fn has_row(&self, id: u32) -> bool {
+        self.rows.is_none_or(|rows| (id as usize) < rows)
+    }
+
+    /// The ids, where each of them has a row.
+    fn within_rows(&self, ids: Vec<u32>) -> Result<Vec<u32>, TextError> {
+        match (self.rows, ids.iter().find(|&&id| !self.has_row(id))) {
+            (Some(rows), Some(&id)) => Err(TextError::NoRow { token: self.token(id).unwrap_or_default(), id, rows }),
+            _ => Ok(ids),
+        }
     }
 
     /// The byte tokenizer: ids 0 to 255.
     pub fn bytes() -> Self {
-        Tokenizer { vocabulary: Vocabulary::Byte, added: AddedTokens::default() }
+        Tokenizer::of(Vocabulary::Byte)
     }
 
     /// The character tokenizer of a corpus.
     pub fn characters<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        Tokenizer { vocabulary: Vocabulary::Char(Characters::of(texts)), added: AddedTokens::default() }
+        Tokenizer::of(Vocabulary::Char(Characters::of(texts)))
     }
 
     /// What this tokenizer is made of.
@@ -98,12 +128,35 @@ impl Tokenizer {
             return Ok(id);
         }
         let id = self.token_id(content).unwrap_or(self.vocab_size() as u32);
-        self.insert(AddedToken { left: false, ..AddedToken::special(content, id) })?;
+        self.insert(AddedToken::special(content, id))?;
         Ok(id)
     }
 
     pub(crate) fn insert(&mut self, token: AddedToken) -> Result<(), TextError> {
         self.added.insert(token, |text| self.vocabulary.normalize(text).into_owned())
+    }
+
+    /// What its special tokens are for, as the files that it was read from say.
+    pub fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// The tokens that open and close a text with their ids: by role, or else of these names.
+    pub(crate) fn frame<'a>(&'a self, names: [&'a str; 2]) -> Option<[(&'a str, u32); 2]> {
+        let [open, close] = names;
+        let named = [self.roles.get("cls_token").unwrap_or(open), self.roles.get("sep_token").unwrap_or(close)];
+        let [open, close] = named.map(|name| self.added.id(name).map(|id| (name, id)));
+        open.zip(close).map(<[_; 2]>::from)
+    }
+
+    /// How two texts are framed: as its files say, or else so.
+    pub(crate) fn pairs(&self, usual: Pairs) -> Pairs {
+        self.roles.pairs.unwrap_or(usual)
+    }
+
+    /// Does it put a blank before a text that begins with none?
+    pub(crate) fn begins_with_blank(&self) -> bool {
+        matches!(&self.vocabulary, Vocabulary::ByteBpe(bpe) if bpe.prefix())
     }
 
     /// How a BPE of GPT-1's form cuts text into words; `None` for the others, which have one way.
@@ -134,7 +187,8 @@ impl Tokenizer {
     /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the vocabulary's.
     ///
     /// # Errors
-    /// [`TextError::UnknownCharacter`] from a character tokenizer. The others encode any text.
+    /// [`TextError::UnknownCharacter`] from a character tokenizer, and [`TextError::NoRow`] where the model has fewer rows than the
+    /// tokenizer ids. The others encode any text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         self.encode_after(text, false)
     }
@@ -159,7 +213,7 @@ impl Tokenizer {
                 }
             }
         }
-        Ok(ids)
+        self.within_rows(ids)
     }
 
     /// Are there tokens that are found in normalised text? Bytes and characters pass them over.
@@ -171,9 +225,18 @@ impl Tokenizer {
     pub fn cut(&self) -> Cut {
         match &self.vocabulary {
             Vocabulary::Bpe(bpe) if bpe.mode() == Mode::Spacy => Cut::Lines,
-            Vocabulary::ByteBpe(_) => Cut::Blanks,
+            Vocabulary::ByteBpe(_) => match self.ends_before_space() {
+                0 => Cut::Blanks,
+                ends => Cut::BlanksBut(ends),
+            },
             _ => Cut::Words,
         }
+    }
+
+    /// The last characters, in ASCII, of the tokens to which the white space behind them belongs, as a set of bits.
+    fn ends_before_space(&self) -> u128 {
+        let ends = self.added.raw.ends_before_space().chain(self.added.normalized.ends_before_space());
+        ends.filter(u8::is_ascii).fold(0, |ends, last| ends | 1 << last)
     }
 
     /// Does a word's token begin with the blank before the word, so that a text is to end before that blank where a word is to follow?
@@ -208,7 +271,7 @@ impl Tokenizer {
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
         self.vocabulary.encode_into(text, 0, false, &mut ids)?;
-        Ok(ids)
+        self.within_rows(ids)
     }
 
     /// The text of a sequence of ids, added tokens included. A BPE's `</w>` becomes a space, but not the last one.
@@ -250,8 +313,9 @@ impl Tokenizer {
         field("added");
         for token in self.added.as_slice() {
             field(&token.content);
-            let left = if token.left { " left" } else { "" };
-            field(&format!("{} {} {}{left}", token.id, token.special, token.normalized));
+            let Edges { left, right, word } = token.edges;
+            let edges = [(left, " left"), (right, " right"), (word, " word")].map(|(is, name)| if is { name } else { "" });
+            field(&format!("{} {} {}{}", token.id, token.special, token.normalized, edges.concat()));
         }
         hex::encode(hash.finalize())
     }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use rayon::prelude::*;
 
-use crate::added::{Matcher, Piece};
+use crate::added::{Edges, Matcher, Piece};
 use crate::basic;
 use crate::bpe::{Bpe, UNKNOWN, alphabet};
 use crate::error::TextError;
@@ -54,9 +54,9 @@ impl BpeTrainer {
     pub fn word_counts(&self) -> WordCounts {
         let mut specials = Matcher::default();
         for special in self.specials.iter().filter(|s| !s.is_empty()) {
-            specials.insert(special.clone(), 0, false);
+            specials.insert(special.clone(), 0, Edges::default());
         }
-        specials.insert(UNKNOWN.to_owned(), 0, false);
+        specials.insert(UNKNOWN.to_owned(), 0, Edges::default());
         WordCounts { specials, mode: self.mode, counts: Counts::new() }
     }
 

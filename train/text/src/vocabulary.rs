@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use crate::basic;
-use crate::bpe::Bpe;
-use crate::byte_level::ByteBpe;
+use crate::basic::{self, Cleaning};
+use crate::bpe::{Bpe, UNKNOWN};
+use crate::byte_level::{ByteBpe, Way};
 use crate::error::TextError;
 use crate::plain::{Characters, byte_name};
-use crate::wordpiece::WordPiece;
+use crate::wordpiece::{Pieces, WordPiece};
 
 /// How text that is not an added token becomes ids.
 #[derive(Clone, Debug)]
@@ -76,9 +76,10 @@ impl Vocabulary {
     /// A text as the tokens that are matched in normalised text see it.
     pub(crate) fn normalize<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self {
-            Vocabulary::Bpe(_) => basic::normalize(text).into(),
-            Vocabulary::WordPiece(pieces) => basic::normalize_by(text, pieces.cleaning()).into(),
-            Vocabulary::ByteBpe(_) | Vocabulary::Byte | Vocabulary::Char(_) => text.into(),
+            Vocabulary::Bpe(bpe) => basic::normalize_by(text, bpe.cleaning()).into(),
+            Vocabulary::WordPiece(pieces) => pieces.normalizer().apply(text),
+            Vocabulary::ByteBpe(bpe) => bpe.way().normalizer.apply(text),
+            Vocabulary::Byte | Vocabulary::Char(_) => text.into(),
         }
     }
 
@@ -99,6 +100,7 @@ impl Vocabulary {
         match self {
             Vocabulary::Bpe(bpe) => bpe.encode_normalized_into(text, ids),
             Vocabulary::WordPiece(pieces) => pieces.encode_normalized_into(text, ids),
+            Vocabulary::ByteBpe(bpe) => bpe.encode_normalized_into(text, ids),
             _ => self.encode_into(text, offset, false, ids)?,
         }
         Ok(())
@@ -110,16 +112,29 @@ impl Vocabulary {
         match self {
             Vocabulary::Bpe(bpe) => {
                 field(bpe.mode().name());
+                if (bpe.cleaning(), bpe.tokens()[bpe.unknown() as usize].as_str()) != (Cleaning::ALL, UNKNOWN) {
+                    field(&format!("{:?}", (bpe.cleaning(), bpe.unknown())));
+                }
                 bpe.tokens().iter().for_each(|t| field(t));
                 each_merge(bpe.merge_tokens(), field);
             }
             Vocabulary::WordPiece(pieces) => {
-                let rules = (pieces.cleaning(), pieces.unknown(), pieces.longest());
-                field(&format!("{rules:?}"));
+                let rules = (pieces.unknown(), pieces.longest());
+                match pieces.normalizer().bert() {
+                    Some(cleaning) => field(&format!("{:?}", (cleaning, rules.0, rules.1))),
+                    None => field(&format!("{:?}", (pieces.normalizer(), rules))),
+                }
+                if pieces.pieces() == Pieces::Characters {
+                    field("characters");
+                }
                 pieces.tokens().iter().for_each(|t| field(t));
             }
             Vocabulary::ByteBpe(bpe) => {
                 field(if bpe.prefix() { "prefix" } else { "no prefix" });
+                let (way, usual) = (bpe.way(), Way { prefix: bpe.prefix(), ..Way::default() });
+                if *way != usual {
+                    field(&format!("{way:?}"));
+                }
                 bpe.tokens().iter().for_each(|t| field(t));
                 each_merge(bpe.merge_tokens(), field);
             }

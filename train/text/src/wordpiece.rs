@@ -7,16 +7,20 @@
 //! tokens   una ##ffa ##ble  zo ##e                     `##` goes on within a word
 //! ```
 //!
-//! A word of which some end is no token is `[UNK]` as a whole, and so is one of more than 100 characters. The tokens are kept in a
+//! A word of which some end is no token is `[UNK]` as a whole, and so is one of more than 100 characters. A vocabulary of
+//! [characters](Pieces::Characters) has a token for each of a word's characters instead. The tokens are kept in a
 //! trie with two roots, one for the beginnings of words and one for what goes on, so that a search ends with the longest token that
 //! matches: the time is at most proportional to the text times the longest token.
 
 use std::collections::HashMap;
 
+use unicode_normalization::UnicodeNormalization;
+
 use crate::basic::{self, Cleaning};
 use crate::bpe::{FOR_UNKNOWN, ids_of, required_among};
 use crate::cache::Cache;
 use crate::error::TextError;
+use crate::normalizer::Normalizer;
 
 /// Begins a token that goes on within a word.
 pub const GOES_ON: &str = "##";
@@ -25,10 +29,22 @@ pub const UNKNOWN_WORD: &str = "[UNK]";
 /// A longer word is unknown.
 pub(crate) const LONGEST: usize = 100;
 
+/// What a word is cut into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pieces {
+    /// The longest tokens.
+    #[default]
+    Longest,
+    /// Its characters after compatibility composition (NFKC), each a token or unknown by itself: `transformers`' BertJapaneseTokenizer
+    /// with `character` pieces.
+    Characters,
+}
+
 /// A vocabulary of WordPiece. Like [`Bpe`](crate::Bpe), it can be used from several threads at once.
 #[derive(Clone, Debug)]
 pub struct WordPiece {
-    cleaning: Cleaning,
+    normalizer: Normalizer,
+    pieces: Pieces,
     tokens: Vec<String>,
     ids: HashMap<String, u32>,
     trie: Trie,
@@ -39,16 +55,16 @@ pub struct WordPiece {
 }
 
 impl WordPiece {
-    /// A vocabulary from its tokens, by id.
+    /// A vocabulary from its tokens, by id; an id without a token has an empty one.
     ///
     /// # Errors
     /// [`TextError::Vocabulary`] if a token occurs twice, or `[UNK]` is missing.
     pub fn new(tokens: Vec<String>, cleaning: Cleaning) -> Result<Self, TextError> {
-        WordPiece::of(tokens, cleaning, UNKNOWN_WORD, LONGEST)
+        WordPiece::of(tokens, cleaning.into(), UNKNOWN_WORD, LONGEST)
     }
 
-    /// The same with another token for unknown words and another longest word, in characters.
-    pub(crate) fn of(tokens: Vec<String>, cleaning: Cleaning, unknown: &str, longest: usize) -> Result<Self, TextError> {
+    /// The same with any normalizer, another token for unknown words and another longest word, in characters.
+    pub(crate) fn of(tokens: Vec<String>, normalizer: Normalizer, unknown: &str, longest: usize) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
         let unknown = required_among(&ids, unknown, FOR_UNKNOWN)?;
         let mut trie = Trie::default();
@@ -58,7 +74,13 @@ impl WordPiece {
                 trie.insert(Trie::GOES_ON, rest, id);
             }
         }
-        Ok(WordPiece { cleaning, tokens, ids, trie, unknown, longest, cleanup: true, cache: Cache::default() })
+        let pieces = Pieces::default();
+        Ok(WordPiece { normalizer, pieces, tokens, ids, trie, unknown, longest, cleanup: true, cache: Cache::default() })
+    }
+
+    /// The same, whose words are cut into these pieces.
+    pub(crate) fn with_pieces(self, pieces: Pieces) -> Self {
+        WordPiece { pieces, cache: Cache::default(), ..self }
     }
 
     /// The same, with a decoder that does or does not take out the blank before a full stop and some other marks.
@@ -67,8 +89,13 @@ impl WordPiece {
     }
 
     /// What becomes of a text before it is split into words.
-    pub fn cleaning(&self) -> Cleaning {
-        self.cleaning
+    pub fn normalizer(&self) -> &Normalizer {
+        &self.normalizer
+    }
+
+    /// What a word is cut into.
+    pub fn pieces(&self) -> Pieces {
+        self.pieces
     }
 
     /// The tokens, by id.
@@ -96,7 +123,10 @@ impl WordPiece {
 
     /// Appends the ids of raw text.
     pub(crate) fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
-        basic::each_word(text, self.cleaning, |word| self.encode_word(word, ids));
+        match self.normalizer.bert() {
+            Some(cleaning) => basic::each_word(text, cleaning, |word| self.encode_word(word, ids)),
+            None => self.encode_normalized_into(&self.normalizer.apply(text), ids),
+        }
     }
 
     /// Appends the ids of text that is normalised already.
@@ -109,7 +139,10 @@ impl WordPiece {
             return ids.extend_from_slice(known);
         }
         let start = ids.len();
-        if !self.cut_word(word, ids) {
+        if self.pieces == Pieces::Characters {
+            let id = |c: char| self.ids.get(c.encode_utf8(&mut [0; 4]) as &str).copied().unwrap_or(self.unknown);
+            ids.extend(word.nfkc().map(id));
+        } else if !self.cut_word(word, ids) {
             ids.truncate(start);
             ids.push(self.unknown);
         }
@@ -133,7 +166,7 @@ impl WordPiece {
     /// The text of a token that is the first or stands behind others.
     pub(crate) fn text_of(&self, token: &str, is_first: bool) -> String {
         let text = match token.strip_prefix(GOES_ON) {
-            _ if is_first => token.to_owned(),
+            _ if is_first || token.is_empty() => token.to_owned(),
             Some(rest) => rest.to_owned(),
             None => format!(" {token}"),
         };

@@ -214,13 +214,16 @@ fn bad_models() {
     }
     desk.write("model/config.json", json);
 
-    // A tokenizer of another model.
+    // A tokenizer with a token for which the model has no row, and one of another model.
     let mut larger = Tokenizer::bytes();
     larger.add_special("<start>").unwrap();
     desk.tokenizer("model", &larger);
     desk.write("corpus", "some words");
-    let evaluate = || desk.gradus("evaluate --model model --corpus corpus");
-    evaluate().fails_with(&["257 ids", "256", "do not belong together"]);
+    let evaluate = || desk.gradus("evaluate --model model --corpus corpus --json");
+    evaluate().json();
+    desk.write("corpus", "some <start> words");
+    evaluate().fails_with(&["token \"<start>\" has id 256", "256 rows", "embedding was not resized"]);
+    desk.write("corpus", "some words");
     desk.remove("model/gradus_tokenizer.json");
     desk.tokenizer("model", &Tokenizer::characters(["some tex"]));
     evaluate().fails_with(&["corpus: byte 5", "'w'", "characters"]);

@@ -8,9 +8,10 @@
 //! merges by rank (Ã, «) → Ã«,  (Ġ, Z) → ĠZ,  …
 //! ```
 //!
-//! All 256 bytes are tokens, so no text is unknown, and nothing is lost: `decode(encode(text)) == text`, but for two liberties that a
+//! All 256 bytes are tokens, so no text is unknown, and nothing is lost: `decode(encode(text)) == text`, but for the liberties that a
 //! file may take. With `add_prefix_space`, a text that does not begin with a blank gets one, and so does what follows an added token.
-//! An added token with `lstrip`, as RoBERTa's `<mask>`, swallows the white space before it.
+//! An added token with `lstrip`, as RoBERTa's `<mask>`, swallows the white space before it. A normalizer changes the text. Where a byte
+//! has no token, it is left out, or stands as the token for unknown symbols.
 
 mod classes;
 mod letters;
@@ -19,10 +20,11 @@ mod split;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::bpe::{Ranked, ids_of, ranked, required_among};
+use crate::bpe::{FOR_UNKNOWN, Ranked, ids_of, ranked, required_among};
 use crate::cache::Cache;
 use crate::error::TextError;
 use crate::merging::{Merge, merge};
+use crate::normalizer::Normalizer;
 
 pub(crate) use letters::letter;
 
@@ -33,37 +35,63 @@ pub struct ByteBpe {
     ids: HashMap<String, u32>,
     merges: Vec<(u32, u32)>,
     ranks: HashMap<(u32, u32), Merge>,
-    /// The id of each byte.
-    symbols: Box<[u32; 256]>,
-    prefix: bool,
+    /// The id of each byte that has one.
+    symbols: Box<[Option<u32>; 256]>,
+    way: Way,
     cache: Cache,
 }
 
+/// How text becomes the tokens of a byte-level BPE; by default as in GPT-2.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// What becomes of a text first.
+    pub normalizer: Normalizer,
+    /// Does a text begin with a blank in any case (`add_prefix_space`)?
+    pub prefix: bool,
+    /// The token of bytes that have none (`unk_token`); without it they are left out.
+    pub unknown: Option<String>,
+    /// Do several of those in a row stand as one token (`fuse_unk`)?
+    pub fuse: bool,
+    /// Is a piece that is a token that token, whatever the merges make of it (`ignore_merges`)?
+    pub whole: bool,
+}
+
 impl ByteBpe {
-    /// A vocabulary from its tokens, by id, and its merges, by rank, all in letters for bytes.
+    /// A vocabulary from its tokens, by id, and its merges, by rank, all in letters for bytes. An id without a token has an empty one.
     ///
     /// # Errors
-    /// [`TextError::Vocabulary`] if a token occurs twice, a byte has none, or a merge's parts or result are not tokens.
+    /// [`TextError::Vocabulary`] if a token occurs twice, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
+        ByteBpe::of(tokens, merges, Way::default())
+    }
+
+    /// The same with another way from text to tokens.
+    pub(crate) fn of(tokens: Vec<String>, merges: &[(String, String)], way: Way) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
-        let mut symbols = Box::new([0; 256]);
+        if let Some(unknown) = &way.unknown {
+            required_among(&ids, unknown, FOR_UNKNOWN)?;
+        }
+        let mut symbols = Box::new([None; 256]);
         for (byte, symbol) in (0..=255).zip(symbols.iter_mut()) {
-            let expected = format!("a token for each of the 256 bytes; this is that of byte 0x{byte:02X}");
-            *symbol = required_among(&ids, &letter(byte).to_string(), &expected)?;
+            *symbol = ids.get(letter(byte).encode_utf8(&mut [0; 4]) as &str).copied();
         }
         let Ranked { pairs, ranks } = ranked(&ids, merges)?;
-        Ok(ByteBpe { tokens, ids, merges: pairs, ranks, symbols, prefix: false, cache: Cache::default() })
+        Ok(ByteBpe { tokens, ids, merges: pairs, ranks, symbols, way, cache: Cache::default() })
     }
 
     /// The same vocabulary, where a text begins with a blank in any case (`add_prefix_space`).
     #[must_use]
     pub fn with_prefix(self, prefix: bool) -> Self {
-        ByteBpe { prefix, ..self }
+        ByteBpe { way: Way { prefix, ..self.way }, ..self }
     }
 
     /// Does a text begin with a blank in any case?
     pub fn prefix(&self) -> bool {
-        self.prefix
+        self.way.prefix
+    }
+
+    pub(crate) fn way(&self) -> &Way {
+        &self.way
     }
 
     /// The tokens, by id.
@@ -85,25 +113,47 @@ impl ByteBpe {
     pub(crate) fn unreachable(&self) -> impl Iterator<Item = &str> {
         let mut made = vec![false; self.tokens.len()];
         self.ranks.values().for_each(|merge| made[merge.into as usize] = true);
-        self.symbols.iter().for_each(|&id| made[id as usize] = true);
-        self.tokens.iter().zip(made).filter(|(_, made)| !made).map(|(token, _)| token.as_str())
+        self.symbols.iter().flatten().for_each(|&id| made[id as usize] = true);
+        let is_lost = |(token, made): &(&String, bool)| !made && !self.way.whole && !token.is_empty();
+        self.tokens.iter().zip(made).filter(is_lost).map(|(token, _)| token.as_str())
     }
 
-    /// Appends the ids of a text.
+    /// Appends the ids of raw text.
     pub(crate) fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
-        let text = match self.prefix && !text.is_empty() && !text.starts_with(' ') {
+        self.encode_normalized_into(&self.way.normalizer.apply(text), ids);
+    }
+
+    /// Appends the ids of text that is normalised already.
+    pub(crate) fn encode_normalized_into(&self, text: &str, ids: &mut Vec<u32>) {
+        let text = match self.way.prefix && !text.is_empty() && !text.starts_with(' ') {
             true => Cow::Owned(format!(" {text}")),
             false => Cow::Borrowed(text),
         };
+        let unknown = self.way.unknown.as_ref().and_then(|token| self.id(token));
         split::for_each_piece(&text, |piece| {
             if let Some(known) = self.cache.get(piece) {
                 return ids.extend_from_slice(known);
             }
             let start = ids.len();
-            let symbols = piece.bytes().map(|byte| self.symbols[byte as usize]);
-            merge(symbols, piece.len(), |a, b| self.ranks.get(&(a, b)).copied(), ids);
+            self.encode_piece(piece, unknown, ids);
             self.cache.insert(piece, &ids[start..]);
         });
+    }
+
+    fn encode_piece(&self, piece: &str, unknown: Option<u32>, ids: &mut Vec<u32>) {
+        if self.way.whole {
+            let letters: String = piece.bytes().map(letter).collect();
+            if let Some(id) = self.id(&letters) {
+                return ids.push(id);
+            }
+        }
+        let mut fuses = false; // is the last symbol that of unknown bytes, to be joined by more of them?
+        let symbols = piece.bytes().filter_map(|byte| {
+            let symbol = self.symbols[byte as usize].or(unknown.filter(|_| !fuses));
+            fuses = self.way.fuse && self.symbols[byte as usize].is_none();
+            symbol
+        });
+        merge(symbols, piece.len(), |a, b| self.ranks.get(&(a, b)).copied(), ids);
     }
 
     /// Appends the bytes of a token; of one that has other characters than letters for bytes, the characters' own.
@@ -145,10 +195,21 @@ mod tests {
         assert_eq!(bytes(&[("a", "b")]).unreachable().count(), 0);
     }
 
+    /// As `tokenizers` has it (tests/golden/published_tokenizers.py): without a token for them, bytes are gone before the merges.
     #[test]
-    fn a_byte_without_a_token_is_named() {
-        let tokens = (0..=255).filter(|&byte| byte != b' ').map(|byte| letter(byte).to_string()).collect();
-        let error = ByteBpe::new(tokens, &[]).unwrap_err().to_string();
-        assert!(error.contains(r#"token "Ġ": expected a token for each of the 256 bytes; this is that of byte 0x20"#), "{error}");
+    fn bytes_without_a_token() {
+        let kept = || (0..=255).filter(|byte| !b"xy".contains(byte)).map(|byte| letter(byte).to_string());
+        let of = |way: Way| {
+            let tokens = kept().chain(["ab", "abx", "<unk>"].map(str::to_owned)).collect();
+            ByteBpe::of(tokens, &[("a".into(), "b".into())], way).unwrap()
+        };
+        let unknown = || Way { unknown: Some("<unk>".into()), ..Way::default() };
+        assert_eq!(tokens(&of(Way::default()), "axb xyab"), ["ab", "Ġ", "ab"]);
+        assert_eq!(tokens(&of(unknown()), "axb xyab"), ["a", "<unk>", "b", "Ġ", "<unk>", "<unk>", "ab"]);
+        assert_eq!(tokens(&of(Way { fuse: true, ..unknown() }), "xyxab xy"), ["<unk>", "ab", "Ġ", "<unk>"]);
+        assert_eq!(tokens(&of(Way { whole: true, ..Way::default() }), "abx axb"), ["abx", "Ġ", "ab"]);
+        assert!(of(Way::default()).unreachable().eq(["abx", "<unk>"]));
+        let error = ByteBpe::of(kept().collect(), &[], unknown()).unwrap_err().to_string();
+        assert!(error.contains(r#"token "<unk>": expected a token for unknown symbols"#), "{error}");
     }
 }

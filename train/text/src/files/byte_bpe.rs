@@ -4,104 +4,151 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::document::{Around, Document, Rule, Saved, SavedBpe, rules_of_bpe, template};
-use super::{SavedToken, add_specials, complete, in_order, insert_added, of_files};
+use super::class::{self, Class};
+use super::document::{Around, Document, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
+use super::told::Told;
+use super::{SavedToken, add_specials, complete, in_order, of_files};
 use crate::added::{AddedToken, AddedTokens};
-use crate::byte_level::ByteBpe;
+use crate::byte_level::{ByteBpe, Way};
 use crate::error::TextError;
+use crate::roles::{Pairs, Roles};
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
-
-/// The names under which RoBERTa's specials go; GPT-2's one is all of its own.
-const ROLES: [(&str, &str); 7] =
-    [("bos", "<s>"), ("cls", "<s>"), ("eos", "</s>"), ("sep", "</s>"), ("pad", "<pad>"), ("unk", "<unk>"), ("mask", "<mask>")];
 
 fn is_robertas(added: &AddedTokens) -> bool {
     AddedToken::ROBERTA.iter().all(|name| added.id(name).is_some())
 }
 
-pub(super) fn saved<'a>(bpe: &'a ByteBpe, added: &AddedTokens) -> Saved<SavedBpe<'a>> {
+/// What opens and closes a text, and how two are framed.
+fn frame(tokenizer: &Tokenizer) -> (Option<[(&str, u32); 2]>, Pairs) {
+    let robertas = tokenizer.roles == Roles::default() && is_robertas(&tokenizer.added);
+    let marks = tokenizer.frame(if robertas { ["<s>", "</s>"] } else { ["", ""] });
+    (marks.filter(|_| robertas || tokenizer.roles.pairs.is_some()), tokenizer.pairs(Pairs::ROBERTA))
+}
+
+pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a ByteBpe) -> Saved<SavedBpe<'a>> {
+    let (marks, pairs) = frame(tokenizer);
+    let way = bpe.way();
     let around = Around {
-        normalizer: Value::Null,
-        pre_tokenizer: json!({"type": "ByteLevel", "add_prefix_space": bpe.prefix(), "trim_offsets": true, "use_regex": true}),
-        post_processor: match is_robertas(added) {
-            true => json!({
-                "type": "RobertaProcessing",
-                "sep": ["</s>", added.id("</s>")],
-                "cls": ["<s>", added.id("<s>")],
-                "trim_offsets": true,
-                "add_prefix_space": bpe.prefix(),
-            }),
-            false => template(None),
-        },
+        normalizer: way.normalizer.to_json(),
+        pre_tokenizer: json!({"type": "ByteLevel", "add_prefix_space": way.prefix, "trim_offsets": true, "use_regex": true}),
+        post_processor: post_processor(tokenizer, marks, pairs),
         decoder: json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}),
     };
-    Saved::of(around, SavedBpe::new(bpe.tokens(), bpe.merge_tokens()), added)
+    let bare = SavedBpe::new(bpe.tokens(), bpe.merge_tokens());
+    let model = SavedBpe { unk_token: way.unknown.as_deref(), fuse_unk: way.fuse, ignore_merges: way.whole, ..bare };
+    Saved::of(tokenizer, around, model)
 }
 
 /// `tokenizer_config.json`: the class that reads such tokenizers, or one that makes nothing of its own.
-pub(super) fn roles(bpe: &ByteBpe, added: &AddedTokens) -> Value {
+pub(super) fn roles(tokenizer: &Tokenizer, bpe: &ByteBpe) -> Value {
     let [gpt2] = AddedToken::GPT2;
-    let (class, names): (_, Vec<(&str, &str)>) = match () {
-        () if is_robertas(added) => ("RobertaTokenizer", ROLES.to_vec()),
-        () if added.id(gpt2).is_some() => ("GPT2Tokenizer", ["bos", "eos", "unk"].map(|role| (role, gpt2)).to_vec()),
-        () => ("PreTrainedTokenizerFast", Vec::new()),
+    let has = |class: &Class| {
+        let is_there = |(role, name): &(&str, &str)| match tokenizer.roles.get(role) {
+            Some(own) => tokenizer.added.id(own).is_some(),
+            None => tokenizer.roles == Roles::default() && tokenizer.added.id(name).is_some(),
+        };
+        class.specials.iter().all(is_there)
     };
-    let mut roles = json!({ "tokenizer_class": class, "backend": "tokenizers", "add_prefix_space": bpe.prefix() });
-    for (role, name) in names {
-        roles[format!("{role}_token")] = json!(name);
+    let is_usual = *bpe.way() == Way { prefix: bpe.prefix(), ..Way::default() };
+    let (marks, pairs) = frame(tokenizer);
+    let class = match () {
+        () if is_usual && has(&class::ROBERTA) && marks.is_some() && pairs == Pairs::ROBERTA => Some(&class::ROBERTA),
+        () if is_usual && has(&class::GPT2) && marks.is_none() && tokenizer.added.id(gpt2).is_some() => Some(&class::GPT2),
+        () => None,
+    };
+    let name = class.map_or("PreTrainedTokenizerFast", |class| class.names[0]);
+    let mut roles = json!({ "tokenizer_class": name, "backend": "tokenizers", "add_prefix_space": bpe.prefix() });
+    for (role, name) in class.into_iter().flat_map(|class| class.specials).filter(|_| tokenizer.roles == Roles::default()) {
+        roles[*role] = json!(name);
+    }
+    for (role, name) in &tokenizer.roles.names {
+        roles[role] = json!(name);
     }
     roles
 }
 
 /// The fields that make a tokenizer byte-level, with the values that do.
-fn rules() -> [Rule; 6] {
+fn rules() -> [Rule; 3] {
     [
-        ("/normalizer", vec![Value::Null]),
-        ("/pre_tokenizer/type", vec![json!("ByteLevel")]),
-        ("/pre_tokenizer/use_regex", vec![json!(true), Value::Null]),
-        ("/decoder/type", vec![json!("ByteLevel")]),
+        ("/decoder/type", vec![json!("ByteLevel"), Value::Null]),
         ("/model/type", vec![json!("BPE"), Value::Null]),
         ("/model/end_of_word_suffix", vec![Value::Null, json!("")]),
     ]
 }
 
 /// What the post-processor puts at a text's ends is not the text's: Gradus puts its own marks there where a model needs them.
-pub(super) fn read(document: &Document<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.obeys(rules().into_iter().chain(rules_of_bpe()))?;
-    let place = "/pre_tokenizer/add_prefix_space";
-    let prefix = document.switch(place)?.ok_or_else(|| document.other(place, "true or false"))?;
-    let path = document.path;
-    assemble([path, path], document.vocabulary()?, &document.merges()?, document.added()?, Specials::Listed, prefix)
+    let cutter = document.pre_tokenizer("ByteLevel")?;
+    if document.switch(&format!("{cutter}/use_regex"))? == Some(false) {
+        return Err(document.other(&format!("{cutter}/use_regex"), "true"));
+    }
+    let place = format!("{cutter}/add_prefix_space");
+    let unknown = "/model/unk_token";
+    let way = Way {
+        normalizer: document.normalizer()?,
+        prefix: document.switch(&place)?.ok_or_else(|| document.other(&place, "true or false"))?,
+        unknown: match document.at(unknown) {
+            Value::Null => None,
+            Value::String(token) if token.is_empty() => None,
+            Value::String(token) => Some(token.clone()),
+            _ => return Err(document.other(unknown, "a token or null")),
+        },
+        fuse: document.switch("/model/fuse_unk")?.unwrap_or(false),
+        whole: document.switch("/model/ignore_merges")?.unwrap_or(false),
+    };
+    let paths = [document.path; 2];
+    let (ids, merges) = (document.vocabulary()?, document.merges()?);
+    assemble(told, None, paths, ids, &merges, way, (document.added()?, document.pairs()))
 }
 
-/// Which tokens are specials.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Specials {
-    /// Those that a file lists.
-    Listed,
-    /// Also those with the names of published vocabularies: two files may come without a third that lists them.
-    ByName,
+/// Byte-level BPE as a class has it.
+pub(super) fn of_class(
+    told: &Told<'_>,
+    class: &'static Class,
+    prefix: bool,
+    paths: [&Path; 2],
+    ids: Vec<(String, u32)>,
+    merges: &[(String, String)],
+    listed: Vec<SavedToken>,
+) -> Result<Tokenizer, TextError> {
+    let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(prefix), ..Way::default() };
+    assemble(told, Some(class), paths, ids, merges, way, (listed, None))
+}
+
+/// Byte-level BPE without a class, from two files. The special tokens of published vocabularies are added by their names.
+pub(super) fn without_class(
+    told: &Told<'_>,
+    paths: [&Path; 2],
+    ids: Vec<(String, u32)>,
+    merges: &[(String, String)],
+) -> Result<Tokenizer, TextError> {
+    let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(false), ..Way::default() };
+    let id = |name: &str| ids.iter().find(|(token, _)| token == name).map(|(_, id)| *id);
+    let mut listed = Vec::new();
+    add_specials(&mut listed, AddedToken::of_bytes(id), id);
+    assemble(told, None, paths, ids.clone(), merges, way, (listed, None))
 }
 
 /// A tokenizer from the contents of its files, of the vocabulary and of the merges.
-pub(super) fn assemble(
+fn assemble(
+    told: &Told<'_>,
+    class: Option<&'static Class>,
     [path, of_merges]: [&Path; 2],
     ids: Vec<(String, u32)>,
     merges: &[(String, String)],
-    mut added: Vec<SavedToken>,
-    specials: Specials,
-    prefix: bool,
+    way: Way,
+    (listed, pairs): (Vec<SavedToken>, Option<Pairs>),
 ) -> Result<Tokenizer, TextError> {
-    let bpe = ByteBpe::new(in_order(path, ids)?, merges).map_err(|error| of_files([path, of_merges], error))?;
-    let bpe = bpe.with_prefix(prefix);
-    let lost = bpe.unreachable().filter(|token| !is_control(token) && !added.iter().any(|added| added.content == *token));
-    complete(of_merges, merges.len(), lost)?;
-    if specials == Specials::ByName {
-        add_specials(&mut added, AddedToken::of_bytes(|name| bpe.id(name)), |name| bpe.id(name));
-    }
-    let mut tokenizer = Tokenizer { vocabulary: Vocabulary::ByteBpe(bpe), added: AddedTokens::default() };
-    insert_added(path, &mut tokenizer, added)?;
+    let bpe = ByteBpe::of(in_order(path, ids)?, merges, way).map_err(|error| of_files([path, of_merges], error))?;
+    let tokenizer = told.tokenizer(Vocabulary::ByteBpe(bpe), class, listed, pairs)?;
+    let Vocabulary::ByteBpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
+    complete(
+        of_merges,
+        merges.len(),
+        bpe.unreachable().filter(|token| !is_control(token) && tokenizer.added.id(token).is_none()),
+    )?;
     Ok(tokenizer)
 }
 

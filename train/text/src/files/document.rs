@@ -6,9 +6,12 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
 
-use super::{CONFIG, DAMAGED, SavedToken, Source, byte_bpe, format_error, gpt, parse_json, short, two, word_piece};
-use crate::added::AddedTokens;
+use super::class::{Class, Form};
+use super::told::Told;
+use super::{DAMAGED, LINES, SavedToken, Source, byte_bpe, format_error, gpt, parse_json, short, two, word_piece};
 use crate::error::TextError;
+use crate::normalizer::Normalizer;
+use crate::roles::Pairs;
 use crate::tokenizer::Tokenizer;
 
 /// The file, field for field and in the order in which `transformers` writes it.
@@ -34,8 +37,8 @@ pub(super) struct Around {
 }
 
 impl<M> Saved<M> {
-    pub(super) fn of(around: Around, model: M, added: &AddedTokens) -> Self {
-        let added_tokens = added.as_slice().iter().map(SavedToken::of).collect();
+    pub(super) fn of(tokenizer: &Tokenizer, around: Around, model: M) -> Self {
+        let added_tokens = tokenizer.added.as_slice().iter().map(SavedToken::of).collect();
         let Around { normalizer, pre_tokenizer, post_processor, decoder } = around;
         let (truncation, padding) = (Value::Null, Value::Null);
         Saved { version: "1.0", truncation, padding, added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model }
@@ -63,12 +66,26 @@ pub(super) fn template(around: Option<[(&str, u32); 2]>) -> Value {
     })
 }
 
+/// What frames texts: the opening and the closing mark with their ids, as the tokenizer's pairs are framed.
+pub(super) fn post_processor(tokenizer: &Tokenizer, marks: Option<[(&str, u32); 2]>, pairs: Pairs) -> Value {
+    match marks {
+        Some([(open, cls), (close, sep)]) if pairs == Pairs::ROBERTA => json!({
+            "type": "RobertaProcessing",
+            "sep": [close, sep],
+            "cls": [open, cls],
+            "trim_offsets": true,
+            "add_prefix_space": tokenizer.begins_with_blank(),
+        }),
+        marks => template(marks),
+    }
+}
+
 /// The model of a BPE.
 #[derive(Serialize)]
 pub(super) struct SavedBpe<'a> {
     pub r#type: &'static str,
     pub dropout: Value,
-    pub unk_token: Option<&'static str>,
+    pub unk_token: Option<&'a str>,
     pub continuing_subword_prefix: &'static str,
     pub end_of_word_suffix: &'static str,
     pub fuse_unk: bool,
@@ -102,8 +119,10 @@ impl<'a> SavedBpe<'a> {
 pub(super) struct ById<'a>(#[serde(serialize_with = "by_id")] pub &'a [String]);
 
 pub(super) fn by_id<S: Serializer>(tokens: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(tokens.len()))?;
-    for (id, token) in tokens.iter().enumerate() {
+    let mut map = serializer.serialize_map(None)?;
+    // An id without a token is left out, but for the last, which tells how many there are.
+    let is_kept = |(id, token): &(usize, &String)| !token.is_empty() || id + 1 == tokens.len();
+    for (id, token) in tokens.iter().enumerate().filter(is_kept) {
         map.serialize_entry(token, &id)?;
     }
     map.end()
@@ -116,13 +135,11 @@ const NOT_OURS: &str = "Gradus reads tokenizers of the forms of GPT-1 (transform
 pub(super) type Rule = (&'static str, Vec<Value>);
 
 /// What a field of a BPE may be that Gradus merges as it is.
-pub(super) fn rules_of_bpe() -> [Rule; 5] {
+pub(super) fn rules_of_bpe() -> [Rule; 3] {
     [
         ("/model/continuing_subword_prefix", vec![Value::Null, json!("")]),
         ("/model/dropout", vec![Value::Null, json!(0.0), json!(0)]),
-        ("/model/fuse_unk", vec![json!(false), Value::Null]),
         ("/model/byte_fallback", vec![json!(false), Value::Null]),
-        ("/model/ignore_merges", vec![json!(false), Value::Null]),
     ]
 }
 
@@ -151,6 +168,49 @@ impl Document<'_> {
     /// That a field has a value of another kind of tokenizer.
     pub(super) fn other(&self, place: &str, expected: &str) -> TextError {
         format_error(self.path, place, expected, short(self.at(place)), NOT_OURS)
+    }
+
+    /// What becomes of a text first.
+    pub(super) fn normalizer(&self) -> Result<Normalizer, TextError> {
+        let place = "/normalizer";
+        Normalizer::from_json(self.at(place), place).map_err(|(place, found)| {
+            let expected = "BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, a Sequence of them or null";
+            format_error(self.path, &place, expected, short(found), NOT_OURS)
+        })
+    }
+
+    /// The one pre-tokenizer of this type, by itself or in a sequence of one.
+    pub(super) fn pre_tokenizer(&self, name: &str) -> Result<String, TextError> {
+        let mut place = "/pre_tokenizer".to_owned();
+        while let Some([_]) = self.at(&format!("{place}/pretokenizers")).as_array().map(Vec::as_slice) {
+            place += "/pretokenizers/0";
+        }
+        let of_type = format!("{place}/type");
+        if self.at(&of_type) == name { Ok(place) } else { Err(self.other(&of_type, &json!(name).to_string())) }
+    }
+
+    /// How two texts are framed, as the post-processor has it; `None` where it frames nothing.
+    pub(super) fn pairs(&self) -> Option<Pairs> {
+        let processor = self.at("/post_processor");
+        match processor["type"].as_str()? {
+            "RobertaProcessing" => Some(Pairs::ROBERTA),
+            "BertProcessing" => Some(Pairs::BERT),
+            "TemplateProcessing" => {
+                let items = processor["pair"].as_array()?;
+                let place = |id: &str| items.iter().position(|item| item["Sequence"]["id"] == id);
+                let (first, second) = (place("A")?, place("B")?);
+                let between = second.checked_sub(first + 1).filter(|&n| n > 0)?;
+                Some(Pairs { between, segments: items[second]["Sequence"]["type_id"] == 1 })
+            }
+            _ => None,
+        }
+    }
+
+    /// Is it WordPiece? Older files do not name their model.
+    fn is_word_piece(&self) -> bool {
+        let name = self.at("/model/type");
+        name == "WordPiece"
+            || (name.is_null() && self.at("/model/merges").is_null() && self.at("/model/max_input_chars_per_word").is_u64())
     }
 
     /// A switch; `null` where it is absent and may be.
@@ -199,16 +259,51 @@ impl Document<'_> {
     }
 }
 
-/// Reads the file, of whichever form its model and decoder are.
+/// Reads the file: as the class in the configuration has it, or as it says itself.
 pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
     let path = &source.path(name);
+    let told = Told::read(source)?;
+    let class = told.class()?;
+    if class.is_some_and(|class| class.form == Form::Japanese) {
+        return word_piece::load_lines(source, LINES);
+    }
     let document = Document { path, value: parse_json(path, &source.read(name)?)? };
-    source.find_json::<Value>(CONFIG)?; // nothing in it changes ids, but a damaged file should be known
-    if document.at("/model/type") == "WordPiece" {
-        word_piece::read(&document)
-    } else if document.at("/decoder/type") == "ByteLevel" {
-        byte_bpe::read(&document)
-    } else {
-        gpt::read(&document)
+    let is_word_piece = document.is_word_piece();
+    let of_class = |class: &Class| {
+        let expected = if class.form == Form::WordPiece { "\"WordPiece\"" } else { "\"BPE\"" };
+        let found = short(document.at("/model/type"));
+        let remedy = format!("{} in tokenizer_config.json needs it: the two files do not belong together", class.names[0]);
+        format_error(path, "/model/type", expected, found, &remedy)
+    };
+    match class {
+        Some(class) if is_word_piece != (class.form == Form::WordPiece) => Err(of_class(class)),
+        Some(class) if class.form == Form::WordPiece => {
+            word_piece::of_class(&told, class, path, document.vocabulary()?, document.added()?)
+        }
+        Some(class) => {
+            let (vocabulary, merges) = (document.vocabulary()?, document.merges()?);
+            bpe_of_class(&told, class, [path, path], vocabulary, &merges, document.added()?)
+        }
+        None if is_word_piece => word_piece::read(&told, &document),
+        None if document.pre_tokenizer("ByteLevel").is_ok() || document.at("/decoder/type") == "ByteLevel" => {
+            byte_bpe::read(&told, &document)
+        }
+        None => gpt::read(&told, &document),
+    }
+}
+
+/// A BPE as a class has it, from its tokens and merges.
+pub(super) fn bpe_of_class(
+    told: &Told<'_>,
+    class: &'static Class,
+    paths: [&Path; 2],
+    vocabulary: Vec<(String, u32)>,
+    merges: &[(String, String)],
+    listed: Vec<SavedToken>,
+) -> Result<Tokenizer, TextError> {
+    match class.form {
+        Form::Bytes { prefix } => byte_bpe::of_class(told, class, prefix, paths, vocabulary, merges, listed),
+        Form::Gpt { folds } => gpt::of_class(told, class, folds, paths, vocabulary, merges, listed),
+        Form::WordPiece | Form::Japanese => Err(told.refused(class.names[0])),
     }
 }

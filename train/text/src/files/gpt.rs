@@ -1,75 +1,116 @@
-//! GPT-1's BPE in `tokenizer.json`, as `transformers`' OpenAIGPTTokenizer writes it.
+//! GPT-1's BPE in `tokenizer.json`, as `transformers`' OpenAIGPTTokenizer writes it; HerBERT's, which keeps case and accents, too.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::document::{Around, Document, Rule, Saved, SavedBpe, rules_of_bpe, template};
-use super::{SavedToken, complete, in_order, insert_added, of_files};
-use crate::added::AddedTokens;
+use super::class::{self, Class};
+use super::document::{Around, Document, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
+use super::told::Told;
+use super::{CLASS, SavedToken, complete, in_order, of_files};
+use crate::basic::Cleaning;
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::error::TextError;
+use crate::normalizer::Normalizer;
+use crate::roles::Pairs;
 use crate::tokenizer::Tokenizer;
+use crate::vocabulary::Vocabulary;
 
-pub(super) fn saved<'a>(bpe: &'a Bpe, added: &AddedTokens) -> Saved<SavedBpe<'a>> {
+fn unknown(bpe: &Bpe) -> &str {
+    &bpe.tokens()[bpe.unknown() as usize]
+}
+
+pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a Bpe) -> Saved<SavedBpe<'a>> {
+    let marks = tokenizer.frame(["", ""]).filter(|_| tokenizer.roles.pairs.is_some());
     let around = Around {
-        normalizer: json!({
-            "type": "BertNormalizer",
-            "clean_text": true,
-            "handle_chinese_chars": true,
-            "strip_accents": null,
-            "lowercase": true,
-        }),
+        normalizer: Normalizer::from(bpe.cleaning()).to_json(),
         pre_tokenizer: json!({"type": "BertPreTokenizer"}),
-        post_processor: template(None),
+        post_processor: post_processor(tokenizer, marks, tokenizer.pairs(Pairs::BERT)),
         decoder: json!({"type": "BPEDecoder", "suffix": END_OF_WORD}),
     };
     let bare = SavedBpe::new(bpe.tokens(), bpe.merge_tokens());
-    let model = SavedBpe { unk_token: Some(UNKNOWN), end_of_word_suffix: END_OF_WORD, ..bare };
-    Saved::of(around, model, added)
+    let model = SavedBpe { unk_token: Some(unknown(bpe)), end_of_word_suffix: END_OF_WORD, ..bare };
+    Saved::of(tokenizer, around, model)
+}
+
+/// `tokenizer_config.json`.
+pub(super) fn roles(tokenizer: &Tokenizer, bpe: &Bpe) -> Value {
+    let is_gpts = bpe.cleaning() == Cleaning::ALL && tokenizer.roles.pairs.is_none();
+    let class = if is_gpts { CLASS } else { "PreTrainedTokenizerFast" };
+    let mut roles = json!({ "tokenizer_class": class, "unk_token": unknown(bpe), "backend": "tokenizers" });
+    for (role, name) in &tokenizer.roles.names {
+        roles[role] = json!(name);
+    }
+    roles
 }
 
 /// The fields that make a tokenizer GPT-1's, with the values that do.
-fn rules() -> [Rule; 11] {
+fn rules() -> [Rule; 6] {
     [
-        ("/normalizer/type", vec![json!("BertNormalizer")]),
-        ("/normalizer/clean_text", vec![json!(true)]),
-        ("/normalizer/handle_chinese_chars", vec![json!(true)]),
-        ("/normalizer/strip_accents", vec![Value::Null, json!(true)]), // null: as `lowercase`
-        ("/normalizer/lowercase", vec![json!(true)]),
-        ("/pre_tokenizer/type", vec![json!("BertPreTokenizer")]),
-        ("/decoder/type", vec![json!("BPEDecoder")]),
-        ("/decoder/suffix", vec![json!(END_OF_WORD)]),
+        ("/decoder/type", vec![json!("BPEDecoder"), Value::Null]),
+        ("/decoder/suffix", vec![json!(END_OF_WORD), Value::Null]),
         ("/model/type", vec![json!("BPE"), Value::Null]),
-        ("/model/unk_token", vec![json!(UNKNOWN)]),
+        ("/model/fuse_unk", vec![json!(false), Value::Null]),
+        ("/model/ignore_merges", vec![json!(false), Value::Null]),
         ("/model/end_of_word_suffix", vec![json!(END_OF_WORD)]),
     ]
 }
 
-pub(super) fn read(document: &Document<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
+    document.pre_tokenizer("BertPreTokenizer")?;
     document.obeys(rules().into_iter().chain(rules_of_bpe()))?;
-    // A template that adds tokens of its own would change the ids.
+    // What frames pairs is told apart; anything else that adds tokens would change the ids.
     let adds = |template: &Value| template.as_array().is_none_or(|items| items.iter().any(|i| i.get("Sequence").is_none()));
     let processor = document.at("/post_processor");
-    if !processor.is_null() && (processor["type"] != "TemplateProcessing" || adds(&processor["single"])) {
-        return Err(document.other("/post_processor", "null, or a template that adds no tokens"));
+    if !processor.is_null() && document.pairs().is_none() && adds(&processor["single"]) {
+        return Err(document.other("/post_processor", "null, a template that adds no tokens, or one that frames pairs"));
     }
-    let path = document.path;
-    assemble([path, path], document.vocabulary()?, &document.merges()?, document.added()?)
+    let normalizer = document.normalizer()?;
+    let cleaning = normalizer.bert().ok_or_else(|| document.other("/normalizer/type", "\"BertNormalizer\""))?;
+    let place = "/model/unk_token";
+    let unknown = document.at(place).as_str().ok_or_else(|| document.other(place, &json!(UNKNOWN).to_string()))?;
+    let (paths, ids) = ([document.path; 2], document.vocabulary()?);
+    assemble(told, None, paths, ids, &document.merges()?, (cleaning, unknown), (document.added()?, document.pairs()))
+}
+
+/// GPT-1's BPE as a class has it.
+pub(super) fn of_class(
+    told: &Told<'_>,
+    class: &'static Class,
+    folds: bool,
+    paths: [&Path; 2],
+    ids: Vec<(String, u32)>,
+    merges: &[(String, String)],
+    listed: Vec<SavedToken>,
+) -> Result<Tokenizer, TextError> {
+    let cleaning = Cleaning { accents: folds, lowercase: folds, ..Cleaning::ALL };
+    let unknown = told.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN.into());
+    assemble(told, Some(class), paths, ids, merges, (cleaning, &unknown), (listed, None))
+}
+
+/// GPT-1's own, where no class is named.
+pub(super) fn without_class(
+    told: &Told<'_>,
+    paths: [&Path; 2],
+    ids: Vec<(String, u32)>,
+    merges: &[(String, String)],
+) -> Result<Tokenizer, TextError> {
+    of_class(told, &class::GPT, true, paths, ids, merges, Vec::new())
 }
 
 /// A tokenizer from the contents of its files, of the vocabulary and of the merges.
-pub(super) fn assemble(
+fn assemble(
+    told: &Told<'_>,
+    class: Option<&'static Class>,
     [path, of_merges]: [&Path; 2],
     ids: Vec<(String, u32)>,
     merges: &[(String, String)],
-    mut added: Vec<SavedToken>,
+    (cleaning, unknown): (Cleaning, &str),
+    (listed, pairs): (Vec<SavedToken>, Option<Pairs>),
 ) -> Result<Tokenizer, TextError> {
-    let bpe = Bpe::new(in_order(path, ids)?, merges).map_err(|error| of_files([path, of_merges], error))?;
-    let lost = bpe.unreachable().filter(|token| !added.iter().any(|added| added.content == *token));
-    complete(of_merges, merges.len(), lost)?;
-    let mut tokenizer = Tokenizer::bpe(bpe);
-    added.retain(|t| t.content != UNKNOWN || Some(t.id) != tokenizer.token_id(UNKNOWN));
-    insert_added(path, &mut tokenizer, added)?;
+    let bpe = Bpe::of(in_order(path, ids)?, merges, unknown).map_err(|error| of_files([path, of_merges], error))?;
+    let tokenizer = told.tokenizer(Vocabulary::Bpe(bpe.with_cleaning(cleaning)), class, listed, pairs)?;
+    let Vocabulary::Bpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
+    complete(of_merges, merges.len(), bpe.unreachable().filter(|token| tokenizer.added.id(token).is_none()))?;
     Ok(tokenizer)
 }

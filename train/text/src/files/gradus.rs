@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DAMAGED, GRADUS, SavedToken, Source, format_error, insert_added};
-use crate::added::AddedTokens;
+use super::told::insert;
+use super::{DAMAGED, GRADUS, SavedToken, Source, format_error};
 use crate::error::TextError;
 use crate::plain::Characters;
 use crate::tokenizer::Tokenizer;
@@ -64,7 +64,7 @@ pub(super) fn load(source: Source<'_>) -> Result<Tokenizer, TextError> {
             return Err(format_error(path, "/kind", "\"byte\", or \"char\" with characters", found, DAMAGED));
         }
     };
-    let mut tokenizer = Tokenizer { vocabulary, added: AddedTokens::default() };
-    insert_added(path, &mut tokenizer, saved.added_tokens)?;
+    let mut tokenizer = Tokenizer::of(vocabulary);
+    insert(path, &mut tokenizer, saved.added_tokens)?;
     Ok(tokenizer)
 }

@@ -1,21 +1,30 @@
 //! WordPiece: `tokenizer.json` as `transformers`' BertTokenizer writes it, and `vocab.txt`, a line per token, as Google's code has it.
 
+use std::collections::HashMap;
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::document::{Around, Document, Rule, Saved, by_id, template};
-use super::{CONFIG, DAMAGED, Source, add_specials, added_of, format_error, in_order, insert_added, of_files, short};
-use crate::added::{AddedToken, AddedTokens};
+use super::class::{self, Class, Form};
+use super::document::{Around, Document, Rule, Saved, by_id, post_processor};
+use super::told::Told;
+use super::{SavedToken, Source, in_order, of_files};
 use crate::basic::Cleaning;
 use crate::error::TextError;
+use crate::normalizer::{Normalizer, Step};
+use crate::roles::Pairs;
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
-use crate::wordpiece::{GOES_ON, LONGEST, UNKNOWN_WORD, WordPiece};
+use crate::wordpiece::{GOES_ON, LONGEST, Pieces, UNKNOWN_WORD, WordPiece};
 
 /// The bound of a longest word, in characters, so that no file makes a word's time its own square.
 const MOST: u64 = 1000;
 /// The class that reads such tokenizers, and one that makes nothing of its own beside `tokenizer.json`.
 const CLASSES: [&str; 2] = ["BertTokenizer", "PreTrainedTokenizerFast"];
+/// The options of BertJapaneseTokenizer that say what words and pieces are.
+const WORDS: &str = "word_tokenizer_type";
+const PIECES: &str = "subword_tokenizer_type";
 
 #[derive(Serialize)]
 pub(super) struct SavedPieces<'a> {
@@ -27,42 +36,46 @@ pub(super) struct SavedPieces<'a> {
     vocab: &'a [String],
 }
 
-pub(super) fn saved<'a>(pieces: &'a WordPiece, added: &AddedTokens) -> Saved<SavedPieces<'a>> {
-    let Cleaning { clean, ideographs, accents, lowercase } = pieces.cleaning();
-    let [open, close] = ["[CLS]", "[SEP]"].map(|name| added.id(name).map(|id| (name, id)));
+fn unknown(pieces: &WordPiece) -> &str {
+    &pieces.tokens()[pieces.unknown() as usize]
+}
+
+pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, pieces: &'a WordPiece) -> Saved<SavedPieces<'a>> {
     let around = Around {
-        normalizer: json!({
-            "type": "BertNormalizer",
-            "clean_text": clean,
-            "handle_chinese_chars": ideographs,
-            "strip_accents": if accents == lowercase { Value::Null } else { accents.into() },
-            "lowercase": lowercase,
-        }),
+        normalizer: pieces.normalizer().to_json(),
         pre_tokenizer: json!({"type": "BertPreTokenizer"}),
-        post_processor: template(open.zip(close).map(<[_; 2]>::from)),
+        post_processor: post_processor(tokenizer, tokenizer.frame(["[CLS]", "[SEP]"]), tokenizer.pairs(Pairs::BERT)),
         decoder: json!({"type": "WordPiece", "prefix": GOES_ON, "cleanup": pieces.cleanup()}),
     };
     let model = SavedPieces {
         r#type: "WordPiece",
-        unk_token: &pieces.tokens()[pieces.unknown() as usize],
+        unk_token: unknown(pieces),
         continuing_subword_prefix: GOES_ON,
         max_input_chars_per_word: pieces.longest(),
         vocab: pieces.tokens(),
     };
-    Saved::of(around, model, added)
+    Saved::of(tokenizer, around, model)
+}
+
+/// The names of BERT's special tokens by role, of those that are there.
+fn names(tokenizer: &Tokenizer) -> Vec<(&str, &str)> {
+    let told: Vec<_> = tokenizer.roles.names.iter().map(|(role, name)| (role.as_str(), name.as_str())).collect();
+    let berts = class::BERT.specials.iter().copied().filter(|(_, name)| tokenizer.added.id(name).is_some());
+    if told.is_empty() { berts.collect() } else { told }
 }
 
 /// `tokenizer_config.json`. `BertTokenizer` makes its own of what it says, which cannot be everything.
-pub(super) fn roles(pieces: &WordPiece, added: &AddedTokens) -> Value {
-    let Cleaning { clean, ideographs, accents, lowercase } = pieces.cleaning();
-    let names = [("pad", "[PAD]"), ("unk", UNKNOWN_WORD), ("cls", "[CLS]"), ("sep", "[SEP]"), ("mask", "[MASK]")];
-    let is_berts =
-        clean && pieces.longest() == LONGEST && pieces.cleanup() && names.iter().all(|(_, name)| added.id(name).is_some());
-    let mut roles = json!({ "tokenizer_class": CLASSES[usize::from(!is_berts)], "backend": "tokenizers" });
-    for (role, name) in names.iter().filter(|(_, name)| added.id(name).is_some()) {
-        roles[format!("{role}_token")] = json!(name);
+pub(super) fn roles(tokenizer: &Tokenizer, pieces: &WordPiece) -> Value {
+    let names = names(tokenizer);
+    let has = |role: &str| names.iter().any(|(own, name)| *own == role && tokenizer.added.id(name).is_some());
+    let is_usual = pieces.longest() == LONGEST && pieces.cleanup() && tokenizer.pairs(Pairs::BERT) == Pairs::BERT;
+    let all = class::BERT.specials.iter().all(|(role, _)| has(role)) && names.contains(&("unk_token", unknown(pieces)));
+    let cleaning = pieces.normalizer().bert().filter(|cleaning| cleaning.clean && is_usual && all);
+    let mut roles = json!({ "tokenizer_class": CLASSES[usize::from(cleaning.is_none())], "backend": "tokenizers" });
+    for (role, name) in names {
+        roles[role] = json!(name);
     }
-    if is_berts {
+    if let Some(Cleaning { ideographs, accents, lowercase, .. }) = cleaning {
         roles["do_lower_case"] = lowercase.into();
         roles["strip_accents"] = if accents == lowercase { Value::Null } else { accents.into() };
         roles["tokenize_chinese_chars"] = ideographs.into();
@@ -70,63 +83,112 @@ pub(super) fn roles(pieces: &WordPiece, added: &AddedTokens) -> Value {
     roles
 }
 
+/// `tokenizer_config.json` and `vocab.txt` of a vocabulary of characters.
+pub(super) fn lines(tokenizer: &Tokenizer, pieces: &WordPiece) -> (Value, String) {
+    let mut roles = json!({ "tokenizer_class": "BertJapaneseTokenizer", (WORDS): "basic", (PIECES): "character" });
+    roles["do_lower_case"] = (*pieces.normalizer() == japanese(true)).into();
+    let added = tokenizer.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
+    roles["added_tokens_decoder"] = added.collect();
+    for (role, name) in names(tokenizer) {
+        roles[role] = json!(name);
+    }
+    (roles, pieces.tokens().iter().map(|token| format!("{token}\n")).collect())
+}
+
 /// The fields that make a tokenizer BERT's, with the values that do.
-fn rules() -> [Rule; 5] {
+fn rules() -> [Rule; 3] {
     [
-        ("/normalizer/type", vec![json!("BertNormalizer")]),
-        ("/pre_tokenizer/type", vec![json!("BertPreTokenizer")]),
-        ("/decoder/type", vec![json!("WordPiece")]),
-        ("/decoder/prefix", vec![json!(GOES_ON)]),
+        ("/decoder/type", vec![json!("WordPiece"), Value::Null]),
+        ("/decoder/prefix", vec![json!(GOES_ON), Value::Null]),
         ("/model/continuing_subword_prefix", vec![json!(GOES_ON)]),
     ]
 }
 
-pub(super) fn read(document: &Document<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.obeys(rules())?;
-    let switch = |place: &str| document.switch(place)?.ok_or_else(|| document.other(place, "true or false"));
-    let lowercase = switch("/normalizer/lowercase")?;
-    let cleaning = Cleaning {
-        clean: switch("/normalizer/clean_text")?,
-        ideographs: switch("/normalizer/handle_chinese_chars")?,
-        accents: document.switch("/normalizer/strip_accents")?.unwrap_or(lowercase),
-        lowercase,
-    };
+    document.pre_tokenizer("BertPreTokenizer")?;
     let (unknown, longest) = ("/model/unk_token", "/model/max_input_chars_per_word");
     let name = document.at(unknown).as_str().ok_or_else(|| document.other(unknown, "a token"))?;
     let most = document.at(longest).as_u64().filter(|most| (1..=MOST).contains(most));
     let most = most.ok_or_else(|| document.other(longest, &format!("1 to {MOST}")))?;
     let path = document.path;
     let tokens = in_order(path, document.vocabulary()?)?;
-    let pieces = WordPiece::of(tokens, cleaning, name, most as usize).map_err(|error| of_files([path, path], error))?;
-    let pieces = pieces.with_cleanup(switch("/decoder/cleanup")?);
-    let mut tokenizer = Tokenizer { vocabulary: Vocabulary::WordPiece(pieces), added: AddedTokens::default() };
-    insert_added(path, &mut tokenizer, document.added()?)?;
-    Ok(tokenizer)
+    let pieces = WordPiece::of(tokens, document.normalizer()?, name, most as usize);
+    let cleanup = document.switch("/decoder/cleanup")?.unwrap_or(true);
+    let pieces = pieces.map_err(|error| of_files([path, path], error))?.with_cleanup(cleanup);
+    told.tokenizer(Vocabulary::WordPiece(pieces), None, document.added()?, document.pairs())
 }
 
-/// `vocab.txt`, whose lines are numbered from 0. `tokenizer_config.json` says how text is cleaned, and which tokens are added.
+/// WordPiece as a class has it, from its tokens.
+pub(super) fn of_class(
+    told: &Told<'_>,
+    class: &'static Class,
+    path: &Path,
+    ids: Vec<(String, u32)>,
+    listed: Vec<SavedToken>,
+) -> Result<Tokenizer, TextError> {
+    of_tokens(told, class, path, in_order(path, ids)?, listed)
+}
+
+/// What BertJapaneseTokenizer does before words are cut: what BERT's basic tokenizer does in Python, in composed characters.
+fn japanese(lowercase: bool) -> Normalizer {
+    let clean = Cleaning { clean: true, ideographs: false, accents: false, lowercase: false };
+    let mut steps = vec![Step::Bert(clean), Step::Nfc];
+    if lowercase {
+        steps.push(Step::Bert(Cleaning { clean: false, accents: true, lowercase: true, ..clean }));
+    }
+    Normalizer::of(steps)
+}
+
+fn of_tokens(
+    told: &Told<'_>,
+    class: &'static Class,
+    path: &Path,
+    tokens: Vec<String>,
+    listed: Vec<SavedToken>,
+) -> Result<Tokenizer, TextError> {
+    let is_japanese = class.form == Form::Japanese;
+    let lowercase = told.switch("do_lower_case")?.unwrap_or(!is_japanese);
+    let (mut pieces_are, mut normalizer) = (Pieces::Longest, japanese(lowercase));
+    if is_japanese {
+        let kinds = [told.text(WORDS)?.unwrap_or("basic"), told.text(PIECES)?.unwrap_or("wordpiece")];
+        let all = ["do_word_tokenize", "do_subword_tokenize"].map(|name| told.switch(name).map(|on| on.unwrap_or(true)));
+        pieces_are = match (kinds, all) {
+            (["basic", "wordpiece"], [Ok(true), Ok(true)]) => Pieces::Longest,
+            (["basic", "character"], [Ok(true), Ok(true)]) => Pieces::Characters,
+            ([words, pieces], _) => {
+                return Err(told.refused(&format!("BertJapaneseTokenizer with {words} words and {pieces} pieces")));
+            }
+        };
+    } else {
+        normalizer = Normalizer::from(Cleaning {
+            clean: true,
+            ideographs: told.switch("tokenize_chinese_chars")?.unwrap_or(true),
+            accents: told.switch("strip_accents")?.unwrap_or(lowercase),
+            lowercase,
+        });
+    }
+    let unknown = told.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN_WORD.into());
+    let pieces = WordPiece::of(tokens, normalizer, &unknown, LONGEST).map_err(|error| of_files([path, path], error))?;
+    told.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), listed, None)
+}
+
+/// `vocab.txt`, whose lines are numbered from 0, as `tokenizers` reads it: white space behind a token is not its own; a line without a
+/// token has an id that none has; of a token on two lines the later one is its own.
 pub(super) fn load_lines(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
     let (path, text) = (&source.path(name), source.read(name)?);
-    let tokens = text.lines().map(str::to_owned).collect::<Vec<_>>();
-    if let Some(at) = tokens.iter().position(String::is_empty) {
-        return Err(format_error(path, &format!("line {}", at + 1), "a token", "an empty line".into(), DAMAGED));
+    let told = Told::read(source)?;
+    let class = told.class_of_lists()?.unwrap_or(&class::BERT);
+    if !matches!(class.form, Form::WordPiece | Form::Japanese) {
+        return Err(told.refused(&format!("{}, which reads no {name},", class.names[0])));
     }
-    let (mut added, mut cleaning) = (Vec::new(), Cleaning::ALL);
-    if let Some(document) = source.find_json::<Value>(CONFIG)? {
-        let config = source.path(CONFIG);
-        added = added_of(&config, &document)?;
-        let switch = |name: &str| match document.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Bool(on)) => Ok(Some(*on)),
-            Some(other) => Err(format_error(&config, &format!("/{name}"), "true or false", short(other), DAMAGED)),
-        };
-        cleaning.lowercase = switch("do_lower_case")?.unwrap_or(true);
-        cleaning.accents = switch("strip_accents")?.unwrap_or(cleaning.lowercase);
-        cleaning.ideographs = switch("tokenize_chinese_chars")?.unwrap_or(true);
+    let mut tokens: Vec<String> = Vec::new();
+    let mut last = HashMap::new();
+    for (id, line) in text.lines().map(str::trim_end).enumerate() {
+        if let Some(earlier) = last.insert(line, id) {
+            tokens[earlier].clear();
+        }
+        tokens.push(line.to_owned());
     }
-    let pieces = WordPiece::new(tokens, cleaning).map_err(|error| of_files([path, path], error))?;
-    add_specials(&mut added, &AddedToken::BERT, |name| pieces.id(name));
-    let mut tokenizer = Tokenizer { vocabulary: Vocabulary::WordPiece(pieces), added: AddedTokens::default() };
-    insert_added(path, &mut tokenizer, added)?;
-    Ok(tokenizer)
+    of_tokens(&told, class, path, tokens, Vec::new())
 }

@@ -1,0 +1,269 @@
+"""Makes the fixture of tokenizers as others publish them, with the ids that `transformers` gives.
+
+    python tests/golden/published_tokenizers.py        (in the environment of README.md; torch is not needed)
+
+A case is a directory of files and a text. `transformers` reads the directory with AutoTokenizer, and its ids are written beside
+it into `train/text/tests/data/published/cases.json`, with `"@name"` in the place of a file that several cases have.
+"""
+
+import json
+import os
+import pathlib
+import tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer
+
+OUT = pathlib.Path(__file__).parents[2] / "train/text/tests/data/published/cases.json"
+
+ITSELF = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+SHIFTED = [b for b in range(256) if b not in ITSELF]
+LETTERS = {**{b: chr(b) for b in ITSELF}, **{b: chr(0x100 + n) for n, b in enumerate(SHIFTED)}}
+MERGES = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("i", "n"), ("in", "g"), ("Ġ", "k"), ("Ġk", "ing"), ("t", "he")]
+END = "<|endoftext|>"
+ROBERTAS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+BERTS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [
+    *BERTS, "the", "The", "king", "##s", "café", "cafe", "Café", "Cafe", "lantern", "##ing", "b", "##u", "##r", "##n", "##ed",
+    "日", "本", "日本", "##本", "ß", "ü", "u", ".", "<", ">", "<unk>", "|", "start", "unk",
+]
+JAPANESE = [
+    *BERTS, "日", "本", "語", "が", "日本", "##語", "##が", "a", "##b", "b", ".", "日本語", "##、", "、", "ガ", "か", "##\u3099", "A",
+    "abc", "ABC", "ハ", "ン",
+]
+GPT = ["<unk>", *"abcdefghijklmnopqrstuvwxyz", *(c + "</w>" for c in "abcdefghijklmnopqrstuvwxyz."), "th", "the</w>"]
+
+
+def numbered(tokens):
+    return {token: i for i, token in enumerate(tokens)}
+
+
+def lines(tokens):
+    return "".join(token + "\n" for token in tokens)
+
+
+def bytes_vocab(extra=(), without=""):
+    kept = [LETTERS[b] for b in range(256) if LETTERS[b] not in without]
+    return numbered([*kept, *(a + b for a, b in MERGES), *extra])
+
+
+MERGES_TXT = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in MERGES)
+GPT_MERGES = "#version: 0.2\nt h\nth e</w>\n"
+SHARED = {
+    "gpt2": bytes_vocab([END]),
+    "bare": bytes_vocab(),
+    "roberta": bytes_vocab(ROBERTAS),
+    "merges": MERGES_TXT,
+    "words": lines(WORDS),
+    "gpt": numbered(GPT),
+    "gpt-merges": GPT_MERGES,
+}
+CASES = {}
+
+
+def case(name, text, files, **config):
+    """One with these options in tokenizer_config.json."""
+    assert name not in CASES, name
+    if config:
+        files = {**files, "tokenizer_config.json": config}
+    CASES[name] = {"files": files, "text": text}
+
+
+def finish(tokenizer, decoder, added):
+    if decoder:
+        tokenizer.decoder = decoder
+    for token in added:
+        (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
+    return {"tokenizer.json": json.loads(tokenizer.to_str())}
+
+
+def pieces(normalizer=None, added=(), decoder=None):
+    tokenizer = Tokenizer(models.WordPiece(numbered(WORDS), unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer or normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return finish(tokenizer, decoder or decoders.WordPiece(prefix="##"), added)
+
+
+def byte_level(extra=(), prefix=False, without="", added=(), normalizer=None, pre=None, decoder=True, **model):
+    tokenizer = Tokenizer(models.BPE(vocab=bytes_vocab(extra, without), merges=MERGES, **model))
+    tokenizer.pre_tokenizer = pre or pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    return finish(tokenizer, decoders.ByteLevel() if decoder else None, added)
+
+
+def special(content, **flags):
+    return AddedToken(content, special=True, **flags)
+
+
+def flagged(content, **flags):
+    """As files write a token with its flags."""
+    return {"content": content, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False, **flags}
+
+
+# Added tokens, wherever a release or a person has put them.
+TEXT = "<|startoftext|> the king<|pad|> the<|endoftext|> kings  <x> y <mask> the"
+gpt2 = {"vocab.json": "@gpt2", "merges.txt": "@merges"}
+GPT2 = {"tokenizer_class": "GPT2Tokenizer"}
+case("gpt2", TEXT, gpt2, **GPT2)
+case("gpt2 without its special", TEXT, {**gpt2, "vocab.json": "@bare"}, **GPT2)
+case("added_tokens.json", TEXT, {**gpt2, "added_tokens.json": {"<|startoftext|>": 265, "<|pad|>": 266}}, **GPT2)
+case("added_tokens.json in another order", TEXT, {**gpt2, "added_tokens.json": {"<|startoftext|>": 266, "<|pad|>": 265}}, **GPT2)
+of_map = {"pad_token": "<|pad|>", "bos_token": flagged("<|startoftext|>", rstrip=True)}
+case("special_tokens_map.json", TEXT, {**gpt2, "special_tokens_map.json": of_map}, **GPT2)
+both = {"added_tokens.json": {"<|pad|>": 265}, "special_tokens_map.json": {"pad_token": "<|pad|>"}}
+case("added and special", TEXT, {**gpt2, **both}, **GPT2)
+case("extra_special_tokens", TEXT, gpt2, extra_special_tokens=["<|pad|>", "<|startoftext|>"], **GPT2)
+case("extra_special_tokens by role", TEXT, gpt2, extra_special_tokens={"image_token": "<x>"}, **GPT2)
+case("a role of its own", TEXT, gpt2, image_token="<x>", **GPT2)
+case("additional_special_tokens", TEXT, gpt2, additional_special_tokens=["<|pad|>", "<x>"], **GPT2)
+case("additional in the map", TEXT, {**gpt2, "special_tokens_map.json": {"additional_special_tokens": ["<|pad|>", "<x>"]}}, **GPT2)
+case("extra before additional", TEXT, gpt2, additional_special_tokens=["<|pad|>"], extra_special_tokens=["<x>"], **GPT2)
+written = {"__type": "AddedToken", **flagged("<x>", lstrip=True, rstrip=True)}
+case("additional with flags", TEXT, gpt2, additional_special_tokens=[written], **GPT2)
+case("added_tokens_decoder", TEXT, gpt2, added_tokens_decoder={"265": flagged("<x>", lstrip=True, rstrip=True, special=True)}, **GPT2)
+two = {"266": {"content": "<x>", "special": True}, "265": {"content": "<|pad|>", "special": False}}
+case("added_tokens_decoder in another order", TEXT, gpt2, added_tokens_decoder=two, **GPT2)
+one = {"265": {"content": "<x>", "special": True}}
+case("added_tokens_decoder before older files", TEXT, {**gpt2, **both}, added_tokens_decoder=one, **GPT2)
+listed = [special(END), special("<x>")]
+later = {"266": {"content": "<|pad|>", "special": True}}
+fast = {"tokenizer_class": "PreTrainedTokenizerFast"}
+case("added_tokens_decoder beside tokenizer.json", TEXT, byte_level([END], added=listed), added_tokens_decoder=later, **fast)
+roles = {"pad_token": "<|pad|>", "additional_special_tokens": ["<mask>"]}
+older = {"added_tokens.json": {"<|startoftext|>": 266}}
+case("roles beside tokenizer.json", TEXT, {**byte_level([END], added=listed), **older}, **roles, **fast)
+case("tokenizer.json by its class", TEXT, byte_level([END], added=[*listed, AddedToken("<|pad|>", special=False)]), **GPT2)
+
+# Options beside tokenizer.json, which decide, and without a class, which do not.
+case("add_prefix_space by its class", TEXT, byte_level([END], added=listed), add_prefix_space=True, **GPT2)
+case("no add_prefix_space by its class", TEXT, byte_level([END], prefix=True, added=listed), **GPT2)
+case("add_prefix_space without a class", TEXT, byte_level([END], prefix=True, added=listed), **fast)
+BERT_TEXT = "The Café [MASK] kings 日本 [cls] ü <unk> zzz lanterning burned. <x>"
+BERT = {"tokenizer_class": "BertTokenizer"}
+for name, value in [
+    ("do_lower_case", False),
+    ("strip_accents", False),
+    ("strip_accents", True),
+    ("tokenize_chinese_chars", False),
+    ("unk_token", "<unk>"),
+    ("mask_token", "<x>"),
+]:
+    case(f"{name} {value}", BERT_TEXT, pieces(), **{name: value}, **BERT)
+    case(f"{name} {value} beside vocab.txt", BERT_TEXT, {"vocab.txt": "@words"}, **{name: value}, **BERT)
+cased = normalizers.BertNormalizer(lowercase=False)
+case("a cased file by an uncased class", BERT_TEXT, pieces(cased), **BERT)
+case("a cased file without a class", BERT_TEXT, pieces(cased), do_lower_case=True)
+case("a cased file by PreTrainedTokenizerFast", BERT_TEXT, pieces(cased), do_lower_case=True, **fast)
+
+# Classes of the same kind, and such as `transformers` does not have.
+for name in ["BertTokenizerFast", "DistilBertTokenizer", "ElectraTokenizerFast", "LayoutLMTokenizer", "MPNetTokenizer"]:
+    case(name, BERT_TEXT, {"vocab.txt": "@words"}, tokenizer_class=name, do_lower_case=False)
+    case(f"{name} beside tokenizer.json", BERT_TEXT, pieces(), tokenizer_class=name, do_lower_case=False)
+for name in ["TokenizersBackend", "PreTrainedTokenizer", "OurOwnTokenizer"]:
+    case(name, BERT_TEXT, pieces(), tokenizer_class=name, do_lower_case=False)
+ROBERTA_TEXT = "<s>the  <mask> king</s> <pad><unk>x <mask>"
+roberta = {"vocab.json": "@roberta", "merges.txt": "@merges"}
+for name in ["RobertaTokenizer", "BartTokenizer", "LongformerTokenizerFast", "BlenderbotTokenizer"]:
+    case(name, ROBERTA_TEXT, roberta, tokenizer_class=name)
+    for prefix in [False, True]:
+        case(f"{name} {prefix}", ROBERTA_TEXT, roberta, tokenizer_class=name, add_prefix_space=prefix)
+    left = [special("<s>"), special("<mask>", lstrip=True)]
+    case(f"{name} beside tokenizer.json", ROBERTA_TEXT, byte_level(ROBERTAS, added=left), tokenizer_class=name)
+deberta = {"vocab.json": bytes_vocab(BERTS), "merges.txt": "@merges"}
+case("DebertaTokenizer", "[CLS]the  [MASK] king[SEP]", deberta, tokenizer_class="DebertaTokenizer")
+JAPANESE_TEXT = "日本語が b日本語、がABC ﾊﾝｶｸ ガ が <unk>[MASK]日本"
+japanese = {"vocab.txt": lines(JAPANESE)}
+case("BertJapaneseTokenizer", JAPANESE_TEXT, japanese, tokenizer_class="BertJapaneseTokenizer")
+for kind in ["wordpiece", "character"]:
+    for lower in [False, True]:
+        options = {"word_tokenizer_type": "basic", "subword_tokenizer_type": kind, "do_lower_case": lower}
+        case(f"Japanese {kind} {lower}", JAPANESE_TEXT, japanese, tokenizer_class="BertJapaneseTokenizer", **options)
+GPT_TEXT = "The café the. Ü <unk> [UNK]1"
+gpt = {"vocab.json": "@gpt", "merges.txt": "@gpt-merges"}
+case("OpenAIGPTTokenizer", GPT_TEXT, gpt, tokenizer_class="OpenAIGPTTokenizer")
+other = {**gpt, "vocab.json": numbered(["[UNK]", *GPT[1:]])}
+case("OpenAIGPTTokenizer with another unk_token", GPT_TEXT, other, tokenizer_class="OpenAIGPTTokenizer", unk_token="[UNK]")
+herbert = {**gpt, "vocab.json": numbered([*GPT, "<s>", "</s>", "<pad>", "<mask>", "T", "T</w>"])}
+case("HerbertTokenizer", "The café the. Ü <unk><mask> T", herbert, tokenizer_class="HerbertTokenizer")
+
+# Normalizers.
+for name, normalizer in {
+    "NFC": normalizers.NFC(),
+    "NFKC": normalizers.NFKC(),
+    "Lowercase": normalizers.Lowercase(),
+    "StripAccents": normalizers.StripAccents(),
+    "without accents": normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()]),
+    "a sequence of one": normalizers.Sequence([cased]),
+    "composed first": normalizers.Sequence([normalizers.NFC(), normalizers.BertNormalizer(lowercase=True)]),
+}.items():
+    text = " The  Cafe\u0301 Café kings ﬁ ① İ.\n"
+    case(f"{name}, words", text, pieces(normalizer))
+    case(f"{name}, bytes", text, byte_level(normalizer=normalizer))
+case("NFC and a blank", "The  Cafe\u0301 the", byte_level(normalizer=normalizers.NFC(), prefix=True))
+
+# Byte-level BPE.
+case("bytes without a token", "the xyking thxe  xyx", byte_level(without="xy"))
+case("bytes without a token by a class", "the xyking thxe", {**gpt2, "vocab.json": bytes_vocab([END], "xy")}, **GPT2)
+case("unk_token", "the xyking thxe  xyx", byte_level(["<unk>"], without="xy", unk_token="<unk>"))
+case("fuse_unk", "the xyking thxe  xyx", byte_level(["<unk>"], without="xy", unk_token="<unk>", fuse_unk=True))
+case("ignore_merges", "the king kings kin", byte_level(["kin", "Ġkings"], ignore_merges=True))
+case("no decoder", "the king", byte_level(decoder=False))
+sequence = pre_tokenizers.Sequence([pre_tokenizers.ByteLevel(add_prefix_space=False)])
+case("a pre-tokenizer in a sequence", "the king", byte_level(pre=sequence))
+
+# Flags of added tokens.
+FLAGS = "<x> a<x>b  <x>  c <x><x> _<x>_ é<x> <x>é '<x>' \n<x>\n"
+for flags in [
+    {"single_word": True},
+    {"rstrip": True},
+    {"lstrip": True},
+    {"lstrip": True, "rstrip": True},
+    {"single_word": True, "lstrip": True, "rstrip": True},
+    {"normalized": True},
+    {"special": False},
+    {"special": False, "normalized": True, "single_word": True},
+]:
+    name = " and ".join(f"{flag} {value}" for flag, value in flags.items())
+    token = [AddedToken("<x>", **{"special": True, **flags})]
+    case(f"{name}, words", FLAGS, pieces(added=token))
+    case(f"{name}, bytes", FLAGS, byte_level(added=token))
+
+# Lines of vocab.txt, and ids that no token has.
+behind = ["  \t", "\u3000", ""]
+for name, text in {
+    "white space behind tokens": "".join(f"{word}{behind[i % 3]}\n" for i, word in enumerate(WORDS)),
+    "white space before a token": lines([" king" if word == "king" else word for word in WORDS]),
+    "a blank last line": lines([*WORDS, ""]),
+    "blank lines": lines([*WORDS[:7], "", *WORDS[7:], "", ""]),
+    "tokens twice": lines([*WORDS, "king", "the"]),
+    "carriage returns": "".join(word + "\r\n" for word in WORDS),
+    "no last line end": lines(WORDS)[:-1],
+}.items():
+    case(name, BERT_TEXT, {"vocab.txt": text}, **BERT)
+case("a blank last line and a token more", BERT_TEXT, {"vocab.txt": lines([*WORDS, ""])}, additional_special_tokens=["<x>"], **BERT)
+holes = {token: i if i < 250 else i + 5 for token, i in bytes_vocab([END]).items()}
+case("holes", TEXT, {**gpt2, "vocab.json": holes}, **GPT2)
+
+
+def ids(files, text):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            content = SHARED[content[1:]] if isinstance(content, str) and content.startswith("@") else content
+            content = content if isinstance(content, str) else json.dumps(content)
+            pathlib.Path(folder, name).write_text(content, encoding="utf-8")
+        return AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False)["input_ids"]
+
+
+def main():
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    for case in CASES.values():
+        case["ids"] = ids(**case)
+    entries = lambda of: ",\n".join(f"{json.dumps(name)}: {json.dumps(value, separators=(',', ':'))}" for name, value in of.items())
+    OUT.write_text(f'{{"shared": {{\n{entries(SHARED)}\n}},\n"cases": {{\n{entries(CASES)}\n}}}}\n')
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+//! The tokenizers of `transformers` 5, by the name of their class in `tokenizer_config.json`. A class makes its own normalizer and
+//! pre-tokenizer, whatever `tokenizer.json` says of them, and has special tokens of its own.
+
+use crate::roles::Pairs;
+
+/// What a class makes of a vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// BERT's words, and WordPiece.
+    WordPiece,
+    /// Words of BERT's basic tokenizer in composed characters, and WordPiece or characters.
+    Japanese,
+    /// BERT's words, and GPT-1's BPE; in lower case and without accents?
+    Gpt { folds: bool },
+    /// Byte-level BPE; with a blank before a text, where the configuration does not say?
+    Bytes { prefix: bool },
+}
+
+/// A class that Gradus reads.
+#[derive(Debug)]
+pub(super) struct Class {
+    /// Its name, and those of classes that are the same.
+    pub names: &'static [&'static str],
+    pub form: Form,
+    /// Its special tokens, by role.
+    pub specials: &'static [(&'static str, &'static str)],
+    /// Does the white space before the mask belong to it?
+    pub mask_left: bool,
+    /// How it frames two texts, where it does.
+    pub pairs: Option<Pairs>,
+}
+
+const BERTS: [(&str, &str); 5] =
+    [("unk_token", "[UNK]"), ("sep_token", "[SEP]"), ("pad_token", "[PAD]"), ("cls_token", "[CLS]"), ("mask_token", "[MASK]")];
+const ROBERTAS: [(&str, &str); 7] = [
+    ("bos_token", "<s>"),
+    ("eos_token", "</s>"),
+    ("unk_token", "<unk>"),
+    ("sep_token", "</s>"),
+    ("pad_token", "<pad>"),
+    ("cls_token", "<s>"),
+    ("mask_token", "<mask>"),
+];
+
+pub(super) const BERT: Class = Class {
+    names: &[
+        "BertTokenizer",
+        "DistilBertTokenizer",
+        "ElectraTokenizer",
+        "LayoutLMTokenizer",
+        "LxmertTokenizer",
+        "MobileBertTokenizer",
+        "SqueezeBertTokenizer",
+    ],
+    form: Form::WordPiece,
+    specials: &BERTS,
+    mask_left: false,
+    pairs: Some(Pairs::BERT),
+};
+
+pub(super) const GPT: Class = Class {
+    names: &["OpenAIGPTTokenizer"],
+    form: Form::Gpt { folds: true },
+    specials: &[("unk_token", "<unk>")],
+    mask_left: false,
+    pairs: None,
+};
+
+pub(super) const GPT2: Class = Class {
+    names: &["GPT2Tokenizer"],
+    form: Form::Bytes { prefix: false },
+    specials: &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")],
+    mask_left: false,
+    pairs: None,
+};
+
+pub(super) const ROBERTA: Class = Class {
+    names: &["RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer"],
+    form: Form::Bytes { prefix: false },
+    specials: &ROBERTAS,
+    mask_left: false,
+    pairs: Some(Pairs::ROBERTA),
+};
+
+const ALL: [&Class; 9] = [
+    &BERT,
+    &GPT,
+    &GPT2,
+    &ROBERTA,
+    &Class {
+        names: &["MPNetTokenizer"],
+        specials: &[
+            ("bos_token", "<s>"),
+            ("eos_token", "</s>"),
+            ("unk_token", "[UNK]"),
+            ("sep_token", "</s>"),
+            ("pad_token", "<pad>"),
+            ("cls_token", "<s>"),
+            ("mask_token", "<mask>"),
+        ],
+        mask_left: true,
+        pairs: Some(Pairs::ROBERTA),
+        ..BERT
+    },
+    &Class { names: &["BertJapaneseTokenizer"], form: Form::Japanese, ..BERT },
+    &Class {
+        names: &["HerbertTokenizer"],
+        form: Form::Gpt { folds: false },
+        specials: &[
+            ("unk_token", "<unk>"),
+            ("sep_token", "</s>"),
+            ("pad_token", "<pad>"),
+            ("cls_token", "<s>"),
+            ("mask_token", "<mask>"),
+        ],
+        mask_left: false,
+        pairs: Some(Pairs::BERT),
+    },
+    &Class { names: &["BlenderbotTokenizer"], form: Form::Bytes { prefix: true }, mask_left: true, ..ROBERTA },
+    &Class {
+        names: &["DebertaTokenizer"],
+        specials: &[
+            ("bos_token", "[CLS]"),
+            ("eos_token", "[SEP]"),
+            ("unk_token", "[UNK]"),
+            ("sep_token", "[SEP]"),
+            ("pad_token", "[PAD]"),
+            ("cls_token", "[CLS]"),
+            ("mask_token", "[MASK]"),
+        ],
+        ..ROBERTA
+    },
+];
+
+/// Classes that make nothing of their own: `tokenizer.json` says all.
+const OF_THE_FILE: [&str; 4] = ["PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"];
+
+/// Other classes of `transformers`, without `Tokenizer`. They make a tokenizer of their own, so reading their files as another's
+/// would give other ids.
+const OTHERS: &str = "Albert Barthez Bartpho BertGeneration Bertweet BigBird BioGpt BlenderbotSmall ByT5 Camembert Canine \
+    Clvp CodeGen CodeLlama Cohere ConvBert Cpm CpmAnt CTRL CLIP DPRContextEncoder DPRQuestionEncoder DPRReader DebertaV2 Dia Ernie4_5 Esm \
+    Esmc FNet FSMT FastSpeech2Conformer Flaubert Funnel GPTNeoX GPTNeoXJapanese GPTSw3 Gemma Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Llama \
+    Luke M2M100 MBart MBart50 MLuke MT5 Marian MarkupLM Mgpstr MistralCommon Moshi Musicgen MyT5 Nllb Nougat Parakeet Pegasus Perceiver \
+    Phobert PLBart Pop2Piano ProphetNet Qwen2 Qwen3_5 Rag Reformer RemBert RoCBert RoFormer SeamlessM4T Siglip Siglip2 Speech2Text \
+    SpeechT5 Splinter T5 Tapas Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2Phoneme Wav2Vec2PhonemeCTC Whisper XGLM XLM XLMRoberta \
+    XLNet XLMProphetNet";
+
+/// Is it the name of a class that `transformers` has, and that reads `tokenizer.json` as it says?
+pub(super) fn is_of_the_file(name: &str) -> bool {
+    OF_THE_FILE.contains(&name)
+}
+
+/// The tokenizer that a class's name stands for; the name itself for one that Gradus does not read.
+pub(super) fn named(name: &str) -> Result<Option<&'static Class>, &str> {
+    if is_of_the_file(name) {
+        return Ok(None);
+    }
+    let plain = name.strip_suffix("Fast").unwrap_or(name);
+    if let Some(class) = ALL.into_iter().find(|class| class.names.contains(&plain)) {
+        return Ok(Some(class));
+    }
+    let stem = plain.strip_suffix("Tokenizer").unwrap_or(plain);
+    // A class that `transformers` does not have is read there as its file says.
+    if OTHERS.split_whitespace().any(|other| other == stem) { Err(name) } else { Ok(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_read_refused_or_as_its_file_says() {
+        let of = |name| named(name).map(|class| class.map(|class| class.names[0]));
+        assert_eq!(of("BertTokenizerFast"), Ok(Some("BertTokenizer")));
+        assert_eq!(of("DistilBertTokenizer"), Ok(Some("BertTokenizer")));
+        assert_eq!(of("BartTokenizerFast"), Ok(Some("RobertaTokenizer")));
+        assert_eq!(of("PreTrainedTokenizerFast"), Ok(None));
+        assert_eq!(of("OurOwnTokenizer"), Ok(None));
+        for name in
+            ["Qwen2TokenizerFast", "CLIPTokenizer", "CTRLTokenizer", "FlaubertTokenizer", "FunnelTokenizer", "T5Tokenizer"]
+        {
+            assert_eq!(of(name), Err(name));
+        }
+        let others: Vec<&str> = OTHERS.split_whitespace().collect();
+        let read = |other: &&str| ALL.iter().any(|class| class.names.contains(&&*format!("{other}Tokenizer")));
+        assert_eq!(others.into_iter().filter(read).collect::<Vec<_>>(), [""; 0], "no class is in both lists");
+    }
+}
